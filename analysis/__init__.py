@@ -1,0 +1,1 @@
+"""What stored timings mean: estimates, speedups, crossovers, rooflines. DataFrame in, DataFrame out; no torch."""

@@ -1,0 +1,1 @@
+"""The commands, thin; the only place that knows every layer."""

@@ -1,0 +1,1 @@
+"""Measuring: plan, worker, timers, cache control, stop rule, store, environment."""

@@ -1,0 +1,87 @@
+"""Names of the providers that come with rooflens; the modules behind them are imported when they are asked for."""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..shapes.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from .provider import Provider
+
+BUILTIN = {
+    "simt_4bit": "rooflens.kernels.fourbit.triton_providers:SIMT",
+    "gemv_4bit": "rooflens.kernels.fourbit.triton_providers:GEMV",
+    "gemv_4bit_opt": "rooflens.kernels.fourbit.triton_providers:GEMV_OPT",
+    "mma_4bit": "rooflens.kernels.fourbit.triton_providers:MMA",
+    "stock_triton": "rooflens.kernels.fourbit.triton_providers:STOCK_TRITON",
+    "simd_4bit_cpu": "rooflens.kernels.fourbit.cpu:SIMD_CPU",
+    "dequant_blas": "rooflens.kernels.fourbit.blas:DEQUANT_BLAS",
+    "blas": "rooflens.kernels.fourbit.blas:BLAS",
+    "blas_rocblas": "rooflens.kernels.fourbit.blas:BLAS_ROCBLAS",
+    "blas_hipblaslt": "rooflens.kernels.fourbit.blas:BLAS_HIPBLASLT",
+    "bitsandbytes_gemm": "rooflens.kernels.fourbit.upstream_bitsandbytes:GEMM",
+    "bitsandbytes_gemv": "rooflens.kernels.fourbit.upstream_bitsandbytes:GEMV",
+    "bitsandbytes_dequant": "rooflens.kernels.fourbit.upstream_bitsandbytes:DEQUANT_LINEAR",
+}
+"""name -> "module:attribute". To add a provider, write its module and one line here."""
+
+ENTRY_POINT_GROUP = "rooflens.providers"
+
+
+def names() -> list[str]:
+    """Names of the shipped providers and of those that installed packages offer, in registry order."""
+    return [*BUILTIN, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))]
+
+
+def load(wanted: Iterable[str], files: Iterable[Path] = ()) -> "dict[str, Provider]":
+    """Import the providers named in `wanted`, and all providers of the user's `files`.
+
+    Providers of `files` come first. Raises UsageError for an unknown name, a name given twice, or a file that fails.
+    """
+    loaded: dict[str, Provider] = {}
+    for file in files:
+        for provider in _from_file(file):
+            if provider.name in loaded or provider.name in names():
+                raise UsageError(f"{file}: provider name {provider.name!r} is taken; choose another")
+            loaded[provider.name] = provider
+    points = {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)}
+    for name in wanted:
+        if name in loaded:
+            continue
+        target = BUILTIN.get(name) or points.get(name)
+        if target is None:
+            raise unknown_name("provider", name, [*loaded, *names()])
+        module, _, attribute = target.partition(":")
+        loaded[name] = getattr(importlib.import_module(module), attribute)
+    return loaded
+
+
+def _from_file(file: Path) -> "list[Provider]":
+    """Import a user's file under a name of its own, its folder importable, and return its PROVIDERS."""
+    from .provider import Provider
+
+    file = file.resolve()
+    if not file.is_file():
+        raise UsageError(f"--providers {file}: no such file")
+    name = f"rooflens_user_{file.stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        if spec is None or spec.loader is None:
+            raise UsageError(f"--providers {file}: not a Python file")
+        sys.path.insert(0, str(file.parent))
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[name]
+            raise UsageError(f"--providers {file}: {type(error).__name__}: {error}") from error
+    providers = getattr(sys.modules[name], "PROVIDERS", None)
+    if not providers or not all(isinstance(provider, Provider) for provider in providers):
+        raise UsageError(f"--providers {file}: define PROVIDERS = [MyProvider()], a list of Provider instances")
+    return list(providers)

@@ -1,0 +1,128 @@
+"""Devices: the table of published peaks, and the description of the device that a run is measured on."""
+
+import csv
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from .errors import unknown_name
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSpec:
+    """Published peaks of one device, in base units; None is unknown or not native. `source` names the document.
+
+    Rates are dense FLOP/s; `l2_bytes` is the total; `llc_bytes` is the cache behind L2 (None when there is none).
+    """
+
+    name: str
+    reported_as: str
+    vendor: str
+    arch: str
+    compute_units: int | None
+    clock_hz: float | None
+    peak_flops: dict[str, float]
+    bandwidth_bytes_per_s: float | None
+    l2_bytes: int | None
+    llc_bytes: int | None
+    memory_bytes: int | None
+    notes: str
+    source: str
+    status: str
+
+    @property
+    def last_level_bytes(self) -> int | None:
+        """Bytes of the last cache before memory: what a cold measurement must evict."""
+        return self.llc_bytes or self.l2_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The device of a run. `kind` is "cpu" or "cuda" (torch's name, for NVIDIA and AMD alike); sizes in bytes.
+
+    `arch` is sm90, gfx942, x86-64-avx512, ...; `vendor` NVIDIA, AMD or the CPU's; `llc_bytes` the last-level cache
+    that a cold measurement evicts; `spec` the row of the device table when the name is known there.
+    """
+
+    kind: str
+    index: int
+    name: str
+    vendor: str
+    arch: str
+    compute_units: int
+    llc_bytes: int
+    l2_bytes: int
+    memory_bytes: int
+    uuid: str = ""
+    spec: DeviceSpec | None = None
+
+    @property
+    def torch_name(self) -> str:
+        """Name for `torch.device`."""
+        return "cpu" if self.kind == "cpu" else f"{self.kind}:{self.index}"
+
+    @property
+    def is_gpu(self) -> bool:
+        """True for NVIDIA and AMD GPUs."""
+        return self.kind == "cuda"
+
+    @property
+    def is_rocm(self) -> bool:
+        """True for AMD GPUs, which torch also calls "cuda"."""
+        return self.is_gpu and self.vendor == "AMD"
+
+
+@cache
+def specs() -> tuple[DeviceSpec, ...]:
+    """Return all rows of the device table."""
+    text = (files(__package__) / "devices.csv").read_text(encoding="utf-8")
+    return tuple(_spec(row) for row in csv.DictReader(text.splitlines()))
+
+
+def spec(name: str) -> DeviceSpec:
+    """Return the row named `name`; raise UsageError with near names otherwise."""
+    for row in specs():
+        if row.name == name:
+            return row
+    raise unknown_name("device", name, [row.name for row in specs()])
+
+
+def match_spec(reported: str, arch: str) -> DeviceSpec | None:
+    """Find the row for a name that a driver reports ("NVIDIA H200"), by its `reported_as` pattern; None when unsure.
+
+    `arch` must agree as well (sm90, gfx942). A row without a pattern (a package of two devices, say) matches nothing.
+    """
+    for row in specs():
+        if row.reported_as and row.arch == arch and re.search(row.reported_as, reported):
+            return row
+    return None
+
+
+_RATES = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4", "int8")
+
+
+def _spec(row: dict[str, str]) -> DeviceSpec:
+    def number(column: str, scale: float) -> float | None:
+        return float(row[column]) * scale if row[column] else None
+
+    def size(column: str, unit: int) -> int | None:
+        return round(float(row[column]) * unit) if row[column] else None
+
+    rates = {rate: number(f"{rate}_tflops", 1e12) for rate in _RATES}
+    return DeviceSpec(
+        name=row["device"],
+        reported_as=row["reported_as"],
+        vendor=row["vendor"],
+        arch=row["arch"].replace("_", ""),
+        compute_units=int(row["compute_units"]) if row["compute_units"] else None,
+        clock_hz=number("boost_mhz", 1e6),
+        peak_flops={rate: value for rate, value in rates.items() if value is not None},
+        bandwidth_bytes_per_s=number("mem_bw_gbs", 1e9),
+        l2_bytes=size("l2_mib", 1 << 20),
+        llc_bytes=size("llc_mib", 1 << 20),
+        memory_bytes=size("mem_gib", 1 << 30),
+        notes=row["notes"],
+        source=row["source"],
+        status=row["status"],
+    )

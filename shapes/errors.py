@@ -1,0 +1,49 @@
+"""Errors that know their exit code, each one line: what is wrong, where, and the way out."""
+
+
+class RooflensError(Exception):
+    """Something the user can act on. The command line prints the message as one line and exits with `exit_code`."""
+
+    exit_code = 1
+
+
+class UsageError(RooflensError):
+    """A wrong name, option or file content: nothing was run."""
+
+    exit_code = 2
+
+
+class RegressionError(RooflensError):
+    """A verified regression (the comparison itself went well)."""
+
+    exit_code = 3
+
+
+class IncompleteError(RooflensError):
+    """Some of the planned work is missing or undecided, and the user asked to be strict about it."""
+
+    exit_code = 4
+
+
+class CorrectnessError(RooflensError):
+    """A provider's output is wrong."""
+
+    exit_code = 5
+
+
+class Interrupted(RooflensError):
+    """The user pressed Ctrl-C (or sent SIGTERM); what was finished is stored."""
+
+    exit_code = 130
+
+
+def unknown_name(kind: str, name: str, known: list[str]) -> UsageError:
+    """Build the error for a name that does not exist, with the nearest ones that do.
+
+    `kind` is the noun shown to the user ("suite", "provider"); `known` are the valid names.
+    """
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+    return UsageError(f"unknown {kind} {name!r}: {hint}")

@@ -1,0 +1,90 @@
+"""Shape sets: named CSV files of weight shapes (model, layer, N, K, ...), shared by suites."""
+
+import csv
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from .errors import UsageError, unknown_name
+
+COLUMNS = ("suite", "model", "layer", "op", "N", "K", "B", "E", "top_k", "tp", "M_list", "seqlen", "notes")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One weight shape W[N,K] and where it comes from; `label` ("model layer") is unique within its set."""
+
+    model: str
+    layer: str
+    N: int
+    K: int
+    B: int = 1
+    alias: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name shown to a reader: the alias of the source document where it has one."""
+        return f"{self.model} {self.layer}"
+
+
+def names() -> list[str]:
+    """Names of the shape sets that come with rooflens."""
+    folder = files(__package__) / "sets"
+    return sorted(entry.name.removesuffix(".csv") for entry in folder.iterdir() if entry.name.endswith(".csv"))
+
+
+def load(name_or_path: str, relative_to: Path | None = None) -> tuple[Shape, ...]:
+    """Read a shape set: a shipped name, or a path ending in .csv (relative to the suite file that names it).
+
+    Raises UsageError that names file, line and column of what is wrong.
+    """
+    if name_or_path.endswith(".csv"):
+        path = Path(name_or_path)
+        source = path if path.is_absolute() or relative_to is None else relative_to / path
+        try:
+            text = source.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read shape set {source}: {error}") from None
+        return parse(text, str(source))
+    if name_or_path not in names():
+        raise unknown_name("shape set", name_or_path, names())
+    text = (files(__package__) / "sets" / f"{name_or_path}.csv").read_text(encoding="utf-8")
+    return parse(text, f"shape set {name_or_path}")
+
+
+def parse(text: str, where: str) -> tuple[Shape, ...]:
+    """Parse the CSV text of a shape set; `where` names it in errors. Only model, layer, N and K are required columns."""
+    reader = csv.DictReader(text.splitlines())
+    header = reader.fieldnames or []
+    if unknown := [name for name in header if name not in COLUMNS]:
+        raise UsageError(f"{where} line 1: unknown column {unknown[0]!r}; known: {', '.join(COLUMNS)}")
+    if missing := [name for name in ("model", "layer", "N", "K") if name not in header]:
+        raise UsageError(f"{where} line 1: column {missing[0]} is missing")
+    shapes = []
+    for row in reader:
+        at = f"{where} line {reader.line_num}"
+        if None in row or None in row.values():
+            raise UsageError(f"{at}: {len(header)} columns expected")
+        notes = dict(part.split("=", 1) for part in (row.get("notes") or "").split("; ") if "=" in part)
+        shapes.append(
+            Shape(
+                model=row["model"],
+                layer=row["layer"],
+                N=_size(row["N"], "N", at),
+                K=_size(row["K"], "K", at),
+                B=_size(row.get("B") or "1", "B", at),
+                alias=notes.get("label", ""),
+            )
+        )
+    if not shapes:
+        raise UsageError(f"{where}: no shapes")
+    labels = [shape.label for shape in shapes]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise UsageError(f"{where}: {twice[0]!r} stands twice; give each row its own model and layer")
+    return tuple(shapes)
+
+
+def _size(text: str, column: str, at: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise UsageError(f"{at}, column {column}: {text!r} is not a positive whole number")
+    return int(text)
