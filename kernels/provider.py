@@ -44,7 +44,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Whether a provider can compute a problem here; `reason` says why not, and how to get it where that is possible."""
+    """Whether a provider can compute a problem here; `reason` says why not, and how to get it where that can be."""
 
     ok: bool
     reason: str = ""
@@ -64,6 +64,8 @@ class Support:
 class Launch:
     """The timed call: computes into the preallocated `output`; neither allocates device memory nor synchronizes.
 
+    A library that allocates its own result rebinds `output` to it in `run`, so read `launch.output` after the call.
+
     `config` is what ran, `kernels` the names of the device kernels of one call, `dispatched` the choice of a provider
     with a dispatch rule of its own, `artifact` a hash of the compiled code. All but `run` and `output` may be empty.
     """
@@ -76,6 +78,7 @@ class Launch:
     artifact: str = ""
 
     def __call__(self) -> None:
+        """Run once."""
         self.run()
 
 

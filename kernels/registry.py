@@ -1,14 +1,16 @@
 """Names of the providers that come with rooflens; the modules behind them are imported when they are asked for."""
 
+import hashlib
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..shapes.errors import UsageError, unknown_name
+from ..shapes.errors import RooflensError, UsageError, unknown_name
 
 if TYPE_CHECKING:
     from .provider import Provider
@@ -35,13 +37,14 @@ ENTRY_POINT_GROUP = "rooflens.providers"
 
 def names() -> list[str]:
     """Names of the shipped providers and of those that installed packages offer, in registry order."""
-    return [*BUILTIN, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))]
+    return list(dict.fromkeys((*BUILTIN, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP)))))
 
 
 def load(wanted: Iterable[str], files: Iterable[Path] = ()) -> "dict[str, Provider]":
     """Import the providers named in `wanted`, and all providers of the user's `files`.
 
-    Providers of `files` come first. Raises UsageError for an unknown name, a name given twice, or a file that fails.
+    Providers of `files` come first. Raises UsageError for an unknown name, a name given twice, or a file that fails,
+    and RooflensError for an installed provider that cannot be imported.
     """
     loaded: dict[str, Provider] = {}
     for file in files:
@@ -56,9 +59,22 @@ def load(wanted: Iterable[str], files: Iterable[Path] = ()) -> "dict[str, Provid
         target = BUILTIN.get(name) or points.get(name)
         if target is None:
             raise unknown_name("provider", name, [*loaded, *names()])
-        module, _, attribute = target.partition(":")
-        loaded[name] = getattr(importlib.import_module(module), attribute)
+        loaded[name] = _installed(name, target)
     return loaded
+
+
+def _installed(name: str, target: str) -> "Provider":
+    """Import "module:attribute" and check that it is the provider of that name."""
+    from .provider import Provider
+
+    module, _, attribute = target.partition(":")
+    try:
+        provider = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise RooflensError(f"provider {name!r} ({target}) cannot be imported: {error}") from error
+    if not isinstance(provider, Provider) or provider.name != name:
+        raise RooflensError(f"provider {name!r}: {target} is not a Provider instance of that name")
+    return provider
 
 
 def _from_file(file: Path) -> "list[Provider]":
@@ -68,7 +84,8 @@ def _from_file(file: Path) -> "list[Provider]":
     file = file.resolve()
     if not file.is_file():
         raise UsageError(f"--providers {file}: no such file")
-    name = f"rooflens_user_{file.stem}"
+    place = hashlib.sha256(str(file).encode()).hexdigest()[:8]
+    name = re.sub(r"\W", "_", f"rooflens_user_{file.stem}_{place}")  # two files may have the same name
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, file)
         if spec is None or spec.loader is None:
@@ -80,8 +97,13 @@ def _from_file(file: Path) -> "list[Provider]":
             spec.loader.exec_module(module)
         except Exception as error:
             del sys.modules[name]
+            sys.path.remove(str(file.parent))
             raise UsageError(f"--providers {file}: {type(error).__name__}: {error}") from error
     providers = getattr(sys.modules[name], "PROVIDERS", None)
-    if not providers or not all(isinstance(provider, Provider) for provider in providers):
+    if not isinstance(providers, list | tuple) or not all(isinstance(one, Provider) for one in providers):
         raise UsageError(f"--providers {file}: define PROVIDERS = [MyProvider()], a list of Provider instances")
+    if not providers:
+        raise UsageError(f"--providers {file}: PROVIDERS is empty")
+    if nameless := [type(one).__name__ for one in providers if not getattr(one, "name", "")]:
+        raise UsageError(f"--providers {file}: {', '.join(nameless)} needs a class attribute `name`")
     return list(providers)

@@ -47,8 +47,8 @@ fp32; a wrong element per row or a TF32 product (about 65 dB) falls below the fl
 class Scheme:
     """4-bit weights in blocks with fp32 absmax, optionally nested, and activations and output of `dtype`.
 
-    `weight` is "nf4" or "fp4" (the bitsandbytes FP4, not OCP e2m1); `group` counts elements of the flattened W[N,K], so
-    that a block straddles rows when K % group != 0. `nested` stores absmax in 8 bits (bitsandbytes double quantization).
+    `weight` is "nf4" or "fp4" (the bitsandbytes FP4, not OCP e2m1); `group` counts elements of the flattened W[N,K],
+    so that a block straddles rows when K % group != 0. `nested` stores absmax in 8 bits (double quantization).
     """
 
     weight: str

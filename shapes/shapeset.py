@@ -53,7 +53,7 @@ def load(name_or_path: str, relative_to: Path | None = None) -> tuple[Shape, ...
 
 
 def parse(text: str, where: str) -> tuple[Shape, ...]:
-    """Parse the CSV text of a shape set; `where` names it in errors. Only model, layer, N and K are required columns."""
+    """Parse the CSV text of a shape set; `where` names it in errors. Required columns: model, layer, N and K."""
     reader = csv.DictReader(text.splitlines())
     header = reader.fieldnames or []
     if unknown := [name for name in header if name not in COLUMNS]:

@@ -4,7 +4,10 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """Outcome of one (cell, round); every failure is a stored row with its reason."""
+    """Outcome of one (cell, round); every failure is a stored row with its reason.
+
+    A unit that was interrupted has no row: it is still to do.
+    """
 
     PASSED = "passed"
     INCORRECT = "incorrect"
@@ -14,14 +17,13 @@ class Verdict(StrEnum):
     RUNTIME_ERROR = "runtime_error"
     TIMEOUT = "timeout"
     CRASHED = "crashed"
-    INTERRUPTED = "interrupted"
 
     @property
     def has_timing(self) -> bool:
-        """Only a passed cell has samples."""
+        """Only a passed unit has samples."""
         return self is Verdict.PASSED
 
     @property
     def is_final(self) -> bool:
-        """A final failure ends its cell: further rounds would fail alike. An interrupted round is measured again."""
-        return self not in (Verdict.PASSED, Verdict.INTERRUPTED)
+        """A failure ends its cell: further rounds would fail alike."""
+        return self is not Verdict.PASSED

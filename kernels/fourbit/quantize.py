@@ -1,43 +1,58 @@
-"""The bitsandbytes 4-bit formats in plain torch: code tables, quantize, dequantize, nested absmax.
+"""The bitsandbytes 4-bit formats in plain torch: code tables, quantize, dequantize.
 
-Semantics from bitsandbytes @95f9af3 (csrc/kernels.cu, functional.py). W is flattened row-major; byte j holds element 2j in
-its HIGH nibble and 2j+1 in its LOW nibble; value = code[nibble] * absmax[flat index // group].
+W is flattened row-major and cut into blocks of `group` elements, so that a block straddles rows when K % group != 0.
+Byte j holds element 2j in its HIGH nibble and 2j+1 in its LOW nibble; value = code[nibble] * absmax[flat index //
+group].
+
+Packed bytes and absmax equal, bit for bit, what the CPU backend of bitsandbytes 0.50 produces
+(backends/default/ops.py), whatever the device here, so that a seed means the same weights everywhere. Its CUDA backend
+(csrc/kernels.cu) takes other codes in a few places; each is as near to the weight, and a kernel must not care:
+
+- its decision thresholds are decimal constants up to 5e-7 away from the fp32 midpoints used here;
+- a magnitude that rounds to FP4 zero keeps its sign there (code 8); here a negative one takes code 0, a positive one 8;
+- a value exactly on a threshold goes down in value here, down in magnitude there (FP4);
+- in the last, short block it multiplies by 1/absmax, here the division is direct;
+- in a block of zeros it computes 0 * inf; here absmax is clamped at 1e-38 and the codes are those of zero.
 """
 
 import csv
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import torch
 
-from ...shapes.scheme import NESTED_BLOCK_SIZE
+from .nested import NestedAbsmax, quantize_absmax
 
-_DATA = Path(__file__).parent / "data"
+__all__ = [
+    "NestedAbsmax",
+    "QuantizedWeight",
+    "code_table",
+    "dequantize",
+    "dequantize_range",
+    "prepare_dequantize",
+    "quantize",
+]
 
+SOURCES = ("data/codes_4bit.csv",)
+"""Data that belongs to this module's source hash."""
 
-@dataclass(frozen=True, slots=True)
-class NestedAbsmax:
-    """absmax in 8 bits: absmax[i] = code[q[i]] * scale[i // 256] + offset, all on one device.
-
-    q uint8 [blocks], scale fp32 [cd(blocks, 256)], code fp32 [256], offset fp32 [] (0-dim)
-    """
-
-    q: torch.Tensor
-    scale: torch.Tensor
-    code: torch.Tensor
-    offset: torch.Tensor
-
-    def rebuild(self) -> torch.Tensor:
-        """Return the effective absmax, fp32 [blocks]."""
-        blocks = self.q.numel()
-        spread = self.scale.repeat_interleave(NESTED_BLOCK_SIZE)[:blocks]
-        return self.code[self.q.long()] * spread + self.offset
+_CODES_FILE = Path(__file__).parent / SOURCES[0]
+_CODES_COLUMN = {"nf4": "nf4", "fp4": "fp4_bnb"}
+_SMALLEST_ABSMAX = 1e-38
+_CHUNK = {"cpu": 1 << 18, "cuda": 1 << 25}
+"""Elements worked on at once: on the CPU they stay in its caches; on a GPU they bound the scratch memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizedWeight:
-    """A flattened weight of `numel` elements: packed uint8 [(numel+1)//2], absmax fp32 [cd(numel, group)]."""
+    """A flattened weight of `numel` elements in 4 bits.
+
+    packed uint8 [(numel+1)//2]; absmax fp32 [cd(numel, group)], rebuilt from `nested` when that is not None; `kind` is
+    "nf4" or "fp4"; an odd `numel` leaves the low nibble of the last byte as padding, of the code of zero.
+    """
 
     packed: torch.Tensor
     absmax: torch.Tensor
@@ -48,81 +63,126 @@ class QuantizedWeight:
 
 
 @cache
-def _codes(kind: str) -> tuple[float, ...]:
-    column = {"nf4": "nf4", "fp4": "fp4_bnb"}[kind]
-    with (_DATA / "codes_4bit.csv").open(encoding="utf-8") as file:
-        return tuple(float(row[column]) for row in csv.DictReader(file))
-
-
-@cache
-def _thresholds(kind: str) -> tuple[tuple[float, int], ...]:
-    with (_DATA / "codes_4bit_thresholds.csv").open(encoding="utf-8") as file:
-        rows = [
-            (float(row["threshold"]), int(row["code_if_greater"]))
-            for row in csv.DictReader(file)
-            if row["quant_type"] == kind
-        ]
-    return tuple(sorted(rows))
-
-
-@cache
-def _dynamic_map() -> tuple[float, ...]:
-    with (_DATA / "dynamic_map_256.csv").open(encoding="utf-8") as file:
-        return tuple(float(row["value"]) for row in csv.DictReader(file))
-
-
-@cache
 def code_table(kind: str, device: torch.device) -> torch.Tensor:
     """Value of each of the 16 codes of "nf4" or "fp4", fp32 [16] on `device`."""
-    return torch.tensor(_codes(kind), dtype=torch.float32, device=device)
+    with _CODES_FILE.open(encoding="utf-8") as file:
+        values = [float(row[_CODES_COLUMN[kind]]) for row in csv.DictReader(file)]
+    return torch.tensor(values, dtype=torch.float32, device=device)
+
+
+@cache
+def pair_table(kind: str, device: torch.device) -> torch.Tensor:
+    """Both values of each byte, fp32 [256, 2] on `device`: high nibble first."""
+    code = code_table(kind, device)
+    byte = torch.arange(256, device=device)
+    return torch.stack((code[byte >> 4], code[byte & 15]), dim=1)
 
 
 def quantize(dense: torch.Tensor, kind: str, group: int, nested: bool = False) -> QuantizedWeight:
-    """Quantize a flat tensor (any float dtype) to "nf4" or "fp4" in blocks of `group` elements."""
-    flat = dense.reshape(-1).float()
-    blocks = _blocks(flat, group)
-    absmax = blocks.abs().amax(dim=1)
-    normalized = (blocks / absmax.clamp_min(1e-38)[:, None]).reshape(-1)[: flat.numel()]
-    codes = _encode(normalized, kind)
-    if codes.numel() % 2:
-        codes = torch.nn.functional.pad(codes, (0, 1))
-    packed = (codes[0::2] << 4) | codes[1::2]
-    second = _quantize_absmax(absmax) if nested else None
-    effective = second.rebuild() if second else absmax
-    return QuantizedWeight(packed, effective, second, flat.numel(), group, kind)
+    """Quantize a finite tensor (fp32, bf16 or fp16, any shape) to "nf4" or "fp4" in blocks of `group` elements.
+
+    Scratch memory is bounded: a weight of 235 million elements needs little more than its input and its output.
+    """
+    flat = dense.reshape(-1)
+    numel = flat.numel()
+    packed = torch.empty((numel + 1) // 2, dtype=torch.uint8, device=flat.device)
+    absmax = torch.empty(-(-numel // group), dtype=torch.float32, device=flat.device)
+    whole = numel - numel % group
+    chunk = _chunk(flat.device)
+    for start in range(0, whole, chunk):
+        stop = min(start + chunk, whole)
+        blocks = flat[start:stop].float().view(-1, group)
+        largest = blocks.abs().amax(dim=1)
+        absmax[start // group : stop // group] = largest
+        scaled = blocks * largest.clamp_min(_SMALLEST_ABSMAX).reciprocal_()[:, None]
+        _encode(scaled.view(-1), kind, packed[start // 2 : stop // 2])
+    if whole < numel:
+        tail = flat[whole:].float()
+        largest = tail.abs().amax().clamp_min(_SMALLEST_ABSMAX)
+        absmax[-1] = largest
+        scaled = torch.nn.functional.pad(tail / largest, (0, tail.numel() % 2))
+        _encode(scaled, kind, packed[whole // 2 :])
+    second = quantize_absmax(absmax) if nested else None
+    return QuantizedWeight(packed, second.rebuild() if second else absmax, second, numel, group, kind)
 
 
 def dequantize(weight: QuantizedWeight, dtype: torch.dtype) -> torch.Tensor:
     """Return the flat tensor [numel]: fp32 code times fp32 absmax, rounded once to `dtype`."""
-    codes = torch.stack((weight.packed >> 4, weight.packed & 15), dim=1).reshape(-1)
-    values = code_table(weight.kind, weight.packed.device)[codes.int()]
-    return (
-        (_blocks(values[: weight.numel], weight.group) * weight.absmax[:, None]).reshape(-1)[: weight.numel].to(dtype)
-    )
+    out = torch.empty(weight.numel, dtype=dtype, device=weight.packed.device)
+    prepare_dequantize(weight, out)()
+    return out
 
 
-def _blocks(flat: torch.Tensor, group: int) -> torch.Tensor:
-    short = -flat.numel() % group
-    return torch.nn.functional.pad(flat, (0, short)).view(-1, group) if short else flat.view(-1, group)
+def dequantize_range(weight: QuantizedWeight, start: int, stop: int) -> torch.Tensor:
+    """Return elements start .. stop-1 of the flat tensor in fp32, for whoever cannot hold all of it."""
+    first = start - start % weight.group
+    packed = weight.packed[first // 2 : (stop + 1) // 2]
+    absmax = weight.absmax[first // weight.group : -(-stop // weight.group)]
+    part = QuantizedWeight(packed, absmax, None, stop - first, weight.group, weight.kind)
+    return dequantize(part, torch.float32)[start - first :]
 
 
-def _encode(normalized: torch.Tensor, kind: str) -> torch.Tensor:
-    """Largest threshold that the value strictly exceeds gives the code; FP4 compares magnitudes and adds the sign bit."""
-    thresholds = _thresholds(kind)
-    bounds = torch.tensor([bound for bound, _ in thresholds], dtype=torch.float32, device=normalized.device)
-    codes = torch.tensor([0] + [code for _, code in thresholds], dtype=torch.uint8, device=normalized.device)
-    compared = normalized.abs() if kind == "fp4" else normalized
-    encoded = codes[torch.bucketize(compared, bounds)]
-    return encoded | ((normalized < 0).to(torch.uint8) << 3) if kind == "fp4" else encoded
+def prepare_dequantize(weight: QuantizedWeight, out: torch.Tensor) -> Callable[[], None]:
+    """Return a call that dequantizes into `out` (numel elements, contiguous, any float dtype), absmax included.
+
+    Reads packed and scales, writes `out` once; its scratch is allocated here and stays in the caches of a CPU. A nested
+    absmax is rebuilt from its 8 bits at every call, as whoever stores the weight that way has to.
+    """
+    flat, group, device = out.view(-1), weight.group, weight.packed.device
+    pairs = pair_table(weight.kind, device).view(torch.int64).view(-1)  # a pair of fp32 is gathered as one 8-byte word
+    chunk = min(_chunk(device), weight.numel + weight.numel % 2)
+    index = torch.empty(chunk // 2, dtype=torch.int32, device=device)
+    gathered = torch.empty(chunk // 2, dtype=torch.int64, device=device)
+    values = gathered.view(torch.float32)
+
+    def dequantize_chunk(start: int, stop: int, absmax: torch.Tensor) -> None:
+        packed = weight.packed[start // 2 : (stop + 1) // 2]
+        torch.index_select(pairs, 0, index[: len(packed)].copy_(packed), out=gathered[: len(packed)])
+        whole = (stop - start) - (stop - start) % group
+        first = start // group
+        values[:whole].view(-1, group).mul_(absmax[first : first + whole // group, None])
+        if start + whole < stop:
+            values[whole : stop - start].mul_(absmax[-1])
+        flat[start:stop].copy_(values[: stop - start])
+
+    def run() -> None:
+        absmax = weight.nested.rebuild() if weight.nested else weight.absmax
+        for start in range(0, weight.numel, chunk):
+            dequantize_chunk(start, min(start + chunk, weight.numel), absmax)
+
+    return run
 
 
-def _quantize_absmax(absmax: torch.Tensor) -> NestedAbsmax:
-    """Second level: nearest entry of the 256-entry dynamic map of (absmax - mean) in blocks of 256."""
-    offset = absmax.mean()
-    blocks = _blocks(absmax - offset, NESTED_BLOCK_SIZE)
-    scale = blocks.abs().amax(dim=1)
-    code = torch.tensor(_dynamic_map(), dtype=torch.float32, device=absmax.device)
-    middles = (code[1:] + code[:-1]) / 2
-    normalized = (blocks / scale.clamp_min(1e-38)[:, None]).reshape(-1)[: absmax.numel()]
-    q = torch.bucketize(normalized, middles).to(torch.uint8)
-    return NestedAbsmax(q, scale, code, offset)
+def _chunk(device: torch.device) -> int:
+    return _CHUNK.get(device.type, _CHUNK["cuda"])
+
+
+@cache
+def _decisions(kind: str) -> tuple[int, tuple[tuple[float, int], ...]]:
+    """Code of the lowest interval, then (threshold, step of the code there) ascending.
+
+    Thresholds are the fp32 midpoints of the code values in ascending order; of FP4's two zeros, 0 comes before 8. A
+    value strictly above a threshold takes the next code. Steps are modulo 256, so that uint8 sums of them give the
+    code.
+    """
+    values = code_table(kind, torch.device("cpu"))
+    order = torch.argsort(values, stable=True)
+    midpoints = ((values[order[:-1]] + values[order[1:]]) / 2).tolist()
+    codes: list[int] = order.tolist()
+    steps = [(after - before) % 256 for before, after in pairwise(codes)]
+    return codes[0], tuple(zip(midpoints, steps, strict=True))
+
+
+def _encode(scaled: torch.Tensor, kind: str, packed: torch.Tensor) -> None:
+    """Write the codes of `scaled`, fp32 [2n], into `packed`, uint8 [n].
+
+    Fifteen vectorized comparisons in cache are several times faster than a binary search per element. Values that
+    rounding pushed just beyond +-1 need no clamp: no threshold lies outside.
+    """
+    lowest, decisions = _decisions(kind)
+    codes = torch.full_like(scaled, lowest, dtype=torch.uint8)
+    above = torch.empty_like(scaled, dtype=torch.bool)
+    for threshold, step in decisions:
+        torch.gt(scaled, threshold, out=above)
+        codes.add_(above.view(torch.uint8), alpha=step)
+    torch.add(codes[1::2], codes[0::2], alpha=16, out=packed)

@@ -1,0 +1,125 @@
+"""The limits of the device that cells are held against, each with its source."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+LOW_SHARE = 0.7
+"""A measured ceiling below this share of the published one gets a warning."""
+
+_MATCHING = {"read": ("read", "copy"), "copy": ("copy",)}
+"""Bandwidth patterns that stand for a traffic. Reads alone are never slower than a copy: where the read benchmark came
+out below the copy, it is the benchmark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """One limit: FLOP/s, byte/s or (launch) seconds. `name` tells it apart, `kind` is measured or spec."""
+
+    value: float
+    name: str
+    kind: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kind}: {self.source})"
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """All limits of one run, from the rows of ceilings.csv. A limit that is absent is None, and limits nothing."""
+
+    rows: tuple[tuple[str, str, str, str, Ceiling], ...]
+
+    @classmethod
+    def of(cls, table: pd.DataFrame) -> "Ceilings":
+        """Take the rows of ceilings.csv."""
+        fields = table[["ceiling", "level", "pattern", "dtype", "value", "kind", "source"]]
+        rows = []
+        for what, level, pattern, dtype, value, kind, source in fields.itertuples(index=False, name=None):
+            name = " ".join(filter(None, (level, dtype, pattern, what)))
+            rows.append((what, level, pattern, dtype, Ceiling(float(value), name, kind, source)))
+        return cls(tuple(rows))
+
+    def bandwidth(self, level: str, traffic: str = "read") -> Ceiling | None:
+        """Best measured bandwidth of a level for "read" or "copy" traffic; else any measured, else the published."""
+        measured = [row for row in self._of("bandwidth") if row[1] == level and row[4].kind == "measured"]
+        matching = [row[4] for row in measured if row[2] in _MATCHING[traffic]]
+        published = [row[4] for row in self._of("bandwidth") if row[1] == level and row[4].kind == "spec"]
+        return _best(matching) or _best(row[4] for row in measured) or _best(published)
+
+    def peak(self, dtype: str) -> Ceiling | None:
+        """Best measured GEMM rate for a dtype, the published one failing it.
+
+        16-bit operands may be widened to fp32 without loss, so their limit is the higher of both rates: on a CPU whose
+        16-bit GEMM is emulated, that is the fp32 one.
+        """
+        candidates = [self._peak(name) for name in _computed_in(dtype)]
+        return _best(ceiling for ceiling in candidates if ceiling)
+
+    def launch(self) -> Ceiling | None:
+        """Time of an empty launch: the least one."""
+        floors = [row[4] for row in self._of("launch")]
+        return min(floors, key=lambda ceiling: ceiling.value, default=None)
+
+    def hard_bandwidth(self, level: str) -> Ceiling | None:
+        """Highest bandwidth known of a level, measured or published: what is faster than this is impossible."""
+        return _best(row[4] for row in self._of("bandwidth") if row[1] == level)
+
+    def hard_peak(self, dtype: str) -> Ceiling | None:
+        """Highest rate known for a dtype, measured or published: what is faster than this is impossible."""
+        return _best(row[4] for row in self._of("peak") if row[3] in _computed_in(dtype))
+
+    def _peak(self, dtype: str) -> Ceiling | None:
+        rows = [row[4] for row in self._of("peak") if row[3] == dtype]
+        return _best(row for row in rows if row.kind == "measured") or _best(rows)
+
+    def _of(self, what: str) -> list[tuple[str, str, str, str, Ceiling]]:
+        return [row for row in self.rows if row[0] == what]
+
+
+def ridge_points(table: pd.DataFrame) -> pd.DataFrame:
+    """Intensity (FLOP/byte) at which the roofs of a dtype and a memory level meet, from the rows of ceilings.csv.
+
+    One row per (dtype, level): dtype, level, ridge_flop_per_byte, peak_flops_per_s, peak_source, bandwidth_bytes_per_s
+    (read traffic), bandwidth_source. Left of the ridge a kernel is limited by that level, right of it by compute.
+    """
+    ceilings = Ceilings.of(table)
+    dtypes = dict.fromkeys(table.loc[table["ceiling"] == "peak", "dtype"])
+    levels = dict.fromkeys(table.loc[table["ceiling"] == "bandwidth", "level"])
+    rows = []
+    for dtype in dtypes:
+        for level in levels:
+            peak, bandwidth = ceilings.peak(dtype), ceilings.bandwidth(level)
+            if peak and bandwidth:
+                ridge = peak.value / bandwidth.value
+                rows.append((dtype, level, ridge, peak.value, str(peak), bandwidth.value, str(bandwidth)))
+    columns = ["dtype", "level", "ridge_flop_per_byte", "peak_flops_per_s", "peak_source"]
+    return pd.DataFrame(rows, columns=[*columns, "bandwidth_bytes_per_s", "bandwidth_source"])
+
+
+def ceiling_warnings(table: pd.DataFrame, dtypes: Iterable[str], levels: Iterable[str]) -> tuple[str, ...]:
+    """Say which limits that the cells need are missing, only published, or suspiciously low."""
+    ceilings = Ceilings.of(table)
+    needed = [(f"{level} bandwidth", ceilings.bandwidth(level), ceilings.hard_bandwidth(level)) for level in levels]
+    needed += [(f"{dtype} GEMM peak", ceilings.peak(dtype), ceilings.hard_peak(dtype)) for dtype in dtypes]
+    needed.append(("launch floor", ceilings.launch(), ceilings.launch()))
+    warnings = []
+    for name, ceiling, hard in needed:
+        if ceiling is None:
+            warnings.append(f"no {name} in ceilings.csv: it limits no cell here, and bound classes may be wrong")
+        elif ceiling.kind == "spec":
+            warnings.append(f"{name} was not measured: the published value stands in ({ceiling.source})")
+        elif hard and ceiling.value < LOW_SHARE * hard.value:
+            share = ceiling.value / hard.value
+            warnings.append(f"measured {name} is only {share:.0%} of {hard}: was the device busy, or its clock low?")
+    return tuple(warnings)
+
+
+def _computed_in(dtype: str) -> tuple[str, ...]:
+    return (dtype, "fp32") if dtype in ("bf16", "fp16") else (dtype,)
+
+
+def _best(ceilings: Iterable[Ceiling]) -> Ceiling | None:
+    return max(ceilings, key=lambda ceiling: ceiling.value, default=None)

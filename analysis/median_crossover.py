@@ -1,0 +1,174 @@
+"""The median crossover over shapes, and beside it the threshold that costs least: they are not the same number."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+import pandas as pd
+
+from ..shapes.median import interval
+from .coordinates import STORAGE, shape_label
+from .crossover import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """The rule "challenger where M <= M_threshold" with the least mean regret over the measured cells.
+
+    Regret of a cell is ln(t_chosen / t_best) between the two providers. `M` is 0 when the challenger is never chosen,
+    inf when always. `worst_shape` and `worst_M` name the cell where the rule loses most ("" when it loses nowhere).
+    """
+
+    M: float
+    cells: int
+    mean_regret: float
+    worst_regret: float
+    worst_shape: str
+    worst_M: int
+
+
+@dataclass(frozen=True, slots=True)
+class MedianCrossover:
+    """Median over shapes for one pair of providers and one (dtype, scheme, cache).
+
+    median_M      inf: half or more of the shapes cross beyond `M_max`; 0: half or more before `M_min`; None: no shape
+    low_M, high_M 95 % interval by order statistics, 0 and inf as above; None for fewer than six shapes
+    shapes        shapes in the median; parity, reversed (the challenger wins above) and unmeasured ones are apart
+    statuses      number of shapes per status
+    """
+
+    challenger: str
+    incumbent: str
+    dtype: str
+    scheme: str
+    cache: str
+    median_M: float | None
+    low_M: float | None
+    high_M: float | None
+    shapes: int
+    statuses: dict[str, int]
+    reversed: int
+    M_min: float | None
+    M_max: float | None
+    threshold: Threshold | None
+    warnings: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The median as a report prints it: "42", "> 2048", "< 1" or "none"."""
+        return self.as_text(self.median_M)
+
+    @property
+    def interval_text(self) -> str:
+        """The interval as a report prints it: "31 to > 2048", or "" when there is none."""
+        if self.low_M is None or self.high_M is None:
+            return ""
+        return f"{self.as_text(self.low_M)} to {self.as_text(self.high_M)}"
+
+    def as_text(self, size: float | None) -> str:
+        """Print a crossover M with the censoring of this sweep."""
+        if size is None or self.M_min is None or self.M_max is None:
+            return "none"
+        if size == 0:
+            return f"< {self.M_min:g}"
+        return f"> {self.M_max:g}" if math.isinf(size) else f"{size:.0f}" if size >= 10 else f"{size:.2g}"
+
+
+def median_crossovers(crossovers: pd.DataFrame) -> tuple[MedianCrossover, ...]:
+    """Return one median per (dtype, scheme, cache) of the rows of `crossovers.crossovers`, in their order."""
+    return tuple(median_crossover(rows) for _, rows in crossovers.groupby(list(STORAGE), sort=False))
+
+
+def median_crossover(crossovers: pd.DataFrame) -> MedianCrossover:
+    """Take the median over shapes, none dropped: beyond M_max counts as +inf, before the first M as 0.
+
+    Dropping either biases the median by an octave at 40 % censoring. A shape with several crossovers enters with its
+    first verified one. The two middle values of an even number are averaged in log2 M. `crossovers` must be rows of one
+    pair of providers and one (dtype, scheme, cache), at least one.
+    """
+    first = crossovers.iloc[0]
+    one_of = ["challenger", "incumbent", *STORAGE]
+    if len(crossovers[one_of].drop_duplicates()) > 1:
+        raise ValueError("a median crossover is of one pair of providers, dtype, scheme and cache state")
+    reversed_ = (crossovers["challenger_wins"] == "above").to_numpy(dtype=bool)
+    apart = reversed_ | crossovers["status"].isin([Status.PARITY, Status.UNMEASURED]).to_numpy(dtype=bool)
+    entered = crossovers.loc[~apart]
+    values = sorted(map(_value, entered["status"], entered["crossover_M"]))
+    bounds = interval(values)
+    point = _log_median(values) if values else None
+    measured = crossovers.dropna(subset=["M_max"])
+    return MedianCrossover(
+        challenger=first["challenger"],
+        incumbent=first["incumbent"],
+        dtype=first["dtype"],
+        scheme=first["scheme"],
+        cache=first["cache"],
+        median_M=None if point is None or math.isnan(point) else point,
+        low_M=bounds[0] if bounds else None,
+        high_M=bounds[1] if bounds else None,
+        shapes=len(values),
+        statuses=dict(Counter(crossovers["status"].tolist())),
+        reversed=int(reversed_.sum()),
+        M_min=float(measured["M_min"].min()) if len(measured) else None,
+        M_max=float(measured["M_max"].max()) if len(measured) else None,
+        threshold=best_threshold(measured),
+        warnings=tuple(_warnings(entered, values, point, bounds is not None, int(reversed_.sum()))),
+    )
+
+
+def best_threshold(crossovers: pd.DataFrame) -> Threshold | None:
+    """Find the constant M with the least mean regret; among equals the least worst regret, then the smallest M."""
+    labels = [shape_label(row) for row in crossovers.to_dict("records")]
+    shape = np.repeat(np.arange(len(labels)), [len(sizes) for sizes in crossovers["Ms"]])
+    sizes = np.array([size for row in crossovers["Ms"] for size in row], dtype=np.float64)
+    y = np.array([value for row in crossovers["log_ratios"] for value in row], dtype=np.float64)
+    if len(sizes) == 0:
+        return None
+    candidates = [0.0, *np.unique(sizes).tolist()]
+    regrets = [np.where(sizes <= limit, np.maximum(y, 0), np.maximum(-y, 0)) for limit in candidates]
+    chosen = min(range(len(candidates)), key=lambda i: (regrets[i].mean(), regrets[i].max(), candidates[i]))
+    regret, limit = regrets[chosen], candidates[chosen]
+    worst = int(regret.argmax())
+    loses = regret[worst] > 0
+    return Threshold(
+        M=math.inf if limit == sizes.max() else limit,
+        cells=len(sizes),
+        mean_regret=float(regret.mean()),
+        worst_regret=float(regret[worst]),
+        worst_shape=labels[shape[worst]] if loses else "",
+        worst_M=int(sizes[worst]) if loses else 0,
+    )
+
+
+def _value(status: str, crossover_M: float) -> float:
+    if Status(status).is_beyond:
+        return math.inf
+    return 0.0 if status == Status.NEVER else float(crossover_M)
+
+
+def _log_median(values: Sequence[float]) -> float:
+    """Median, averaged in log2 between two middle values; NaN when those are 0 and inf."""
+    logs = [math.log2(value) if value > 0 else -math.inf for value in values]
+    middle = median(logs)
+    return math.nan if math.isnan(middle) else 2.0**middle
+
+
+def _warnings(
+    entered: pd.DataFrame, values: list[float], point: float | None, has_interval: bool, reversed_: int
+) -> list[str]:
+    warnings = []
+    if point is not None and math.isnan(point):
+        warnings.append("half of the shapes cross before the first M and half beyond the last: there is no median")
+    if values and not has_interval:
+        warnings.append(f"no interval from {len(values)} shapes: it takes six")
+    if reversed_:
+        warnings.append(f"{reversed_} shapes where the challenger wins above the crossover are apart: swap the two")
+    short = entered.loc[entered["status"].isin([s for s in Status if s.is_beyond]), "M_max"]
+    if point is not None and (early := int((short < point).sum())) and math.isfinite(point):
+        warnings.append(f"{early} shapes count as beyond although they were measured to a smaller M than the median")
+    if unverified := int((~entered["verified"].astype(bool)).sum()):
+        warnings.append(f"{unverified} of {len(entered)} crossovers are not verified: measure more rounds")
+    return warnings

@@ -1,0 +1,91 @@
+"""All steps of the analysis of one run: what the command line prints and what a report shows are these objects."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ..shapes.verdict import Verdict
+from .crossover import DELTA
+from .crossovers import CROSSOVER_COLUMNS, crossovers
+from .load import RunData
+from .median_crossover import MedianCrossover, median_crossovers
+from .roofline import place, roofline_warnings
+from .speedup import geometric_means, speedups
+from .summarize import round_medians, summarize
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """Results of one run. `challenger` is "" when no challenger of the run has a cell; its crossovers are then empty.
+
+    cells       `roofline.place`: one row per cell, its summary and its place on the roofline
+    rounds      `summarize.round_medians`
+    speedups    `speedup.speedups` over the baseline of the run
+    means       `speedup.geometric_means` of them
+    crossovers  `crossovers.crossovers` of challenger against baseline; medians: one per (dtype, scheme, cache)
+    warnings    what concerns the run as a whole
+    """
+
+    run: RunData
+    challenger: str
+    cells: pd.DataFrame
+    rounds: pd.DataFrame
+    speedups: pd.DataFrame
+    means: pd.DataFrame
+    crossovers: pd.DataFrame
+    medians: tuple[MedianCrossover, ...]
+    warnings: tuple[str, ...]
+
+
+def analyze(run: RunData, challenger: str = "", delta: float = DELTA) -> Analysis:
+    """Run every step on a loaded run.
+
+    `challenger` is by default the first of the run's challengers that passed somewhere, else the first that has cells.
+    Raises UsageError when a given one has none.
+    """
+    summary, rounds = summarize(run), round_medians(run)
+    chosen = challenger or _first_challenger(run, summary)
+    found = pd.DataFrame(columns=list(CROSSOVER_COLUMNS))
+    if chosen and run.baseline in set(summary["provider"]):
+        found = crossovers(summary, rounds, chosen, run.baseline, delta)
+    ratios = speedups(summary, rounds, run.baseline)
+    cells = place(summary, run.ceilings, run.device)
+    return Analysis(
+        run=run,
+        challenger=chosen,
+        cells=cells,
+        rounds=rounds,
+        speedups=ratios,
+        means=geometric_means(ratios),
+        crossovers=found,
+        medians=median_crossovers(found),
+        warnings=(*_coverage(run, summary, chosen), *roofline_warnings(cells, run.ceilings)),
+    )
+
+
+def _first_challenger(run: RunData, summary: pd.DataFrame) -> str:
+    passed = set(summary.loc[summary["verdict"] == Verdict.PASSED, "provider"])
+    present = set(summary["provider"])
+    wanted = [name for name in run.challengers if name != run.baseline]
+    return next((name for names in (passed, present) for name in wanted if name in names), "")
+
+
+def _coverage(run: RunData, summary: pd.DataFrame, challenger: str) -> list[str]:
+    """Say what of the plan is missing, and what failed."""
+    warnings = []
+    rounds = int(run.manifest["rounds"])
+    passed = summary["verdict"] == Verdict.PASSED
+    stored = (run.cells["verdict"] == Verdict.PASSED).groupby(run.cells["cell_id"]).agg(["size", "all"])
+    # A cell that failed is finished: its further rounds were not worth running.
+    finished = int(stored["size"].where(stored["all"], rounds).sum())
+    if finished < (planned := int(run.manifest["planned_units"])):
+        warnings.append(f"{finished} of {planned} planned rounds are finished: go on with rooflens run --resume")
+    failed = summary.loc[~passed & (summary["verdict"] != Verdict.UNSUPPORTED)]
+    counts = failed.groupby(["provider", "verdict"], sort=False).size().reset_index(name="cells")
+    for provider, verdict, count in counts.itertuples(index=False, name=None):
+        warnings.append(f"{provider}: {count} cells ended as {verdict}; their rows say why")
+    if run.baseline not in set(summary["provider"]):
+        warnings.append(f"the baseline {run.baseline} has no cell here: no speedups, no crossovers")
+    if not challenger:
+        warnings.append(f"no challenger ({', '.join(run.challengers) or 'none named'}) has a cell here: no crossovers")
+    return warnings

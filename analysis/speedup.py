@@ -1,0 +1,128 @@
+"""Time ratios to a baseline, paired by round: providers of one problem alternate within a round, so drift cancels.
+
+Every ratio is time(baseline) / time(provider): above 1 the provider is faster.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from ..shapes.verdict import Verdict
+from .coordinates import COORDINATES, GEMM
+from .intervals import mean_interval
+
+_CARRIED = ("cell_id", "suite", *COORDINATES, "provider", "role")
+
+
+def speedups(summary: pd.DataFrame, rounds: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Return one row per cell of every other provider, in the order of `summary`.
+
+    `summary` and `rounds` come from `summarize` and `round_medians`. Columns, besides identity:
+
+    baseline, baseline_cell_id, time_s, baseline_time_s
+    log_ratio, log_se               mean over the common rounds of ln ratio, and its standard error
+    ratio, ratio_low, ratio_high    exp of it and of its 95 % interval (Student's t, and half a step of a coarse timer)
+    rounds                          number of common rounds
+    verdict                         faster, slower, undecided (the interval covers 1, or one round gave none), or ""
+    reason                          why there is no ratio, or no interval
+    """
+    others = summary.loc[summary["provider"] != baseline]
+    partners = summary.loc[summary["provider"] == baseline, [*COORDINATES, *_PARTNER]].rename(columns=_PARTNER)
+    pairs = others[[*_CARRIED, "verdict", "reason", "time_s", "resolution_s"]].merge(
+        partners, on=list(COORDINATES), how="left", validate="many_to_one"
+    )
+    pairs["baseline"] = baseline
+    both = pairs.loc[(pairs["verdict"] == Verdict.PASSED) & (pairs["baseline_verdict"] == Verdict.PASSED)]
+    ratios = _by_round(both, rounds)
+    pairs = pairs.join(ratios, on="cell_id")
+    pairs["rounds"] = pairs["rounds"].fillna(0).astype("int64")
+    steps = (pairs["resolution_s"] / pairs["time_s"]).fillna(0) / 2
+    steps += (pairs["baseline_resolution_s"] / pairs["baseline_time_s"]).fillna(0) / 2
+    pairs["ratio"] = np.exp(pairs["log_ratio"])
+    pairs["ratio_low"] = np.exp(pairs["log_low"] - steps)
+    pairs["ratio_high"] = np.exp(pairs["log_high"] + steps)
+    pairs["reason"] = [_reason(row, baseline) for row in pairs[list(_REASONED)].itertuples(index=False)]
+    faster, slower = pairs["ratio_low"] > 1, pairs["ratio_high"] < 1
+    pairs["verdict"] = np.select([pairs["ratio"].isna(), faster, slower], ["", "faster", "slower"], "undecided")
+    return pairs[[*_COLUMNS]]
+
+
+def geometric_means(
+    ratios: pd.DataFrame, by: Sequence[str] = ("provider", "baseline", "dtype", "scheme", "cache", "M")
+) -> pd.DataFrame:
+    """Geometric mean of `ratio` per group of `by`, over distinct GEMMs: a GEMM under two model names is one vote.
+
+    Columns: by, ratio, ratio_min, ratio_max, gemms (in the mean), cells (with a ratio), excluded (cells without one:
+    a side failed or is missing). A group without any ratio keeps its row, with an empty ratio.
+    """
+    keys = list(by)
+    counts = ratios.groupby(keys, sort=False).agg(cells=("log_ratio", "count"), rows=("log_ratio", "size"))
+    identity = list(dict.fromkeys([*keys, *GEMM]))
+    votes = ratios.dropna(subset=["log_ratio"]).groupby(identity, sort=False)["log_ratio"].mean().reset_index()
+    means = votes.groupby(keys, sort=False)["log_ratio"].agg(["mean", "min", "max", "size"])
+    joined = counts.join(means)
+    return pd.DataFrame(
+        {
+            "ratio": np.exp(joined["mean"]),
+            "ratio_min": np.exp(joined["min"]),
+            "ratio_max": np.exp(joined["max"]),
+            "gemms": joined["size"].fillna(0).astype("int64"),
+            "cells": joined["cells"],
+            "excluded": joined["rows"] - joined["cells"],
+        }
+    ).reset_index()
+
+
+def best_speedups(ratios: pd.DataFrame, by: Sequence[str] = ("provider", "baseline")) -> pd.DataFrame:
+    """The largest ratio of each group with all its coordinates: the "up to 44.8x (fp32, small GQA k/v, M=1)".
+
+    A verified win beats a larger ratio that is not one. Groups without any ratio have no row.
+    """
+    known = ratios.dropna(subset=["ratio"]).assign(verified=lambda frame: frame["verdict"] == "faster")
+    ranked = known.sort_values(["verified", "ratio"], ascending=False, kind="stable")
+    return ranked.drop_duplicates(list(by)).sort_index().drop(columns="verified").reset_index(drop=True)
+
+
+_PARTNER = {
+    "cell_id": "baseline_cell_id",
+    "verdict": "baseline_verdict",
+    "reason": "baseline_reason",
+    "time_s": "baseline_time_s",
+    "resolution_s": "baseline_resolution_s",
+}
+
+_REASONED = ("verdict", "reason", "baseline_verdict", "baseline_reason", "rounds")
+
+_COLUMNS = (
+    *_CARRIED,
+    *("baseline", "baseline_cell_id", "time_s", "baseline_time_s", "log_ratio", "log_se"),
+    *("ratio", "ratio_low", "ratio_high", "rounds", "verdict", "reason"),
+)
+
+
+def _by_round(both: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Per cell_id of `both`: log_ratio, log_se, log_low, log_high and rounds over the rounds that both sides have."""
+    medians = rounds[["cell_id", "round", "median_s"]]
+    own = both[["cell_id", "baseline_cell_id"]].merge(medians, on="cell_id")
+    partner = medians.rename(columns={"cell_id": "baseline_cell_id", "median_s": "baseline_median_s"})
+    paired = own.merge(partner, on=["baseline_cell_id", "round"])
+    log_ratio = pd.Series(np.log(paired["baseline_median_s"] / paired["median_s"]))
+    return mean_interval(log_ratio, paired["cell_id"]).rename(
+        columns={"mean": "log_ratio", "se": "log_se", "low": "log_low", "high": "log_high", "count": "rounds"}
+    )
+
+
+def _reason(row: "tuple[object, ...]", baseline: str) -> str:
+    verdict, reason, baseline_verdict, baseline_reason, rounds = row
+    if verdict != Verdict.PASSED:
+        return f"{verdict}: {reason}" if reason else f"{verdict}"
+    if not isinstance(baseline_verdict, str):
+        return f"{baseline} was not measured here"
+    if baseline_verdict != Verdict.PASSED:
+        return (
+            f"{baseline} {baseline_verdict}: {baseline_reason}" if baseline_reason else f"{baseline} {baseline_verdict}"
+        )
+    if rounds == 0:
+        return f"no round in common with {baseline}"
+    return "one common round: no interval; measure with --rounds 3 or more" if rounds == 1 else ""

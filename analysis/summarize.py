@@ -1,0 +1,200 @@
+"""From raw samples to one row per cell.
+
+A cell's time is the median of its round medians. Its interval comes from the rounds when there are at least five. With
+fewer it comes from the pooled samples, which tell nothing about what differs between rounds: see `interval_from`.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from ..shapes.verdict import Verdict
+from .coordinates import COORDINATES
+from .intervals import Floats, Ints, mean_interval, median_interval
+from .load import RunData
+
+MIN_ROUNDS = 5
+"""Rounds from which on an interval comes from round medians."""
+
+RESOLUTION_SHARE = 0.002
+"""A timer step above this share of the time gets a note: a fifth of the 1 % that the stop rule aims at."""
+
+IDENTITY = ("cell_id", "suite", *COORDINATES, "provider", "role")
+
+_SUPERSEDED = "measured again after a change of its source; only the newer measurement counts"
+_MIXED = "its configuration differs between rounds"
+
+
+def round_medians(run: RunData) -> pd.DataFrame:
+    """Return one row per passed (cell, round): cell_id, round, median_s, host_median_s, samples."""
+    groups = run.samples.groupby(["cell_id", "round"], sort=False)
+    medians = groups.agg(
+        median_s=("time_s", "median"), host_median_s=("host_time_s", "median"), samples=("time_s", "size")
+    )
+    return medians.reset_index()
+
+
+def summarize(run: RunData) -> pd.DataFrame:
+    """Return one row per cell, ordered by cache, dtype, scheme, shape (as in the manifest), M and provider.
+
+    Columns, besides identity: verdict, reason, rounds (finished), samples; time_s with time_low_s, time_high_s (95 %)
+    and interval_from ("rounds", "samples" or "" when there are too few), host_time_s; resolution_s (step of the timer
+    where samples show one); flops, compulsory_bytes, moved_bytes; flops_per_s, bandwidth_bytes_per_s (compulsory),
+    moved_bandwidth_bytes_per_s; snr_db, relative_error, cosine (worst round), max_abs_error; config, kernels,
+    dispatched, artifact, source, timer, blocked, stop_reason, cache_level, elapsed_s, prepare_s; note.
+
+    A cell has passed when all its stored rounds have. A failed one keeps no time, whatever its earlier rounds gave.
+    """
+    cells = run.cells
+    verdicts = _verdicts(cells)
+    summary = _facts(cells).join(verdicts)
+    timed = round_medians(run)
+    timed = timed[timed["cell_id"].map(verdicts["verdict"]) == Verdict.PASSED]
+    summary = summary.join(_times(timed)).join(_samples(run.samples, timed))
+    from_rounds = summary["rounds"] >= MIN_ROUNDS
+    for side in ("low", "high"):
+        summary[f"time_{side}_s"] = summary[f"rounds_{side}_s"].where(from_rounds, summary[f"samples_{side}_s"])
+    known = summary["time_low_s"].notna()
+    summary["interval_from"] = np.where(known, np.where(from_rounds, "rounds", "samples"), "")
+    summary["flops_per_s"] = summary["flops"] / summary["time_s"]
+    summary["bandwidth_bytes_per_s"] = summary["compulsory_bytes"] / summary["time_s"]
+    summary["moved_bandwidth_bytes_per_s"] = summary["moved_bytes"] / summary["time_s"]
+    summary = _newest(summary.reset_index())
+    summary["note"] = _notes(summary)
+    return _ordered(summary, run)[[*_COLUMNS]]
+
+
+_COLUMNS = (
+    *IDENTITY,
+    *("verdict", "reason", "rounds", "samples"),
+    *("time_s", "time_low_s", "time_high_s", "interval_from", "host_time_s", "resolution_s"),
+    *("flops", "compulsory_bytes", "moved_bytes"),
+    *("flops_per_s", "bandwidth_bytes_per_s", "moved_bandwidth_bytes_per_s"),
+    *("snr_db", "relative_error", "cosine", "max_abs_error"),
+    *("config", "kernels", "dispatched", "artifact", "source", "timer", "blocked", "stop_reason", "cache_level"),
+    *("elapsed_s", "prepare_s", "note"),
+)
+
+
+def _verdicts(cells: pd.DataFrame) -> pd.DataFrame:
+    """Per cell: verdict, reason and number of passed rounds."""
+    passed = cells["verdict"] == Verdict.PASSED
+    failures_first = cells[["cell_id", "verdict", "reason"]].assign(passed=passed).sort_values("passed", kind="stable")
+    worst = failures_first.drop_duplicates("cell_id").set_index("cell_id")[["verdict", "reason"]]
+    return worst.assign(rounds=passed.groupby(cells["cell_id"]).sum().reindex(worst.index).astype("int64"))
+
+
+def _facts(cells: pd.DataFrame) -> pd.DataFrame:
+    """Per cell what its commit rows say; where rounds differ, the last one that says anything, or the worst."""
+    said = ["config", "kernels", "dispatched", "artifact", "source", "timer", "cache_level", "stop_reason"]
+    texts = cells[said]
+    stated = cells.assign(**texts.where(texts != ""))
+    groups = stated.groupby("cell_id", sort=False)
+    identity = cells.drop_duplicates("cell_id").set_index("cell_id")[[*IDENTITY[1:], "flops", "compulsory_bytes"]]
+    facts = groups[said].last().astype("object").fillna("").astype("str")
+    ran_out = (cells["stop_reason"] == "budget").groupby(cells["cell_id"]).any()
+    facts["stop_reason"] = facts["stop_reason"].mask(ran_out.reindex(facts.index), "budget")
+    numbers = groups.agg(
+        moved_bytes=("moved_bytes", "last"),
+        blocked=("blocked", "min"),
+        snr_db=("snr_db", "min"),
+        relative_error=("relative_error", "max"),
+        cosine=("cosine", "min"),
+        max_abs_error=("max_abs_error", "max"),
+        elapsed_s=("elapsed_s", "sum"),
+        prepare_s=("prepare_s", "max"),
+        configs=("config", "nunique"),
+    )
+    numbers["moved_bytes"] = numbers["moved_bytes"].astype("float64")
+    return identity.join(facts).join(numbers)
+
+
+def _times(timed: pd.DataFrame) -> pd.DataFrame:
+    """Per cell: median of round medians, and the t interval of ln(round median)."""
+    by_cell = timed.groupby("cell_id")
+    spread = mean_interval(np.log(timed["median_s"]), timed["cell_id"])
+    return pd.DataFrame(
+        {
+            "time_s": by_cell["median_s"].median(),
+            "host_time_s": by_cell["host_median_s"].median(),
+            "samples": by_cell["samples"].sum(),
+            "rounds_low_s": np.exp(spread["low"]),
+            "rounds_high_s": np.exp(spread["high"]),
+        }
+    )
+
+
+def _samples(samples: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
+    """Per cell: the pooled interval of the median and the timer step that the samples show, if any."""
+    codes, names = pd.factorize(samples["cell_id"])
+    seconds = samples["time_s"].to_numpy()
+    counts = np.bincount(codes, minlength=len(names)).astype(np.int64)
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64)
+    low, high = median_interval(seconds[np.lexsort((seconds, codes))], starts, counts)
+    resolution = _timer_steps(seconds, codes, samples["round"].to_numpy(), counts)
+    half_step = np.nan_to_num(resolution) / 2
+    frame = pd.DataFrame(
+        {"samples_low_s": low - half_step, "samples_high_s": high + half_step, "resolution_s": resolution}, index=names
+    )
+    return frame.loc[frame.index.isin(timed["cell_id"])]
+
+
+def _timer_steps(seconds: Floats, cells: Ints, rounds: Ints, counts: Ints) -> Floats:
+    """Smallest gap between different samples of one round, per cell, where at least half of the samples are ties.
+
+    NaN elsewhere: a continuous timer gives no ties. Gaps between rounds are drift, and do not count.
+    """
+    order = np.lexsort((seconds, rounds, cells))
+    ordered, cell, number = seconds[order], cells[order], rounds[order]
+    begins = np.concatenate(([True], (cell[1:] != cell[:-1]) | (number[1:] != number[:-1])))[: len(cell)]
+    step = np.diff(ordered, prepend=np.nan)
+    # Closer than a millionth, two values are one tick that went through float32 milliseconds.
+    moves = ~begins & (step > 1e-6 * ordered)
+    values = np.bincount(cell[begins | moves], minlength=len(counts))
+    smallest = np.full(len(counts), np.inf)
+    np.minimum.at(smallest, cell[moves], step[moves])
+    return np.where((2 * values <= counts) & np.isfinite(smallest), smallest, np.nan)
+
+
+def _newest(summary: pd.DataFrame) -> pd.DataFrame:
+    """Keep one row per coordinates and provider: the one that was measured last (another source has another id)."""
+    where = [*COORDINATES, "provider"]
+    kept = summary.drop_duplicates(where, keep="last")
+    again = summary.loc[summary.duplicated(where, keep=False)].set_index(where).index
+    return kept.assign(superseded=kept.set_index(where).index.isin(again))
+
+
+def _notes(summary: pd.DataFrame) -> list[str]:
+    share = summary["resolution_s"] / summary["time_s"]
+    coarse = [
+        f"timer step {step * 1e6:.3g} us is {part:.1%} of the time" if part > RESOLUTION_SHARE else ""
+        for step, part in zip(summary["resolution_s"], share, strict=True)
+    ]
+    mixed = np.where(summary["configs"] > 1, _MIXED, "")
+    again = np.where(summary["superseded"], _SUPERSEDED, "")
+    return ["; ".join(filter(None, parts)) for parts in zip(again, mixed, coarse, strict=True)]
+
+
+def _ordered(summary: pd.DataFrame, run: RunData) -> pd.DataFrame:
+    shapes = [(shape.get("model"), shape.get("layer")) for shape in run.manifest["shapes"]]
+    keys = pd.DataFrame(
+        {
+            "cache": summary["cache"],
+            "dtype": _rank(summary["dtype"].tolist(), run.cells["dtype"].unique().tolist()),
+            "scheme": _rank(summary["scheme"].tolist(), run.cells["scheme"].unique().tolist()),
+            "shape": _rank(list(zip(summary["model"], summary["layer"], strict=True)), shapes),
+            "B": summary["B"],
+            "N": summary["N"],
+            "K": summary["K"],
+            "M": summary["M"],
+            "provider": _rank(summary["provider"].tolist(), list(run.manifest["providers"])),
+        }
+    )
+    order = keys.sort_values(list(keys.columns), kind="stable").index
+    return summary.loc[order].reset_index(drop=True)
+
+
+def _rank(values: Sequence[object], order: Sequence[object]) -> list[int]:
+    position = {value: index for index, value in reversed(list(enumerate(order)))}
+    return [position.get(value, len(order)) for value in values]

@@ -1,0 +1,193 @@
+"""Read one stored table against its schema, or say in which line and column it is wrong.
+
+A table is read twice at most: in one go by pandas, and only if anything about the result is off, field by field to find
+the first fault. The second pass decides what is told; the first is there because a run holds a million samples.
+"""
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..shapes.columns import CEILINGS, CELLS, Column, Kind, Table
+from ..shapes.errors import UsageError
+from ..shapes.verdict import Verdict
+
+_WORDS = {
+    (CELLS.name, "verdict"): tuple(Verdict),
+    (CELLS.name, "cache"): ("cold", "warm"),
+    (CEILINGS.name, "ceiling"): ("bandwidth", "peak", "launch"),
+    (CEILINGS.name, "kind"): ("measured", "spec"),
+}
+"""Columns whose values come from a fixed list."""
+
+_POSITIVE = ("B", "M", "N", "K", "flops", "compulsory_bytes", "moved_bytes", "time_s", "value")
+"""Columns that are divided by or whose logarithm is taken, where they are not empty."""
+
+_FAULTS = (ValueError, TypeError, KeyError, OverflowError, pd.errors.ParserError, csv.Error)
+"""What pandas and csv raise on content that does not fit."""
+
+
+def parse_table(content: bytes, table: Table, where: str) -> pd.DataFrame:
+    """Return the rows of `content` (a CSV file) with the columns of `table`, in order; row i is record i of the file.
+
+    Text and JSON columns are str, "" where empty; required integers int64, optional ones Int64; floats NaN where empty;
+    booleans nullable. A last line without its line break is what an interrupted writer left, and is ignored. Raises
+    UsageError with `where`, the line and the column otherwise.
+    """
+    whole = content[: content.rfind(b"\n") + 1]
+    header = _header(whole, table, where)
+    try:
+        frame = _read(whole, table, header)
+        ragged = _has_ragged_rows(whole, len(header))
+    except _FAULTS as error:
+        raise _first_fault(whole, table, header, where, str(error)) from None
+    if ragged or any(_is_faulty(frame[column.name], table, column) for column in table.columns):
+        raise _first_fault(whole, table, header, where, "the values do not fit the columns")
+    return frame.loc[:, list(table.names)]
+
+
+def line_of(content: bytes, record: int) -> int:
+    """Line, counted from 1, at which data record `record` (counted from 0) of a CSV file starts."""
+    lines = (line for line, _ in _records(content))
+    for _ in range(record + 1):  # the header is the first record
+        next(lines)
+    return next(lines)
+
+
+def _header(content: bytes, table: Table, where: str) -> list[str]:
+    if not content:
+        raise UsageError(f"{where} is empty: not even its header was written; measure the run again")
+    header = next((fields for _, fields in _records(content)), [])
+    for name in header:
+        if name not in table.names:
+            raise UsageError(f"{where} line 1: unknown column {name!r}: this rooflens knows {', '.join(table.names)}")
+        if header.count(name) > 1:
+            raise UsageError(f"{where} line 1: column {name!r} stands twice; remove one")
+    if missing := [name for name in table.names if name not in header]:
+        raise UsageError(
+            f"{where} line 1: column {missing[0]!r} is missing; read the run with the rooflens version that wrote it"
+        )
+    return header
+
+
+def _read(content: bytes, table: Table, header: list[str]) -> pd.DataFrame:
+    typed = {column.name: _dtype(column) for column in table.columns if column.kind in (Kind.INT, Kind.FLOAT)}
+    frame = pd.read_csv(
+        io.BytesIO(content),
+        names=header,
+        header=0,
+        index_col=False,
+        dtype={name: typed.get(name, "str") for name in header},
+        keep_default_na=False,
+        na_values={name: [""] for name in typed},
+        skip_blank_lines=False,
+        encoding="utf-8",
+        engine="c",
+    )
+    for column in table.columns:
+        if column.kind is Kind.BOOL:
+            frame[column.name] = _booleans(frame[column.name])
+    return frame
+
+
+def _dtype(column: Column) -> str:
+    if column.kind is Kind.FLOAT:
+        return "float64"
+    return "int64" if column.required else "Int64"
+
+
+def _booleans(text: "pd.Series[str]") -> "pd.Series[bool]":
+    values = {word: {"": pd.NA, "true": True, "false": False}[word] for word in text.unique()}
+    return text.map(values).astype("boolean")
+
+
+def _has_ragged_rows(content: bytes, fields: int) -> bool:
+    """True when some row has more or fewer fields than the header; pandas fills up and cuts off without a word."""
+    if b'"' not in content:
+        return content.count(b",") != content.count(b"\n") * (fields - 1)
+    return any(len(row) != fields for _, row in _records(content))
+
+
+def _is_faulty(values: "pd.Series[Any]", table: Table, column: Column) -> bool:
+    if column.kind in (Kind.TEXT, Kind.JSON):
+        distinct = pd.unique(values)
+        return any(_fault(str(value), table, column) for value in distinct)
+    if column.required and bool(values.isna().any()):
+        return True
+    if column.name not in _POSITIVE:
+        return False
+    known = values.dropna().to_numpy(dtype=float)
+    return not bool(((known > 0) & np.isfinite(known)).all())
+
+
+def _records(content: bytes) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line at which it starts, fields) of each record, the header first."""
+    reader = csv.reader(io.StringIO(content.decode("utf-8", errors="replace"), newline=""), strict=True)
+    start = 1
+    for fields in reader:
+        yield start, fields
+        start = reader.line_num + 1
+
+
+def _first_fault(content: bytes, table: Table, header: list[str], where: str, otherwise: str) -> UsageError:
+    way_out = "restore the file from a copy, or delete the line and measure what is missing with rooflens run --resume"
+    line = 1
+    try:
+        for line, fields in _records(content):
+            if line == 1:
+                continue
+            if len(fields) != len(header):
+                return UsageError(
+                    f"{where} line {line}: {len(fields)} fields instead of {len(header)}, from column "
+                    f"{header[min(len(fields), len(header) - 1)]!r} on; {way_out}"
+                )
+            for name, text in zip(header, fields, strict=True):
+                if fault := _fault(text, table, table[name]):
+                    return UsageError(f"{where} line {line}, column {name}: {fault}; {way_out}")
+    except csv.Error as error:
+        return UsageError(f"{where} line {line + 1}: {error}; {way_out}")
+    return UsageError(f"{where}: {otherwise}; restore the file from a copy")
+
+
+def _fault(text: str, table: Table, column: Column) -> str:
+    """Say what is wrong with one field, "" when nothing is."""
+    if text == "":
+        return "is empty, but must not be" if column.required else ""
+    if "\N{REPLACEMENT CHARACTER}" in text:
+        return f"{text!r} is not valid UTF-8"
+    words = _WORDS.get((table.name, column.name), ())
+    if words and text not in words:
+        return f"unknown word {text!r} (known: {', '.join(words)})"
+    if column.kind is Kind.INT and not (re.fullmatch(r"[+-]?\d+", text) and abs(int(text)) < 1 << 63):
+        return f"{text!r} is not a whole number"
+    if column.kind is Kind.FLOAT and not _is_number(text):
+        return f"{text!r} is not a number"
+    if column.kind is Kind.BOOL and text not in ("true", "false"):
+        return f"{text!r} is neither true nor false"
+    if column.kind is Kind.JSON and not _is_json(text):
+        return f"{text!r} is not JSON"
+    if column.name in _POSITIVE and not 0 < float(text) < math.inf:
+        return f"{text} is not positive and finite"
+    return ""
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return not math.isnan(float(text))
+    except ValueError:
+        return False
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,43 @@
+"""Which providers can run on this machine, and why the others cannot. Imports torch."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..harness.device import find_device
+from ..kernels import registry
+from ..shapes.device import Device
+from ..shapes.problem import Problem
+from ..shapes.scheme import DType, Scheme
+
+if TYPE_CHECKING:
+    from ..kernels.provider import Provider
+
+PROBE = Problem(M=1, N=4096, K=4096)
+"""One token through a square weight: every provider that runs at all supports it."""
+PROBE_SCHEME = Scheme("nf4", 64, DType.BF16)
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """One provider on one device; `reason` says why not, in one line."""
+
+    name: str
+    role: str
+    supported: bool
+    reason: str
+
+
+def provider_rows() -> tuple[str, list[Availability]]:
+    """Return the name of the best device here and the availability of every registered provider on it."""
+    device = find_device("auto")
+    return f"{device.name} ({device.arch})", [_row(name, device) for name in registry.names()]
+
+
+def _row(name: str, device: Device) -> Availability:
+    """Ask one provider. One that cannot even be imported is a row with its reason, not the end of the list."""
+    try:
+        provider: Provider = registry.load([name])[name]
+        support = provider.supports(PROBE, PROBE_SCHEME, device)
+    except Exception as error:
+        return Availability(name, "", False, f"{type(error).__name__}: {error}")
+    return Availability(name, provider.role.value, support.ok, support.reason)

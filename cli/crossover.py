@@ -1,0 +1,122 @@
+"""`rooflens crossover`: up to which M a challenger beats an incumbent, per shape and over shapes."""
+
+import math
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..shapes.errors import UsageError
+from .output import plain, print_json, print_table
+from .runs import find_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..analysis.load import RunData
+    from ..analysis.median_crossover import MedianCrossover, Threshold
+
+
+@click.command()
+@click.argument("run", type=find_run)
+@click.option("--challenger", metavar="A", help="Provider that should win at small M; default: the run's challenger.")
+@click.option("--incumbent", metavar="B", help="Provider that should win at large M; default: the run's baseline.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; an unbounded M is null.")
+def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json: bool) -> None:
+    """Say up to which M a challenger beats an incumbent.
+
+    RUN is the folder of a run, its name under ./runs, or `latest`. Per shape: where the two curves cross, and between
+    which measured M the winner is verified to change. Over shapes: the median, to which shapes that do not cross within
+    the sweep count too, and the one threshold that loses least when it is used to dispatch.
+
+    \b
+    Examples:
+      rooflens crossover latest
+      rooflens crossover runs/h200 --challenger simt_4bit --incumbent blas --json
+    """
+    from ..analysis.crossovers import crossovers
+    from ..analysis.load import load_run
+    from ..analysis.median_crossover import median_crossovers
+    from ..analysis.summarize import round_medians, summarize
+
+    data = load_run(run)
+    summary = summarize(data)
+    pair = (challenger or _first_challenger(data), incumbent or data.baseline)
+    shapes = crossovers(summary, round_medians(data), *pair)
+    medians = median_crossovers(shapes)
+    if as_json:
+        told = [{**plain(one), "text": one.text, "interval_text": one.interval_text} for one in medians]
+        names = {"run": data.id, "challenger": pair[0], "incumbent": pair[1]}
+        print_json(names | {"medians": told, "shapes": shapes.to_dict("records")})
+        return
+    for number, one in enumerate(medians):
+        if number:
+            click.echo()
+        _show(one, shapes)
+
+
+def _first_challenger(run: "RunData") -> str:
+    """Return the first challenger of the suite that has a passed cell; raise UsageError when there is none."""
+    passed = set(run.cells.loc[run.cells["verdict"] == "passed", "provider"])
+    for name in run.challengers:
+        if name in passed:
+            return name
+    known = ", ".join(sorted(passed - {run.baseline}))
+    raise UsageError(f"{run.id}: no challenger of its suite ran; name one with --challenger: {known}")
+
+
+def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
+    """Print the shapes of one (dtype, scheme, cache), then what holds over all of them."""
+    from ..analysis.coordinates import shape_label
+    from ..reports import formatting
+
+    storage = [median.dtype, median.scheme, median.cache]
+    mine = shapes.loc[(shapes[["dtype", "scheme", "cache"]] == storage).all(axis=1)]
+    rows = [
+        (
+            shape_label(row),
+            row["status"],
+            _position(row),
+            formatting.m_interval(row["low_M"], row["high_M"]) if row["status"] != "unmeasured" else "",
+            "; ".join(row["warnings"]),
+        )
+        for row in mine.to_dict("records")
+    ]
+    title = f"{median.challenger} against {median.incumbent}: {', '.join(storage)}"
+    print_table(("shape", "status", "crossover M", "verified between", "remark"), rows, title=title)
+    for line in _over_shapes(median):
+        click.echo(line)
+
+
+def _position(row: Mapping[Hashable, Any]) -> str:
+    """Write where one shape crosses, or on which side of the sweep it must."""
+    from ..analysis.crossover import Status
+    from ..reports import formatting
+
+    status = Status(row["status"])
+    if status.is_beyond:
+        return formatting.beyond(row["M_max"])
+    return formatting.before(row["M_min"]) if status is Status.NEVER else formatting.crossover(row["crossover_M"])
+
+
+def _over_shapes(median: "MedianCrossover") -> list[str]:
+    """Say the median and the threshold in sentences."""
+    interval = f", 95 % interval {median.interval_text}" if median.interval_text else ""
+    found = median.text if median.text.startswith(("<", ">")) else f"= {median.text}"
+    lines = [f"median crossover over {median.shapes} shapes: M {found}{interval}"]
+    if median.threshold:
+        lines.append(f"best single rule: {_rule(median, median.threshold)}")
+    return [*lines, *(f"note: {warning}" for warning in median.warnings)]
+
+
+def _rule(median: "MedianCrossover", best: "Threshold") -> str:
+    """Say the threshold and what it costs: a loss of ln time, shown as the extra time that it is."""
+    from ..reports.formatting import share
+
+    if math.isinf(best.M):
+        rule = f"always {median.challenger}"
+    else:
+        rule = f"{median.challenger} up to M = {best.M:g}" if best.M else f"always {median.incumbent}"
+    worst = f", at worst {share(math.expm1(best.worst_regret))} ({best.worst_shape} M={best.worst_M})"
+    return f"{rule}, which costs {share(math.expm1(best.mean_regret))} on average{worst if best.worst_shape else ''}"

@@ -1,0 +1,198 @@
+"""`rooflens list`: what there is to choose from, and what has been measured."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from .output import print_json, print_table
+
+as_json_option: Callable[[Any], Any] = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group(name="list", context_settings={"help_option_names": ["-h", "--help"]})
+def listing() -> None:
+    """List suites, shapes, providers, devices, columns or runs.
+
+    \b
+    Examples:
+      rooflens list suites
+      rooflens list runs --json
+    """
+
+
+@listing.command()
+@as_json_option
+def suites(as_json: bool) -> None:
+    """List the suites that come with rooflens.
+
+    A suite is a TOML file; `rooflens run` takes one of these names, or the path of a file of your own.
+
+    \b
+    Example:
+      rooflens list suites
+    """
+    from ..shapes import suite
+
+    found = [suite.load(name) for name in suite.names()]
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            one.name,
+            len(one.shapes),
+            " ".join(one.dtypes),
+            " ".join(f"{axis}={values[0]}..{values[-1]}" for axis, values in one.axes.items()),
+            " ".join(one.caches),
+            len(one.providers),
+            one.description,
+        )
+        for one in found
+    ]
+    print_table(("suite", "shapes", "dtypes", "axes", "caches", "providers", "description"), rows)
+
+
+@listing.command()
+@click.argument("name", required=False)
+@as_json_option
+def shapes(name: str | None, as_json: bool) -> None:
+    """List the shape sets, or the shapes of the set NAME (or of a CSV file of your own).
+
+    N is the output features and K the input features of a weight W[N,K]; B counts the GEMMs of a batch.
+
+    \b
+    Examples:
+      rooflens list shapes
+      rooflens list shapes llm4bit_40
+    """
+    from ..shapes import shapeset
+
+    if name is None:
+        sets = [{"shape_set": one, "shapes": len(shapeset.load(one))} for one in shapeset.names()]
+        if as_json:
+            print_json(sets)
+        else:
+            print_table(("shape set", "shapes"), [tuple(row.values()) for row in sets])
+        return
+    found = shapeset.load(name)
+    if as_json:
+        print_json(found)
+    else:
+        rows = [(shape.label, shape.N, shape.K, shape.B, shape.alias) for shape in found]
+        print_table(("shape", "N", "K", "B", "alias"), rows)
+
+
+@listing.command()
+@as_json_option
+def providers(as_json: bool) -> None:
+    """List the implementations that can be timed, and whether each can run on this machine's best device.
+
+    The question put to each is a small 4-bit GEMM: M=1, N=K=4096, NF4 in blocks of 64, bf16 activations. A provider
+    that cannot run says why, and what to install where that helps.
+
+    \b
+    Example:
+      rooflens list providers
+    """
+    from .availability import provider_rows
+
+    device, rows = provider_rows()
+    if as_json:
+        print_json({"device": device, "providers": rows})
+        return
+    body = [(row.name, row.role, "yes" if row.supported else "no", row.reason) for row in rows]
+    print_table(("provider", "role", "here", "reason"), body, title=f"on {device}")
+
+
+@listing.command()
+@as_json_option
+def devices(as_json: bool) -> None:
+    """List the devices whose published peaks are known, with the source of each number.
+
+    \b
+    Examples:
+      rooflens list devices
+      rooflens list devices --json
+    """
+    from ..shapes import device
+
+    found = device.specs()
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            spec.name,
+            spec.arch,
+            spec.compute_units,
+            _scaled(spec.peak_flops.get("bf16"), 1e12, 1),
+            _scaled(spec.peak_flops.get("fp32"), 1e12, 1),
+            _scaled(spec.bandwidth_bytes_per_s, 1e9),
+            _scaled(spec.last_level_bytes, 1 << 20),
+            _scaled(spec.memory_bytes, 1 << 30),
+            spec.status,
+        )
+        for spec in found
+    ]
+    names = ("device", "arch", "CUs or SMs", "bf16 TFLOPS", "fp32 TFLOPS", "GB/s", "last cache MiB", "GiB", "status")
+    print_table(names, rows)
+
+
+@listing.command()
+@click.option("--markdown", is_flag=True, help="Print the page docs/columns.md.")
+@as_json_option
+def columns(markdown: bool, as_json: bool) -> None:
+    """List every column of the stored tables: unit, meaning, and which direction is better.
+
+    \b
+    Examples:
+      rooflens list columns
+      rooflens list columns --markdown > docs/columns.md
+    """
+    from ..shapes.columns import TABLES
+    from .columns_page import columns_page
+
+    if markdown and as_json:
+        raise click.UsageError("choose one of --markdown and --json")
+    if markdown:
+        click.echo(columns_page(TABLES), nl=False)
+        return
+    if as_json:
+        print_json(TABLES)
+        return
+    rows = [
+        (f"{stored.file}:{column.name}", column.kind, column.unit, column.better, column.description)
+        for stored in TABLES
+        for column in stored.columns
+    ]
+    print_table(("column", "kind", "unit", "better", "description"), rows)
+
+
+@listing.command()
+@as_json_option
+def runs(as_json: bool) -> None:
+    """List the runs stored in ./runs, the newest first. Any RUN argument takes these ids, a path, or `latest`.
+
+    \b
+    Example:
+      rooflens list runs
+    """
+    from .runs import RUNS, stored_runs
+
+    found = stored_runs()
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        click.echo(f"no runs in {RUNS.absolute()}: measure one with rooflens run llm4bit-quick", err=True)
+        return
+    print_table(
+        ("run", "suite", "created", "device", "rows"),
+        [(run.id, run.suite, run.created_at, run.device, run.rows) for run in found],
+    )
+
+
+def _scaled(value: float | None, unit: float, digits: int | None = None) -> float | None:
+    """Scale a base unit for a reader; unknown stays unknown."""
+    return None if value is None else round(value / unit, digits)

@@ -1,0 +1,178 @@
+"""The `rooflens` command: the table of subcommands, and how every failure becomes one line and an exit code.
+
+`rooflens --help` imports click and nothing heavier: a subcommand's module is imported when that subcommand is asked
+for, and torch or pandas only inside its function.
+"""
+
+import errno
+import importlib
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from .. import __version__
+from ..shapes.errors import Interrupted, RooflensError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a subcommand lives, `module:attribute` inside this package, and its line in `rooflens --help`."""
+
+    target: str
+    short_help: str
+
+
+COMMANDS = {
+    "run": Entry("run:run", "Measure SUITE and store every sample."),
+    "report": Entry("report:report", "Write report.html and report.md of a run."),
+    "crossover": Entry("crossover:crossover", "Say up to which M a challenger beats an incumbent."),
+    "roofline": Entry("roofline:roofline", "Say what bounds each cell, and how far it is from the roof."),
+    "validate": Entry("validate:validate", "Check a run folder: is it whole, and what is missing?"),
+    "list": Entry("listing:listing", "List suites, shapes, providers, devices, columns or runs."),
+}
+"""name -> where it lives, in the order of `rooflens --help`."""
+
+
+@dataclass(slots=True)
+class Session:
+    """What the group's own options say; click hands it to every command as `context.obj`."""
+
+    debug: bool = False
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and one-line help without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].target.partition(":")
+        command: click.Command = getattr(importlib.import_module(f".{module}", __package__), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table itself, so that help imports no command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.short_help) for name, entry in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the nearest commands when the name is unknown."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from ..shapes.errors import unknown_name
+
+            raise unknown_name("command", args[0], list(COMMANDS))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rooflens", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def app(ctx: click.Context, debug: bool) -> None:
+    """Benchmark quantized GEMM kernels against their baselines, and write the report.
+
+    Measures every provider of a suite on this machine's GPU or CPU, stores the raw timings as CSV, and says which
+    kernel wins where, up to which M, and what bounds it.
+
+    \b
+    Examples:
+      rooflens list suites
+      rooflens run llm4bit-quick -o runs/quick --report
+      rooflens crossover latest --challenger simt_4bit --incumbent dequant_blas
+    """
+    ctx.ensure_object(Session).debug = debug
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line (`sys.argv` by default) and return its exit code.
+
+    0 fine, 1 error, 2 usage, 3 regression verified, 4 incomplete under --strict, 5 wrong output, 130 interrupted.
+    Whatever goes wrong is one line on stderr; with --debug its traceback comes first.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a Latin-1 terminal gets ? for ≥, not an error
+            stream.reconfigure(errors="replace")
+    session = Session()
+    color = False if os.environ.get("NO_COLOR") else None
+    try:
+        result = app.main(arguments, prog_name="rooflens", standalone_mode=False, obj=session, color=color)
+        sys.stdout.flush()
+    except SystemExit as stop:  # click's way out when the reader of a pipe has gone
+        _settle_output()
+        return stop.code if isinstance(stop.code, int) else 1
+    except BaseException as error:
+        if session.debug:
+            traceback.print_exc()
+        return _explain(error)
+    return result if isinstance(result, int) else 0
+
+
+def _explain(error: BaseException) -> int:
+    """Print the one line of `error` and return its exit code."""
+    match error:
+        case RooflensError():
+            return _fail(str(error), error.exit_code)
+        case click.UsageError():
+            command = error.ctx.command_path if error.ctx else "rooflens"
+            return _fail(f"{error.format_message().rstrip('.')}; see {command} --help", error.exit_code)
+        case click.ClickException():
+            return _fail(error.format_message(), error.exit_code)
+        case click.Abort() | KeyboardInterrupt():
+            return _fail("interrupted", Interrupted.exit_code)
+        case BrokenPipeError():
+            _settle_output()
+            return 1
+        case OSError():
+            _settle_output()
+            return _fail(_system_error(error), 1)
+        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] != "rooflens":
+            package = name.partition(".")[0]
+            return _fail(f"this command needs the package {package}, which is not here: pip install {package}", 1)
+        case _:
+            return _fail(f"{_unexpected(error)}; for the traceback, run it again as rooflens --debug ...", 1)
+
+
+def _fail(message: str, exit_code: int) -> int:
+    line = " ".join(message.split())
+    print(f"rooflens: error: {line}", file=sys.stderr, flush=True)
+    return exit_code
+
+
+def _system_error(error: OSError) -> str:
+    """Say what the system refused and for which file, with the way out of a full disk."""
+    what = error.strerror or str(error)
+    where = f"{error.filename}: " if error.filename is not None else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{where}{what}; free some space, then continue an unfinished run with --resume"
+    return f"{where}{what}"
+
+
+def _unexpected(error: BaseException) -> str:
+    """Name the exception, the first line of its text and the place it came from."""
+    text = str(error).strip()
+    frames = traceback.extract_tb(error.__traceback__)
+    what = f"unexpected {type(error).__name__}" + (f": {text.splitlines()[0]}" if text else "")
+    return what + (f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else "")
+
+
+def _settle_output() -> None:
+    """Write what is left of stdout, or point it at the null device so that the last flush cannot fail a second time."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,87 @@
+"""Progress of a sweep on stderr: a bar with the time left on a terminal, a line now and then elsewhere."""
+
+import time
+from collections import Counter
+from types import TracebackType
+from typing import IO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Column
+
+from ..harness.plan import Cell
+from ..shapes.verdict import Verdict
+
+LINE_EVERY_S = 15.0
+"""Without a terminal (a job's log) one line is written so often."""
+
+
+class Progress:
+    """Observer of a sweep."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._console = Console(file=stream)
+        self._bar = Bar(
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("[dim]elapsed"),
+            TimeElapsedColumn(),
+            TextColumn("[dim]left"),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            TextColumn("[dim]{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task: TaskID = self._bar.add_task("", total=None)
+        self._failures: Counter[tuple[str, str, str]] = Counter()
+        self._total = self._done = 0
+        self._begun = self._last_line = time.monotonic()
+        self._done_before = 0
+
+    def __enter__(self) -> "Progress":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def started(self, total_units: int, finished_units: int) -> None:
+        """Size the bar; units of an earlier run count as done, but not for the pace."""
+        self._total, self._done, self._done_before = total_units, finished_units, finished_units
+        self._begun = time.monotonic()
+        self._bar.reset(self._task, total=total_units, completed=finished_units)
+        if finished_units:
+            self.remark(f"{finished_units} of {total_units} units are stored already")
+
+    def doing(self, what: str) -> None:
+        """Show what the worker does now."""
+        self._bar.update(self._task, description=what)
+        self._line(what)
+
+    def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
+        """Move the bar; a failure is told once per provider and reason."""
+        self._done += units
+        self._bar.update(self._task, completed=self._done)
+        if verdict is not Verdict.PASSED:
+            key = (cell.provider, verdict.value, reason)
+            self._failures[key] += 1
+            if self._failures[key] == 1:
+                where = "" if verdict is Verdict.UNSUPPORTED else f" ({cell.shape.label}, {cell.problem}, {cell.cache})"
+                self.remark(f"{cell.provider} {verdict}{where}: {reason}")
+
+    def remark(self, text: str) -> None:
+        """Write a line above the bar."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _line(self, what: str) -> None:
+        now = time.monotonic()
+        if self._console.is_terminal or not self._total or now - self._last_line < LINE_EVERY_S:
+            return
+        self._last_line = now
+        fresh = self._done - self._done_before
+        left = f", about {(now - self._begun) / fresh * (self._total - self._done):.0f} s left" if fresh else ""
+        self.remark(f"{self._done} of {self._total} units{left}: {what}")

@@ -1,0 +1,273 @@
+"""`rooflens run`: measure a suite, resume it, or show what would be measured."""
+
+import json
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..shapes import suite as suites
+from ..shapes.errors import Interrupted, UsageError, unknown_name
+from ..shapes.scheme import DType
+from ..shapes.suite import Suite, cache_state
+from . import values
+
+if TYPE_CHECKING:
+    from ..harness.plan import Cell
+
+
+@click.command("run")
+@click.argument("suite", required=False)
+@click.option("-p", "--provider", "providers", multiple=True, metavar="NAME", help="Measure only these; repeat it.")
+@click.option("--dtype", metavar="LIST", help="Activation types, such as bf16,fp16.")
+@click.option(
+    "-a", "--axis", "axes", multiple=True, metavar="AXIS=LIST", help="Values of an axis: M=1,2,4..2048 or M=1..8."
+)
+@click.option("--cache", "caches", metavar="LIST", help="cold, warm or cold,warm.")
+@click.option("--filter", "filter_expression", default="", metavar="EXPR", help="Keep the cells for which this holds.")
+@click.option(
+    "--device", default="auto", metavar="NAME", help="cpu, cuda or cuda:N; the default is a GPU if there is one."
+)
+@click.option(
+    "--llc",
+    metavar="SIZE",
+    help="Last-level cache that a cold sample evicts, such as 256MiB, if it is not found right.",
+)
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="CPU threads; the default is every core this process may use."
+)
+@click.option(
+    "--timer", type=click.Choice(["auto", "event", "host"]), help="How time is taken: event on GPUs, host on the CPU."
+)
+@click.option("--rounds", type=click.IntRange(min=1), help="Measurement rounds; intervals of reports want 5 or more.")
+@click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
+@click.option("--budget", metavar="TIME", help="Most time per cell and round, such as 0.5s.")
+@click.option("--timeout", metavar="TIME", help="Kill a cell that hangs for so long, such as 120s.")
+@click.option(
+    "--max-time", metavar="TIME", help="End the whole sweep cleanly after this, such as 9m; go on with --resume."
+)
+@click.option("--seed", type=int, help="Seed of the operands and of the order of the providers.")
+@click.option(
+    "--providers",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Add the kernels of this file.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="RUN", help="Run folder; the default is runs/SUITE-TIME."
+)
+@click.option("--resume", is_flag=True, help="Go on with the run of -o; without SUITE, exactly as it was started.")
+@click.option(
+    "--dry-run", is_flag=True, help="List the cells, their bytes and the longest time they may take; measure nothing."
+)
+@click.option("--report/--no-report", default=True, help="Write report.html and report.md at the end.")
+@click.option("--strict", is_flag=True, help="Exit 4 when the sweep is not complete, 5 when an output was wrong.")
+@click.pass_context
+def run(context: click.Context, **options: Any) -> None:
+    """Measure SUITE (a name of `rooflens list suites`, or a TOML file) and store every sample.
+
+    Every provider of a problem is checked against an fp64 reference and timed in rounds, in turn, on the same operands.
+    Finished cells survive whatever happens: a crash or a hang costs the cell in flight, Ctrl-C the round in flight.
+
+    \b
+    Examples:
+      rooflens run llm4bit-quick
+      rooflens run llm4bit --dtype bf16 --cache cold -a M=1,2,4..256 -o runs/h200 --max-time 9m
+      rooflens run -o runs/h200 --resume
+      rooflens run llm4bit-quick --providers my_kernels.py -p my_gemm -p dequant_blas
+      rooflens run llm4bit --filter "model.str.startswith('llama2') and M <= 64" --dry-run
+    """
+    began = time.monotonic()
+    request = {name: value for name, value in options.items() if name not in _OF_THIS_CALL}
+    if options["resume"] and options["suite"] is None:
+        request = _stored_request(options["output"])
+    elif options["suite"] is None:
+        raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to go on with a run")
+    suite = _suite(request)
+    cells = _plan(suite, request)
+    if options["dry_run"]:
+        _show_plan(suite, cells)
+        return
+    folder: Path = options["output"] or Path("runs") / f"{suite.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
+    complete = _measure(folder, suite, cells, request, options, deadline)
+    _finish(folder, complete, options["report"], options["strict"])
+
+
+_OF_THIS_CALL = ("output", "resume", "dry_run", "report", "strict", "max_time", "calibrate")
+"""Options that say how this call goes, not what is measured."""
+
+
+def _stored_request(folder: Path | None) -> dict[str, Any]:
+    if folder is None:
+        raise UsageError("--resume needs -o RUN, the folder of the run to go on with")
+    path = folder / "run.json"
+    try:
+        request: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["request"]
+    except (OSError, ValueError, KeyError) as error:
+        raise UsageError(f"cannot resume {folder}: {path} does not say how it was started ({error})") from None
+    return request
+
+
+def _suite(request: dict[str, Any]) -> Suite:
+    """Load the suite and apply the options that override it."""
+    suite = suites.load(request["suite"])
+    from ..kernels import registry
+
+    user = (
+        [provider.name for provider in registry.load((), map(Path, request["files"])).values()]
+        if request["files"]
+        else []
+    )
+    chosen = tuple(dict.fromkeys(request["providers"])) or (*user, *suite.providers)
+    known = [*user, *registry.names()]
+    for name in chosen:
+        if name not in known:
+            raise unknown_name("provider", name, known)
+    protocol = {
+        "rounds": request["rounds"],
+        "timer": request["timer"],
+        "seed": request["seed"],
+        "target_ci": values.fraction(request["target_ci"], "--target-ci") if request["target_ci"] else None,
+        "budget_s": values.seconds(request["budget"], "--budget") if request["budget"] else None,
+        "timeout_s": values.seconds(request["timeout"], "--timeout") if request["timeout"] else None,
+    }
+    return suite.override(
+        axes=dict(values.axis(text) for text in request["axes"]),
+        dtypes=tuple(DType.parse(name) for name in values.names(request["dtype"])),
+        caches=tuple(cache_state(name) for name in values.names(request["caches"])),
+        providers=chosen,
+        protocol={name: value for name, value in protocol.items() if value is not None},
+    )
+
+
+def _plan(suite: Suite, request: dict[str, Any]) -> "tuple[Cell, ...]":
+    from ..harness.plan import plan
+
+    return plan(suite, request["filter_expression"])
+
+
+def _measure(
+    folder: Path,
+    suite: Suite,
+    cells: "tuple[Cell, ...]",
+    request: dict[str, Any],
+    options: dict[str, Any],
+    deadline: float | None,
+) -> bool:
+    """Run the sweep; True when it is complete."""
+    from ..harness.messages import Setup
+    from ..harness.store import RunStore
+    from ..harness.sweep import Sweep
+    from .progress import Progress
+
+    resume: bool = options["resume"]
+    with RunStore.reopen(folder) if resume else RunStore.create(folder) as store, _stop_signals() as stopped:
+        manifest = store.read_manifest() if resume else _manifest(folder, suite, request)
+        manifest["rounds"] = suite.protocol.rounds
+        manifest["protocol"] = asdict(suite.protocol) | {"caches": [cache.value for cache in suite.caches]}
+        setup = Setup(
+            device=request["device"],
+            llc_bytes=values.size_bytes(request["llc"], "--llc") if request["llc"] else None,
+            threads=request["threads"],
+            protocol=suite.protocol,
+            providers=tuple(dict.fromkeys(cell.provider for cell in cells)),
+            files=tuple(Path(file).resolve() for file in request["files"]),
+        )
+        with Progress(sys.stderr) as progress:
+            try:
+                return Sweep(store, cells, setup, progress, options["calibrate"], stopped, deadline).run(manifest)
+            except Interrupted:
+                raise Interrupted(
+                    f"interrupted; {len(store.verdicts)} finished units are in {folder}: "
+                    f"go on with rooflens run -o {shlex.quote(str(folder))} --resume"
+                ) from None
+
+
+def _manifest(folder: Path, suite: Suite, request: dict[str, Any]) -> dict[str, Any]:
+    """What run.json says from the start; the worker completes it with device, environment and providers."""
+    return {
+        "id": folder.name,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": ["rooflens", *sys.argv[1:]],
+        "request": json.loads(json.dumps(request, default=str)),
+        "suite": suite.name,
+        "description": suite.description,
+        "baseline": suite.baseline,
+        "challengers": list(suite.challengers),
+        "seed": suite.protocol.seed,
+        "shapes": [asdict(shape) for shape in suite.shapes],
+    }
+
+
+def _finish(folder: Path, complete: bool, report: bool, strict: bool) -> None:
+    """Say where everything is, and the three headline numbers."""
+    from .finish import finish
+
+    unfinished = finish(folder, complete=complete, report=report)
+    if unfinished and strict:
+        raise unfinished
+
+
+@contextmanager
+def _stop_signals() -> "Iterator[Any]":
+    """Turn the first Ctrl-C or SIGTERM into a request to stop; the second one acts at once."""
+    requested: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        if requested:
+            raise KeyboardInterrupt
+        requested.append(number)
+
+    previous = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(requested)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _show_plan(suite: Suite, cells: "tuple[Cell, ...]") -> None:
+    """Print the cells as a table, and totals: the sweep takes at most so long, and needs so much memory."""
+    from .output import print_table
+
+    protocol = suite.protocol
+    groups: dict[tuple[str, ...], list[Cell]] = {}
+    for cell in cells:
+        key = (cell.shape.label, str(cell.problem.N), str(cell.problem.K), cell.scheme.name, cell.scheme.dtype.value)
+        groups.setdefault(key, []).append(cell)
+    rows = []
+    for key, members in groups.items():
+        sizes = sorted({cell.problem.M for cell in members})
+        rows.append(
+            [
+                *key,
+                " ".join(map(str, sizes)),
+                str(len({cell.provider for cell in members})),
+                " ".join(dict.fromkeys(cell.cache.value for cell in members)),
+                str(len(members)),
+                f"{max(cell.scheme.compulsory_bytes(cell.problem) for cell in members) / 1e6:.1f}",
+            ]
+        )
+    print_table(["shape", "N", "K", "scheme", "dtype", "M", "providers", "cache", "cells", "MB moved at most"], rows)
+    units = len(cells) * protocol.rounds
+    click.echo(
+        f"{len(cells)} cells x {protocol.rounds} rounds = {units} units of {protocol.budget_s:g} s at most "
+        f"(more for the slowest launches): up to {_clock(units * protocol.budget_s)}, plus preparation"
+    )
+
+
+def _clock(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {left} s"

@@ -1,0 +1,73 @@
+"""Find stored runs: what a RUN argument means, and what ./runs holds."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..shapes.errors import UsageError, unknown_name
+
+RUNS = Path("runs")
+"""Where runs are stored unless -o says otherwise, relative to the working directory."""
+
+LATEST = "latest"
+MANIFEST = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """One run folder at a glance. `rows` counts the finished (cell, round) rows; None when there is no table yet."""
+
+    id: str
+    folder: Path
+    suite: str
+    created_at: str
+    device: str
+    rows: int | None
+
+
+def stored_runs(parent: Path = RUNS) -> list[StoredRun]:
+    """List the runs under `parent`, the newest first. A folder without a readable manifest is not a run."""
+    found = [_at_a_glance(manifest.parent) for manifest in parent.glob(f"*/{MANIFEST}")]
+    return sorted((run for run in found if run), key=lambda run: (run.created_at, run.id), reverse=True)
+
+
+def find_run(text: str, parent: Path = RUNS) -> Path:
+    """Return the folder that a RUN argument names; raise UsageError with the nearest names when there is none."""
+    if text == LATEST:
+        runs = stored_runs(parent)
+        if not runs:
+            raise UsageError(f"no runs in {parent.absolute()}: measure one with rooflens run llm4bit-quick")
+        return runs[0].folder
+    for folder in (Path(text), parent / text):
+        if (folder / MANIFEST).is_file():
+            return folder
+    if Path(text).is_dir():
+        raise UsageError(f"{text} is not the folder of a run: it has no {MANIFEST}")
+    known = [run.id for run in stored_runs(parent)]
+    if not known:
+        raise UsageError(f"no run {text!r}: it is not a folder, and there are no runs in {parent.absolute()}")
+    raise unknown_name("run", text, known)
+
+
+def _at_a_glance(folder: Path) -> StoredRun | None:
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        device, suite = manifest["device"], manifest["suite"]
+        return StoredRun(
+            id=folder.name,
+            folder=folder,
+            suite=str(suite["name"] if isinstance(suite, dict) else suite),
+            created_at=str(manifest["created_at"]),
+            device=str(device["name"] if isinstance(device, dict) else device),
+            rows=_count_rows(folder / "cells.csv"),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _count_rows(table: Path) -> int | None:
+    """Count the whole lines below the header: a stored field never holds a line break."""
+    try:
+        return max(0, table.read_bytes().count(b"\n") - 1)
+    except OSError:
+        return None

@@ -1,0 +1,102 @@
+"""Find the device that a run is measured on, and describe it."""
+
+import os
+import platform
+import re
+from pathlib import Path
+
+import torch
+
+from ..shapes.device import Device, match_spec
+from ..shapes.errors import RooflensError, UsageError
+
+FALLBACK_LLC_BYTES = 64 << 20
+"""Last-level cache of a CPU that does not say: more than most have, so that cold stays cold."""
+
+
+def find_device(name: str = "auto", llc_bytes: int | None = None) -> Device:
+    """Describe "auto" (a GPU if there is one, else the CPU), "cpu", "cuda" or "cuda:N".
+
+    `llc_bytes` overrides the last-level cache size. Raises RooflensError when there is no such device.
+    """
+    match = re.fullmatch(r"(auto|cpu|cuda)(?::(\d+))?", name)
+    if not match or (match[2] and match[1] != "cuda"):
+        raise UsageError(f"--device {name!r}: write cpu, cuda or cuda:N (cuda also means ROCm)")
+    if match[1] == "cpu" or (match[1] == "auto" and not torch.cuda.is_available()):
+        return _cpu(llc_bytes)
+    if not torch.cuda.is_available():
+        built = "ROCm" if torch.version.hip else "CUDA" if torch.version.cuda else "CPU only"
+        raise RooflensError(
+            f"--device {name}: torch {torch.__version__} (built for {built}) sees no GPU here: "
+            "check the driver and the visible-device variables, or use --device cpu"
+        )
+    index = int(match[2] or 0)
+    if index >= torch.cuda.device_count():
+        raise RooflensError(f"--device {name}: there are {torch.cuda.device_count()} GPUs, counted from 0")
+    return _gpu(index, llc_bytes)
+
+
+def _gpu(index: int, llc_bytes: int | None) -> Device:
+    properties = torch.cuda.get_device_properties(index)
+    if torch.version.hip:
+        vendor, arch = "AMD", properties.gcnArchName.split(":")[0]
+    else:
+        vendor, arch = "NVIDIA", f"sm{properties.major}{properties.minor}"
+    spec = match_spec(properties.name, arch)
+    # torch reports the L2 of one XCD on MI300X, and knows nothing of a cache behind L2: the table comes first.
+    l2 = (spec.l2_bytes if spec else None) or properties.L2_cache_size
+    return Device(
+        kind="cuda",
+        index=index,
+        name=properties.name,
+        vendor=vendor,
+        arch=arch,
+        compute_units=properties.multi_processor_count,
+        llc_bytes=llc_bytes or (spec.last_level_bytes if spec else None) or 4 * l2,
+        l2_bytes=l2,
+        memory_bytes=properties.total_memory,
+        uuid=str(getattr(properties, "uuid", "")),
+        spec=spec,
+    )
+
+
+def _cpu(llc_bytes: int | None) -> Device:
+    caches = _cpu_caches()
+    features = torch.backends.cpu.get_cpu_capability().lower().replace("_", "")
+    return Device(
+        kind="cpu",
+        index=0,
+        name=_cpu_name(),
+        vendor=_cpu_info("vendor_id"),
+        arch=f"{platform.machine()}-{features}",
+        compute_units=torch.get_num_threads(),
+        llc_bytes=llc_bytes or max(caches.values(), default=FALLBACK_LLC_BYTES),
+        l2_bytes=caches.get(2, 0),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    )
+
+
+def _cpu_caches() -> dict[int, int]:
+    """Bytes per cache level of the first core, as Linux tells them; empty elsewhere."""
+    sizes: dict[int, int] = {}
+    for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            kind, level, size = ((entry / part).read_text().strip() for part in ("type", "level", "size"))
+        except OSError:
+            continue
+        if kind != "Instruction":
+            sizes[int(level)] = int(size.rstrip("K")) << 10
+    return sizes
+
+
+def _cpu_info(key: str) -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return ""
+    match = re.search(rf"^{key}\s*:\s*(.+)$", text, re.MULTILINE)
+    return match[1].strip() if match else ""
+
+
+def _cpu_name() -> str:
+    return _cpu_info("model name") or platform.processor() or platform.machine()

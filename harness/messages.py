@@ -1,0 +1,98 @@
+"""What the parent and its worker process say to each other; plain values, so that they can cross a pipe."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..shapes.device import Device
+from ..shapes.protocol import Protocol
+from ..shapes.scheme import DType
+from .plan import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Everything a worker needs before its first task. `threads` None: as many as this process may use cores."""
+
+    device: str
+    llc_bytes: int | None
+    threads: int | None
+    protocol: Protocol
+    providers: tuple[str, ...]
+    files: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderInfo:
+    """What is stored of a provider: its role and the hash of its source."""
+
+    role: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrate:
+    """Ask for the ceilings of the device, with the GEMM peak of these dtypes."""
+
+    dtypes: tuple[DType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Measure the missing rounds of one task: `rounds[i]` are those of `task.cells[i]`."""
+
+    task: Task
+    rounds: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker is set up: the device it found, its environment, the providers it loaded."""
+
+    device: Device
+    environment: dict[str, str]
+    providers: dict[str, ProviderInfo]
+    timer: str
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """Rows of ceilings.csv, and remarks on what was refused."""
+
+    rows: list[dict[str, Any]]
+    remarks: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """What the worker does from now on, and the units (cell index, round) that are lost if it dies doing so."""
+
+    phase: str
+    units: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One finished unit: columns of its row beside the static ones, and its samples in seconds."""
+
+    index: int
+    round: int
+    columns: dict[str, Any]
+    times_s: tuple[float, ...] = ()
+    host_s: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The task is finished. `restart`: the device was lost to a fault, so that this worker ends itself."""
+
+    restart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The setup failed for a reason that the user can act on."""
+
+    message: str
+    exit_code: int

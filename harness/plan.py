@@ -1,0 +1,135 @@
+"""From a suite to ordered cells. Pure: no clock, no device, no files, and no torch."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby, product
+from typing import Any
+
+from ..shapes.device import Device
+from ..shapes.errors import UsageError
+from ..shapes.problem import Problem
+from ..shapes.protocol import Protocol
+from ..shapes.scheme import Scheme
+from ..shapes.shapeset import Shape
+from ..shapes.suite import Cache, Suite
+
+MODEL_FIELDS = ("suite", "model", "layer", "op", "pass", "B", "M", "N", "K", "dtype", "scheme", "provider", "cache")
+"""What --filter can speak about, and what a stored row says about its cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One (problem, scheme, provider, cache state): the unit of work, of identity and of resume."""
+
+    suite: str
+    shape: Shape
+    problem: Problem
+    scheme: Scheme
+    provider: str
+    cache: Cache
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Identity as plain values, keyed by `MODEL_FIELDS`."""
+        problem, scheme = self.problem, self.scheme
+        return dict(
+            zip(
+                MODEL_FIELDS,
+                (
+                    self.suite,
+                    self.shape.model,
+                    self.shape.layer,
+                    problem.op.value,
+                    problem.pass_.value,
+                    problem.B,
+                    problem.M,
+                    problem.N,
+                    problem.K,
+                    scheme.dtype.value,
+                    scheme.name,
+                    self.provider,
+                    self.cache.value,
+                ),
+                strict=True,
+            )
+        )
+
+    def __str__(self) -> str:
+        return f"{self.provider} {self.shape.label} {self.problem} {self.scheme.dtype} {self.cache}"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All cells of one problem: they share operands and reference, and are measured interleaved, round by round."""
+
+    cells: tuple[Cell, ...]
+
+    @property
+    def problem(self) -> Problem:
+        """Return the problem that all cells have."""
+        return self.cells[0].problem
+
+    @property
+    def scheme(self) -> Scheme:
+        """Return the scheme that all cells have."""
+        return self.cells[0].scheme
+
+
+def plan(suite: Suite, filter_expression: str = "") -> tuple[Cell, ...]:
+    """List the cells of a suite: problems of one weight are neighbours (by rising M), and so are cells of one problem.
+
+    `filter_expression` is a pandas query over `MODEL_FIELDS`, such as "M <= 64 and model.str.startswith('llama')".
+    """
+    cells = tuple(
+        Cell(suite.name, shape, Problem(M=m, N=shape.N, K=shape.K, B=shape.B), Scheme.parse(scheme, dtype), name, cache)
+        for shape, scheme, dtype, m in product(suite.shapes, suite.schemes, suite.dtypes, suite.axes["M"])
+        for name, cache in product(suite.providers, suite.caches)
+    )
+    return _filtered(cells, filter_expression) if filter_expression else cells
+
+
+def tasks(cells: tuple[Cell, ...]) -> tuple[Task, ...]:
+    """Group neighbouring cells of one problem."""
+    groups = groupby(cells, key=lambda cell: (cell.shape, cell.problem, cell.scheme))
+    return tuple(Task(tuple(members)) for _, members in groups)
+
+
+def cell_id(cell: Cell, source: str, device: Device, protocol: Protocol) -> str:
+    """Hash everything that a timing depends on: the cell, the provider's source, the device and how time is taken.
+
+    Rounds, budgets and timeouts are left out: they decide how much is measured, not what.
+    """
+    content = {
+        **cell.fields,
+        "source": source,
+        "device": [device.kind, device.name, device.arch, device.uuid, device.llc_bytes],
+        "protocol": [protocol.timer, protocol.seed],
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def static_columns(cell: Cell) -> Mapping[str, Any]:
+    """Columns of a stored row that follow from the cell alone."""
+    return cell.fields | {
+        "flops": cell.problem.flops,
+        "compulsory_bytes": cell.scheme.compulsory_bytes(cell.problem),
+    }
+
+
+def _filtered(cells: tuple[Cell, ...], expression: str) -> tuple[Cell, ...]:
+    import pandas as pd
+
+    frame = pd.DataFrame([cell.fields for cell in cells])
+    try:
+        kept = frame.query(expression, engine="python").index
+    except Exception as error:  # pandas raises a dozen types here, all of them about the user's expression
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(
+            f"--filter {expression!r}: {message}; write conditions over {', '.join(MODEL_FIELDS)}, "
+            "such as \"M <= 64 and provider != 'blas'\""
+        ) from None
+    if kept.empty:
+        raise UsageError(f"--filter {expression!r} leaves no cell of {len(cells)}")
+    return tuple(cells[position] for position in kept)

@@ -1,0 +1,245 @@
+"""The run folder: `run.json`, `cells.csv`, `samples.csv`, `ceilings.csv`, `events.log`.
+
+A unit is one (cell, round). Its samples are appended first, then its commit row in cells.csv, each synced to disk: a
+unit counts when its commit row is whole. Opening a folder cuts off what an interrupted writer left: a torn last line,
+and samples without a commit row.
+"""
+
+import csv
+import fcntl
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..shapes.columns import CEILINGS, CELLS, SAMPLES, Kind, Table
+from ..shapes.errors import RooflensError, UsageError
+
+MANIFEST = "run.json"
+EVENTS = "events.log"
+LOCK = ".lock"
+
+Unit = tuple[str, int]
+"""(cell_id, round)."""
+
+
+class RunStore:
+    """The only writer of a run folder; holds its lock from `create` or `reopen` until `close`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = _locked(folder)
+        self.verdicts: dict[Unit, str] = {}
+
+    @classmethod
+    def create(cls, folder: Path) -> "RunStore":
+        """Start an empty run. Raises UsageError when the folder holds a run already."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _disk_error(folder, error) from error
+        store = cls(folder)
+        if (folder / MANIFEST).exists() or (folder / CELLS.file).exists():
+            store.close()
+            raise UsageError(f"{folder} holds a run already: add --resume to go on with it, or choose another -o")
+        with _reported(folder):
+            for table in (CELLS, SAMPLES):
+                (folder / table.file).write_text(_csv_text(table.names, []), encoding="utf-8")
+        return store
+
+    @classmethod
+    def reopen(cls, folder: Path) -> "RunStore":
+        """Go on with a run: recover the tables and read which units are finished."""
+        if not (folder / MANIFEST).is_file():
+            raise UsageError(f"{folder}: no {MANIFEST} there, so no run to resume; leave out --resume to start one")
+        store = cls(folder)
+        with _reported(folder):
+            for table in (CELLS, SAMPLES):
+                _cut_torn_line(folder / table.file, table)
+            store.verdicts = _committed(folder / CELLS.file)
+            _cut_orphans(folder / SAMPLES.file, store.verdicts)
+        return store
+
+    def read_manifest(self) -> dict[str, Any]:
+        """Return the content of run.json."""
+        path = self.folder / MANIFEST
+        try:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{path}: {error}") from None
+        if not isinstance(manifest, dict):
+            raise UsageError(f"{path}: a JSON object is expected")
+        return manifest
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Replace run.json as a whole."""
+        with _reported(self.folder):
+            _replace(self.folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+
+    def write_ceilings(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Replace ceilings.csv as a whole."""
+        with _reported(self.folder):
+            _replace(self.folder / CEILINGS.file, _csv_text(CEILINGS.names, (_fields(CEILINGS, row) for row in rows)))
+
+    def commit(self, row: Mapping[str, Any], times_s: Sequence[float], host_s: Sequence[float | None] = ()) -> None:
+        """Store one unit: its samples, then its row of cells.csv. Raises RooflensError when the disk refuses."""
+        unit = (row["cell_id"], row["round"])
+        if unit in self.verdicts:
+            raise ValueError(f"unit {unit} is stored already")
+        host = [*host_s, *[None] * len(times_s)]
+        samples = (
+            _fields(SAMPLES, {"cell_id": unit[0], "round": unit[1], "index": i, "time_s": t, "host_time_s": host[i]})
+            for i, t in enumerate(times_s)
+        )
+        with _reported(self.folder):
+            if times_s:
+                _append(self.folder / SAMPLES.file, _csv_text(None, samples))
+            _append(self.folder / CELLS.file, _csv_text(None, [_fields(CELLS, row)]))
+        self.verdicts[unit] = str(row["verdict"])
+
+    def event(self, text: str) -> None:
+        """Append a line to the log of this run: worker restarts, faults, interruptions."""
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+        with _reported(self.folder), (self.folder / EVENTS).open("a", encoding="utf-8") as file:
+            file.write(f"{stamp} {text}\n")
+
+    def close(self) -> None:
+        """Release the lock."""
+        os.close(self._lock)
+
+    def __enter__(self) -> "RunStore":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+@contextmanager
+def _reported(folder: Path) -> Iterator[None]:
+    """Turn an OSError into one line that names the folder and the way out."""
+    try:
+        yield
+    except OSError as error:
+        raise _disk_error(folder, error) from error
+
+
+def _disk_error(folder: Path, error: OSError) -> RooflensError:
+    return RooflensError(
+        f"cannot write to {folder}: {error.strerror or error}; everything committed before is kept: "
+        "free some space or fix the permissions, then run again with --resume"
+    )
+
+
+def _locked(folder: Path) -> int:
+    """Take the folder's lock; the kernel releases it when the process ends, however it ends."""
+    try:
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise _disk_error(folder, error) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.read(handle, 64).decode(errors="replace").strip() or "unknown"
+        os.close(handle)
+        raise UsageError(
+            f"{folder} is being written by another rooflens run (process {owner}): wait, or choose another -o"
+        ) from None
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, str(os.getpid()).encode(), 0)
+    return handle
+
+
+def _fields(table: Table, row: Mapping[str, Any]) -> list[str]:
+    if unknown := set(row) - set(table.names):
+        raise ValueError(f"not in the schema of {table.file}: {', '.join(sorted(unknown))}")
+    return [_text(column.kind, row.get(column.name)) for column in table.columns]
+
+
+def _text(kind: Kind, value: Any) -> str:
+    if value is None or value == "":
+        return ""
+    if kind is Kind.JSON:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    if kind is Kind.BOOL:
+        return "true" if value else "false"
+    if kind is Kind.FLOAT:
+        return repr(float(value))
+    return str(value)
+
+
+def _csv_text(header: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    if header:
+        writer.writerow(header)
+    # A line break inside a field would make a torn line look whole.
+    writer.writerows([field.replace("\r", " ").replace("\n", " ") for field in row] for row in rows)
+    return buffer.getvalue()
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _replace(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def _cut_torn_line(path: Path, table: Table) -> None:
+    if not path.exists() or path.stat().st_size == 0:
+        path.write_text(_csv_text(table.names, []), encoding="utf-8")
+        return
+    with path.open("rb+") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - (1 << 16))
+            file.seek(start)
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                file.truncate(start + newline + 1)
+                break
+            end = start
+    with path.open(encoding="utf-8", newline="") as text:
+        header = next(csv.reader(text), [])
+    if tuple(header) != table.names:
+        raise UsageError(
+            f"{path} line 1: its columns are not those of this rooflens version; resume with the version that wrote it"
+        )
+
+
+def _committed(path: Path) -> dict[Unit, str]:
+    verdicts: dict[Unit, str] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        for row in reader:
+            try:
+                verdicts[row["cell_id"], int(row["round"])] = row["verdict"]
+            except (TypeError, ValueError):
+                raise UsageError(f"{path} line {reader.line_num}: not a row of cells.csv; mend or remove it") from None
+    return verdicts
+
+
+def _cut_orphans(path: Path, committed: Mapping[Unit, str]) -> None:
+    """Drop the samples at the end that no commit row follows; units are appended one after another."""
+    keep = 0
+    with path.open("rb") as file:
+        position = len(file.readline())
+        keep = position
+        for line in file:
+            position += len(line)
+            cell, number = line.split(b",", 2)[:2]
+            if (cell.decode(), int(number)) in committed:
+                keep = position
+    os.truncate(path, keep)

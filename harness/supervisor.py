@@ -1,0 +1,104 @@
+"""The parent's side of a worker: start it, talk to it, and tell how it ended."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..shapes.errors import Interrupted, RooflensError, UsageError
+from .messages import Ready, Refused, Setup
+
+POLL_S = 0.1
+"""How often a waiting parent looks at deadlines and at Ctrl-C."""
+
+SETUP_TIMEOUT_S = 600.0
+"""Importing torch and the providers, and starting the device's driver, may take this long."""
+
+
+class WorkerEndedError(Exception):
+    """The worker died; the message says how."""
+
+
+class WorkerTimeoutError(Exception):
+    """The worker did not answer before the deadline, and was killed."""
+
+
+class SupervisedWorker:
+    """One worker process. Every wait looks at the deadline and at `should_stop`."""
+
+    def __init__(self, setup: Setup, log: Path, should_stop: Callable[[], bool]) -> None:
+        self._should_stop = should_stop
+        self._log = log
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_enter, args=(theirs, setup, os.getpid(), log), daemon=True)
+        # A Ctrl-C reaches the whole foreground group: the worker is started ignoring it and dies by the parent's hand.
+        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            self._process.start()
+        finally:
+            signal.signal(signal.SIGINT, previous)
+        theirs.close()
+        try:
+            answer = self.receive(time.monotonic() + SETUP_TIMEOUT_S)
+        except (WorkerEndedError, WorkerTimeoutError) as error:
+            raise RooflensError(f"the worker could not be set up: {error}; see {log}") from None
+        if isinstance(answer, Refused):
+            self.kill()
+            raise (UsageError if answer.exit_code == UsageError.exit_code else RooflensError)(answer.message)
+        assert isinstance(answer, Ready)
+        self.ready = answer
+
+    def send(self, message: Any) -> None:
+        """Hand over a message; a worker that is gone is noticed by the next `receive`."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._connection.send(message)
+
+    def receive(self, deadline: float) -> Any:
+        """Wait for a message until `deadline` (monotonic seconds).
+
+        Raises WorkerEndedError, WorkerTimeoutError (the worker is killed) or Interrupted.
+        """
+        while True:
+            try:
+                if self._connection.poll(max(0.0, min(POLL_S, deadline - time.monotonic()))):
+                    return self._connection.recv()
+            except (EOFError, ConnectionResetError):
+                raise WorkerEndedError(self._death()) from None
+            if self._should_stop():
+                raise Interrupted("stopped")
+            if time.monotonic() >= deadline:
+                self.kill()
+                raise WorkerTimeoutError("no answer before the time limit")
+
+    def kill(self) -> None:
+        """End the worker at once and wait until it is gone."""
+        self._process.kill()
+        self._process.join()
+        self._connection.close()
+
+    def close(self) -> None:
+        """Let an idle worker end by itself; kill it when it does not."""
+        self._connection.close()
+        self._process.join(5)
+        if self._process.is_alive():
+            self.kill()
+
+    def _death(self) -> str:
+        self._process.join(5)
+        code = self._process.exitcode
+        if code is not None and code < 0:
+            with suppress(ValueError):
+                return f"worker killed by {signal.Signals(-code).name}"
+        return f"worker ended with exit code {code}"
+
+
+def _enter(*arguments: Any) -> None:
+    """Import the worker only in the child: the parent needs no torch."""
+    from .worker import main
+
+    main(*arguments)

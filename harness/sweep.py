@@ -1,0 +1,263 @@
+"""Run the planned cells: hand tasks to the worker, commit what comes back, restart it after a fault, resume."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from typing import Protocol as Interface
+
+from ..shapes.columns import CEILINGS
+from ..shapes.errors import Interrupted, RooflensError, UsageError
+from ..shapes.verdict import Verdict
+from .messages import Begin, Calibrate, Ceilings, Done, Ready, Result, Setup, Work
+from .plan import Cell, Task, cell_id, static_columns, tasks
+from .store import RunStore
+from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
+
+WORKER_LOG = "worker.log"
+"""What the worker and the libraries in it print."""
+
+CALIBRATION_TIMEOUT_S = 300.0
+
+DEVICE_FIELDS = (
+    "kind",
+    "index",
+    "name",
+    "vendor",
+    "arch",
+    "compute_units",
+    "llc_bytes",
+    "l2_bytes",
+    "memory_bytes",
+    "uuid",
+)
+
+MOST_FRUITLESS = 3
+"""Workers that may end one after another without having begun anything, before the sweep gives up."""
+
+
+class Observer(Interface):
+    """Whoever shows the progress."""
+
+    def started(self, total_units: int, finished_units: int) -> None:
+        """Tell how many (cell, round) units there are, and how many were stored by an earlier run."""
+
+    def doing(self, what: str) -> None:
+        """Tell what the worker is doing now."""
+
+    def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
+        """Tell that a unit was stored; `units` counts it and the rounds that its failure makes needless."""
+
+    def remark(self, text: str) -> None:
+        """Pass on something worth a line: a restart, a refused ceiling."""
+
+
+@dataclass(slots=True)
+class Sweep:
+    """One invocation of `rooflens run` on a run folder. `deadline` is a monotonic time, None without --max-time."""
+
+    store: RunStore
+    cells: tuple[Cell, ...]
+    setup: Setup
+    observer: Observer
+    calibrate: bool = True
+    should_stop: Callable[[], bool] = lambda: False
+    deadline: float | None = None
+    _worker: SupervisedWorker | None = None
+    _ids: dict[Cell, str] = field(default_factory=dict)
+    _processes: int = 0
+
+    def run(self, manifest: dict[str, Any]) -> bool:
+        """Measure what is missing. Returns True when everything is finished, False when --max-time ended it.
+
+        `manifest` is completed with device, environment and providers and stored before the first cell. Raises
+        Interrupted on Ctrl-C; whatever happens, committed units stay.
+        """
+        self.observer.doing("start the worker: import torch and the providers, find the device")
+        try:
+            ready = self._start(manifest)
+            self._ids = {
+                cell: cell_id(cell, ready.providers[cell.provider].source, ready.device, self.setup.protocol)
+                for cell in self.cells
+            }
+            self._describe(manifest, ready)
+            self._calibrate()
+            total, missing = len(self.cells) * self.setup.protocol.rounds, sum(map(len, self._missing(self.cells)))
+            self.observer.started(total, total - missing)
+            for task in tasks(self.cells):
+                self._task(task)
+        except _OutOfTimeError:
+            self.store.event("stopped at --max-time")
+            return False
+        except Interrupted:
+            self.store.event("interrupted")
+            raise
+        finally:
+            if self._worker:
+                self._worker.kill()
+        return True
+
+    def _start(self, manifest: dict[str, Any]) -> Ready:
+        self._processes = manifest.get("processes", 0)
+        self._worker = SupervisedWorker(self.setup, self.store.folder / WORKER_LOG, self._stop_requested)
+        return self._worker.ready
+
+    def _restart(self, why: str) -> None:
+        assert self._worker
+        self._worker.kill()
+        self._worker = None
+        self.store.event(f"restart the worker: {why}")
+        self.observer.remark(f"worker restarted: {why}")
+        self._worker = SupervisedWorker(self.setup, self.store.folder / WORKER_LOG, self._stop_requested)
+        self._processes += 1
+
+    def _describe(self, manifest: dict[str, Any], ready: Ready) -> None:
+        """Complete run.json, or on resume make sure that it speaks of the same device, software and code."""
+        found = _description(ready)
+        if "device" in manifest:
+            _refuse_mixture(manifest, found)
+        else:
+            manifest |= found
+        manifest["planned_units"] = len({*self._ids.values(), *(unit[0] for unit in self.store.verdicts)})
+        manifest["planned_units"] *= self.setup.protocol.rounds
+        manifest["processes"] = self._processes + 1
+        self.store.write_manifest(manifest)
+
+    def _calibrate(self) -> None:
+        assert self._worker
+        if not self.calibrate or (self.store.folder / CEILINGS.file).exists():
+            return
+        self.observer.doing("measure the ceilings of this device")
+        dtypes = tuple(dict.fromkeys(cell.scheme.dtype for cell in self.cells))
+        self._worker.send(Calibrate(dtypes))
+        answer = self._receive(CALIBRATION_TIMEOUT_S)
+        assert isinstance(answer, Ceilings)
+        self.store.write_ceilings(answer.rows)
+        for remark in answer.remarks:
+            self.store.event(remark)
+            self.observer.remark(remark)
+
+    def _missing(self, cells: Sequence[Cell]) -> list[tuple[int, ...]]:
+        """Rounds to do per cell: none after a final failure, else those without a commit row."""
+        rounds = range(self.setup.protocol.rounds)
+        missing = []
+        for cell in cells:
+            stored = {number: self.store.verdicts.get((self._ids[cell], number)) for number in (*rounds, len(rounds))}
+            failed = any(verdict and Verdict(verdict).is_final for verdict in stored.values())
+            missing.append(() if failed else tuple(number for number in rounds if stored[number] is None))
+        return missing
+
+    def _task(self, task: Task) -> None:
+        """Bring one task to its end, over as many workers as it takes."""
+        fruitless = 0
+        while any(missing := self._missing(task.cells)):
+            assert self._worker
+            self._worker.send(Work(task, tuple(missing)))
+            in_flight = Begin("start the task", ())
+            try:
+                while True:
+                    message = self._receive(self.setup.protocol.timeout_s)
+                    if isinstance(message, Begin):
+                        in_flight, fruitless = message, 0
+                        self.observer.doing(_what(task, message))
+                    elif isinstance(message, Result):
+                        self._commit(task, message)
+                    elif isinstance(message, Done):
+                        break
+                if message.restart:
+                    self._restart("the device was lost to a fault")
+            except WorkerTimeoutError:
+                limit = f"{in_flight.phase}: no end within {self.setup.protocol.timeout_s:g} s"
+                self._fault(task, in_flight, Verdict.TIMEOUT, f"{limit}; --timeout sets the limit")
+            except WorkerEndedError as error:
+                fruitless += 1
+                if fruitless > MOST_FRUITLESS:
+                    raise RooflensError(f"{MOST_FRUITLESS} workers in a row ended before they began: {error}") from None
+                self._fault(task, in_flight, Verdict.CRASHED, f"{in_flight.phase}: {error}")
+
+    def _fault(self, task: Task, in_flight: Begin, verdict: Verdict, reason: str) -> None:
+        """Give the units in flight their verdict and go on with a new worker."""
+        for index, number in in_flight.units:
+            self._commit(task, Result(index, number, {"verdict": verdict.value, "reason": reason}))
+        self._restart(reason)
+
+    def _commit(self, task: Task, result: Result) -> None:
+        cell = task.cells[result.index]
+        assert self._worker
+        info = self._worker.ready.providers[cell.provider]
+        row = {
+            "cell_id": self._ids[cell],
+            "round": result.round,
+            "order": 0,
+            "process": self._processes,
+            "role": info.role,
+            "source": info.source,
+            "seed": self.setup.protocol.seed,
+            "started_at": _now(),
+            **static_columns(cell),
+            **result.columns,
+        }
+        verdict = Verdict(row["verdict"])
+        left = len(self._missing([cell])[0])
+        self.store.commit(row, result.times_s, result.host_s)
+        self.observer.finished(cell, verdict, row.get("reason", ""), left if verdict.is_final else 1)
+
+    def _receive(self, timeout_s: float) -> Any:
+        assert self._worker
+        return self._worker.receive(time.monotonic() + timeout_s)
+
+    def _stop_requested(self) -> bool:
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise _OutOfTimeError
+        return self.should_stop()
+
+
+class _OutOfTimeError(Exception):
+    """--max-time is over."""
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _what(task: Task, begin: Begin) -> str:
+    if len(begin.units) == 1:
+        return f"{begin.phase} {task.cells[begin.units[0][0]]}"
+    providers = {task.cells[index].provider for index, _ in begin.units}
+    who = next(iter(providers)) if len(providers) == 1 else f"{len(begin.units)} cells of"
+    return f"{begin.phase} {who} {task.cells[0].shape.label} {task.problem}"
+
+
+def _description(ready: Ready) -> dict[str, Any]:
+    device = ready.device
+    return {
+        "device": {name: getattr(device, name) for name in DEVICE_FIELDS},
+        "device_spec": device.spec.name if device.spec else None,
+        "environment": ready.environment,
+        "providers": {name: {"role": info.role, "source": info.source} for name, info in ready.providers.items()},
+        "timer": ready.timer,
+        "threads": ready.threads,
+    }
+
+
+def _refuse_mixture(manifest: dict[str, Any], found: dict[str, Any]) -> None:
+    """One run speaks of one device, one set of versions and one state of the code."""
+    for key in ("name", "arch", "uuid", "llc_bytes"):
+        _same(f"device {key}", manifest["device"].get(key), found["device"][key])
+    for key in ("torch", "triton"):
+        _same(key, manifest["environment"].get(key), found["environment"].get(key))
+    for key in ("timer", "threads"):
+        _same(key, manifest.get(key), found[key])
+    for name, info in found["providers"].items():
+        if stored := manifest["providers"].get(name):
+            _same(f"source of provider {name}", stored["source"], info["source"])
+        else:
+            manifest["providers"][name] = info
+
+
+def _same(what: str, stored: object, found: object) -> None:
+    if stored != found:
+        raise UsageError(
+            f"cannot resume: {what} was {stored} and is {found} now; timings of the two do not mix: start a new run"
+        )

@@ -1,0 +1,173 @@
+"""Library baselines: the BLAS GEMM on dequantized weights, with and without the dequantization in the timed call."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.errors import RooflensError
+from ...shapes.problem import Problem
+from ...shapes.scheme import Scheme
+from ..inputs import FourBitInputs
+from ..provider import Config, Launch, Provider, Role, Support
+from .blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
+from .quantize import prepare_dequantize
+
+
+class Blas(Provider):
+    """The GEMM alone: W is dequantized in `prepare`, so this is what a weight in 16 (or 32) bits costs.
+
+    Config: `gemm` is a name of `blas_forms.FORMS`, `fp32_precision` torch's setting, `threads` those of a CPU.
+    """
+
+    name = "blas"
+    role = Role.BLAS
+
+    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+        """The forms of the product, the fastest by rule first."""
+        default = default_form(problem, scheme, device.kind)
+        return [{"gemm": form} for form in sorted(forms(scheme, device.kind), key=lambda form: form != default)]
+
+    def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
+        """Dequantize W once, allocate Y and the scratch of the chosen form."""
+        form = _form(inputs, config)
+        weight = inputs.dequantized(weight_dtype(form, inputs.dtype))
+        out = inputs.empty_output()
+        run = prepare_gemm(form, inputs.x, weight, inputs.bias, out)
+        return Launch(run, out, config={"gemm": form, **_environment(inputs.device)})
+
+    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
+        """Dense W, activations, Y, and the scratch of the form."""
+        return moved_bytes(config["gemm"], problem, scheme)
+
+
+class DequantBlas(Blas):
+    """What a framework does without a fused kernel: dequantize W into a buffer, then the BLAS GEMM; both are timed.
+
+    Config: that of `Blas`, and `dequantize`: "cpp" (threaded C++, the default on CPUs with a compiler), "triton" (the
+    default on GPUs) or "torch" (gathers of value pairs, chunk by chunk through the caches).
+    """
+
+    name = "dequant_blas"
+    role = Role.DEQUANT_BLAS
+
+    def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
+        """Allocate the weight buffer [N,K] and Y; choose and compile the dequantizer."""
+        form = _form(inputs, config)
+        shape = (inputs.problem.N, inputs.problem.K)
+        weight = torch.empty(shape, dtype=weight_dtype(form, inputs.dtype), device=inputs.x.device)
+        dequantizer, dequantize = _prepare_dequantize(inputs, weight, (config or {}).get("dequantize"))
+        out = inputs.empty_output()
+        gemm = prepare_gemm(form, inputs.x, weight, inputs.bias, out)
+
+        def run() -> None:
+            dequantize()
+            gemm()
+
+        return Launch(run, out, config={"dequantize": dequantizer, "gemm": form, **_environment(inputs.device)})
+
+    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
+        """Packed weights and scales read, dense W written, then the GEMM's; a nested absmax is rebuilt on the CPU."""
+        form = config["gemm"]
+        elements = problem.B * problem.N * problem.K
+        dense = elements * (4 if form.startswith("fp32") else scheme.dtype.bytes)
+        in_memory = scheme.nested and config.get("dequantize") != "triton"
+        rebuilt = 2 * 4 * -(-elements // scheme.group) if in_memory else 0
+        read = scheme.weight_bytes(problem) + scheme.scale_bytes(problem) + rebuilt
+        return read + dense + moved_bytes(form, problem, scheme)
+
+
+class _RocmBlas(Blas):
+    """`blas` through one of the two BLAS libraries of ROCm, whatever torch would choose.
+
+    The choice is a setting of the process: each launch sets and restores it, which costs the host some microseconds.
+    """
+
+    library: ClassVar[str]
+    torch_library: ClassVar[str]
+    """torch uses the CUDA names on ROCm too: "cublas" is rocBLAS (through hipBLAS), "cublaslt" hipBLASLt."""
+
+    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+        """On AMD GPUs only."""
+        if device.is_rocm:
+            return Support.yes()
+        return Support.no(f"{self.library} is a library of ROCm: needs an AMD GPU and a torch built for it")
+
+    def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
+        """As `blas`. Raises RooflensError when torch falls back to the other library on this GPU."""
+        launch = super().prepare(inputs, config)
+        gemm, prefer = launch.run, torch.backends.cuda.preferred_blas_library
+        before = prefer()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns when it overrides the choice; the error below says so
+            wanted, other = prefer(self.torch_library), prefer("cublas")
+        prefer(before)
+        if self.torch_library != "cublas" and wanted == other:
+            raise RooflensError(f"{self.name}: torch does not use {self.library} on {inputs.device.name}; leave it out")
+
+        def run() -> None:
+            before = prefer()
+            prefer(wanted)
+            try:
+                gemm()
+            finally:
+                prefer(before)
+
+        return Launch(run, launch.output, config={**launch.config, "library": self.library})
+
+
+class RocblasBlas(_RocmBlas):
+    """rocBLAS."""
+
+    name = "blas_rocblas"
+    library = "rocBLAS"
+    torch_library = "cublas"
+
+
+class HipblasltBlas(_RocmBlas):
+    """hipBLASLt."""
+
+    name = "blas_hipblaslt"
+    library = "hipBLASLt"
+    torch_library = "cublaslt"
+
+
+DEQUANT_BLAS = DequantBlas()
+BLAS = Blas()
+BLAS_ROCBLAS = RocblasBlas()
+BLAS_HIPBLASLT = HipblasltBlas()
+
+
+def _form(inputs: FourBitInputs, config: Config | None) -> str:
+    chosen: str | None = (config or {}).get("gemm")
+    return chosen or default_form(inputs.problem, inputs.scheme, inputs.device.kind)
+
+
+def _environment(device: Device) -> dict[str, Any]:
+    """Settings of the process that the product depends on."""
+    settings: dict[str, Any] = {"fp32_precision": require_full_fp32()}
+    if not device.is_gpu:
+        settings["threads"] = torch.get_num_threads()
+    return settings
+
+
+def _prepare_dequantize(
+    inputs: FourBitInputs, weight: torch.Tensor, wanted: str | None
+) -> tuple[str, Callable[[], object]]:
+    """Name and call of the dequantizer that fills `weight`: the device's own kernel, or torch where there is none."""
+    name = wanted or ("triton" if inputs.device.is_gpu else "cpp")
+    try:
+        if name == "cpp":
+            from .cpu import prepare_dequantize as prepare_cpp
+
+            return name, prepare_cpp(inputs, weight)
+        if name == "triton":
+            from .triton_dequantize import prepare_dequantize as prepare_triton
+
+            return name, prepare_triton(inputs, weight)
+    except (RooflensError, ImportError):  # no compiler, no Triton
+        if wanted:
+            raise
+    return "torch", prepare_dequantize(inputs.weight, weight)

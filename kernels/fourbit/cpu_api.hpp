@@ -1,0 +1,82 @@
+// What the translation units of the CPU library share: the argument blocks (mirrored by cpu_library.py, field by field),
+// the thread team and the table of functions that each instruction set provides.
+#pragma once
+#include <cstdint>
+
+namespace rooflens {
+
+enum DType : int32_t { BF16 = 0, FP16 = 1, FP32 = 2 };
+enum Kernel : int32_t { STREAM = 0, PANEL = 1 };
+enum Isa : int32_t { PORTABLE = 0, AVX2 = 1, AVX512 = 2, AVX512_BF16 = 3, ISA_COUNT = 4 };
+
+constexpr int ROWS = 16;            // rows of W in one tile; one 32-bit lane each
+constexpr int CHUNK = 8;            // consecutive k of one row in one 32-bit word
+constexpr int PAIR = 2;             // tiles come in pairs: the widest register tile takes two
+constexpr int NESTED_BLOCK = 256;   // absmax values per second-level scale
+
+constexpr int64_t tiles_of(int64_t N) { return (N + PAIR * ROWS - 1) / (PAIR * ROWS) * PAIR; }
+
+// Y[M,N] = X[M,K] W[N,K]^T + bias. Pointers need no alignment beyond their element's.
+//
+// T = tiles_of(N), rows beyond N are zero.
+// w       pairs of tiles [T/2][cd(K,8)][2][16] of 32-bit words: word (p, c, t, r) holds row 32 p + 16 t + r, columns 8 c .. 8 c + 7, four
+//         bits each: bits 4 j of its low half are column 2 j, of its high half column 2 j + 1 (made by rooflens_pack).
+// scales  absmax, float; or uint8 q when nested: absmax = nested_code[q] * nested_scale[block / 256] + nested_offset.
+//         A block of the format has 2^block_log2 elements of the flattened W. straddled == 0: tiles [T/2][K / group][2][16]
+//         with group = 2^group_log2 dividing both K and the block, so that a group lies in one row and in one block.
+//         straddled == 1: the flat blocks of the format.
+struct Gemm {
+    const void* x;
+    const uint32_t* w;
+    const void* scales;
+    const float* nested_code;
+    const float* nested_scale;
+    const void* bias;  // or null
+    void* y;
+    uint8_t* scratch;  // rooflens_scratch_bytes bytes
+    int64_t M, N, K;
+    float code[16];
+    float nested_offset;
+    int32_t group_log2;
+    int32_t block_log2;
+    int32_t nested;
+    int32_t straddled;
+    int32_t dtype;
+    int32_t kernel;
+    int32_t isa;
+    int32_t threads;
+
+    int64_t tiles() const { return tiles_of(N); }
+    int64_t chunks() const { return (K + CHUNK - 1) / CHUNK; }
+    int64_t blocks() const { return (N * K + (int64_t{1} << block_log2) - 1) >> block_log2; }
+};
+
+// Flat dequantization: out[i] = round(code[nibble i] * absmax[i >> group_log2]), packed as bitsandbytes packs it.
+struct Dequantize {
+    const uint8_t* packed;
+    const float* absmax;
+    void* out;
+    int64_t numel;
+    float code[16];
+    int32_t group_log2;
+    int32_t dtype;
+    int32_t streaming;  // 1: stores that bypass the caches (out aligned to 64 bytes)
+    int32_t isa;
+    int32_t threads;
+};
+
+// Calls body(context, task, worker) for every task in 0 .. tasks-1, worker < threads; returns when all are done.
+using Body = void (*)(void* context, int64_t task, int worker);
+void parallel_for(int threads, int64_t tasks, Body body, void* context);
+
+// What one instruction set provides; each table is the only symbol that its object exports.
+struct GemmFunctions {
+    void (*gemm)(const Gemm&);
+    int64_t (*scratch_bytes)(const Gemm&);
+};
+struct MemoryFunctions {
+    void (*dequantize)(const Dequantize&, int64_t begin, int64_t end);  // begin and, but for the last, end: whole blocks
+    uint64_t (*read)(const uint8_t* data, int64_t bytes);
+};
+
+}  // namespace rooflens

@@ -1,0 +1,144 @@
+"""Build the CPU kernels once per machine, with the system's C++ compiler, into a plain shared library.
+
+The library lives in the user's cache, never in the package, under a name that contains a hash of everything that it is
+made of: sources, flags, compiler version and machine. It is written to a temporary name and moved into place, so that
+processes may race for it and a build that dies leaves nothing behind.
+"""
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ...shapes.errors import RooflensError
+
+SOURCES = ("cpu_entry.cpp", "cpu_gemm.cpp", "cpu_memory.cpp", "cpu_api.hpp", "cpu_simd.hpp")
+"""Files of the library, beside this module."""
+
+NO_COMPILER = "no C++ compiler: apt install g++ (or conda install cxx-compiler), or set CXX to one"
+
+_FOLDER = Path(__file__).parent
+_COMMON = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-w")
+_LINK = ("-shared", "-pthread", "-ldl") if platform.system() == "Linux" else ("-shared", "-pthread")
+_AVX2 = ("-mavx2", "-mfma", "-mf16c")
+_AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq")
+# sums of products may be contracted to FMA; dequantization must round exactly as separate operations do
+_GEMM, _EXACT = "-ffp-contract=fast", "-ffp-contract=off"
+
+
+class BuildError(RooflensError):
+    """The CPU kernels could not be built: no compiler, a compile error, or a cache that cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C++ compiler: the words of its command, and the first line of what it says about itself."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+def cache_folder() -> Path:
+    """Folder of the built library: $ROOFLENS_CACHE, else $XDG_CACHE_HOME/rooflens, else ~/.cache/rooflens."""
+    if own := os.environ.get("ROOFLENS_CACHE"):
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "rooflens"
+
+
+def compiler_command() -> tuple[str, ...] | None:
+    """Command of the compiler to use: $CXX if set (None when that is not a program), else g++, clang++ or c++."""
+    if named := shlex.split(os.environ.get("CXX", "")):
+        return tuple(named) if shutil.which(named[0]) else None
+    return next(((name,) for name in ("g++", "clang++", "c++") if shutil.which(name)), None)
+
+
+def build() -> Path:
+    """Return the library for these sources, this compiler and this machine, building it if it is not there yet.
+
+    Raises BuildError with the first lines of the compiler's output.
+    """
+    command = compiler_command()
+    if command is None:
+        raise BuildError(NO_COMPILER)
+    compiler = _identify(command)
+    folder = cache_folder()
+    library = folder / f"cpu4bit-{_key(compiler)}.so"
+    if library.exists():
+        return library
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as temporary:
+            built = _compile(compiler, Path(temporary))
+            os.replace(built, library)
+    except OSError as error:
+        raise BuildError(
+            f"cannot write the CPU kernels to {folder}: {error.strerror or error}; set ROOFLENS_CACHE to a folder that can"
+        ) from error
+    return library
+
+
+def compiler_version() -> str:
+    """First line of the version of the compiler in use; "" without one."""
+    command = compiler_command()
+    return _identify(command).version if command else ""
+
+
+def objects() -> list[tuple[str, str, tuple[str, ...]]]:
+    """List what is compiled on this machine: (source, instruction set, flags)."""
+    sets: dict[str, tuple[str, ...]] = {"portable": ()}
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        sets |= {"avx2": _AVX2, "avx512": _AVX512, "avx512bf16": (*_AVX512, "-mavx512bf16")}
+    gemms = [("cpu_gemm.cpp", isa, (*flags, _GEMM)) for isa, flags in reversed(sets.items())]  # the slowest first
+    memory = [("cpu_memory.cpp", isa, (*flags, _EXACT)) for isa, flags in sets.items() if isa != "avx512bf16"]
+    return [*gemms, *memory, ("cpu_entry.cpp", "", (_EXACT, "-pthread"))]
+
+
+@cache
+def _identify(command: tuple[str, ...]) -> Compiler:
+    lines = _run((*command, "--version")).splitlines()
+    return Compiler(command, lines[0] if lines else "")
+
+
+def _key(compiler: Compiler) -> str:
+    digest = hashlib.sha256()
+    for name in SOURCES:
+        digest.update((_FOLDER / name).read_bytes())
+    digest.update(repr((compiler, platform.machine(), _COMMON, _LINK, objects())).encode())
+    return digest.hexdigest()[:20]
+
+
+def _compile(compiler: Compiler, folder: Path) -> Path:
+    def one(job: tuple[str, str, tuple[str, ...]]) -> str:
+        source, isa, flags = job
+        target = folder / f"{Path(source).stem}-{isa}.o"
+        _run((*compiler.command, *_COMMON, *flags, f"-DISA={isa}", "-c", str(_FOLDER / source), "-o", str(target)))
+        return str(target)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        targets = list(pool.map(one, objects()))
+    library = folder / "library.so"
+    _run((*compiler.command, *targets, "-o", str(library), *_LINK))
+    return library
+
+
+def _run(command: tuple[str, ...]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise BuildError(f"cannot run the C++ compiler {command[0]}: {error.strerror}; set CXX to another") from error
+    if done.returncode == 0:
+        return done.stdout
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    what = [line for line in lines if "error" in line.lower()] or lines
+    said = " | ".join(what[:3]) or f"exit status {done.returncode}"
+    raise BuildError(
+        f"the C++ compiler {command[0]} failed: {said}; the kernels need GCC 10, Clang 10 or newer (set CXX)"
+    )

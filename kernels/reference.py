@@ -1,0 +1,126 @@
+"""The reference product in fp64, and how far an output is from it.
+
+The reference is computed from the SAME quantized bits that every provider gets: the weight is code * absmax in fp32,
+not rounded to the activation type. What is judged is the kernel's arithmetic, never the quantization.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from ..shapes.scheme import Scheme
+from .fourbit.quantize import dequantize_range
+from .inputs import FourBitInputs
+
+_CHUNK_ELEMENTS = 1 << 22
+"""Weight elements expanded to fp64 at once (32 MiB)."""
+
+_ELEMENT_MARGIN = 10.0
+"""A single element may be off by this many times the noise level (rms) that the scheme's SNR floor allows overall.
+
+SNR alone forgives one wrong column among 28,672 (45 dB). Rounding noise of bf16 lies 13 dB below its floor and its
+largest element among 10^8 near 7 times its rms plus one rounding of the output, so that 10 leaves a factor of 3.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Distance between an output and its reference.
+
+    snr_db          10 log10(sum ref^2 / sum (ref - out)^2); inf when equal, -inf when not finite
+    relative_error  norm(out - ref) / norm(ref)
+    cosine          cosine of the angle between both; nan when the output is not finite or has no direction
+    max_abs_error   largest |out - ref|
+    reference_rms   root mean square of the reference
+    worst           row and column of the largest error, or of the first element that is not finite
+    non_finite      number of NaN and Inf elements in the output (an element that was never written is NaN)
+    """
+
+    snr_db: float
+    relative_error: float
+    cosine: float
+    max_abs_error: float
+    reference_rms: float
+    worst: tuple[int, int]
+    non_finite: int
+
+    def failure(self, scheme: Scheme) -> str:
+        """One line that says what is wrong with the output, empty when it is correct."""
+        row, column = self.worst
+        if self.non_finite:
+            return (
+                f"{self.non_finite} elements are NaN or Inf (or were never written), the first at [m={row}, n={column}]"
+            )
+        if not self.snr_db >= scheme.snr_floor_db:
+            return (
+                f"SNR {self.snr_db:.1f} dB is below the {scheme.snr_floor_db:g} dB of {scheme.dtype}; "
+                f"largest error {self.max_abs_error:.3g} at [m={row}, n={column}]"
+            )
+        limit = _ELEMENT_MARGIN * 10 ** (-scheme.snr_floor_db / 20) * self.reference_rms
+        if self.max_abs_error > limit:
+            return (
+                f"error {self.max_abs_error:.3g} at [m={row}, n={column}] is above {limit:.3g}, "
+                f"although SNR is {self.snr_db:.1f} dB"
+            )
+        return ""
+
+    def passes(self, scheme: Scheme) -> bool:
+        """Whether the output is correct for this scheme."""
+        return not self.failure(scheme)
+
+
+def reference(inputs: FourBitInputs) -> torch.Tensor:
+    """Return Y[M,N] = X W^T + bias in fp64, on the device of the inputs.
+
+    W is expanded some rows at a time; beyond the result and X in fp64 this takes about 64 MiB.
+    """
+    rows, columns, depth = inputs.problem.M, inputs.problem.N, inputs.problem.K
+    x = inputs.x.double()
+    result = torch.empty(rows, columns, dtype=torch.float64, device=x.device)
+    step = max(1, _CHUNK_ELEMENTS // depth)
+    for first in range(0, columns, step):
+        last = min(first + step, columns)
+        weight = dequantize_range(inputs.weight, first * depth, last * depth).view(last - first, depth)
+        result[:, first:last] = x @ weight.double().t()
+    if inputs.bias is not None:
+        result += inputs.bias.double()
+    return result
+
+
+def measure(output: torch.Tensor, reference: torch.Tensor) -> Accuracy:
+    """Compare `output` [M,N] of any float type with `reference` [M,N] in fp64; see `Accuracy` for the edge cases.
+
+    Raises ValueError when the shapes differ.
+    """
+    if output.shape != reference.shape:
+        raise ValueError(f"output is {list(output.shape)}, reference {list(reference.shape)}")
+    columns = reference.shape[1]
+    signal = torch.linalg.vector_norm(reference).item()
+    rms = signal / math.sqrt(reference.numel())
+    finite = torch.isfinite(output)
+    non_finite = int(output.numel() - finite.sum().item())
+    if non_finite:
+        first = int(finite.logical_not_().view(-1).byte().argmax().item())
+        return Accuracy(-math.inf, math.inf, math.nan, math.inf, rms, divmod(first, columns), non_finite)
+    product = output.double()
+    dot = torch.dot(product.reshape(-1), reference.reshape(-1)).item()
+    length = torch.linalg.vector_norm(product).item()
+    error = product.sub_(reference) if product is not output else product - reference
+    noise = torch.linalg.vector_norm(error).item()
+    largest = int(error.abs_().argmax().item())
+    return Accuracy(
+        snr_db=_snr_db(signal, noise),
+        relative_error=noise / signal if signal else (math.inf if noise else 0.0),
+        cosine=dot / (length * signal) if length and signal else (math.nan if noise else 1.0),
+        max_abs_error=error.view(-1)[largest].item(),
+        reference_rms=rms,
+        worst=divmod(largest, columns),
+        non_finite=0,
+    )
+
+
+def _snr_db(signal: float, noise: float) -> float:
+    if not noise:
+        return math.inf
+    return 20.0 * math.log10(signal / noise) if signal else -math.inf

@@ -1,0 +1,232 @@
+"""One grammar for every number that a reader sees; the same text in every format.
+
+Values come in base units (seconds, byte/s, FLOP/s) and are scaled only here. An unknown (None or NaN) is an empty text,
+never 0. The minus sign is U+2212 everywhere.
+"""
+
+import math
+from collections.abc import Iterable
+from itertools import pairwise
+
+MINUS = "\N{MINUS SIGN}"
+TIMES = "\N{MULTIPLICATION SIGN}"
+DIVIDE = "\N{DIVISION SIGN}"
+
+
+def known(value: float | None) -> bool:
+    """True for a number that can be shown: neither None nor NaN."""
+    return value is not None and not math.isnan(value)
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Write `value` with `digits` significant digits and no exponent: 0.0123, 1.23, 12.3, 123, 1234."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:.0f}"
+    magnitude = math.floor(math.log10(abs(value)))
+    decimals = max(0, digits - 1 - magnitude)
+    text = f"{value:.{decimals}f}"
+    if decimals and len(text.lstrip("-").replace(".", "").lstrip("0")) > digits:  # 9.996 rounds up to 10.00
+        text = f"{value:.{decimals - 1}f}"
+    return text.replace("-", MINUS)
+
+
+def ratio(value: float | None) -> str:
+    """Write a speedup: 3.64×; below 0.1 two significant digits, above 100 one decimal."""
+    if value is None or math.isnan(value):
+        return ""
+    if math.isinf(value):
+        return "\N{INFINITY}" + TIMES
+    if 0 < value < 0.0995:
+        return significant(value, 2) + TIMES
+    return f"{value:.1f}{TIMES}" if value >= 99.995 else f"{value:.2f}{TIMES}"
+
+
+def tie() -> str:
+    """Write a measured tie."""
+    return f"~1.0{TIMES}"
+
+
+def undecided(value: float | None) -> str:
+    """Write a ratio whose interval includes 1: ~1.08×."""
+    return f"~{ratio(value)}" if known(value) else ""
+
+
+def ratio_interval(low: float | None, high: float | None) -> str:
+    """Write the interval of a ratio: [3.60×, 3.69×]; empty when unknown."""
+    return f"[{ratio(low)}, {ratio(high)}]" if known(low) and known(high) else ""
+
+
+def time(seconds: float | None) -> str:
+    """Write a duration: 12.34 µs (2 decimals), 1.234 ms and 1.234 s (3 decimals)."""
+    if seconds is None or math.isnan(seconds):
+        return ""
+    if seconds < 0.999995e-3:
+        return f"{seconds * 1e6:.2f} µs"
+    if seconds < 0.9999995:
+        return f"{seconds * 1e3:.3f} ms"
+    return f"{seconds:.3f} s"
+
+
+def time_interval(low: float | None, high: float | None) -> str:
+    """Write an interval of a duration: [3.83, 3.90] µs, or with a unit at each end where they differ."""
+    if not known(low) or not known(high):
+        return ""
+    (start, unit), (end, other) = time(low).split(), time(high).split()
+    return f"[{start}, {end}] {unit}" if unit == other else f"[{start} {unit}, {end} {other}]"
+
+
+def tick_time(seconds: float) -> str:
+    """Write an axis label: 10 µs, 1 ms, 100 ns."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale * 0.9995:
+            return f"{_short(seconds / scale)} {unit}"
+    return f"{_short(seconds / 1e-9)} ns"
+
+
+def tick_flops(flops_per_s: float) -> str:
+    """Write an axis label of a rate: 10 TFLOPS, 500 GFLOPS."""
+    if flops_per_s >= 0.9995e12:
+        return f"{_short(flops_per_s / 1e12)} TFLOPS"
+    return f"{_short(flops_per_s / 1e9)} GFLOPS"
+
+
+def tick_ratio(value: float) -> str:
+    """Write an axis label of a ratio; below 1 as a fraction: 4×, 1×, 1/4×."""
+    return f"{_short(value)}{TIMES}" if value >= 1 else f"1/{_short(1 / value)}{TIMES}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
+
+
+def flops(flops_per_s: float | None) -> str:
+    """Write a rate: 812.4 TFLOPS above 100, else 3 significant digits; GFLOPS below one TFLOPS."""
+    if flops_per_s is None or math.isnan(flops_per_s):
+        return ""
+    if flops_per_s >= 0.9995e12:
+        return f"{_rate(flops_per_s / 1e12)} TFLOPS"
+    return f"{_rate(flops_per_s / 1e9)} GFLOPS"
+
+
+def flops_unit(rates: Iterable[float]) -> str:
+    """Choose the unit of a column of rates: TFLOPS when the largest reaches one, else GFLOPS."""
+    return "TFLOPS" if max(rates, default=0.0) >= 0.9995e12 else "GFLOPS"
+
+
+def flops_in(unit: str, flops_per_s: float | None) -> str:
+    """Write a rate in a unit that stands in the header."""
+    if flops_per_s is None or math.isnan(flops_per_s):
+        return ""
+    return _rate(flops_per_s / (1e12 if unit == "TFLOPS" else 1e9))
+
+
+def gigabytes(bytes_per_s: float | None) -> str:
+    """Write a bandwidth in GB/s where the unit stands in the header."""
+    return _rate(bytes_per_s / 1e9) if bytes_per_s is not None and not math.isnan(bytes_per_s) else ""
+
+
+def bandwidth(bytes_per_s: float | None) -> str:
+    """Write a bandwidth in GB/s (1e9 byte/s): 1 decimal above 100, else 3 significant digits."""
+    return f"{_rate(bytes_per_s / 1e9)} GB/s" if bytes_per_s is not None and not math.isnan(bytes_per_s) else ""
+
+
+def _rate(value: float) -> str:
+    return f"{value:.1f}" if value >= 99.95 else significant(value)
+
+
+def bytes_size(size: float | None) -> str:
+    """Write a size in binary units: 60 MiB, 1.5 GiB."""
+    if size is None or math.isnan(size):
+        return ""
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= scale:
+            return f"{size / scale:.4g} {unit}"
+    return f"{size:.0f} B"
+
+
+def share(fraction: float | None) -> str:
+    """Write a fraction of a whole as a percentage: 78%, 0.4%, 100%; never rounds up to 100 nor down to 0."""
+    if fraction is None or math.isnan(fraction):
+        return ""
+    percent = fraction * 100
+    if percent == 0 or percent == 100:
+        return f"{percent:.0f}%"
+    if percent < 1 or 99 < percent < 100:
+        text = f"{percent:.1f}%"
+        return {"0.0%": "<0.1%", "100.0%": ">99.9%"}.get(text, text)
+    return f"{percent:.0f}%"
+
+
+def signed_percent(fraction: float | None) -> str:
+    """Write a change with sign and 2 decimals; the unit stands in the header: +1.80, −2.45, 0.00."""
+    if fraction is None or math.isnan(fraction):
+        return ""
+    text = f"{fraction * 100:+.2f}"
+    return "0.00" if text in ("+0.00", "-0.00") else text.replace("-", MINUS)
+
+
+def decibel(value: float | None) -> str:
+    """Write an SNR: 54.3 dB; an exact output has an infinite one."""
+    if value is None or math.isnan(value):
+        return ""
+    return "exact" if math.isinf(value) and value > 0 else f"{value:.1f} dB".replace("-", MINUS)
+
+
+def count(part: int, whole: int) -> str:
+    """Write 82 / 83."""
+    return f"{part} / {whole}"
+
+
+def plural(number: int, noun: str, nouns: str = "") -> str:
+    """Write 1 shape, 40 shapes."""
+    return f"{number} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def sizes(values: list[int]) -> str:
+    """Write a sorted set of sizes: 1, 2, 4, ..., 2048 when it is long and doubles all the way."""
+    values = sorted(values)
+    doubling = len(values) > 5 and all(b == 2 * a for a, b in pairwise(values))
+    if doubling:
+        return f"{values[0]}, {values[1]}, {values[2]}, \N{HORIZONTAL ELLIPSIS}, {values[-1]}"
+    return ", ".join(map(str, values))
+
+
+def shape(label: str) -> str:
+    """Write the N x K at the end of a shape's label with the sign: llama2-7b down (4096×11008)."""
+    name, bracket, size = label.rpartition("(")
+    return name + bracket + size.replace("x", TIMES)
+
+
+def crossover(m: float | None) -> str:
+    """Write a crossover position: M~622, below 10 with two significant digits (it is interpolated between sizes)."""
+    return f"M~{_m(m)}" if m is not None and not math.isnan(m) else ""
+
+
+def beyond(m: float) -> str:
+    """Write a crossover to the right of every measured M: > 2048."""
+    return f"> {_m(m)}"
+
+
+def before(m: float) -> str:
+    """Write a crossover to the left of every measured M: < 1."""
+    return f"< {_m(m)}"
+
+
+def m_interval(low: float | None, high: float | None) -> str:
+    """Write an interval of M: [32, 64]; with an end beyond the sweep (0, ∞ or unknown) ≤ 64 or ≥ 32."""
+    low = low if low is not None and 0 < low < math.inf else None
+    high = high if high is not None and 0 < high < math.inf else None
+    if low is not None and high is not None:
+        return f"[{_m(low)}, {_m(high)}]"
+    if high is not None:
+        return f"\N{LESS-THAN OR EQUAL TO} {_m(high)}"
+    return f"\N{GREATER-THAN OR EQUAL TO} {_m(low)}" if low is not None else ""
+
+
+def _m(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def ratio_header(incumbent: str, challenger: str) -> str:
+    """Say which way a time ratio goes: `dequant_blas ÷ simt_4bit (time), > 1: simt_4bit is faster`."""
+    return f"{incumbent} {DIVIDE} {challenger} (time), > 1: {challenger} is faster"

@@ -1,0 +1,219 @@
+"""What a report says, before it is HTML or markdown: plain values, no markup, no pixels.
+
+A number stands once in this tree, raw in base units beside the text that a reader sees, so that every renderer shows
+the same one. Renderers walk `Report.sections`; they compute nothing but layout.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from .chart import Figure
+
+Value: TypeAlias = float | int | str | None
+"""Raw value behind a shown text, in base units; None when there is none (a failed cell, an unknown)."""
+
+
+class Align(StrEnum):
+    """Horizontal alignment of a column."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+
+class Scale(StrEnum):
+    """How `Cell.level` of a column becomes colour."""
+
+    NONE = ""
+    DIVERGING = "diverging"
+    """level is log2 of a ratio: 0 neutral, positive is the good direction."""
+    SEQUENTIAL = "sequential"
+    """level is a fraction from 0 to 1."""
+    BAR = "bar"
+    """level is a fraction from 0 to 1, drawn as the length of a bar behind the text."""
+
+
+class Tone(StrEnum):
+    """What a cell is besides its number."""
+
+    PLAIN = ""
+    UNDECIDED = "undecided"
+    FAILED = "failed"
+    MISSING = "missing"
+    BEST = "best"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One table cell: shown `text`, raw `value` in base units, colour `level` (see Scale) and a footnote text."""
+
+    text: str
+    value: Value = None
+    level: float | None = None
+    note: str = ""
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A table column; `unit` is shown once, in the header; `note` is a footnote on the header."""
+
+    header: str
+    unit: str = ""
+    align: Align = Align.RIGHT
+    scale: Scale = Scale.NONE
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table. `reading` says what a cell is and which way a ratio goes; the first `stub` columns head their row.
+
+    `detail`: a reader can do without it, so that a renderer short of space may fold it or leave it out.
+    `key`: draw the key of the colour scale above it (once per group of grids is enough). The last `footer` rows sum up.
+    """
+
+    id: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    reading: str = ""
+    stub: int = 1
+    detail: bool = False
+    key: bool = False
+    footer: int = 0
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"table {self.id}: a row of {len(row)} cells under {len(self.columns)} columns")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bullets:
+    """A list of sentences."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Commands to copy, one per line."""
+
+    text: str
+    language: str = "sh"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One part of a whole: `fraction` from 0 to 1, `style` the name of its colour (a bound class)."""
+
+    label: str
+    text: str
+    fraction: float
+    style: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyNumber:
+    """One headline: what it is, the number, where it was found; `shares` split a whole into parts."""
+
+    label: str
+    text: str
+    detail: str
+    value: Value = None
+    note: str = ""
+    shares: tuple[Share, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyNumbers:
+    """The headline block."""
+
+    items: tuple[KeyNumber, ...]
+
+
+Block: TypeAlias = Text | Bullets | Code | Table | Figure | KeyNumbers
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A chapter: blocks, then sub-sections. `id` is its anchor; `folded` sub-sections open on demand."""
+
+    id: str
+    title: str
+    blocks: tuple[Block, ...] = ()
+    sections: "tuple[Section, ...]" = ()
+    folded: bool = False
+
+    def walk(self) -> "Iterator[Section]":
+        """Yield this section and all below it, in reading order."""
+        yield self
+        for section in self.sections:
+            yield from section.walk()
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A footnote: its number in order of first use, and its text."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole report. `facts` are the identity line under the title: (what, value)."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+    generator: str
+    source: str = ""
+    """Where the numbers come from: the run folder's name, shown wherever something is left out."""
+    notes: dict[str, Note] = field(init=False)
+    """Every distinct footnote text, numbered once for the whole report."""
+
+    def __post_init__(self) -> None:
+        texts = dict.fromkeys(text for section in self.sections for part in section.walk() for text in note_texts(part))
+        object.__setattr__(self, "notes", {text: Note(number, text) for number, text in enumerate(texts, start=1)})
+        seen: set[str] = set()
+        for section in self.walk():
+            for anchor in (section.id, *(block.id for block in section.blocks if isinstance(block, Table | Figure))):
+                if anchor in seen:
+                    raise ValueError(f"anchor {anchor!r} stands twice in the report")
+                seen.add(anchor)
+
+    def walk(self) -> Iterator[Section]:
+        """Yield every section in reading order."""
+        for section in self.sections:
+            yield from section.walk()
+
+    def notes_of(self, section: Section) -> tuple[Note, ...]:
+        """Footnotes used by the blocks of `section` itself (not its sub-sections), by number."""
+        return tuple(sorted({self.notes[text] for text in note_texts(section)}, key=lambda note: note.number))
+
+
+def note_texts(section: Section) -> Iterator[str]:
+    """Yield the footnote texts of a section's own blocks in order of use, with repeats."""
+    for block in section.blocks:
+        yield from (text for text in _block_notes(block) if text)
+
+
+def _block_notes(block: Block) -> Iterator[str]:
+    if isinstance(block, Table):
+        yield from (column.note for column in block.columns)
+        yield from (cell.note for row in block.rows for cell in row)
+    elif isinstance(block, KeyNumbers):
+        yield from (item.note for item in block.items)
+    elif isinstance(block, Text):
+        yield block.note

@@ -1,0 +1,62 @@
+"""The limits that cells are held against: each with how it was measured or the document it comes from."""
+
+from typing import Any
+
+from .. import formatting as fmt
+from ..model import Align, Cell, Column, Scale, Section, Table, Text
+from ..view import View
+
+
+def ceilings(view: View) -> Section:
+    """List every stored ceiling; measured ones beside the specification where there is one."""
+    rows = view.run.ceilings.to_dict("records")
+    if not rows:
+        text = "No ceiling was measured with this run, so no cell can be placed on a roofline. rooflens calibrate measures them."
+        return Section("ceilings", "Ceilings", (Text(text),))
+    specs = {_key(row): float(row["value"]) for row in rows if row["kind"] == "spec"}
+    columns = (
+        Column("ceiling", align=Align.LEFT),
+        Column("level", align=Align.LEFT),
+        Column("pattern", align=Align.LEFT),
+        Column("dtype", align=Align.LEFT),
+        Column("value"),
+        Column("kind", align=Align.LEFT),
+        Column("of specification", scale=Scale.BAR),
+        Column("source", align=Align.LEFT),
+    )
+    reading = "A bandwidth counts bytes read plus bytes written."
+    lines = tuple(_line(row, specs) for row in rows)
+    return Section(
+        "ceilings", "Ceilings", (Table("ceilings-table", "Limits of this device", columns, lines, reading=reading),)
+    )
+
+
+def value_text(row: dict[Any, Any]) -> str:
+    """Write the value of a ceiling in its unit."""
+    value = float(row["value"])
+    kind = str(row["ceiling"])
+    return fmt.bandwidth(value) if kind == "bandwidth" else fmt.flops(value) if kind == "peak" else fmt.time(value)
+
+
+def _key(row: dict[Any, Any]) -> tuple[str, str, str]:
+    return str(row["ceiling"]), str(row["level"]), str(row["dtype"])
+
+
+def _line(row: dict[Any, Any], specs: dict[tuple[str, str, str], float]) -> tuple[Cell, ...]:
+    value, spec = float(row["value"]), specs.get(_key(row))
+    fraction = value / spec if spec and row["kind"] == "measured" else None
+    note = ""
+    if fraction is not None and fraction > 1:
+        note = "above the specification: the clock, the sparsity or the unit of one of the two is not what it seems"
+    elif fraction is not None and fraction < 0.7:
+        note = "below 70% of the specification: check clocks, power limit and what else ran on the device"
+    return (
+        Cell(str(row["ceiling"])),
+        Cell(str(row["level"])),
+        Cell(str(row["pattern"])),
+        Cell(str(row["dtype"])),
+        Cell(value_text(row), value),
+        Cell(str(row["kind"])),
+        Cell(fmt.share(fraction), fraction, fraction, note=note),
+        Cell(str(row["source"])),
+    )

@@ -1,0 +1,169 @@
+"""Throughput: what each provider reached at best and over the whole shape set, and every cell with its distance to the bound."""
+
+import math
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import pandas as pd
+
+from .. import formatting as fmt
+from ..model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ..view import Row, Slice, View, chapter, shape_of
+
+MAX_ROWS = 6000
+"""Rows of the cell tables together; beyond it only some M are listed. The grids and the CSV files hold all."""
+
+
+def throughput(view: View) -> Section:
+    """Build the tables of every slice."""
+    if view.cells["time_s"].notna().sum() == 0:
+        return Section("throughput", "Throughput", (Text("No cell has a time."),))
+    blocks = []
+    listed = _listed(view)
+    if len(listed) < len(view.Ms):
+        sizes = ", ".join(map(str, listed))
+        blocks.append(
+            Text(f"The run has too many cells to list; the tables below hold M = {sizes}. cells.csv has them all.")
+        )
+    parts = tuple(_slice(view, part, number, listed) for number, part in enumerate(view.slices))
+    return chapter("throughput", "Throughput", blocks, parts)
+
+
+def _listed(view: View) -> list[int]:
+    """Thin out M from the second on until the tables are short enough; the first M always stays."""
+    step, sizes = 1, view.Ms
+    while len(view.cells) * math.ceil(len(sizes) / step) / len(sizes) > MAX_ROWS and step < len(sizes):
+        step += 1
+    return sizes[::step]
+
+
+def _slice(view: View, part: Slice, number: int, listed: list[int]) -> Section:
+    rows = [row for row in view.rows(view.cells, part) if not math.isnan(row["time_s"])]
+    if not rows:
+        return Section(f"throughput-{part.id}", part.title)
+    ratios = {row["cell_id"]: row for row in view.rows(view.ratios, part)}
+    tables = [_peaks(rows, part), _whole_set(view, rows, part, number > 0)]
+    tables += [_cells(view, [row for row in rows if row["M"] == m], ratios, part, m) for m in listed]
+    return Section(
+        f"throughput-{part.id}", part.title, tuple(table for table in tables if table is not None), folded=number > 0
+    )
+
+
+def _peaks(rows: list[Row], part: Slice) -> Table:
+    unit = fmt.flops_unit(float(row["flops_per_s"]) for row in rows)
+    columns = (
+        Column("provider", align=Align.LEFT),
+        Column("highest rate", unit=unit),
+        Column("at", align=Align.LEFT),
+        Column("highest bandwidth", unit="GB/s"),
+        Column("at", align=Align.LEFT),
+    )
+    lines = []
+    for provider in dict.fromkeys(str(row["provider"]) for row in rows):
+        mine = [row for row in rows if row["provider"] == provider]
+        fast = max(mine, key=lambda row: float(row["flops_per_s"]))
+        wide = max(mine, key=lambda row: float(row["bandwidth_bytes_per_s"]))
+        lines.append(
+            (
+                Cell(provider),
+                Cell(fmt.flops_in(unit, fast["flops_per_s"]), float(fast["flops_per_s"])),
+                Cell(_where(fast)),
+                Cell(fmt.gigabytes(wide["bandwidth_bytes_per_s"]), float(wide["bandwidth_bytes_per_s"])),
+                Cell(_where(wide)),
+            )
+        )
+    reading = "Useful FLOPs (2MNK) over time; compulsory bytes over time."
+    return Table(f"peaks-{part.id}", "Highest rates reached", columns, tuple(lines), reading=reading)
+
+
+def _where(row: Row) -> str:
+    shape = shape_of(row)
+    return f"{shape.label} {shape.size}, M={row['M']}"
+
+
+def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table | None:
+    """Total FLOP over total time per provider and M, over the shapes that all of its providers passed."""
+    frame = pd.DataFrame(rows)
+    providers = [name for name in view.providers if name in set(frame["provider"])]
+    frame["shape"] = [shape_of(row) for row in rows]
+    sizes = sorted(int(m) for m in frame["M"].unique())
+    common: dict[int, set[Any]] = {}
+    for m in sizes:
+        sets = [set(frame[(frame["M"] == m) & (frame["provider"] == name)]["shape"]) for name in providers]
+        common[m] = set.intersection(*(shapes for shapes in sets if shapes))
+    if frame["shape"].nunique() < 2:
+        return None
+    rates: dict[tuple[str, int], float] = {}
+    for name, m in product(providers, sizes):
+        mine = frame[(frame["M"] == m) & (frame["provider"] == name) & frame["shape"].isin(common[m])]
+        if len(mine):
+            rates[name, m] = float(mine["flops"].sum() / mine["time_s"].sum())
+    unit = fmt.flops_unit(rates.values())
+    lines = [
+        (Cell(name), *(Cell(fmt.flops_in(unit, rates.get((name, m))), rates.get((name, m))) for m in sizes))
+        for name in providers
+    ]
+    counts = (Cell("shapes in it"), *(Cell(str(len(common[m])), len(common[m])) for m in sizes))
+    columns = (Column("provider", align=Align.LEFT), *(Column(f"M={m}") for m in sizes))
+    return Table(
+        f"whole-{part.id}",
+        f"Rate over the whole shape set, {unit}",
+        columns,
+        (*lines, counts),
+        reading="Sum of FLOPs over sum of times, over the shapes that every provider listed has a time for at that M; "
+        "large shapes weigh most.",
+        detail=detail,
+        footer=1,
+    )
+
+
+def _cells(view: View, rows: list[Row], ratios: Mapping[Any, Row], part: Slice, m: int) -> Table | None:
+    if not rows:
+        return None
+    unit = fmt.flops_unit(float(row["flops_per_s"]) for row in rows)
+    columns = (
+        Column("shape", align=Align.LEFT),
+        Column("N×K"),
+        Column("provider", align=Align.LEFT),
+        Column("time"),
+        Column("95% interval"),
+        Column("rate", unit=unit),
+        Column("traffic", unit="GB/s"),
+        Column("of bound", scale=Scale.BAR),
+        Column("class", align=Align.LEFT),
+        Column("speedup"),
+    )
+    fastest: dict[Any, float] = {}
+    for row in rows:
+        shape = shape_of(row)
+        fastest[shape] = min(fastest.get(shape, math.inf), float(row["time_s"]))
+    lines = tuple(_cell_row(row, fastest, ratios.get(row["cell_id"]), unit) for row in rows)
+    title = f"Cells at M={m} ({part.title})"
+    reading = (
+        "Bold: the fastest provider of a shape. Traffic: compulsory bytes over time. Of bound: time at the bound over "
+        f"measured time. Speedup: {view.baseline} ÷ provider (time), > 1: the provider is faster."
+    )
+    return Table(f"cells-{part.id}-m{m}", title, columns, lines, reading=reading, stub=1, detail=True)
+
+
+def _cell_row(row: Row, fastest: Mapping[Any, float], ratio: Row | None, unit: str) -> tuple[Cell, ...]:
+    shape, time = shape_of(row), float(row["time_s"])
+    low, high = row["time_low_s"], row["time_high_s"]
+    fraction = row["fraction_of_bound"] if fmt.known(row["fraction_of_bound"]) else None
+    speed = None if ratio is None or math.isnan(ratio["ratio"]) else ratio
+    text = "" if speed is None else fmt.ratio(speed["ratio"])
+    if speed is not None and speed["verdict"] == "undecided":
+        text = fmt.undecided(speed["ratio"])
+    return (
+        Cell(shape.label),
+        Cell(shape.size),
+        Cell(str(row["provider"]), tone=Tone.BEST if time == fastest[shape] else Tone.PLAIN),
+        Cell(fmt.time(time), time),
+        Cell(fmt.time_interval(low, high)),
+        Cell(fmt.flops_in(unit, row["flops_per_s"]), float(row["flops_per_s"])),
+        Cell(fmt.gigabytes(row["bandwidth_bytes_per_s"]), float(row["bandwidth_bytes_per_s"])),
+        Cell(fmt.share(fraction), fraction, fraction),
+        Cell(str(row["bound_class"])),
+        Cell(text, None if speed is None else float(speed["ratio"])),
+    )

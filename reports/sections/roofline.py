@@ -1,0 +1,256 @@
+"""Roofline: what bounds the cells, the figure with the measured roofs, and how near to its bound every cell comes."""
+
+import math
+from collections.abc import Mapping
+
+from ...analysis.bounds import Bound
+from ...analysis.ceilings import Ceiling, Ceilings
+from ...analysis.roofline import bound_shares
+from .. import formatting as fmt
+from ..axes import decade_axis, with_room
+from ..chart import Chart, Draw, Figure, LegendEntry, Point, Roof, Series
+from ..model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ..view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
+
+MEANINGS = {
+    Bound.DRAM: "memory",
+    Bound.LLC: "the last-level cache",
+    Bound.L2: "the L2 cache",
+    Bound.COMPUTE: "the GEMM peak of the dtype",
+    Bound.LAUNCH: "the launch floor",
+    Bound.BALANCED: "two limits within 10% of each other",
+    Bound.UNEXPLAINED: "slower than 1.5 times all limits added up",
+    Bound.IMPOSSIBLE: "faster than the hard limit: a fault, never drawn as more than 100%",
+}
+
+CODES = {
+    Bound.DRAM: "D",
+    Bound.LLC: "L",
+    Bound.L2: "L2",
+    Bound.COMPUTE: "C",
+    Bound.LAUNCH: "S",
+    Bound.BALANCED: "B",
+    Bound.UNEXPLAINED: "?",
+    Bound.IMPOSSIBLE: "!",
+}
+"""Bound classes in the cells of a grid; launch is S for start."""
+
+FIGURE_HOW = (
+    "Up is faster. A slanted roof is a bandwidth, a level one a peak rate; solid roofs were measured on this device, dashed "
+    "ones are published. Work left of the ridge is limited by memory, right of it by compute. The lines join the M of one "
+    "shape, {shape}, whose first and last point are named; point at any marker for its numbers. Faint dots are the cells of "
+    "all other shapes. Intensity counts useful FLOPs and compulsory bytes, so all providers of a problem share one x. Small "
+    "problems stay below both roofs because of the launch floor ({launch})."
+)
+
+GRID_HOW = "Time at the bound over measured time: 100% is the limit of the device. Then what takes the time: {classes}."
+
+
+def roofline(view: View) -> Section:
+    """Build the share table, then figure and grids of every slice."""
+    placed = view.cells
+    if not (placed["bound_class"] != "").any():
+        text = "No cell could be placed: no ceiling was measured with this run, or no cell has a time."
+        return Section("roofline", "Roofline", (Text(text),))
+    parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
+    return chapter("roofline", "Roofline", (_shares(view),), parts)
+
+
+def _shares(view: View) -> Table:
+    keys = ("dtype", "scheme", "cache", "provider")
+    shares = bound_shares(view.cells, keys).to_dict("records")
+    present = [bound for bound in Bound if any(row["bound_class"] == bound for row in shares)]
+    groups: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in shares:
+        groups.setdefault(tuple(row[key] for key in keys), {})[row["bound_class"]] = row
+    lines = []
+    for (dtype, _, cache, provider), found in groups.items():
+        total = sum(int(row["cells"]) for row in found.values())
+        lines.append(
+            (
+                Cell(provider),
+                Cell(f"{dtype} · {cache}"),
+                Cell(str(total), total),
+                *(_share(found.get(b)) for b in present),
+            )
+        )
+    columns = (
+        Column("provider", align=Align.LEFT),
+        Column("operands", align=Align.LEFT),
+        Column("cells"),
+        *(Column(str(bound), scale=Scale.BAR, note=f"{bound}: {MEANINGS[bound]}") for bound in present),
+    )
+    reading = "Share of the cells with a time, by the limit that takes longest for what the provider really moves."
+    return Table("bound-shares", "What bounds the cells", columns, tuple(lines), reading=reading)
+
+
+def _share(row: Row | None) -> Cell:
+    if row is None:
+        return Cell(fmt.share(0.0), 0.0, 0.0)
+    return Cell(fmt.share(row["share"]), float(row["share"]), float(row["share"]))
+
+
+def _slice(view: View, part: Slice, number: int) -> Section:
+    blocks: list[Figure | Table] = []
+    if figure := _figure(view, part, number > 0):
+        blocks.append(figure)
+    for provider, table_id in anchors(f"bound-{part.id}", view.providers):
+        rows = view.by_cell(view.cells, part, provider)
+        if any(row["bound_class"] for row in rows.values()):
+            blocks.append(_grid(view, provider, table_id, rows))
+    return Section(f"roofline-{part.id}", part.title, tuple(blocks), folded=number > 0)
+
+
+def _grid(view: View, provider: str, table_id: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> Table:
+    sizes = view.Ms_in(rows)
+    columns = (
+        Column("shape", align=Align.LEFT),
+        Column("N×K"),
+        *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes),
+    )
+    lines = tuple(
+        (Cell(shape.label), Cell(shape.size), *(_bound_cell(rows.get((shape, m))) for m in sizes))
+        for shape in view.shapes_in(rows)
+    )
+    present = [bound for bound in Bound if any(row["bound_class"] == bound for row in rows.values())]
+    reading = GRID_HOW.format(classes=", ".join(f"{CODES[bound]} {bound}" for bound in present))
+    return Table(table_id, f"{provider}: share of the bound reached", columns, lines, reading=reading, detail=True)
+
+
+def _bound_cell(row: Row | None) -> Cell:
+    if row is None:
+        return Cell("", tone=Tone.MISSING)
+    bound = str(row["bound_class"])
+    fraction = float(row["fraction_of_bound"])
+    if not bound:
+        return Cell(str(row["verdict"]) if math.isnan(row["time_s"]) else "no limit", tone=Tone.FAILED)
+    if bound == Bound.IMPOSSIBLE:
+        return Cell(bound, note=str(row["bound_note"]), tone=Tone.FAILED)
+    return Cell(f"{fmt.share(fraction)} {CODES[Bound(bound)]}", fraction, fraction, note=str(row["bound_note"]))
+
+
+def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
+    rows = [
+        row
+        for row in view.rows(view.cells, part)
+        if row["bound_class"] not in ("", Bound.IMPOSSIBLE) and not math.isnan(row["intensity"])
+    ]
+    limits = Ceilings.of(view.run.ceilings)
+    levels = [level for level in ("dram", "llc", "l2") if any(row["memory_level"] == level for row in rows)]
+    slopes = [ceiling for level in levels if (ceiling := limits.bandwidth(level)) is not None]
+    peaks = _distinct([limits.peak(part.dtype), limits.hard_peak(part.dtype)])
+    if not rows or not slopes or not peaks:
+        return None
+    shape = _representative(view, rows)
+    providers = [name for name in (view.baseline, *view.others) if any(row["provider"] == name for row in rows)]
+    series = [_line(view, name, shape, rows) for name in providers]
+    dots = [_dots(view, name, shape, rows) for name in providers]
+    low, high = (pick(float(row["intensity"]) for row in rows) for pick in (min, max))
+    ridge = peaks[0].value / max(slope.value for slope in slopes)
+    high = max(high, ridge * 1.5)
+    names = max(len(name) for name in providers) + 6
+    x = with_room(
+        decade_axis(
+            low, high * 1.01, lambda value: f"{value:g}", "arithmetic intensity (FLOP per compulsory byte)", labels=9
+        ),
+        16,
+        names,
+    )
+    slowest = min(float(row["flops_per_s"]) for row in rows)
+    roofs = _roofs(slopes, peaks, x.low, x.high)
+    chart = Chart(
+        title=part.title,
+        x=x,
+        y=decade_axis(
+            slowest / 1.6, max(peak.value for peak in peaks) * 1.9, fmt.tick_flops, "useful FLOP/s", labels=9
+        ),
+        series=tuple(line for line in (*dots, *series) if line.points),
+        roofs=roofs,
+        alt=_alt(view, part, rows),
+    )
+    launch = limits.launch()
+    sources = "; ".join(f"{_roof_label(ceiling)}: {ceiling.source}" for ceiling in (*slopes, *peaks))
+    return Figure(
+        f"roofline-figure-{part.id}",
+        f"Roofline ({part.title})",
+        (chart,),
+        how_to_read=FIGURE_HOW.format(
+            shape=f"{shape.label} ({shape.size})", launch=fmt.time(launch.value) if launch else "not measured"
+        ),
+        alt=chart.alt,
+        caption=f"Roofs and their sources. {sources}.",
+        legend=tuple(LegendEntry(name, view.styles[name]) for name in providers),
+        detail=detail,
+    )
+
+
+def _representative(view: View, rows: list[Row]) -> ShapeKey:
+    """The shape with most cells; among equals the one with the largest weight, furthest from the launch floor."""
+    counts: dict[ShapeKey, int] = {}
+    for row in rows:
+        counts[shape_of(row)] = counts.get(shape_of(row), 0) + 1
+    return max(counts, key=lambda shape: (counts[shape], shape.N * shape.K * shape.B, -view.shapes.index(shape)))
+
+
+def _line(view: View, provider: str, shape: ShapeKey, rows: list[Row]) -> Series:
+    mine = sorted(
+        (row for row in rows if row["provider"] == provider and shape_of(row) == shape), key=lambda row: int(row["M"])
+    )
+    ends = {0, len(mine) - 1}
+    points = tuple(
+        Point(
+            float(row["intensity"]),
+            float(row["flops_per_s"]),
+            name=f"{provider}, {shape.label} {shape.size}, M={row['M']}: {fmt.time(row['time_s'])}, "
+            f"{fmt.flops(row['flops_per_s'])}, {fmt.bandwidth(row['bandwidth_bytes_per_s'])}, "
+            f"{fmt.share(row['fraction_of_bound'])} of the bound, {row['bound_class']}",
+            label=f"{provider} M={row['M']}" if number in ends else "",
+        )
+        for number, row in enumerate(mine)
+    )
+    return Series(provider, view.styles[provider], points)
+
+
+def _dots(view: View, provider: str, shape: ShapeKey, rows: list[Row]) -> Series:
+    points = tuple(
+        Point(float(row["intensity"]), float(row["flops_per_s"]))
+        for row in rows
+        if row["provider"] == provider and shape_of(row) != shape
+    )
+    return Series(provider, view.styles[provider], points, draw=Draw.DOTS, faint=True)
+
+
+def _roofs(slopes: list[Ceiling], peaks: list[Ceiling], low: float, high: float) -> tuple[Roof, ...]:
+    top = peaks[0].value
+    roofs = [
+        Roof(_roof_label(slope), low, slope.value * low, top / slope.value, top, slope.kind == "measured")
+        for slope in slopes
+        if slope.value * low < top
+    ]
+    ridge = min(top / slope.value for slope in slopes)
+    roofs += [Roof(_roof_label(peak), ridge, peak.value, high, peak.value, peak.kind == "measured") for peak in peaks]
+    return tuple(roofs)
+
+
+def _roof_label(ceiling: Ceiling) -> str:
+    text = fmt.bandwidth(ceiling.value) if ceiling.name.endswith("bandwidth") else fmt.flops(ceiling.value)
+    name = ceiling.name.removesuffix(" bandwidth").replace(" gemm peak", " GEMM").removesuffix(" peak")
+    return f"{name} {text}, {'measured' if ceiling.kind == 'measured' else 'published'}"
+
+
+def _distinct(ceilings: list[Ceiling | None]) -> list[Ceiling]:
+    return list(dict.fromkeys(ceiling for ceiling in ceilings if ceiling is not None))
+
+
+def _alt(view: View, part: Slice, rows: list[Row]) -> str:
+    """State the finding: the best fraction of the bound that each challenger reaches, and where."""
+    found = []
+    for name in view.challengers or view.others[:1]:
+        mine = [row for row in rows if row["provider"] == name]
+        if mine:
+            best = max(mine, key=lambda row: float(row["fraction_of_bound"]))
+            found.append(
+                f"{name} comes nearest to its bound at {shape_of(best).label}, M={best['M']}: "
+                f"{fmt.share(best['fraction_of_bound'])}, {best['bound_class']}"
+            )
+    return f"Roofline, {part.title}. " + "; ".join(found or [fmt.plural(len(rows), "cell")])

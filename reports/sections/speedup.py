@@ -1,0 +1,127 @@
+"""Speedup grids: shape x M, one per provider, each cell the ratio of the baseline's time to the provider's."""
+
+import math
+from collections.abc import Mapping
+
+from .. import formatting as fmt
+from ..model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ..view import Row, ShapeKey, Slice, View, anchors, chapter
+
+HOW = (
+    "Each number is the time of {baseline} divided by the time of the provider named above the grid: above 1 (blue) that "
+    "provider is faster, below 1 (red) it is slower. Hatched with ~: undecided, the 95% interval includes 1. ~1.0× is a "
+    "measured tie: the whole interval rounds to 1.0."
+)
+
+
+def speedup(view: View) -> Section:
+    """Build the grids of every slice; the first slice is open, the others unfold."""
+    if not view.others:
+        text = f"Only {view.baseline} was measured, so there is nothing to compare it with."
+        return Section("speedup", "Speedup", (Text(text),))
+    if view.baseline not in view.providers:
+        text = f"The baseline {view.baseline} has no cell in this run, so there is no ratio. Times are in the chapters below."
+        return Section("speedup", f"Speedup over {view.baseline}", (Text(text),))
+    parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
+    lead = Text(HOW.format(baseline=view.baseline))
+    return chapter("speedup", f"Speedup over {view.baseline}", (lead,), parts)
+
+
+def _slice(view: View, part: Slice, number: int) -> Section:
+    blocks: list[Table | Text] = []
+    for provider, table_id in anchors(f"speedup-{part.id}", view.others):
+        rows = view.by_cell(view.ratios, part, provider)
+        if not rows:
+            continue
+        if all(math.isnan(row["ratio"]) for row in rows.values()):
+            blocks.append(Text(f"{provider}: no ratio in {fmt.plural(len(rows), 'cell')}. {_common_reason(rows)}"))
+            continue
+        key = not any(isinstance(block, Table) for block in blocks)
+        detail = bool(number) or (provider not in view.challengers and key is False and len(view.shapes) > 12)
+        blocks.append(_grid(view, part, provider, table_id, rows, key, detail))
+    return Section(f"speedup-{part.id}", part.title, tuple(blocks), folded=number > 0)
+
+
+def _grid(
+    view: View,
+    part: Slice,
+    provider: str,
+    table_id: str,
+    rows: Mapping[tuple[ShapeKey, int], Row],
+    key: bool,
+    detail: bool,
+) -> Table:
+    sizes = view.Ms_in(rows)
+    columns = (
+        Column("shape", align=Align.LEFT),
+        Column("N×K"),
+        *(Column(f"M={m}", scale=Scale.DIVERGING) for m in sizes),
+    )
+    lines = [
+        (Cell(shape.label), Cell(shape.size), *(ratio_cell(rows.get((shape, m))) for m in sizes))
+        for shape in view.shapes_in(rows)
+    ]
+    means = {int(row["M"]): row for row in view.rows(view.analysis.means, part, provider=provider)}
+    footer = [
+        (Cell("geometric mean"), Cell(""), *(_mean_cell(means.get(m)) for m in sizes)),
+        (Cell("distinct GEMMs in it"), Cell(""), *(_count_cell(means.get(m)) for m in sizes)),
+    ]
+    several = len(lines) > 1
+    return Table(
+        table_id,
+        provider,
+        columns,
+        tuple(lines + footer) if several else tuple(lines),
+        reading=_reading(view.baseline, provider, rows),
+        detail=detail,
+        key=key,
+        footer=len(footer) if several else 0,
+    )
+
+
+def _reading(baseline: str, provider: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> str:
+    remarks = dict.fromkeys(
+        str(row["reason"]) for row in rows.values() if row["reason"] and not math.isnan(row["ratio"])
+    )
+    return "; ".join([fmt.ratio_header(baseline, provider), *remarks])
+
+
+def ratio_cell(row: Row | None) -> Cell:
+    """Show the ratio of one cell: a tie, an undecided, a decided one, or why there is none."""
+    if row is None:
+        return Cell("", tone=Tone.MISSING)
+    value = float(row["ratio"])
+    if math.isnan(value):
+        reason = str(row["reason"])
+        return Cell(_word(reason), note=reason, tone=Tone.FAILED)
+    level = math.log2(value)
+    if row["verdict"] != "undecided":
+        return Cell(fmt.ratio(value), value, level)
+    low, high = float(row["ratio_low"]), float(row["ratio_high"])
+    is_tie = f"{low:.1f}" == f"{high:.1f}" == "1.0"
+    return Cell(fmt.tie() if is_tie else fmt.undecided(value), value, level, tone=Tone.UNDECIDED)
+
+
+def _word(reason: str) -> str:
+    """Return the verdict that a reason begins with, or a dash when the other side is missing."""
+    word = reason.split(":")[0].strip()
+    return word if word and " " not in word else "no ratio"
+
+
+def _mean_cell(row: Row | None) -> Cell:
+    if row is None or math.isnan(row["ratio"]):
+        return Cell("")
+    value, excluded = float(row["ratio"]), int(row["excluded"])
+    note = f"leaves out {fmt.plural(excluded, 'cell')} in which a side has no time" if excluded else ""
+    return Cell(fmt.ratio(value), value, math.log2(value), note=note)
+
+
+def _count_cell(row: Row | None) -> Cell:
+    return Cell("") if row is None else Cell(str(row["gemms"]), int(row["gemms"]))
+
+
+def _common_reason(rows: Mapping[tuple[ShapeKey, int], Row]) -> str:
+    reasons = list(dict.fromkeys(str(row["reason"]) for row in rows.values() if row["reason"]))
+    if len(reasons) == 1:
+        return f"{reasons[0]}."
+    return f"{len(reasons)} reasons, listed under “Failed and missing cells”." if reasons else ""

@@ -1,0 +1,277 @@
+"""The analysed run as the chapters look at it: which slices, shapes, providers and M there are, in the reader's order."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+import pandas as pd
+
+from ..analysis.crossovers import crossovers
+from ..analysis.load import RunData
+from ..analysis.median_crossover import MedianCrossover, median_crossovers
+from ..analysis.pipeline import Analysis
+from .formatting import plural
+from .model import Block, Section
+
+Row: TypeAlias = Mapping[Any, Any]
+"""One row of a frame, by column name."""
+
+
+class ShapeKey(NamedTuple):
+    """A weight shape as a row of a grid."""
+
+    model: str
+    layer: str
+    B: int
+    N: int
+    K: int
+
+    @property
+    def label(self) -> str:
+        """Model and layer."""
+        return f"{self.model} {self.layer}"
+
+    @property
+    def size(self) -> str:
+        """N x K, with the batch in front when there is one."""
+        return f"{f'{self.B}×' if self.B != 1 else ''}{self.N}×{self.K}"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Cells that may share a table: one storage of the operands and one cache state."""
+
+    dtype: str
+    scheme: str
+    cache: str
+    title: str
+
+    @property
+    def id(self) -> str:
+        """Part of an anchor."""
+        return anchor(f"{self.dtype}-{self.scheme}-{self.cache}")
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The run and everything that the analysis says about it."""
+
+    run: RunData
+    analysis: Analysis
+    _kept: dict[tuple[int, Slice | None], list[Row]] = field(default_factory=dict, repr=False)
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """The run's manifest."""
+        return self.run.manifest
+
+    @property
+    def run_id(self) -> str:
+        """Name of the run."""
+        return self.run.id
+
+    @property
+    def baseline(self) -> str:
+        """Provider that ratios refer to."""
+        return self.run.baseline
+
+    @property
+    def challengers(self) -> tuple[str, ...]:
+        """Providers whose crossover is of interest."""
+        return self.run.challengers
+
+    @property
+    def rounds(self) -> int:
+        """Most rounds that any cell has."""
+        return int(self.cells["rounds"].max())
+
+    @property
+    def device_name(self) -> str:
+        """Name of the device."""
+        return str(self.run.device.get("name") or "an unnamed device")
+
+    @cached_property
+    def providers(self) -> tuple[str, ...]:
+        """Providers with cells: in the manifest's order, then any others."""
+        present = list(dict.fromkeys(self.cells["provider"]))
+        known = [name for name in self.manifest["providers"] if name in present]
+        return tuple([*known, *(name for name in present if name not in known)])
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Providers that are compared with the baseline: challengers first."""
+        rest = [name for name in self.providers if name != self.baseline]
+        return tuple(sorted(rest, key=lambda name: _position(name, self.challengers)))
+
+    @property
+    def provider_entries(self) -> Mapping[str, Mapping[str, Any]]:
+        """Role and source hash of each provider of the manifest."""
+        entries: Mapping[str, Mapping[str, Any]] = self.manifest["providers"]
+        return entries
+
+    @cached_property
+    def styles(self) -> dict[str, int]:
+        """Palette style of each provider, the same in every figure: 0 (ink) for the baseline, challengers next."""
+        order = [name for name in self.others if name != self.baseline]
+        return {self.baseline: 0} | {name: index for index, name in enumerate(order, start=1)}
+
+    @cached_property
+    def slices(self) -> tuple[Slice, ...]:
+        """Every (dtype, scheme, cache) that was measured; its title leaves out what all have in common."""
+        frame = self.cells
+        rows = list(dict.fromkeys(zip(frame["dtype"], frame["scheme"], frame["cache"], strict=True)))
+        schemes = {scheme for _, scheme, _ in rows}
+        return tuple(
+            Slice(dtype, scheme, cache, " · ".join([dtype, *([scheme] if len(schemes) > 1 else []), cache]))
+            for dtype, scheme, cache in rows
+        )
+
+    @cached_property
+    def shapes(self) -> tuple[ShapeKey, ...]:
+        """Shapes with cells, in the order of the suite."""
+        frame = self.cells
+        columns = [frame[name].tolist() for name in ShapeKey._fields]
+        present = dict.fromkeys(ShapeKey(*values) for values in zip(*columns, strict=True))
+        order = [(shape.get("model"), shape.get("layer")) for shape in self.manifest["shapes"]]
+        return tuple(sorted(present, key=lambda shape: _position((shape.model, shape.layer), order)))
+
+    @property
+    def Ms(self) -> list[int]:
+        """Every M with cells, ascending."""
+        return sorted(int(m) for m in self.cells["M"].unique())
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Activation types, in the order of the run."""
+        return tuple(dict.fromkeys(part.dtype for part in self.slices))
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """Schemes, in the order of the run."""
+        return tuple(dict.fromkeys(part.scheme for part in self.slices))
+
+    @property
+    def caches(self) -> tuple[str, ...]:
+        """Cache states, in the order of the run."""
+        return tuple(dict.fromkeys(part.cache for part in self.slices))
+
+    @property
+    def interval_sentence(self) -> str:
+        """Say where intervals come from."""
+        sources = set(self.cells["interval_from"]) - {""}
+        if sources == {"rounds"}:
+            times = "The interval of a time (95%) is Student's t over the logarithms of its round medians."
+        elif sources == {"samples"}:
+            times = (
+                f"With {plural(self.rounds, 'round')} the interval of a time (95%) is the order-statistic interval of the "
+                "pooled samples. It does not contain what differs from round to round; 5 rounds or more would."
+            )
+        elif sources:
+            times = (
+                "The interval of a time (95%) is Student's t over its round medians where there are 5 rounds or more, "
+                "else the order-statistic interval of the pooled samples, which does not contain what differs from "
+                "round to round."
+            )
+        else:
+            times = "No cell has enough samples for an interval of its time."
+        return (
+            f"{times} The interval of a ratio (95%) is Student's t over the logarithms of the ratios of its rounds, at "
+            "every number of rounds from 2 on: few rounds make it wide, not wrong."
+        )
+
+    @property
+    def cells(self) -> pd.DataFrame:
+        """One row per cell: its summary and its place on the roofline."""
+        return self.analysis.cells
+
+    @property
+    def ratios(self) -> pd.DataFrame:
+        """One row per cell of every provider but the baseline: its speedup."""
+        return self.analysis.speedups
+
+    @cached_property
+    def crossovers(self) -> pd.DataFrame:
+        """One row per shape, storage and challenger: the analysis has the first challenger's, the others follow."""
+        frames = [self.analysis.crossovers]
+        if self.baseline in self.providers:
+            frames += [
+                crossovers(self.cells, self.analysis.rounds, name, self.baseline)
+                for name in self.challengers
+                if name in self.providers and name not in (self.baseline, self.analysis.challenger)
+            ]
+        filled = [frame for frame in frames if len(frame)]
+        return pd.concat(filled, ignore_index=True) if filled else self.analysis.crossovers
+
+    @cached_property
+    def medians(self) -> tuple[MedianCrossover, ...]:
+        """One per challenger, dtype, scheme and cache."""
+        groups = self.crossovers.groupby("challenger", sort=False)
+        return tuple(median for _, rows in groups for median in median_crossovers(rows))
+
+    def rows(self, frame: pd.DataFrame, part: Slice | None = None, **where: object) -> list[Row]:
+        """Rows of one of this view's frames in `part` whose columns equal `where`, in order."""
+        found = self._records(frame, part)
+        return [row for row in found if all(row[column] == value for column, value in where.items())]
+
+    def _records(self, frame: pd.DataFrame, part: Slice | None) -> list[Row]:
+        """Rows of a frame as dictionaries, made once per slice: grids ask for them provider by provider."""
+        key = (id(frame), part)
+        if key not in self._kept:
+            chosen = frame
+            if part is not None:
+                same = (
+                    (frame["dtype"] == part.dtype) & (frame["scheme"] == part.scheme) & (frame["cache"] == part.cache)
+                )
+                chosen = frame[same]
+            self._kept[key] = chosen.to_dict("records")
+        return self._kept[key]
+
+    def by_cell(self, frame: pd.DataFrame, part: Slice, provider: str) -> dict[tuple[ShapeKey, int], Row]:
+        """Rows of one provider in a slice, by (shape, M)."""
+        return {(shape_of(row), int(row["M"])): row for row in self.rows(frame, part, provider=provider)}
+
+    def shapes_in(self, rows: Mapping[tuple[ShapeKey, int], Row]) -> list[ShapeKey]:
+        """Shapes that have a row, in the order of the suite."""
+        present = {shape for shape, _ in rows}
+        return [shape for shape in self.shapes if shape in present]
+
+    def Ms_in(self, rows: Mapping[tuple[ShapeKey, int], Row]) -> list[int]:
+        """Every M that has a row, ascending."""
+        return sorted({m for _, m in rows})
+
+
+def shape_of(row: Row) -> ShapeKey:
+    """Return the shape of a row."""
+    return ShapeKey(str(row["model"]), str(row["layer"]), int(row["B"]), int(row["N"]), int(row["K"]))
+
+
+def anchor(text: str) -> str:
+    """Turn any text into the part of an anchor: letters, digits, dots and dashes. Distinct texts may collide."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-").lower() or "x"
+
+
+def anchors(prefix: str, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield (name, anchor) with distinct anchors, whatever the names contain."""
+    used: set[str] = set()
+    for name in names:
+        base = candidate = f"{prefix}-{anchor(name)}"
+        number = 2
+        while candidate in used:
+            candidate, number = f"{base}-{number}", number + 1
+        used.add(candidate)
+        yield name, candidate
+
+
+def chapter(section_id: str, title: str, blocks: Sequence[Block], parts: Sequence[Section]) -> Section:
+    """Join a chapter with its parts, one per slice; a single part needs no heading of its own, and empty ones fall away."""
+    shown = tuple(part for part in parts if part.blocks or part.sections)
+    if len(parts) == 1:
+        return Section(section_id, title, (*blocks, *(block for part in shown for block in part.blocks)))
+    return Section(section_id, title, tuple(blocks), shown)
+
+
+def _position(item: object, order: Any) -> int:
+    listed = list(order)
+    return listed.index(item) if item in listed else len(listed)

@@ -1,0 +1,38 @@
+"""The measurement protocol: how long, how often and how exactly each cell is timed."""
+
+from dataclasses import dataclass
+
+from .errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """Settings of one run; a suite may set defaults, the command line overrides them.
+
+    rounds       measurement rounds per cell; providers of one problem alternate within a round
+    target_ci    stop a round when the 95 % interval of its median is within +- this fraction of the median
+    min_samples  least samples per round
+    budget_s     wall seconds per (cell, round) after which sampling stops
+    timeout_s    wall seconds after which a cell counts as hung and its worker is killed
+    timer        "auto" (event on GPUs, host on the CPU), "event" or "host"
+    seed         seed of the operands and of the order of the providers within a round
+    """
+
+    rounds: int = 3
+    target_ci: float = 0.01
+    min_samples: int = 10
+    budget_s: float = 1.0
+    timeout_s: float = 120.0
+    timer: str = "auto"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "min_samples", "target_ci", "budget_s", "timeout_s"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise UsageError(f"protocol: {name}={value!r} must be a positive number")
+        for name in ("rounds", "min_samples", "seed"):
+            if not isinstance(getattr(self, name), int):
+                raise UsageError(f"protocol: {name}={getattr(self, name)!r} must be a whole number")
+        if self.timer not in ("auto", "event", "host"):
+            raise UsageError(f"protocol: unknown timer {self.timer!r}: known: auto, event, host")

@@ -1,0 +1,187 @@
+"""Suites: a named sweep, written as TOML: shapes x axes x schemes x dtypes x providers x cache states."""
+
+import tomllib
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from . import shapeset
+from .errors import UsageError, unknown_name
+from .protocol import Protocol
+from .scheme import DType, Scheme
+from .shapeset import Shape
+
+
+class Cache(StrEnum):
+    """State of the caches before each sample."""
+
+    COLD = "cold"
+    WARM = "warm"
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """What to sweep. `schemes` are names (`Scheme.parse`); `axes` maps a size of the problem to its values.
+
+    `baseline` is the provider that speedups are relative to, and the incumbent of the crossover; `challengers` are the
+    providers whose crossover is the headline, the first one that ran.
+    """
+
+    name: str
+    description: str
+    shapes: tuple[Shape, ...]
+    schemes: tuple[str, ...]
+    dtypes: tuple[DType, ...]
+    caches: tuple[Cache, ...]
+    providers: tuple[str, ...]
+    baseline: str
+    challengers: tuple[str, ...]
+    axes: dict[str, tuple[int, ...]]
+    protocol: Protocol = field(default_factory=Protocol)
+
+    def override(
+        self,
+        *,
+        axes: dict[str, tuple[int, ...]] | None = None,
+        dtypes: tuple[DType, ...] = (),
+        caches: tuple[Cache, ...] = (),
+        providers: tuple[str, ...] = (),
+        protocol: dict[str, Any] | None = None,
+    ) -> "Suite":
+        """Return a suite with the given parts replaced; empty parts stay as they are. Unknown axes raise UsageError."""
+        for axis in axes or {}:
+            if axis not in self.axes:
+                raise unknown_name(f"axis of suite {self.name}", axis, list(self.axes))
+        return replace(
+            self,
+            axes=self.axes | (axes or {}),
+            dtypes=dtypes or self.dtypes,
+            caches=caches or self.caches,
+            providers=providers or self.providers,
+            protocol=replace(self.protocol, **(protocol or {})),
+        )
+
+
+def names() -> list[str]:
+    """Names of the suites that come with rooflens."""
+    folder = files(__package__) / "suites"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def load(name_or_path: str) -> Suite:
+    """Load a shipped suite by name, or a TOML file by path. Raises UsageError that names the file and the key."""
+    if name_or_path.endswith(".toml"):
+        path = Path(name_or_path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read suite {path}: {error}") from None
+        return parse(text, str(path), path.parent)
+    if name_or_path not in names():
+        raise unknown_name("suite", name_or_path, [*names(), "or a path to a .toml file"])
+    text = (files(__package__) / "suites" / f"{name_or_path}.toml").read_text(encoding="utf-8")
+    return parse(text, f"suite {name_or_path}", None)
+
+
+_REQUIRED = ("name", "shapes", "schemes", "dtypes", "caches", "providers", "baseline", "axes")
+_OPTIONAL = ("description", "pick", "challengers", "protocol")
+
+
+def parse(text: str, where: str, folder: Path | None = None) -> Suite:
+    """Parse the TOML text of a suite; `where` names it in errors, `folder` is where its own shape sets are."""
+    try:
+        return _parse(text, where, folder)
+    except UsageError as error:
+        raise error if where in str(error) else UsageError(f"{where}: {error}") from None
+
+
+def _parse(text: str, where: str, folder: Path | None) -> Suite:
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{where}: not valid TOML: {error}") from None
+    _known_keys(table, (*_REQUIRED, *_OPTIONAL), where)
+    if missing := [key for key in _REQUIRED if key not in table]:
+        raise UsageError(f"{where}: key {missing[0]!r} is missing")
+    protocol = table.get("protocol", {})
+    _known_keys(protocol, tuple(entry.name for entry in fields(Protocol)), f"{where} [protocol]")
+    for scheme in _strings(table, "schemes", where):
+        Scheme.parse(scheme, DType.BF16)
+    suite = Suite(
+        name=_string(table, "name", where),
+        description=_string(table, "description", where),
+        shapes=_pick(shapeset.load(_string(table, "shapes", where), folder), _strings(table, "pick", where), where),
+        schemes=_strings(table, "schemes", where),
+        dtypes=tuple(DType.parse(name) for name in _strings(table, "dtypes", where)),
+        caches=tuple(cache_state(name) for name in _strings(table, "caches", where)),
+        providers=_strings(table, "providers", where),
+        baseline=_string(table, "baseline", where),
+        challengers=_strings(table, "challengers", where),
+        axes=_axes(table["axes"], where),
+        protocol=Protocol(**protocol),
+    )
+    for key in ("schemes", "dtypes", "caches", "providers"):
+        if not getattr(suite, key):
+            raise UsageError(f"{where}: {key} is empty")
+    return suite
+
+
+def cache_state(text: str) -> Cache:
+    """Read "cold" or "warm"; raise UsageError for anything else."""
+    try:
+        return Cache(text)
+    except ValueError:
+        raise UsageError(f"unknown cache state {text!r}: known: {', '.join(Cache)}") from None
+
+
+def axis_values(name: str, values: object, where: str) -> tuple[int, ...]:
+    """Check the values of an axis: a list of distinct positive whole numbers."""
+    if not isinstance(values, list) or not values:
+        raise UsageError(f"{where}: axis {name} needs a list of sizes")
+    for value in values:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UsageError(f"{where}: {name}={value!r} is not a size: give positive whole numbers")
+    return tuple(sorted(set(values)))
+
+
+def _known_keys(table: object, known: tuple[str, ...], where: str) -> None:
+    if not isinstance(table, dict):
+        raise UsageError(f"{where}: a table is expected")
+    for key in table:
+        if key not in known:
+            raise unknown_name(f"key in {where}:", key, list(known))
+
+
+def _string(table: dict[str, Any], key: str, where: str) -> str:
+    value = table.get(key, "")
+    if not isinstance(value, str):
+        raise UsageError(f"{where}: {key} = {value!r} must be a string")
+    return value
+
+
+def _strings(table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
+    values = table.get(key, [])
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise UsageError(f"{where}: {key} = {values!r} must be a list of strings")
+    if twice := [value for value in values if values.count(value) > 1]:
+        raise UsageError(f"{where}: {key} names {twice[0]!r} twice")
+    return tuple(values)
+
+
+def _axes(table: object, where: str) -> dict[str, tuple[int, ...]]:
+    _known_keys(table, ("M",), f"{where} [axes]")
+    assert isinstance(table, dict)
+    if "M" not in table:
+        raise UsageError(f"{where} [axes]: M is missing")
+    return {name: axis_values(name, values, f"{where} [axes]") for name, values in table.items()}
+
+
+def _pick(shapes: tuple[Shape, ...], labels: tuple[str, ...], where: str) -> tuple[Shape, ...]:
+    """Keep the shapes with the given labels, in the order of `labels`; all of them without labels."""
+    by_label = {shape.label: shape for shape in shapes}
+    for label in labels:
+        if label not in by_label:
+            raise unknown_name(f"shape in {where} pick:", label, list(by_label))
+    return tuple(by_label[label] for label in labels) if labels else shapes

@@ -1,0 +1,188 @@
+"""One row per cell, against hand computation, scipy and planted truth."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from rooflens.analysis.load import load_run
+from rooflens.analysis.summarize import round_medians, summarize
+from scipy import stats
+
+from .synthetic import CPU, PlantedCell, write_run
+
+ONE = {"shapes": (("m", "l", 64, 96),), "Ms": (4,), "providers": ("simt_4bit", "dequant_blas")}
+
+
+def load(tmp_path, **options):
+    return load_run(write_run(tmp_path / "run", **options))
+
+
+def test_rates_of_an_exact_time(tmp_path):
+    run = load(tmp_path, **ONE, latency=lambda cell: 1e-3, round_noise=0, sample_noise=0)
+    row = summarize(run).iloc[0]
+    flops = 2 * 4 * 64 * 96
+    weight = 64 * 96 // 2 + 4 * (64 * 96 // 64)  # nibbles, and fp32 absmax per 64 elements
+    compulsory = weight + 2 * (4 * 96 + 4 * 64)  # and bf16 activations and output
+    assert (row["flops"], row["compulsory_bytes"]) == (flops, compulsory)
+    assert row["time_s"] == pytest.approx(1e-3)
+    assert row["flops_per_s"] == pytest.approx(flops / 1e-3)
+    assert row["bandwidth_bytes_per_s"] == pytest.approx(compulsory / 1e-3)
+    assert row["moved_bandwidth_bytes_per_s"] == pytest.approx(row["moved_bytes"] / 1e-3)
+    assert (row["rounds"], row["samples"], row["verdict"], row["stop_reason"]) == (3, 30, "passed", "converged")
+
+
+def test_rows_follow_the_manifest_and_rising_M(tmp_path):
+    shapes = (("z", "first", 64, 96), ("a", "second", 32, 96))
+    run = load(tmp_path, shapes=shapes, Ms=(16, 2, 4), providers=("z_4bit", "blas"), caches=("warm", "cold"), rounds=1)
+    summary = summarize(run)
+    assert summary["cache"].tolist() == ["cold"] * 12 + ["warm"] * 12
+    assert summary["layer"].tolist()[:12] == ["first"] * 6 + ["second"] * 6
+    assert summary["M"].tolist()[:6] == [2, 2, 4, 4, 16, 16]
+    assert summary["provider"].tolist()[:4] == ["z_4bit", "blas"] * 2
+
+
+def test_median_of_round_medians_not_of_pooled_samples(tmp_path):
+    run = load(tmp_path, **ONE, samples=21)
+    summary, medians = summarize(run), round_medians(run)
+    for row in summary.to_dict("records"):
+        own = run.samples[run.samples["cell_id"] == row["cell_id"]]
+        by_round = [np.median(own.loc[own["round"] == number, "time_s"]) for number in range(3)]
+        assert medians.loc[medians["cell_id"] == row["cell_id"], "median_s"].tolist() == pytest.approx(by_round)
+        assert row["time_s"] == pytest.approx(sorted(by_round)[1])
+
+
+def test_interval_from_five_rounds_is_that_of_scipy(tmp_path):
+    run = load(tmp_path, **ONE, rounds=5)
+    medians = round_medians(run)
+    for row in summarize(run).to_dict("records"):
+        logs = np.log(medians.loc[medians["cell_id"] == row["cell_id"], "median_s"])
+        truth = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
+        assert row["interval_from"] == "rounds"
+        assert row["time_low_s"] == pytest.approx(math.exp(truth.low))
+        assert row["time_high_s"] == pytest.approx(math.exp(truth.high))
+
+
+def test_interval_from_fewer_rounds_is_that_of_pooled_order_statistics_and_says_so(tmp_path):
+    run = load(tmp_path, **ONE, rounds=2, samples=6)
+    for row in summarize(run).to_dict("records"):
+        pooled = np.sort(run.samples.loc[run.samples["cell_id"] == row["cell_id"], "time_s"])
+        low, high = pooled[2], pooled[9]  # 12 samples: ranks 3 and 10 of published tables of the sign test
+        assert row["interval_from"] == "samples"
+        assert (row["time_low_s"], row["time_high_s"]) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_too_few_samples_have_no_interval(tmp_path):
+    summary = summarize(load(tmp_path, **ONE, rounds=1, samples=5))
+    assert summary["time_s"].notna().all()
+    assert summary[["time_low_s", "time_high_s"]].isna().all(axis=None)
+    assert (summary["interval_from"] == "").all()
+
+
+def test_intervals_from_rounds_cover_the_planted_time_in_95_percent(tmp_path):
+    shapes = [("m", f"l{index}", 64, 96) for index in range(1000)]
+    run = load(
+        tmp_path, shapes=shapes, Ms=(1,), providers=("a", "b"), latency=lambda cell: 1e-3, rounds=5, samples=1,
+        round_noise=0.02, sample_noise=0,
+    )  # fmt: skip
+    summary = summarize(run)
+    covered = (summary["time_low_s"] <= 1e-3) & (summary["time_high_s"] >= 1e-3)
+    assert len(summary) == 2000
+    assert 0.93 <= covered.mean() <= 0.97
+
+
+def test_a_coarse_timer_is_noticed_and_widens_the_interval(tmp_path):
+    fine = summarize(load_run(write_run(tmp_path / "fine", **ONE, latency=lambda cell: 1e-5)))
+    assert fine["resolution_s"].isna().all()
+    assert (fine["note"] == "").all()
+    run = load_run(
+        write_run(
+            tmp_path / "coarse", **ONE, latency=lambda cell: 1e-5, quantum_s=1e-6, round_noise=0, sample_noise=0.08
+        )
+    )
+    coarse = summarize(run)
+    assert coarse["resolution_s"].tolist() == pytest.approx([1e-6, 1e-6])
+    assert coarse["note"].str.match(r"timer step 1 us is \d+\.\d% of the time").all()
+    assert (coarse["time_high_s"] - coarse["time_low_s"] >= 0.99e-6).all()
+
+
+def test_a_failed_cell_keeps_its_row_and_reason_and_no_time(tmp_path):
+    def fails(cell: PlantedCell) -> tuple[str, str] | None:
+        return ("compile_error", "LLVM ERROR") if cell.provider == "simt_4bit" else None
+
+    run = load(tmp_path, **ONE, failures=fails)
+    failed, passed = summarize(run).to_dict("records")
+    assert (failed["verdict"], failed["reason"], failed["rounds"]) == ("compile_error", "LLVM ERROR", 0)
+    assert np.isnan([failed["time_s"], failed["flops_per_s"], failed["snr_db"]]).all()
+    assert failed["flops"] == 2 * 4 * 64 * 96
+    assert passed["verdict"] == "passed"
+
+
+def test_a_run_in_which_everything_failed_is_summarized(tmp_path):
+    summary = summarize(load(tmp_path, **ONE, failures=lambda cell: ("unsupported", "needs a GPU")))
+    assert summary["verdict"].tolist() == ["unsupported"] * 2
+    assert summary["time_s"].isna().all()
+
+
+def relabel(run, record: int, **values):
+    """Return the run with fields of one commit row replaced, and its samples dropped when it no longer passes."""
+    from dataclasses import replace
+
+    cells = run.cells.copy()
+    for column, value in values.items():
+        cells.loc[record, column] = value
+    keys = cells.loc[cells["verdict"] == "passed", ["cell_id", "round"]]
+    return replace(run, cells=cells, samples=run.samples.merge(keys, on=["cell_id", "round"]))
+
+
+def test_a_failure_in_a_later_round_fails_the_cell(tmp_path):
+    run = load(tmp_path, **ONE)
+    run = relabel(run, 4, verdict="crashed", reason="signal 11")
+    row = summarize(run).set_index("cell_id").loc[run.cells["cell_id"].iloc[4]]
+    assert (row["verdict"], row["reason"], row["rounds"]) == ("crashed", "signal 11", 2)
+    assert math.isnan(row["time_s"])
+
+
+def test_the_worst_accuracy_and_the_budget_are_what_is_reported(tmp_path):
+    run = relabel(load(tmp_path, **ONE), 2, snr_db=44.0, relative_error=6e-3, stop_reason="budget")
+    row = summarize(run).set_index("cell_id").loc[run.cells["cell_id"].iloc[2]]
+    assert (row["snr_db"], row["relative_error"], row["stop_reason"]) == (44.0, 6e-3, "budget")
+
+
+def test_configurations_that_differ_between_rounds_are_noted(tmp_path):
+    run = relabel(load(tmp_path, **ONE), 0, config='{"BLOCK_N": 128}')
+    notes = summarize(run).set_index("cell_id")["note"]
+    assert notes[run.cells["cell_id"].iloc[0]] == "its configuration differs between rounds"
+
+
+def test_a_cell_that_was_measured_again_with_other_source_counts_once(tmp_path):
+    from dataclasses import replace
+
+    run = load(tmp_path, **ONE, latency=lambda cell: 1e-3, round_noise=0, sample_noise=0)
+    old = run.cells["cell_id"].iloc[0]
+    newer = run.cells[run.cells["cell_id"] == old].assign(cell_id="new")
+    faster = run.samples[run.samples["cell_id"] == old].assign(cell_id="new", time_s=5e-4)
+    run = replace(run, cells=pd.concat([run.cells, newer], ignore_index=True), samples=pd.concat([run.samples, faster]))
+    summary = summarize(run)
+    assert len(summary) == 2
+    row = summary[summary["cell_id"] == "new"].iloc[0]
+    assert row["time_s"] == pytest.approx(5e-4)
+    assert "measured again" in row["note"]
+
+
+def test_nothing_is_mutated(tmp_path):
+    run = load(tmp_path, **ONE)
+    cells, samples = run.cells.copy(), run.samples.copy()
+    summarize(run)
+    assert run.cells.equals(cells)
+    assert run.samples.equals(samples)
+
+
+def test_the_planted_models_are_in_the_summary(tmp_path):
+    from .synthetic import modelled_latency
+
+    truth = modelled_latency(CPU)
+    summary = summarize(load(tmp_path, round_noise=0, sample_noise=0))
+    for row in summary.to_dict("records"):
+        names = ("model", "layer", "N", "K", "M", "B", "dtype", "scheme", "provider", "cache")
+        assert row["time_s"] == pytest.approx(truth(PlantedCell(**{name: row[name] for name in names})))

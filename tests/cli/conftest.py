@@ -1,0 +1,19 @@
+"""A stored run with planted times, for the commands that read one."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ..analysis.synthetic import write_run
+
+
+@pytest.fixture
+def plant(tmp_path, monkeypatch) -> Callable[..., Path]:
+    """Return `plant(name, **what)`: write runs/NAME in an empty working directory, as `write_run` describes."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(name: str = "planted", **what: object) -> Path:
+        return write_run(tmp_path / "runs" / name, **what)
+
+    return write

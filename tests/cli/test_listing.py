@@ -1,0 +1,131 @@
+"""`rooflens list`: what it prints for readers and for programs."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rooflens.cli.columns_page import columns_page
+from rooflens.cli.main import main
+from rooflens.shapes.columns import TABLES, Column, Kind, Table
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def listed(capsys):
+    """Call `rooflens list ... --json` and return what it printed, parsed."""
+
+    def call(*arguments: str) -> object:
+        assert main(["list", *arguments, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return call
+
+
+def test_suites_as_json_hold_the_whole_sweep(listed):
+    suites = {suite["name"]: suite for suite in listed("suites")}
+    full, quick = suites["llm4bit"], suites["llm4bit-quick"]
+    assert len(full["shapes"]) == 40
+    assert full["dtypes"] == ["bf16", "fp16", "fp32"]
+    assert full["axes"]["M"] == [2**power for power in range(12)]
+    assert len(quick["shapes"]) == 6
+    assert quick["axes"]["M"] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+
+
+def test_suites_as_a_table(capsys):
+    assert main(["list", "suites"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["suite", "shapes", "dtypes", "axes", "caches", "providers", "description"]
+    full = next(row for row in rows if row.startswith("llm4bit "))
+    assert full.split()[1:8] == ["40", "bf16", "fp16", "fp32", "M=1..2048", "cold", "warm"]
+
+
+def test_shapes_of_a_set_are_those_of_its_file(listed):
+    with (ROOT / "shapes" / "sets" / "llm4bit_40.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    found = listed("shapes", "llm4bit_40")
+    assert [(shape["model"], shape["layer"], shape["N"], shape["K"]) for shape in found] == [
+        (row["model"], row["layer"], int(row["N"]), int(row["K"])) for row in rows
+    ]
+    assert {"shape_set": "llm4bit_40", "shapes": 40} in listed("shapes")
+
+
+def test_an_unknown_shape_set_names_the_nearest(capsys):
+    assert main(["list", "shapes", "llm4bit_4"]) == 2
+    assert "did you mean llm4bit_40" in capsys.readouterr().err
+
+
+def test_devices_in_base_units_as_json_and_scaled_in_the_table(listed, capsys):
+    mi300x = next(device for device in listed("devices") if device["name"] == "AMD Instinct MI300X")
+    assert mi300x["bandwidth_bytes_per_s"] == 5.3e12
+    assert mi300x["llc_bytes"] == 256 << 20
+    assert mi300x["source"]
+    assert main(["list", "devices"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("AMD Instinct MI300X"))
+    assert row.split() == [
+        "AMD",
+        "Instinct",
+        "MI300X",
+        "gfx942",
+        "304",
+        "1307.4",
+        "163.4",
+        "5300",
+        "256",
+        "192",
+        "verified",
+    ]
+
+
+def test_unknown_figures_of_a_device_are_null_and_never_zero(listed):
+    figures = [value for device in listed("devices") for value in device.values()]
+    assert None in figures
+    assert 0 not in [value for value in figures if not isinstance(value, str)]
+
+
+def test_columns_in_three_forms(listed, capsys):
+    tables = {table["name"]: table for table in listed("columns")}
+    time_s = next(column for column in tables["samples"]["columns"] if column["name"] == "time_s")
+    assert (time_s["unit"], time_s["better"], time_s["required"]) == ("s", "lower", True)
+
+    assert main(["list", "columns"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert names == [f"{table.file}:{name}" for table in TABLES for name in table.names]
+
+    assert main(["list", "columns", "--markdown"]) == 0
+    assert capsys.readouterr().out == columns_page(TABLES)
+
+    assert main(["list", "columns", "--markdown", "--json"]) == 2
+    assert "choose one" in capsys.readouterr().err
+
+
+def test_columns_page_marks_required_columns_and_escapes_bars():
+    table = Table("t", "one row per thing", (Column("a", Kind.INT, "x | y", "byte", required=True),))
+    page = columns_page([table])
+    assert "## `t.csv`\n\nOne row per thing.\n" in page
+    assert "| `a` \\* | int | byte |  | x \\| y |" in page
+
+
+def test_providers_say_why_they_are_not_available():
+    """In a process of its own: providers import torch, bitsandbytes and Triton."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rooflens.cli", "list", "providers", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["device"]
+    rows = {row["name"]: row for row in found["providers"]}
+    assert rows["dequant_blas"]["supported"]
+    assert rows["dequant_blas"]["role"] == "dequant_blas"
+    assert rows["blas"]["role"] == "blas"
+    silent = [name for name, row in rows.items() if not row["supported"] and not row["reason"]]
+    assert not silent
+    roles = {row["role"] for row in rows.values()}
+    assert roles <= {"candidate", "dequant_blas", "stock_triton", "blas", "upstream"}

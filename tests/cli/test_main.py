@@ -1,0 +1,239 @@
+"""The command line as a whole: help without weight, and every failure as one line with its exit code."""
+
+import errno
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from rooflens import __version__
+from rooflens.cli.main import COMMANDS, app, main
+from rooflens.shapes import errors
+
+HELP_BUDGET_S = 0.2
+
+
+def all_commands(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
+    """Every command and group below `command`, with the words that call it."""
+    found = [(path, command)]
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            found += all_commands(below, (*path, name))
+    return found
+
+
+EVERY_COMMAND = all_commands(app)
+by_name = pytest.mark.parametrize(
+    "path, command", EVERY_COMMAND, ids=lambda it: " ".join(it) if isinstance(it, tuple) else ""
+)
+
+
+def call(*arguments: str, code: str = "", cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess:
+    """Run the command line in a process of its own; `code` runs there first."""
+    program = f"import sys\n{code}\nfrom rooflens.cli.main import main\nsys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=cwd,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@by_name
+def test_every_command_is_documented_with_an_example(path, command, capsys):
+    assert main([*path, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Example" in shown
+    assert f"  rooflens {' '.join(path)}".rstrip() in shown
+    undocumented = [
+        parameter.name for parameter in command.params if isinstance(parameter, click.Option) and not parameter.help
+    ]
+    assert not undocumented
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_table_of_commands_agrees_with_the_commands(name):
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    assert command.name == name
+    beginning = re.sub(r" \([^)]*\)", "", command.help or "")
+    assert beginning.startswith(COMMANDS[name].short_help)
+
+
+def test_help_of_every_command_needs_neither_torch_nor_triton():
+    calls = json.dumps([[*path, "--help"] for path, _ in EVERY_COMMAND])
+    code = f"""
+import sys
+for name in ("torch", "triton", "bitsandbytes"):
+    sys.modules[name] = None
+from rooflens.cli.main import main
+print([main(call) for call in {calls}])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == str([0] * len(EVERY_COMMAND))
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_imports_click_and_nothing_heavier(option):
+    listing = "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    before = subprocess.run(
+        [sys.executable, "-c", f"import sys; {listing}"], capture_output=True, text=True, check=True
+    )
+    code = f"import sys\nfrom rooflens.cli.main import main\nassert main(['{option}']) == 0\n{listing}"
+    after = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    new = set(after.stdout.splitlines()[-1].split()) - set(before.stdout.split())
+    assert new - sys.stdlib_module_names <= {"click", "rooflens"}
+    assert "click" in new
+
+
+def test_help_is_fast():
+    """The least CPU time of several runs: wall time would measure how busy the machine is."""
+
+    def cpu_seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "rooflens.cli", "--help"], stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(cpu_seconds() for _ in range(7)) <= HELP_BUDGET_S
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rooflens {__version__}\n"
+
+
+def test_no_command_prints_the_help(capsys):
+    assert main([]) == 0
+    assert capsys.readouterr().out.startswith("Usage: rooflens")
+
+
+def test_python_dash_m_is_the_same_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "rooflens.cli", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"rooflens {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["lsit"], "unknown command 'lsit': did you mean list"),
+        (["--no-such-option"], "--no-such-option"),
+        (["list", "nonsense"], "nonsense"),
+        (["list", "suites", "--jsn"], "see rooflens list suites --help"),
+        (["crossover"], "RUN"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments, words, capsys):
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("rooflens: error: ")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Make `rooflens list suites` raise what the test sets."""
+
+    def arrange(error: BaseException) -> None:
+        def names() -> list[str]:
+            raise error
+
+        monkeypatch.setattr("rooflens.shapes.suite.names", names)
+
+    return arrange
+
+
+@pytest.mark.parametrize(
+    "error, exit_code, line",
+    [
+        (errors.RooflensError("the fan is loud"), 1, "the fan is loud"),
+        (errors.UsageError("unknown\n  suite"), 2, "unknown suite"),
+        (errors.RegressionError("slower"), 3, "slower"),
+        (errors.IncompleteError("2 cells are missing"), 4, "2 cells are missing"),
+        (errors.CorrectnessError("wrong"), 5, "wrong"),
+        (errors.Interrupted("stopped; go on with --resume"), 130, "stopped; go on with --resume"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "runs/a/cells.csv"),
+            1,
+            "runs/a/cells.csv: No space left on device; free some space, then continue an unfinished run with --resume",
+        ),
+        (PermissionError(errno.EACCES, "Permission denied", "x.csv"), 1, "x.csv: Permission denied"),
+    ],
+    ids=lambda it: type(it).__name__ if isinstance(it, BaseException) else "",
+)
+def test_every_failure_is_one_line_with_its_exit_code(failing, capsys, error, exit_code, line):
+    failing(error)
+    assert main(["list", "suites"]) == exit_code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.strip() == f"rooflens: error: {line}"
+
+
+def test_an_unexpected_exception_is_named_and_debug_shows_where(failing, capsys):
+    failing(ZeroDivisionError("division by zero\nsecond line"))
+    assert main(["list", "suites"]) == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "unexpected ZeroDivisionError: division by zero (test_main.py:" in err
+    assert "rooflens --debug" in err
+
+    failing(ZeroDivisionError("division by zero"))
+    assert main(["--debug", "list", "suites"]) == 1
+    err = capsys.readouterr().err
+    assert "Traceback (most recent call last)" in err
+    assert err.splitlines()[-1].startswith("rooflens: error: unexpected ZeroDivisionError")
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    pipeline = f"{sys.executable} -m rooflens.cli list columns --json | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", pipeline], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert done.stdout.strip() in ("0", "1")  # 0: all of it fitted into the pipe before its reader left
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_full_disk_under_stdout_is_one_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "rooflens.cli", "list", "columns"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("rooflens: error: No space left on device; free some space")
+
+
+def test_a_terminal_without_unicode_gets_question_marks():
+    show = "from rooflens.cli.output import print_table\n"
+    show += "import rooflens.shapes.suite as s\ns.names = lambda: print_table(['x'], [['\u2265 64']]) or []"
+    done = call("list", "suites", code=show, PYTHONIOENCODING="latin-1")
+    assert done.returncode == 0, done.stderr
+    assert "? 64" in done.stdout
+
+
+def test_torch_missing_is_named_with_the_way_out():
+    done = call("list", "providers", code="sys.modules['torch'] = None")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "torch" in done.stderr
+    assert "pip install" in done.stderr

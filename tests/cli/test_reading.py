@@ -1,0 +1,146 @@
+"""`rooflens crossover`, `roofline` and `report` on a run whose truth is planted."""
+
+import json
+
+import pytest
+from rooflens.cli.main import main
+
+MS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+CROSSES_AT = {
+    "llama3.2-1b k/v": 6.0,
+    "llama3.2-1b down": 12.0,
+    "llama2-7b q/k/v/o": 24.0,
+    "llama3.1-8b/mistral-7b gate/up": 48.0,
+    "qwen2.5-1.5b k/v": 96.0,
+    "gpt-oss o": 1e6,
+}
+"""M at which simt_4bit and dequant_blas take the same time; the last one lies beyond the sweep."""
+
+EXACT = {"round_noise": 0, "sample_noise": 0, "Ms": MS, "providers": ("simt_4bit", "dequant_blas")}
+
+
+def crossing(cell):
+    """The challenger's time grows with M, the incumbent's does not: ln of the ratio is a line over log2 M."""
+    return 1e-5 * (cell.M if cell.provider == "simt_4bit" else CROSSES_AT[f"{cell.model} {cell.layer}"])
+
+
+@pytest.fixture
+def crossed(plant):
+    return plant(**EXACT, latency=crossing)
+
+
+def test_crossovers_are_the_planted_ones(crossed, capsys):
+    assert main(["crossover", "planted", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["challenger"], found["incumbent"]) == ("simt_4bit", "dequant_blas")
+    at = {f"{shape['model']} {shape['layer']}": shape["crossover_M"] for shape in found["shapes"]}
+    assert at.pop("gpt-oss o") is None
+    assert at == pytest.approx({name: size for name, size in CROSSES_AT.items() if size < 1e6}, rel=1e-6)
+    statuses = {shape["layer"]: shape["status"] for shape in found["shapes"]}
+    assert statuses["o"] == "right_censored"
+    (median,) = found["medians"]
+    assert median["median_M"] == pytest.approx((24 * 48) ** 0.5, rel=1e-6)
+    assert median["shapes"] == 6
+
+
+def test_crossovers_for_a_reader(crossed, capsys):
+    assert main(["crossover", "latest", "--challenger", "simt_4bit", "--incumbent", "dequant_blas"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "simt_4bit against dequant_blas: bf16, nf4-g64, cold"
+    rows = {line.split("(")[0].strip(): line for line in lines if "(" in line}
+    assert "M~24" in rows["llama2-7b q/k/v/o"]
+    assert "[16, 32]" in rows["llama2-7b q/k/v/o"]
+    assert "> 256" in rows["gpt-oss o"]
+    assert any(line.startswith("median crossover over 6 shapes: M = 34") for line in lines)
+
+
+def test_swapping_the_pair_reverses_the_winner(crossed, capsys):
+    assert main(["crossover", "planted", "--challenger", "dequant_blas", "--incumbent", "simt_4bit", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {shape["challenger_wins"] for shape in found["shapes"]} == {"above", ""}
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--challenger", "simt"], "unknown provider of this run 'simt': did you mean simt_4bit"),
+        (["--challenger", "dequant_blas"], "both 'dequant_blas'"),
+    ],
+)
+def test_a_wrong_pair_is_a_usage_error(crossed, capsys, arguments, words):
+    assert main(["crossover", "planted", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_without_a_challenger_that_ran_the_error_names_those_that_did(plant, capsys):
+    plant(Ms=(1,), providers=("blas", "dequant_blas"), challengers=("simt_4bit",))
+    assert main(["crossover", "planted"]) == 2
+    assert "--challenger: blas" in capsys.readouterr().err
+
+
+@pytest.fixture
+def half_roof(plant):
+    """Every cell takes twice as long as its compulsory bytes need at the planted 55 GB/s."""
+
+    def latency(cell):
+        return 2 * cell.storage.compulsory_bytes(cell.problem) / 55e9
+
+    what = EXACT | {"Ms": (1,), "providers": ("simt_4bit", "blas")}
+    return plant(**what, challengers=("simt_4bit",), baseline="blas", latency=latency)
+
+
+def test_roofline_gives_the_planted_distance_and_bound(half_roof, capsys):
+    assert main(["roofline", "planted", "-p", "simt_4bit", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {cell["provider"] for cell in found["cells"]} == {"simt_4bit"}
+    assert [cell["fraction_of_bound"] for cell in found["cells"]] == pytest.approx([0.5] * 6)
+    assert {cell["memory_ceiling"].split(" (")[0] for cell in found["cells"]} == {"dram copy bandwidth"}
+    assert isinstance(found["cells"][0]["config"], dict)
+    assert sum(share["share"] for share in found["shares"]) == pytest.approx(1)
+
+
+def test_roofline_for_a_reader(half_roof, capsys):
+    assert main(["roofline", "planted"]) == 0
+    out = capsys.readouterr().out
+    header, first, *_ = out.splitlines()
+    assert header.split()[:5] == ["shape", "dtype", "cache", "M", "provider"]
+    assert "50%" in first
+    cells, shares = out.split("\n\n")
+    assert cells.count("\n") == 12
+    assert shares.split()[:2] == ["provider", "cells"]
+
+
+def test_roofline_shows_failures_with_their_reason(plant, capsys):
+    plant(**EXACT, failures=lambda cell: ("oom", "out of memory") if cell.M == 256 else None)
+    assert main(["roofline", "planted", "-p", "simt_4bit"]) == 0
+    failed = [line for line in capsys.readouterr().out.splitlines() if "out of memory" in line]
+    assert len(failed) == 6
+    assert all(" oom " in line for line in failed)
+
+
+def test_roofline_of_an_unknown_provider(half_roof, capsys):
+    assert main(["roofline", "planted", "-p", "simt"]) == 2
+    assert "did you mean simt_4bit" in capsys.readouterr().err
+
+
+def test_report_goes_into_the_run_folder_or_where_it_is_told(plant, tmp_path, capsys):
+    folder = plant(**EXACT, latency=crossing)
+    assert main(["report", "planted"]) == 0
+    out = capsys.readouterr().out.split()
+    assert "runs/planted/report.html" in out
+    assert "runs/planted/report.md" in out
+    assert "llama2-7b" in (folder / "report.html").read_text("utf-8")
+
+    assert main(["report", "planted", "--markdown", "here.md"]) == 0
+    capsys.readouterr()
+    assert (tmp_path / "here.md").read_text("utf-8") == (folder / "report.md").read_text("utf-8")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_one_file_cannot_hold_two_reports(plant, capsys):
+    plant("a", **EXACT)
+    plant("b", **EXACT)
+    assert main(["report", "a", "b", "--html", "one.html"]) == 2
+    assert "2 runs are given" in capsys.readouterr().err

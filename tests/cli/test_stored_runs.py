@@ -1,0 +1,79 @@
+"""What a RUN argument means."""
+
+import json
+
+import pytest
+from rooflens.cli.main import main
+from rooflens.cli.runs import find_run, stored_runs
+from rooflens.shapes.errors import UsageError
+
+
+def store(parent, name, created_at, rows=2, **manifest):
+    folder = parent / name
+    folder.mkdir(parents=True)
+    content = {"suite": "quick", "created_at": created_at, "device": {"name": "a CPU"}} | manifest
+    (folder / "run.json").write_text(json.dumps(content), encoding="utf-8")
+    (folder / "cells.csv").write_text("cell_id\n" + "x\n" * rows, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    parent = tmp_path / "runs"
+    store(parent, "b-old", "2026-01-01T00:00:00+00:00")
+    store(parent, "a-new", "2026-02-01T00:00:00+00:00", rows=7)
+    (parent / "broken").mkdir()
+    (parent / "broken" / "run.json").write_text("{", encoding="utf-8")
+    (parent / "notes").mkdir()
+    return parent
+
+
+def test_a_run_is_a_path_a_name_or_latest(runs, tmp_path):
+    elsewhere = store(tmp_path / "kept", "far", "2020-01-01T00:00:00+00:00")
+    assert find_run("b-old").resolve() == runs / "b-old"
+    assert find_run("runs/b-old").resolve() == runs / "b-old"
+    assert find_run(str(elsewhere)) == elsewhere
+    assert find_run("latest").resolve() == runs / "a-new"
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("b-odl", "unknown run 'b-odl': did you mean b-old"),
+        ("runs/notes", "runs/notes is not the folder of a run: it has no run.json"),
+    ],
+)
+def test_a_wrong_run_is_a_usage_error(runs, text, words):
+    with pytest.raises(UsageError, match=words):
+        find_run(text)
+
+
+def test_without_runs_the_error_says_how_to_get_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="rooflens run llm4bit-quick"):
+        find_run("latest")
+    with pytest.raises(UsageError, match="no runs in"):
+        find_run("anything")
+
+
+def test_list_runs_newest_first_and_only_runs(runs, capsys):
+    assert [run.id for run in stored_runs()] == ["a-new", "b-old"]
+    assert main(["list", "runs", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(run["id"], run["suite"], run["device"], run["rows"]) for run in found] == [
+        ("a-new", "quick", "a CPU", 7),
+        ("b-old", "quick", "a CPU", 2),
+    ]
+    assert main(["list", "runs"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[0] == "a-new"
+
+
+def test_list_runs_without_any_says_so_on_stderr(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["list", "runs"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "no runs in" in err
+    assert main(["list", "runs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []

@@ -1,0 +1,47 @@
+"""What all tests share: when GPU and browser tests are skipped, and how hypothesis draws its examples."""
+
+import shutil
+
+import pytest
+from hypothesis import settings
+
+# A busy machine makes no example slow, and the same commit draws the same examples everywhere.
+settings.register_profile("rooflens", deadline=None, derandomize=True)
+settings.load_profile("rooflens")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def browser_path() -> str | None:
+    """Path of the first Chromium on this machine."""
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+def no_gpu_reason() -> str:
+    """Say why GPU tests cannot run here; empty when they can. Imports torch, so only asked when there are any."""
+    import torch
+
+    if torch.cuda.is_available():
+        return ""
+    build = "ROCm" if torch.version.hip else "CUDA" if torch.version.cuda else "CPU-only"
+    return f"no CUDA or ROCm device (torch {torch.__version__} is a {build} build)"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, with the reason, what this machine cannot run."""
+    gpu = [item for item in items if item.get_closest_marker("gpu")]
+    if gpu and (reason := no_gpu_reason()):
+        for item in gpu:
+            item.add_marker(pytest.mark.skip(reason=reason))
+    if browser_path() is None:
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(pytest.mark.skip(reason=f"no browser: none of {', '.join(BROWSERS)} on PATH"))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of Chromium, for tests marked `browser`."""
+    path = browser_path()
+    assert path is not None, "mark the test with pytest.mark.browser"
+    return path

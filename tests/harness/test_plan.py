@@ -1,0 +1,58 @@
+"""From suite to cells: counts, order, filters and identity."""
+
+import dataclasses
+
+import pytest
+from rooflens.harness.plan import cell_id, plan, tasks
+from rooflens.shapes import suite
+from rooflens.shapes.device import Device
+from rooflens.shapes.errors import UsageError
+from rooflens.shapes.protocol import Protocol
+
+DEVICE = Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34)
+
+
+def test_the_full_suite_is_the_product_of_its_axes():
+    full = suite.load("llm4bit")
+    assert len(plan(full)) == 40 * 12 * 3 * 2 * len(full.providers)
+
+
+def test_cells_of_one_problem_are_neighbours_and_weights_stay():
+    cells = plan(suite.load("llm4bit-quick"))
+    groups = tasks(cells)
+    assert len(groups) == 6 * 9
+    assert all(len({cell.provider for cell in task.cells}) == len(task.cells) for task in groups)
+    weights = [(task.problem.N, task.problem.K) for task in groups]
+    assert sum(a != b for a, b in zip(weights, weights[1:], strict=False)) == 5
+
+
+@pytest.mark.parametrize(
+    ("expression", "count"),
+    [("M <= 4", 3), ("M == 1 and provider != 'blas'", 1), ("model.str.startswith('llama3.2')", 9)],
+)
+def test_filters_are_conditions_over_the_fields(expression, count):
+    quick = suite.load("llm4bit-quick").override(providers=("dequant_blas",))
+    quick = dataclasses.replace(quick, shapes=quick.shapes[:1])
+    assert len(plan(quick, expression)) == count
+
+
+@pytest.mark.parametrize("expression", ["M <=", "colour == 1", "M <= 0", "import os"])
+def test_filters_that_say_nothing(expression):
+    with pytest.raises(UsageError, match="--filter") as error:
+        plan(suite.load("llm4bit-quick"), expression)
+    assert "\n" not in str(error.value)
+
+
+def test_identity_is_content():
+    first, second = plan(suite.load("llm4bit-quick"))[:2]
+    protocol = Protocol()
+    base = cell_id(first, "source", DEVICE, protocol)
+    assert base == cell_id(first, "source", DEVICE, dataclasses.replace(protocol, rounds=9, timeout_s=1.0))
+    others = {
+        cell_id(second, "source", DEVICE, protocol),
+        cell_id(first, "changed", DEVICE, protocol),
+        cell_id(first, "source", dataclasses.replace(DEVICE, llc_bytes=1), protocol),
+        cell_id(first, "source", DEVICE, dataclasses.replace(protocol, seed=1)),
+        base,
+    }
+    assert len(others) == 5

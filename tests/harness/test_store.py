@@ -1,0 +1,122 @@
+"""The run folder survives torn lines, orphans, a second writer and a full disk."""
+
+import csv
+import resource
+import subprocess
+import sys
+
+import pytest
+from rooflens.harness.store import RunStore
+from rooflens.shapes.columns import CELLS
+from rooflens.shapes.errors import RooflensError, UsageError
+
+
+def row(cell="c0", number=0, verdict="passed", **columns):
+    return {"cell_id": cell, "round": number, "order": 0, "process": 0, "verdict": verdict} | columns
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with RunStore.create(tmp_path / "run") as store:
+        store.write_manifest({"id": "run"})
+        store.commit(row("c0", 0), [1e-3, 2e-3])
+        store.commit(row("c1", 0), [3e-3])
+    return tmp_path / "run"
+
+
+def read(folder, name):
+    with (folder / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_units_are_read_back(folder):
+    with RunStore.reopen(folder) as store:
+        assert store.verdicts == {("c0", 0): "passed", ("c1", 0): "passed"}
+    assert [float(sample["time_s"]) for sample in read(folder, "samples.csv")] == [1e-3, 2e-3, 3e-3]
+
+
+def test_a_torn_commit_row_is_cut_and_so_are_its_samples(folder):
+    before = {name: (folder / name).read_bytes() for name in ("cells.csv", "samples.csv")}
+    with RunStore.reopen(folder) as store:
+        store.commit(row("c2", 0), [4e-3, 5e-3])
+    torn = (folder / "cells.csv").read_bytes()
+    for cut in range(len(before["cells.csv"]) + 1, len(torn)):
+        (folder / "cells.csv").write_bytes(torn[:cut])
+        with RunStore.reopen(folder) as store:
+            assert ("c2", 0) not in store.verdicts
+        assert (folder / "cells.csv").read_bytes() == before["cells.csv"]
+        assert (folder / "samples.csv").read_bytes() == before["samples.csv"]
+        (folder / "samples.csv").write_bytes(before["samples.csv"] + b"c2,0,0,0.004,\nc2,0,1,0.0")
+
+
+def test_a_unit_is_never_stored_twice(folder):
+    with RunStore.reopen(folder) as store, pytest.raises(ValueError, match="stored already"):
+        store.commit(row("c0", 0), [1.0])
+
+
+def test_line_breaks_in_reasons_do_not_break_rows(folder):
+    with RunStore.reopen(folder) as store:
+        store.commit(row("c3", 0, "runtime_error", reason='two\nlines, "quoted"'), [])
+    assert read(folder, "cells.csv")[-1]["reason"] == 'two lines, "quoted"'
+
+
+def test_two_writers_are_refused(folder):
+    with RunStore.reopen(folder), pytest.raises(UsageError, match="being written by another"):
+        RunStore.reopen(folder)
+
+
+def test_an_existing_run_is_not_overwritten(folder):
+    with pytest.raises(UsageError, match="--resume"):
+        RunStore.create(folder)
+
+
+def test_resuming_what_is_no_run(tmp_path):
+    with pytest.raises(UsageError, match="no run to resume"):
+        RunStore.reopen(tmp_path)
+
+
+def test_another_schema_is_refused(folder):
+    path = folder / "cells.csv"
+    path.write_text(path.read_text().replace("verdict", "result", 1))
+    with pytest.raises(UsageError, match="line 1"):
+        RunStore.reopen(folder)
+
+
+def test_columns_outside_the_schema_are_a_mistake(folder):
+    with RunStore.reopen(folder) as store, pytest.raises(ValueError, match="colour"):
+        store.commit(row("c9", 0, colour="red"), [])
+    assert "colour" not in CELLS.names
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from rooflens.harness.store import RunStore
+from rooflens.shapes.errors import RooflensError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+store = RunStore.reopen(Path(sys.argv[1]))
+limit = (Path(sys.argv[1]) / "samples.csv").stat().st_size + 1000
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+try:
+    store.commit({"cell_id": "big", "round": 0, "order": 0, "process": 0, "verdict": "passed"}, [1e-3] * 1000)
+except RooflensError as error:
+    print(error, error.exit_code)
+"""
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(folder):
+    before = read(folder, "samples.csv")
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, str(folder)], capture_output=True, text=True, check=True)
+    assert "cannot write to" in done.stdout
+    assert "--resume" in done.stdout
+    assert done.stdout.strip().endswith(" 1")
+    with RunStore.reopen(folder) as store:
+        assert ("big", 0) not in store.verdicts
+    assert read(folder, "samples.csv") == before
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RooflensError, match="cannot write to"):
+        RunStore.create(tmp_path / "file" / "run")

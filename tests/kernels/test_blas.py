@@ -1,0 +1,207 @@
+"""Library baselines: right results in every form, honest configuration, settings of the process restored."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from rooflens.kernels.fourbit import blas, blas_forms
+from rooflens.kernels.inputs import FourBitInputs, make_inputs
+from rooflens.kernels.reference import measure, reference
+from rooflens.shapes.device import Device
+from rooflens.shapes.errors import RooflensError
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
+AMD = Device("cuda", 0, "AMD Instinct MI300X", "AMD", "gfx942", 304, 1 << 28, 1 << 22, 1 << 37)
+NVIDIA = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37)
+ONEDNN = torch.backends.mkldnn
+
+
+def inputs_of(problem: Problem, scheme: str = "nf4-g64", dtype: DType = DType.BF16) -> FourBitInputs:
+    return make_inputs(problem, Scheme.parse(scheme, dtype), CPU, seed=1)
+
+
+@pytest.mark.parametrize("form", blas_forms.FORMS)
+@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("bias", ("", "-bias"))
+def test_every_form_is_right(form: str, dtype: DType, bias: str) -> None:
+    for rows in (1, 3, 20):
+        inputs = inputs_of(Problem(rows, 40, 96), "nf4-g64" + bias, dtype)
+        for provider in (blas.BLAS, blas.DEQUANT_BLAS):
+            launch = provider.prepare(inputs, {"gemm": form})
+            launch()
+            accuracy = measure(launch.output, reference(inputs))
+            assert not (reason := accuracy.failure(inputs.scheme)), f"{provider.name} M={rows}: {reason}"
+            assert launch.config["gemm"] == form
+
+
+@pytest.mark.parametrize("dequantizer", ("cpp", "torch"))
+@pytest.mark.parametrize("scheme", ("fp4-g32", "nf4-g64-nested"))
+def test_both_dequantizers_give_the_same_bits(dequantizer: str, scheme: str) -> None:
+    inputs = inputs_of(Problem(2, 24, 200), scheme)  # blocks straddle rows
+    launch = blas.DEQUANT_BLAS.prepare(inputs, {"dequantize": dequantizer, "gemm": "mm"})
+    expected = blas.BLAS.prepare(inputs, {"gemm": "mm"})
+    launch()
+    expected()
+    assert launch.config["dequantize"] == dequantizer
+    assert torch.equal(launch.output, expected.output)
+
+
+def test_dequantization_is_part_of_the_call() -> None:
+    inputs = inputs_of(Problem(2, 16, 64))
+    dense, fused = blas.BLAS.prepare(inputs), blas.DEQUANT_BLAS.prepare(inputs)
+    inputs.packed.zero_()
+    truth = reference(inputs)
+    dense()
+    fused()
+    assert measure(fused.output, truth).passes(inputs.scheme)
+    assert not measure(dense.output, truth).passes(inputs.scheme)
+
+
+def test_without_a_compiler_torch_dequantizes_and_the_config_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_compiler(*_: object) -> None:
+        raise RooflensError("no C++ compiler")
+
+    monkeypatch.setattr("rooflens.kernels.fourbit.cpu.prepare_dequantize", no_compiler)
+    inputs = inputs_of(Problem(1, 16, 64))
+    launch = blas.DEQUANT_BLAS.prepare(inputs)
+    launch()
+    assert launch.config["dequantize"] == "torch"
+    assert measure(launch.output, reference(inputs)).passes(inputs.scheme)
+    with pytest.raises(RooflensError, match="no C\\+\\+ compiler"):
+        blas.DEQUANT_BLAS.prepare(inputs, {"dequantize": "cpp"})
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+def test_the_default_form_is_the_first_candidate(dtype: DType) -> None:
+    scheme = Scheme("nf4", 64, dtype)
+    for rows in (1, 4, 7, 64):
+        problem = Problem(rows, 32, 64)
+        for device in (CPU, NVIDIA):
+            candidates = [config["gemm"] for config in blas.BLAS.candidates(problem, scheme, device)]
+            assert candidates[0] == blas_forms.default_form(problem, scheme, device.kind)
+            assert len(set(candidates)) == len(candidates)
+            assert set(candidates) <= set(blas_forms.FORMS)
+
+
+def test_default_forms_follow_the_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    def form(rows: int, dtype: DType, kind: str = "cpu") -> str:
+        return blas_forms.default_form(Problem(rows, 64, 64), Scheme("nf4", 64, dtype), kind)
+
+    monkeypatch.setattr(blas_forms, "_onednn_has", lambda dtype: dtype is DType.BF16)
+    assert [form(rows, DType.BF16) for rows in (1, 2, 256)] == ["native", "mm", "mm"]
+    assert [form(rows, DType.FP32) for rows in (1, 2, 4, 8, 256)] == ["mm", "mm_t", "mm_t", "mm", "mm_t"]
+    assert [form(rows, DType.FP16) for rows in (1, 7, 8, 64)] == ["mm", "mm", "fp32_mm", "fp32_mm_t"]
+    assert {form(rows, dtype, "cuda") for rows in (1, 2, 64) for dtype in DType} == {"mm"}
+
+
+def test_native_form_switches_onednn_off_during_the_call_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    mm = torch.mm
+    monkeypatch.setattr(torch, "mm", lambda *a, **k: (seen.append(ONEDNN.enabled), mm(*a, **k))[1])
+    launch = blas.BLAS.prepare(inputs_of(Problem(1, 16, 64)), {"gemm": "native"})
+    assert ONEDNN.enabled
+    launch()
+    assert seen == [False]
+    assert ONEDNN.enabled
+
+
+def test_onednn_comes_back_when_the_product_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = blas.BLAS.prepare(inputs_of(Problem(1, 16, 64)), {"gemm": "native"})
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(torch, "mm", fail)
+    with pytest.raises(RuntimeError, match="no memory"):
+        launch()
+    assert ONEDNN.enabled
+
+
+@pytest.fixture
+def lower_precision() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.usefixtures("lower_precision")
+def test_fp32_means_fp32_whatever_the_process_had_set() -> None:
+    inputs = inputs_of(Problem(4, 64, 512), dtype=DType.FP32)
+    launch = blas.BLAS.prepare(inputs)
+    launch()
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert launch.config["fp32_precision"] == "highest"
+    assert measure(launch.output, reference(inputs)).snr_db > 110
+
+
+def test_moved_bytes_are_those_of_the_algorithm() -> None:
+    problem, scheme = Problem(2, 4096, 4096), Scheme("nf4", 64, DType.BF16)
+    dense, x, y = 2 * 4096 * 4096, 2 * 2 * 4096, 2 * 2 * 4096
+    packed, scales = 4096 * 4096 // 2, 4 * 4096 * 4096 // 64
+    assert blas.BLAS.moved_bytes(problem, scheme, {"gemm": "mm"}) == dense + x + y
+    assert blas.DEQUANT_BLAS.moved_bytes(problem, scheme, {"gemm": "mm"}) == packed + scales + 2 * dense + x + y
+    assert blas.BLAS.moved_bytes(problem, scheme, {"gemm": "mm_t"}) == dense + x + 3 * y
+    # in fp32: W of four bytes, and fp32 copies of X and Y written and read once each
+    wide = 2 * dense + x + y + 2 * (2 * x + 2 * y)
+    assert blas.BLAS.moved_bytes(problem, scheme, {"gemm": "fp32_mm"}) == wide
+
+
+def test_a_nested_absmax_is_counted_as_rebuilt_where_it_is() -> None:
+    problem = Problem(1, 64, 4096)
+    plain, nested = Scheme("nf4", 64, DType.BF16), Scheme("nf4", 64, DType.BF16, nested=True)
+    difference = nested.scale_bytes(problem) - plain.scale_bytes(problem)
+    rebuilt = 4 * 64 * 64
+    for dequantizer, extra in (("cpp", 2 * rebuilt), ("torch", 2 * rebuilt), ("triton", 0)):
+        config = {"gemm": "mm", "dequantize": dequantizer}
+        moved = [blas.DEQUANT_BLAS.moved_bytes(problem, scheme, config) for scheme in (plain, nested)]
+        assert moved[1] - moved[0] == difference + extra
+
+
+class FakeTorchBlas:
+    """Stands for torch.backends.cuda.preferred_blas_library of a ROCm build."""
+
+    def __init__(self, offers_lt: bool = True) -> None:
+        self.current, self.offers_lt = "default", offers_lt
+
+    def __call__(self, library: str | None = None) -> str:
+        if library is not None:
+            self.current = "cublas" if library == "cublaslt" and not self.offers_lt else library
+        return self.current
+
+
+@pytest.mark.parametrize(("provider", "expected"), [(blas.BLAS_ROCBLAS, "cublas"), (blas.BLAS_HIPBLASLT, "cublaslt")])
+def test_rocm_libraries_are_chosen_for_the_call_only(
+    monkeypatch: pytest.MonkeyPatch, provider: blas.Blas, expected: str
+) -> None:
+    prefer = FakeTorchBlas()
+    monkeypatch.setattr(torch.backends.cuda, "preferred_blas_library", prefer)
+    launch = provider.prepare(inputs_of(Problem(1, 16, 64)), {"gemm": "mm"})
+    assert prefer.current == "default"
+    seen = []
+    mm = torch.mm
+    monkeypatch.setattr(torch, "mm", lambda *a, **k: (seen.append(prefer.current), mm(*a, **k))[1])
+    launch()
+    assert seen == [expected]
+    assert prefer.current == "default"
+    assert launch.config["library"] == {"cublas": "rocBLAS", "cublaslt": "hipBLASLt"}[expected]
+
+
+def test_a_refused_rocm_library_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    prefer = FakeTorchBlas(offers_lt=False)
+    monkeypatch.setattr(torch.backends.cuda, "preferred_blas_library", prefer)
+    with pytest.raises(RooflensError, match="does not use hipBLASLt"):
+        blas.BLAS_HIPBLASLT.prepare(inputs_of(Problem(1, 16, 64)))
+    assert prefer.current == "default"
+
+
+@pytest.mark.parametrize("provider", (blas.BLAS_ROCBLAS, blas.BLAS_HIPBLASLT))
+def test_rocm_libraries_need_an_amd_gpu(provider: blas.Blas) -> None:
+    problem, scheme = Problem(1, 64, 64), Scheme("nf4", 64, DType.BF16)
+    assert provider.supports(problem, scheme, AMD).ok
+    for device in (CPU, NVIDIA):
+        support = provider.supports(problem, scheme, device)
+        assert not support.ok
+        assert "needs an AMD GPU" in support.reason

@@ -1,0 +1,179 @@
+"""The fp64 reference against a literal triple loop, and the accuracy check on every way an output can be wrong."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from rooflens.kernels.inputs import FourBitInputs, make_inputs
+from rooflens.kernels.reference import Accuracy, measure, reference
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
+SCHEMES = ("nf4-g64", "fp4-g32-nested", "nf4-g4096-bias", "fp4-g128-nested-bias")
+
+
+def inputs_of(problem: Problem, scheme: str, dtype: DType = DType.FP32) -> FourBitInputs:
+    return make_inputs(problem, Scheme.parse(scheme, dtype), CPU, seed=1)
+
+
+def by_hand(inputs: FourBitInputs) -> np.ndarray:
+    """Unpack and multiply element by element, from the documented layout alone."""
+    rows, columns, depth = inputs.problem.M, inputs.problem.N, inputs.problem.K
+    packed, code = inputs.packed.numpy(), inputs.code.numpy()
+    absmax, x = inputs.absmax.numpy(), inputs.x.double().numpy()
+    result = np.zeros((rows, columns))
+    for n in range(columns):
+        for k in range(depth):
+            flat = n * depth + k
+            byte = int(packed[flat // 2])
+            nibble = byte >> 4 if flat % 2 == 0 else byte & 15
+            weight = np.float32(code[nibble]) * np.float32(absmax[flat // inputs.scheme.group])
+            result[:, n] += x[:, k] * np.float64(weight)
+    return result if inputs.bias is None else result + inputs.bias.double().numpy()
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("sizes", [(1, 5, 64), (3, 7, 33), (2, 4, 200)])
+def test_reference_equals_a_literal_product(sizes: tuple[int, int, int], scheme: str, dtype: DType) -> None:
+    inputs = inputs_of(Problem(*sizes), scheme, dtype)
+    result = reference(inputs)
+    assert result.dtype == torch.float64
+    np.testing.assert_allclose(result.numpy(), by_hand(inputs), rtol=1e-12, atol=1e-12)
+
+
+def test_chunks_over_n_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = inputs_of(Problem(2, 50, 48), "nf4-g64-bias")
+    whole = reference(inputs)
+    monkeypatch.setattr("rooflens.kernels.reference._CHUNK_ELEMENTS", 7 * 48)
+    assert torch.allclose(reference(inputs), whole, rtol=1e-13, atol=1e-13)
+
+
+def signal(rows: int = 64, columns: int = 256) -> torch.Tensor:
+    return torch.randn(rows, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+def scheme(dtype: DType = DType.BF16) -> Scheme:
+    return Scheme("nf4", 64, dtype)
+
+
+def test_figures_are_those_of_their_definitions() -> None:
+    truth = torch.tensor([[3.0, 4.0], [0.0, 0.0]], dtype=torch.float64)
+    accuracy = measure(torch.tensor([[3.0, 4.0], [0.0, 0.5]]), truth)
+    assert accuracy.snr_db == pytest.approx(10 * math.log10(25 / 0.25))
+    assert accuracy.relative_error == pytest.approx(0.1)
+    assert accuracy.cosine == pytest.approx(25 / (5 * math.sqrt(25.25)))
+    assert accuracy.max_abs_error == 0.5
+    assert accuracy.reference_rms == 2.5
+    assert accuracy.worst == (1, 1)
+    assert accuracy.non_finite == 0
+
+
+def test_measuring_changes_neither_operand() -> None:
+    truth = signal()
+    output = truth.clone()
+    output[0, 0] += 1
+    kept = output.clone(), truth.clone()
+    measure(output, truth)
+    assert torch.equal(output, kept[0])
+    assert torch.equal(truth, kept[1])
+
+
+def test_an_equal_output_is_infinitely_accurate() -> None:
+    accuracy = measure(signal(), signal())
+    assert accuracy.snr_db == math.inf
+    assert accuracy.relative_error == 0.0
+    assert accuracy.cosine == pytest.approx(1.0)
+    assert accuracy.passes(scheme(DType.FP32))
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+def test_rounding_the_output_passes(dtype: DType) -> None:
+    types = {DType.BF16: torch.bfloat16, DType.FP16: torch.float16, DType.FP32: torch.float32}
+    assert measure(signal().to(types[dtype]), signal()).failure(scheme(dtype)) == ""
+
+
+@pytest.mark.parametrize("value", (math.nan, math.inf, -math.inf))
+def test_one_element_that_is_not_finite_fails(value: float) -> None:
+    output = signal()
+    output[3, 17] = value
+    accuracy = measure(output, signal())
+    assert accuracy.snr_db == -math.inf
+    assert accuracy.non_finite == 1
+    assert accuracy.failure(scheme()) == "1 elements are NaN or Inf (or were never written), the first at [m=3, n=17]"
+    assert not accuracy.passes(scheme())
+
+
+def test_an_unwritten_row_is_counted() -> None:
+    output = signal()
+    output[5:] = math.nan
+    accuracy = measure(output, signal())
+    assert accuracy.non_finite == 59 * 256
+    assert accuracy.worst == (5, 0)
+
+
+def test_an_all_zero_output_fails() -> None:
+    accuracy = measure(torch.zeros(64, 256), signal())
+    assert accuracy.snr_db == pytest.approx(0.0)
+    assert math.isnan(accuracy.cosine)
+    assert "SNR 0.0 dB is below the 40 dB of bf16" in accuracy.failure(scheme())
+
+
+def test_an_all_zero_reference_is_met_by_zeros_only() -> None:
+    zeros = torch.zeros(2, 3, dtype=torch.float64)
+    assert measure(torch.zeros(2, 3), zeros).passes(scheme())
+    accuracy = measure(torch.tensor([[0, 0, 0], [0, 1e-6, 0]]), zeros)
+    assert accuracy.snr_db == -math.inf
+    assert accuracy.relative_error == math.inf
+    assert not accuracy.passes(scheme())
+
+
+def test_noise_below_the_floor_fails_and_names_the_largest_error() -> None:
+    output = signal() * (1 + 10 ** (-39 / 20))
+    output[9, 9] += 0.5
+    reason = measure(output, signal()).failure(scheme())
+    assert "below the 40 dB of bf16" in reason
+    assert "[m=9, n=9]" in reason
+
+
+def test_tf32_products_fail_as_fp32() -> None:
+    """10 explicit bits of mantissa in the operands, as TF32 has."""
+    x, w = signal(8, 512).float(), signal(128, 512).float()
+    truth = x.double() @ w.double().t()
+
+    def tf32(values: torch.Tensor) -> torch.Tensor:
+        return ((values.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+    assert measure(x @ w.t(), truth).passes(scheme(DType.FP32))
+    assert not measure(tf32(x) @ tf32(w).t(), truth).passes(scheme(DType.FP32))
+
+
+def test_one_wrong_column_of_many_fails_although_snr_is_high() -> None:
+    truth = signal(16, 28_672)
+    output = truth.to(torch.bfloat16)
+    output[:, -1] = 0.0
+    accuracy = measure(output, truth)
+    assert accuracy.snr_db > scheme().snr_floor_db
+    assert "[m=" in accuracy.failure(scheme())
+    assert "n=28671]" in accuracy.failure(scheme())
+
+
+def test_a_nan_snr_never_passes() -> None:
+    good = measure(signal(), signal())
+    assert not dataclasses.replace(good, snr_db=math.nan).passes(scheme())
+
+
+def test_shapes_must_agree() -> None:
+    with pytest.raises(ValueError, match=r"output is \[2, 3\], reference \[3, 2\]"):
+        measure(torch.zeros(2, 3), torch.zeros(3, 2, dtype=torch.float64))
+
+
+def test_accuracy_is_a_value() -> None:
+    accuracy = measure(signal(), signal())
+    assert isinstance(accuracy, Accuracy)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        accuracy.snr_db = 1.0  # type: ignore[misc]

@@ -1,0 +1,177 @@
+"""The source hash: changes with what a provider is made of, and with nothing else."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rooflens.kernels import registry, source_hash
+from rooflens.kernels.provider import Provider
+from rooflens.shapes.errors import RooflensError
+
+FILES = {
+    "gemm.py": """
+from rooflens.kernels.provider import Launch, Provider
+import tiles_of_test
+from pkg_of_test.decode import table
+import json
+
+class Mine(Provider):
+    name = "mine"
+    sources = ("gemm.cu",)
+
+    def prepare(self, inputs, config=None):
+        from pkg_of_test import late
+        return Launch(late.run, inputs.empty_output())
+
+PROVIDERS = [Mine()]
+""",
+    "gemm.cu": "__global__ void gemm() {}\n",
+    "tiles_of_test.py": "SIZES = (16, 32)\n",
+    "unrelated_of_test.py": "X = 1\n",
+    "pkg_of_test/__init__.py": "",
+    "pkg_of_test/decode.py": """
+from . import codes
+from .deep.inner import f
+
+SOURCES = ("codes.csv",)
+table = codes.CODES
+""",
+    "pkg_of_test/codes.csv": "0,1\n",
+    "pkg_of_test/codes.py": "CODES = [0, 1]\n",
+    "pkg_of_test/late.py": "import pkg_of_test.far\ndef run(): pass\n",
+    "pkg_of_test/far.py": "import gemm\n",
+    "pkg_of_test/deep/__init__.py": "",
+    "pkg_of_test/deep/inner.py": "from ..other import g\ndef f(): return g\n",
+    "pkg_of_test/other.py": "g = 1\n",
+    "pkg_of_test/unused.py": "z = 1\n",
+}
+PART_OF_IT = sorted(set(FILES) - {"unrelated_of_test.py", "pkg_of_test/unused.py"})
+
+
+@pytest.fixture(autouse=True)
+def clean_imports() -> Iterator[None]:
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    forget(modules)
+
+
+def forget(keep: set[str]) -> None:
+    for name in set(sys.modules) - keep:
+        if name.startswith(("rooflens_user_", "tiles_of_test", "pkg_of_test")):
+            del sys.modules[name]
+
+
+def repository(folder: Path) -> Path:
+    for name, text in FILES.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return folder
+
+
+def hash_of(folder: Path) -> str:
+    path, modules = list(sys.path), set(sys.modules)
+    provider = registry.load([], [folder / "gemm.py"])["mine"]
+    value = source_hash.source_hash(provider)
+    sys.path[:] = path
+    forget(modules)
+    return value
+
+
+def test_it_is_sixteen_hex_digits_and_repeatable(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    value = hash_of(folder)
+    assert len(value) == 16
+    assert int(value, 16) >= 0
+    assert hash_of(folder) == value
+
+
+@pytest.mark.parametrize("changed", PART_OF_IT)
+def test_it_changes_with_every_file_that_the_provider_is_made_of(tmp_path: Path, changed: str) -> None:
+    folder = repository(tmp_path)
+    before = hash_of(folder)
+    with (folder / changed).open("a", encoding="utf-8") as file:
+        file.write("\n// comment\n" if changed.endswith(".cu") else "\n# comment\n")
+    assert hash_of(folder) != before
+
+
+@pytest.mark.parametrize("changed", ["unrelated_of_test.py", "pkg_of_test/unused.py", "new_of_test.py"])
+def test_it_does_not_change_with_other_files(tmp_path: Path, changed: str) -> None:
+    folder = repository(tmp_path)
+    before = hash_of(folder)
+    with (folder / changed).open("a", encoding="utf-8") as file:
+        file.write("# comment\n")
+    assert hash_of(folder) == before
+
+
+def test_it_is_the_same_in_a_copy_elsewhere(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "one")
+    copy = shutil.copytree(folder, tmp_path / "deeper" / "two")
+    assert hash_of(copy) == hash_of(folder)
+
+
+def test_moving_code_between_files_changes_it(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    before = hash_of(folder)
+    first, second = folder / "pkg_of_test/codes.py", folder / "pkg_of_test/other.py"
+    texts = first.read_text(), second.read_text()
+    first.write_text(texts[1] + "CODES = g\n")
+    swapped_once = hash_of(folder)
+    second.write_text(texts[0] + "g = 1\n")
+    assert len({before, swapped_once, hash_of(folder)}) == 3
+
+
+def test_arguments_given_where_the_provider_is_listed_count(tmp_path: Path) -> None:
+    """The class comes from a helper; what tells two versions apart is the line that makes the instance."""
+    helper = (
+        "from rooflens.kernels.provider import Launch, Provider\n"
+        "class Mine(Provider):\n"
+        "    name = 'mine'\n"
+        "    def __init__(self, block): self.block = block\n"
+        "    def prepare(self, inputs, config=None): return Launch(print, inputs.empty_output())\n"
+    )
+    (tmp_path / "tiles_of_test.py").write_text(helper)
+    values = set()
+    for block in (64, 128):
+        (tmp_path / "gemm.py").write_text(f"from tiles_of_test import Mine\nPROVIDERS = [Mine({block})]\n")
+        values.add(hash_of(tmp_path))
+    assert len(values) == 2
+
+
+def test_a_missing_source_is_an_error_that_names_it(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    (folder / "gemm.cu").unlink()
+    with pytest.raises(RooflensError, match=r"provider 'mine': its source 'gemm.cu' is not beside gemm.py"):
+        hash_of(folder)
+
+
+def test_an_import_cycle_ends(tmp_path: Path) -> None:
+    (tmp_path / "tiles_of_test.py").write_text("import tiles_of_test_too\n")
+    (tmp_path / "tiles_of_test_too.py").write_text("import tiles_of_test\n")
+    (tmp_path / "gemm.py").write_text(FILES["gemm.py"].replace("from pkg_of_test.decode import table", ""))
+    (tmp_path / "gemm.cu").write_text("")
+    assert len(hash_of(tmp_path)) == 16
+
+
+def test_shipped_providers_follow_their_imports_and_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    original = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda self: (read.append(self), original(self))[1])
+    provider: Provider = registry.load(["dequant_blas"])["dequant_blas"]
+    source_hash.source_hash(provider)
+    names = {file.name for file in read}
+    assert {"blas.py", "blas_forms.py", "quantize.py", "nested.py", "codes_4bit.csv", "provider.py"} <= names
+    assert {"cpu.py", "triton_dequantize.py"} <= names  # imported when they are needed only
+    assert any(name.endswith(".cpp") for name in names)
+    assert not {"upstream_bitsandbytes.py", "registry.py", "columns.py"} & names
+
+
+def test_nothing_is_imported(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    (folder / "pkg_of_test/late.py").write_text("raise SystemExit\n")
+    provider = registry.load([], [folder / "gemm.py"])["mine"]
+    source_hash.source_hash(provider)
+    assert "pkg_of_test.late" not in sys.modules

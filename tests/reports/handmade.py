@@ -1,0 +1,109 @@
+"""A small report written by hand, every number known, for tests of the renderers."""
+
+import math
+
+from rooflens.reports import formatting as fmt
+from rooflens.reports.axes import decade_axis, m_axis
+from rooflens.reports.chart import Chart, Figure, LegendEntry, Point, Roof, Series, Span
+from rooflens.reports.model import (
+    Align,
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    KeyNumber,
+    KeyNumbers,
+    Report,
+    Scale,
+    Section,
+    Share,
+    Table,
+    Text,
+    Tone,
+)
+
+OOM = "out of memory: 3 GiB asked, 1 GiB free"
+TIE = "the interval includes 1"
+
+
+def ratio_cell(value: float, **more: object) -> Cell:
+    return Cell(fmt.ratio(value), value, math.log2(value), **more)  # type: ignore[arg-type]
+
+
+def grid(table_id: str = "grid", detail: bool = False) -> Table:
+    columns = (
+        Column("shape", align=Align.LEFT),
+        Column("M=1", scale=Scale.DIVERGING),
+        Column("M=8", scale=Scale.DIVERGING),
+    )
+    rows = (
+        (Cell("llama2-7b gate/up"), ratio_cell(44.8), ratio_cell(1.08, tone=Tone.UNDECIDED, note=TIE)),
+        (Cell("a|b <script>alert(1)</script>"), ratio_cell(0.43), Cell("oom", tone=Tone.FAILED, note=OOM)),
+        (Cell("NA"), ratio_cell(1.0), Cell("oom", tone=Tone.FAILED, note=OOM)),
+    )
+    reading = fmt.ratio_header("dequant_blas", "simt_4bit")
+    return Table(table_id, "simt_4bit <b>&</b> friends", columns, rows, reading=reading, detail=detail, key=True)
+
+
+def chart(title: str = "llama2-7b gate/up") -> Chart:
+    line = Series(
+        "simt_4bit",
+        1,
+        (Point(1, 10e-6, "first", "M=1"), Point(8, 20e-6, "last")),
+        band=((1, 9e-6, 11e-6), (8, 19e-6, 22e-6)),
+    )
+    return Chart(
+        title=title,
+        x=m_axis([1, 2, 4, 8]),
+        y=decade_axis(5e-6, 50e-6, fmt.tick_time, "time"),
+        series=(line, Series("dequant_blas", 0, (Point(1, 40e-6), Point(8, 15e-6)))),
+        roofs=(Roof("floor 6 µs (measured)", 1, 6e-6, 8, 6e-6), Roof("spec", 1, 6e-6, 8, 9e-6, measured=False)),
+        spans=(Span("simt_4bit", 1, 4.0, 2.0, 8.0),),
+        corner="M~4",
+        alt=f"{title}: simt_4bit is faster up to M~4",
+    )
+
+
+def figure(figure_id: str = "panels", panels: int = 3, detail: bool = False) -> Figure:
+    return Figure(
+        figure_id,
+        "Time against M",
+        tuple(chart(f"shape {number}") for number in range(panels)) if panels > 1 else (chart(),),
+        how_to_read="Lower is faster.",
+        alt="simt_4bit is faster at small M",
+        legend=(LegendEntry("dequant_blas", 0), LegendEntry("simt_4bit", 1)),
+        multiples=panels > 1,
+        detail=detail,
+    )
+
+
+def report() -> Report:
+    headline = KeyNumbers(
+        (
+            KeyNumber("best speedup", "44.80×", "llama2-7b gate/up, M=1", 44.8, note=TIE),
+            KeyNumber(
+                "what binds",
+                "75% dram",
+                "of 4 cells",
+                0.75,
+                shares=(Share("dram", "75%", 0.75, "dram"), Share("launch", "25%", 0.25, "launch")),
+            ),
+        )
+    )
+    return Report(
+        "A report | of <everything>",
+        (("run", "r-1"), ("device", "Planted & tested")),
+        (
+            Section("headline", "Headline", (headline,)),
+            Section(
+                "grids",
+                "Speedup",
+                (Text("One grid per provider.", note=OOM), grid()),
+                (Section("more", "More grids", (grid("grid-2", detail=True),), folded=True),),
+            ),
+            Section("figures", "Figures", (figure(), figure("single", 1))),
+            Section("end", "Reproduce", (Code("rooflens run 'x y'"), Bullets(("first *item*", "second")))),
+        ),
+        generator="rooflens test",
+        source="runs/r-1",
+    )

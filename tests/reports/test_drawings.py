@@ -1,0 +1,113 @@
+"""SVG and PNG draw the data where it is, and the same value always gives the same bytes."""
+
+import io
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from rooflens.reports import png, svg
+from rooflens.reports.axes import decade_axis, m_axis
+from rooflens.reports.chart import Chart, Draw, Point, Series
+from rooflens.reports.formatting import tick_time
+from rooflens.reports.marks import COLOURS, colour_index, dashed
+
+from .handmade import chart, figure
+
+
+@pytest.mark.parametrize("frame", [svg.PANEL, svg.SINGLE], ids=["panel", "single"])
+def test_svg_is_well_formed_and_says_what_it_shows(frame):
+    root = ElementTree.fromstring(svg.draw(chart(), frame))
+    assert root.get("role") == "img"
+    assert root.get("aria-label") == root.findtext("title") == "llama2-7b gate/up: simt_4bit is faster up to M~4"
+
+
+def test_points_lie_where_the_axes_say():
+    axis_x, axis_y = m_axis([1, 4, 16]), decade_axis(1e-6, 1e-4, tick_time, "time")
+    plain = Chart("c", axis_x, axis_y, (Series("p", 1, (Point(1, 1e-6), Point(4, 1e-5), Point(16, 1e-4))),))
+    path = re.search(r'class="l s1" d="M([^"]+)"', svg.draw(plain, svg.SINGLE))
+    (x0, y0), (x1, y1), (x2, y2) = (map(float, pair.split()) for pair in path[1].split("L"))
+    frame = svg.SINGLE
+    assert y0 == frame.height - frame.bottom
+    assert y2 == frame.top
+    assert y1 == pytest.approx((y0 + y2) / 2, abs=0.1)
+    assert x1 == pytest.approx((x0 + x2) / 2, abs=0.1)
+    assert frame.left < x0 < x2 < frame.width - frame.right
+
+
+def test_nothing_is_drawn_outside_the_frame():
+    drawn = svg.draw(chart(), svg.PANEL)
+    for x, y in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", drawn):
+        assert 0 <= float(x) <= svg.PANEL.width
+        assert 0 <= float(y) <= svg.PANEL.height
+
+
+def test_text_is_escaped():
+    hostile = replace(chart(), alt='"><script>alert(1)</script>')
+    drawn = svg.draw(hostile, svg.SINGLE)
+    assert "<script" not in drawn
+    assert ElementTree.fromstring(drawn).findtext("title") == '"><script>alert(1)</script>'
+
+
+def test_named_points_can_be_pointed_at_and_labels_do_not_overlap():
+    points = tuple(
+        Series(f"p{number}", number, (Point(1, 1e-5 * (1 + number / 100), f"point {number}", f"label {number}"),))
+        for number in range(5)
+    )
+    crowded = Chart("c", m_axis([1, 2]), decade_axis(1e-6, 1e-4, tick_time, "t"), points)
+    drawn = svg.draw(crowded, svg.SINGLE)
+    root = ElementTree.fromstring(drawn)
+    assert [circle.findtext("title") for circle in root.iter("circle")] == [f"point {n}" for n in range(5)]
+    heights = sorted(float(text.get("y")) for text in root.iter("text") if (text.text or "").startswith("label"))
+    assert all(b - a >= 12.9 for a, b in zip(heights, heights[1:], strict=False))
+
+
+def test_open_interval_reaches_the_edge():
+    span = replace(chart().spans[0], at=None, low=4.0, high=None)
+    drawn = svg.draw(replace(chart(), spans=(span,)), svg.PANEL)
+    (interval,) = re.findall(r'class="interval s1" d="M([\d.]+) [\d.]+H([\d.]+)', drawn)
+    assert float(interval[1]) == svg.PANEL.width - svg.PANEL.right
+    assert 'class="at' not in drawn
+
+
+def test_dots_and_a_single_point_are_visible():
+    dots = Series("d", 2, (Point(1, 1e-5), Point(2, 2e-5)), draw=Draw.DOTS, faint=True)
+    one = Series("one", 1, (Point(2, 3e-5),))
+    drawn = svg.draw(replace(chart(), series=(one, dots)), svg.PANEL)
+    assert len(re.findall(r"h0", drawn)) == 3
+    assert drawn.index("dots s2 faint") < drawn.index('class="l s1"')
+
+
+def test_a_panel_of_eight_providers_and_twelve_m_is_small():
+    """40 panels must stay near 100 kB."""
+    sizes = [2**power for power in range(12)]
+    lines = tuple(
+        Series(f"provider_{style}", style, tuple(Point(m, 1e-5 * (1 + m / 50) * (1 + style)) for m in sizes))
+        for style in range(8)
+    )
+    panel = replace(chart(), x=m_axis(sizes), y=decade_axis(1e-5, 1e-2, tick_time, "time"), series=lines)
+    assert len(svg.draw(panel, svg.PANEL)) < 3500
+
+
+def test_markers_exist_for_every_style():
+    defined = set(re.findall(r'id="m(\d+)"', svg.marker_definitions()))
+    assert {str(colour_index(style)) for style in range(20)} <= defined
+    assert len(defined) == COLOURS
+    assert not dashed(COLOURS - 1)
+    assert dashed(COLOURS)
+    assert colour_index(COLOURS) == 1  # the baseline's ink is nobody else's
+
+
+@pytest.mark.parametrize("panels", [1, 3])
+def test_png_has_ink_and_the_same_bytes_twice(panels):
+    first = png.draw(figure(panels=panels))
+    assert first == png.draw(figure(panels=panels))
+    pixels = imread(io.BytesIO(first))
+    assert pixels.shape[1] > 500
+    assert np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0).shape[0] > 20
+
+
+def test_png_takes_dollar_signs_as_text():
+    assert png.draw(replace(figure(panels=1), charts=(replace(chart(), title="$x$ $"),)))

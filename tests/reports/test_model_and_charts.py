@@ -1,0 +1,70 @@
+"""The report tree refuses what no renderer could show, and numbers its footnotes once."""
+
+import pytest
+from rooflens.reports.axes import decade_axis, m_axis, octave_axis, position, time_axis
+from rooflens.reports.chart import Axis
+from rooflens.reports.formatting import tick_ratio, tick_time
+from rooflens.reports.model import Cell, Column, Report, Section, Table, Text
+
+from .handmade import OOM, TIE, report
+
+
+def test_notes_are_numbered_once_in_order_of_first_use():
+    tree = report()
+    assert [(note.number, note.text) for note in tree.notes.values()] == [(1, TIE), (2, OOM)]
+
+
+def test_a_section_lists_the_notes_it_uses_in_the_reports_numbering():
+    tree = report()
+    grids = tree.sections[1]
+    assert [note.number for note in tree.notes_of(grids)] == [1, 2]
+    assert tree.notes_of(tree.sections[2]) == ()
+
+
+def test_a_row_of_the_wrong_length_is_refused():
+    with pytest.raises(ValueError, match="a row of 1 cells under 2 columns"):
+        Table("t", "T", (Column("a"), Column("b")), ((Cell("1"),),))
+
+
+def test_an_anchor_stands_once():
+    twice = (Section("same", "A", (Text("x"),)), Section("other", "B", (), (Section("same", "C"),)))
+    with pytest.raises(ValueError, match="anchor 'same' stands twice"):
+        Report("r", (), twice, "g")
+
+
+def test_an_axis_needs_a_positive_range():
+    with pytest.raises(ValueError, match="0 < low < high"):
+        Axis("time", 0.0, 1.0, ())
+
+
+def test_m_axis_ticks_every_m_and_labels_about_four():
+    axis = m_axis([1, 2, 4, 8, 16, 32, 64, 128, 256])
+    assert [tick.value for tick in axis.ticks] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert [tick.label for tick in axis.ticks if tick.label] == ["1", "8", "64"]
+
+
+def test_m_axis_of_one_m_is_not_empty():
+    axis = m_axis([7])
+    assert axis.low < 7 < axis.high
+    assert position(axis, 7) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    "low, high, labels",
+    [
+        (1e-6, 1e-3, ["1 µs", "10 µs", "100 µs", "1 ms"]),
+        (8e-6, 60e-6, ["10 µs", "20 µs", "50 µs"]),
+        (30e-6, 45e-6, []),
+    ],
+)
+def test_decade_axis_labels(low, high, labels):
+    assert [tick.label for tick in decade_axis(low, high, tick_time, "t").ticks] == labels
+
+
+def test_panels_share_the_height_of_a_decade():
+    narrow, wide = time_axis(10e-6, 20e-6, 2.0), time_axis(1e-3, 90e-3, 2.0)
+    assert position(narrow, 1e-4) - position(narrow, 1e-5) == pytest.approx(position(wide, 1e-2) - position(wide, 1e-3))
+
+
+def test_octave_axis_has_powers_of_two():
+    assert [tick.label for tick in octave_axis(0.2, 5, tick_ratio, "r").ticks] == ["1/4×", "1/2×", "1×", "2×", "4×"]

@@ -1,0 +1,64 @@
+"""Files are replaced whole or not at all; a full or read-only disk is one line."""
+
+import errno
+import os
+import stat
+
+import pytest
+from rooflens.reports import write
+from rooflens.reports.write import write_bytes, write_report
+from rooflens.shapes.errors import RooflensError
+
+from .handmade import report
+
+
+def test_writes_what_is_asked_for_and_names_it(tmp_path):
+    page, text = tmp_path / "a" / "report.html", tmp_path / "report.md"
+    written = write_report(report(), page, text)
+    assert written == [page, tmp_path / "figures/panels.png", tmp_path / "figures/single.png", text]
+    assert all(path.stat().st_size > 500 for path in written)
+    for image in written[1:3]:
+        assert image.read_bytes().startswith(b"\x89PNG")
+
+
+def test_only_html_draws_no_images(tmp_path):
+    assert write_report(report(), tmp_path / "r.html", None) == [tmp_path / "r.html"]
+    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_same_bytes_twice(tmp_path):
+    first = write_report(report(), tmp_path / "1" / "r.html", tmp_path / "1" / "r.md")
+    second = write_report(report(), tmp_path / "2" / "r.html", tmp_path / "2" / "r.md")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_readable_by_others_as_the_umask_says(tmp_path):
+    write_bytes(tmp_path / "r", b"x")
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE((tmp_path / "r").stat().st_mode) == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_keeps_the_old_file_and_leaves_nothing_behind(tmp_path, monkeypatch, step):
+    target = tmp_path / "report.html"
+    target.write_bytes(b"old")
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(write.os, step, full)
+    with pytest.raises(RooflensError) as caught:
+        write_bytes(target, b"new")
+    message = str(caught.value)
+    assert "report.html" in message
+    assert "No space left on device" in message
+    assert "\n" not in message
+    assert target.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_folder_that_is_a_file(tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(RooflensError, match="cannot write"):
+        write_bytes(tmp_path / "taken" / "report.html", b"x")

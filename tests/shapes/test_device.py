@@ -1,0 +1,54 @@
+"""The device table against its own arithmetic and the names that drivers report."""
+
+import math
+
+import pytest
+from rooflens.shapes import device
+from rooflens.shapes.errors import UsageError
+
+
+def test_known_peaks():
+    """MI300X: 304 CU x 2048 bf16 FLOP per clock x 2.1 GHz; 256 MiB behind 32 MiB of L2."""
+    mi300x = device.spec("AMD Instinct MI300X")
+    assert math.isclose(mi300x.peak_flops["bf16"], 304 * 2048 * 2.1e9, rel_tol=1e-3)
+    assert mi300x.last_level_bytes == 256 << 20
+    assert mi300x.l2_bytes == 32 << 20
+    assert "mxfp8" not in mi300x.peak_flops
+
+
+def test_the_last_level_is_l2_where_nothing_is_behind_it():
+    h200 = device.spec("NVIDIA H200 SXM")
+    assert h200.llc_bytes is None
+    assert h200.last_level_bytes == h200.l2_bytes
+
+
+@pytest.mark.parametrize(
+    ("reported", "arch", "row"),
+    [
+        ("NVIDIA H200", "sm90", "NVIDIA H200 SXM"),
+        ("NVIDIA H100 80GB HBM3", "sm90", "NVIDIA H100 SXM"),
+        ("NVIDIA H100 PCIe", "sm90", "NVIDIA H100 PCIe"),
+        ("AMD Instinct MI300X OAM", "gfx942", "AMD Instinct MI300X"),
+        ("NVIDIA GeForce RTX 4090", "sm89", "NVIDIA GeForce RTX 4090"),
+        ("NVIDIA L40S", "sm89", "NVIDIA L40S"),
+        ("NVIDIA L4", "sm89", "NVIDIA L4"),
+        ("NVIDIA GB200", "sm100", "NVIDIA GB200 (per GPU)"),
+        ("NVIDIA B200", "sm100", "NVIDIA B200 (HGX SXM)"),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "sm89", None),
+        ("AMD Instinct MI250X", "gfx90a", None),  # torch sees one half of what the row describes
+        ("NVIDIA H200", "sm100", None),
+    ],
+)
+def test_driver_names(reported, arch, row):
+    found = device.match_spec(reported, arch)
+    assert (found.name if found else None) == row
+
+
+def test_every_row_has_a_source():
+    assert len(device.specs()) == 21
+    assert all(row.source and row.status for row in device.specs())
+
+
+def test_unknown_device():
+    with pytest.raises(UsageError, match="did you mean"):
+        device.spec("AMD Instinct MI300")

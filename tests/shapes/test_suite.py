@@ -1,0 +1,111 @@
+"""Shipped suites are what they say; a suite file with a mistake is refused with its place and the way out."""
+
+import pytest
+from rooflens.shapes import shapeset, suite
+from rooflens.shapes.errors import UsageError
+from rooflens.shapes.suite import Cache
+
+GOOD = """
+name = "mine"
+shapes = "llm4bit_40"
+schemes = ["nf4-g64"]
+dtypes = ["bf16"]
+caches = ["cold"]
+providers = ["dequant_blas"]
+baseline = "dequant_blas"
+[axes]
+M = [1, 2]
+"""
+
+
+def test_llm4bit_is_the_40_shape_sweep():
+    full = suite.load("llm4bit")
+    assert len(full.shapes) == 40
+    assert full.axes["M"] == tuple(2**e for e in range(12))
+    assert {dtype.value for dtype in full.dtypes} == {"bf16", "fp16", "fp32"}
+    assert set(full.caches) == set(Cache)
+
+
+def test_quick_has_six_shapes_with_the_small_kv_and_the_square():
+    quick = suite.load("llm4bit-quick")
+    sizes = {(shape.N, shape.K) for shape in quick.shapes}
+    assert len(quick.shapes) == 6
+    assert {(512, 2048), (4096, 4096)} <= sizes
+    assert quick.axes["M"] == (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    assert len(quick.dtypes) == 1
+    assert any(shape.alias == "small GQA k/v" for shape in quick.shapes)
+
+
+@pytest.mark.parametrize("name", suite.names())
+def test_shipped_suites_parse_and_name_their_baseline(name):
+    loaded = suite.load(name)
+    assert loaded.name == name
+    assert loaded.description
+    assert loaded.baseline in loaded.providers
+    assert set(loaded.challengers) <= set(loaded.providers)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("M = [1, 2]", "M = [0]"), "M=0 is not a size"),
+        (("M = [1, 2]", "M = [-4, 2]"), "M=-4 is not a size"),
+        (("M = [1, 2]", "M = []"), "axis M needs a list"),
+        (("M = [1, 2]", "L = [1]"), "'L'"),
+        (('dtypes = ["bf16"]', 'dtypes = ["bf17"]'), "unknown dtype 'bf17'"),
+        (('caches = ["cold"]', 'caches = ["tepid"]'), "unknown cache state 'tepid'"),
+        (('schemes = ["nf4-g64"]', 'schemes = ["nf4-g63"]'), "block size 63"),
+        (('schemes = ["nf4-g64"]', "schemes = []"), "schemes is empty"),
+        (('shapes = "llm4bit_40"', 'shapes = "llm4bit_41"'), "did you mean llm4bit_40"),
+        (('name = "mine"', 'nmae = "mine"'), "did you mean name"),
+        (('name = "mine"', "name = 3"), "must be a string"),
+        (('baseline = "dequant_blas"', ""), "'baseline' is missing"),
+        (("[axes]", "[protocol]\nrounds = 0\n[axes]"), "rounds=0"),
+        (("[axes]", "[protocol]\nturns = 1\n[axes]"), "'turns'"),
+        (("[axes]", 'pick = ["nobody"]\n[axes]'), "'nobody'"),
+        (("[axes]", "[axes"), "not valid TOML"),
+    ],
+)
+def test_mistakes_are_named_with_their_place(change, message):
+    with pytest.raises(UsageError) as error:
+        suite.parse(GOOD.replace(*change), "mine.toml")
+    assert message in str(error.value)
+    assert "mine.toml" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_override_refuses_an_axis_that_the_suite_does_not_have():
+    with pytest.raises(UsageError, match="axis of suite mine"):
+        suite.parse(GOOD, "mine.toml").override(axes={"Q": (1,)})
+
+
+def test_a_shape_set_of_ones_own_beside_the_suite(tmp_path):
+    (tmp_path / "mine.csv").write_text("model,layer,N,K\ntiny,q,32,64\n")
+    (tmp_path / "mine.toml").write_text(GOOD.replace("llm4bit_40", "mine.csv"))
+    (shape,) = suite.load(str(tmp_path / "mine.toml")).shapes
+    assert (shape.label, shape.N, shape.K) == ("tiny q", 32, 64)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model,layer,N\nm,l,1\n", "line 1: column K is missing"),
+        ("model,layer,N,K,colour\nm,l,1,1,red\n", "unknown column 'colour'"),
+        ("model,layer,N,K\nm,l,1,x\n", "line 2, column K: 'x'"),
+        ("model,layer,N,K\nm,l,1,0\n", "line 2, column K: '0'"),
+        ("model,layer,N,K\nm,l,1\n", "line 2: 4 columns expected"),
+        ("model,layer,N,K\n", "no shapes"),
+        ("model,layer,N,K\nm,l,1,1\nm,l,2,2\n", "stands twice"),
+    ],
+)
+def test_bad_shape_sets(text, message):
+    with pytest.raises(UsageError, match=message):
+        shapeset.parse(text, "mine.csv")
+
+
+def test_unreadable_files(tmp_path):
+    with pytest.raises(UsageError, match="cannot read suite"):
+        suite.load(str(tmp_path / "absent.toml"))
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="cannot read suite"):
+        suite.load(str(tmp_path / "binary.toml"))

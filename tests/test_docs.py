@@ -1,0 +1,122 @@
+"""Every `$ rooflens ...` line of the README and of docs/ is run, block after block, in a folder of its own.
+
+A block that cannot run here carries `<!-- no-test: reason -->` on the line above its fence.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+PAGES = [page for page in (README, *sorted((ROOT / "docs").glob("*.md"))) if page.exists()]
+LANGUAGES = ("console", "sh", "shell", "bash")
+NO_TEST = re.compile(r"<!--\s*no-test:\s*(?P<reason>\S.*?)\s*-->")
+
+
+@dataclass(frozen=True)
+class Command:
+    line: int
+    text: str
+    skipped_because: str = ""
+
+
+def commands_of(markdown: str) -> list[Command]:
+    """Find the `$ ` lines of fenced shell blocks; a backslash at the end continues a command on the next line."""
+    found: list[Command] = []
+    language, reason, previous, open_command = None, "", "", ""
+    for number, line in enumerate(markdown.splitlines(), 1):
+        if line.startswith("```"):
+            if language is None:
+                language = line[3:].strip()
+                match = NO_TEST.search(previous)
+                reason = match["reason"] if match else ""
+            else:
+                language = None
+        elif language in LANGUAGES and (open_command or line.startswith("$ ")):
+            text = open_command + (line.strip() if open_command else line[2:].strip())
+            open_command = text[:-1] if text.endswith("\\") else ""
+            if not open_command:
+                found.append(Command(number, text, reason))
+        if line.strip():
+            previous = line
+    return found
+
+
+def documented(page: Path) -> list[Command]:
+    return [command for command in commands_of(page.read_text("utf-8")) if command.text.startswith("rooflens")]
+
+
+def test_parser_finds_commands_continuations_and_reasons():
+    page = """
+text with $ rooflens nowhere
+```console
+$ rooflens list suites   # a remark
+llm4bit
+$ rooflens run a \\
+    --dtype bf16
+```
+<!-- no-test: needs a GPU -->
+```sh
+$ make demo
+$ rooflens run b
+```
+```python
+$ rooflens not a shell block
+```
+"""
+    assert commands_of(page) == [
+        Command(4, "rooflens list suites   # a remark"),
+        Command(7, "rooflens run a --dtype bf16"),
+        Command(11, "make demo", "needs a GPU"),
+        Command(12, "rooflens run b", "needs a GPU"),
+    ]
+
+
+def test_readme_shows_commands_that_run():
+    assert README.exists(), "a project without a README"
+    assert [command for command in documented(README) if not command.skipped_because]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_documented_commands_run(page, tmp_path):
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "NO_COLOR": "1",
+    }
+    for command in documented(page):
+        if command.skipped_because:
+            continue
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command.text],
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{page.name} line {command.line}: {command.text}\n{done.stdout}\n{done.stderr}"
+
+
+def test_columns_page_is_current():
+    from rooflens.cli.columns_page import columns_page
+    from rooflens.shapes.columns import TABLES
+
+    page = ROOT / "docs" / "columns.md"
+    assert page.read_text("utf-8") == columns_page(TABLES), "docs/columns.md is out of date: run make docs"
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_relative_links_of_a_page_exist(page):
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text)
+    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert not missing
