@@ -43,7 +43,15 @@ class Ceilings:
         return cls(tuple(rows))
 
     def bandwidth(self, level: str, traffic: str = "read") -> Ceiling | None:
-        """Best measured bandwidth of a level for "read" or "copy" traffic; else any measured, else the published."""
+        """Best measured bandwidth of a level for "read" or "copy" traffic; else any measured, else the published.
+
+        A cache is never slower than what is behind it: a lower measurement gives way to that of memory.
+        """
+        own = self._bandwidth(level, traffic)
+        behind = self._bandwidth("dram", traffic)
+        return max(own, behind, key=lambda ceiling: ceiling.value) if own and behind else own
+
+    def _bandwidth(self, level: str, traffic: str) -> Ceiling | None:
         measured = [row for row in self._of("bandwidth") if row[1] == level and row[4].kind == "measured"]
         matching = [row[4] for row in measured if row[2] in _MATCHING[traffic]]
         published = [row[4] for row in self._of("bandwidth") if row[1] == level and row[4].kind == "spec"]
@@ -105,7 +113,11 @@ def ceiling_warnings(table: pd.DataFrame, dtypes: Iterable[str], levels: Iterabl
     needed = [(f"{level} bandwidth", ceilings.bandwidth(level), ceilings.hard_bandwidth(level)) for level in levels]
     needed += [(f"{dtype} GEMM peak", ceilings.peak(dtype), ceilings.hard_peak(dtype)) for dtype in dtypes]
     needed.append(("launch floor", ceilings.launch(), ceilings.launch()))
-    warnings = []
+    warnings = [
+        f"measured {level} bandwidth is below that of memory, which stands in: was the device busy?"
+        for level in levels
+        if (own := ceilings.bandwidth(level)) and level != "dram" and own.name.startswith("dram ")
+    ]
     for name, ceiling, hard in needed:
         if ceiling is None:
             warnings.append(f"no {name} in ceilings.csv: it limits no cell here, and bound classes may be wrong")

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run", is_flag=True, help="List the cells, their bytes and the longest time they may take; measure nothing."
 )
+@click.option("--calibrate/--no-calibrate", default=True, help="Measure the ceilings first: the roofline needs them.")
 @click.option("--report/--no-report", default=True, help="Write report.html and report.md at the end.")
 @click.option("--strict", is_flag=True, help="Exit 4 when the sweep is not complete, 5 when an output was wrong.")
 @click.pass_context

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..shapes.columns import CEILINGS, CELLS, SAMPLES, Kind, Table
+from ..shapes.columns import CEILINGS, CELLS, SAMPLES, TABLES, Kind, Table
 from ..shapes.errors import RooflensError, UsageError
 
 MANIFEST = "run.json"
@@ -47,7 +47,7 @@ class RunStore:
             store.close()
             raise UsageError(f"{folder} holds a run already: add --resume to go on with it, or choose another -o")
         with _reported(folder):
-            for table in (CELLS, SAMPLES):
+            for table in TABLES:
                 (folder / table.file).write_text(_csv_text(table.names, []), encoding="utf-8")
         return store
 
@@ -79,6 +79,11 @@ class RunStore:
         """Replace run.json as a whole."""
         with _reported(self.folder):
             _replace(self.folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+
+    def has_ceilings(self) -> bool:
+        """Tell whether this run was calibrated."""
+        path = self.folder / CEILINGS.file
+        return path.is_file() and path.read_text(encoding="utf-8").count("\n") > 1
 
     def write_ceilings(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Replace ceilings.csv as a whole."""
@@ -160,7 +165,7 @@ def _fields(table: Table, row: Mapping[str, Any]) -> list[str]:
 
 
 def _text(kind: Kind, value: Any) -> str:
-    if value is None or value == "":
+    if value is None or value == "" or value != value:  # NaN is unknown
         return ""
     if kind is Kind.JSON:
         return json.dumps(value, sort_keys=True, separators=(",", ":"))

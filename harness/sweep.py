@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 from typing import Protocol as Interface
 
-from ..shapes.columns import CEILINGS
 from ..shapes.errors import Interrupted, RooflensError, UsageError
 from ..shapes.verdict import Verdict
 from .messages import Begin, Calibrate, Ceilings, Done, Ready, Result, Setup, Work
@@ -126,7 +125,7 @@ class Sweep:
 
     def _calibrate(self) -> None:
         assert self._worker
-        if not self.calibrate or (self.store.folder / CEILINGS.file).exists():
+        if not self.calibrate or self.store.has_ceilings():
             return
         self.observer.doing("measure the ceilings of this device")
         dtypes = tuple(dict.fromkeys(cell.scheme.dtype for cell in self.cells))

@@ -10,7 +10,7 @@ _ONE_TWO_FIVE = (1, 2, 5)
 
 
 def m_axis(values: Sequence[float], label: str = "M (rows of activations)", labels: int = 5) -> Axis:
-    """Axis over the measured M: a tick at every one, at most `labels` labels (the last M labelled where that is even)."""
+    """Axis over the measured M: a tick at every one, at most `labels` labels, the last one if it fits."""
     measured = sorted(set(values))
     few = max(1, math.ceil(len(measured) / labels))
     every = next((step for step in range(few, few + 2) if (len(measured) - 1) % step == 0), few)
@@ -37,7 +37,7 @@ def time_axis(low: float, high: float, decades: float, label: str = "time") -> A
 
 
 def decade_axis(low: float, high: float, text: Callable[[float], str], label: str, labels: int = 4) -> Axis:
-    """Axis from `low` to `high` with at most about `labels` ticks: at powers of ten, and at 5 or 2 and 5 if they fit."""
+    """Axis from `low` to `high` with about `labels` ticks: at powers of ten, and at 5 or 2 and 5 if they fit."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     inside = [
         (base * 10.0**power, base)

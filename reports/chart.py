@@ -97,6 +97,13 @@ class Chart:
     level: float | None = None
     alt: str = ""
 
+    @property
+    def back_to_front(self) -> list[Series]:
+        """Series in drawing order: faint ones first, and among the rest the first one last, so that it lies on top."""
+        series = list(self.series)
+        series.reverse()
+        return sorted(series, key=lambda one: not one.faint)
+
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:

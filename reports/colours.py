@@ -1,8 +1,8 @@
 """Colours of heat cells and series, in light and dark, chosen so that text on them stays readable.
 
-The diverging scale is coolwarm's idea (blue and red ends, a neutral middle, even lightness steps: it survives the common
-kinds of colour blindness) on log2 of a ratio, turned so that blue is the good direction. Steps are interpolated in OKLab
-(Ottosson 2020, https://bottosson.github.io/posts/oklab/).
+The diverging scale is coolwarm's idea (blue and red ends, a neutral middle, even lightness steps: it survives the
+common kinds of colour blindness) on log2 of a ratio, turned so that blue is the good direction. Steps are interpolated
+in OKLab (Ottosson 2020, https://bottosson.github.io/posts/oklab/).
 """
 
 import math
@@ -97,7 +97,7 @@ def sequential(theme: Theme, index: int) -> str:
 
 
 def text_on(background: str) -> str:
-    """Return black or white, whichever reads better on `background`: always at least 4.58 : 1, the square root of 21."""
+    """Return black or white, whichever reads better on `background`: at least 4.58 : 1, the square root of 21."""
     return max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, background))
 
 

@@ -17,8 +17,8 @@ LINE = 13.0
 class Label:
     """A text at (x, y) pixels from the upper left corner of the plot area; `y` is the middle of its height.
 
-    `end`: the text ends at x instead of beginning there. `style` is that of its series, None for a roof; `turn` in degrees,
-    clockwise.
+    `end`: the text ends at x instead of beginning there. `style` is that of its series, None for a roof; `turn` in
+    degrees, clockwise.
     """
 
     text: str
@@ -32,8 +32,8 @@ class Label:
 def point_labels(chart: Chart, width: float, height: float) -> list[Label]:
     """Place the labels of points in a plot area of `width` x `height` pixels.
 
-    The first point of a line is labelled below to its right, where a rising line leaves room; others beside, to the left
-    where the right edge is near. A label that would cover another moves down.
+    The first point of a line is labelled below to its right, where a rising line leaves room; others beside, to the
+    left where the right edge is near. A label that would cover another moves down.
     """
     wanted = [
         (

@@ -1,7 +1,8 @@
-"""Draws a Figure with matplotlib as PNG bytes, for places that show no inline SVG. Same values, ticks, styles and labels."""
+"""Draws a Figure with matplotlib as PNG bytes, for places that show no inline SVG: same values, ticks and labels."""
 
 import io
 from math import ceil
+from typing import Literal
 
 from matplotlib import patheffects
 from matplotlib.axes import Axes
@@ -41,8 +42,9 @@ def draw(figure: Figure) -> bytes:
         handles = [_handle(entry.label, entry.style) for entry in figure.legend]
         columns = min(len(handles), 4)
         canvas.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False, fontsize=8)
-    agg.draw()
-    pixels = Image.frombuffer("RGBA", agg.get_width_height(), agg.buffer_rgba(), "raw", "RGBA", 0, 1).convert("RGB")
+    agg.draw()  # type: ignore[no-untyped-call]
+    rendered = agg.buffer_rgba()  # type: ignore[no-untyped-call]
+    pixels = Image.frombuffer("RGBA", agg.get_width_height(), rendered, "raw", "RGBA", 0, 1).convert("RGB")
     buffer = io.BytesIO()
     pixels.quantize(PALETTE, dither=Image.Dither.NONE).save(buffer, format="png", optimize=True)
     return buffer.getvalue()
@@ -52,7 +54,7 @@ def _colour(style: int) -> str:
     return LIGHT.series[colour_index(style)]
 
 
-def _dash(style: int) -> str:
+def _dash(style: int) -> Literal["--", "-"]:
     return "--" if dashed(style) else "-"
 
 
@@ -86,7 +88,7 @@ def _chart(axes: Axes, chart: Chart, panel: bool) -> None:
         axes.set_xlabel(_plain(chart.x.label), fontsize=9)
         axes.set_ylabel(_plain(chart.y.label), fontsize=9)
     _furniture(axes, chart)
-    for series in sorted(reversed(chart.series), key=lambda series: not series.faint):
+    for series in chart.back_to_front:
         _series(axes, series, panel)
     if not panel:
         for label in point_labels(chart, SINGLE.plot_width, SINGLE.plot_height):

@@ -64,13 +64,15 @@ def marker_definitions() -> str:
 
 def swatch(style: int) -> str:
     """Return a short sample of a series line with its marker, for a legend."""
-    return f'<svg class="swatch" viewBox="0 0 30 10" aria-hidden="true"><path class="{_classes(style)}" d="M1 5H15H29"/></svg>'
+    line = f'<path class="{_classes(style)}" d="M1 5H15H29"/>'
+    return f'<svg class="swatch" viewBox="0 0 30 10" aria-hidden="true">{line}</svg>'
 
 
 def draw(chart: Chart, frame: Frame) -> str:
     """Return the `<svg>` element of one chart."""
+    box = f"0 0 {_n(frame.width)} {_n(frame.height)}"
     parts = [
-        f'<svg class="chart" viewBox="0 0 {_n(frame.width)} {_n(frame.height)}" role="img" aria-label="{escape(chart.alt)}">',
+        f'<svg class="chart" viewBox="{box}" role="img" aria-label="{escape(chart.alt)}">',
         f"<title>{escape(chart.alt)}</title>",
         _axes(chart, frame),
     ]
@@ -79,7 +81,7 @@ def draw(chart: Chart, frame: Frame) -> str:
     if chart.level is not None:
         y = _n(frame.y(chart, chart.level))
         parts.append(f'<path class="level" d="M{_n(frame.left)} {y}H{_n(frame.width - frame.right)}"/>')
-    for series in sorted(reversed(chart.series), key=lambda series: not series.faint):  # the first one ends on top
+    for series in chart.back_to_front:
         parts.append(_series(chart, frame, series))
     if frame.names:
         parts += [_label(label, frame) for label in point_labels(chart, frame.plot_width, frame.plot_height)]
@@ -94,9 +96,8 @@ def _axes(chart: Chart, frame: Frame) -> str:
         x = _n(frame.x(chart, tick.value))
         grid.append(f"M{x} {_n(frame.top)}V{_n(bottom)}")
         if tick.label:
-            text.append(
-                f'<text class="tx" x="{x}" y="{_n(bottom + (18 if frame.axis_labels else 13))}">{escape(tick.label)}</text>'
-            )
+            below = _n(bottom + (18 if frame.axis_labels else 13))
+            text.append(f'<text class="tx" x="{x}" y="{below}">{escape(tick.label)}</text>')
     for tick in chart.y.ticks:
         y = frame.y(chart, tick.value)
         grid.append(f"M{_n(frame.left)} {_n(y)}H{_n(right)}")

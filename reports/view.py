@@ -1,4 +1,4 @@
-"""The analysed run as the chapters look at it: which slices, shapes, providers and M there are, in the reader's order."""
+"""The analysed run as the chapters look at it: its slices, shapes, providers and M, in the reader's order."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -97,7 +97,7 @@ class View:
         """Providers with cells: in the manifest's order, then any others."""
         present = list(dict.fromkeys(self.cells["provider"]))
         known = [name for name in self.manifest["providers"] if name in present]
-        return tuple([*known, *(name for name in present if name not in known)])
+        return (*known, *(name for name in present if name not in known))
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -165,8 +165,8 @@ class View:
             times = "The interval of a time (95%) is Student's t over the logarithms of its round medians."
         elif sources == {"samples"}:
             times = (
-                f"With {plural(self.rounds, 'round')} the interval of a time (95%) is the order-statistic interval of the "
-                "pooled samples. It does not contain what differs from round to round; 5 rounds or more would."
+                f"With {plural(self.rounds, 'round')} the interval of a time (95%) is the order-statistic interval "
+                "of the pooled samples. It does not contain what differs from round to round; 5 rounds or more would."
             )
         elif sources:
             times = (
@@ -225,7 +225,7 @@ class View:
                     (frame["dtype"] == part.dtype) & (frame["scheme"] == part.scheme) & (frame["cache"] == part.cache)
                 )
                 chosen = frame[same]
-            self._kept[key] = chosen.to_dict("records")
+            self._kept[key] = list(chosen.to_dict("records"))
         return self._kept[key]
 
     def by_cell(self, frame: pd.DataFrame, part: Slice, provider: str) -> dict[tuple[ShapeKey, int], Row]:
@@ -265,7 +265,7 @@ def anchors(prefix: str, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def chapter(section_id: str, title: str, blocks: Sequence[Block], parts: Sequence[Section]) -> Section:
-    """Join a chapter with its parts, one per slice; a single part needs no heading of its own, and empty ones fall away."""
+    """Join a chapter with its parts, one per slice; a single part gets no heading of its own, empty ones fall away."""
     shown = tuple(part for part in parts if part.blocks or part.sections)
     if len(parts) == 1:
         return Section(section_id, title, (*blocks, *(block for part in shown for block in part.blocks)))

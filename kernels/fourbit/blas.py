@@ -162,7 +162,9 @@ def _prepare_dequantize(
         if name == "cpp":
             from .cpu import prepare_dequantize as prepare_cpp
 
-            return name, prepare_cpp(inputs, weight)
+            # stores that bypass the caches win once nothing of W would still be cached when the GEMM reads it
+            streaming = weight.nbytes > 2 * inputs.device.llc_bytes
+            return name, prepare_cpp(inputs, weight, {"streaming": streaming})
         if name == "triton":
             from .triton_dequantize import prepare_dequantize as prepare_triton
 

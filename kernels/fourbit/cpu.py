@@ -1,9 +1,9 @@
 """The fused 4-bit GEMM on the CPU, and the dequantization that its baseline uses.
 
-`simd_4bit_cpu` decodes weights in vector registers (AVX-512, AVX2 or portable code, chosen at run time) and accumulates in
-fp32; see cpu_gemm.cpp. Rounding beyond that of the output: none for fp16 and fp32, nor for bf16 without AVX512_BF16. With
-it (vdpbf16ps, bf16 pairs into fp32 sums, subnormals flushed), the `stream` kernel rounds the sixteen codes to bf16 and
-keeps absmax in fp32, and the `panel` kernel rounds code * absmax to bf16, as dequantizing to bf16 does.
+`simd_4bit_cpu` decodes weights in vector registers (AVX-512, AVX2 or portable code, chosen at run time) and accumulates
+in fp32; see cpu_gemm.cpp. Rounding beyond that of the output: none for fp16 and fp32, nor for bf16 without AVX512_BF16.
+With it (vdpbf16ps: bf16 pairs into fp32 sums, subnormals flushed) the `stream` kernel rounds the sixteen codes to bf16
+and keeps absmax in fp32, and the `panel` kernel rounds code * absmax to bf16, as dequantizing to bf16 does.
 """
 
 import math
@@ -21,8 +21,8 @@ from ..provider import Config, Launch, Provider, Support
 from . import cpu_build
 from .cpu_library import (
     CHUNK,
-    PAIR,
     DTYPE_NUMBERS,
+    PAIR,
     ROWS,
     Call,
     DequantizeArguments,
@@ -45,7 +45,7 @@ BLOCK_M = 264
 """Batch rows that pass over W together (cpu_gemm.cpp): W is read again for each further block."""
 
 LEAST_GROUP = 32
-"""Scales are repacked per gcd(K, block size) columns, which lie in one row and one block; a finer pattern is left flat."""
+"""Scales are repacked per gcd(K, block size) columns, which lie in one row and one block, unless there are fewer."""
 
 
 class SimdCpu(Provider):
@@ -200,7 +200,7 @@ def _straddles(problem: Problem, scheme: Scheme) -> bool:
 
 
 def _default_kernel(problem: Problem, scheme: Scheme, isa: Isa) -> Kernel:
-    stream = not _straddles(problem, scheme) and problem.M <= STREAM_MAX_M.get(isa, problem.M)
+    stream = not _straddles(problem, scheme) and STREAM_MAX_M.get(isa, problem.M) >= problem.M
     return Kernel.STREAM if stream else Kernel.PANEL
 
 

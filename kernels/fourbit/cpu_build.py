@@ -80,7 +80,7 @@ def build() -> Path:
             os.replace(built, library)
     except OSError as error:
         raise BuildError(
-            f"cannot write the CPU kernels to {folder}: {error.strerror or error}; set ROOFLENS_CACHE to a folder that can"
+            f"cannot write the CPU kernels to {folder}: {error.strerror or error}; set ROOFLENS_CACHE to another folder"
         ) from error
     return library
 

@@ -1,7 +1,7 @@
 """The CPU library as typed Python functions: one-to-one with the C interface of cpu_entry.cpp, over torch tensors.
 
-Nothing here allocates in the timed path: a `Call` holds a filled argument block, and calling it is one foreign call that
-releases the interpreter lock.
+Nothing here allocates in the timed path: a `Call` holds a filled argument block, and calling it is one foreign call
+that releases the interpreter lock.
 """
 
 import ctypes
@@ -92,6 +92,7 @@ class Call:
         self.pointer = ctypes.byref(arguments)
 
     def __call__(self) -> None:
+        """Run it."""
         self.function(self.pointer)
 
 

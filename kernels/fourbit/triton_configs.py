@@ -67,7 +67,7 @@ _TABLE: list[_Row] = [
     *_rows("simt_4bit", "cdna", 0,
            (1, 1, 8, 1024, 2, 2), (1, 1, 4, 1024, 2, 2), (1, 1, 16, 1024, 2, 2),
            (2, 2, 8, 1024, 2, 2), (2, 2, 16, 1024, 2, 2),
-           (4, 4, 8, 1024, 2, 2), (0, 8, 8, 1024, 2, 2), (0, 4, 16, 1024, 2, 2)),
+           (4, 4, 4, 1024, 2, 2), (4, 4, 8, 1024, 2, 2), (0, 8, 4, 1024, 2, 2), (0, 4, 8, 1024, 2, 2)),
     *_rows("simt_4bit", "rdna", 0,
            (1, 1, 4, 1024, 4, 2), (1, 1, 8, 1024, 4, 2),
            (2, 2, 4, 1024, 4, 2), (2, 2, 8, 1024, 4, 2),
@@ -80,7 +80,7 @@ _TABLE: list[_Row] = [
     *_rows("gemv_4bit_opt", "rdna", 0, (0, 1, 4, 1024, 4, 2), (0, 1, 8, 1024, 4, 2)),
     *_rows("mma_4bit", "cuda", 16,
            (16, 16, 64, 256, 4, 3), (16, 16, 64, 128, 4, 4),
-           (32, 32, 64, 256, 4, 3), (64, 64, 64, 128, 4, 3), (0, 128, 64, 64, 4, 3), (0, 64, 64, 128, 4, 3)),
+           (32, 32, 64, 256, 4, 3), (64, 64, 128, 128, 8, 3), (0, 64, 128, 128, 8, 3), (0, 128, 128, 64, 8, 3)),
     *_rows("mma_4bit", "cdna", 16,
            (16, 16, 64, 128, 4, 2), (16, 16, 32, 256, 4, 2),
            (32, 32, 64, 128, 4, 2), (64, 64, 64, 64, 4, 2), (0, 128, 64, 64, 4, 2), (0, 64, 64, 64, 4, 2)),
@@ -96,6 +96,14 @@ _TABLE: list[_Row] = [
     *_rows("stock_triton", "cdna", 32, (0, 64, 128, 32, 4, 2)),
     *_rows("stock_triton", "rdna", 32, (0, 64, 64, 32, 4, 2)),
 ]  # fmt: skip
+
+_BYTEWISE = {
+    "simt_4bit": TileConfig(2, 4, 512, 4, 1),
+    "gemv_4bit": TileConfig(1, 4, 512, 4, 1),
+    "gemv_4bit_opt": TileConfig(1, 4, 512, 4, 1),
+    "mma_4bit": TileConfig(16, 32, 64, 4, 1),
+}
+"""When K is not a multiple of 8, weights are read byte by byte: small tiles, no prefetch."""
 
 SPLITTABLE = ("simt_4bit", "gemv_4bit_opt", "mma_4bit")
 """Kernels that can divide K among programs."""
@@ -118,6 +126,8 @@ def tile_configs(kernel: str, problem: Problem, scheme: Scheme, device: Device) 
     ]
     bounds = sorted({row.max_m for row in rows}, key=lambda bound: bound or problem.M + 1)
     bound = next(bound for bound in bounds if bound == 0 or problem.M <= bound)
+    if problem.K % 8 and kernel in _BYTEWISE:
+        return (_BYTEWISE[kernel],)
     chosen: list[TileConfig] = []
     for row in rows:
         if row.max_m != bound:

@@ -28,14 +28,14 @@ def byte_permute(a, b, selector, ISA: tl.constexpr):
 
     a, b, selector  int32 of one shape; `selector` holds the index of result byte i in its nibble i (ISA "ptx") or in its
                     byte i (ISA "gcn")
-    ISA             "ptx" and "gcn" use inline assembly; "ptx_emulated" and "gcn_emulated" compute the same in portable
-                    operations, for Triton's interpreter
+    ISA             "ptx", "gcn" and "gcn_bf16" (gfx950, which also converts to bf16) use inline assembly; "ptx_emulated"
+                    and "gcn_emulated" compute the same in portable operations, for Triton's interpreter
     """
     if ISA == "ptx":
         result = tl.inline_asm_elementwise(
             "prmt.b32 $0, $1, $2, $3;", "=r,r,r,r", [a, b, selector], dtype=tl.int32, is_pure=True, pack=1
         )
-    elif ISA == "gcn":
+    elif ISA == "gcn" or ISA == "gcn_bf16":
         # v_perm_b32 numbers the bytes of its second source 0..3 and those of its first 4..7.
         result = tl.inline_asm_elementwise(
             "v_perm_b32 $0, $2, $1, $3", "=v,v,v,v", [a, b, selector], dtype=tl.int32, is_pure=True, pack=1
@@ -43,7 +43,7 @@ def byte_permute(a, b, selector, ISA: tl.constexpr):
     elif ISA == "ptx_emulated":
         result = _emulate_permute(a, b, selector, 4)
     else:
-        tl.static_assert(ISA == "gcn_emulated", "ISA is one of ptx, gcn, ptx_emulated, gcn_emulated")
+        tl.static_assert(ISA == "gcn_emulated", "ISA is one of ptx, gcn, gcn_bf16, ptx_emulated, gcn_emulated")
         result = _emulate_permute(a, b, selector, 8)
     return result
 
@@ -119,10 +119,16 @@ def _halves(pair):
 
 
 @triton.jit
-def _words(top, bottom):
+def _words(top, bottom, ISA: tl.constexpr):
     """fp32 values whose upper and lower 16 bits are the halves of `top` and `bottom`, the lower pair first."""
-    low = ((top << 16) | (bottom & 0xFFFF)).to(tl.float32, bitcast=True)
-    high = ((top & -65536) | ((bottom >> 16) & 0xFFFF)).to(tl.float32, bitcast=True)
+    if ISA == "ptx" or ISA == "ptx_emulated":
+        first = tl.full(top.shape, 0x5410, tl.int32)
+        second = tl.full(top.shape, 0x7632, tl.int32)
+    else:
+        first = tl.full(top.shape, 0x05040100, tl.int32)
+        second = tl.full(top.shape, 0x07060302, tl.int32)
+    low = byte_permute(bottom, top, first, ISA).to(tl.float32, bitcast=True)
+    high = byte_permute(bottom, top, second, ISA).to(tl.float32, bitcast=True)
     return low, high
 
 
@@ -148,8 +154,8 @@ def _decode_four(
     else:
         p2 = _lookup(low, high, table[4], table[5], P2, ISA)
         p3 = _lookup(low, high, table[6], table[7], P3, ISA)
-        e0, e1 = _words(byte_permute(p2, p3, first, ISA), bottom01)
-        e2, e3 = _words(byte_permute(p2, p3, second, ISA), bottom23)
+        e0, e1 = _words(byte_permute(p2, p3, first, ISA), bottom01, ISA)
+        e2, e3 = _words(byte_permute(p2, p3, second, ISA), bottom23, ISA)
     return e0, e1, e2, e3
 
 

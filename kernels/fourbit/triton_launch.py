@@ -70,7 +70,14 @@ def target_isa(device: Device) -> str:
     """Which byte permute the decode uses on this device; see `triton_decode.byte_permute`."""
     if INTERPRETED:
         return "ptx_emulated"
-    return "gcn" if device.arch.startswith("gfx") else "ptx"
+    return arch_isa(device.arch)
+
+
+def arch_isa(arch: str) -> str:
+    """Return the instruction set of a GPU architecture, as `triton_decode.byte_permute` names it."""
+    if not arch.startswith("gfx"):
+        return "ptx"
+    return "gcn_bf16" if arch == "gfx950" else "gcn"
 
 
 def packed_view(packed: torch.Tensor, words: bool) -> tuple[torch.Tensor, bool]:

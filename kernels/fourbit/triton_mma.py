@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from .triton_decode import load_table
-from .triton_tiles import join8, open_rows, store_sum, weight_tile
+from .triton_tiles import join8, narrow, open_rows, store_sum, weight_tile
 
 
 @triton.jit(do_not_specialize=["M", "N", "k_units", "split_tiles"])
@@ -48,10 +48,10 @@ def mma_4bit_kernel(
             x_tile = tl.load(x + x_row + k, mask=k < k_size, other=0.0)
         else:
             x_tile = tl.load(x + x_row + k)
-        kind = x.dtype.element_ty
+        kind: tl.constexpr = x.dtype.element_ty
         w = join8(
-            (e0 * s).to(kind), (e1 * s).to(kind), (e2 * s).to(kind), (e3 * s).to(kind),
-            (e4 * s).to(kind), (e5 * s).to(kind), (e6 * s).to(kind), (e7 * s).to(kind),
+            narrow(e0 * s, kind, ISA), narrow(e1 * s, kind, ISA), narrow(e2 * s, kind, ISA), narrow(e3 * s, kind, ISA),
+            narrow(e4 * s, kind, ISA), narrow(e5 * s, kind, ISA), narrow(e6 * s, kind, ISA), narrow(e7 * s, kind, ISA),
         )  # fmt: skip
         acc = tl.dot(tl.reshape(w, [BN, BW * 8]), tl.trans(x_tile), acc, input_precision="ieee")
     store_sum(

@@ -156,6 +156,20 @@ def element_scale(
 
 
 @triton.jit
+def narrow(weight, KIND: tl.constexpr, ISA: tl.constexpr):
+    """Round fp32 weights to the type KIND of the activations.
+
+    AMD GPUs before gfx950 have no instruction for bf16: what the compiler emits in its place costs six, mostly to keep NaN
+    a NaN. Weights are finite, so here it is one addition; it differs from round-to-nearest-even in exact ties only.
+    """
+    if KIND == tl.bfloat16 and (ISA == "gcn" or ISA == "gcn_emulated"):
+        result = ((weight.to(tl.int32, bitcast=True) + 0x8000) >> 16).to(tl.int16).to(tl.bfloat16, bitcast=True)
+    else:
+        result = weight.to(KIND)
+    return result
+
+
+@triton.jit
 def split8(tile):
     """Split a tile [..., 2, 2, 2] into eight tensors [...], the last index running fastest."""
     even, odd = tl.split(tile)

@@ -26,6 +26,9 @@ from . import bitsandbytes_dispatch as dispatch
 _CPU_ROWS_PER_PANEL = 32
 """The CPU's GEMV takes W in panels of so many rows."""
 
+_GPU_LOAD_ELEMENTS = 32
+"""The GPU's GEMV loads W 16 bytes at a time, from addresses that it rounds down: rows must be whole loads."""
+
 
 class _Bitsandbytes(Provider):
     """What the three have in common: availability, and a launch whose `output` is what the library returned last."""
@@ -54,6 +57,7 @@ class _Bitsandbytes(Provider):
         kernel = self._dispatched(inputs)
         config = {"bitsandbytes": library.__version__, "kernel": kernel}
         launch = Launch(run, inputs.empty_output(), config, dispatched=kernel)
+        warnings.filterwarnings("ignore", message="inner dimension .* is not aligned")  # `dispatched` says it already
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             launch()
@@ -115,12 +119,16 @@ class Gemv(_Bitsandbytes):
     name = "bitsandbytes_gemv"
 
     def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
-        """M = 1 on GPUs; on CPUs bf16, K a multiple of the block size and N of 32."""
+        """M = 1 and K a multiple of 32 on GPUs; on CPUs bf16, K a multiple of the block size and N of 32."""
         support = super().supports(problem, scheme, device)
         if not support.ok:
             return support
+        if device.is_gpu and problem.M != 1:
+            return Support.no("its GEMV computes one row: M must be 1")
+        if device.is_gpu and problem.K % _GPU_LOAD_ELEMENTS:
+            return Support.no(f"its GEMV misreads rows of W when K is not a multiple of {_GPU_LOAD_ELEMENTS}")
         if device.is_gpu:
-            return Support.yes() if problem.M == 1 else Support.no("its GEMV computes one row: M must be 1")
+            return Support.yes()
         if scheme.dtype is not DType.BF16:
             return Support.no(f"its GEMV computes in bf16 on the CPU, below the accuracy of {scheme.dtype}: use bf16")
         if problem.K % scheme.group or problem.N % _CPU_ROWS_PER_PANEL:

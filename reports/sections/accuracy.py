@@ -42,7 +42,10 @@ def correctness(view: View) -> Section:
         Column("absolute error"),
         Column("lowest SNR at", align=Align.LEFT),
     )
-    reading = "The worst over all checked cells. SNR = 10 log10(Σ ref² / Σ (ref − out)²), ref the fp64 product of the same quantized bits; higher is better."
+    reading = (
+        "The worst over all checked cells. SNR = 10 log10(Σ ref² / Σ (ref − out)²), ref the fp64 product of the same "
+        "quantized bits; higher is better."
+    )
     table = Table("accuracy", "Worst output per provider", columns, tuple(rows), reading=reading)
     return Section("correctness", "Correctness", (Text(lead), table))
 
@@ -51,7 +54,7 @@ def _accuracy_row(mine: pd.DataFrame, provider: str, dtype: str) -> tuple[Cell, 
     checked = mine.dropna(subset=["snr_db"])
     if checked.empty:
         return None
-    worst: dict[Any, Any] = checked.loc[checked["snr_db"].idxmin()].to_dict()
+    worst = min(checked.to_dict("records"), key=lambda row: float(row["snr_db"]))
     floor = SNR_FLOOR_DB[DType(dtype)] if dtype in set(DType) else None
     snr = float(worst["snr_db"])
     below = floor is not None and snr < floor
@@ -81,15 +84,11 @@ def failures(view: View) -> Section:
     failed = summary[summary["verdict"] != Verdict.PASSED]
     passed, total = len(summary) - len(failed), len(summary)
     blocks: list[Text | Table] = [Text(f"{fmt.count(passed, total)} cells passed and have a time.")]
-    planned, finished = int(view.manifest["planned_units"]), view.run.finished_units
-    ended_early = (
-        int(summary.loc[failed.index, "rounds"].rsub(view.rounds).clip(lower=1).sub(1).sum()) if len(failed) else 0
-    )
-    missing = planned - finished - ended_early
-    if missing > 0:
+    planned = int(view.manifest["planned_units"])
+    if (missing := planned - _finished(view)) > 0:
         blocks.append(
             Text(
-                f"The run is not complete: {missing} of {planned} planned (cell, round) units are missing. Finish it with "
+                f"The run is not complete: {missing} of {planned} planned rounds of cells are missing. Finish it with "
                 f"rooflens run --resume -o runs/{view.run_id}; nothing that is stored is measured again."
             )
         )
@@ -111,6 +110,12 @@ def failures(view: View) -> Section:
         blocks.append(Table("failed", "Cells without a time", columns, tuple(rows)))
     blocks += _remarks(summary)
     return Section("failed-cells", "Failed and missing cells", tuple(blocks))
+
+
+def _finished(view: View) -> int:
+    """Number of planned (cell, round) units that need no more work: a failed cell is finished, whatever its round."""
+    passed = view.cells["verdict"] == Verdict.PASSED
+    return int(view.cells.loc[passed, "rounds"].sum()) + int(view.manifest["rounds"]) * int((~passed).sum())
 
 
 def _failure_row(key: dict[str, Any], group: pd.DataFrame) -> tuple[Cell, ...]:

@@ -11,7 +11,10 @@ def ceilings(view: View) -> Section:
     """List every stored ceiling; measured ones beside the specification where there is one."""
     rows = view.run.ceilings.to_dict("records")
     if not rows:
-        text = "No ceiling was measured with this run, so no cell can be placed on a roofline. rooflens calibrate measures them."
+        text = (
+            "No ceiling was measured with this run, so no cell can be placed on a roofline. rooflens calibrate "
+            "measures them."
+        )
         return Section("ceilings", "Ceilings", (Text(text),))
     specs = {_key(row): float(row["value"]) for row in rows if row["kind"] == "spec"}
     columns = (

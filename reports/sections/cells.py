@@ -1,4 +1,4 @@
-"""Throughput: what each provider reached at best and over the whole shape set, and every cell with its distance to the bound."""
+"""Throughput: what each provider reached at best and over the whole shape set, and every cell beside its bound."""
 
 import math
 from collections.abc import Mapping

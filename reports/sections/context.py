@@ -1,4 +1,4 @@
-"""Chapters about the run rather than its results: how to reproduce it, how it was measured, where, and what it cannot say."""
+"""Chapters about the run rather than its results: how and where it was measured, and what it cannot say."""
 
 import shlex
 from collections.abc import Mapping
@@ -72,16 +72,18 @@ def protocol(view: View) -> Section:
             _facts("protocol-table", "Protocol", [row for row in rows if row[1]]),
             Bullets(
                 (
-                    "A cell is one shape, M, dtype, scheme, cache state and provider. Its time is the median over rounds of "
-                    "the median of a round's samples; only the launch is timed, never packing, compiling or allocation.",
+                    "A cell is one shape, M, dtype, scheme, cache state and provider. Its time is the median over "
+                    "rounds of the median of a round's samples; only the launch is timed, never packing, compiling "
+                    "or allocation.",
                     view.interval_sentence,
-                    "A ratio is a ratio of times measured on the same operands in interleaved rounds, so that slow drift "
-                    "hits both sides. No average of ratios or of TFLOPS over shapes is printed; medians over shapes name "
-                    "their count.",
-                    "Output is checked against an fp64 product of the same quantized bits before anything is timed; a cell "
-                    "without a correct output has a verdict and no time.",
-                    "Bandwidth is compulsory bytes (every operand, its scales and the output once) over time; FLOPs are the "
-                    "useful 2MNK, without dequantization or padding.",
+                    "A ratio is the geometric mean over rounds of the ratio of the two round medians; both sides were "
+                    "measured on the same operands, alternating within each round, so that slow drift hits both.",
+                    "A mean of ratios is geometric, over distinct GEMMs (one that appears under two model names is one "
+                    "vote) in which both sides have a time, with its count. TFLOPS are never averaged.",
+                    "Output is checked against an fp64 product of the same quantized bits before anything is timed; "
+                    "a cell without a correct output has a verdict and no time.",
+                    "Bandwidth is compulsory bytes (every operand, its scales and the output once) over time; FLOPs "
+                    "are the useful 2MNK, without dequantization or padding.",
                 )
             ),
         ),
@@ -111,22 +113,25 @@ def limits(view: View) -> Section:
     """Say what a reader must not conclude."""
     device = (view.manifest.get("device") or {}).get("name") or "this device"
     items = [
-        f"It describes {device} with the software listed above. Another device, driver or library version has to be measured.",
-        "Operands are random normal values. Real activations can change power and clocks, and with them the time of large GEMMs.",
-        "Clocks, temperature and power are not stored with the samples, so throttling is not excluded; interleaved rounds "
-        "spread it over all providers.",
-        "Cold means that the last-level cache was evicted before every sample, warm that nothing was. A model at work is "
-        "somewhere between.",
-        "A crossover lies between two measured M and is interpolated on log2 M. It is not a dispatch rule: see the worst loss "
-        "at the constant threshold.",
-        "Ceilings come from a short calibration. A kernel above a measured ceiling shows that the calibration missed the "
-        "best access pattern.",
+        f"It describes {device} with the software listed above. Another device, driver or library version has to be "
+        f"measured.",
+        "Operands are random normal values. Real activations can change power and clocks, and with them the time of "
+        "large GEMMs.",
+        "Clocks, temperature and power are not stored with the samples, so throttling is not excluded; interleaved "
+        "rounds spread it over all providers.",
+        "Cold means that the last-level cache was evicted before every sample, warm that nothing was. A model at "
+        "work is somewhere between.",
+        "A crossover lies between two measured M and is interpolated on log2 M. It is not a dispatch rule: see the "
+        "worst loss at the constant threshold.",
+        "Ceilings come from a short calibration. A kernel above a measured ceiling shows that the calibration missed "
+        "the best access pattern.",
     ]
     if view.rounds < 5:
         items.insert(
             0,
-            f"With {fmt.plural(view.rounds, 'round')} per cell the intervals do not rest on independent rounds "
-            "(5 or more are needed); read small differences as undecided.",
+            f"With {fmt.plural(view.rounds, 'round')} per cell the intervals of times do not contain what differs from "
+            "round to round (5 or more are needed), and those of ratios rest on few values: read small differences as "
+            "undecided.",
         )
     if (view.manifest.get("device") or {}).get("kind") == "cpu":
         items.insert(0, "It was measured on a CPU. It says nothing about how these kernels compare on a GPU.")

@@ -19,9 +19,10 @@ WORDS = {
 }
 
 HOW = (
-    "The crossover is the M at which the challenger stops being faster than {baseline}: the zero of a monotone fit of the "
-    "log ratio, interpolated on log2 M. The interval runs from the last M at which the challenger is verified faster to the "
-    "first M beyond it at which {baseline} is; verified means that the 95% interval excludes 1 and the difference exceeds 1%."
+    "The crossover is the M at which the challenger stops being faster than {baseline}: the zero of a monotone fit "
+    "of the log ratio, interpolated on log2 M. The interval runs from the last M at which the challenger is verified "
+    "faster to the first M beyond it at which {baseline} is; verified means that the 95% interval excludes 1 and the "
+    "difference exceeds 1%."
 )
 
 
@@ -29,7 +30,8 @@ def crossover(view: View) -> Section:
     """Build the medians of all pairs, then one table per slice and challenger."""
     if not view.medians:
         text = (
-            f"No crossover: neither of {', '.join(view.challengers) or 'the challengers'} was measured beside {view.baseline}."
+            f"No crossover: neither of {', '.join(view.challengers) or 'the challengers'} was measured beside "
+            f"{view.baseline}."
             if view.challengers
             else "No challenger is named in this run, so there is no crossover to look for."
         )
@@ -111,9 +113,9 @@ def _median_table(medians: tuple[MedianCrossover, ...]) -> Table:
     )
     rows = tuple(_median_row(median) for median in medians)
     reading = (
-        f"The median over shapes of the crossover with {medians[0].incumbent}. Shapes that cross once, several times, beyond "
-        "the last measured M (censored) or before the first are all in it; those at parity are listed apart. A median is not "
-        "a dispatch rule: see the constant threshold below."
+        f"The median over shapes of the crossover with {medians[0].incumbent}. Shapes that cross once, several "
+        "times, beyond the last measured M (censored) or before the first are all in it; those at parity are listed "
+        "apart. A median is not a dispatch rule: see the constant threshold below."
     )
     return Table("median-crossover", "Median crossover over shapes", columns, rows, reading=reading, stub=2)
 
@@ -160,8 +162,8 @@ def _threshold_table(medians: tuple[MedianCrossover, ...]) -> Table:
     )
     rows = tuple(_threshold_row(median, median.threshold) for median in medians if median.threshold is not None)
     reading = (
-        "The one threshold for all shapes with the least mean loss (geometric). Loss: time of the provider that the rule takes over "
-        "the faster one of the two, minus 1, over the measured cells."
+        "The one threshold for all shapes with the least mean loss (geometric). Loss: time of the provider that the "
+        "rule takes over the faster one of the two, minus 1, over the measured cells."
     )
     return Table("threshold", "Best constant threshold", columns, rows, reading=reading, stub=2)
 

@@ -1,29 +1,30 @@
 """Figures of time and speedup against M: one panel per shape, and the median over shapes."""
 
 import math
+from collections.abc import Sequence
 
-import pandas as pd
+import numpy as np
 
 from ...analysis.crossover import Status
 from .. import formatting as fmt
 from ..axes import m_axis, octave_axis, time_axis, with_room
-from ..chart import Chart, Figure, LegendEntry, Point, Series, Span
+from ..chart import Axis, Chart, Figure, LegendEntry, Point, Series, Span
 from ..model import Section, Text
 from ..view import Row, ShapeKey, Slice, View, chapter, shape_of
 from .crossover import position_cell
 
 PANELS_HOW = (
-    "Time of one launch against M, both logarithmic; lower is faster. A decade has the same height in every panel, but each "
-    "panel has its own range. {crossover}A missing marker is a cell without a time."
+    "Time of one launch against M, both logarithmic; lower is faster. A decade has the same height in every panel, "
+    "but each panel has its own range. {crossover}A missing marker is a cell without a time."
 )
 CROSSOVER_HOW = (
-    "The dotted line is the crossover of {challenger} with {baseline}, the shaded band its interval; a band that reaches the "
-    "edge is open on that side. "
+    "The dotted line is the crossover of {challenger} with {baseline}, the shaded band its interval; a band that "
+    "reaches the edge is open on that side. "
 )
 MEDIAN_HOW = (
-    "Each line is the median over shapes of the time of {baseline} divided by the time of that provider; the band holds the "
-    "middle half of the shapes (between the quartiles). Above the line at 1× a provider is faster than {baseline} on most "
-    "shapes. A point counts the shapes for which both have a time."
+    "Each line is the median over shapes of the time of {baseline} divided by the time of that provider; the band "
+    "holds the middle half of the shapes (between the quartiles). Above the line at 1× a provider is faster than "
+    "{baseline} on most shapes. A point counts the shapes for which both have a time."
 )
 
 
@@ -46,57 +47,70 @@ def _legend(view: View, providers: list[str]) -> tuple[LegendEntry, ...]:
 
 
 def _panels(view: View, part: Slice, detail: bool) -> Figure | None:
-    timed = [row for row in view.rows(view.cells, part) if not math.isnan(row["time_s"])]
-    if not timed:
-        return None
     by_shape: dict[ShapeKey, list[Row]] = {}
-    for row in timed:
-        by_shape.setdefault(shape_of(row), []).append(row)
-    ranges = {
-        shape: (min(r["time_s"] for r in rows), max(r["time_s"] for r in rows)) for shape, rows in by_shape.items()
-    }
-    decades = max(math.log10(high / low) for low, high in ranges.values())
-    sizes = sorted({int(row["M"]) for row in timed})
-    providers = [name for name in (view.baseline, *view.others) if name in {row["provider"] for row in timed}]
-    crossed = {
-        (shape_of(row), row["challenger"]): row
-        for challenger in view.challengers
-        for row in view.rows(view.crossovers, part, challenger=challenger)
-    }
-    charts = []
-    for shape in (shape for shape in view.shapes if shape in by_shape):
-        series = tuple(
-            Series(name, view.styles[name], points) for name in providers if (points := _points(by_shape[shape], name))
-        )
-        rows = [crossed[shape, name] for name in view.challengers if (shape, name) in crossed]
-        found = position_cell(rows[0]).text if rows else ""
-        charts.append(
-            Chart(
-                title=shape.label,
-                x=m_axis(sizes, "M"),
-                y=time_axis(*ranges[shape], decades),
-                series=series,
-                spans=tuple(_span(view, row) for row in rows if Status(row["status"]) is not Status.UNMEASURED),
-                corner=f"{shape.size} · crossover {found}" if found else shape.size,
-                alt=_panel_alt(shape, rows, by_shape[shape]),
-            )
-        )
-    how = PANELS_HOW.format(
-        crossover=CROSSOVER_HOW.format(challenger=" and ".join(view.challengers), baseline=view.baseline)
-        if crossed
-        else ""
+    for row in view.rows(view.cells, part):
+        if not math.isnan(row["time_s"]):
+            by_shape.setdefault(shape_of(row), []).append(row)
+    if not by_shape:
+        return None
+    timed = [row for rows in by_shape.values() for row in rows]
+    present = {row["provider"] for row in timed}
+    providers = [name for name in (view.baseline, *view.others) if name in present]
+    crossed: dict[ShapeKey, list[Row]] = {}
+    for challenger in view.challengers:
+        for row in view.rows(view.crossovers, part, challenger=challenger):
+            if Status(row["status"]) is not Status.UNMEASURED:
+                crossed.setdefault(shape_of(row), []).append(row)
+    decades = max(math.log10(high / low) for low, high in map(_range, by_shape.values()))
+    x = m_axis([int(row["M"]) for row in timed], "M")
+    charts = tuple(
+        _panel(view, shape, by_shape[shape], crossed.get(shape, []), x, decades)
+        for shape in view.shapes
+        if shape in by_shape
     )
-    alt = f"Time against M of {fmt.plural(len(providers), 'provider')} for {fmt.plural(len(charts), 'shape')}, {part.title}"
+    crossover_how = CROSSOVER_HOW.format(challenger=" and ".join(view.challengers), baseline=view.baseline)
     return Figure(
         f"panels-{part.id}",
         f"Time against M, one panel per shape ({part.title})",
-        tuple(charts),
-        how_to_read=how,
-        alt=f"{alt}. {charts[0].alt}" if len(charts) == 1 else alt,
+        charts,
+        how_to_read=PANELS_HOW.format(crossover=crossover_how if crossed else ""),
+        alt=_panels_alt(part, charts, providers, [rows[0] for rows in crossed.values()]),
         legend=_legend(view, providers),
         multiples=True,
         detail=detail,
     )
+
+
+def _panel(view: View, shape: ShapeKey, rows: list[Row], crossed: list[Row], x: Axis, decades: float) -> Chart:
+    lines = ((name, _points(rows, name)) for name in (view.baseline, *view.others))
+    found = position_cell(crossed[0]).text if crossed else ""
+    return Chart(
+        title=shape.label,
+        x=x,
+        y=time_axis(*_range(rows), decades),
+        series=tuple(Series(name, view.styles[name], points) for name, points in lines if points),
+        spans=tuple(_span(view, row) for row in crossed),
+        corner=f"{shape.size} · crossover {found}" if found else shape.size,
+        alt=_panel_alt(shape, crossed, rows),
+    )
+
+
+def _range(rows: list[Row]) -> tuple[float, float]:
+    times = [float(row["time_s"]) for row in rows]
+    return min(times), max(times)
+
+
+def _panels_alt(part: Slice, charts: Sequence[Chart], providers: list[str], crossings: list[Row]) -> str:
+    """State the finding of all panels: between which M the first challenger crosses."""
+    if len(charts) == 1:
+        return charts[0].alt
+    what = f"Time against M of {fmt.plural(len(providers), 'provider')}, {part.title}"
+    at = sorted(float(row["crossover_M"]) for row in crossings if not math.isnan(row["crossover_M"]))
+    if not at:
+        return f"{what}, {fmt.plural(len(charts), 'shape')}; no crossover inside the measured range"
+    pair = f"{crossings[0]['challenger']} with {crossings[0]['incumbent']}"
+    span = f"from {fmt.crossover(at[0])} to {fmt.crossover(at[-1])}" if len(at) > 1 else f"at {fmt.crossover(at[0])}"
+    return f"{what}. Crossovers of {pair} lie {span} in {fmt.count(len(at), len(charts))} shapes"
 
 
 def _points(rows: list[Row], provider: str) -> tuple[Point, ...]:
@@ -132,49 +146,62 @@ def _panel_alt(shape: ShapeKey, crossings: list[Row], rows: list[Row]) -> str:
 
 
 def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
-    ratios = pd.DataFrame(view.rows(view.ratios, part))
-    known = ratios.dropna(subset=["ratio"]) if len(ratios) else ratios
-    if known.empty or known["model"].add(known["layer"]).nunique() < 3:
+    """Draw the median over shapes for each provider; with fewer than three shapes there is nothing to take one of."""
+    known = [row for row in view.rows(view.ratios, part) if not math.isnan(row["ratio"])]
+    if len({shape_of(row) for row in known}) < 3:
         return None
-    series, findings = [], []
-    for name in (name for name in view.others if name in set(known["provider"])):
-        groups = known[known["provider"] == name].groupby("M")["ratio"]
-        stats = groups.quantile([0.25, 0.5, 0.75]).unstack()
-        counts = groups.size()
-        points = tuple(
-            Point(
-                float(m),
-                float(row[0.5]),
-                name=f"{name}, M={m}: median {fmt.ratio(row[0.5])}, quartiles {fmt.ratio(row[0.25])} and "
-                f"{fmt.ratio(row[0.75])}, {fmt.plural(int(counts[m]), 'shape')}",
-                label=name if number == len(stats) - 1 else "",
-            )
-            for number, (m, row) in enumerate(stats.iterrows())
-        )
-        band = tuple((float(m), float(row[0.25]), float(row[0.75])) for m, row in stats.iterrows())
-        series.append(Series(name, view.styles[name], points, band=band if name in view.challengers else ()))
-        if name in view.challengers:
-            findings.append(
-                f"{name} {fmt.ratio(points[0].y)} at M={points[0].x:g} and {fmt.ratio(points[-1].y)} at M={points[-1].x:g}"
-            )
-    values = [
-        y for line in series for y in (*(p.y for p in line.points), *(v for _, a, b in line.band for v in (a, b)))
+    series = [
+        _median_line(view, name, [row for row in known if row["provider"] == name])
+        for name in view.others
+        if any(row["provider"] == name for row in known)
     ]
-    sizes = sorted({int(m) for m in known["M"]})
+    drawn = [point.y for line in series for point in line.points]
+    drawn += [value for line in series for _, low, high in line.band for value in (low, high)]
+    sizes = sorted({int(row["M"]) for row in known})
+    findings = [
+        f"{line.label} {fmt.ratio(line.points[0].y)} at M={line.points[0].x:g}, {fmt.ratio(line.points[-1].y)} at "
+        f"M={line.points[-1].x:g}"
+        for line in series
+        if line.label in view.challengers or not view.challengers
+    ]
+    title = f"Median speedup over {view.baseline} against M"
     chart = Chart(
-        title=f"Median speedup over {view.baseline}",
+        title=title,
         x=with_room(m_axis(sizes, labels=12), right=max(len(line.label) for line in series)),
-        y=octave_axis(min(*values, 1) / 1.15, max(*values, 1) * 1.15, fmt.tick_ratio, f"speedup over {view.baseline}"),
+        y=octave_axis(
+            min(*drawn, 1.0) / 1.15, max(*drawn, 1.0) * 1.15, fmt.tick_ratio, f"speedup over {view.baseline}"
+        ),
         series=tuple(series),
         level=1.0,
-        alt=f"Median speedup over {view.baseline} against M: " + "; ".join(findings or [line.label for line in series]),
+        alt=f"{title}: {'; '.join(findings or [line.label for line in series])}",
     )
     return Figure(
         f"median-{part.id}",
-        f"Median speedup over {view.baseline} against M ({part.title})",
+        f"{title} ({part.title})",
         (chart,),
         how_to_read=MEDIAN_HOW.format(baseline=view.baseline),
         alt=chart.alt,
         legend=_legend(view, [line.label for line in series]),
         detail=detail,
     )
+
+
+def _median_line(view: View, provider: str, rows: list[Row]) -> Series:
+    """Median and quartiles of one provider's ratios at each M; the band only for challengers, to keep it readable."""
+    ratios: dict[int, list[float]] = {}
+    for row in rows:
+        ratios.setdefault(int(row["M"]), []).append(float(row["ratio"]))
+    sizes = sorted(ratios)
+    quartiles = {m: [float(value) for value in np.quantile(ratios[m], (0.25, 0.5, 0.75))] for m in sizes}
+    points = tuple(
+        Point(
+            m,
+            middle,
+            name=f"{provider}, M={m}: median {fmt.ratio(middle)}, quartiles {fmt.ratio(low)} and {fmt.ratio(high)}, "
+            f"{fmt.plural(len(ratios[m]), 'shape')}",
+            label=provider if m == sizes[-1] else "",
+        )
+        for m, (low, middle, high) in quartiles.items()
+    )
+    band = tuple((float(m), low, high) for m, (low, _, high) in quartiles.items())
+    return Series(provider, view.styles[provider], points, band=band if provider in view.challengers else ())

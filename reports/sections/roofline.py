@@ -36,11 +36,11 @@ CODES = {
 """Bound classes in the cells of a grid; launch is S for start."""
 
 FIGURE_HOW = (
-    "Up is faster. A slanted roof is a bandwidth, a level one a peak rate; solid roofs were measured on this device, dashed "
-    "ones are published. Work left of the ridge is limited by memory, right of it by compute. The lines join the M of one "
-    "shape, {shape}, whose first and last point are named; point at any marker for its numbers. Faint dots are the cells of "
-    "all other shapes. Intensity counts useful FLOPs and compulsory bytes, so all providers of a problem share one x. Small "
-    "problems stay below both roofs because of the launch floor ({launch})."
+    "Up is faster. A slanted roof is a bandwidth, a level one a peak rate; solid roofs were measured on this device, "
+    "dashed ones are published. Work left of the ridge is limited by memory, right of it by compute. The lines join "
+    "the M of one shape, {shape}, whose first and last point are named; point at any marker for its numbers. Faint "
+    "dots are the cells of all other shapes. Intensity counts useful FLOPs and compulsory bytes, so all providers of "
+    "a problem share one x. Small problems stay below both roofs because of the launch floor ({launch})."
 )
 
 GRID_HOW = "Time at the bound over measured time: 100% is the limit of the device. Then what takes the time: {classes}."

@@ -8,9 +8,9 @@ from ..model import Align, Cell, Column, Scale, Section, Table, Text, Tone
 from ..view import Row, ShapeKey, Slice, View, anchors, chapter
 
 HOW = (
-    "Each number is the time of {baseline} divided by the time of the provider named above the grid: above 1 (blue) that "
-    "provider is faster, below 1 (red) it is slower. Hatched with ~: undecided, the 95% interval includes 1. ~1.0× is a "
-    "measured tie: the whole interval rounds to 1.0."
+    "Each number is the time of {baseline} divided by the time of the provider named above the grid: above 1 (blue) "
+    "that provider is faster, below 1 (red) it is slower. Hatched with ~: undecided, the 95% interval includes 1. "
+    "~1.0× is a measured tie: the whole interval rounds to 1.0."
 )
 
 
@@ -20,7 +20,7 @@ def speedup(view: View) -> Section:
         text = f"Only {view.baseline} was measured, so there is nothing to compare it with."
         return Section("speedup", "Speedup", (Text(text),))
     if view.baseline not in view.providers:
-        text = f"The baseline {view.baseline} has no cell in this run, so there is no ratio. Times are in the chapters below."
+        text = f"The baseline {view.baseline} has no cell in this run, so there is no ratio. Times are given below."
         return Section("speedup", f"Speedup over {view.baseline}", (Text(text),))
     parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
     lead = Text(HOW.format(baseline=view.baseline))

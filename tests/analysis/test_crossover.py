@@ -1,6 +1,7 @@
 """The crossover of one shape: every status planted, points against closed forms."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -165,7 +166,7 @@ def test_the_fit_is_weighted_by_the_standard_error():
 
 
 def min_max_fit(y):
-    """Isotonic regression in closed form (Barlow et al. 1972): fit_i = max over a <= i of min over b >= i of mean y[a..b]."""
+    """Isotonic regression in closed form (Barlow et al. 1972): fit_i = max_{a<=i} min_{b>=i} mean y[a..b]."""
     n = len(y)
     return [max(min(np.mean(y[a : b + 1]) for b in range(i, n)) for a in range(i + 1)) for i in range(n)]
 
@@ -197,5 +198,5 @@ def test_the_point_lies_in_the_interval_and_changes_alternate(y, half):
         assert found.low_M <= found.crossover_M <= found.high_M
         assert MS[0] <= found.crossover_M <= MS[len(y) - 1]
     winners = [change.winner for change in found.changes]
-    assert all(one != other for one, other in zip(winners, winners[1:], strict=False))
+    assert all(one != other for one, other in pairwise(winners))
     assert (found.status is Status.MULTIPLE) == (len(winners) > 1)

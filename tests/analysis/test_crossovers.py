@@ -203,7 +203,7 @@ def test_the_interval_of_the_median_covers_it_in_95_percent():
         ]  # fmt: skip
         median = median_crossover(pd.DataFrame(rows))
         covered += median.low_M <= 32 <= median.high_M
-    assert 0.93 <= covered / 600 <= 0.98  # order statistics of 40 values: 96.2 %
+    assert 0.93 <= covered / 600 <= 0.97  # order statistics of 40 values: 96.2 %
 
 
 def test_the_threshold_with_least_regret_by_hand():

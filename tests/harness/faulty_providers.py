@@ -143,5 +143,15 @@ class Stale(Provider):
 
 
 PROVIDERS = [
-    Right(), Crash(), Hang(), Wrong(), LateWrong(), Unwritten(), Raises(), OutOfMemory(), PrepareFails(), Refuses(), Stale()
+    Right(),
+    Crash(),
+    Hang(),
+    Wrong(),
+    LateWrong(),
+    Unwritten(),
+    Raises(),
+    OutOfMemory(),
+    PrepareFails(),
+    Refuses(),
+    Stale(),
 ]

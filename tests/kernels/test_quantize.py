@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rooflens.kernels.fourbit.nested import dynamic_map
 from rooflens.kernels.fourbit.quantize import (
+    _CHUNK,
     QuantizedWeight,
     code_table,
     dequantize,
@@ -230,15 +231,16 @@ def test_prepared_dequantization_rebuilds_a_nested_absmax_at_every_call() -> Non
     assert torch.equal(out.view(-1), dequantize(stale, torch.float32))
 
 
-def test_several_chunks_equal_one_block_at_a_time() -> None:
-    numel = (1 << 19) + 1234 * 2 + 1  # three chunks of the CPU and a short last block
-    dense = sample(numel, torch.float32, seed=3)
-    weight = quantize(dense, "fp4", 64)
-    last = quantize(dense[-(numel % 64) :], "fp4", 64)
-    middle = quantize(dense[1 << 18 : (1 << 18) + 640], "fp4", 64)
-    assert torch.equal(weight.packed[-len(last.packed) :], last.packed)
-    assert torch.equal(weight.packed[1 << 17 : (1 << 17) + 320], middle.packed)
-    assert torch.equal(dequantize(weight, torch.float32)[1 << 18 : (1 << 18) + 640], dequantize(middle, torch.float32))
+@pytest.mark.parametrize("kind", KINDS)
+def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    dense = sample(3 * 4096 + 1235, torch.float32, seed=3)
+    whole = quantize(dense, kind, 64)
+    values = dequantize(whole, torch.float32)
+    monkeypatch.setitem(_CHUNK, "cpu", 4096)
+    chunked = quantize(dense, kind, 64)
+    assert torch.equal(chunked.packed, whole.packed)
+    assert torch.equal(chunked.absmax, whole.absmax)
+    assert torch.equal(dequantize(whole, torch.float32), values)
 
 
 @pytest.mark.gpu

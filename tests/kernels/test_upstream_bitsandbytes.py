@@ -89,7 +89,8 @@ def test_misread_scales_are_unsupported_with_the_reason(monkeypatch: pytest.Monk
 def test_gemv_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "cpu_has_gemv", lambda: True)
     gemv = upstream.GEMV
-    assert gemv.supports(Problem(1, 100, 100), BF16, H200).ok
+    assert gemv.supports(Problem(1, 100, 96), BF16, H200).ok
+    assert "multiple of 32" in gemv.supports(Problem(1, 100, 80), BF16, H200).reason
     assert "M must be 1" in gemv.supports(Problem(2, 64, 64), BF16, H200).reason
     assert gemv.supports(Problem(5, 64, 64), BF16, CPU).ok
     assert "use bf16" in gemv.supports(Problem(1, 64, 64), Scheme("nf4", 64, DType.FP32), CPU).reason

@@ -3,6 +3,7 @@
 import io
 import re
 from dataclasses import replace
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
@@ -61,7 +62,7 @@ def test_named_points_can_be_pointed_at_and_labels_do_not_overlap():
     root = ElementTree.fromstring(drawn)
     assert [circle.findtext("title") for circle in root.iter("circle")] == [f"point {n}" for n in range(5)]
     heights = sorted(float(text.get("y")) for text in root.iter("text") if (text.text or "").startswith("label"))
-    assert all(b - a >= 12.9 for a, b in zip(heights, heights[1:], strict=False))
+    assert all(b - a >= 12.9 for a, b in pairwise(heights))
 
 
 def test_open_interval_reaches_the_edge():

@@ -1,0 +1,91 @@
+"""Which limit is taken, and what is said about missing and low ones."""
+
+import pandas as pd
+import pytest
+from rooflens.analysis.ceilings import Ceilings, ceiling_warnings, ridge_points
+
+from .frames import ceilings
+
+TABLE = ceilings(
+    ("bandwidth", "dram", "copy", "", 50e9, "measured"),
+    ("bandwidth", "dram", "read", "", 60e9, "measured"),
+    ("bandwidth", "dram", "write", "", 70e9, "measured"),
+    ("bandwidth", "dram", "", "", 100e9, "spec"),
+    ("bandwidth", "llc", "read", "", 200e9, "measured"),
+    ("peak", "", "gemm", "bf16", 400e9, "measured"),
+    ("peak", "", "gemm", "bf16", 1000e9, "spec"),
+    ("peak", "", "gemm", "fp32", 150e9, "measured"),
+    ("peak", "", "gemm", "fp16", 90e9, "measured"),
+    ("launch", "", "", "", 3e-6, "measured"),
+    ("launch", "", "", "", 2e-6, "measured"),
+)
+
+
+def test_bandwidth_matches_the_traffic():
+    limits = Ceilings.of(TABLE)
+    assert limits.bandwidth("dram", "read").value == 60e9
+    assert limits.bandwidth("dram", "copy").value == 50e9
+    assert limits.bandwidth("llc", "copy").value == 200e9  # no copy was measured there: the read stands in
+    assert limits.bandwidth("l2", "read") is None
+
+
+def test_a_read_benchmark_below_the_copy_is_not_the_limit_of_reads():
+    table = ceilings(
+        ("bandwidth", "dram", "copy", "", 55e9, "measured"), ("bandwidth", "dram", "read", "", 40e9, "measured")
+    )
+    assert Ceilings.of(table).bandwidth("dram", "read").value == 55e9
+
+
+def test_a_cache_that_was_measured_slower_than_memory_gives_way_to_it():
+    table = TABLE.assign(value=TABLE["value"].where(TABLE["level"] != "llc", 1e9))
+    assert str(Ceilings.of(table).bandwidth("llc")) == "dram read bandwidth (measured: test)"
+    assert ceiling_warnings(table, [], ["llc"])[0].startswith("measured llc bandwidth is below that of memory")
+
+
+def test_the_published_value_stands_in_only_where_nothing_was_measured():
+    assert Ceilings.of(TABLE).bandwidth("dram").kind == "measured"
+    spec = Ceilings.of(TABLE[TABLE["kind"] == "spec"])
+    assert (spec.bandwidth("dram").value, spec.bandwidth("dram").kind) == (100e9, "spec")
+    assert (spec.peak("bf16").value, spec.peak("bf16").kind) == (1000e9, "spec")
+
+
+def test_sixteen_bits_may_be_computed_in_fp32():
+    limits = Ceilings.of(TABLE)
+    assert limits.peak("bf16").value == 400e9
+    assert limits.peak("fp16").value == 150e9
+    assert str(limits.peak("fp16")) == "fp32 gemm peak (measured: test)"
+    assert limits.peak("fp32").value == 150e9  # never the other way round: that would be TF32
+    assert limits.peak("fp8") is None
+
+
+def test_hard_limits_are_the_highest_known():
+    limits = Ceilings.of(TABLE)
+    assert limits.hard_bandwidth("dram").value == 100e9
+    assert limits.hard_peak("bf16").value == 1000e9
+    assert limits.launch().value == 2e-6
+
+
+def test_ridge_points_in_closed_form():
+    found = ridge_points(TABLE).set_index(["dtype", "level"])
+    assert found["ridge_flop_per_byte"].to_dict() == pytest.approx(
+        {
+            ("bf16", "dram"): 400 / 60, ("bf16", "llc"): 2.0, ("fp32", "dram"): 2.5, ("fp32", "llc"): 0.75,
+            ("fp16", "dram"): 2.5, ("fp16", "llc"): 0.75,
+        }
+    )  # fmt: skip
+    assert found.loc[("bf16", "dram"), "bandwidth_source"] == "dram read bandwidth (measured: test)"
+    assert ridge_points(TABLE.iloc[:0]).empty
+
+
+def test_warnings_name_what_is_missing_published_or_low():
+    warnings = ceiling_warnings(TABLE, ["bf16", "fp8"], ["dram", "l2"])
+    assert warnings == (
+        "measured dram bandwidth is only 60% of dram bandwidth (spec: test): was the device busy, or its clock low?",
+        "no l2 bandwidth in ceilings.csv: it limits no cell here, and bound classes may be wrong",
+        "measured bf16 GEMM peak is only 40% of bf16 gemm peak (spec: test): was the device busy, or its clock low?",
+        "no fp8 GEMM peak in ceilings.csv: it limits no cell here, and bound classes may be wrong",
+    )
+    spec = ceiling_warnings(TABLE[TABLE["kind"] == "spec"], ["bf16"], [])
+    assert spec[0] == "bf16 GEMM peak was not measured: the published value stands in (test)"
+    assert spec[1].startswith("no launch floor")
+    assert len(ceiling_warnings(pd.DataFrame(columns=TABLE.columns), ["bf16"], ["dram"])) == 3

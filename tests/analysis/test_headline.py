@@ -1,0 +1,108 @@
+"""The whole pipeline on whole runs: the headline, coverage, and runs of which little is left."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+from rooflens.analysis.headline import headline
+from rooflens.analysis.load import load_run
+from rooflens.analysis.pipeline import analyze
+from rooflens.shapes.errors import UsageError
+
+from .synthetic import H200, PlantedCell, write_run
+
+
+def analyzed(tmp_path, challenger="", **options):
+    return analyze(load_run(write_run(tmp_path / "run", **options)), challenger)
+
+
+def test_the_three_numbers_of_a_planted_run(tmp_path):
+    def latency(cell: PlantedCell) -> float:
+        if cell.provider == "dequant_blas":
+            return 8e-3
+        if cell.provider == "blas":
+            return 0.5e-3  # faster still, but no challenger
+        return 1e-3 * cell.M * (0.5 if cell.layer == "k/v" and cell.model == "qwen2.5-1.5b" else 1)
+
+    analysis = analyzed(tmp_path, latency=latency, round_noise=1e-4, sample_noise=1e-4)
+    found = headline(analysis)
+    assert found.best.ratio == pytest.approx(16, rel=1e-3)
+    assert (found.best.provider, found.best.baseline, found.best.verified) == ("simt_4bit", "dequant_blas", True)
+    assert (found.best.shape, found.best.M) == ("qwen2.5-1.5b k/v (256x1536)", 1)
+    assert (found.best.dtype, found.best.cache, found.best.device) == ("bf16", "cold", "Planted CPU @ 2.10GHz")
+    assert found.best.low < 16.01
+    assert found.best.high > 15.99
+    assert found.crossover.median_M == pytest.approx(8, rel=1e-3)
+    assert (found.crossover.shapes, found.crossover.statuses) == (6, {"single": 6})
+    assert found.crossover.threshold.M == 8
+    assert sum(share.share for share in found.shares) == pytest.approx(1)
+    assert sum(share.cells for share in found.shares) == found.cells == found.passed == 6 * 9 * 4
+
+
+def test_headline_and_tables_are_the_same_objects(tmp_path):
+    analysis = analyzed(tmp_path, caches=("warm", "cold"), dtypes=("fp16", "bf16"), Ms=(1, 16, 256))
+    found = headline(analysis)
+    assert found.crossover in analysis.medians
+    assert (found.crossover.cache, found.crossover.dtype) == ("cold", "fp16")
+    best = analysis.speedups.loc[analysis.speedups["provider"] == "simt_4bit", "ratio"].max()
+    assert found.best.ratio == best
+
+
+def test_the_first_challenger_that_passed_is_taken(tmp_path):
+    def fails(cell: PlantedCell) -> tuple[str, str] | None:
+        return ("unsupported", "needs a GPU") if cell.provider == "mma_4bit" else None
+
+    options = {"Ms": (1, 64), "providers": ("mma_4bit", "simt_4bit", "dequant_blas"), "rounds": 1}
+    challengers = ("absent", "mma_4bit", "simt_4bit")
+    analysis = analyzed(tmp_path, **options, challengers=challengers, failures=fails)
+    assert analysis.challenger == "simt_4bit"
+    assert not any("mma_4bit" in warning for warning in analysis.warnings)  # unsupported is no fault
+    assert analyzed(tmp_path, "mma_4bit", **options, challengers=challengers).challenger == "mma_4bit"
+    with pytest.raises(UsageError, match="unknown provider of this run 'nosuch'"):
+        analyzed(tmp_path, "nosuch", **options)
+
+
+def test_an_unfinished_run_says_so_and_counts_failures_as_finished(tmp_path):
+    def fails(cell: PlantedCell) -> tuple[str, str] | None:
+        return ("oom", "out of memory") if cell.provider == "simt_4bit" and cell.M == 256 else None
+
+    full = analyzed(tmp_path, Ms=(1, 256), failures=fails)
+    assert "simt_4bit: 6 cells ended as oom; their rows say why" in full.warnings
+    assert not any("--resume" in warning for warning in full.warnings)
+    part = analyzed(tmp_path, Ms=(1, 256), skip=lambda cell, number: number == 2 and cell.M == 1)
+    assert part.warnings[0] == "120 of 144 planned rounds are finished: go on with rooflens run --resume"
+
+
+LITTLE = {
+    "one M": {"Ms": (1,)},
+    "one round": {"rounds": 1},
+    "coarse timer": {"rounds": 6, "machine": H200, "quantum_s": 5e-7},
+    "odd names": {"shapes": (("NA", 'a,"b" <c>', 64, 96),), "Ms": (1,), "providers": ("None", "dequant_blas")},
+    "no baseline": {"providers": ("simt_4bit",), "Ms": (1, 2)},
+    "no challenger": {"providers": ("dequant_blas",), "Ms": (1, 2)},
+    "all failed": {"failures": lambda cell: ("crashed", "signal 11"), "Ms": (1, 2)},
+    "failed baseline": {"failures": lambda c: ("oom", "") if c.provider == "dequant_blas" else None, "Ms": (1, 2)},
+    "no ceilings": {"ceilings": False, "Ms": (1, 2)},
+}
+"""Options of runs of which little is left."""
+
+
+@pytest.mark.parametrize("options", LITTLE.values(), ids=LITTLE)
+def test_little_is_enough_and_what_is_missing_is_said(tmp_path, options):
+    analysis = analyzed(tmp_path, **options)
+    found = headline(analysis)
+    assert found.cells == len(analysis.cells) > 0
+    assert found.best is None or math.isfinite(found.best.ratio)
+    missing = found.best is None or found.crossover is None or not found.shares
+    assert analysis.warnings or not missing
+
+
+def test_no_analysis_module_imports_torch_or_triton():
+    code = (
+        "import sys, importlib, pkgutil; sys.modules['torch'] = None; sys.modules['triton'] = None;"
+        "import rooflens.analysis as package;"
+        "names = [m.name for m in pkgutil.iter_modules(package.__path__)]; assert 'roofline' in names;"
+        "[importlib.import_module('rooflens.analysis.' + name) for name in names]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

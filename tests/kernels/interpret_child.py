@@ -1,0 +1,119 @@
+"""Run fused kernels in Triton's interpreter. Started with TRITON_INTERPRET=1; cases come and results go as JSON."""
+
+import json
+import sys
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from triton.runtime.interpreter import InterpreterBuilder
+
+from rooflens.kernels.fourbit import triton_dequantize, triton_gemv, triton_mma, triton_providers, triton_simt
+from rooflens.kernels.inputs import FourBitInputs, make_inputs
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+KERNELS = {
+    "simt_4bit": triton_simt.simt_4bit_kernel,
+    "gemv_4bit": triton_gemv.gemv_4bit_kernel,
+    "gemv_4bit_opt": triton_gemv.gemv_4bit_opt_kernel,
+    "mma_4bit": triton_mma.mma_4bit_kernel,
+}
+
+def widen_bf16_in_dot():
+    """The interpreter keeps bf16 as its bits in uint16, and tl.dot (to 3.9) multiplies those: widen them to fp32 first."""
+    original = InterpreterBuilder.create_dot
+
+    def widen(handle):
+        if handle.dtype.scalar == tl.bfloat16:
+            handle.data = (handle.data.astype(np.uint32) << 16).view(np.float32)
+            handle.dtype = tl.float32
+        return handle
+
+    def create_dot(self, a, b, d, input_precision, max_num_imprecise_acc):
+        return original(self, widen(a), widen(b), d, input_precision, max_num_imprecise_acc)
+
+    InterpreterBuilder.create_dot = create_dot
+
+def dense_weight(inputs: FourBitInputs) -> np.ndarray:
+    """W[N,K] in fp64, decoded here nibble by nibble from the definition of the format."""
+    weight = inputs.weight
+    packed = weight.packed.numpy()
+    nibbles = np.stack([packed >> 4, packed & 15], axis=1).reshape(-1)[: weight.numel]
+    absmax = weight.absmax.double().numpy()
+    if weight.nested is not None:
+        nested = weight.nested
+        second = nested.scale.double().numpy()[np.arange(nested.q.numel()) // 256]
+        absmax = nested.code.double().numpy()[nested.q.numpy()] * second + float(nested.offset)
+    values = inputs.code.double().numpy()[nibbles] * absmax[np.arange(weight.numel) // weight.group]
+    return values.reshape(inputs.problem.N, inputs.problem.K)
+
+def snr_db(out: torch.Tensor, reference: np.ndarray) -> float:
+    error = reference - out.double().numpy()
+    return float(10 * np.log10((reference**2).sum() / max((error**2).sum(), 1e-300)))
+
+def run_gemm(case: dict) -> dict:
+    problem = Problem(case["M"], case["N"], case["K"])
+    inputs = make_inputs(problem, Scheme.parse(case["scheme"], DType(case["dtype"])), CPU, case.get("seed", 1))
+    if case["kernel"] == "stock_triton":
+        launch = triton_providers.STOCK_TRITON.prepare(inputs, case["config"])
+    else:
+        launch = triton_providers.fused_launch(KERNELS[case["kernel"]], inputs, case["config"], case["isa"])
+    launch.output.fill_(torch.nan)
+    launch()
+    first = launch.output.clone()
+    inputs.refresh_activations(99)  # the launch must read X anew, and find its counters at zero again
+    launch()
+    reference = inputs.x.double().numpy() @ dense_weight(inputs).T
+    if inputs.bias is not None:
+        reference += inputs.bias.double().numpy()
+    return {
+        "finite": bool(first.isfinite().all() and launch.output.isfinite().all()),
+        "snr_db": snr_db(launch.output, reference),
+        "changed": not torch.equal(first, launch.output),
+        "kernels": list(launch.kernels),
+    }
+
+def run_dequantize(case: dict) -> dict:
+    problem = Problem(1, case["N"], case["K"])
+    inputs = make_inputs(problem, Scheme.parse(case["scheme"], DType(case["dtype"])), CPU, case.get("seed", 1))
+    out = torch.full((problem.N, problem.K), torch.nan, dtype=inputs.dtype)
+    triton_dequantize.dequantize_launch(inputs, out, case["isa"]).run()
+    reference = dense_weight(inputs)
+    rounded = inputs.dequantized()
+    return {
+        "finite": bool(out.isfinite().all()),
+        "snr_db": snr_db(out, reference),
+        "differing": int((out != rounded).sum()),
+    }
+
+def run_permute(case: dict) -> dict:
+    import triton_probes
+
+    a, b, selector = (torch.tensor(case[name], dtype=torch.int64).to(torch.int32) for name in ("a", "b", "selector"))
+    out = torch.empty_like(a)
+    triton_probes.permute_kernel[(1,)](a, b, selector, out, BLOCK=a.numel(), ISA=case["isa"])
+    return {"out": [value & 0xFFFFFFFF for value in out.tolist()]}
+
+def run_decode(case: dict) -> dict:
+    import triton_probes
+
+    words = torch.tensor(case["words"], dtype=torch.int64).to(torch.int32)
+    out = torch.empty(words.numel(), 8)
+    planes = {f"P{p}": int(plane) for p, plane in enumerate(case["planes"])}
+    triton_probes.decode_kernel[(1,)](words, out, **planes, BLOCK=words.numel(), ISA=case["isa"])
+    return {"out": out.tolist()}
+
+if __name__ == "__main__":
+    widen_bf16_in_dot()
+    handlers = {
+        "gemm": run_gemm,
+        "dequantize": run_dequantize,
+        "permute": run_permute,
+        "decode": run_decode,
+
+    }
+    print(json.dumps([handlers[case["step"]](case) for case in json.load(sys.stdin)]))

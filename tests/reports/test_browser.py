@@ -1,0 +1,195 @@
+"""The page in a real browser: nothing leaves the file, everything shows, fits and is legible, in light and dark."""
+
+import pytest
+from rooflens.reports import colours, html
+
+from .planted import report_of, synthetic
+
+pytestmark = pytest.mark.browser
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+WIDTHS = (400, 1000, 1400, 1600)
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(element => { element.open = true })"
+
+OVERFLOW = """() => {
+  const limit = document.documentElement.clientWidth;
+  const inside = element => element.closest('.scroll, pre, svg, nav');
+  return [...document.querySelectorAll('body *')]
+    .filter(element => !inside(element) && element.getBoundingClientRect().right > limit + 1)
+    .map(element => element.tagName + '.' + element.className);
+}"""
+
+HEAT = """() => [...document.querySelectorAll('table.heat td[class]')].map(cell => {
+  const style = getComputedStyle(cell);
+  return [style.color, style.backgroundColor, cell.textContent.trim()];
+})"""
+
+
+def arguments():
+    return ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    with playwright_api.sync_playwright() as playwright:
+        instance = playwright.chromium.launch(executable_path=chromium, args=arguments())
+        yield instance
+        instance.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """A report with two slices, failures, an undecided cell and twelve M: everything that a page can hold."""
+
+    def failures(cell):
+        return ("oom", "3 GiB asked") if cell.provider == "blas" and cell.M == 2048 else None
+
+    folder = tmp_path_factory.mktemp("page")
+    report = report_of(
+        folder / "run",
+        Ms=tuple(2**power for power in range(12)),
+        dtypes=("bf16", "fp32"),
+        providers=("simt_4bit", "gemv_4bit", "mma_4bit", "dequant_blas", "blas"),
+        machine=synthetic.H200,
+        failures=failures,
+        samples=4,
+    )
+    (folder / "report.html").write_text(html.render(report), encoding="utf-8")
+    return (folder / "report.html").as_uri()
+
+
+@pytest.fixture
+def visit(browser, address):
+    """Open the page at a width and in a colour scheme; fail on any console message or request beyond the file."""
+    opened = []
+
+    def go(width=1400, scheme="light"):
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        messages, requests = [], []
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(address)
+        opened.append((page, messages, requests))
+        return page
+
+    yield go
+    for page, messages, requests in opened:
+        page.close()
+        assert messages == []
+        assert [url for url in requests if url != address and not url.startswith("data:")] == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_never_scrolls_sideways(visit, width):
+    page = visit(width)
+    for _ in ("as it opens", "with everything unfolded"):
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(OVERFLOW) == []
+        page.evaluate(OPEN_ALL)
+
+
+def test_wide_tables_scroll_in_their_own_box(visit):
+    page = visit(400)
+    box = "document.querySelector('#speedup-bf16-nf4-g64-cold-simt-4bit .scroll')"
+    assert page.evaluate(f"{box}.scrollWidth > {box}.clientWidth + 100")
+    page.evaluate(f"{box}.scrollLeft = 200")
+    label = page.locator("#speedup-bf16-nf4-g64-cold-simt-4bit tbody th").first.bounding_box()
+    assert 0 <= label["x"] < 40  # the shape's name stays in view
+
+
+def test_grids_show_every_number(visit):
+    page = visit()
+    page.evaluate(OPEN_ALL)
+    cells = page.locator("table.heat td[class]")
+    assert cells.count() > 500
+    assert all(text for *_, text in page.evaluate(HEAT))
+    sizes = page.evaluate("[...document.querySelectorAll('table')].map(t => t.getBoundingClientRect().height)")
+    assert min(sizes) > 20
+
+
+def test_figures_are_drawn(visit):
+    page = visit()
+    page.evaluate(OPEN_ALL)
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('svg.chart')].map(e => e.getBoundingClientRect()).map(b => [b.width, b.height])"
+    )
+    assert len(boxes) == 2 * (1 + 6 + 1)
+    assert all(width > 150 and height > 100 for width, height in boxes)
+    lines = page.evaluate(
+        "[...document.querySelectorAll('svg.chart path.l')].map(e => { const s = getComputedStyle(e);"
+        " return [s.stroke, s.markerMid, e.getTotalLength()] })"
+    )
+    assert all(stroke.startswith("rgb") and "#m" in marker and length > 10 for stroke, marker, length in lines)
+    assert len({stroke for stroke, *_ in lines}) == 5
+    ids = set(page.evaluate("[...document.querySelectorAll('marker')].map(e => e.id)"))
+    assert {marker.split("#")[1].split('"')[0] for _, marker, _ in lines} <= ids
+
+
+def test_text_inside_charts_stays_inside(visit):
+    page = visit()
+    page.evaluate(OPEN_ALL)
+    outside = page.evaluate("""() => [...document.querySelectorAll('svg.chart')].flatMap(svg => {
+      const box = svg.getBoundingClientRect();
+      return [...svg.querySelectorAll('text')].filter(text => {
+        const inner = text.getBoundingClientRect();
+        return inner.left < box.left - 1 || inner.right > box.right + 1
+          || inner.top < box.top - 1 || inner.bottom > box.bottom + 1;
+      }).map(text => text.textContent);
+    })""")
+    assert outside == []
+
+
+def test_every_link_leads_somewhere_visible(visit):
+    page = visit()
+    for anchor in page.evaluate("[...new Set([...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.hash))]"):
+        target = page.locator(f'[id="{anchor[1:]}"]')
+        assert target.count() == 1, anchor
+    link = page.locator("nav a", has_text="Roofline").first
+    link.click()
+    assert page.evaluate("document.querySelector('#roofline').getBoundingClientRect().top") < 200
+
+
+def test_a_link_into_a_folded_part_unfolds_it(visit):
+    page = visit()
+    folded = page.locator("#speedup-fp32-nf4-g64-cold")
+    assert folded.get_attribute("open") is None
+    page.locator('nav a[href="#speedup-fp32-nf4-g64-cold"]').click()
+    folded.locator("summary").first.click()
+    assert page.locator("#speedup-fp32-nf4-g64-cold-simt-4bit").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_heat_cells_and_text_are_legible(visit, scheme):
+    page = visit(scheme=scheme)
+    page.evaluate(OPEN_ALL)
+    surface = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    theme = {"light": colours.LIGHT, "dark": colours.DARK}[scheme]
+    assert as_hex(surface) == theme.surface
+    shown = page.evaluate(HEAT)
+    assert len({background for _, background, _ in shown}) > 15
+    for ink, background, text in shown:
+        assert colours.contrast(as_hex(ink), as_hex(background)) >= 4.5, (text, ink, background)
+    for selector in ("body", ".reading", ".card .label", ".card .detail", "nav a", ".how", "thead th", ".notes li"):
+        ink = page.evaluate("q => getComputedStyle(document.querySelector(q)).color", selector)
+        assert colours.contrast(as_hex(ink), theme.surface) >= 4.5, selector
+    for selector in (".chart text", ".roof-label", ".point"):
+        fill = page.evaluate("q => getComputedStyle(document.querySelector(q)).fill", selector)
+        assert colours.contrast(as_hex(fill), theme.surface) >= 4.5, selector
+
+
+def as_hex(css: str) -> str:
+    """rgb(1, 2, 3) as #010203; anything translucent would need its backdrop and is refused."""
+    channels = css.removeprefix("rgb(").removesuffix(")").split(",")
+    assert len(channels) == 3, css
+    return "#" + "".join(f"{int(channel):02x}" for channel in channels)
+
+
+def test_print_is_light_and_shows_the_numbers(visit):
+    page = visit(scheme="dark")
+    page.emulate_media(media="print")
+    assert as_hex(page.evaluate("getComputedStyle(document.body).backgroundColor")) == colours.LIGHT.surface
+    assert not page.locator("nav").is_visible()
+    assert page.locator("#speedup-bf16-nf4-g64-cold-simt-4bit td").first.is_visible()

@@ -1,0 +1,414 @@
+"""The chapters of a report against hand computation, and every kind of run that a user can have."""
+
+import math
+import re
+
+import pytest
+from rooflens.reports import html, markdown
+from rooflens.reports.build import CHAPTERS
+from rooflens.reports.chart import Figure
+from rooflens.reports.model import Bullets, KeyNumbers, Table, Text, Tone
+
+from .pages import Page, markdown_tables
+from .planted import exact, report_of, synthetic, tables, texts
+
+SMALL = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512), ("toy", "square", 1024, 1024))
+
+
+def all_text(report):
+    """Every sentence of a report outside tables and figures."""
+    blocks = [block for section in report.walk() for block in section.blocks]
+    return " ".join(
+        [block.text for block in blocks if isinstance(block, Text)]
+        + [item for block in blocks if isinstance(block, Bullets) for item in block.items]
+    )
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    """simt takes 10 µs per row, dequant_blas 80 µs at every M: ratios 8, 4, 2, 1, 1/2, 1/4 and crossover M = 8."""
+    options = exact(simt_4bit=lambda cell: 10e-6 * cell.M, dequant_blas=lambda cell: 80e-6)
+    return report_of(tmp_path_factory.mktemp("toy") / "run", shapes=SMALL, Ms=(1, 2, 4, 8, 16, 32), **options)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """The quick suite on a planted CPU with two kinds of failure."""
+
+    def failures(cell):
+        if cell.provider == "gemv_4bit" and cell.M > 64:
+            return "unsupported", "one row at a time"
+        return ("oom", "3 GiB asked") if cell.provider == "blas" and cell.N == 14336 and cell.M == 256 else None
+
+    return report_of(tmp_path_factory.mktemp("quick") / "run", failures=failures)
+
+
+def test_speedup_grid_by_hand(toy):
+    grid = texts(tables(toy)["speedup-bf16-nf4-g64-cold-simt-4bit"])
+    assert grid[0] == ["shape", "N×K", "M=1", "M=2", "M=4", "M=8", "M=16", "M=32"]
+    assert grid[1] == ["toy up", "512×2048", "8.00×", "4.00×", "2.00×", "~1.0×", "0.50×", "0.25×"]
+    assert [row[0] for row in grid[1:]] == [
+        "toy up",
+        "toy down",
+        "toy square",
+        "geometric mean",
+        "distinct GEMMs in it",
+    ]
+    assert grid[4][2:] == ["8.00×", "4.00×", "2.00×", "1.00×", "0.50×", "0.25×"]
+    assert grid[5][2:] == ["3"] * 6
+
+
+def test_speedup_grid_says_which_way_it_goes_and_colours_follow_the_logarithm(toy):
+    grid = tables(toy)["speedup-bf16-nf4-g64-cold-simt-4bit"]
+    assert grid.reading == "dequant_blas ÷ simt_4bit (time), > 1: simt_4bit is faster"
+    assert [round(cell.level, 6) for cell in grid.rows[0][2:]] == [3, 2, 1, 0, -1, -2]
+    assert [cell.tone for cell in grid.rows[0][2:]] == [Tone.PLAIN] * 3 + [Tone.UNDECIDED] + [Tone.PLAIN] * 2
+
+
+def test_crossover_by_hand(toy):
+    found = tables(toy)
+    assert texts(found["crossover-bf16-nf4-g64-cold-simt-4bit"])[1][:5] == [
+        "toy up", "512×2048", "M~8", "[4, 16]", "single",
+    ]  # fmt: skip
+    median = dict(zip(*texts(found["median-crossover"])[:2], strict=True))
+    assert (median["median M"], median["shapes"], median["once"], median["beyond"]) == ("M~8", "3", "3", "0")
+    assert texts(found["threshold"])[1][2:5] in (["M ≤ 4", "0.00", "0.00"], ["M ≤ 8", "0.00", "0.00"])
+
+
+def test_cell_table_by_hand(toy):
+    """512 x 2048 at M=1: 2 x 512 x 2048 FLOP; 524288 + 65536 + 4096 + 1024 bytes; 10 µs."""
+    rows = texts(tables(toy)["cells-bf16-nf4-g64-cold-m1"])
+    header, simt, dequant = rows[0], rows[1], rows[2]
+    assert header[5:7] == ["rate", "traffic"]
+    assert simt[:7] == ["toy up", "512×2048", "simt_4bit", "10.00 µs", "[10.00, 10.00] µs", "209.7", "59.5"]
+    assert dequant[2:4] == ["dequant_blas", "80.00 µs"]
+    assert (simt[9], dequant[9]) == ("8.00×", "")
+
+
+def test_headline_by_hand(toy):
+    (block,) = [block for block in toy.sections[0].blocks if isinstance(block, KeyNumbers)]
+    best, crossover, bounds = block.items
+    assert best.text == "8.00×"
+    assert best.value == pytest.approx(8)
+    assert "simt_4bit, toy up (512×2048), M=1, bf16, cold" in best.detail
+    assert crossover.text == "M~8"
+    assert sum(part.fraction for part in bounds.shares) == pytest.approx(1)
+
+
+def test_whole_set_rate_is_total_work_over_total_time(toy):
+    """Three shapes of 2^20 weights each: 3 x 2^21 FLOP in 30 µs at M=1, in 240 µs for dequant_blas."""
+    table = tables(toy)["whole-bf16-nf4-g64-cold"]
+    assert table.title.endswith("GFLOPS")
+    assert [row[1].text for row in table.rows] == ["209.7", "26.2", "3"]
+
+
+def test_every_chapter_is_there_in_order_and_has_content(quick):
+    assert len(quick.sections) == len(CHAPTERS)
+    assert [section.id for section in quick.sections] == [
+        "headline", "speedup", "crossover", "curves", "roofline", "throughput", "correctness", "failed-cells",
+        "ceilings", "environment", "reproduce", "protocol", "limits",
+    ]  # fmt: skip
+    assert all(section.blocks or section.sections for section in quick.walk())
+
+
+def test_failed_cells_show_their_verdict_and_reason(quick):
+    grid = tables(quick)["speedup-bf16-nf4-g64-cold-gemv-4bit"]
+    failed = [cell for row in grid.rows for cell in row if cell.tone is Tone.FAILED]
+    assert {(cell.text, cell.value) for cell in failed} == {("unsupported", None)}
+    assert {cell.note for cell in failed} == {"unsupported: one row at a time"}
+    assert len(failed) == 6 * 2
+    rows = texts(tables(quick)["failed"])
+    assert rows[1][:3] == ["gemv_4bit", "unsupported", "12"]
+    assert rows[1][5] == "128, 256"
+    assert rows[2][:3] == ["blas", "oom", "1"]
+    assert rows[2][-1] == "3 GiB asked"
+
+
+def test_every_value_shown_as_a_ratio_is_the_rounded_raw_value(quick):
+    for table in tables(quick).values():
+        for row in table.rows:
+            for cell in row:
+                if match := re.fullmatch(r"~?([\d.]+)×", cell.text):
+                    digits = len(match[1].split(".")[1])
+                    assert isinstance(cell.value, float)
+                    assert float(match[1]) == pytest.approx(cell.value, abs=0.5001 * 10**-digits)
+
+
+def test_html_and_markdown_hold_the_same_tables(quick):
+    page = Page(html.render(quick)).tables
+    text = markdown.render(quick, limit=10**9).text
+    in_markdown = [table for table in markdown_tables(text) if table[0] != ["", "", ""]]
+    assert len(in_markdown) == len(page) > 20
+    for mine, theirs in zip(in_markdown, page.values(), strict=True):
+        header = [re.sub(r" \((%|GB/s|[TG]FLOPS)\)$", r" \1", name) for name in mine[0]]
+        assert header == theirs[0]
+        assert mine[1:] == theirs[1:]
+
+
+def test_the_page_of_a_run_resolves_its_links(quick):
+    page = Page(html.render(quick))
+    assert set(page.links) <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_figures_say_how_to_read_them_and_what_was_found(quick):
+    figures = [block for section in quick.walk() for block in section.blocks if isinstance(block, Figure)]
+    assert [figure.id.split("-")[0] for figure in figures] == ["median", "panels", "roofline"]
+    assert all(figure.how_to_read and figure.alt and figure.legend for figure in figures)
+    panels = figures[1]
+    assert len(panels.charts) == 6
+    assert all(re.search(r"crossover M~\d+$", chart.corner) for chart in panels.charts)
+    assert "Crossovers of simt_4bit with dequant_blas lie from M~" in panels.alt
+
+
+def test_a_provider_looks_alike_in_every_figure(quick):
+    styles = {
+        (series.label, series.style)
+        for section in quick.walk()
+        for block in section.blocks
+        if isinstance(block, Figure)
+        for chart in block.charts
+        for series in chart.series
+    }
+    assert dict(styles) == {"dequant_blas": 0, "simt_4bit": 1, "gemv_4bit": 2, "blas": 3}
+    assert len(styles) == 4
+
+
+def test_roofs_are_the_measured_ceilings_with_their_sources(quick):
+    (roofline,) = [
+        block
+        for section in quick.walk()
+        for block in section.blocks
+        if isinstance(block, Figure) and block.id.startswith("roofline")
+    ]
+    labels = [roof.label for roof in roofline.charts[0].roofs]
+    assert labels == ["dram copy 55.0 GB/s, measured", "bf16 GEMM 430.0 GFLOPS, measured"]
+    assert "copy of 8 x LLC, best of 20" in roofline.caption
+    slope = roofline.charts[0].roofs[0]
+    assert slope.y0 / slope.x0 == pytest.approx(55e9)
+    assert slope.y1 == pytest.approx(430e9)
+    named = [point for series in roofline.charts[0].series for point in series.points if point.name]
+    assert all(
+        re.search(r"M=\d+: [\d.]+ (µs|ms), [\d.]+ GFLOPS, [\d.]+ GB/s, \d+% of the bound", p.name) for p in named
+    )
+    assert len(named) == 9 + 7 + 9 + 9  # gemv_4bit stops at M=64
+
+
+def test_no_point_is_drawn_above_its_roof(quick):
+    for section in quick.walk():
+        for block in section.blocks:
+            if isinstance(block, Figure) and block.id.startswith("roofline"):
+                for series in block.charts[0].series:
+                    assert all(point.y <= 55e9 * point.x * 1.03 for point in series.points)
+
+
+def test_spec_and_measured_ceilings_stand_apart_on_a_gpu(tmp_path):
+    report = report_of(tmp_path / "gpu", machine=synthetic.H200, shapes=SMALL, Ms=(1, 8, 64))
+    rows = texts(tables(report)["ceilings-table"])
+    gemm = next(row for row in rows if row[0] == "peak" and row[3] == "bf16" and row[5] == "measured")
+    assert gemm[4] == "750.0 TFLOPS"
+    assert gemm[6] == "76%"  # of 989
+    assert next(row for row in rows if row[5] == "spec" and row[1] == "dram")[4] == "4800.0 GB/s"
+    assert "on a CPU" not in all_text(report)
+
+
+def test_slices_never_mix(tmp_path):
+    report = report_of(
+        tmp_path / "run", dtypes=("bf16", "fp32"), caches=("cold", "warm"), shapes=SMALL[:2], Ms=(1, 4, 16)
+    )
+    speedup = report.sections[1]
+    assert [part.title for part in speedup.sections] == ["bf16 · cold", "fp32 · cold", "bf16 · warm", "fp32 · warm"]
+    assert [part.folded for part in speedup.sections] == [False, True, True, True]
+    assert len(tables(report)["median-crossover"].rows) == 4
+    assert Page(html.render(report)).tables["speedup-fp32-nf4-g64-warm-simt-4bit"][0][2:] == ["M=1", "M=4", "M=16"]
+
+
+def test_schemes_are_told_apart(tmp_path):
+    report = report_of(tmp_path / "run", schemes=("nf4-g64", "fp4-g128"), shapes=SMALL[:1], Ms=(1, 4))
+    assert [part.title for part in report.sections[1].sections] == ["bf16 · nf4-g64 · cold", "bf16 · fp4-g128 · cold"]
+
+
+def test_several_challengers(tmp_path):
+    providers = ("simt_4bit", "mma_4bit", "dequant_blas")
+    report = report_of(
+        tmp_path / "run", challengers=("simt_4bit", "mma_4bit"), providers=providers, shapes=SMALL, Ms=(1, 8, 64, 512)
+    )
+    assert [row[0].text for row in tables(report)["median-crossover"].rows] == ["simt_4bit", "mma_4bit"]
+    panels = next(block for section in report.walk() for block in section.blocks if getattr(block, "multiples", False))
+    assert [span.label for span in panels.charts[0].spans] == ["simt_4bit", "mma_4bit"]
+
+
+# ---- runs that are not what one would like -------------------------------------------------------------------------
+
+
+def renders(report):
+    """Render in every format; return the markdown."""
+    page = Page(html.render(report))
+    assert set(page.links) <= set(page.ids)
+    rendered = markdown.render(report)
+    assert len(rendered.text) <= markdown.LIMIT
+    return rendered.text
+
+
+def test_interrupted_run_says_what_is_missing_and_how_to_go_on(tmp_path):
+    report = report_of(
+        tmp_path / "part", shapes=SMALL, Ms=(1, 4, 16), skip=lambda cell, round_: round_ == 2 or cell.layer == "square"
+    )
+    text = renders(report)
+    planned, missing = 3 * 3 * 4 * 3, 3 * 3 * 4 * 3 - 2 * 3 * 4 * 2
+    assert f"{missing} of {planned} planned rounds of cells are missing" in text
+    assert "rooflens run --resume -o runs/part" in text
+
+
+def test_one_cell(tmp_path):
+    report = report_of(tmp_path / "one", shapes=SMALL[:1], Ms=(1,), providers=("dequant_blas",), rounds=1)
+    text = renders(report)
+    assert "nothing to compare it with" in text
+    assert "1 / 1 cells passed" in text
+
+
+def test_one_m(tmp_path):
+    text = renders(report_of(tmp_path / "run", shapes=SMALL, Ms=(16,)))
+    assert "M=16" in text
+
+
+@pytest.mark.parametrize(
+    "rounds, words", [(1, "no interval"), (3, "rest on few values"), (5, "over the logarithms")]
+)
+def test_the_source_of_intervals_is_told(tmp_path, rounds, words):
+    report = report_of(tmp_path / "run", shapes=SMALL[:1], Ms=(1, 4), rounds=rounds)
+    assert words in renders(report)
+    assert ("5 or more are needed" in all_text(report)) == (rounds < 5)
+
+
+def test_everything_failed(tmp_path):
+    report = report_of(tmp_path / "bad", shapes=SMALL, Ms=(1, 4), failures=lambda cell: ("crashed", "signal 11"))
+    text = renders(report)
+    assert "0 / 24 cells passed" in text
+    assert "signal 11" in text
+    (block,) = [block for block in report.sections[0].blocks if isinstance(block, KeyNumbers)]
+    assert [item.text for item in block.items] == ["none", "none", "unknown"]
+
+
+def test_baseline_failed_everywhere(tmp_path):
+    def failures(cell):
+        return ("oom", "too large") if cell.provider == "dequant_blas" else None
+
+    text = renders(report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), failures=failures))
+    assert "simt\\_4bit" not in text
+    assert "simt_4bit: no ratio in 6 cells. dequant_blas oom: too large." in text
+
+
+def test_baseline_was_not_measured(tmp_path):
+    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), providers=("simt_4bit", "blas"))
+    assert "has no cell in this run, so there is no ratio" in renders(report)
+
+
+def test_no_challenger(tmp_path):
+    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), challengers=())
+    assert "No challenger is named" in renders(report)
+
+
+def test_no_ceilings(tmp_path):
+    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), ceilings=False)
+    text = renders(report)
+    assert "No ceiling was measured" in text
+    assert "roofline-figure" not in text
+
+
+def test_incorrect_output_is_named(tmp_path):
+    def failures(cell):
+        return ("incorrect", "SNR 3.1 dB, 40 dB needed") if cell.provider == "simt_4bit" and cell.M == 4 else None
+
+    text = renders(report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), failures=failures))
+    assert "3 cells failed the check and have no time." in text
+    assert "SNR 3.1 dB, 40 dB needed" in text
+
+
+def test_hostile_names_stay_text(tmp_path):
+    providers = ("<script>alert(1)</script>", "a|b", "a b", "{baseline}", "$x$ `y` *z*", "dequant_blas")
+    shapes = (('"><img src=x onerror=alert(1)>', "NA", 512, 2048), ("None", "a|b", 256, 256), ("x", "y", 128, 128))
+    report = report_of(
+        tmp_path / "run", shapes=shapes, Ms=(1, 8), providers=providers, challengers=providers[:4], suite="<b>x</b>"
+    )
+    page = Page(html.render(report))
+    assert not {"script", "img", "b>x"} & page.tags
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    text = markdown.render(report, limit=10**9).text
+    assert "<script" not in text
+    assert "<img" not in text
+    tables_ = markdown_tables(text)
+    assert all(len(row) == len(table[0]) for table in tables_ for row in table)
+    titles = {table.title for table in tables(report).values()}
+    assert {"a|b", "a b", "{baseline}"} <= titles  # two names with one anchor form stay two tables
+
+
+def test_markdown_of_the_full_suite_fits_a_pull_request(tmp_path):
+    """40 shapes x 3 dtypes x 2 caches."""
+    shapes = tuple((f"model-{number % 13}b", f"layer {number}", 256 + 64 * number, 1024) for number in range(40))
+    report = report_of(
+        tmp_path / "full",
+        shapes=shapes,
+        Ms=tuple(2**power for power in range(0, 12, 2)),
+        dtypes=("bf16", "fp16", "fp32"),
+        caches=("cold", "warm"),
+        machine=synthetic.H200,
+        rounds=2,
+        samples=2,
+    )
+    rendered = markdown.render(report)
+    assert 30_000 < len(rendered.text) <= 60_000
+    assert len(markdown.render(report, limit=10**9).text) > 120_000
+    assert "Left out for length" in rendered.text
+    assert "simt_4bit" in rendered.text[:1500]
+    assert len(rendered.figures) >= 3
+    first_grid = Page(html.render(report)).tables["speedup-bf16-nf4-g64-cold-simt-4bit"]
+    assert first_grid in markdown_tables(rendered.text)  # the challenger's grid is what stays
+    assert markdown.render(report).text == rendered.text
+
+
+def test_same_bytes_twice(tmp_path):
+    options = {"shapes": SMALL, "Ms": (1, 4, 16)}
+    first, second = (report_of(tmp_path / place / "run", **options) for place in ("a", "b"))
+    assert html.render(first) == html.render(second)
+    assert markdown.render(first).text == markdown.render(second).text
+
+
+def test_a_run_that_is_too_long_lists_some_m_and_says_so(tmp_path, monkeypatch):
+    from rooflens.reports.sections import cells
+
+    monkeypatch.setattr(cells, "MAX_ROWS", 20)
+    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 2, 4, 8, 16), rounds=1)
+    listed = [name for name in tables(report) if name.startswith("cells-")]
+    assert listed == ["cells-bf16-nf4-g64-cold-m1"]
+    assert "cells.csv has them all" in all_text(report)
+
+
+def test_beyond_and_before_are_counted(tmp_path):
+    def simt(cell):
+        return {"up": 1e-6, "down": 1e-3, "square": 10e-6 * cell.M}[cell.layer]
+
+    options = exact(simt_4bit=simt, dequant_blas=lambda cell: 80e-6)
+    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 2, 4, 8, 16, 32), **options)
+    rows = {row[0]: row[2] for row in texts(tables(report)["crossover-bf16-nf4-g64-cold-simt-4bit"])[1:]}
+    assert rows == {"toy up": "> 32", "toy down": "< 1", "toy square": "M~8"}
+    median = dict(zip(*texts(tables(report)["median-crossover"])[:2], strict=True))
+    assert (median["beyond"], median["before"], median["median M"]) == ("1", "1", "M~8")
+
+
+def test_tables_have_one_unit_per_column_and_no_zero_for_unknown(quick):
+    table = tables(quick)["cells-bf16-nf4-g64-cold-m1"]
+    assert {column.header: column.unit for column in table.columns if column.unit} == {
+        "rate": "GFLOPS",
+        "traffic": "GB/s",
+    }
+    for name, one in tables(quick).items():
+        for row in one.rows:
+            for cell in row:
+                if isinstance(cell.value, float) and math.isnan(cell.value):
+                    assert cell.text == "", (name, cell)
+
+
+def test_table_ids_are_anchors(quick):
+    assert all(re.fullmatch(r"[a-z0-9.-]+", name) for name in tables(quick))
+    assert isinstance(tables(quick)["failed"], Table)
