@@ -73,8 +73,7 @@ if TYPE_CHECKING:
 @click.option("--calibrate/--no-calibrate", default=True, help="Measure the ceilings first: the roofline needs them.")
 @click.option("--report/--no-report", default=True, help="Write report.html and report.md at the end.")
 @click.option("--strict", is_flag=True, help="Exit 4 when the sweep is not complete, 5 when an output was wrong.")
-@click.pass_context
-def run(context: click.Context, **options: Any) -> None:
+def run(**options: Any) -> None:
     """Measure SUITE (a name of `rooflens list suites`, or a TOML file) and store every sample.
 
     Every provider of a problem is checked against an fp64 reference and timed in rounds, in turn, on the same operands.
@@ -199,6 +198,7 @@ def _manifest(folder: Path, suite: Suite, request: dict[str, Any]) -> dict[str, 
     """What run.json says from the start; the worker completes it with device, environment and providers."""
     return {
         "id": folder.name,
+        "folder": str(folder),
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": ["rooflens", *sys.argv[1:]],
         "request": json.loads(json.dumps(request, default=str)),
@@ -243,7 +243,7 @@ def _show_plan(suite: Suite, cells: "tuple[Cell, ...]") -> None:
     from .output import print_table
 
     protocol = suite.protocol
-    groups: dict[tuple[str, ...], list[Cell]] = {}
+    groups: dict[tuple[str, str, str, str, str], list[Cell]] = {}
     for cell in cells:
         key = (cell.shape.label, str(cell.problem.N), str(cell.problem.K), cell.scheme.name, cell.scheme.dtype.value)
         groups.setdefault(key, []).append(cell)

@@ -49,12 +49,16 @@ def control(cache: Cache, device: Device) -> Cold | Warm:
     return Cold(device) if cache is Cache.COLD else Warm()
 
 
-def level_of(working_set_bytes: int, cache: Cache, device: Device) -> str:
-    """Level of the memory hierarchy that a launch reads from: dram when cold, else the smallest that holds it.
+def has_own_l2(device: Device) -> bool:
+    """Tell whether a GPU has an L2 that outlives a launch, in front of a larger last-level cache.
 
-    gfx942's L2 does not survive a launch, so that warm means its last-level cache there.
+    gfx942's L2 does not survive a launch; a CPU's L2 is private to a core and small, and counts as part of its L3.
     """
+    return device.is_gpu and device.l2_bytes < device.llc_bytes and device.arch != "gfx942"
+
+
+def level_of(working_set_bytes: int, cache: Cache, device: Device) -> str:
+    """Level of the memory hierarchy that a launch reads from: dram when cold, else the smallest that holds it."""
     if cache is Cache.COLD or working_set_bytes > device.llc_bytes:
         return "dram"
-    l2_holds = working_set_bytes <= device.l2_bytes and device.arch != "gfx942"
-    return "l2" if l2_holds and device.l2_bytes < device.llc_bytes else "llc"
+    return "l2" if has_own_l2(device) and working_set_bytes <= device.l2_bytes else "llc"

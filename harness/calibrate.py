@@ -7,13 +7,18 @@ launch floor. Each is the best of a few short batches: a ceiling is what the dev
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
 
+from ..kernels.fourbit import cpu_library
 from ..kernels.inputs import TORCH_DTYPES
 from ..shapes.device import Device
+from ..shapes.errors import RooflensError
 from ..shapes.scheme import DType
+from .cache import has_own_l2
 from .timers import Timer, make_timer
 
 Row = dict[str, Any]
@@ -70,21 +75,36 @@ def _row(ceiling: str, level: str, pattern: str, dtype: str, value: float, unit:
 
 
 def _bandwidths(device: Device, timer: Timer) -> Iterator[Row]:
-    beyond = 8 * device.llc_bytes if device.is_gpu else 4 * device.llc_bytes
-    for level, footprint in (("dram", beyond), ("llc", device.llc_bytes // 4)):
+    for level, footprint in _footprints(device).items():
         half = torch.ones(footprint // 8, dtype=torch.float32, device=device.torch_name)
         other = torch.empty_like(half)
         whole = torch.ones(footprint // 4, dtype=torch.float32, device=device.torch_name)
-        total = torch.zeros((), dtype=torch.float32, device=device.torch_name)
-        patterns: dict[str, tuple[Callable[[], object], int]] = {
-            "copy": (lambda a=other, b=half: a.copy_(b), 2 * half.nbytes),
-            "read": (lambda a=whole, s=total: torch.sum(a, dim=0, out=s), whole.nbytes),
-            "write": (lambda a=whole: a.fill_(2.0), whole.nbytes),
-        }
-        for pattern, (launch, moved) in patterns.items():
+        reader, read = _reader(device, whole)
+        patterns = (
+            ("copy", "torch copy_", partial(other.copy_, half), 2 * half.nbytes),
+            ("read", reader, read, whole.nbytes),
+            ("write", "torch fill_", partial(whole.fill_, 2.0), whole.nbytes),
+        )
+        for pattern, how, launch, moved in patterns:
             rate = moved / _best_time(timer, launch)
-            source = f"torch {pattern} over {footprint >> 20} MiB, best of {BUDGET_S} s, {timer.name} timer"
+            source = f"{how} over {footprint >> 20} MiB, best of {BUDGET_S} s, {timer.name} timer"
             yield _row("bandwidth", level, pattern, "", rate, "byte/s", source)
+
+
+def _footprints(device: Device) -> dict[str, int]:
+    """Bytes that stay in each level of the memory hierarchy, or surely do not fit into the one before."""
+    sizes = {"dram": (8 if device.is_gpu else 4) * device.llc_bytes, "llc": device.llc_bytes // 4}
+    return sizes | ({"l2": device.l2_bytes // 2} if has_own_l2(device) else {})
+
+
+def _reader(device: Device, data: torch.Tensor) -> tuple[str, Callable[[], object]]:
+    """The fastest plain read of `data` and its name: on the CPU our own, since torch.sum is bound by its additions."""
+    if not device.is_gpu:
+        with suppress(RooflensError):
+            cpu_library.library()
+            return "streaming read", partial(cpu_library.stream_read, data, torch.get_num_threads())
+    total = torch.zeros((), dtype=torch.float32, device=device.torch_name)
+    return "torch sum", partial(torch.sum, data, dim=0, out=total)
 
 
 def _peaks(device: Device, timer: Timer, dtypes: Iterable[DType]) -> Iterator[Row]:
@@ -92,7 +112,7 @@ def _peaks(device: Device, timer: Timer, dtypes: Iterable[DType]) -> Iterator[Ro
     for dtype in dtypes:
         a, b = (torch.randn(rows, k, device=device.torch_name).to(TORCH_DTYPES[dtype]) for rows in (m, n))
         out = torch.empty(m, n, dtype=a.dtype, device=device.torch_name)
-        seconds = _best_time(timer, lambda a=a, b=b, out=out: torch.mm(a, b.t(), out=out))
+        seconds = _best_time(timer, partial(torch.mm, a, b.t(), out=out))
         source = f"torch.mm {m}x{n}x{k}, random normal, best of {BUDGET_S} s, {timer.name} timer"
         yield _row("peak", "", "gemm", dtype.value, 2 * m * n * k / seconds, "FLOP/s", source)
 

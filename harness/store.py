@@ -80,15 +80,14 @@ class RunStore:
         with _reported(self.folder):
             _replace(self.folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
 
-    def has_ceilings(self) -> bool:
-        """Tell whether this run was calibrated."""
+    def add_ceilings(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Merge ceilings into ceilings.csv: of each, the better measurement stays."""
         path = self.folder / CEILINGS.file
-        return path.is_file() and path.read_text(encoding="utf-8").count("\n") > 1
-
-    def write_ceilings(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Replace ceilings.csv as a whole."""
         with _reported(self.folder):
-            _replace(self.folder / CEILINGS.file, _csv_text(CEILINGS.names, (_fields(CEILINGS, row) for row in rows)))
+            with path.open(encoding="utf-8", newline="") as file:
+                stored = [{**row, "value": float(row["value"])} for row in csv.DictReader(file)]
+            merged = [_fields(CEILINGS, row) for row in better_of(stored, rows)]
+            _replace(path, _csv_text(CEILINGS.names, merged))
 
     def commit(self, row: Mapping[str, Any], times_s: Sequence[float], host_s: Sequence[float | None] = ()) -> None:
         """Store one unit: its samples, then its row of cells.csv. Raises RooflensError when the disk refuses."""
@@ -156,6 +155,17 @@ def _locked(folder: Path) -> int:
     os.ftruncate(handle, 0)
     os.pwrite(handle, str(os.getpid()).encode(), 0)
     return handle
+
+
+def better_of(first: Iterable[Mapping[str, Any]], second: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Keep the better row of each ceiling: what the device did once it can do, disturbance only lowers it."""
+    best: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    for row in (*first, *second):
+        key = tuple(row[name] for name in ("ceiling", "level", "pattern", "dtype", "kind"))
+        sign = -1 if row["ceiling"] == "launch" else 1
+        if key not in best or sign * row["value"] > sign * best[key]["value"]:
+            best[key] = row
+    return list(best.values())
 
 
 def _fields(table: Table, row: Mapping[str, Any]) -> list[str]:

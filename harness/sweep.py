@@ -81,11 +81,14 @@ class Sweep:
                 for cell in self.cells
             }
             self._describe(manifest, ready)
-            self._calibrate()
             total, missing = len(self.cells) * self.setup.protocol.rounds, sum(map(len, self._missing(self.cells)))
             self.observer.started(total, total - missing)
+            if missing:
+                self._calibrate()
             for task in tasks(self.cells):
                 self._task(task)
+            if missing:
+                self._calibrate()
         except _OutOfTimeError:
             self.store.event("stopped at --max-time")
             return False
@@ -124,15 +127,16 @@ class Sweep:
         self.store.write_manifest(manifest)
 
     def _calibrate(self) -> None:
+        """Measure the ceilings, and keep the better of this and an earlier calibration of the run."""
         assert self._worker
-        if not self.calibrate or self.store.has_ceilings():
+        if not self.calibrate:
             return
         self.observer.doing("measure the ceilings of this device")
         dtypes = tuple(dict.fromkeys(cell.scheme.dtype for cell in self.cells))
         self._worker.send(Calibrate(dtypes))
         answer = self._receive(CALIBRATION_TIMEOUT_S)
         assert isinstance(answer, Ceilings)
-        self.store.write_ceilings(answer.rows)
+        self.store.add_ceilings(answer.rows)
         for remark in answer.remarks:
             self.store.event(remark)
             self.observer.remark(remark)

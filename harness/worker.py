@@ -93,10 +93,10 @@ class Worker:
         """Measure one task. Returns True when the device was lost and this process must end."""
         job = _Job(self._send, work)
         try:
-            inputs = self._make_inputs(job)
-            launches = dict(self._prepare(job, inputs)) if inputs else {}
-            for number in job.rounds if inputs and launches else ():
-                self._round(job, inputs, launches, number)
+            if inputs := self._make_inputs(job):
+                launches = dict(self._prepare(job, inputs))
+                for number in job.rounds:
+                    self._round(job, inputs, launches, number)
         except _DeviceLostError:
             self._send(Done(restart=True))
             return True

@@ -30,7 +30,7 @@ class Accuracy:
 
     snr_db          10 log10(sum ref^2 / sum (ref - out)^2); inf when equal, -inf when not finite
     relative_error  norm(out - ref) / norm(ref)
-    cosine          cosine of the angle between both; nan when the output is not finite or has no direction
+    cosine          cosine of the angle between both; None when the output is not finite or has no direction
     max_abs_error   largest |out - ref|
     reference_rms   root mean square of the reference
     worst           row and column of the largest error, or of the first element that is not finite
@@ -39,7 +39,7 @@ class Accuracy:
 
     snr_db: float
     relative_error: float
-    cosine: float
+    cosine: float | None
     max_abs_error: float
     reference_rms: float
     worst: tuple[int, int]
@@ -102,7 +102,7 @@ def measure(output: torch.Tensor, reference: torch.Tensor) -> Accuracy:
     non_finite = int(output.numel() - finite.sum().item())
     if non_finite:
         first = int(finite.logical_not_().view(-1).byte().argmax().item())
-        return Accuracy(-math.inf, math.inf, math.nan, math.inf, rms, divmod(first, columns), non_finite)
+        return Accuracy(-math.inf, math.inf, None, math.inf, rms, divmod(first, columns), non_finite)
     product = output.double()
     dot = torch.dot(product.reshape(-1), reference.reshape(-1)).item()
     length = torch.linalg.vector_norm(product).item()
@@ -112,7 +112,7 @@ def measure(output: torch.Tensor, reference: torch.Tensor) -> Accuracy:
     return Accuracy(
         snr_db=_snr_db(signal, noise),
         relative_error=noise / signal if signal else (math.inf if noise else 0.0),
-        cosine=dot / (length * signal) if length and signal else (math.nan if noise else 1.0),
+        cosine=dot / (length * signal) if length and signal else (None if noise else 1.0),
         max_abs_error=error.view(-1)[largest].item(),
         reference_rms=rms,
         worst=divmod(largest, columns),

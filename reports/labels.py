@@ -1,6 +1,6 @@
 """Where the texts inside a single chart go, so that none covers another: the same places in SVG and PNG."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import atan2, degrees
 
 from .axes import position
@@ -47,23 +47,47 @@ def point_labels(chart: Chart, width: float, height: float) -> list[Label]:
         for number, point in enumerate(series.points)
         if point.label
     ]
-    placed: list[tuple[float, float, float]] = []
-    labels = []
+    boxes: list[_Box] = []
     for x, y, text, style, first in sorted(wanted, key=lambda label: (label[1], label[0])):
         extent = CHARACTER * len(text)
         end = x + 8 + extent > width
         start = x - 8 - extent if end else x + 8
         top = y + 11 if first else y
-        for other_start, other_end, other_y in sorted(placed, key=lambda box: box[2]):
-            if start < other_end and other_start < start + extent and abs(top - other_y) < LINE:
-                top = other_y + LINE
-        placed.append((start, start + extent, top))
-        labels.append(Label(text, x - 8 if end else x + 8, top, end, style))
-    return labels
+        for other in sorted(boxes, key=lambda box: box.y):
+            if start < other.end and other.start < start + extent and abs(top - other.y) < LINE:
+                top = other.y + LINE
+        boxes.append(_Box(start, start + extent, top, Label(text, x - 8 if end else x + 8, top, end, style)))
+    return _lifted(boxes, height - 6)
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Extent of a placed label: start and end in x, middle in y."""
+
+    start: float
+    end: float
+    y: float
+    label: Label
+
+
+def _lifted(boxes: list[_Box], lowest: float) -> list[Label]:
+    """Move labels up from below `lowest`, and those above them out of their way."""
+    settled: list[_Box] = []
+    for box in sorted(boxes, key=lambda box: -box.y):
+        y = min(box.y, lowest)
+        for other in sorted(settled, key=lambda other: -other.y):
+            if box.start < other.end and other.start < box.end and abs(y - other.y) < LINE:
+                y = other.y - LINE
+        settled.append(replace(box, y=y, label=replace(box.label, y=y)))
+    return [box.label for box in settled]
 
 
 def roof_labels(chart: Chart, width: float, height: float) -> list[Label]:
-    """Place the labels of roofs: level ones above their right end, slanted ones along the line, side by side."""
+    """Place the labels of roofs: slanted ones along the line, level ones to the left of their ridge if that has room.
+
+    Nothing is ever drawn up there, left of the ridge and above the slanted roof. Otherwise they stand above the right
+    end.
+    """
     slanted = sorted((roof for roof in chart.roofs if roof.y0 != roof.y1), key=lambda roof: roof.y0 / roof.x0)
     level = sorted((roof for roof in chart.roofs if roof.y0 == roof.y1), key=lambda roof: roof.y0)
     labels = []
@@ -72,11 +96,13 @@ def roof_labels(chart: Chart, width: float, height: float) -> list[Label]:
         along = 0.02 + 0.36 * (number % 3)  # parallel roofs may be close together
         turn = degrees(atan2(y1 - y0, x1 - x0))
         labels.append(Label(roof.label, x0 + (x1 - x0) * along, y0 + (y1 - y0) * along, False, None, turn))
+    room = min((ends(chart, roof, width, height)[0] for roof in level), default=0.0)
+    fits = all(CHARACTER * len(roof.label) + 10 < room for roof in level)
     above = float("inf")
     for roof in level:
-        _, _, x1, y1 = ends(chart, roof, width, height)
-        above = min(y1 - 9, above - LINE)
-        labels.append(Label(roof.label, x1, above, True, None))
+        x0, _, x1, y = ends(chart, roof, width, height)
+        above = min(y - (4 if fits else 9), above - LINE)
+        labels.append(Label(roof.label, x0 - 10 if fits else x1, above, True, None))
     return labels
 
 

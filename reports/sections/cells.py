@@ -152,7 +152,7 @@ def _cell_row(row: Row, fastest: Mapping[Any, float], ratio: Row | None, unit: s
     low, high = row["time_low_s"], row["time_high_s"]
     fraction = row["fraction_of_bound"] if fmt.known(row["fraction_of_bound"]) else None
     speed = None if ratio is None or math.isnan(ratio["ratio"]) else ratio
-    text = "" if speed is None else fmt.ratio(speed["ratio"])
+    text = "baseline" if ratio is None else "" if speed is None else fmt.ratio(speed["ratio"])
     if speed is not None and speed["verdict"] == "undecided":
         text = fmt.undecided(speed["ratio"])
     return (

@@ -61,6 +61,7 @@ def protocol(view: View) -> Section:
         ("caches", ", ".join(map(str, stated.get("caches") or view.caches))),
         ("stop rule", _stop_rule(stated)),
         ("rounds", str(view.manifest.get("rounds", ""))),
+        ("samples per cell", _samples(view)),
         ("timeout per cell", f"{stated['timeout_s']:g} s" if stated.get("timeout_s") else ""),
         ("threads", str(stated["threads"]) if stated.get("threads") else ""),
         ("last-level cache evicted when cold", fmt.bytes_size(stated.get("llc_bytes"))),
@@ -155,6 +156,14 @@ def _timer(name: str) -> str:
         "profiler": "profiler: kernel durations",
     }
     return meanings.get(name, name)
+
+
+def _samples(view: View) -> str:
+    counts = view.cells["samples"].dropna()
+    if counts.empty:
+        return ""
+    least, most = int(counts.min()), int(counts.max())
+    return str(least) if least == most else f"{least} to {most}, median {counts.median():g}"
 
 
 def _stop_rule(stated: Mapping[str, Any]) -> str:

@@ -22,9 +22,9 @@ CROSSOVER_HOW = (
     "reaches the edge is open on that side. "
 )
 MEDIAN_HOW = (
-    "Each line is the median over shapes of the time of {baseline} divided by the time of that provider; the band "
-    "holds the middle half of the shapes (between the quartiles). Above the line at 1× a provider is faster than "
-    "{baseline} on most shapes. A point counts the shapes for which both have a time."
+    "Each line is the median over shapes of the time of {baseline} divided by the time of that provider. {band}Above "
+    "the line at 1× a provider is faster than {baseline} on most shapes. A point counts the shapes for which both "
+    "have a time."
 )
 
 
@@ -164,6 +164,8 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
         for line in series
         if line.label in view.challengers or not view.challengers
     ]
+    banded = [line.label for line in series if line.band]
+    band = f"The band holds the middle half of the shapes for {banded[0]} (between the quartiles). " if banded else ""
     title = f"Median speedup over {view.baseline} against M"
     chart = Chart(
         title=title,
@@ -179,7 +181,7 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
         f"median-{part.id}",
         f"{title} ({part.title})",
         (chart,),
-        how_to_read=MEDIAN_HOW.format(baseline=view.baseline),
+        how_to_read=MEDIAN_HOW.format(baseline=view.baseline, band=band),
         alt=chart.alt,
         legend=_legend(view, [line.label for line in series]),
         detail=detail,
@@ -187,7 +189,7 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
 
 
 def _median_line(view: View, provider: str, rows: list[Row]) -> Series:
-    """Median and quartiles of one provider's ratios at each M; the band only for challengers, to keep it readable."""
+    """Median and quartiles of one provider's ratios at each M; the band only for the first challenger."""
     ratios: dict[int, list[float]] = {}
     for row in rows:
         ratios.setdefault(int(row["M"]), []).append(float(row["ratio"]))
@@ -204,4 +206,4 @@ def _median_line(view: View, provider: str, rows: list[Row]) -> Series:
         for m, (low, middle, high) in quartiles.items()
     )
     band = tuple((float(m), low, high) for m, (low, _, high) in quartiles.items())
-    return Series(provider, view.styles[provider], points, band=band if provider in view.challengers else ())
+    return Series(provider, view.styles[provider], points, band=band if provider in view.challengers[:1] else ())

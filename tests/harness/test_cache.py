@@ -23,17 +23,18 @@ def test_cold_writes_twice_and_reads_once_the_last_level():
 
 
 @pytest.mark.parametrize(
-    ("size", "cache", "arch", "level"),
+    ("size", "cache", "kind", "arch", "level"),
     [
-        (1 << 20, Cache.COLD, "x86-64", "dram"),
-        (1 << 20, Cache.WARM, "x86-64", "l2"),
-        (3 << 20, Cache.WARM, "x86-64", "llc"),
-        (33 << 20, Cache.WARM, "x86-64", "dram"),
-        (1 << 20, Cache.WARM, "gfx942", "llc"),
+        (1 << 20, Cache.COLD, "cpu", "x86-64", "dram"),
+        (1 << 20, Cache.WARM, "cpu", "x86-64", "llc"),
+        (33 << 20, Cache.WARM, "cpu", "x86-64", "dram"),
+        (1 << 20, Cache.WARM, "cuda", "gfx950", "l2"),
+        (3 << 20, Cache.WARM, "cuda", "gfx950", "llc"),
+        (1 << 20, Cache.WARM, "cuda", "gfx942", "llc"),
     ],
 )
-def test_the_level_that_a_working_set_fits_in(size, cache, arch, level):
-    assert level_of(size, cache, dataclasses.replace(CPU, arch=arch)) == level
+def test_the_level_that_a_working_set_fits_in(size, cache, kind, arch, level):
+    assert level_of(size, cache, dataclasses.replace(CPU, kind=kind, arch=arch)) == level
 
 
 def test_a_flush_makes_the_next_read_slower():

@@ -1,6 +1,7 @@
 """From suite to cells: counts, order, filters and identity."""
 
 import dataclasses
+import itertools
 
 import pytest
 from rooflens.harness.plan import cell_id, plan, tasks
@@ -23,7 +24,7 @@ def test_cells_of_one_problem_are_neighbours_and_weights_stay():
     assert len(groups) == 6 * 9
     assert all(len({cell.provider for cell in task.cells}) == len(task.cells) for task in groups)
     weights = [(task.problem.N, task.problem.K) for task in groups]
-    assert sum(a != b for a, b in zip(weights, weights[1:], strict=False)) == 5
+    assert sum(a != b for a, b in itertools.pairwise(weights)) == 5
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,32 @@ def test_columns_outside_the_schema_are_a_mistake(folder):
     assert "colour" not in CELLS.names
 
 
+def ceiling(value, what="bandwidth", **other):
+    return {
+        "ceiling": what,
+        "level": "dram",
+        "pattern": "read",
+        "dtype": "",
+        "value": value,
+        "unit": "",
+        "kind": "measured",
+        "source": f"run {value}",
+    } | other
+
+
+def test_the_better_measurement_of_a_ceiling_stays(folder):
+    with RunStore.reopen(folder) as store:
+        store.add_ceilings([ceiling(10.0), ceiling(5e-6, "launch"), ceiling(99.0, kind="spec")])
+        store.add_ceilings([ceiling(9.0), ceiling(3e-6, "launch"), ceiling(8.0, level="llc")])
+    kept = [(row["ceiling"], row["level"], row["kind"], float(row["value"])) for row in read(folder, "ceilings.csv")]
+    assert kept == [
+        ("bandwidth", "dram", "measured", 10.0),
+        ("launch", "dram", "measured", 3e-6),
+        ("bandwidth", "dram", "spec", 99.0),
+        ("bandwidth", "llc", "measured", 8.0),
+    ]
+
+
 FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path

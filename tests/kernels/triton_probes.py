@@ -38,6 +38,15 @@ def decode_kernel(
 
 
 @triton.jit
+def loop_kernel(out, n):
+    """out[0] = n (n - 1) / 2, by a loop whose bounds are known at run time only."""
+    total = 0.0
+    for i in tl.range(tl.program_id(0), n, 1, num_stages=2):
+        total += i
+    tl.store(out, total)
+
+
+@triton.jit
 def mistake_kernel(out):
     tl.store(out, tl.load(out + tl.arange(0, 3)))  # 3 is not a power of two
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 from rooflens.reports import png, svg
-from rooflens.reports.axes import decade_axis, m_axis
-from rooflens.reports.chart import Chart, Draw, Point, Series
+from rooflens.reports.axes import decade_axis, m_axis, position
+from rooflens.reports.chart import Chart, Draw, Point, Roof, Series
 from rooflens.reports.formatting import tick_time
+from rooflens.reports.labels import LINE, point_labels, roof_labels
 from rooflens.reports.marks import COLOURS, colour_index, dashed
 
 from .handmade import chart, figure
@@ -112,3 +113,20 @@ def test_png_has_ink_and_the_same_bytes_twice(panels):
 
 def test_png_takes_dollar_signs_as_text():
     assert png.draw(replace(figure(panels=1), charts=(replace(chart(), title="$x$ $"),)))
+
+
+def test_level_roofs_are_labelled_left_of_the_ridge_apart_from_each_other():
+    roofs = (Roof("measured", 4, 2e-5, 8, 2e-5), Roof("published", 4, 2.1e-5, 8, 2.1e-5, measured=False))
+    measured, published = roof_labels(replace(chart(), roofs=roofs), 800, 400)
+    assert measured.y - published.y >= LINE
+    assert measured.x == published.x == pytest.approx(800 * position(chart().x, 4) - 10)
+    narrow = roof_labels(replace(chart(), roofs=roofs), 90, 400)
+    assert all(label.x == pytest.approx(90 * position(chart().x, 8)) for label in narrow)
+
+
+def test_labels_at_the_bottom_stay_inside_and_apart():
+    series = tuple(Series(f"p{n}", n, (Point(2, 1.01e-6, label=f"label {n}"),)) for n in range(6))
+    low = Chart("c", m_axis([1, 2]), decade_axis(1e-6, 1e-4, tick_time, "t"), series)
+    heights = sorted(label.y for label in point_labels(low, 800, 400))
+    assert heights[-1] <= 394
+    assert all(b - a >= LINE - 1e-9 for a, b in pairwise(heights))

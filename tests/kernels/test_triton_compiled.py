@@ -1,0 +1,227 @@
+"""Every Triton kernel compiled for every GPU architecture (no GPU needed): it compiles, and its machine code is as intended."""
+
+import re
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import triton
+from emulate_isa import Gcn, Ptx
+
+from rooflens.kernels import aot
+from rooflens.kernels.fourbit.quantize import code_table
+from rooflens.kernels.fourbit.triton_arguments import (
+    fused_constants,
+    fused_options,
+    fused_sizes,
+    fused_types,
+)
+from rooflens.kernels.fourbit.triton_codes import exact_planes, half_planes
+from rooflens.kernels.fourbit.triton_configs import tile_configs
+from rooflens.kernels.fourbit.triton_launch import arch_isa
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.verdict import Verdict
+
+HERE = Path(__file__).parent
+FAMILY = "rooflens.kernels.fourbit"
+MODULES = {"simt_4bit": "triton_simt", "gemv_4bit": "triton_gemv", "gemv_4bit_opt": "triton_gemv", "mma_4bit": "triton_mma"}
+WAVE = {arch: 64 if arch in ("gfx90a", "gfx942", "gfx950") else 32 for arch in aot.ARCHES}
+
+
+@dataclass(frozen=True)
+class Case:
+    kernel: str
+    M: int
+    N: int
+    K: int
+    scheme: str
+    dtype: str
+
+
+FUSED = (
+    Case("simt_4bit", 1, 4096, 4096, "nf4-g64", "bf16"),
+    Case("simt_4bit", 8, 4096, 4096, "nf4-g64-nested-bias", "bf16"),
+    Case("simt_4bit", 2, 4096, 2880, "fp4-g128", "fp16"),
+    Case("simt_4bit", 4, 4096, 4096, "nf4-g64", "fp32"),
+    Case("simt_4bit", 8, 512, 2883, "nf4-g128-nested", "fp32"),
+    Case("gemv_4bit", 8, 4096, 4096, "nf4-g64", "bf16"),
+    Case("gemv_4bit_opt", 1, 512, 4096, "nf4-g64", "fp16"),
+    Case("mma_4bit", 16, 4096, 4096, "nf4-g64", "bf16"),
+    Case("mma_4bit", 64, 4096, 4096, "fp4-g64-nested-bias", "fp16"),
+    Case("mma_4bit", 256, 4096, 4096, "nf4-g64", "bf16"),
+    Case("mma_4bit", 16, 4096, 4096, "nf4-g64", "fp32"),
+    Case("mma_4bit", 16, 512, 2882, "nf4-g64", "fp16"),
+)
+PLANES = {"nf4 fp16": half_planes("nf4"), "nf4 fp32": exact_planes("nf4"), "fp4 fp16": half_planes("fp4")}
+
+
+def device(arch):
+    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
+    return Device("cuda", 0, arch, vendor, arch, 132, 1 << 26, 1 << 26, 1 << 36)
+
+
+def configured(case, arch):
+    problem, scheme = Problem(case.M, case.N, case.K), Scheme.parse(case.scheme, DType(case.dtype))
+    return problem, scheme, tile_configs(case.kernel, problem, scheme, device(arch))[0].as_json()
+
+
+def fused_request(case, arch):
+    problem, scheme, config = configured(case, arch)
+    words = case.K % 8 == 0
+    return aot.Request(
+        f"{FAMILY}.{MODULES[case.kernel]}:{case.kernel}_kernel",
+        {**fused_types(scheme, config, words), **fused_sizes(problem, config, words)},
+        fused_constants(problem, scheme, config, arch_isa(arch), words),
+        fused_options(config),
+    )
+
+
+def stock_request(arch, dtype):
+    scheme = Scheme("nf4", 64, DType(dtype))
+    (tile, *_) = tile_configs("stock_triton", Problem(64, 4096, 4096), scheme, device(arch))
+    constants = {"BM": tile.block_m, "BN": tile.block_n, "BK": tile.block_k, "GROUP_M": 8, "BIAS": False}
+    arguments = {"x": f"*{dtype}", "w": f"*{dtype}", "bias": None, "y": f"*{dtype}", "M": 64, "N": 4096, "K": 4096}
+    options = {"num_warps": tile.warps, "num_stages": tile.stages}
+    return aot.Request(f"{FAMILY}.triton_tiled:tiled_gemm_kernel", arguments, constants, options)
+
+
+def planes_only(planes):
+    return {name: value for name, value in planes.constants().items() if name != "SCALE"}
+
+
+def dequantize_request(arch):
+    constants = {"GROUP": 64, "NESTED": True, "ALIGNED": True, "BW": 512, "ISA": arch_isa(arch)}
+    arguments = {
+        "packed": "*i32", "absmax": "*fp32", "q": "*u8", "nested_code": "*fp32", "nested_offset": "*fp32",
+        "out": "*bf16", "numel": 1 << 24,
+    }  # fmt: skip
+    constants |= planes_only(exact_planes("nf4"))
+    return aot.Request(f"{FAMILY}.triton_dequantize:dequantize_4bit_kernel", arguments, constants, {"num_warps": 4})
+
+
+def decode_request(arch, planes):
+    constants = {**planes_only(planes), "BLOCK": 4 * WAVE[arch], "ISA": arch_isa(arch)}
+    return aot.Request("triton_probes:decode_kernel", {"words": "*i32", "out": "*fp32"}, constants, {"num_warps": 4})
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory):
+    """{arch: {request name or Case: Build}}, two children at a time."""
+    cache = tmp_path_factory.mktemp("triton")
+
+    def compile_all(arch):
+        requests = {case: fused_request(case, arch) for case in FUSED}
+        requests |= {f"stock {dtype}": stock_request(arch, dtype) for dtype in ("bf16", "fp32")}
+        requests |= {"dequantize": dequantize_request(arch)}
+        requests |= {f"decode {name}": decode_request(arch, planes) for name, planes in PLANES.items()}
+        built = aot.compile_in_child(arch, list(requests.values()), cache)
+        return dict(zip(requests, built, strict=True))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(HERE))
+        with ThreadPoolExecutor(2) as pool:
+            return dict(zip(aot.ARCHES, pool.map(compile_all, aot.ARCHES), strict=True))
+
+
+def text(build):
+    return build.machine_code or build.assembly
+
+
+def count(pattern, build):
+    return len(re.findall(pattern, text(build), re.MULTILINE))
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_all_kernels_compile_without_spills(builds, arch):
+    for request, build in builds[arch].items():
+        assert build.verdict is Verdict.PASSED, (request, build.reason)
+        assert build.spills == 0, (request, build.registers, build.spills)
+        assert 0 < build.registers <= 512
+        assert build.shared_bytes <= (65536 if arch.startswith("gfx") else 163840), request
+
+
+WIDE = r"LDG\.E\S*\.128|LDGSTS\S*\.128|(?:buffer|global)_load_(?:dwordx4|b128)"
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_packed_weights_are_loaded_16_bytes_at_a_time(builds, arch):
+    for case in FUSED:
+        if case.K % 32 == 0 and case.kernel != "gemv_4bit":
+            assert count(WIDE, builds[arch][case]), case
+    assert count(WIDE, builds[arch]["dequantize"])
+
+
+MATRIX = {
+    **dict.fromkeys(("gfx90a", "gfx942", "gfx950"), r"v_mfma_f32_\w*(?:bf16|f16)"),
+    **dict.fromkeys(("gfx1100", "gfx1151", "gfx1201"), r"v_wmma_f32_16x16x16_b?f16"),
+    "sm80": r"HMMA\.16816\.F32",
+    "sm90": r"HGMMA\.",
+    "sm100": r"UTCHMMA|HMMA\.",
+}
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_mma_uses_matrix_instructions_and_simt_does_not(builds, arch):
+    anything = r"HMMA|HGMMA|UTC\w*MMA|v_mfma|v_wmma"
+    for case in FUSED:
+        if case.kernel != "mma_4bit":
+            assert not count(anything, builds[arch][case]), case
+        elif case.dtype != "fp32" and case.K % 8 == 0:
+            assert count(MATRIX[arch], builds[arch][case]), case
+    assert count(MATRIX[arch], builds[arch]["stock bf16"])
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_fp32_is_never_multiplied_as_tf32(builds, arch):
+    for request, build in builds[arch].items():
+        if request == "stock fp32" or (isinstance(request, Case) and request.dtype == "fp32"):
+            assert not re.search(r"tf32|xf32", build.assembly + build.machine_code, re.IGNORECASE), request
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_simt_looks_codes_up_in_registers(builds, arch):
+    """A table in memory would cost a load per weight: there are fewer than a third as many loads of any kind in the kernel."""
+    case = FUSED[0]
+    *_, config = configured(case, arch)
+    weights = config["BLOCK_N"] * config["BLOCK_K"] // (config["num_warps"] * WAVE[arch])
+    loads = count(r"\b(?:LDG|LDS|LDSM|LDGSTS|LDL)\b|^\s+(?:buffer|global|flat|scratch)_load|^\s+ds_(?:read|load)", builds[arch][case])
+    assert loads * 3 < weights
+    # 12 permutes look up and 4 interleave the two planes of 8 fp16 codes; converting activations may take a few more.
+    permutes = count(r"\bPRMT\b|^\s+v_perm_b32", builds[arch][case])
+    assert 2 * weights <= permutes <= 2.75 * weights
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+@pytest.mark.parametrize("table", PLANES)
+def test_emitted_decode_has_the_exact_truth_table(builds, arch, table):
+    """Execute the compiler's output for random words in numpy: inline assembly, operand order and selectors included."""
+    if triton.__version__.split(".")[:2] != ["3", "9"]:
+        pytest.skip("the emulator knows the instructions that Triton 3.9 emits here")
+    words = np.random.default_rng(4).integers(0, 1 << 32, 128, dtype=np.uint64).astype(np.uint32)
+    assembly = builds[arch][f"decode {table}"].assembly
+    decoded = Gcn(words).run(assembly, "decode_kernel") if arch.startswith("gfx") else Ptx(words).run(assembly)
+    octets = words.view(np.uint8).reshape(-1, 4)
+    nibbles = np.stack([octets >> 4, octets & 15], axis=-1).reshape(-1, 8)
+    kind, pattern = table.split()
+    codes = code_table(kind, "cpu").numpy() * np.float32(12 if kind == "fp4" else 1)
+    expected = codes.astype(np.float16).astype(np.float32) if pattern == "fp16" else codes
+    assert set(nibbles.reshape(-1).tolist()) == set(range(16))
+    assert (decoded == expected[nibbles]).all()
+
+
+def test_fp4_table_times_twelve_is_exact():
+    twelfths = (0, 0.0625, 8, 12, 4, 6, 2, 3)  # published magnitudes of the bitsandbytes FP4 codes 000..111, times 12
+    assert half_planes("fp4").values() == (*twelfths, *(-value for value in twelfths))
+    assert half_planes("fp4").planes[0] == 0, "one plane is enough"
+    assert half_planes("fp4").scale == 1 / 12
+
+
+@pytest.mark.parametrize("kind", ["nf4", "fp4"])
+def test_exact_table_is_the_code_table_to_the_bit(kind):
+    values = struct.pack("<16f", *exact_planes(kind).values())
+    assert values == code_table(kind, "cpu").numpy().tobytes()
