@@ -48,7 +48,7 @@ def build_report(run: RunData) -> Report:
         facts=_facts(view),
         sections=tuple(chapter(view) for chapter in CHAPTERS),
         generator=f"rooflens {__version__}",
-        source=f"runs/{run.id}",
+        source=view.run_path,
     )
 
 

@@ -12,6 +12,7 @@ from ..analysis.crossovers import crossovers
 from ..analysis.load import RunData
 from ..analysis.median_crossover import MedianCrossover, median_crossovers
 from ..analysis.pipeline import Analysis
+from ..shapes.verdict import Verdict
 from .formatting import plural
 from .model import Block, Section
 
@@ -73,14 +74,20 @@ class View:
         return self.run.id
 
     @property
+    def run_path(self) -> str:
+        """Where the run was stored when it was measured, for commands that a reader may repeat."""
+        return str(self.manifest.get("folder") or f"runs/{self.run_id}")
+
+    @property
     def baseline(self) -> str:
         """Provider that ratios refer to."""
         return self.run.baseline
 
     @property
     def challengers(self) -> tuple[str, ...]:
-        """Providers whose crossover is of interest."""
-        return self.run.challengers
+        """Providers whose crossover is of interest: of those that the run names, the ones that passed somewhere."""
+        passed = set(self.cells.loc[self.cells["verdict"] == Verdict.PASSED, "provider"])
+        return tuple(name for name in self.run.challengers if name in passed) or self.run.challengers
 
     @property
     def rounds(self) -> int:

@@ -89,7 +89,7 @@ def failures(view: View) -> Section:
         blocks.append(
             Text(
                 f"The run is not complete: {missing} of {planned} planned rounds of cells are missing. Finish it with "
-                f"rooflens run --resume -o runs/{view.run_id}; nothing that is stored is measured again."
+                f"rooflens run --resume -o {view.run_path}; nothing that is stored is measured again."
             )
         )
     if len(failed):

@@ -29,16 +29,18 @@ def speedup(view: View) -> Section:
 
 def _slice(view: View, part: Slice, number: int) -> Section:
     blocks: list[Table | Text] = []
+    without: dict[str, list[str]] = {}
     for provider, table_id in anchors(f"speedup-{part.id}", view.others):
         rows = view.by_cell(view.ratios, part, provider)
         if not rows:
             continue
         if all(math.isnan(row["ratio"]) for row in rows.values()):
-            blocks.append(Text(f"{provider}: no ratio in {fmt.plural(len(rows), 'cell')}. {_common_reason(rows)}"))
+            without.setdefault(_common_reason(rows), []).append(provider)
             continue
         key = not any(isinstance(block, Table) for block in blocks)
         detail = bool(number) or (provider not in view.challengers and key is False and len(view.shapes) > 12)
         blocks.append(_grid(view, part, provider, table_id, rows, key, detail))
+    blocks += [Text(f"No ratio for {', '.join(names)}: {reason}") for reason, names in without.items()]
     return Section(f"speedup-{part.id}", part.title, tuple(blocks), folded=number > 0)
 
 

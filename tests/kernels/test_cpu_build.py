@@ -1,0 +1,152 @@
+"""Building the CPU library: once, atomically, outside of the package, with errors that say what to do."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.fourbit.cpu import SIMD_CPU
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
+SCHEME = Scheme.parse("nf4-g64", DType.BF16)
+
+# Stands for g++: answers --version, takes a moment, and writes the file named after -o.
+FAKE = """#!/bin/sh
+case "$*" in *--version*) echo "fake 1.0"; exit 0;; esac
+echo "$@" >> "{log}"
+sleep 0.05
+while [ $# -gt 1 ]; do [ "$1" = -o ] && echo built > "$2"; shift; done
+"""
+
+BROKEN = """#!/bin/sh
+case "$*" in *--version*) echo "broken 1.0"; exit 0;; esac
+echo "In file included from x.cpp:1:" >&2
+echo "x.cpp:7:3: error: 'F16' does not name a type" >&2
+exit 1
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("ROOFLENS_CACHE", str(folder))
+    return folder
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def test_builds_once_into_the_cache(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    monkeypatch.setenv("CXX", str(script(tmp_path / "g++", FAKE.format(log=log))))
+    library = cpu_build.build()
+    assert library.parent == cache
+    assert library.read_text(encoding="utf-8") == "built\n"
+    assert len(log.read_text(encoding="utf-8").splitlines()) == len(cpu_build.objects()) + 1
+    assert cpu_build.build() == library
+    assert len(log.read_text(encoding="utf-8").splitlines()) == len(cpu_build.objects()) + 1
+    assert [path.name for path in cache.iterdir()] == [library.name], "temporary files are left"
+
+
+def test_another_compiler_makes_another_library(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = set()
+    for version in ("fake 1.0", "fake 2.0"):
+        fake = script(
+            tmp_path / version.replace(" ", "-"), FAKE.format(log=tmp_path / "log").replace("fake 1.0", version)
+        )
+        monkeypatch.setenv("CXX", str(fake))
+        names.add(cpu_build.build().name)
+    assert len(names) == 2
+
+
+def test_processes_may_race(cache: Path, tmp_path: Path) -> None:
+    fake = script(tmp_path / "g++", FAKE.format(log=tmp_path / "log"))
+    code = "from rooflens.kernels.fourbit import cpu_build; print(cpu_build.build())"
+    environment = {**os.environ, "CXX": str(fake), "ROOFLENS_CACHE": str(cache)}
+    racing = [
+        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    built = {process.communicate(timeout=60)[0].strip() for process in racing}
+    assert all(process.returncode == 0 for process in racing)
+    assert len(built) == 1
+    assert [str(path) for path in cache.iterdir()] == list(built)
+
+
+def test_no_compiler(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    support = SIMD_CPU.supports(Problem(1, 64, 64), SCHEME, CPU)
+    assert not support.ok
+    assert "apt install g++" in support.reason
+    with pytest.raises(cpu_build.BuildError, match="apt install g"):
+        cpu_build.build()
+
+
+def test_cxx_that_is_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler-42")
+    support = SIMD_CPU.supports(Problem(1, 64, 64), SCHEME, CPU)
+    assert not support.ok
+    assert "CXX" in support.reason
+
+
+def test_cxx_may_have_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", f"{sys.executable} -O")
+    assert cpu_build.compiler_command() == (sys.executable, "-O")
+
+
+def test_compile_failure_shows_the_compilers_error(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", str(script(tmp_path / "bad++", BROKEN)))
+    with pytest.raises(cpu_build.BuildError, match=r"bad\+\+ failed: x.cpp:7:3: error: 'F16'") as caught:
+        cpu_build.build()
+    assert "\n" not in str(caught.value)
+    assert list(cache.iterdir()) == []
+
+
+def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("ROOFLENS_CACHE", str(tmp_path / "file" / "below"))
+    monkeypatch.setenv("CXX", str(script(tmp_path / "g++", FAKE.format(log=tmp_path / "log"))))
+    with pytest.raises(cpu_build.BuildError, match="ROOFLENS_CACHE"):
+        cpu_build.build()
+
+
+def test_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROOFLENS_CACHE", "/own")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+    assert cpu_build.cache_folder() == Path("/own")
+    monkeypatch.delenv("ROOFLENS_CACHE")
+    assert cpu_build.cache_folder() == Path("/xdg/rooflens")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cpu_build.cache_folder() == tmp_path / ".cache" / "rooflens"
+
+
+def test_machines_other_than_x86_compile_portable_code_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert {isa for _, isa, _ in cpu_build.objects()} == {"portable", ""}
+    assert not [flag for _, _, flags in cpu_build.objects() for flag in flags if flag.startswith("-m")]
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="no nm (binutils)")
+@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+def test_objects_share_no_inline_code() -> None:
+    """A weak symbol would let the linker run code of one instruction set in the path of another."""
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", cpu_build.build()], capture_output=True, text=True, check=True
+    )
+    ours = [line.split()[1:] for line in listed.stdout.splitlines() if "rooflens" in line]
+    assert {kind for kind, _ in ours} == {"T"}
+    assert all(name.startswith("rooflens_") for _, name in ours)
