@@ -1,14 +1,14 @@
 # make demo    install into .venv, measure the suite llm4bit-quick on the best device here, write the report
 # make test    install what the tests need, then ruff, mypy and pytest; CI runs exactly this
-# make bench   measure the full suite llm4bit, ten minutes at a time: run it again to go on
+# make bench   run the programs under benchmarks/: our kernels and tools beside their peers, as ratios
 # make docs    regenerate the generated pages of docs/
 # make clean   remove .venv and caches; runs/ stays
 #
 # PYTHON=python3.12   the interpreter for .venv (default: the first Python 3.11 or newer that can make one)
 # VENV_FLAGS=--system-site-packages   let .venv use the torch that is installed already: for GPU machines. A CUDA or
 #                     ROCm build of torch that .venv can see is kept as it is; otherwise constraints.txt decides
-# PIP_FLAGS=...       more options for pip, such as --extra-index-url https://download.pytorch.org/whl/cpu, which
-#                     saves gigabytes of GPU packages on a machine that has no GPU
+# PIP_FLAGS=...       more options for pip; on a machine without a GPU, naming the index of torch's CPU builds
+#                     (--extra-index-url ...) saves gigabytes of GPU packages
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -39,9 +39,8 @@ test: $(VENV)/.installed-test
 	@echo "==> pytest"
 	@$(BIN)/pytest
 
-bench: $(VENV)/.installed
-	@echo "==> measuring llm4bit for ten minutes; make bench goes on with it"
-	@$(BIN)/rooflens run llm4bit -o runs/llm4bit $(if $(wildcard runs/llm4bit/run.json),--resume) --max-time 10m --report
+bench: $(VENV)/.installed-test
+	@for program in benchmarks/*.py; do echo "==> $$program"; $(BIN)/python "$$program"; done
 
 docs: $(VENV)/.installed
 	@echo "==> docs/columns.md"

@@ -21,7 +21,7 @@ VARIABLES = (
 
 
 def environment(device: Device) -> dict[str, str]:
-    """Collect versions, driver, clock policy and the variables that matter, each as text; unknown is left out."""
+    """Collect versions, load, threads and the variables that matter, each as text; unknown is left out."""
     record = {
         "os": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),

@@ -82,6 +82,9 @@ def plan(suite: Suite, filter_expression: str = "") -> tuple[Cell, ...]:
 
     `filter_expression` is a pandas query over `MODEL_FIELDS`, such as "M <= 64 and model.str.startswith('llama')".
     """
+    for shape in suite.shapes:
+        if shape.B != 1:
+            raise UsageError(f"shape {shape.label}: B={shape.B}, but a GEMM with 4-bit weights has no batch: write 1")
     cells = tuple(
         Cell(suite.name, shape, Problem(M=m, N=shape.N, K=shape.K, B=shape.B), Scheme.parse(scheme, dtype), name, cache)
         for shape, scheme, dtype, m in product(suite.shapes, suite.schemes, suite.dtypes, suite.axes["M"])
@@ -123,13 +126,15 @@ def _filtered(cells: tuple[Cell, ...], expression: str) -> tuple[Cell, ...]:
 
     frame = pd.DataFrame([cell.fields for cell in cells])
     try:
-        kept = frame.query(expression, engine="python").index
+        holds = frame.eval(expression, engine="python")
+        if not isinstance(holds, pd.Series) or holds.dtype != bool:
+            raise TypeError("this is not a condition")
     except Exception as error:  # pandas raises a dozen types here, all of them about the user's expression
         message = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError(
             f"--filter {expression!r}: {message}; write conditions over {', '.join(MODEL_FIELDS)}, "
             "such as \"M <= 64 and provider != 'blas'\""
         ) from None
-    if kept.empty:
+    if not holds.any():
         raise UsageError(f"--filter {expression!r} leaves no cell of {len(cells)}")
-    return tuple(cells[position] for position in kept)
+    return tuple(cell for cell, keep in zip(cells, holds, strict=True) if keep)

@@ -47,6 +47,9 @@ class SupervisedWorker:
             answer = self.receive(time.monotonic() + SETUP_TIMEOUT_S)
         except (WorkerEndedError, WorkerTimeoutError) as error:
             raise RooflensError(f"the worker could not be set up: {error}; see {log}") from None
+        except BaseException:  # nobody else knows this worker yet
+            self.kill()
+            raise
         if isinstance(answer, Refused):
             self.kill()
             raise (UsageError if answer.exit_code == UsageError.exit_code else RooflensError)(answer.message)
@@ -64,13 +67,15 @@ class SupervisedWorker:
         Raises WorkerEndedError, WorkerTimeoutError (the worker is killed) or Interrupted.
         """
         while True:
+            # Before every message, not only while none comes: fast cells leave no pause in which to look.
+            self._stop_if_asked()
             try:
                 if self._connection.poll(max(0.0, min(POLL_S, deadline - time.monotonic()))):
                     return self._connection.recv()
-            except (EOFError, ConnectionResetError):
-                raise WorkerEndedError(self._death()) from None
-            if self._should_stop():
-                raise Interrupted("stopped")
+            except (EOFError, OSError):  # OSError: it died in the middle of a message
+                death = self._death()
+                self._stop_if_asked()  # a SIGTERM to the whole process group is no fault of the kernel in flight
+                raise WorkerEndedError(death) from None
             if time.monotonic() >= deadline:
                 self.kill()
                 raise WorkerTimeoutError("no answer before the time limit")
@@ -81,12 +86,9 @@ class SupervisedWorker:
         self._process.join()
         self._connection.close()
 
-    def close(self) -> None:
-        """Let an idle worker end by itself; kill it when it does not."""
-        self._connection.close()
-        self._process.join(5)
-        if self._process.is_alive():
-            self.kill()
+    def _stop_if_asked(self) -> None:
+        if self._should_stop():
+            raise Interrupted("stopped")
 
     def _death(self) -> str:
         self._process.join(5)

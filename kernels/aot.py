@@ -1,9 +1,9 @@
-"""Compile Triton kernels for GPUs that are not there, and say what came out: registers, spills, shared memory, assembly.
+"""Compile Triton kernels for GPUs that are not there, and say what came out: registers, spills, assembly.
 
 A compile that fails inside LLVM can abort its process, so that compilation happens in a child. It must not happen where
-TRITON_INTERPRET is set either. The result is evidence only if it is what a launch would compile: `specialize` mirrors the
-JIT, which marks pointers and sizes that are multiples of 16, folds sizes of 1 and absent operands into constants, and tells
-AMD's backend which operands are smaller than 2 GiB.
+TRITON_INTERPRET is set either. The result is evidence only if it is what a launch would compile: `specialize` mirrors
+the JIT, which marks pointers and sizes that are multiples of 16, folds sizes of 1 and absent operands into constants,
+and tells AMD's backend which operands are smaller than 2 GiB.
 """
 
 import importlib
@@ -182,7 +182,9 @@ def _inspect_cubin(cubin: bytes) -> tuple[str, str]:
         file = Path(folder, "kernel.cubin")
         file.write_bytes(cubin)
         usage, sass = (
-            subprocess.run([str(tools / command[0]), *command[1:], str(file)], capture_output=True, text=True, check=True)
+            subprocess.run(
+                [str(tools / command[0]), *command[1:], str(file)], capture_output=True, text=True, check=True
+            )
             for command in (["cuobjdump", "-res-usage"], ["nvdisasm", "-c"])
         )
     return usage.stdout + usage.stderr, sass.stdout

@@ -5,6 +5,9 @@ from enum import StrEnum
 
 from .errors import UsageError
 
+LARGEST_FLOPS = 1 << 60
+"""No device finishes more in a day; below it, every stored count fits into 64 bits."""
+
 
 class Op(StrEnum):
     """Operations that a suite can ask for."""
@@ -37,6 +40,8 @@ class Problem:
             size = getattr(self, name)
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise UsageError(f"{name}={size!r} is not a size: give a positive whole number")
+        if self.flops >= LARGEST_FLOPS:
+            raise UsageError(f"{self} is too large: no device computes {self.flops:.0e} FLOP; give smaller sizes")
 
     @property
     def flops(self) -> int:

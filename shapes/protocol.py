@@ -1,5 +1,6 @@
 """The measurement protocol: how long, how often and how exactly each cell is timed."""
 
+import math
 from dataclasses import dataclass
 
 from .errors import UsageError
@@ -13,7 +14,7 @@ class Protocol:
     target_ci    stop a round when the 95 % interval of its median is within +- this fraction of the median
     min_samples  least samples per round
     budget_s     wall seconds per (cell, round) after which sampling stops
-    timeout_s    wall seconds after which a cell counts as hung and its worker is killed
+    timeout_s    wall seconds after which a cell counts as hung and its worker is killed; more than budget_s
     timer        "auto" (event on GPUs, host on the CPU), "event" or "host"
     seed         seed of the operands and of the order of the providers within a round
     """
@@ -29,10 +30,17 @@ class Protocol:
     def __post_init__(self) -> None:
         for name in ("rounds", "min_samples", "target_ci", "budget_s", "timeout_s"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise UsageError(f"protocol: {name}={value!r} must be a positive number")
         for name in ("rounds", "min_samples", "seed"):
             if not isinstance(getattr(self, name), int):
                 raise UsageError(f"protocol: {name}={getattr(self, name)!r} must be a whole number")
+        if not 0 <= self.seed < 1 << 32:
+            raise UsageError(f"protocol: seed={self.seed} must be from 0 to 2^32 - 1")
+        if self.timeout_s <= self.budget_s:
+            raise UsageError(
+                f"protocol: timeout_s={self.timeout_s:g} must be more than budget_s={self.budget_s:g}, "
+                "or every round that takes its whole budget counts as hung"
+            )
         if self.timer not in ("auto", "event", "host"):
             raise UsageError(f"protocol: unknown timer {self.timer!r}: known: auto, event, host")

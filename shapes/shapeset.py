@@ -1,6 +1,7 @@
 """Shape sets: named CSV files of weight shapes (model, layer, N, K, ...), shared by suites."""
 
 import csv
+import re
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -42,7 +43,7 @@ def load(name_or_path: str, relative_to: Path | None = None) -> tuple[Shape, ...
         path = Path(name_or_path)
         source = path if path.is_absolute() or relative_to is None else relative_to / path
         try:
-            text = source.read_text(encoding="utf-8")
+            text = source.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read shape set {source}: {error}") from None
         return parse(text, str(source))
@@ -85,6 +86,6 @@ def parse(text: str, where: str) -> tuple[Shape, ...]:
 
 
 def _size(text: str, column: str, at: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
+    if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 1:
         raise UsageError(f"{at}, column {column}: {text!r} is not a positive whole number")
     return int(text)

@@ -1,5 +1,6 @@
 """Suites: a named sweep, written as TOML: shapes x axes x schemes x dtypes x providers x cache states."""
 
+import re
 import tomllib
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -75,7 +76,7 @@ def load(name_or_path: str) -> Suite:
     if name_or_path.endswith(".toml"):
         path = Path(name_or_path)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read suite {path}: {error}") from None
         return parse(text, str(path), path.parent)
@@ -125,6 +126,8 @@ def _parse(text: str, where: str, folder: Path | None) -> Suite:
     for key in ("schemes", "dtypes", "caches", "providers"):
         if not getattr(suite, key):
             raise UsageError(f"{where}: {key} is empty")
+    if not re.fullmatch(r"\w[\w.-]*", suite.name):  # it becomes part of a folder's name
+        raise UsageError(f"{where}: name = {suite.name!r} must be letters, digits, '-', '_' and '.'")
     return suite
 
 
@@ -137,7 +140,7 @@ def cache_state(text: str) -> Cache:
 
 
 def axis_values(name: str, values: object, where: str) -> tuple[int, ...]:
-    """Check the values of an axis: a list of distinct positive whole numbers."""
+    """Check the values of an axis: a list of positive whole numbers. Returns them rising, each once."""
     if not isinstance(values, list) or not values:
         raise UsageError(f"{where}: axis {name} needs a list of sizes")
     for value in values:

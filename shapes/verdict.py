@@ -19,11 +19,6 @@ class Verdict(StrEnum):
     CRASHED = "crashed"
 
     @property
-    def has_timing(self) -> bool:
-        """Only a passed unit has samples."""
-        return self is Verdict.PASSED
-
-    @property
     def is_final(self) -> bool:
         """A failure ends its cell: further rounds would fail alike."""
         return self is not Verdict.PASSED

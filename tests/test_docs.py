@@ -5,6 +5,7 @@ A block that cannot run here carries `<!-- no-test: reason -->` on the line abov
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -83,6 +84,11 @@ def test_readme_shows_commands_that_run():
     assert [command for command in documented(README) if not command.skipped_because]
 
 
+def test_the_kernel_in_the_readme_is_the_example_that_is_run():
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), flags=re.DOTALL)
+    assert code == (ROOT / "examples" / "my_kernels.py").read_text("utf-8")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_documented_commands_run(page, tmp_path):
@@ -90,6 +96,7 @@ def test_documented_commands_run(page, tmp_path):
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "NO_COLOR": "1",
     }
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     for command in documented(page):
         if command.skipped_because:
             continue

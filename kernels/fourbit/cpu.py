@@ -79,8 +79,11 @@ class SimdCpu(Provider):
         problem, scheme = inputs.problem, inputs.scheme
         wanted = dict(config or {})
         isa = _instruction_set(wanted.get("isa"))
-        kernel = Kernel(wanted.get("kernel", _default_kernel(problem, scheme, isa)))
-        threads = int(wanted.get("threads", torch.get_num_threads()))
+        threads = _threads(wanted.get("threads"))
+        name = wanted.get("kernel", _default_kernel(problem, scheme, isa).value)
+        if name not in list(Kernel):
+            raise UsageError(f"{self.name}: unknown kernel {name!r}: {', '.join(Kernel)}")
+        kernel = Kernel(name)
         straddled = _straddles(problem, scheme)
         if straddled and kernel is Kernel.STREAM:
             raise UsageError(f"{self.name}: kernel 'stream' needs K % 32 == 0, not K={problem.K}: use 'panel'")
@@ -160,7 +163,7 @@ def prepare_dequantize(inputs: FourBitInputs, out: torch.Tensor, config: Config 
         raise ValueError(f"out must be a contiguous [{problem.N}, {problem.K}] tensor of bf16, fp16 or fp32")
     wanted = dict(config or {})
     isa = _instruction_set(wanted.get("isa"))
-    threads = int(wanted.get("threads", torch.get_num_threads()))
+    threads = _threads(wanted.get("threads"))
     aligned = out.data_ptr() % 64 == 0
     nested = inputs.nested
     absmax = torch.empty_like(inputs.absmax) if nested else inputs.absmax
@@ -212,6 +215,14 @@ def _instruction_set(name: str | None) -> Isa:
     if name not in [isa.name for isa in usable]:
         raise UsageError(f"isa {name!r} is not available here: {', '.join(isa.name for isa in usable)}")
     return Isa[name]
+
+
+def _threads(wanted: int | None) -> int:
+    """Return the number of threads: torch's, or the one that is wanted."""
+    threads = torch.get_num_threads() if wanted is None else wanted
+    if threads < 1:
+        raise UsageError(f"threads={threads}: at least one is needed")
+    return threads
 
 
 def _tiled_scales(blocks: torch.Tensor, problem: Problem, scheme: Scheme, straddled: bool) -> torch.Tensor:

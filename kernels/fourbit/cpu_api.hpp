@@ -14,7 +14,7 @@ constexpr int CHUNK = 8;            // consecutive k of one row in one 32-bit wo
 constexpr int PAIR = 2;             // tiles come in pairs: the widest register tile takes two
 constexpr int NESTED_BLOCK = 256;   // absmax values per second-level scale
 
-constexpr int64_t tiles_of(int64_t N) { return (N + PAIR * ROWS - 1) / (PAIR * ROWS) * PAIR; }
+static constexpr int64_t tiles_of(int64_t N) { return (N + PAIR * ROWS - 1) / (PAIR * ROWS) * PAIR; }
 
 // Y[M,N] = X[M,K] W[N,K]^T + bias. Pointers need no alignment beyond their element's.
 //
@@ -45,10 +45,6 @@ struct Gemm {
     int32_t kernel;
     int32_t isa;
     int32_t threads;
-
-    int64_t tiles() const { return tiles_of(N); }
-    int64_t chunks() const { return (K + CHUNK - 1) / CHUNK; }
-    int64_t blocks() const { return (N * K + (int64_t{1} << block_log2) - 1) >> block_log2; }
 };
 
 // Flat dequantization: out[i] = round(code[nibble i] * absmax[i >> group_log2]), packed as bitsandbytes packs it.

@@ -22,15 +22,20 @@ from ...shapes.errors import RooflensError
 SOURCES = ("cpu_entry.cpp", "cpu_gemm.cpp", "cpu_memory.cpp", "cpu_api.hpp", "cpu_simd.hpp")
 """Files of the library, beside this module."""
 
+FOLDER = Path(__file__).parent
+"""Folder of the sources."""
+
 NO_COMPILER = "no C++ compiler: apt install g++ (or conda install cxx-compiler), or set CXX to one"
 
-_FOLDER = Path(__file__).parent
 _COMMON = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-w")
 _LINK = ("-shared", "-pthread", "-ldl") if platform.system() == "Linux" else ("-shared", "-pthread")
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq")
 # sums of products may be contracted to FMA; dequantization must round exactly as separate operations do
-_GEMM, _EXACT = "-ffp-contract=fast", "-ffp-contract=off"
+_GEMM, _EXACT = ("-fno-exceptions", "-ffp-contract=fast"), ("-fno-exceptions", "-ffp-contract=off")
+
+
+_failed: dict[Path, str] = {}
 
 
 class BuildError(RooflensError):
@@ -73,11 +78,16 @@ def build() -> Path:
     library = folder / f"cpu4bit-{_key(compiler)}.so"
     if library.exists():
         return library
+    if library in _failed:  # a sweep asks for every cell; the answer would be the same, some seconds later
+        raise BuildError(_failed[library])
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as temporary:
             built = _compile(compiler, Path(temporary))
             os.replace(built, library)
+    except BuildError as error:
+        _failed[library] = str(error)
+        raise
     except OSError as error:
         raise BuildError(
             f"cannot write the CPU kernels to {folder}: {error.strerror or error}; set ROOFLENS_CACHE to another folder"
@@ -96,9 +106,9 @@ def objects() -> list[tuple[str, str, tuple[str, ...]]]:
     sets: dict[str, tuple[str, ...]] = {"portable": ()}
     if platform.machine().lower() in ("x86_64", "amd64"):
         sets |= {"avx2": _AVX2, "avx512": _AVX512, "avx512bf16": (*_AVX512, "-mavx512bf16")}
-    gemms = [("cpu_gemm.cpp", isa, (*flags, _GEMM)) for isa, flags in reversed(sets.items())]  # the slowest first
-    memory = [("cpu_memory.cpp", isa, (*flags, _EXACT)) for isa, flags in sets.items() if isa != "avx512bf16"]
-    return [*gemms, *memory, ("cpu_entry.cpp", "", (_EXACT, "-pthread"))]
+    gemms = [("cpu_gemm.cpp", isa, (*flags, *_GEMM)) for isa, flags in reversed(sets.items())]  # the slowest first
+    memory = [("cpu_memory.cpp", isa, (*flags, *_EXACT)) for isa, flags in sets.items() if isa != "avx512bf16"]
+    return [*gemms, *memory, ("cpu_entry.cpp", "", ("-ffp-contract=off", "-pthread"))]
 
 
 @cache
@@ -110,7 +120,7 @@ def _identify(command: tuple[str, ...]) -> Compiler:
 def _key(compiler: Compiler) -> str:
     digest = hashlib.sha256()
     for name in SOURCES:
-        digest.update((_FOLDER / name).read_bytes())
+        digest.update((FOLDER / name).read_bytes())
     digest.update(repr((compiler, platform.machine(), _COMMON, _LINK, objects())).encode())
     return digest.hexdigest()[:20]
 
@@ -119,7 +129,7 @@ def _compile(compiler: Compiler, folder: Path) -> Path:
     def one(job: tuple[str, str, tuple[str, ...]]) -> str:
         source, isa, flags = job
         target = folder / f"{Path(source).stem}-{isa}.o"
-        _run((*compiler.command, *_COMMON, *flags, f"-DISA={isa}", "-c", str(_FOLDER / source), "-o", str(target)))
+        _run((*compiler.command, *_COMMON, *flags, f"-DISA={isa}", "-c", str(FOLDER / source), "-o", str(target)))
         return str(target)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -108,9 +108,12 @@ struct Pairs {
 };
 #endif
 
-// ---- scales ----------------------------------------------------------------------------------------------------------
-
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+INLINE int64_t tiles(const Gemm& g) { return rooflens::tiles_of(g.N); }
+INLINE int64_t chunks(const Gemm& g) { return (g.K + CHUNK - 1) / CHUNK; }
+INLINE int64_t blocks(const Gemm& g) { return (g.N * g.K + (int64_t{1} << g.block_log2) - 1) >> g.block_log2; }
+
+// ---- scales ----------------------------------------------------------------------------------------------------------
 
 // place of vector `index` of a tile in an array [T/2][count][2][16]
 INLINE int64_t in_pair(int64_t tile, int64_t index, int64_t count) {
@@ -123,7 +126,7 @@ INLINE F16 tile_scales(const Gemm& g, int64_t tile, int64_t group) {
     const int64_t first = in_pair(tile, group, groups);
     if (!g.nested) return load(static_cast<const float*>(g.scales) + first);
     const uint8_t* q = static_cast<const uint8_t*>(g.scales) + first;
-    const int64_t last = g.blocks() - 1;  // rows beyond N have scales of no meaning, but in bounds
+    const int64_t last = blocks(g) - 1;  // rows beyond N have scales of no meaning, but in bounds
     float lane[ROWS];
     for (int r = 0; r < ROWS; ++r) {
         const int64_t element = (tile * ROWS + r) * g.K + (group << g.group_log2);
@@ -164,7 +167,7 @@ INLINE void straddled_scales(const Gemm& g, int64_t tile, int64_t chunk, F16* sc
 
 // ---- activations -----------------------------------------------------------------------------------------------------
 
-INLINE int64_t columns(const Gemm& g) { return g.chunks() * CHUNK; }
+INLINE int64_t columns(const Gemm& g) { return chunks(g) * CHUNK; }
 
 // Batch rows of M in `count` register tiles of sizes that differ by one at most; tile t starts at t * M / count.
 INLINE int64_t row_tiles(const Gemm& g) {
@@ -248,7 +251,7 @@ template <class P, int M> void stream_tile(const Gemm& g, int64_t tile, int64_t 
     constexpr int SPLIT = M * N < 6 ? 2 : 1;  // independent sums, enough of them to cover the latency of multiply_add
     const typename P::Codes codes = P::codes(g.code);
     const int64_t groups = g.K >> g.group_log2, group_chunks = int64_t{1} << (g.group_log2 - 3);
-    const uint32_t* w = g.w + in_pair(tile, 0, g.chunks());
+    const uint32_t* w = g.w + in_pair(tile, 0, chunks(g));
     F16 total[M][N];
     unroll<M>(EACH(m) { unroll<N>(EACH(n) { total[m.value][n.value] = zero(); }); });
     for (int64_t group = 0; group < groups; ++group) {
@@ -293,7 +296,7 @@ template <class P, int M> void stream_tile(const Gemm& g, int64_t tile, int64_t 
 
 template <class P> void decode_panel(const Gemm& g, int64_t tile, int64_t begin, int64_t end, float* panel) {
     const Table table = table_of(g.code);
-    const uint32_t* w = g.w + in_pair(tile, begin, g.chunks());
+    const uint32_t* w = g.w + in_pair(tile, begin, chunks(g));
     F16 scale[CHUNK];
     int64_t loaded = -1;
     for (int64_t chunk = begin; chunk < end; ++chunk) {
@@ -388,28 +391,28 @@ template <class P> void panel_task(void* pointer, int64_t index, int worker) {
     const Task<P>& task = *static_cast<Task<P>*>(pointer);
     const Gemm& g = task.g;
     const int64_t first = index % task.units * task.unit, part = index / task.units, all = row_tiles(g);
-    const int64_t tiles = least(task.unit, g.tiles() - first);
+    const int64_t count = least(task.unit, tiles(g) - first);
     const int64_t t0 = part * all / task.parts, t1 = (part + 1) * all / task.parts;
     const int64_t m_first = row_start(g, t0), m_count = row_start(g, t1) - m_first;
     constexpr int64_t width = PANEL_TILES * ROWS;
     float* panel = reinterpret_cast<float*>(task.buffers + worker * buffer_bytes<P>(g));
     float* sums = panel + PANEL_TILES * panel_chunks<P>() * P::STEPS * ROWS;
     memset(sums, 0, m_count * width * sizeof(float));
-    for (int64_t chunk = 0; chunk < g.chunks(); chunk += panel_chunks<P>()) {
-        const int64_t end = least(chunk + panel_chunks<P>(), g.chunks()), steps = (end - chunk) * P::STEPS;
+    for (int64_t chunk = 0; chunk < chunks(g); chunk += panel_chunks<P>()) {
+        const int64_t end = least(chunk + panel_chunks<P>(), chunks(g)), steps = (end - chunk) * P::STEPS;
         const int64_t stride = steps * ROWS;
-        for (int64_t n = 0; n < tiles; ++n) decode_panel<P>(g, first + n, chunk, end, panel + n * stride);
+        for (int64_t n = 0; n < count; ++n) decode_panel<P>(g, first + n, chunk, end, panel + n * stride);
         for (int64_t t = t0; t < t1; ++t) {
             const int64_t m0 = row_start(g, t), rows = row_start(g, t + 1) - m0;
             const typename P::X* x = task.x + m0 * (columns(g) / P::COLUMNS) + chunk * P::STEPS * rows;
-            for (int64_t n = 0; n < tiles; n += UNIT) {
+            for (int64_t n = 0; n < count; n += UNIT) {
                 float* into = sums + (m0 - m_first) * width + n * ROWS;
                 tables<P>.panel[rows - 1](steps, x, panel + n * stride, stride, into, width);
             }
         }
     }
     for (int64_t m = 0; m < m_count; ++m) {
-        for (int64_t n = 0; n < tiles; ++n) {
+        for (int64_t n = 0; n < count; ++n) {
             store_y(g, m_first + m, (first + n) * ROWS, load(sums + m * width + n * ROWS));
         }
     }
@@ -422,10 +425,10 @@ template <class P> void gemm_of(const Gemm& g) {
     const int64_t rows = row_tiles(g);
     int64_t unit = stream ? UNIT : PANEL_TILES;
     // two tasks per worker if there is enough to share, by narrower panels first (they decode nothing twice), then by splitting M
-    while (unit > UNIT && (g.tiles() + unit - 1) / unit < 2 * g.threads) unit /= 2;
-    const int64_t units = (g.tiles() + unit - 1) / unit;
-    const int64_t blocks = (g.M + BLOCK_M - 1) / BLOCK_M, wanted = (2 * g.threads + units - 1) / units;
-    const int64_t parts = least(rows, blocks > wanted ? blocks : wanted);
+    while (unit > UNIT && (tiles(g) + unit - 1) / unit < 2 * g.threads) unit /= 2;
+    const int64_t units = (tiles(g) + unit - 1) / unit;
+    const int64_t passes = (g.M + BLOCK_M - 1) / BLOCK_M, wanted = (2 * g.threads + units - 1) / units;
+    const int64_t parts = least(rows, passes > wanted ? passes : wanted);
     const typename P::X* x = in_place<P>(g) ? static_cast<const typename P::X*>(g.x) : packed;
     Task<P> task{g, x, g.scratch + x_bytes<P>(g), unit, units, parts};
     rooflens::parallel_for(g.threads, units * parts, stream ? stream_task<P> : panel_task<P>, &task);

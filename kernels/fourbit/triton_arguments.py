@@ -1,4 +1,4 @@
-"""Arguments of the four fused kernels, which share their parameters: sizes, constants and operand types of a problem."""
+"""Arguments of the four fused kernels, which share their parameters: sizes, constants and operand types."""
 
 import math
 from typing import Any

@@ -1,8 +1,7 @@
 """Tile configurations of the Triton kernels, as data: one row per kernel, GPU family, activation width and range of M.
 
-Rows were chosen from what the compiler emits (registers, spills, instructions per weight), not yet from timings;
-`rooflens tune` and later measurements replace them. Sizes are elements. SPLIT_K is computed, not listed: K is divided until
-the grid fills the device about twice.
+Rows were chosen from what the compiler emits (registers, spills, instructions per weight), not from timings. Sizes are
+elements. SPLIT_K is computed, not listed: K is divided until the grid fills the device about twice.
 """
 
 from collections.abc import Sequence
@@ -68,10 +67,13 @@ _TABLE: list[_Row] = [
            (1, 1, 8, 1024, 2, 2), (1, 1, 4, 1024, 2, 2), (1, 1, 16, 1024, 2, 2),
            (2, 2, 8, 1024, 2, 2), (2, 2, 16, 1024, 2, 2),
            (4, 4, 4, 1024, 2, 2), (4, 4, 8, 1024, 2, 2), (0, 8, 4, 1024, 2, 2), (0, 4, 8, 1024, 2, 2)),
-    *_rows("simt_4bit", "rdna", 0,
+    *_rows("simt_4bit", "rdna", 16,
            (1, 1, 4, 1024, 4, 2), (1, 1, 8, 1024, 4, 2),
            (2, 2, 4, 1024, 4, 2), (2, 2, 8, 1024, 4, 2),
-           (4, 4, 8, 1024, 4, 2), (0, 8, 4, 1024, 4, 2), (0, 8, 8, 1024, 4, 2)),
+           (4, 4, 4, 1024, 4, 2), (4, 4, 8, 1024, 4, 2), (0, 8, 4, 1024, 4, 2), (0, 4, 8, 1024, 4, 2)),
+    *_rows("simt_4bit", "rdna", 32,
+           (1, 1, 4, 1024, 4, 2), (1, 1, 8, 1024, 4, 2),
+           (2, 2, 4, 1024, 4, 2), (0, 4, 4, 1024, 4, 2), (0, 4, 2, 1024, 4, 2)),
     *_rows("gemv_4bit", "cuda", 0, (0, 1, 4, 1024, 4, 1)),
     *_rows("gemv_4bit", "cdna", 0, (0, 1, 4, 2048, 4, 1)),
     *_rows("gemv_4bit", "rdna", 0, (0, 1, 4, 1024, 4, 1)),
@@ -105,12 +107,15 @@ _BYTEWISE = {
 }
 """When K is not a multiple of 8, weights are read byte by byte: small tiles, no prefetch."""
 
+_SMALL_SHARED = ("sm86", "sm89", "sm120", "sm121")
+"""NVIDIA architectures with at most 99 KiB of shared memory per program: two stages of prefetching at most."""
+
 SPLITTABLE = ("simt_4bit", "gemv_4bit_opt", "mma_4bit")
 """Kernels that can divide K among programs."""
 
 
 def family(arch: str) -> str:
-    """Return the family of a GPU architecture: "cuda" (sm80, ...), "cdna" (gfx9...: wave of 64) or "rdna" (gfx10 and later)."""
+    """Return the family of a GPU architecture: "cuda" (sm80, ...), "cdna" (gfx9..., waves of 64) or "rdna"."""
     if not arch.startswith("gfx"):
         return "cuda"
     return "cdna" if arch.startswith("gfx9") else "rdna"
@@ -120,19 +125,18 @@ def tile_configs(kernel: str, problem: Problem, scheme: Scheme, device: Device) 
     """Return the configurations of `kernel` worth trying for a problem on a device, the default first, none twice."""
     bits = scheme.dtype.bytes * 8
     rows = [
-        row
-        for row in _TABLE
-        if row.kernel == kernel and row.family == family(device.arch) and row.bits in (0, bits)
+        row for row in _TABLE if row.kernel == kernel and row.family == family(device.arch) and row.bits in (0, bits)
     ]
     bounds = sorted({row.max_m for row in rows}, key=lambda bound: bound or problem.M + 1)
-    bound = next(bound for bound in bounds if bound == 0 or problem.M <= bound)
+    bound = next(bound for bound in bounds if bound == 0 or bound >= problem.M)
     if problem.K % 8 and kernel in _BYTEWISE:
         return (_BYTEWISE[kernel],)
     chosen: list[TileConfig] = []
     for row in rows:
         if row.max_m != bound:
             continue
-        chosen.append(_filled(row.tile, problem, device) if kernel in SPLITTABLE else row.tile)
+        tile = _filled(row.tile, problem, device) if kernel in SPLITTABLE else row.tile
+        chosen.append(replace(tile, stages=min(tile.stages, 2)) if device.arch in _SMALL_SHARED else tile)
     # Dividing K costs a pass over the parts: the undivided kernel is always worth a try.
     chosen += [replace(tile, split_k=1) for tile in chosen if tile.split_k > 1]
     return tuple(dict.fromkeys(chosen))

@@ -7,6 +7,9 @@ permutes for the halves and one to choose between them give one byte of four wei
 Nibble order (bitsandbytes): byte j of a word holds element 2j in its HIGH nibble and 2j+1 in its LOW nibble.
 """
 
+# Triton types its kernels itself.
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+
 import triton
 import triton.language as tl
 
@@ -26,10 +29,10 @@ def _emulate_permute(a, b, selector, SELECTOR_BITS: tl.constexpr):
 def byte_permute(a, b, selector, ISA: tl.constexpr):
     """Four bytes chosen from eight, in one instruction: index 0..3 is a byte of `a`, 4..7 one of `b`.
 
-    a, b, selector  int32 of one shape; `selector` holds the index of result byte i in its nibble i (ISA "ptx") or in its
-                    byte i (ISA "gcn")
-    ISA             "ptx", "gcn" and "gcn_bf16" (gfx950, which also converts to bf16) use inline assembly; "ptx_emulated"
-                    and "gcn_emulated" compute the same in portable operations, for Triton's interpreter
+    a, b, selector  int32 of one shape; `selector` holds the index of result byte i in its nibble i (ISA "ptx") or in
+                    its byte i (ISA "gcn")
+    ISA             "ptx", "gcn" and "gcn_bf16" (gfx950, which also converts to bf16) use inline assembly;
+                    "ptx_emulated" and "gcn_emulated" compute the same in portable operations, for the interpreter
     """
     if ISA == "ptx":
         result = tl.inline_asm_elementwise(
@@ -60,8 +63,8 @@ def _pinned(salt, PLANE: tl.constexpr, INDEX: tl.constexpr, ISA: tl.constexpr):
     """`_register` as a scalar that ptxas does not recognise as a constant.
 
     Constants live in uniform registers on NVIDIA, and ptxas copies them into a vector register before every use: one
-    extra instruction per weight (sm90, CUDA 12 and 13). The zero that is mixed in here is the lane number shifted out of its
-    five bits, by a distance that only the launch knows.
+    extra instruction per weight (seen in SASS for sm90). The zero that is mixed in here is the lane number shifted out
+    of its five bits, by a distance that only the launch knows.
     """
     VALUE: tl.constexpr = (((PLANE >> (32 * INDEX)) & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
     if ISA == "ptx":
@@ -160,9 +163,7 @@ def _decode_four(
 
 
 @triton.jit
-def decode_word(
-    word, table, P3: tl.constexpr, P2: tl.constexpr, P1: tl.constexpr, P0: tl.constexpr, ISA: tl.constexpr
-):
+def decode_word(word, table, P3: tl.constexpr, P2: tl.constexpr, P1: tl.constexpr, P0: tl.constexpr, ISA: tl.constexpr):
     """Code values (before absmax) of the eight nibbles of every int32 word: eight fp32 tensors, in element order.
 
     table    from `load_table`, with the same planes

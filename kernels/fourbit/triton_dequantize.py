@@ -1,5 +1,8 @@
 """Dequantize packed 4-bit weights into a dense tensor: the first half of dequantize-then-GEMM on a GPU."""
 
+# Triton types its kernels itself.
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+
 from collections.abc import Callable
 
 import torch
@@ -12,26 +15,29 @@ from .triton_decode import decode_word, load_table
 from .triton_launch import CompiledLaunch, compile_launch, packed_view, scale_operands, target_isa
 from .triton_tiles import join8, load_absmax
 
-BLOCK_WORDS = 512
-"""Words of 8 elements per program: 4096 elements, whole blocks of every block size."""
+BLOCK_WORDS = 1024
+"""Words of 8 elements per program: 16 bytes per lane of four waves of 64, and whole blocks of every block size."""
 
 
 @triton.jit(do_not_specialize=["numel"])
 def dequantize_4bit_kernel(
     packed, absmax, q, nested_code, nested_offset, out, numel,
     P3: tl.constexpr, P2: tl.constexpr, P1: tl.constexpr, P0: tl.constexpr, GROUP: tl.constexpr,
-    NESTED: tl.constexpr, ALIGNED: tl.constexpr, BW: tl.constexpr, ISA: tl.constexpr,
+    NESTED: tl.constexpr, ALIGNED: tl.constexpr, MASKED: tl.constexpr, BW: tl.constexpr, ISA: tl.constexpr,
 ):  # fmt: skip
     """out[i] = code[nibble i] * absmax[i // GROUP], fp32 product rounded once to the type of `out`.
 
     packed      int32 view when ALIGNED (numel a multiple of 8), else bytes; absmax ... as in `triton_tiles.load_absmax`
-    out         [numel] bf16, fp16 or fp32, contiguous; numel int64
+    out         [numel] bf16, fp16 or fp32, contiguous
+    MASKED      numel is not a multiple of BW * 8 (loads and stores are then narrow)
     One program writes BW * 8 elements; grid (cd(numel, BW * 8)). Traffic: every operand once.
     """
     first = tl.program_id(0).to(tl.int64) * BW
     words = tl.arange(0, BW)
     left = tl.minimum(numel - first * 8, BW * 8).to(tl.int32)
-    if ALIGNED:
+    if not MASKED:
+        word = tl.load(packed + first + words)
+    elif ALIGNED:
         word = tl.load(packed + first + words, mask=words * 8 < left, other=0)
     else:
         word = words * 0
@@ -41,9 +47,8 @@ def dequantize_4bit_kernel(
     e0, e1, e2, e3, e4, e5, e6, e7 = decode_word(word, load_table(P3, P2, P1, P0, ISA), P3, P2, P1, P0, ISA)
     BLOCKS: tl.constexpr = BW * 8 // GROUP
     block = tl.arange(0, BLOCKS)
-    s = load_absmax(
-        absmax, q, nested_code, nested_offset, first * 8 // GROUP, block, block * GROUP < left, NESTED, True
-    )
+    first_block = first * 8 // GROUP
+    s = load_absmax(absmax, q, nested_code, nested_offset, first_block, block, block * GROUP < left, NESTED, MASKED)
     s = tl.reshape(tl.broadcast_to(s[:, None], [BLOCKS, BW // BLOCKS]), [BW])
     kind = out.dtype.element_ty
     w = join8(
@@ -51,11 +56,10 @@ def dequantize_4bit_kernel(
         (e4 * s).to(kind), (e5 * s).to(kind), (e6 * s).to(kind), (e7 * s).to(kind),
     )  # fmt: skip
     inner = tl.arange(0, BW * 8)
-    if ALIGNED:
-        mask = inner // 8 * 8 < left
+    if MASKED:
+        tl.store(out + first * 8 + inner, tl.reshape(w, [BW * 8]), mask=inner < left)
     else:
-        mask = inner < left
-    tl.store(out + first * 8 + inner, tl.reshape(w, [BW * 8]), mask=mask)
+        tl.store(out + first * 8 + inner, tl.reshape(w, [BW * 8]))
 
 
 def prepare_dequantize(inputs: FourBitInputs, out: torch.Tensor) -> Callable[[], None]:
@@ -81,6 +85,7 @@ def dequantize_launch(inputs: FourBitInputs, out: torch.Tensor, isa: str = "") -
         "GROUP": weight.group,
         "NESTED": q is not None,
         "ALIGNED": aligned,
+        "MASKED": not aligned or weight.numel % (BLOCK_WORDS * 8) != 0,
         "BW": BLOCK_WORDS,
         "ISA": isa or target_isa(inputs.device),
     }

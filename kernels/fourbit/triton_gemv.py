@@ -1,5 +1,8 @@
 """gemv_4bit, the baseline, and gemv_4bit_opt: one batch row at a time, every row reads all weights again."""
 
+# Triton types its kernels itself.
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+
 import triton
 import triton.language as tl
 

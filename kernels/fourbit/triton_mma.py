@@ -1,5 +1,8 @@
 """mma_4bit: dequantization in registers, feeding the matrix instructions through tl.dot."""
 
+# Triton types its kernels itself.
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+
 import triton
 import triton.language as tl
 
@@ -17,10 +20,10 @@ def mma_4bit_kernel(
 ):  # fmt: skip
     """Y[M,N] = X[M,K] W[N,K]^T + bias, W in 4 bits; operands as in `triton_simt.simt_4bit_kernel`.
 
-    One program computes BM x BN outputs, as the transposed product W[BN, 8 BW] X[BM, 8 BW]^T: N, not the small M, is then
-    the long side of the instruction, and the weights are the operand that may come from registers (wgmma). A weight is
-    code times absmax in fp32, rounded once to the type of X, as dequantize-then-GEMM would have it. fp32 operands are
-    multiplied as fp32 ("ieee"), on the vector units where the hardware has no such matrix instruction.
+    One program computes BM x BN outputs, as the transposed product W[BN, 8 BW] X[BM, 8 BW]^T: N, not the small M, is
+    then the long side of the instruction, and the weights are the operand that may come from registers (wgmma). A
+    weight is code times absmax in fp32, rounded once to the type of X, as dequantize-then-GEMM would have it. fp32
+    operands are multiplied as fp32 ("ieee"), on the vector units where the hardware has no such matrix instruction.
     Grid and traffic: as simt_4bit.
     """
     ALIGNED: tl.constexpr = K_UNIT % 8 == 0

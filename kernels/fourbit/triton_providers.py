@@ -34,7 +34,7 @@ def _supports(problem: Problem, device: Device) -> Support:
 
 
 class _Fused(Provider):
-    """A kernel that reads the packed weights: simt_4bit, gemv_4bit, gemv_4bit_opt, mma_4bit. They share their parameters."""
+    """A kernel that reads the packed weights; the four of them share their parameters."""
 
     kernel: ClassVar[Any]
 
@@ -53,9 +53,9 @@ class _Fused(Provider):
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Weights and scales once per block of M; activations and output once; split-K parts written and read."""
-        m_blocks = -(-problem.M // config["BLOCK_M"])
+        m_blocks = -(-problem.M // int(config["BLOCK_M"]))
         weights = m_blocks * (scheme.weight_bytes(problem) + scheme.scale_bytes(problem))
-        parts = config["SPLIT_K"] if config["SPLIT_K"] > 1 else 0
+        parts = int(config["SPLIT_K"]) if config["SPLIT_K"] > 1 else 0
         return (
             weights
             + scheme.activation_bytes(problem)

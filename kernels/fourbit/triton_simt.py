@@ -1,5 +1,8 @@
 """simt_4bit: dequantization fused into a GEMM on the vector units, no matrix instruction."""
 
+# Triton types its kernels itself.
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+
 import triton
 import triton.language as tl
 
@@ -74,13 +77,13 @@ def simt_4bit_kernel(
                  alignment of rows, and with it the widest load, without a variant per K
     split_tiles  tiles of BW words along K per program of axis 1
 
-    One program computes BM x BN outputs over its share of K: grid (cd(N, BN) * cd(M, BM), SPLIT), M blocks of the same weight
-    rows next to each other. Lanes and warps divide K: a lane holds a word (8 elements) of each of BN rows of W and the same
-    8 elements of BM rows of X, so that a weight is decoded once for BM uses and an activation is loaded once for BN. absmax
-    is applied once per word, to a sum of 8 products. Lanes are added up once, at the end.
+    One program computes BM x BN outputs over its share of K: grid (cd(N, BN) * cd(M, BM), SPLIT), M blocks of the same
+    rows of W next to each other. Lanes and warps divide K: a lane holds a word (8 elements) of each of BN rows of W and
+    the same 8 elements of BM rows of X, so that a weight is decoded once for BM uses and an activation is loaded once
+    for BN. absmax is applied once per word, to a sum of 8 products. Lanes are added up once, at the end.
 
-    Traffic: packed weights and scales cd(M, BM) times (neighbouring programs: from L2), X cd(N, BN) times (from L1 and L2),
-    Y once; with SPLIT > 1 also SPLIT fp32 copies of Y, written and read.
+    Traffic: packed weights and scales cd(M, BM) times (neighbouring programs: from L2), X cd(N, BN) times (from L1 and
+    L2), Y once; with SPLIT > 1 also SPLIT fp32 copies of Y, written and read.
     """
     simt_tile(
         x, packed, absmax, q, nested_code, nested_offset, bias, y, partial, counter, M, N, k_units, split_tiles,

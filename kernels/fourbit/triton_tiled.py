@@ -1,5 +1,8 @@
 """stock_triton: the plain tiled GEMM that every Triton user starts from, on weights that are already dense."""
 
+# Triton types its kernels itself.
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+
 import triton
 import triton.language as tl
 
@@ -11,8 +14,8 @@ def tiled_gemm_kernel(
 ):  # fmt: skip
     """Y[M,N] = X[M,K] W[N,K]^T + bias, all row-major and of one type (bf16, fp16 or fp32), fp32 accumulation.
 
-    One program computes a BM x BN tile of Y in steps of BK; programs are numbered so that GROUP_M tile rows share columns
-    of W while they are in L2. Grid (cd(M, BM) * cd(N, BN)). fp32 is multiplied as fp32 ("ieee"), not TF32.
+    One program computes a BM x BN tile of Y in steps of BK; programs are numbered so that GROUP_M tile rows share
+    columns of W while they are in L2. Grid (cd(M, BM) * cd(N, BN)). fp32 is multiplied as fp32 ("ieee"), not TF32.
     Traffic: X cd(N, BN) times and W cd(M, BM) times, mostly from L2; Y once.
     """
     m_blocks = tl.cdiv(M, BM)

@@ -1,7 +1,7 @@
 """Tiles of weights and scales: what the fused Triton kernels read, and how.
 
-A tile is BN rows of W by BW words of eight elements. Everything is addressed as a 64-bit scalar base plus 32-bit offsets
-inside the rows of one program: N*K may pass 2^31, and AMD's buffer loads need exactly this form.
+A tile is BN rows of W by BW words of eight elements. Everything is addressed as a 64-bit scalar base plus 32-bit
+offsets inside the rows of one program: N*K may pass 2^31, and AMD's buffer loads need exactly this form.
 
 ALIGNED   K is a multiple of 8: rows begin at a word, and a word lies in one block. Otherwise rows begin at any nibble;
           words are then put together from single bytes, and every element gets its own absmax (slow, but any K works).
@@ -10,6 +10,9 @@ WHOLE     K is a multiple of the block size: one absmax load serves all words of
 MASKED    the last tile of a row is not full.
 NESTED    absmax itself is 8-bit (double quantization).
 """
+
+# Triton types its kernels itself.
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
 import triton
 import triton.language as tl
@@ -69,9 +72,7 @@ def load_words(base, row_start, parity, limit, words, mask, ALIGNED: tl.constexp
 
 
 @triton.jit
-def load_absmax(
-    absmax, q, nested_code, nested_offset, first, block, mask, NESTED: tl.constexpr, MASKED: tl.constexpr
-):
+def load_absmax(absmax, q, nested_code, nested_offset, first, block, mask, NESTED: tl.constexpr, MASKED: tl.constexpr):
     """absmax of the blocks `first + block` (int64 scalar, int32 tensor), fp32 of the shape of `block`.
 
     plain   absmax fp32 [blocks]; the other three are None
@@ -139,7 +140,16 @@ def weight_tile(
         s6 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 6, GROUP, NESTED)
         s7 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 7, GROUP, NESTED)
         if LIFT:
-            s0, s1, s2, s3, s4, s5, s6, s7 = s0[None], s1[None], s2[None], s3[None], s4[None], s5[None], s6[None], s7[None]
+            s0, s1, s2, s3, s4, s5, s6, s7 = (
+                s0[None],
+                s1[None],
+                s2[None],
+                s3[None],
+                s4[None],
+                s5[None],
+                s6[None],
+                s7[None],
+            )
         e0, e1, e2, e3, e4, e5, e6, e7 = e0 * s0, e1 * s1, e2 * s2, e3 * s3, e4 * s4, e5 * s5, e6 * s6, e7 * s7
         s = s0 * 0.0 + 1.0
     return e0, e1, e2, e3, e4, e5, e6, e7, s
@@ -147,22 +157,22 @@ def weight_tile(
 
 @triton.jit
 def element_scale(
-    absmax, q, nested_code, nested_offset, block0, start, words, k_size, I: tl.constexpr, GROUP: tl.constexpr,
+    absmax, q, nested_code, nested_offset, block0, start, words, k_size, ELEMENT: tl.constexpr, GROUP: tl.constexpr,
     NESTED: tl.constexpr,
 ):  # fmt: skip
-    """absmax of element I of every word, fp32 [BN, BW]: in unaligned rows a word may touch two blocks."""
-    block = (start + I) // GROUP
-    return load_absmax(absmax, q, nested_code, nested_offset, block0, block, words * 8 + I < k_size, NESTED, True)
+    """absmax of element ELEMENT of every word, fp32 [BN, BW]: in unaligned rows a word may touch two blocks."""
+    block = (start + ELEMENT) // GROUP
+    return load_absmax(absmax, q, nested_code, nested_offset, block0, block, words * 8 + ELEMENT < k_size, NESTED, True)
 
 
 @triton.jit
 def narrow(weight, KIND: tl.constexpr, ISA: tl.constexpr):
     """Round fp32 weights to the type KIND of the activations.
 
-    AMD GPUs before gfx950 have no instruction for bf16: what the compiler emits in its place costs six, mostly to keep NaN
-    a NaN. Weights are finite, so here it is one addition; it differs from round-to-nearest-even in exact ties only.
+    AMD GPUs but gfx950 have no instruction for bf16: what the compiler emits in its place costs six, mostly to keep
+    NaN a NaN. Weights are finite, so here it is one addition; it differs from round-to-nearest-even in exact ties only.
     """
-    if KIND == tl.bfloat16 and (ISA == "gcn" or ISA == "gcn_emulated"):
+    if tl.bfloat16 == KIND and (ISA == "gcn" or ISA == "gcn_emulated"):
         result = ((weight.to(tl.int32, bitcast=True) + 0x8000) >> 16).to(tl.int16).to(tl.bfloat16, bitcast=True)
     else:
         result = weight.to(KIND)

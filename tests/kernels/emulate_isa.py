@@ -1,8 +1,8 @@
 """Execute the straight-line PTX or AMD GCN of a small kernel in numpy, one lane per input word.
 
-Semantics are those of the vendors' manuals (PTX ISA 8: prmt, shr, lop; AMD ISA: V_PERM_B32, V_AND_OR_B32, SDWA). Only what the decode
-probe compiles to is known; anything else raises NotImplementedError with the line. Addresses are not followed: the kernel's
-one load delivers the words, its stores are collected by their constant offset.
+Semantics are those of the vendors' manuals (PTX ISA: prmt, shr; AMD ISA: V_PERM_B32, V_AND_OR_B32, SDWA). Only what the
+decode probe compiles to is known; anything else raises NotImplementedError with the line. Addresses are not followed:
+the kernel's one load delivers the words, its stores are collected by their constant offset.
 """
 
 import re
@@ -17,7 +17,7 @@ def _bytes(value):
 
 
 def _permute(a, b, selectors, signs):
-    """Byte i of the result is byte selectors[..., i] of (a, b); selectors with `signs` set replicate that byte's top bit."""
+    """Byte i of the result is byte selectors[..., i] of (a, b), or its top bit replicated where `signs` is set."""
     source = np.concatenate([_bytes(a), _bytes(b)], axis=-1)
     chosen = np.take_along_axis(source, selectors.astype(np.int64), axis=-1)
     replicated = np.where(chosen & 0x80, 255, 0).astype(np.uint8)

@@ -6,13 +6,12 @@ import sys
 import numpy as np
 import torch
 import triton.language as tl
-from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
-
 from rooflens.kernels.fourbit import triton_dequantize, triton_gemv, triton_mma, triton_providers, triton_simt
 from rooflens.kernels.inputs import FourBitInputs, make_inputs
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
+from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
 CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 KERNELS = {
@@ -26,8 +25,8 @@ KERNELS = {
 def repair_bf16():
     """Give the interpreter the bf16 of the hardware.
 
-    To 3.9 it keeps bf16 as its bits in uint16, which tl.dot multiplies as integers (here they are widened to fp32 first), and
-    truncates where fp32 becomes bf16 (here it rounds to nearest even, as torch and the GPUs do).
+    To 3.9 it keeps bf16 as its bits in uint16, which tl.dot multiplies as integers (here they are widened to fp32
+    first), and truncates where fp32 becomes bf16 (here it rounds to nearest even, as torch and the GPUs do).
     """
     dot, cast = InterpreterBuilder.create_dot, InterpreterBuilder.cast_impl
 

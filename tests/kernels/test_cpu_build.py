@@ -27,6 +27,7 @@ while [ $# -gt 1 ]; do [ "$1" = -o ] && echo built > "$2"; shift; done
 
 BROKEN = """#!/bin/sh
 case "$*" in *--version*) echo "broken 1.0"; exit 0;; esac
+echo "$@" >> "{log}"
 echo "In file included from x.cpp:1:" >&2
 echo "x.cpp:7:3: error: 'F16' does not name a type" >&2
 exit 1
@@ -108,11 +109,16 @@ def test_cxx_may_have_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_compile_failure_shows_the_compilers_error(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CXX", str(script(tmp_path / "bad++", BROKEN)))
+    log = tmp_path / "log"
+    monkeypatch.setenv("CXX", str(script(tmp_path / "bad++", BROKEN.format(log=log))))
     with pytest.raises(cpu_build.BuildError, match=r"bad\+\+ failed: x.cpp:7:3: error: 'F16'") as caught:
         cpu_build.build()
     assert "\n" not in str(caught.value)
     assert list(cache.iterdir()) == []
+    tried = log.read_text(encoding="utf-8")
+    with pytest.raises(cpu_build.BuildError, match="F16"):
+        cpu_build.build()
+    assert log.read_text(encoding="utf-8") == tried, "a build that failed is tried again for every cell"
 
 
 def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,11 +148,27 @@ def test_machines_other_than_x86_compile_portable_code_only(monkeypatch: pytest.
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="no nm (binutils)")
 @pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
-def test_objects_share_no_inline_code() -> None:
-    """A weak symbol would let the linker run code of one instruction set in the path of another."""
-    listed = subprocess.run(
-        ["nm", "-D", "--defined-only", cpu_build.build()], capture_output=True, text=True, check=True
-    )
-    ours = [line.split()[1:] for line in listed.stdout.splitlines() if "rooflens" in line]
-    assert {kind for kind, _ in ours} == {"T"}
-    assert all(name.startswith("rooflens_") for _, name in ours)
+def test_instruction_sets_share_no_code(tmp_path: Path) -> None:
+    """A symbol in two objects would let the linker run AVX-512 code in the portable path: each exports its table."""
+    compiler = cpu_build.compiler_command() or ()
+    for source, isa, flags in cpu_build.objects():
+        if isa not in ("portable", "avx2"):
+            continue
+        target = tmp_path / "object.o"
+        command = (
+            *compiler,
+            "-std=c++17",
+            "-O0",
+            *flags,
+            f"-DISA={isa}",
+            "-c",
+            cpu_build.FOLDER / source,
+            "-o",
+            target,
+        )
+        subprocess.run(command, check=True)
+        listed = subprocess.run(["nm", "--defined-only", target], capture_output=True, text=True, check=True).stdout
+        shared = [line.split()[2] for line in listed.splitlines() if line.split()[1] in "TDBRWVu"]
+        table = f"{Path(source).stem.removeprefix('cpu_')}_{isa}"
+        assert len(shared) == 1, shared
+        assert table in shared[0]

@@ -29,7 +29,7 @@ def inputs_of(problem: Problem, scheme: str, dtype: DType = DType.FP32) -> FourB
 
 
 def check(inputs: FourBitInputs, out: torch.Tensor, pairs: bool) -> None:
-    """|out - ref| <= unit |ref| (output) + (K + 8) 2^-24 |x| |w| (fp32 sums) + 2^-8 |x| |w| (codes or weights in bf16)."""
+    """|out - ref| <= u |ref| (output) + (K + 8) 2^-24 |x| |w| (fp32 sums) + 2^-8 |x| |w| (codes or weights in bf16)."""
     x, weight = inputs.x.double(), inputs.dequantized(torch.float32).double().t()
     reference, magnitude = x @ weight, x.abs() @ weight.abs()
     if inputs.bias is not None:
@@ -148,13 +148,10 @@ def test_runs_on_the_openmp_team_of_torch() -> None:
     assert launch.config["team"] == ("openmp" if runtimes else "threads")
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("K", (96, 100))
+@pytest.mark.parametrize(("kernel", "K"), (("stream", 96), ("panel", 96), ("panel", 100)))
 def test_infinities_and_nans_stay_in_their_row_and_column(kernel: str, K: int) -> None:
     """A row of X with inf, and a block of W with absmax NaN, spoil their own outputs and no others."""
     inputs = inputs_of(Problem(4, 40, K), "nf4-g32")
-    if K % 32 and kernel == "stream":
-        pytest.skip("stream needs K % 32 == 0")
     inputs.x[2, K - 1] = torch.inf
     inputs.absmax[-1] = torch.nan  # the last columns of the last row
     for isa in instruction_sets():
@@ -239,7 +236,7 @@ def test_structures_match_the_header() -> None:
 
     from rooflens.kernels.fourbit.cpu_library import DequantizeArguments, GemmArguments
 
-    text = (cpu_build._FOLDER / "cpu_api.hpp").read_text(encoding="utf-8")
+    text = (cpu_build.FOLDER / "cpu_api.hpp").read_text(encoding="utf-8")
     types = {"int64_t": ctypes.c_int64, "int32_t": ctypes.c_int32, "float": ctypes.c_float}
     for name, structure in (("Gemm", GemmArguments), ("Dequantize", DequantizeArguments)):
         body = re.search(rf"struct {name} {{\n(.*?)\n\s*\n?\s*(?:int64_t tiles\(\)|}};)", text, re.S)

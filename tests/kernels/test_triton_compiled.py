@@ -1,5 +1,6 @@
-"""Every Triton kernel compiled for every GPU architecture (no GPU needed): it compiles, and its machine code is as intended."""
+"""Every Triton kernel compiled for every GPU architecture, without a GPU: the machine code is as intended."""
 
+import importlib.util
 import re
 import struct
 from concurrent.futures import ThreadPoolExecutor
@@ -9,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import triton
-from emulate_isa import Gcn, Ptx
-
 from rooflens.kernels import aot
 from rooflens.kernels.fourbit.quantize import code_table
 from rooflens.kernels.fourbit.triton_arguments import (
@@ -21,6 +20,7 @@ from rooflens.kernels.fourbit.triton_arguments import (
 )
 from rooflens.kernels.fourbit.triton_codes import exact_planes, half_planes
 from rooflens.kernels.fourbit.triton_configs import tile_configs
+from rooflens.kernels.fourbit.triton_dequantize import BLOCK_WORDS
 from rooflens.kernels.fourbit.triton_launch import arch_isa
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
@@ -28,8 +28,17 @@ from rooflens.shapes.scheme import DType, Scheme
 from rooflens.shapes.verdict import Verdict
 
 HERE = Path(__file__).parent
+_spec = importlib.util.spec_from_file_location("emulate_isa", HERE / "emulate_isa.py")
+emulate_isa = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(emulate_isa)
+
 FAMILY = "rooflens.kernels.fourbit"
-MODULES = {"simt_4bit": "triton_simt", "gemv_4bit": "triton_gemv", "gemv_4bit_opt": "triton_gemv", "mma_4bit": "triton_mma"}
+MODULES = {
+    "simt_4bit": "triton_simt",
+    "gemv_4bit": "triton_gemv",
+    "gemv_4bit_opt": "triton_gemv",
+    "mma_4bit": "triton_mma",
+}
 WAVE = {arch: 64 if arch in ("gfx90a", "gfx942", "gfx950") else 32 for arch in aot.ARCHES}
 
 
@@ -43,21 +52,29 @@ class Case:
     dtype: str
 
 
-FUSED = (
+EVERYWHERE = (
     Case("simt_4bit", 1, 4096, 4096, "nf4-g64", "bf16"),
     Case("simt_4bit", 8, 4096, 4096, "nf4-g64-nested-bias", "bf16"),
-    Case("simt_4bit", 2, 4096, 2880, "fp4-g128", "fp16"),
-    Case("simt_4bit", 4, 4096, 4096, "nf4-g64", "fp32"),
-    Case("simt_4bit", 8, 512, 2883, "nf4-g128-nested", "fp32"),
     Case("gemv_4bit", 8, 4096, 4096, "nf4-g64", "bf16"),
     Case("gemv_4bit_opt", 1, 512, 4096, "nf4-g64", "fp16"),
     Case("mma_4bit", 16, 4096, 4096, "nf4-g64", "bf16"),
+    Case("mma_4bit", 16, 4096, 4096, "nf4-g64", "fp32"),
+)
+MORE = (
+    Case("simt_4bit", 2, 4096, 2880, "fp4-g128", "fp16"),
+    Case("simt_4bit", 8, 4096, 4096, "nf4-g64", "fp32"),
+    Case("simt_4bit", 8, 512, 2883, "nf4-g128-nested", "fp32"),
     Case("mma_4bit", 64, 4096, 4096, "fp4-g64-nested-bias", "fp16"),
     Case("mma_4bit", 256, 4096, 4096, "nf4-g64", "bf16"),
-    Case("mma_4bit", 16, 4096, 4096, "nf4-g64", "fp32"),
     Case("mma_4bit", 16, 512, 2882, "nf4-g64", "fp16"),
 )
+THOROUGH = ("sm90", "gfx942", "gfx1100")
+"""One architecture of each family compiles MORE as well."""
 PLANES = {"nf4 fp16": half_planes("nf4"), "nf4 fp32": exact_planes("nf4"), "fp4 fp16": half_planes("fp4")}
+
+
+def fused_cases(arch):
+    return EVERYWHERE + (MORE if arch in THOROUGH else ())
 
 
 def device(arch):
@@ -95,7 +112,14 @@ def planes_only(planes):
 
 
 def dequantize_request(arch):
-    constants = {"GROUP": 64, "NESTED": True, "ALIGNED": True, "BW": 512, "ISA": arch_isa(arch)}
+    constants = {
+        "GROUP": 64,
+        "NESTED": True,
+        "ALIGNED": True,
+        "MASKED": False,
+        "BW": BLOCK_WORDS,
+        "ISA": arch_isa(arch),
+    }
     arguments = {
         "packed": "*i32", "absmax": "*fp32", "q": "*u8", "nested_code": "*fp32", "nested_offset": "*fp32",
         "out": "*bf16", "numel": 1 << 24,
@@ -115,7 +139,7 @@ def builds(tmp_path_factory):
     cache = tmp_path_factory.mktemp("triton")
 
     def compile_all(arch):
-        requests = {case: fused_request(case, arch) for case in FUSED}
+        requests = {case: fused_request(case, arch) for case in fused_cases(arch)}
         requests |= {f"stock {dtype}": stock_request(arch, dtype) for dtype in ("bf16", "fp32")}
         requests |= {"dequantize": dequantize_request(arch)}
         requests |= {f"decode {name}": decode_request(arch, planes) for name, planes in PLANES.items()}
@@ -150,7 +174,7 @@ WIDE = r"LDG\.E\S*\.128|LDGSTS\S*\.128|(?:buffer|global)_load_(?:dwordx4|b128)"
 
 @pytest.mark.parametrize("arch", aot.ARCHES)
 def test_packed_weights_are_loaded_16_bytes_at_a_time(builds, arch):
-    for case in FUSED:
+    for case in fused_cases(arch):
         if case.K % 32 == 0 and case.kernel != "gemv_4bit":
             assert count(WIDE, builds[arch][case]), case
     assert count(WIDE, builds[arch]["dequantize"])
@@ -168,7 +192,7 @@ MATRIX = {
 @pytest.mark.parametrize("arch", aot.ARCHES)
 def test_mma_uses_matrix_instructions_and_simt_does_not(builds, arch):
     anything = r"HMMA|HGMMA|UTC\w*MMA|v_mfma|v_wmma"
-    for case in FUSED:
+    for case in fused_cases(arch):
         if case.kernel != "mma_4bit":
             assert not count(anything, builds[arch][case]), case
         elif case.dtype != "fp32" and case.K % 8 == 0:
@@ -183,28 +207,47 @@ def test_fp32_is_never_multiplied_as_tf32(builds, arch):
             assert not re.search(r"tf32|xf32", build.assembly + build.machine_code, re.IGNORECASE), request
 
 
+def loop_body(build):
+    """Text between the label and the backward branch that are farthest apart: the main loop."""
+    lines, labels, body = text(build).splitlines(), {}, (0, 0)
+    for i, line in enumerate(lines):
+        if label := re.match(r"\s*(\.L\w+):", line):
+            labels[label.group(1)] = i
+        branch = re.search(r"(?:BRA\S* .*`\(|s_cbranch_\w+ )(\.L\w+)", line)
+        if branch and branch.group(1) in labels:
+            body = max(body, (labels[branch.group(1)], i), key=lambda span: span[1] - span[0])
+    return "\n".join(lines[body[0] : body[1]])
+
+
 @pytest.mark.parametrize("arch", aot.ARCHES)
 def test_simt_looks_codes_up_in_registers(builds, arch):
-    """A table in memory would cost a load per weight: there are fewer than a third as many loads of any kind in the kernel."""
-    case = FUSED[0]
+    """A table in memory would cost a load per weight or pair of weights: the loop has fewer loads of any kind."""
+    case = EVERYWHERE[0]
     *_, config = configured(case, arch)
     weights = config["BLOCK_N"] * config["BLOCK_K"] // (config["num_warps"] * WAVE[arch])
-    loads = count(r"\b(?:LDG|LDS|LDSM|LDGSTS|LDL)\b|^\s+(?:buffer|global|flat|scratch)_load|^\s+ds_(?:read|load)", builds[arch][case])
-    assert loads * 3 < weights
+    body = loop_body(builds[arch][case])
+    loads = re.findall(
+        r"\b(?:LDG|LDS|LDSM|LDGSTS|LDL)\b|\b(?:buffer|global|flat|scratch)_load|\bds_(?:read|load)", body
+    )
+    assert 0 < len(loads) * 2 < weights
     # 12 permutes look up and 4 interleave the two planes of 8 fp16 codes; converting activations may take a few more.
-    permutes = count(r"\bPRMT\b|^\s+v_perm_b32", builds[arch][case])
+    permutes = len(re.findall(r"\bPRMT\b|\bv_perm_b32", body))
     assert 2 * weights <= permutes <= 2.75 * weights
 
 
 @pytest.mark.parametrize("arch", aot.ARCHES)
 @pytest.mark.parametrize("table", PLANES)
 def test_emitted_decode_has_the_exact_truth_table(builds, arch, table):
-    """Execute the compiler's output for random words in numpy: inline assembly, operand order and selectors included."""
+    """Execute the compiler's output in numpy: inline assembly, operand order and selectors included."""
     if triton.__version__.split(".")[:2] != ["3", "9"]:
         pytest.skip("the emulator knows the instructions that Triton 3.9 emits here")
     words = np.random.default_rng(4).integers(0, 1 << 32, 128, dtype=np.uint64).astype(np.uint32)
     assembly = builds[arch][f"decode {table}"].assembly
-    decoded = Gcn(words).run(assembly, "decode_kernel") if arch.startswith("gfx") else Ptx(words).run(assembly)
+    decoded = (
+        emulate_isa.Gcn(words).run(assembly, "decode_kernel")
+        if arch.startswith("gfx")
+        else emulate_isa.Ptx(words).run(assembly)
+    )
     octets = words.view(np.uint8).reshape(-1, 4)
     nibbles = np.stack([octets >> 4, octets & 15], axis=-1).reshape(-1, 8)
     kind, pattern = table.split()

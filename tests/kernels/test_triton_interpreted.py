@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from rooflens.shapes.scheme import BLOCK_SIZES_4BIT, SNR_FLOOR_DB, DType
 
 HERE = Path(__file__).parent
@@ -18,7 +17,8 @@ FUSED = ("simt_4bit", "gemv_4bit", "gemv_4bit_opt", "mma_4bit")
 
 def interpret(cases, check=True):
     """Results of interpret_child.py for `cases`, or None when it failed and `check` is off."""
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     child = subprocess.run(
         [sys.executable, str(HERE / "interpret_child.py")],
         input=json.dumps(cases),
@@ -63,8 +63,8 @@ def gemm(kernel, sizes, scheme, dtype, isa, *, split=1, **more):
     }  # fmt: skip
 
 
-# What each line adds: whole blocks; M and N tails, two launches of a divided K; K not a multiple of the tile; blocks that
-# straddle rows, nested; one block for several rows; odd K (rows begin in the middle of a byte); even K, not a multiple of 8.
+# What each line adds: whole blocks; M and N tails, two launches of a divided K; K not a multiple of the tile; blocks
+# that straddle rows, nested; one block for many rows; odd K (rows begin inside a byte); K not a multiple of 8.
 LINES = (
     ((2, 8, 256), "nf4-g64", "bf16", {}),
     ((3, 3, 256), "nf4-g32-bias", "fp16", {"split": 2, "launches": 2}),
@@ -158,7 +158,7 @@ def prmt(a, b, selector):
 
 
 def v_perm(a, b, selector):
-    """AMD ISA, v_perm_b32 with S1 = a, S0 = b: byte i of S2 selects a byte of {S0, S1}. Values above 7 are not used here."""
+    """AMD ISA, v_perm_b32 with S1 = a, S0 = b: byte i of S2 selects a byte of {S0, S1}; above 7 is not used here."""
     source = a.to_bytes(4, "little") + b.to_bytes(4, "little")
     chosen = [(selector >> (8 * i)) & 255 for i in range(4)]
     assert max(chosen) < 8

@@ -35,7 +35,9 @@ def test_bytes_per_element_of_nf4_g64():
     elements = 4096 * 4096
     assert plain.weight_bytes(problem) + plain.scale_bytes(problem) == 0.5625 * elements
     table = 4 * 256 + 4
-    assert nested.weight_bytes(problem) + nested.scale_bytes(problem) == elements * (0.5 + 1 / 64 + 4 / 64 / 256) + table
+    assert (
+        nested.weight_bytes(problem) + nested.scale_bytes(problem) == elements * (0.5 + 1 / 64 + 4 / 64 / 256) + table
+    )
 
 
 def test_compulsory_bytes_of_a_biased_problem():

@@ -1,0 +1,165 @@
+"""The Triton providers: what they support, their configurations and traffic; on a GPU, their results."""
+
+import pytest
+import torch
+from rooflens.kernels import registry
+from rooflens.kernels.fourbit.quantize import dequantize
+from rooflens.kernels.fourbit.triton_configs import FILL, MAX_SPLIT, tile_configs
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.provider import Role
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+NAMES = ("simt_4bit", "gemv_4bit", "gemv_4bit_opt", "mma_4bit", "stock_triton")
+ARCHES = ("sm80", "sm89", "sm90", "sm100", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
+
+
+def gpu(arch="sm90", compute_units=132):
+    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
+    return Device("cuda", 0, arch, vendor, arch, compute_units, 1 << 26, 1 << 26, 1 << 36)
+
+
+CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+NF4 = Scheme("nf4", 64, DType.BF16)
+
+
+@pytest.fixture(scope="module")
+def providers():
+    return registry.load(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_registered_and_unsupported_on_the_cpu(providers, name):
+    provider = providers[name]
+    assert provider.name == name
+    assert provider.role is (Role.STOCK_TRITON if name == "stock_triton" else Role.CANDIDATE)
+    support = provider.supports(Problem(1, 64, 64), NF4, CPU)
+    assert not support.ok
+    assert support.reason == "Triton kernels need a GPU; on the CPU they are only checked in the interpreter"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_support_on_a_gpu(providers, name):
+    provider = providers[name]
+    assert provider.supports(Problem(3, 5, 7), NF4, gpu()).ok
+    assert not provider.supports(Problem(1, 64, 64, B=2), NF4, gpu()).ok
+    assert "K is limited" in provider.supports(Problem(1, 1, 1 << 25), NF4, gpu()).reason
+
+
+def power_of_two(value):
+    return value > 0 and value & (value - 1) == 0
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_problem_has_a_configuration(providers, name, arch):
+    for dtype in DType:
+        for m in (1, 2, 3, 4, 5, 8, 9, 16, 33, 128, 2048):
+            for k in (64, 2880, 4099, 28672):
+                scheme = Scheme("nf4", 64, dtype)
+                candidates = providers[name].candidates(Problem(m, 4096, k), scheme, gpu(arch))
+                assert candidates
+                assert len({tuple(config.items()) for config in candidates}) == len(candidates)
+                for config in candidates:
+                    assert all(power_of_two(value) for key, value in config.items() if key != "num_stages")
+                    assert config["BLOCK_M"] == 1 or "gemv" not in name
+                    assert config["SPLIT_K"] <= max(1, k // config["BLOCK_K"]), "no part of K may be empty"
+
+
+def test_k_is_divided_until_the_grid_fills_the_device():
+    def split(n, k, units):
+        return tile_configs("simt_4bit", Problem(1, n, k), NF4, gpu(compute_units=units))[0].split_k
+
+    assert split(512, 4096, 1) == 1, "64 programs are more than enough for one unit"
+    assert split(512, 4096, 132) == 2, "64 programs for 132 units, four tiles of K: two each"
+    assert FILL * 132 > 64 * 2, "so it would have been divided further if K were longer"
+    assert split(512, 65536, 132) == MAX_SPLIT
+    assert split(28672, 8192, 132) == 1
+
+
+def test_undivided_kernel_is_always_a_candidate():
+    tiles = tile_configs("simt_4bit", Problem(1, 512, 65536), NF4, gpu())
+    assert {tile.split_k for tile in tiles} >= {1, MAX_SPLIT}
+
+
+def test_moved_bytes(providers):
+    problem, scheme = Problem(20, 128, 256), Scheme("nf4", 64, DType.BF16)
+    config = {"BLOCK_M": 8, "BLOCK_N": 8, "BLOCK_K": 1024, "SPLIT_K": 1, "num_warps": 4, "num_stages": 3}
+    weights = 128 * 256 // 2 + 128 * 256 // 64 * 4
+    dense = 20 * 256 * 2 + 20 * 128 * 2
+    assert providers["simt_4bit"].moved_bytes(problem, scheme, config) == 3 * weights + dense
+    divided = config | {"BLOCK_M": 1, "SPLIT_K": 4}
+    partials = 2 * 4 * 20 * 128 * 4
+    assert providers["gemv_4bit_opt"].moved_bytes(problem, scheme, divided) == 20 * weights + dense + partials
+    assert providers["stock_triton"].moved_bytes(problem, scheme, config) == 128 * 256 * 2 + dense
+
+
+def this_gpu():
+    properties = torch.cuda.get_device_properties(0)
+    arch = getattr(properties, "gcnArchName", "").split(":")[0] or f"sm{properties.major}{properties.minor}"
+    return gpu(arch, properties.multi_processor_count)
+
+
+GPU_CASES = (
+    (1, 4096, 4096, "nf4-g64"),
+    (1, 512, 8192, "fp4-g64-nested-bias"),
+    (3, 1000, 2880, "nf4-g128-nested"),
+    (8, 1024, 768, "nf4-g4096-bias"),
+    (17, 130, 333, "fp4-g32"),
+    (130, 512, 1024, "nf4-g64-bias"),
+)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DType)
+@pytest.mark.parametrize("name", NAMES)
+def test_results_on_the_gpu(providers, name, dtype):
+    device = this_gpu()
+    provider = providers[name]
+    for m, n, k, scheme_name in GPU_CASES:
+        scheme, problem = Scheme.parse(scheme_name, dtype), Problem(m, n, k)
+        inputs = make_inputs(problem, scheme, device, seed=5)
+        dense = dequantize(inputs.weight, torch.float32).double().view(n, k)
+        for config in provider.candidates(problem, scheme, device):
+            launch = provider.prepare(inputs, config)
+            for seed in (1, 2):
+                inputs.refresh_activations(seed)
+                launch.output.fill_(torch.nan)
+                torch.cuda.synchronize()
+                before = torch.cuda.memory_stats()["allocation.all.allocated"]
+                launch()
+                assert torch.cuda.memory_stats()["allocation.all.allocated"] == before, "a launch must not allocate"
+                out = launch.output.clone()
+                launch()
+                assert torch.equal(out, launch.output), ("not deterministic", problem, scheme_name, config)
+                reference = inputs.x.double() @ dense.T
+                if inputs.bias is not None:
+                    reference += inputs.bias.double()
+                noise = ((reference - out.double()) ** 2).sum()
+                snr = 10 * torch.log10((reference**2).sum() / noise).item()
+                assert snr > scheme.snr_floor_db, (snr, problem, scheme_name, config)
+            assert launch.artifact
+            assert len(launch.kernels) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DType)
+def test_dequantize_on_the_gpu(dtype):
+    from rooflens.kernels.fourbit.triton_dequantize import prepare_dequantize
+
+    for n, k, name in ((512, 1024, "nf4-g64"), (7, 333, "fp4-g32"), (64, 4096, "nf4-g4096")):
+        inputs = make_inputs(Problem(1, n, k), Scheme.parse(name, dtype), this_gpu(), seed=5)
+        out = torch.full((n, k), torch.nan, dtype=inputs.dtype, device=inputs.x.device)
+        prepare_dequantize(inputs, out)()
+        assert torch.equal(out, inputs.dequantized()), "code * absmax in fp32, rounded once: to the bit"
+
+
+def test_dequantize_refuses_another_size():
+    from rooflens.kernels.fourbit.triton_dequantize import prepare_dequantize
+
+    inputs = make_inputs(Problem(1, 8, 64), NF4, CPU, seed=5)
+    with pytest.raises(ValueError, match="contiguous tensor of 512 elements"):
+        prepare_dequantize(inputs, torch.empty(8, 63))
+    with pytest.raises(ValueError, match="contiguous"):
+        prepare_dequantize(inputs, torch.empty(64, 8).T)
