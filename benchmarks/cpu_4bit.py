@@ -1,8 +1,8 @@
 """The fused CPU kernel beside its baselines, interleaved in one run: python benchmarks/cpu_4bit.py [--help].
 
-Every round calls each provider once on the same operands, so that whatever disturbs the machine hits all alike. A row shows
-the median (and minimum) of each in ms, the speedup of the fused kernel over each from the medians, and the time of reading
-the packed weights once with the same threads, which no kernel can beat while they come from the same level of memory.
+Every round calls each provider once on the same operands, so that whatever disturbs the machine hits all alike. A row
+shows the median (and minimum) of each in ms, the speedup of the fused kernel over each (medians), and the time of
+reading the packed weights once with the same threads, which no kernel can beat from the same level of memory.
 """
 
 import argparse
@@ -73,9 +73,8 @@ def main() -> None:
     arguments = parser.parse_args()
     shapes = [tuple(map(int, text.split("x"))) for text in arguments.shape] if arguments.shape else list(SHAPES)
     scheme, device = Scheme.parse(arguments.scheme, DType.parse(arguments.dtype)), find_device("cpu")
-    print(
-        f"{device.name}, {torch.get_num_threads()} threads, {scheme.name}, {scheme.dtype}, {arguments.cache}, times in ms"
-    )
+    threads = torch.get_num_threads()
+    print(f"{device.name}, {threads} threads, {scheme.name}, {scheme.dtype}, {arguments.cache}; times in ms")
     header = f"{'N':>6} {'K':>6} {'M':>4} cache"
     print(header, *(f"{name:>17}" for name in (*PROVIDERS, "read")), " vs " + ", ".join(PROVIDERS[1:]), "TFLOPS")
     for N, K in shapes:

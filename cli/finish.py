@@ -7,6 +7,7 @@ import click
 
 from ..shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ..shapes.verdict import Verdict
+from .runs import go_on
 
 if TYPE_CHECKING:
     from ..analysis.load import RunData
@@ -25,8 +26,8 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     except RooflensError:
         if complete:
             raise
-        click.echo(_go_on(folder), err=True)
-        return IncompleteError(f"no round was finished: {_go_on(folder)}")
+        click.echo(go_on(folder), err=True)
+        return IncompleteError(f"no round was finished: {go_on(folder)}")
     written = _write_report(run, folder) if report else []
     verdicts = set(run.cells["verdict"])
     if not verdicts & {Verdict.PASSED}:
@@ -35,12 +36,11 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     for path in written:
         click.echo(f"{'report' if path.suffix == '.html' else 'markdown':<14}{path}")
     if not complete:
-        click.echo(_go_on(folder), err=True)
-        return IncompleteError(f"the sweep is not complete: {_go_on(folder)}")
+        click.echo(go_on(folder), err=True)
     if Verdict.INCORRECT in verdicts:
         wrong = sorted(set(run.cells.loc[run.cells["verdict"] == Verdict.INCORRECT, "provider"]))
         return CorrectnessError(f"wrong output of {', '.join(wrong)}: the reasons are in cells.csv and in the report")
-    return None
+    return None if complete else IncompleteError(f"the sweep is not complete: {go_on(folder)}")
 
 
 def _write_report(run: "RunData", folder: Path) -> list[Path]:
@@ -67,7 +67,3 @@ def _print_headline(block: "KeyNumbers") -> None:
         if item.detail and not shares:
             click.echo(f"    {item.detail}")
     click.echo("")
-
-
-def _go_on(folder: Path) -> str:
-    return f"go on with: rooflens run -o {folder} --resume"

@@ -11,8 +11,10 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -104,6 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 fine, 1 error, 2 usage, 3 regression verified, 4 incomplete under --strict, 5 wrong output, 130 interrupted.
     Whatever goes wrong is one line on stderr; with --debug its traceback comes first.
     """
+    sys.stdout, sys.stderr = (stream or _nowhere() for stream in (sys.stdout, sys.stderr))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a Latin-1 terminal gets ? for ≥, not an error
             stream.reconfigure(errors="replace")
@@ -149,7 +152,8 @@ def _explain(error: BaseException) -> int:
 
 def _fail(message: str, exit_code: int) -> int:
     line = " ".join(message.split())
-    print(f"rooflens: error: {line}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # nobody listens; the exit code still says it
+        print(f"rooflens: error: {line}", file=sys.stderr, flush=True)
     return exit_code
 
 
@@ -168,6 +172,11 @@ def _unexpected(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     what = f"unexpected {type(error).__name__}" + (f": {text.splitlines()[0]}" if text else "")
     return what + (f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else "")
+
+
+def _nowhere() -> TextIO:
+    """Stand in for a stream that the caller closed (`>&-`)."""
+    return open(os.devnull, "w", encoding="utf-8")
 
 
 def _settle_output() -> None:

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import IO
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Column
@@ -59,7 +60,7 @@ class Progress:
 
     def doing(self, what: str) -> None:
         """Show what the worker does now."""
-        self._bar.update(self._task, description=what)
+        self._bar.update(self._task, description=escape(what))
         self._line(what)
 
     def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:

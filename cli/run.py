@@ -1,7 +1,6 @@
 """`rooflens run`: measure a suite, resume it, or show what would be measured."""
 
 import json
-import shlex
 import signal
 import sys
 import time
@@ -13,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ..shapes import suite as suites
 from ..shapes.errors import Interrupted, UsageError, unknown_name
 from ..shapes.scheme import DType
 from ..shapes.suite import Suite, cache_state
 from . import values
+from .runs import RUNS, go_on
 
 if TYPE_CHECKING:
     from ..harness.plan import Cell
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 @click.option(
     "--max-time", metavar="TIME", help="End the whole sweep cleanly after this, such as 9m; go on with --resume."
 )
-@click.option("--seed", type=int, help="Seed of the operands and of the order of the providers.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the operands and of the order of the providers.")
 @click.option(
     "--providers",
     "files",
@@ -70,7 +71,9 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run", is_flag=True, help="List the cells, their bytes and the longest time they may take; measure nothing."
 )
-@click.option("--calibrate/--no-calibrate", default=True, help="Measure the ceilings first: the roofline needs them.")
+@click.option(
+    "--calibrate/--no-calibrate", default=True, help="Measure the ceilings before and after: the roofline needs them."
+)
 @click.option("--report/--no-report", default=True, help="Write report.html and report.md at the end.")
 @click.option("--strict", is_flag=True, help="Exit 4 when the sweep is not complete, 5 when an output was wrong.")
 def run(**options: Any) -> None:
@@ -90,6 +93,7 @@ def run(**options: Any) -> None:
     began = time.monotonic()
     request = {name: value for name, value in options.items() if name not in _OF_THIS_CALL}
     if options["resume"] and options["suite"] is None:
+        _refuse_other_options()
         request = _stored_request(options["output"])
     elif options["suite"] is None:
         raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to go on with a run")
@@ -98,7 +102,7 @@ def run(**options: Any) -> None:
     if options["dry_run"]:
         _show_plan(suite, cells)
         return
-    folder: Path = options["output"] or Path("runs") / f"{suite.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    folder: Path = options["output"] or RUNS / f"{suite.name}-{datetime.now():%Y%m%d-%H%M%S}"
     deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
     complete = _measure(folder, suite, cells, request, options, deadline)
     _finish(folder, complete, options["report"], options["strict"])
@@ -108,15 +112,36 @@ _OF_THIS_CALL = ("output", "resume", "dry_run", "report", "strict", "max_time", 
 """Options that say how this call goes, not what is measured."""
 
 
+def _refuse_other_options() -> None:
+    """What would be ignored is refused: without SUITE a run goes on exactly as it was started."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name not in (*_OF_THIS_CALL, "suite") and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"{parameter.opts[-1]} changes what is measured, but --resume without SUITE goes on exactly as the run "
+                "was started: leave it out, or repeat SUITE and its options too"
+            )
+
+
 def _stored_request(folder: Path | None) -> dict[str, Any]:
     if folder is None:
         raise UsageError("--resume needs -o RUN, the folder of the run to go on with")
     path = folder / "run.json"
     try:
         request: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["request"]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot resume {folder}: {path} does not say how it was started ({error})") from None
     return request
+
+
+def _storable(request: dict[str, Any]) -> dict[str, Any]:
+    """Write the request so that the run can be resumed from any directory: files by their full paths."""
+    suite: str = request["suite"]
+    return request | {
+        "suite": str(Path(suite).resolve()) if suite.endswith(".toml") else suite,
+        "files": [str(Path(file).resolve()) for file in request["files"]],
+    }
 
 
 def _suite(request: dict[str, Any]) -> Suite:
@@ -131,7 +156,7 @@ def _suite(request: dict[str, Any]) -> Suite:
     )
     chosen = tuple(dict.fromkeys(request["providers"])) or (*user, *suite.providers)
     known = [*user, *registry.names()]
-    for name in chosen:
+    for name in (*chosen, suite.baseline, *suite.challengers):
         if name not in known:
             raise unknown_name("provider", name, known)
     protocol = {
@@ -142,8 +167,11 @@ def _suite(request: dict[str, Any]) -> Suite:
         "budget_s": values.seconds(request["budget"], "--budget") if request["budget"] else None,
         "timeout_s": values.seconds(request["timeout"], "--timeout") if request["timeout"] else None,
     }
+    axes: dict[str, tuple[int, ...]] = {}
+    for name, sizes in map(values.axis, request["axes"]):
+        axes[name] = tuple(sorted({*axes.get(name, ()), *sizes}))
     return suite.override(
-        axes=dict(values.axis(text) for text in request["axes"]),
+        axes=axes,
         dtypes=tuple(DType.parse(name) for name in values.names(request["dtype"])),
         caches=tuple(cache_state(name) for name in values.names(request["caches"])),
         providers=chosen,
@@ -173,9 +201,8 @@ def _measure(
 
     resume: bool = options["resume"]
     with RunStore.reopen(folder) if resume else RunStore.create(folder) as store, _stop_signals() as stopped:
-        manifest = store.read_manifest() if resume else _manifest(folder, suite, request)
-        manifest["rounds"] = suite.protocol.rounds
-        manifest["protocol"] = asdict(suite.protocol) | {"caches": [cache.value for cache in suite.caches]}
+        manifest = store.read_manifest() if resume else _manifest(folder, suite)
+        _describe(manifest, suite, request)
         setup = Setup(
             device=request["device"],
             llc_bytes=values.size_bytes(request["llc"], "--llc") if request["llc"] else None,
@@ -189,25 +216,37 @@ def _measure(
                 return Sweep(store, cells, setup, progress, options["calibrate"], stopped, deadline).run(manifest)
             except Interrupted:
                 raise Interrupted(
-                    f"interrupted; {len(store.verdicts)} finished units are in {folder}: "
-                    f"go on with rooflens run -o {shlex.quote(str(folder))} --resume"
+                    f"interrupted; {len(store.verdicts)} finished units are in {folder}: {go_on(folder)}"
                 ) from None
 
 
-def _manifest(folder: Path, suite: Suite, request: dict[str, Any]) -> dict[str, Any]:
+def _manifest(folder: Path, suite: Suite) -> dict[str, Any]:
     """What run.json says from the start; the worker completes it with device, environment and providers."""
     return {
         "id": folder.name,
         "folder": str(folder),
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": ["rooflens", *sys.argv[1:]],
-        "request": json.loads(json.dumps(request, default=str)),
         "suite": suite.name,
+        "seed": suite.protocol.seed,
+        "shapes": [],
+    }
+
+
+def _describe(manifest: dict[str, Any], suite: Suite, request: dict[str, Any]) -> None:
+    """Say what the run is about. On resume, the plan is that of the latest call, and shapes of earlier ones stay."""
+    for what, found in (("suite", suite.name), ("seed", suite.protocol.seed)):
+        if manifest.get(what) != found:
+            raise UsageError(f"cannot resume: {what} was {manifest.get(what)} and is {found} now; choose another -o")
+    stored, shapes = manifest.get("shapes", []), [asdict(shape) for shape in suite.shapes]
+    manifest |= {
+        "request": _storable(request),
         "description": suite.description,
         "baseline": suite.baseline,
         "challengers": list(suite.challengers),
-        "seed": suite.protocol.seed,
-        "shapes": [asdict(shape) for shape in suite.shapes],
+        "shapes": stored + [shape for shape in shapes if shape not in stored],
+        "rounds": suite.protocol.rounds,
+        "protocol": asdict(suite.protocol) | {"caches": [cache.value for cache in suite.caches]},
     }
 
 
@@ -239,7 +278,7 @@ def _stop_signals() -> "Iterator[Any]":
 
 
 def _show_plan(suite: Suite, cells: "tuple[Cell, ...]") -> None:
-    """Print the cells as a table, and totals: the sweep takes at most so long, and needs so much memory."""
+    """Print the cells as a table, and how long the sweep takes at most."""
     from .output import print_table
 
     protocol = suite.protocol
@@ -260,7 +299,7 @@ def _show_plan(suite: Suite, cells: "tuple[Cell, ...]") -> None:
                 f"{max(cell.scheme.compulsory_bytes(cell.problem) for cell in members) / 1e6:.1f}",
             ]
         )
-    print_table(["shape", "N", "K", "scheme", "dtype", "M", "providers", "cache", "cells", "MB moved at most"], rows)
+    print_table(["shape", "N", "K", "scheme", "dtype", "M", "providers", "cache", "cells", "compulsory MB"], rows)
     units = len(cells) * protocol.rounds
     click.echo(
         f"{len(cells)} cells x {protocol.rounds} rounds = {units} units of {protocol.budget_s:g} s at most "

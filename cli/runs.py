@@ -1,6 +1,7 @@
 """Find stored runs: what a RUN argument means, and what ./runs holds."""
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +48,13 @@ def find_run(text: str, parent: Path = RUNS) -> Path:
     if not known:
         raise UsageError(f"no run {text!r}: it is not a folder, and there are no runs in {parent.absolute()}")
     raise unknown_name("run", text, known)
+
+
+def go_on(folder: Path) -> str:
+    """Say how to go on with an unfinished run; without a manifest nothing was measured, and there is none."""
+    if (folder / MANIFEST).is_file():
+        return f"go on with: rooflens run -o {shlex.quote(str(folder))} --resume"
+    return "nothing was measured: give the same command again"
 
 
 def _at_a_glance(folder: Path) -> StoredRun | None:

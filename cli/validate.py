@@ -1,6 +1,5 @@
 """`rooflens validate`: is a run folder whole, and what is missing?"""
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import click
 from ..shapes.errors import CorrectnessError, IncompleteError
 from ..shapes.verdict import Verdict
 from .output import plain, print_json, print_table
-from .runs import find_run
+from .runs import find_run, go_on
 
 if TYPE_CHECKING:
     from ..analysis.load import RunData
@@ -77,7 +76,7 @@ def take_inventory(run: "RunData") -> Inventory:
     verdicts: Counter[str] = Counter()
     for _, words in run.cells.groupby("cell_id", sort=False)["verdict"]:
         failures = [word for word in words if Verdict(word).is_final]
-        settled += rounds if failures else len(words)
+        settled += rounds if failures else min(rounds, len(words))
         verdicts[failures[0] if failures else Verdict.PASSED.value] += 1
     begun = set(zip(run.cells["model"], run.cells["layer"], strict=True))
     shapes = [(str(shape["model"]), str(shape["layer"])) for shape in run.manifest["shapes"]]
@@ -116,8 +115,7 @@ def _show(found: Inventory) -> None:
 
 
 def _way_on(found: Inventory) -> str:
-    folder = shlex.quote(str(found.folder))
-    return f"{found.missing_units} units are missing: go on with rooflens run -o {folder} --resume"
+    return f"{found.missing_units} units are missing: {go_on(found.folder)}"
 
 
 def _be_strict(found: Inventory) -> None:

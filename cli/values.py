@@ -5,10 +5,13 @@ import re
 from ..shapes.errors import UsageError
 from ..shapes.suite import axis_values
 
+LONGEST_RANGE = 10_000
+"""Sizes that a..b may count; more of them is a slip of the keyboard."""
+
 
 def names(text: str | None) -> list[str]:
-    """Split "a,b" into its parts."""
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
+    """Split "a,b" into its parts, each once."""
+    return list(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
 
 
 def axis(text: str) -> tuple[str, tuple[int, ...]]:
@@ -18,13 +21,15 @@ def axis(text: str) -> tuple[str, tuple[int, ...]]:
         raise UsageError(f"-a {text!r}: write AXIS=LIST, such as M=1,2,4..2048")
     sizes: list[int] = []
     for part in names(values):
-        match = re.fullmatch(r"(-?\d+)(?:\.\.(-?\d+))?", part)
+        match = re.fullmatch(r"(-?\d{1,18})(?:\.\.(-?\d{1,18}))?", part)
         if not match:
             raise UsageError(f"-a {text!r}: {part!r} is neither a size nor a range a..b")
         first, last = int(match[1]), int(match[2] or match[1])
         if first < 1 or last < first:
             raise UsageError(f"-a {text!r}: {part} is not a size or a rising range of positive sizes")
         doubles = bool(sizes) and first == 2 * sizes[-1]
+        if not doubles and last - first >= LONGEST_RANGE:
+            raise UsageError(f"-a {text!r}: {part} is more than {LONGEST_RANGE} sizes; 1,2,4..2048 doubles")
         while first <= last:
             sizes.append(first)
             first = 2 * first if doubles else first + 1

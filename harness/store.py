@@ -18,6 +18,7 @@ from typing import Any
 
 from ..shapes.columns import CEILINGS, CELLS, SAMPLES, TABLES, Kind, Table
 from ..shapes.errors import RooflensError, UsageError
+from ..shapes.verdict import Verdict
 
 MANIFEST = "run.json"
 EVENTS = "events.log"
@@ -37,13 +38,16 @@ class RunStore:
 
     @classmethod
     def create(cls, folder: Path) -> "RunStore":
-        """Start an empty run. Raises UsageError when the folder holds a run already."""
+        """Start an empty run. Raises UsageError when the folder holds a run already.
+
+        What a start leaves that failed before its manifest (no such device, an early Ctrl-C) is not a run.
+        """
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise _disk_error(folder, error) from error
+            raise RooflensError(f"cannot write to {folder}: {error.strerror or error}; choose another -o") from error
         store = cls(folder)
-        if (folder / MANIFEST).exists() or (folder / CELLS.file).exists():
+        if (folder / MANIFEST).exists() or _holds_rows(folder / CELLS.file):
             store.close()
             raise UsageError(f"{folder} holds a run already: add --resume to go on with it, or choose another -o")
         with _reported(folder):
@@ -58,7 +62,7 @@ class RunStore:
             raise UsageError(f"{folder}: no {MANIFEST} there, so no run to resume; leave out --resume to start one")
         store = cls(folder)
         with _reported(folder):
-            for table in (CELLS, SAMPLES):
+            for table in TABLES:
                 _cut_torn_line(folder / table.file, table)
             store.verdicts = _committed(folder / CELLS.file)
             _cut_orphans(folder / SAMPLES.file, store.verdicts)
@@ -84,8 +88,7 @@ class RunStore:
         """Merge ceilings into ceilings.csv: of each, the better measurement stays."""
         path = self.folder / CEILINGS.file
         with _reported(self.folder):
-            with path.open(encoding="utf-8", newline="") as file:
-                stored = [{**row, "value": float(row["value"])} for row in csv.DictReader(file)]
+            stored = [{**row, "value": _ceiling_value(path, line, row)} for line, row in _rows(path)]
             merged = [_fields(CEILINGS, row) for row in better_of(stored, rows)]
             _replace(path, _csv_text(CEILINGS.names, merged))
 
@@ -146,12 +149,15 @@ def _locked(folder: Path) -> int:
         raise _disk_error(folder, error) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         owner = os.read(handle, 64).decode(errors="replace").strip() or "unknown"
         os.close(handle)
         raise UsageError(
             f"{folder} is being written by another rooflens run (process {owner}): wait, or choose another -o"
         ) from None
+    except OSError as error:  # a network file system without locks
+        os.close(handle)
+        raise _disk_error(folder, error) from error
     os.ftruncate(handle, 0)
     os.pwrite(handle, str(os.getpid()).encode(), 0)
     return handle
@@ -212,6 +218,28 @@ def _replace(path: Path, text: str) -> None:
     partial.replace(path)
 
 
+def _holds_rows(path: Path) -> bool:
+    return path.exists() and path.read_bytes().count(b"\n") > 1
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of a table with their line numbers; raises UsageError where it is no CSV in UTF-8."""
+    line = 1
+    try:
+        with path.open("rb") as file:
+            for line, row in enumerate(csv.DictReader(raw.decode() for raw in file), start=2):
+                yield line, row
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path} line {line + 1}: {error}; restore the file from a copy") from None
+
+
+def _ceiling_value(path: Path, line: int, row: Mapping[str, str]) -> float:
+    try:
+        return float(row["value"])
+    except (TypeError, ValueError):
+        raise UsageError(f"{path} line {line}, column value: not a number; delete the line") from None
+
+
 def _cut_torn_line(path: Path, table: Table) -> None:
     if not path.exists() or path.stat().st_size == 0:
         path.write_text(_csv_text(table.names, []), encoding="utf-8")
@@ -226,7 +254,7 @@ def _cut_torn_line(path: Path, table: Table) -> None:
                 file.truncate(start + newline + 1)
                 break
             end = start
-    with path.open(encoding="utf-8", newline="") as text:
+    with path.open(encoding="utf-8", errors="replace", newline="") as text:
         header = next(csv.reader(text), [])
     if tuple(header) != table.names:
         raise UsageError(
@@ -236,13 +264,11 @@ def _cut_torn_line(path: Path, table: Table) -> None:
 
 def _committed(path: Path) -> dict[Unit, str]:
     verdicts: dict[Unit, str] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        for row in reader:
-            try:
-                verdicts[row["cell_id"], int(row["round"])] = row["verdict"]
-            except (TypeError, ValueError):
-                raise UsageError(f"{path} line {reader.line_num}: not a row of cells.csv; mend or remove it") from None
+    for line, row in _rows(path):
+        try:
+            verdicts[row["cell_id"], int(row["round"])] = Verdict(row["verdict"]).value
+        except (TypeError, ValueError):
+            raise UsageError(f"{path} line {line}: not a row of {path.name}; mend it or delete the line") from None
     return verdicts
 
 
@@ -252,9 +278,13 @@ def _cut_orphans(path: Path, committed: Mapping[Unit, str]) -> None:
     with path.open("rb") as file:
         position = len(file.readline())
         keep = position
-        for line in file:
+        for count, line in enumerate(file, start=2):
             position += len(line)
-            cell, number = line.split(b",", 2)[:2]
-            if (cell.decode(), int(number)) in committed:
+            try:
+                cell, number, _ = line.decode().split(",", 2)
+                unit = cell, int(number)
+            except ValueError:  # of the decoding as well
+                raise UsageError(f"{path} line {count}: not a row of {path.name}; restore it from a copy") from None
+            if unit in committed:
                 keep = position
     os.truncate(path, keep)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from typing import Protocol as Interface
@@ -66,6 +66,7 @@ class Sweep:
     _worker: SupervisedWorker | None = None
     _ids: dict[Cell, str] = field(default_factory=dict)
     _processes: int = 0
+    _manifest: dict[str, Any] = field(default_factory=dict)
 
     def run(self, manifest: dict[str, Any]) -> bool:
         """Measure what is missing. Returns True when everything is finished, False when --max-time ended it.
@@ -75,12 +76,14 @@ class Sweep:
         """
         self.observer.doing("start the worker: import torch and the providers, find the device")
         try:
-            ready = self._start(manifest)
+            self._manifest = manifest
+            ready = self._start()
+            protocol = replace(self.setup.protocol, timer=ready.timer)  # "auto" is not another timer than its choice
             self._ids = {
-                cell: cell_id(cell, ready.providers[cell.provider].source, ready.device, self.setup.protocol)
+                cell: cell_id(cell, ready.providers[cell.provider].source, ready.device, protocol)
                 for cell in self.cells
             }
-            self._describe(manifest, ready)
+            self._describe(ready)
             total, missing = len(self.cells) * self.setup.protocol.rounds, sum(map(len, self._missing(self.cells)))
             self.observer.started(total, total - missing)
             if missing:
@@ -100,8 +103,8 @@ class Sweep:
                 self._worker.kill()
         return True
 
-    def _start(self, manifest: dict[str, Any]) -> Ready:
-        self._processes = manifest.get("processes", 0)
+    def _start(self) -> Ready:
+        self._processes = self._manifest.get("processes", 0)
         self._worker = SupervisedWorker(self.setup, self.store.folder / WORKER_LOG, self._stop_requested)
         return self._worker.ready
 
@@ -112,11 +115,14 @@ class Sweep:
         self.store.event(f"restart the worker: {why}")
         self.observer.remark(f"worker restarted: {why}")
         self._worker = SupervisedWorker(self.setup, self.store.folder / WORKER_LOG, self._stop_requested)
+        _refuse_mixture(self._manifest, _description(self._worker.ready))  # a kernel file may be edited meanwhile
         self._processes += 1
+        self._manifest["processes"] = self._processes + 1
+        self.store.write_manifest(self._manifest)
 
-    def _describe(self, manifest: dict[str, Any], ready: Ready) -> None:
+    def _describe(self, ready: Ready) -> None:
         """Complete run.json, or on resume make sure that it speaks of the same device, software and code."""
-        found = _description(ready)
+        manifest, found = self._manifest, _description(ready)
         if "device" in manifest:
             _refuse_mixture(manifest, found)
         else:
@@ -134,7 +140,11 @@ class Sweep:
         self.observer.doing("measure the ceilings of this device")
         dtypes = tuple(dict.fromkeys(cell.scheme.dtype for cell in self.cells))
         self._worker.send(Calibrate(dtypes))
-        answer = self._receive(CALIBRATION_TIMEOUT_S)
+        try:
+            answer = self._receive(CALIBRATION_TIMEOUT_S)
+        except (WorkerEndedError, WorkerTimeoutError) as error:
+            self._restart(f"no ceilings: {error}")
+            return
         assert isinstance(answer, Ceilings)
         self.store.add_ceilings(answer.rows)
         for remark in answer.remarks:
@@ -146,8 +156,8 @@ class Sweep:
         rounds = range(self.setup.protocol.rounds)
         missing = []
         for cell in cells:
-            stored = {number: self.store.verdicts.get((self._ids[cell], number)) for number in (*rounds, len(rounds))}
-            failed = any(verdict and Verdict(verdict).is_final for verdict in stored.values())
+            stored = [self.store.verdicts.get((self._ids[cell], number)) for number in rounds]
+            failed = any(verdict and Verdict(verdict).is_final for verdict in stored)
             missing.append(() if failed else tuple(number for number in rounds if stored[number] is None))
         return missing
 
@@ -171,19 +181,24 @@ class Sweep:
                 if message.restart:
                     self._restart("the device was lost to a fault")
             except WorkerTimeoutError:
-                limit = f"{in_flight.phase}: no end within {self.setup.protocol.timeout_s:g} s"
-                self._fault(task, in_flight, Verdict.TIMEOUT, f"{limit}; --timeout sets the limit")
+                limit = f"no end within {self.setup.protocol.timeout_s:g} s; --timeout sets the limit"
+                fruitless = self._fault(task, in_flight, Verdict.TIMEOUT, limit, fruitless)
             except WorkerEndedError as error:
-                fruitless += 1
-                if fruitless > MOST_FRUITLESS:
-                    raise RooflensError(f"{MOST_FRUITLESS} workers in a row ended before they began: {error}") from None
-                self._fault(task, in_flight, Verdict.CRASHED, f"{in_flight.phase}: {error}")
+                fruitless = self._fault(task, in_flight, Verdict.CRASHED, str(error), fruitless)
 
-    def _fault(self, task: Task, in_flight: Begin, verdict: Verdict, reason: str) -> None:
-        """Give the units in flight their verdict and go on with a new worker."""
+    def _fault(self, task: Task, in_flight: Begin, verdict: Verdict, why: str, fruitless: int) -> int:
+        """Give the units in flight their verdict and go on with a new worker. Returns `fruitless`, counted on.
+
+        A unit whose result came in before the fault keeps it: nothing was in flight then.
+        """
+        if fruitless == MOST_FRUITLESS:
+            raise RooflensError(f"{MOST_FRUITLESS + 1} workers in a row ended before they began: {why}")
+        reason = f"{in_flight.phase}: {why}"
         for index, number in in_flight.units:
-            self._commit(task, Result(index, number, {"verdict": verdict.value, "reason": reason}))
+            if (self._ids[task.cells[index]], number) not in self.store.verdicts:
+                self._commit(task, Result(index, number, {"verdict": verdict.value, "reason": reason}))
         self._restart(reason)
+        return fruitless + 1
 
     def _commit(self, task: Task, result: Result) -> None:
         cell = task.cells[result.index]
@@ -248,7 +263,7 @@ def _refuse_mixture(manifest: dict[str, Any], found: dict[str, Any]) -> None:
     """One run speaks of one device, one set of versions and one state of the code."""
     for key in ("name", "arch", "uuid", "llc_bytes"):
         _same(f"device {key}", manifest["device"].get(key), found["device"][key])
-    for key in ("torch", "triton"):
+    for key in ("torch", "triton", "bitsandbytes"):
         _same(key, manifest["environment"].get(key), found["environment"].get(key))
     for key in ("timer", "threads"):
         _same(key, manifest.get(key), found[key])
@@ -262,5 +277,5 @@ def _refuse_mixture(manifest: dict[str, Any], found: dict[str, Any]) -> None:
 def _same(what: str, stored: object, found: object) -> None:
     if stored != found:
         raise UsageError(
-            f"cannot resume: {what} was {stored} and is {found} now; timings of the two do not mix: start a new run"
+            f"cannot go on: {what} was {stored} and is {found} now; timings of the two do not mix: start a new run"
         )

@@ -12,6 +12,7 @@ from typing import Protocol as Interface
 import torch
 
 from ..shapes.device import Device
+from ..shapes.errors import UsageError
 
 Action = Callable[[], object]
 
@@ -121,7 +122,9 @@ class EventTimer:
 
 
 def make_timer(name: str, device: Device, operations_per_sample: int) -> Timer:
-    """Build the timer `name` ("auto": event on GPUs, host on the CPU) for `device`."""
+    """Build the timer `name` ("auto": event on GPUs, host on the CPU); raise UsageError when `device` has none such."""
+    if name == "event" and not device.is_gpu:
+        raise UsageError(f"timer event: {device.torch_name} has no events; leave --timer out, or use --timer host")
     if name == "event" or (name == "auto" and device.is_gpu):
         return EventTimer(device, operations_per_sample)
     return HostTimer(synchronizer(device))

@@ -6,11 +6,13 @@ of the unit in flight.
 
 import contextlib
 import ctypes
+import io
 import os
 import random
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
@@ -25,6 +27,7 @@ from ..kernels.provider import Launch
 from ..kernels.reference import Accuracy, reference
 from ..kernels.reference import measure as compare
 from ..kernels.source_hash import source_hash
+from ..shapes.device import Device
 from ..shapes.errors import RooflensError
 from ..shapes.suite import Cache
 from ..shapes.verdict import Verdict
@@ -48,13 +51,25 @@ def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
     except RooflensError as error:
         connection.send(Refused(str(error), error.exit_code))
         return
+    except Exception as error:
+        traceback.print_exc()
+        connection.send(Refused(f"{_explain(error, 'setting up the worker')[1]}; see {log}", RooflensError.exit_code))
+        return
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             message = connection.recv()
             if isinstance(message, Calibrate):
-                connection.send(Ceilings(*calibrate(worker.device, message.dtypes, setup.protocol.timer)))
+                connection.send(_ceilings(worker.device, message, setup.protocol.timer))
             elif worker.work(message):
                 return
+
+
+def _ceilings(device: Device, message: Calibrate, timer: str) -> Ceilings:
+    """Calibrate; a device that cannot (out of memory, say) costs the ceilings and not the sweep."""
+    try:
+        return Ceilings(*calibrate(device, message.dtypes, timer))
+    except Exception as error:
+        return Ceilings([], [f"no ceilings: {_explain(error, 'calibrating')[1]}"])
 
 
 class Worker:
@@ -145,9 +160,12 @@ class Worker:
     ) -> None:
         """Measure every open cell once, in an order of its own, on fresh activations whose reference all share."""
         mine = [index for index in job.open_cells if number in job.missing[index]]
+        if not mine:
+            return
         job.begin("compute the reference of", mine, number)
+        seed = self._protocol.seed + 1000 * (number + 1) + inputs.problem.M
         try:
-            inputs.refresh_activations(self._protocol.seed + 1000 * (number + 1) + inputs.problem.M)
+            inputs.refresh_activations(seed)
             truth = reference(inputs)
         except Exception as error:
             for index in mine:
@@ -162,17 +180,18 @@ class Worker:
             started = datetime.now(UTC).isoformat(timespec="milliseconds")
             columns: dict[str, Any] = {"order": order, "prepare_s": prepare_s, "started_at": started}
             try:
-                # The output is checked before timing, so that a wrong kernel costs no time, and again after it,
-                # so that one which goes wrong under repetition is not ranked.
+                # The output is checked before timing, so that a wrong kernel costs no time, and after it on other
+                # activations, so that one which goes wrong under repetition or keeps a result is not ranked.
                 self._check(launch, truth, cell)
                 columns |= self._measured(cell, inputs, launch)
-                columns |= self._check(launch, truth, cell)
-            except _IncorrectError as error:
-                job.fail(index, Verdict.INCORRECT, str(error), number, **columns, **error.columns)
-                continue
+                columns |= self._check_negated(launch, truth, cell, inputs)
             except Exception as error:
-                job.fail(index, *_explain(error, "measuring"), number, **columns)
-                _raise_if_lost(error)
+                if isinstance(error, _IncorrectError):
+                    job.fail(index, Verdict.INCORRECT, str(error), number, **columns, **error.columns)
+                else:
+                    job.fail(index, *_explain(error, "measuring"), number, **columns)
+                    _raise_if_lost(error)
+                inputs.refresh_activations(seed)  # it may have written into them, which its neighbours would pay for
                 continue
             samples, host = columns.pop("times_s"), columns.pop("host_s")
             job.finish(Result(index, number, columns | {"verdict": Verdict.PASSED.value}, samples, host))
@@ -208,6 +227,14 @@ class Worker:
         if reason := accuracy.failure(cell.scheme):
             raise _IncorrectError(reason, columns)
         return columns
+
+    def _check_negated(self, launch: Launch, truth: torch.Tensor, cell: Cell, inputs: FourBitInputs) -> dict[str, Any]:
+        """Check on -X, whose product follows from that of X: 2 bias - Y(X), without a second reference."""
+        _negate(inputs, truth)
+        try:
+            return self._check(launch, truth, cell)
+        finally:
+            _negate(inputs, truth)
 
 
 class _Job:
@@ -270,6 +297,14 @@ def _explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
     return Verdict.RUNTIME_ERROR, reason
 
 
+def _negate(inputs: FourBitInputs, truth: torch.Tensor) -> None:
+    """Turn X into -X, and the fp64 product of X into that of -X, in place."""
+    inputs.x.neg_()
+    truth.neg_()
+    if inputs.bias is not None:
+        truth.add_(inputs.bias.double(), alpha=2)
+
+
 def _raise_if_lost(error: BaseException) -> None:
     if "CUDA error" in str(error) or "HIP error" in str(error):
         raise _DeviceLostError from error
@@ -293,7 +328,10 @@ def _die_with(parent: int) -> None:
 
 
 def _redirect_output(log: Path) -> None:
-    """Send what libraries print to the log, below Python, where C++ prints as well."""
+    """Send what libraries print to the log, below Python, where C++ prints as well; line by line, for who is killed."""
+    for text in (sys.stdout, sys.stderr):
+        if isinstance(text, io.TextIOWrapper):
+            text.reconfigure(line_buffering=True)
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     for stream in (1, 2):
         os.dup2(handle, stream)

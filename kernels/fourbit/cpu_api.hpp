@@ -1,5 +1,5 @@
-// What the translation units of the CPU library share: the argument blocks (mirrored by cpu_library.py, field by field),
-// the thread team and the table of functions that each instruction set provides.
+// What the translation units of the CPU library share: the argument blocks (mirrored by cpu_library.py, field by
+// field), the thread team and the tables of functions that each instruction set provides.
 #pragma once
 #include <cstdint>
 
@@ -16,15 +16,15 @@ constexpr int NESTED_BLOCK = 256;   // absmax values per second-level scale
 
 static constexpr int64_t tiles_of(int64_t N) { return (N + PAIR * ROWS - 1) / (PAIR * ROWS) * PAIR; }
 
-// Y[M,N] = X[M,K] W[N,K]^T + bias. Pointers need no alignment beyond their element's.
+// Y[M,N] = X[M,K] W[N,K]^T + bias. Pointers need no alignment beyond their element's; x, w and bias not even that.
 //
-// T = tiles_of(N), rows beyond N are zero.
-// w       pairs of tiles [T/2][cd(K,8)][2][16] of 32-bit words: word (p, c, t, r) holds row 32 p + 16 t + r, columns 8 c .. 8 c + 7, four
-//         bits each: bits 4 j of its low half are column 2 j, of its high half column 2 j + 1 (made by rooflens_pack).
+// T = tiles_of(N); rows beyond N are zero.
+// w       pairs of tiles [T/2][cd(K,8)][2][16] of 32-bit words: word (p, c, t, r) holds row 32 p + 16 t + r, columns
+//         8 c .. 8 c + 7, four bits each: bits 4 j of its low half are column 2 j, of its high half column 2 j + 1.
 // scales  absmax, float; or uint8 q when nested: absmax = nested_code[q] * nested_scale[block / 256] + nested_offset.
-//         A block of the format has 2^block_log2 elements of the flattened W. straddled == 0: tiles [T/2][K / group][2][16]
-//         with group = 2^group_log2 dividing both K and the block, so that a group lies in one row and in one block.
-//         straddled == 1: the flat blocks of the format.
+//         A block of the format has 2^block_log2 elements of the flattened W.
+//         straddled == 0: tiles [T/2][K / group][2][16], where group = 2^group_log2 divides both K and the block, so
+//         that a group lies in one row and in one block. straddled == 1: the flat blocks of the format.
 struct Gemm {
     const void* x;
     const uint32_t* w;
@@ -61,7 +61,8 @@ struct Dequantize {
     int32_t threads;
 };
 
-// Calls body(context, task, worker) for every task in 0 .. tasks-1, worker < threads; returns when all are done.
+// Calls body(context, task, worker) for every task in 0 .. tasks-1, worker < threads; returns when all are done. Tasks
+// start in order: when task i is given to a worker, every task before it has been given to one.
 using Body = void (*)(void* context, int64_t task, int worker);
 void parallel_for(int threads, int64_t tasks, Body body, void* context);
 
@@ -71,7 +72,7 @@ struct GemmFunctions {
     int64_t (*scratch_bytes)(const Gemm&);
 };
 struct MemoryFunctions {
-    void (*dequantize)(const Dequantize&, int64_t begin, int64_t end);  // begin and, but for the last, end: whole blocks
+    void (*dequantize)(const Dequantize&, int64_t begin, int64_t end);  // begin is the first element of a block
     uint64_t (*read)(const uint8_t* data, int64_t bytes);
 };
 

@@ -2,7 +2,7 @@
 
 The library lives in the user's cache, never in the package, under a name that contains a hash of everything that it is
 made of: sources, flags, compiler version and machine. It is written to a temporary name and moved into place, so that
-processes may race for it and a build that dies leaves nothing behind.
+processes may race for it and a build that dies leaves no broken library.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ...shapes.errors import RooflensError
 
-SOURCES = ("cpu_entry.cpp", "cpu_gemm.cpp", "cpu_memory.cpp", "cpu_api.hpp", "cpu_simd.hpp")
+SOURCES = ("cpu_entry.cpp", "cpu_gemm.cpp", "cpu_memory.cpp", "cpu_api.hpp", "cpu_arithmetic.hpp", "cpu_simd.hpp")
 """Files of the library, beside this module."""
 
 FOLDER = Path(__file__).parent

@@ -9,8 +9,10 @@
 // Two arithmetics: Full is fp32 throughout. Pairs (bf16 activations, AVX512_BF16) multiplies bf16 pairs into fp32 sums
 // (vdpbf16ps, which flushes subnormals): stream rounds the sixteen codes to bf16 and keeps absmax in fp32; panel rounds
 // code * absmax to bf16, as dequantizing to bf16 does.
+#include <sched.h>
+
 #include "cpu_api.hpp"
-#include "cpu_simd.hpp"
+#include "cpu_arithmetic.hpp"
 
 namespace {
 
@@ -20,7 +22,7 @@ using rooflens::PAIR;
 using rooflens::ROWS;
 
 #if defined(__AVX512F__)
-constexpr int UNIT = 2, STREAM_ROWS = 12, PANEL_ROWS = 12;  // tiles and batch rows of a register tile: 24 of 32 registers
+constexpr int UNIT = 2, STREAM_ROWS = 12, PANEL_ROWS = 12;  // tiles and batch rows of a register tile: 24 registers
 #elif defined(__AVX2__)
 constexpr int UNIT = 1, STREAM_ROWS = 4, PANEL_ROWS = 6;
 #elif defined(__aarch64__)
@@ -35,85 +37,12 @@ constexpr int PANEL_BYTES = 64 << 10;  // their decoded bytes at most: L2 has at
 constexpr int64_t BLOCK_M = 264;       // batch rows that pass over W together, so that their X stays in the last-level
                                        // cache; a multiple of every register tile
 
-template <int I> struct Index { static constexpr int value = I; };
-
-// body(Index<0>), ..., body(Index<N-1>): unrolled by construction, so that accumulators stay in registers
-template <int N, int I = 0, class Body> INLINE constexpr void unroll(const Body& body) {
-    if constexpr (I < N) {
-        body(Index<I>{});
-        unroll<N, I + 1>(body);
-    }
-}
-#define EACH(i) [&](auto i) __attribute__((always_inline))
-
-constexpr int column_of_nibble(int j) { return j < 4 ? 2 * j : 2 * j - 7; }
-
-struct Full {
-    using X = float;
-    using W = F16;
-    using Codes = Table;
-    static constexpr int STEPS = 8, COLUMNS = 1;  // steps of one chunk; columns of W in one step
-    static constexpr int position(int step) { return column_of_nibble(step); }
-    static INLINE Codes codes(const float* code) { return table_of(code); }
-    template <int S> static INLINE W decode(Codes codes, U16 words) { return lookup<S>(codes, words); }
-    template <int S> static INLINE W decode_scaled(Table table, U16 words, const F16* scale) {
-        return mul(lookup<S>(table, words), scale[position(S)]);
-    }
-    static INLINE W load_w(const float* p) { return load(p); }
-    static INLINE void store_w(float* p, W w) { store(p, w); }
-    static INLINE F16 broadcast(const X* x, int64_t i) {
-        float value;
-        memcpy(&value, reinterpret_cast<const char*>(x) + i * 4, 4);
-        return splat(value);
-    }
-    static INLINE F16 multiply_add(W w, F16 x, F16 sum) { return fma(w, x, sum); }
-};
-
-#if defined(__AVX512BF16__)
-struct Pairs {
-    using X = uint32_t;
-    using W = __m512i;
-    using Codes = __m512i;
-    static constexpr int STEPS = 4, COLUMNS = 2;
-    static constexpr int position(int step) { return step; }
-    static INLINE Codes codes(const float* code) {  // twice sixteen words: vpermw reads five bits of its index
-        const __m256i half = _mm512_cvtepi32_epi16(_mm512_srli_epi32(round(_mm512_loadu_ps(code)), 16));
-        return _mm512_broadcast_i64x4(half);
-    }
-    static INLINE __m512i round(__m512 a) {
-        const __m512i bits = _mm512_castps_si512(a);
-        const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-        return _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
-    }
-    template <int S> static INLINE W decode(Codes codes, U16 words) {
-        return _mm512_permutexvar_epi16(_mm512_srli_epi16(words.v, 4 * S), codes);
-    }
-    template <int S> static INLINE W decode_scaled(Table table, U16 words, const F16* scale) {
-        const __m512 even = mul(lookup<S>(table, words), scale[2 * S]).v;
-        const __m512 odd = mul(lookup<S + 4>(table, words), scale[2 * S + 1]).v;
-        const __m512i halves = (__m512i)_mm512_cvtne2ps_pbh(odd, even);  // sixteen even columns, then sixteen odd ones
-        const __m512i zip = _mm512_set_epi32(
-            0x1f000f, 0x1e000e, 0x1d000d, 0x1c000c, 0x1b000b, 0x1a000a, 0x190009, 0x180008,
-            0x170007, 0x160006, 0x150005, 0x140004, 0x130003, 0x120002, 0x110001, 0x100000);
-        return _mm512_permutexvar_epi16(zip, halves);
-    }
-    static INLINE W load_w(const float* p) { return _mm512_loadu_si512(p); }
-    static INLINE void store_w(float* p, W w) { _mm512_storeu_si512(p, w); }
-    static INLINE W broadcast(const X* x, int64_t i) {
-        int value;
-        memcpy(&value, reinterpret_cast<const char*>(x) + i * 4, 4);
-        return _mm512_set1_epi32(value);
-    }
-    static INLINE F16 multiply_add(W w, W x, F16 sum) { return {_mm512_dpbf16_ps(sum.v, (__m512bh)w, (__m512bh)x)}; }
-};
-#endif
-
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t tiles(const Gemm& g) { return rooflens::tiles_of(g.N); }
 INLINE int64_t chunks(const Gemm& g) { return (g.K + CHUNK - 1) / CHUNK; }
 INLINE int64_t blocks(const Gemm& g) { return (g.N * g.K + (int64_t{1} << g.block_log2) - 1) >> g.block_log2; }
 
-// ---- scales ----------------------------------------------------------------------------------------------------------
+// ---- scales -------------------------------------------------------------------------------------------------------
 
 // place of vector `index` of a tile in an array [T/2][count][2][16]
 INLINE int64_t in_pair(int64_t tile, int64_t index, int64_t count) {
@@ -146,8 +75,8 @@ INLINE float flat_scale(const Gemm& g, int64_t block) {
     return g.nested_code[q] * g.nested_scale[block / rooflens::NESTED_BLOCK] + g.nested_offset;
 }
 
-// absmax of the eight columns of one chunk for sixteen rows whose blocks end anywhere. A block has at least 32 elements,
-// so a chunk holds parts of two at most.
+// absmax of the eight columns of one chunk for sixteen rows whose blocks end anywhere. A block has at least 32
+// elements, so that a chunk of a row holds parts of two at most.
 INLINE void straddled_scales(const Gemm& g, int64_t tile, int64_t chunk, F16* scale) {
     float before[ROWS], after[ROWS], lane[ROWS];
     int32_t left[ROWS];
@@ -165,7 +94,7 @@ INLINE void straddled_scales(const Gemm& g, int64_t tile, int64_t chunk, F16* sc
     }
 }
 
-// ---- activations -----------------------------------------------------------------------------------------------------
+// ---- activations --------------------------------------------------------------------------------------------------
 
 INLINE int64_t columns(const Gemm& g) { return chunks(g) * CHUNK; }
 
@@ -182,43 +111,40 @@ template <class P> INLINE bool in_place(const Gemm& g) {
     return g.M == 1 && g.K % CHUNK == 0 && (P::COLUMNS == 2 || g.dtype == rooflens::FP32);
 }
 
-// X[M,K] -> per register tile [step][row]: the kernels read it front to back, whatever the stride of X
-template <class P> void pack_x(const Gemm& g, typename P::X* packed) {
-    struct Context { const Gemm& g; typename P::X* packed; int64_t blocks; } context{g, packed, 0};
-    constexpr int64_t BLOCK = 1024;
-    context.blocks = (columns(g) + BLOCK - 1) / BLOCK;
-    auto body = [](void* pointer, int64_t task, int) {
-        const Context& c = *static_cast<Context*>(pointer);
-        const int64_t t = task / c.blocks, begin = task % c.blocks * BLOCK, end = least(begin + BLOCK, columns(c.g));
-        const int64_t m0 = row_start(c.g, t), rows = row_start(c.g, t + 1) - m0;
-        typename P::X* to = c.packed + m0 * (columns(c.g) / P::COLUMNS);
-        for (int64_t m = 0; m < rows; ++m) {
-            const int64_t offset = (m0 + m) * c.g.K;
-            for (int64_t k = begin; k < end; k += CHUNK) {
-                const int64_t count = least(CHUNK, c.g.K - k);
-                if constexpr (P::COLUMNS == 2) {
-                    uint32_t pair[CHUNK / 2] = {};
-                    memcpy(pair, static_cast<const uint16_t*>(c.g.x) + offset + k, count * 2);
-                    for (int i = 0; i < CHUNK / 2; ++i) to[(k / 2 + i) * rows + m] = pair[i];
+constexpr int64_t PACK_COLUMNS = 1024;  // per packing task
+
+INLINE int64_t pack_blocks(const Gemm& g) { return (columns(g) + PACK_COLUMNS - 1) / PACK_COLUMNS; }
+
+// One task of X[M,K] -> per register tile [step][row]: the kernels read it front to back, whatever the stride of X
+template <class P> void pack_x(const Gemm& g, int64_t task, typename P::X* packed) {
+    const int64_t t = task / pack_blocks(g), begin = task % pack_blocks(g) * PACK_COLUMNS;
+    const int64_t end = least(begin + PACK_COLUMNS, columns(g));
+    const int64_t m0 = row_start(g, t), rows = row_start(g, t + 1) - m0;
+    typename P::X* to = packed + m0 * (columns(g) / P::COLUMNS);
+    for (int64_t m = 0; m < rows; ++m) {
+        const int64_t offset = (m0 + m) * g.K;
+        for (int64_t k = begin; k < end; k += CHUNK) {
+            const int64_t count = least(CHUNK, g.K - k);
+            if constexpr (P::COLUMNS == 2) {
+                uint32_t pair[CHUNK / 2] = {};
+                memcpy(pair, static_cast<const uint16_t*>(g.x) + offset + k, count * 2);
+                for (int i = 0; i < CHUNK / 2; ++i) to[(k / 2 + i) * rows + m] = pair[i];
+            } else {
+                float value[16] = {};
+                if (g.dtype == rooflens::FP32) {
+                    memcpy(value, static_cast<const float*>(g.x) + offset + k, count * 4);
                 } else {
-                    float value[16] = {};
-                    if (c.g.dtype == rooflens::FP32) {
-                        memcpy(value, static_cast<const float*>(c.g.x) + offset + k, count * 4);
-                    } else {
-                        uint16_t half[16] = {};
-                        memcpy(half, static_cast<const uint16_t*>(c.g.x) + offset + k, count * 2);
-                        store(value, c.g.dtype == rooflens::BF16 ? load_bf16(half) : load_fp16(half));
-                    }
-                    for (int i = 0; i < CHUNK; ++i) to[(k + i) * rows + m] = value[i];
+                    uint16_t half[16] = {};
+                    memcpy(half, static_cast<const uint16_t*>(g.x) + offset + k, count * 2);
+                    store(value, g.dtype == rooflens::BF16 ? load_bf16(half) : load_fp16(half));
                 }
+                for (int i = 0; i < CHUNK; ++i) to[(k + i) * rows + m] = value[i];
             }
         }
-    };
-    const bool tiny = g.M * g.K <= 32768;  // a second start of the team would cost more than it saves
-    rooflens::parallel_for(tiny ? 1 : g.threads, row_tiles(g) * context.blocks, body, &context);
+    }
 }
 
-// ---- output ----------------------------------------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------------------------
 
 // y[m][n0 .. n0 + 15] = sum + bias, cut at N
 INLINE void store_y(const Gemm& g, int64_t m, int64_t n0, F16 sum) {
@@ -230,8 +156,8 @@ INLINE void store_y(const Gemm& g, int64_t m, int64_t n0, F16 sum) {
     if (g.bias) {
         const char* bias = static_cast<const char*>(g.bias) + n0 * size;
         memcpy(g.dtype == rooflens::FP32 ? static_cast<void*>(lane) : half, bias, count * size);
-        const F16 value = g.dtype == rooflens::FP32 ? load(lane) : g.dtype == rooflens::BF16 ? load_bf16(half) : load_fp16(half);
-        sum = add(sum, value);
+        const F16 rounded = g.dtype == rooflens::BF16 ? load_bf16(half) : load_fp16(half);
+        sum = add(sum, g.dtype == rooflens::FP32 ? load(lane) : rounded);
     }
     char* y = static_cast<char*>(g.y) + (m * g.N + n0) * size;
     if (g.dtype == rooflens::FP32) {
@@ -244,7 +170,7 @@ INLINE void store_y(const Gemm& g, int64_t m, int64_t n0, F16 sum) {
     }
 }
 
-// ---- stream ----------------------------------------------------------------------------------------------------------
+// ---- stream -------------------------------------------------------------------------------------------------------
 
 template <class P, int M> void stream_tile(const Gemm& g, int64_t tile, int64_t m0, const typename P::X* x) {
     constexpr int N = UNIT;
@@ -292,7 +218,7 @@ template <class P, int M> void stream_tile(const Gemm& g, int64_t tile, int64_t 
     });
 }
 
-// ---- panel -----------------------------------------------------------------------------------------------------------
+// ---- panel --------------------------------------------------------------------------------------------------------
 
 template <class P> void decode_panel(const Gemm& g, int64_t tile, int64_t begin, int64_t end, float* panel) {
     const Table table = table_of(g.code);
@@ -341,7 +267,7 @@ void panel_tile(int64_t steps, const typename P::X* x, const float* panel, int64
     });
 }
 
-// ---- tables over the compile-time tile sizes, and the tasks ------------------------------------------------------------
+// ---- tables over the compile-time tile sizes, and the tasks -------------------------------------------------------
 
 template <class P> struct Tables {
     using Stream = void (*)(const Gemm&, int64_t, int64_t, const typename P::X*);
@@ -357,10 +283,13 @@ template <class P> struct Tables {
 template <class P> struct Task {
     const Gemm& g;
     const typename P::X* x;
+    typename P::X* packed;  // x again where it is a copy that the first tasks make
     uint8_t* buffers;       // panel: one per worker
     int64_t unit;           // tiles of W per task
     int64_t units;          // tasks along N
     int64_t parts;          // tasks along M
+    int64_t packs;          // tasks that pack X, before all others
+    int64_t packed_count;   // of which are done
 };
 
 template <class P> int64_t panel_chunks() { return PANEL_BYTES / (PANEL_TILES * P::STEPS * ROWS * 4); }
@@ -377,8 +306,7 @@ template <class P> int64_t x_bytes(const Gemm& g) {
 
 template <class P> constexpr Tables<P> tables{};
 
-template <class P> void stream_task(void* pointer, int64_t index, int) {
-    const Task<P>& task = *static_cast<Task<P>*>(pointer);
+template <class P> void stream_task(const Task<P>& task, int64_t index) {
     const Gemm& g = task.g;
     const int64_t first = index % task.units * UNIT, part = index / task.units, all = row_tiles(g);
     for (int64_t t = part * all / task.parts; t < (part + 1) * all / task.parts; ++t) {
@@ -387,8 +315,7 @@ template <class P> void stream_task(void* pointer, int64_t index, int) {
     }
 }
 
-template <class P> void panel_task(void* pointer, int64_t index, int worker) {
-    const Task<P>& task = *static_cast<Task<P>*>(pointer);
+template <class P> void panel_task(const Task<P>& task, int64_t index, int worker) {
     const Gemm& g = task.g;
     const int64_t first = index % task.units * task.unit, part = index / task.units, all = row_tiles(g);
     const int64_t count = least(task.unit, tiles(g) - first);
@@ -418,20 +345,38 @@ template <class P> void panel_task(void* pointer, int64_t index, int worker) {
     }
 }
 
+// Packing and products share one region of the team, because every end of a region waits for all workers: when others
+// load the machine, each of those waits can cost a time slice. Tasks are handed out in order, so that all packing is
+// done or in the hands of a running worker by the time the first product waits for it.
+template <class P> void run_task(void* pointer, int64_t index, int worker) {
+    Task<P>& task = *static_cast<Task<P>*>(pointer);
+    if (index < task.packs) {
+        pack_x<P>(task.g, index, task.packed);
+        __atomic_add_fetch(&task.packed_count, 1, __ATOMIC_RELEASE);
+        return;
+    }
+    for (int spins = 0; __atomic_load_n(&task.packed_count, __ATOMIC_ACQUIRE) < task.packs; ++spins) {
+        if (spins > 1000) sched_yield();
+    }
+    if (task.g.kernel == rooflens::STREAM) stream_task<P>(task, index - task.packs);
+    else panel_task<P>(task, index - task.packs, worker);
+}
+
 template <class P> void gemm_of(const Gemm& g) {
-    typename P::X* packed = reinterpret_cast<typename P::X*>(g.scratch);
-    if (!in_place<P>(g)) pack_x<P>(g, packed);
-    const bool stream = g.kernel == rooflens::STREAM;
     const int64_t rows = row_tiles(g);
-    int64_t unit = stream ? UNIT : PANEL_TILES;
-    // two tasks per worker if there is enough to share, by narrower panels first (they decode nothing twice), then by splitting M
+    int64_t unit = g.kernel == rooflens::STREAM ? UNIT : PANEL_TILES;
+    // two tasks per worker if there is enough to share, by narrower panels first (they decode nothing twice), then by
+    // splitting M
     while (unit > UNIT && (tiles(g) + unit - 1) / unit < 2 * g.threads) unit /= 2;
     const int64_t units = (tiles(g) + unit - 1) / unit;
     const int64_t passes = (g.M + BLOCK_M - 1) / BLOCK_M, wanted = (2 * g.threads + units - 1) / units;
     const int64_t parts = least(rows, passes > wanted ? passes : wanted);
-    const typename P::X* x = in_place<P>(g) ? static_cast<const typename P::X*>(g.x) : packed;
-    Task<P> task{g, x, g.scratch + x_bytes<P>(g), unit, units, parts};
-    rooflens::parallel_for(g.threads, units * parts, stream ? stream_task<P> : panel_task<P>, &task);
+    const bool direct = in_place<P>(g);
+    const int64_t packs = direct ? 0 : rows * pack_blocks(g);
+    typename P::X* packed = reinterpret_cast<typename P::X*>(g.scratch);
+    const typename P::X* x = direct ? static_cast<const typename P::X*>(g.x) : packed;
+    Task<P> task{g, x, packed, g.scratch + x_bytes<P>(g), unit, units, parts, packs, 0};
+    rooflens::parallel_for(g.threads, packs + units * parts, run_task<P>, &task);
 }
 
 #if defined(__AVX512BF16__)

@@ -9,7 +9,7 @@ namespace {
 
 using rooflens::Dequantize;
 
-// ---- sixteen scaled and rounded codes of one block ---------------------------------------------------------------------
+// ---- sixteen scaled and rounded codes of one block ----------------------------------------------------------------
 
 template <class T> INLINE void scaled_codes(const Dequantize& d, F16 code, float absmax, T* values) {
     const F16 scaled = mul(code, splat(absmax));
@@ -18,7 +18,7 @@ template <class T> INLINE void scaled_codes(const Dequantize& d, F16 code, float
     else store_fp16(values, scaled);
 }
 
-// ---- lookup of `count` weights, a multiple of 32 -----------------------------------------------------------------------
+// ---- lookup of `count` weights, a multiple of 32 ------------------------------------------------------------------
 
 template <class T> INLINE void look_up_each(const uint8_t* packed, const T* values, T* out, int64_t count) {
     for (int64_t i = 0; i < count; i += 2) {
@@ -36,12 +36,13 @@ template <bool STREAMING> INLINE void put(void* out, __m512i value) {
 }
 
 // 32-bit lane i of `bytes` holds byte i: put its high nibble into the low word and its low nibble into the high word
-template <bool STREAMING> INLINE void look_up(const uint8_t* packed, const uint16_t* values, uint16_t* out, int64_t count) {
+template <bool STREAMING>
+INLINE void look_up(const uint8_t* packed, const uint16_t* values, uint16_t* out, int64_t count) {
     const __m512i table = _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(values)));
     for (int64_t i = 0; i < count; i += 32) {
         const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(packed + i / 2)));
         const __m512i index = _mm512_or_si512(_mm512_srli_epi32(bytes, 4), _mm512_slli_epi32(bytes, 16));
-        put<STREAMING>(out + i, _mm512_permutexvar_epi16(index, table));  // five bits of index, 32 entries: bit 4 is free
+        put<STREAMING>(out + i, _mm512_permutexvar_epi16(index, table));  // bit 4 chooses between two equal halves
     }
 }
 
@@ -63,7 +64,8 @@ template <bool STREAMING> INLINE void put(void* out, __m128i low, __m128i high) 
 }
 
 // byte shuffles look up the low and the high bytes of the values apart
-template <bool STREAMING> INLINE void look_up(const uint8_t* packed, const uint16_t* values, uint16_t* out, int64_t count) {
+template <bool STREAMING>
+INLINE void look_up(const uint8_t* packed, const uint16_t* values, uint16_t* out, int64_t count) {
     alignas(16) uint8_t plane[2][16];
     for (int i = 0; i < 16; ++i) plane[0][i] = values[i] & 255, plane[1][i] = values[i] >> 8;
     const __m128i low = _mm_load_si128(reinterpret_cast<__m128i*>(plane[0]));

@@ -1,7 +1,8 @@
 // Sixteen 32-bit lanes on every instruction set: one zmm, two ymm, or four 128-bit vectors of the compiler's own.
 //
-// Included by the sources that are compiled once per instruction set. Everything has internal linkage: an inline function
-// that two of those objects shared would be merged by the linker, and AVX-512 code would then run on a CPU without it.
+// Included by the sources that are compiled once per instruction set. Everything has internal linkage: an inline
+// function that two of those objects shared would be merged by the linker, and AVX-512 code would then run on a CPU
+// without it.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -159,7 +160,8 @@ INLINE void store_bf16(uint16_t* p, F16 a) {
     // not vcvtneps2bf16: it flushes subnormals
     const __m512i bits = _mm512_castps_si512(a.v);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff)), 16);
+    const __m512i nudge = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, nudge), 16);
     const __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
     const __m512i value = _mm512_mask_mov_epi32(rounded, nan, _mm512_set1_epi32(0x7fc0));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(value));

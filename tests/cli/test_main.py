@@ -223,6 +223,14 @@ def test_a_full_disk_under_stdout_is_one_line():
     assert done.stderr.startswith("rooflens: error: No space left on device; free some space")
 
 
+def test_a_closed_stdout_is_no_error():
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m rooflens.cli list columns >&-"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_terminal_without_unicode_gets_question_marks():
     show = "from rooflens.cli.output import print_table\n"
     show += "import rooflens.shapes.suite as s\ns.names = lambda: print_table(['x'], [['\u2265 64']]) or []"

@@ -21,7 +21,7 @@ schemes = ["nf4-g64"]
 dtypes = ["fp32"]
 caches = ["warm"]
 providers = ["dequant_blas"]
-baseline = "right"
+baseline = "dequant_blas"
 challengers = ["dequant_blas"]
 [axes]
 M = [1, 2, 3]
@@ -140,12 +140,13 @@ def test_a_fault_costs_its_cell_and_no_other(place, provider, verdict, reason):
         ("prepare_fails", "runtime_error", "prepare: ValueError: no such tile"),
         ("refuses", "unsupported", "only on Tuesdays"),
         ("stale", "incorrect", "SNR"),
+        ("scribbles", "incorrect", "SNR"),
     ],
 )
 def test_a_provider_that_never_works(place, provider, verdict, reason):
     assert rooflens(place, *run_args("right", provider)).returncode == 0
     found = verdicts(place)
-    assert all(verdict in found[provider, m] for m in (1, 2, 3))
+    assert all(found[provider, m] == {verdict} for m in (1, 2, 3))
     assert all(found["right", m] == {"passed"} for m in (1, 2, 3))
     assert all(reason in row["reason"] for row in read(place) if row["verdict"] == verdict)
 
@@ -178,9 +179,9 @@ def wait_for_rows(place, count, process):
     raise AssertionError("the run did not get going")
 
 
-def start(place, *extra):
+def start(place, *extra, **options):
     command = [sys.executable, "-m", "rooflens.cli", *map(str, run_args("right", "dequant_blas")), *extra]
-    return subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
 def children(pid):
@@ -245,6 +246,26 @@ def test_interruption_keeps_what_is_finished_and_says_how_to_go_on(place, number
     check_whole(place, cells=12)
 
 
+def test_a_sigterm_to_the_whole_group_blames_no_kernel(place):
+    """A batch system's way of ending a job: the worker gets the signal as well."""
+    process = start(place, *SLOW, "300ms", start_new_session=True)
+    wait_for_rows(place, 2, process)
+    os.killpg(process.pid, signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert {row["verdict"] for row in read(place)} == {"passed"}
+
+
+def test_fast_cells_leave_no_pause_and_are_interrupted_all_the_same(place):
+    process = start(place, *SLOW, "30ms", "-a", "M=1..400")
+    wait_for_rows(place, 2, process)
+    before = len(read(place))
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert len(read(place)) - before <= 10
+
+
 def test_max_time_ends_cleanly_and_strict_says_incomplete(place):
     done = rooflens(place, *run_args("right", "dequant_blas"), *SLOW, "3s", "--max-time", "25s", "--strict")
     assert done.returncode == 4, done.stderr
@@ -289,6 +310,55 @@ def test_more_rounds_on_resume_are_added(place):
     assert rooflens(place, *arguments).returncode == 0
     assert rooflens(place, *arguments, "--resume", "--rounds", "3").returncode == 0
     check_whole(place, cells=2, rounds=3)
+    assert rooflens(place, "run", "-o", "out", "--resume", "--no-report").returncode == 0
+    assert json.loads((place / "out" / "run.json").read_text())["rounds"] == 3
+
+
+def test_resume_from_another_directory(place):
+    """The suite, its shape set and the user's kernels are found again, in a folder with a blank in its name."""
+    (place / "mine.py").write_text(FAULTY.read_text())
+    flags = ["--device", "cpu", "--llc", "1MiB", "--no-report", "--no-calibrate", "--providers", "mine.py"]
+    assert rooflens(place, "run", "tiny.toml", *flags, "-p", "right", "-o", "out").returncode == 0
+    cells = place / "out" / "cells.csv"
+    cells.write_text("".join(cells.read_text().splitlines(keepends=True)[:-2]))  # two units are missing
+    (place / "else where").mkdir()
+    moved = (place / "out").rename(place / "else where" / "out")
+    done = rooflens(place / "else where", "run", "-o", moved, "--resume", "--no-report")
+    assert done.returncode == 0, done.stderr
+    check_whole(place / "else where", cells=6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["tiny.toml", "--seed", "5"], "seed was 0 and is 5 now"),
+        (["other.toml"], "suite was tiny and is other now"),
+        (["--rounds", "5"], "--rounds changes what is measured"),
+    ],
+)
+def test_resume_refuses_to_mix_or_to_ignore(place, arguments, words):
+    (place / "other.toml").write_text(SUITE.replace('"tiny"', '"other"'))
+    (place / "out").mkdir()
+    (place / "out" / "run.json").write_text(json.dumps({"suite": "tiny", "seed": 0, "request": {}}))
+    done = rooflens(place, "run", *arguments, "-o", "out", "--resume")
+    assert done.returncode == 2
+    assert words in done.stderr.splitlines()[-1]
+
+
+def test_a_start_that_failed_is_no_run(place):
+    assert rooflens(place, "run", "tiny.toml", "--device", "cuda:0", "-o", "out").returncode == 1
+    ended = rooflens(place, *run_args("right"), "--filter", "M == 1", "--max-time", "1ms")
+    assert ended.returncode == 0, ended.stderr
+    assert "give the same command again" in ended.stderr
+    again = rooflens(place, *run_args("right"), "--filter", "M == 1")
+    assert again.returncode == 0, again.stderr
+    check_whole(place, cells=2)
+
+
+def test_lists_name_each_value_once_and_axes_add_up(place):
+    done = rooflens(place, "run", "tiny.toml", "--cache", "warm,warm", "-a", "M=1,2", "-a", "M=2,4", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("6 cells x 2 rounds = 12 units")
 
 
 def test_dry_run_measures_nothing(place):
@@ -308,6 +378,15 @@ def test_dry_run_measures_nothing(place):
         (["run", "tiny.toml", "-a", "M=0"], 2, "M=0"),
         (["run", "tiny.toml", "-a", "M=-3"], 2, "positive"),
         (["run", "tiny.toml", "-a", "M=1..x"], 2, "neither a size nor a range"),
+        (["run", "tiny.toml", "-a", "M=1..99999999"], 2, "more than 10000 sizes"),
+        (["run", "tiny.toml", "-a", "M=" + "9" * 5000], 2, "neither a size nor a range"),
+        (["run", "tiny.toml", "-a", "M=999999999999999999"], 2, "too large"),
+        (["run", "tiny.toml", "--filter", "M"], 2, "not a condition"),
+        (["run", "tiny.toml", "--timeout", "10ms"], 2, "timeout_s=0.01 must be more than budget_s"),
+        (["run", "tiny.toml", "--seed", "-1"], 2, "--seed"),
+        (["run", "tiny.toml", "--device", "cpu", "--timer", "event"], 2, "--timer host"),
+        (["run", "tiny.toml", "--device", "cpu", "--llc", "900000GiB"], 1, "worker.log"),
+        (["run", "typo.toml"], 2, "unknown provider 'dequant_blass': did you mean dequant_blas"),
         (["run", "tiny.toml", "--cache", "tepid"], 2, "unknown cache state"),
         (["run", "tiny.toml", "--filter", "M >"], 2, "--filter"),
         (["run", "tiny.toml", "--device", "cuda:0"], 1, "--device cpu"),
@@ -322,6 +401,7 @@ def test_dry_run_measures_nothing(place):
     ],
 )
 def test_bad_input_is_one_line_and_an_exit_code(place, arguments, code, words):
+    (place / "typo.toml").write_text(SUITE.replace('baseline = "dequant_blas"', 'baseline = "dequant_blass"'))
     done = rooflens(place, *arguments)
     assert done.returncode == code, done.stderr
     lines = done.stderr.strip().splitlines()

@@ -9,7 +9,6 @@ import signal
 import time
 
 import torch
-
 from rooflens.kernels.provider import Launch, Provider, Role, Support
 
 FAULTY_M = 2
@@ -124,7 +123,7 @@ class Refuses(Provider):
 
 
 class Stale(Provider):
-    """Computes once and returns the same result for ever: caught by fresh activations in later rounds."""
+    """Computes once and returns the same result for ever: caught by the other activations after timing."""
 
     name = "stale"
 
@@ -142,6 +141,21 @@ class Stale(Provider):
         return Launch(stale, out)
 
 
+class Scribbles(Provider):
+    """Right at first, but leaves its own numbers in the activations that all providers share."""
+
+    name = "scribbles"
+
+    def prepare(self, inputs, config=None):
+        run, out = right_launch(inputs)
+
+        def scribbles():
+            run()
+            inputs.x.mul_(2)
+
+        return Launch(scribbles, out)
+
+
 PROVIDERS = [
     Right(),
     Crash(),
@@ -154,4 +168,5 @@ PROVIDERS = [
     PrepareFails(),
     Refuses(),
     Stale(),
+    Scribbles(),
 ]

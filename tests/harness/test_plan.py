@@ -37,18 +37,25 @@ def test_filters_are_conditions_over_the_fields(expression, count):
     assert len(plan(quick, expression)) == count
 
 
-@pytest.mark.parametrize("expression", ["M <=", "colour == 1", "M <= 0", "import os"])
+@pytest.mark.parametrize("expression", ["M <=", "colour == 1", "M <= 0", "import os", "M", "True", "M = 1"])
 def test_filters_that_say_nothing(expression):
     with pytest.raises(UsageError, match="--filter") as error:
         plan(suite.load("llm4bit-quick"), expression)
     assert "\n" not in str(error.value)
 
 
+def test_a_batch_is_refused_since_its_operands_have_none():
+    quick = suite.load("llm4bit-quick")
+    batched = dataclasses.replace(quick, shapes=(dataclasses.replace(quick.shapes[0], B=4),))
+    with pytest.raises(UsageError, match="B=4"):
+        plan(batched)
+
+
 def test_identity_is_content():
     first, second = plan(suite.load("llm4bit-quick"))[:2]
     protocol = Protocol()
     base = cell_id(first, "source", DEVICE, protocol)
-    assert base == cell_id(first, "source", DEVICE, dataclasses.replace(protocol, rounds=9, timeout_s=1.0))
+    assert base == cell_id(first, "source", DEVICE, dataclasses.replace(protocol, rounds=9, timeout_s=7.0))
     others = {
         cell_id(second, "source", DEVICE, protocol),
         cell_id(first, "changed", DEVICE, protocol),

@@ -82,6 +82,49 @@ def test_another_schema_is_refused(folder):
         RunStore.reopen(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "words"),
+    [
+        ("cells.csv", b"c7,0,0,0,pas", None),  # torn: cut
+        ("cells.csv", b"c7,0\n", "cells.csv line 4"),
+        ("cells.csv", b"c7,0,0,0,fine\n", "cells.csv line 4"),
+        ("cells.csv", b"\xff\xfe\n", "cells.csv line 4"),
+        ("samples.csv", b"nonsense\n", "samples.csv line 5"),
+        ("samples.csv", b"\xff,0,1,2\n", "samples.csv line 5"),
+    ],
+)
+def test_a_damaged_table_is_named_by_file_and_line(folder, name, line, words):
+    path = folder / name
+    before = path.read_bytes()
+    path.write_bytes(before + line)
+    if words is None:
+        RunStore.reopen(folder).close()
+        assert path.read_bytes() == before
+        return
+    with pytest.raises(UsageError, match=words):
+        RunStore.reopen(folder)
+    RunStore.create(folder.parent / "other").close()  # the lock of the damaged one is not what is in the way
+
+
+@pytest.mark.parametrize("content", [None, b"", b"ceiling,level,pattern,dtype,value,unit,kind,source\nbandwidth,dr"])
+def test_ceilings_that_are_lost_or_torn_are_measured_again(folder, content):
+    path = folder / "ceilings.csv"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with RunStore.reopen(folder) as store:
+        store.add_ceilings([ceiling(10.0)])
+    assert [row["value"] for row in read(folder, "ceilings.csv")] == ["10.0"]
+
+
+def test_a_start_without_manifest_is_no_run(tmp_path):
+    RunStore.create(tmp_path / "run").close()
+    with RunStore.create(tmp_path / "run") as store:
+        store.commit(row("c0", 0), [1e-3])
+    with pytest.raises(UsageError, match="holds a run already"):
+        RunStore.create(tmp_path / "run")
+
+
 def test_columns_outside_the_schema_are_a_mistake(folder):
     with RunStore.reopen(folder) as store, pytest.raises(ValueError, match="colour"):
         store.commit(row("c9", 0, colour="red"), [])

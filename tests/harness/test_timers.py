@@ -3,8 +3,10 @@
 import pytest
 from rooflens.harness.measure import measure
 from rooflens.harness.stop import StopRule
-from rooflens.harness.timers import HostTimer
+from rooflens.harness.timers import HostTimer, make_timer
 from rooflens.kernels.provider import Launch
+from rooflens.shapes.device import Device
+from rooflens.shapes.errors import UsageError
 
 
 class FakeDevice:
@@ -60,3 +62,22 @@ def test_measure_respects_the_budget():
     assert taken.stop_reason in ("budget", "converged")
     assert taken.elapsed_s < 0.6
     assert sum(taken.times_s) <= taken.elapsed_s
+
+
+@pytest.mark.parametrize(
+    ("launch_s", "warmups", "samples"),
+    [(0.1, 2, 10), (0.8, 2, 5), (30.0, 1, 3)],
+)
+def test_a_slow_launch_gets_fewer_samples_than_asked_for(launch_s, warmups, samples):
+    """A budget of 1 s may be overrun four times, and three samples are taken whatever they cost."""
+    device = FakeDevice(launch_ns=int(launch_s * 1e9))
+    timer = HostTimer(device.synchronize, device.clock)
+    rule = StopRule(min_samples=10, target_ci=0.01, budget_s=1.0, resolution_s=1.0)
+    taken = measure(Launch(device.launch, None), timer, lambda: None, rule, clock=lambda: device.now * 1e-9)
+    assert len(taken.times_s) == samples
+    assert device.log.count("launch") == warmups + samples
+
+
+def test_the_event_timer_needs_a_gpu():
+    with pytest.raises(UsageError, match="--timer host"):
+        make_timer("event", Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34), 0)

@@ -62,6 +62,12 @@ def test_shipped_suites_parse_and_name_their_baseline(name):
         (('baseline = "dequant_blas"', ""), "'baseline' is missing"),
         (("[axes]", "[protocol]\nrounds = 0\n[axes]"), "rounds=0"),
         (("[axes]", "[protocol]\nturns = 1\n[axes]"), "'turns'"),
+        (("[axes]", "[protocol]\nbudget_s = inf\n[axes]"), "budget_s=inf"),
+        (("[axes]", "[protocol]\ntarget_ci = nan\n[axes]"), "target_ci=nan"),
+        (("[axes]", "[protocol]\nseed = -1\n[axes]"), "seed=-1"),
+        (("[axes]", "[protocol]\ntimeout_s = 1\n[axes]"), "timeout_s=1 must be more than budget_s=1"),
+        (('name = "mine"', 'name = "../mine"'), "name = '../mine'"),
+        (('name = "mine"', 'name = ""'), "name = ''"),
         (("[axes]", 'pick = ["nobody"]\n[axes]'), "'nobody'"),
         (("[axes]", "[axes"), "not valid TOML"),
     ],
@@ -80,8 +86,8 @@ def test_override_refuses_an_axis_that_the_suite_does_not_have():
 
 
 def test_a_shape_set_of_ones_own_beside_the_suite(tmp_path):
-    (tmp_path / "mine.csv").write_text("model,layer,N,K\ntiny,q,32,64\n")
-    (tmp_path / "mine.toml").write_text(GOOD.replace("llm4bit_40", "mine.csv"))
+    (tmp_path / "mine.csv").write_text("model,layer,N,K\ntiny,q,32,64\n", encoding="utf-8-sig")
+    (tmp_path / "mine.toml").write_text(GOOD.replace("llm4bit_40", "mine.csv"), encoding="utf-8-sig")
     (shape,) = suite.load(str(tmp_path / "mine.toml")).shapes
     assert (shape.label, shape.N, shape.K) == ("tiny q", 32, 64)
 
@@ -93,6 +99,7 @@ def test_a_shape_set_of_ones_own_beside_the_suite(tmp_path):
         ("model,layer,N,K,colour\nm,l,1,1,red\n", "unknown column 'colour'"),
         ("model,layer,N,K\nm,l,1,x\n", "line 2, column K: 'x'"),
         ("model,layer,N,K\nm,l,1,0\n", "line 2, column K: '0'"),
+        (f"model,layer,N,K\nm,l,1,{'9' * 5000}\n", "line 2, column K: '9"),
         ("model,layer,N,K\nm,l,1\n", "line 2: 4 columns expected"),
         ("model,layer,N,K\n", "no shapes"),
         ("model,layer,N,K\nm,l,1,1\nm,l,2,2\n", "stands twice"),

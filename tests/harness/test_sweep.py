@@ -1,0 +1,160 @@
+"""The sweep against scripted workers: who is blamed for a fault, when it gives up, what a restart may change."""
+
+import csv
+import dataclasses
+import json
+
+import pytest
+from rooflens.harness import sweep as sweeps
+from rooflens.harness.messages import Begin, Calibrate, Ceilings, Done, ProviderInfo, Ready, Result, Setup, Work
+from rooflens.harness.plan import plan
+from rooflens.harness.store import RunStore
+from rooflens.harness.supervisor import WorkerEndedError, WorkerTimeoutError
+from rooflens.harness.sweep import MOST_FRUITLESS, Sweep
+from rooflens.shapes import suite
+from rooflens.shapes.device import Device
+from rooflens.shapes.errors import RooflensError, UsageError
+from rooflens.shapes.protocol import Protocol
+
+DEVICE = Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34)
+PROTOCOL = Protocol(rounds=2)
+DIED = WorkerEndedError("worker killed by SIGSEGV")
+HUNG = WorkerTimeoutError("no answer before the time limit")
+
+
+class Silent:
+    """Observer that keeps what it is told."""
+
+    def __init__(self):
+        self.remarks = []
+
+    def started(self, total_units, finished_units):
+        self.total = total_units
+
+    def doing(self, what):
+        pass
+
+    def finished(self, cell, verdict, reason, units):
+        pass
+
+    def remark(self, text):
+        self.remarks.append(text)
+
+
+def passed(index, number):
+    columns = {"order": 0, "verdict": "passed", "samples": 1, "started_at": "now"}
+    return Result(index, number, columns, (1e-3,))
+
+
+class Workers:
+    """Each worker in turn answers its script; an exception in it is how that worker ends. After the last one, all
+    work is done without a fault.
+    """
+
+    def __init__(self, *scripts, sources=()):
+        self._scripts = list(scripts)
+        self._sources = list(sources)
+        self.begun = 0
+
+    def __call__(self, setup, log, should_stop):
+        self.begun += 1
+        script = self._scripts.pop(0) if self._scripts else None
+        source = self._sources.pop(0) if self._sources else "source"
+        return Worker(setup, script, source)
+
+
+class Worker:
+    def __init__(self, setup, script, source):
+        self.ready = Ready(DEVICE, {}, {name: ProviderInfo("candidate", source) for name in setup.providers}, "host", 2)
+        self._script = script
+        self._answers = []
+
+    def send(self, message):
+        if self._script is not None:
+            self._answers = list(self._script)
+        elif isinstance(message, Calibrate):
+            self._answers = [Ceilings([], [])]
+        elif isinstance(message, Work):
+            units = [(index, number) for index, rounds in enumerate(message.rounds) for number in rounds]
+            self._answers = [answer for unit in units for answer in (Begin("measure", (unit,)), passed(*unit))]
+            self._answers.append(Done())
+
+    def receive(self, deadline):
+        answer = self._answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def kill(self):
+        pass
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Return `run(workers)`: sweep one problem with two providers, and return the rows of cells.csv."""
+
+    def call(workers, calibrate=False):
+        monkeypatch.setattr(sweeps, "SupervisedWorker", workers)
+        quick = suite.load("llm4bit-quick").override(axes={"M": (1,)}, providers=("blas", "dequant_blas"))
+        cells = plan(dataclasses.replace(quick, shapes=quick.shapes[:1]))
+        setup = Setup("cpu", None, None, PROTOCOL, ("blas", "dequant_blas"), ())
+        folder = tmp_path / "run"
+        resumed = (folder / "run.json").exists()
+        with RunStore.reopen(folder) if resumed else RunStore.create(folder) as store:
+            observer = Silent()
+            manifest = store.read_manifest() if resumed else {}
+            assert Sweep(store, cells, setup, observer, calibrate).run(manifest)
+        with (folder / "cells.csv").open(newline="") as file:
+            return list(csv.DictReader(file)), observer, json.loads((folder / "run.json").read_text())
+
+    return call
+
+
+def units(rows):
+    return sorted((row["provider"], row["round"], row["verdict"]) for row in rows)
+
+
+ALL_PASSED = [
+    (provider, number, "passed") for provider in ("blas", "dequant_blas") for number in ("0", "1")
+]  # fmt: skip
+
+
+def test_a_fault_is_the_unit_in_flight(run):
+    rows, _, _ = run(Workers([Begin("measure", ((1, 0),)), DIED]))
+    assert units(rows) == [*ALL_PASSED[:2], ("dequant_blas", "0", "crashed")]
+    assert rows[0]["reason"] == "measure: worker killed by SIGSEGV"
+
+
+@pytest.mark.parametrize("end", [DIED, HUNG])
+def test_a_fault_after_a_result_blames_nobody_and_stores_nothing_twice(run, end):
+    rows, _, _ = run(Workers([Begin("measure", ((0, 0),)), passed(0, 0), end]))
+    assert units(rows) == ALL_PASSED
+
+
+@pytest.mark.parametrize("end", [DIED, HUNG])
+def test_workers_that_never_begin_end_the_sweep(run, end):
+    workers = Workers(*[[end]] * 99)
+    with pytest.raises(RooflensError, match="before they began"):
+        run(workers)
+    assert workers.begun == MOST_FRUITLESS + 1
+
+
+def test_code_that_changes_during_the_sweep_is_not_taken_for_the_old(run):
+    with pytest.raises(UsageError, match="source of provider blas was old and is new now"):
+        run(Workers([Begin("measure", ((0, 0),)), DIED], sources=["old", "new"]))
+
+
+def test_a_calibration_that_kills_the_worker_costs_the_ceilings_only(run):
+    rows, observer, _ = run(Workers([DIED]), calibrate=True)
+    assert units(rows) == ALL_PASSED
+    assert any("no ceilings" in remark for remark in observer.remarks)
+
+
+def test_every_worker_has_a_number_of_its_own_over_restarts_and_resumes(run):
+    first = [Begin("measure", ((0, 0),)), passed(0, 0), DIED]
+    second = [Begin("measure", ((0, 1),)), passed(0, 1), Begin("measure", ((1, 0),)), KeyboardInterrupt("pulled")]
+    with pytest.raises(BaseException, match="pulled"):
+        run(Workers(first, second))
+    rows, _, manifest = run(Workers())
+    assert [row["process"] for row in rows] == ["0", "1", "2", "2"]
+    assert manifest["processes"] == 3
