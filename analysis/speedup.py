@@ -75,12 +75,13 @@ def geometric_means(
 
 
 def best_speedups(ratios: pd.DataFrame, by: Sequence[str] = ("provider", "baseline")) -> pd.DataFrame:
-    """The largest ratio of each group with all its coordinates: the "up to 44.8x (fp32, small GQA k/v, M=1)".
+    """The best ratio of each group with all its coordinates: the "up to 44.8x (fp32, small GQA k/v, M=1)".
 
-    A verified win beats a larger ratio that is not one. Groups without any ratio have no row.
+    A verified win beats a larger ratio that is not one. Among verified wins the largest LOWER bound is the best: the
+    largest of many noisy ratios is mostly noise. Groups without any ratio have no row.
     """
     known = ratios.dropna(subset=["ratio"]).assign(verified=lambda frame: frame["verdict"] == "faster")
-    ranked = known.sort_values(["verified", "ratio"], ascending=False, kind="stable")
+    ranked = known.sort_values(["verified", "ratio_low", "ratio"], ascending=False, kind="stable")
     return ranked.drop_duplicates(list(by)).sort_index().drop(columns="verified").reset_index(drop=True)
 
 

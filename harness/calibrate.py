@@ -5,6 +5,7 @@ launch floor. Each is the best of a few short batches: a ceiling is what the dev
 """
 
 import math
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -54,11 +55,19 @@ def calibrate(device: Device, dtypes: Iterable[DType], timer_name: str) -> tuple
 def _best_time(timer: Timer, launch: Callable[[], object]) -> float:
     """Fastest of at least `FEWEST` samples, and of as many as fit into `BUDGET_S`."""
     launch()
+    pause = _pause if timer.name == "host" else lambda: None
     best, count, begin = math.inf, 0, time.perf_counter()
     while count < FEWEST or time.perf_counter() - begin < BUDGET_S:
-        times = timer.batch(launch, lambda: None, FEWEST).times_s
+        times = timer.batch(launch, pause, FEWEST).times_s
         best, count = min([best, *times]), count + len(times)
     return best
+
+
+def _pause() -> None:
+    """Wait for up to 2 ms. Without it, threads that meet at a barrier in every launch can fall into step with a busy
+    neighbour's time slices, and then every sample waits for a whole slice (seen: 8 MiB in 4 ms instead of 40 us).
+    """
+    time.sleep(random.uniform(0.0, 2e-3))
 
 
 def _row(ceiling: str, level: str, pattern: str, dtype: str, value: float, unit: str, source: str) -> Row:

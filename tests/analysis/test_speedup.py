@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from rooflens.analysis.load import load_run
 from rooflens.analysis.speedup import best_speedups, geometric_means, speedups
@@ -198,3 +199,10 @@ def test_a_verified_win_beats_a_larger_ratio_that_is_none(tmp_path):
     row = best_speedups(ratios_of(tmp_path, **(GRID | {"latency": lambda c: TIMES["dequant_blas", 1] / (
         1 if c.provider == "dequant_blas" else 5 if c.M == 1 else 2)}), **EXACT, skip=not_reached)).iloc[0]  # fmt: skip
     assert (row["M"], row["ratio"]) == (8, pytest.approx(2.0))
+
+
+def test_among_verified_wins_the_one_that_is_surest_is_the_best():
+    rows = [("a", 1, 17.0, 1.6, 185.0), ("a", 2, 12.0, 10.5, 13.5), ("a", 4, 11.0, 9.0, 13.0)]
+    ratios = pd.DataFrame(rows, columns=["provider", "M", "ratio", "ratio_low", "ratio_high"])
+    best = best_speedups(ratios.assign(baseline="b", verdict="faster"))
+    assert best["M"].tolist() == [2]
