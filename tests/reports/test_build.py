@@ -294,7 +294,7 @@ def test_baseline_failed_everywhere(tmp_path):
 
     text = renders(report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), failures=failures))
     assert "simt\\_4bit" not in text
-    assert "No ratio for simt_4bit, blas: dequant_blas oom: too large." in text
+    assert "No ratio for simt_4bit, gemv_4bit, blas: dequant_blas oom: too large." in text
 
 
 def test_baseline_was_not_measured(tmp_path):
