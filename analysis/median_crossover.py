@@ -163,12 +163,12 @@ def _warnings(
     if point is not None and math.isnan(point):
         warnings.append("half of the shapes cross before the first M and half beyond the last: there is no median")
     if values and not has_interval:
-        warnings.append(f"no interval from {len(values)} shapes: it takes six")
+        warnings.append(f"no interval: it takes six shapes, and there {'is' if len(values) == 1 else 'are'} {len(values)}")
     if reversed_:
         warnings.append(f"{reversed_} shapes where the challenger wins above the crossover are apart: swap the two")
     short = entered.loc[entered["status"].isin([s for s in Status if s.is_beyond]), "M_max"]
     if point is not None and (early := int((short < point).sum())) and math.isfinite(point):
         warnings.append(f"{early} shapes count as beyond although they were measured to a smaller M than the median")
     if unverified := int((~entered["verified"].astype(bool)).sum()):
-        warnings.append(f"{unverified} of {len(entered)} crossovers are not verified: measure more rounds")
+        warnings.append(f"not verified: {unverified} of {len(entered)} crossovers; more rounds would decide them")
     return warnings
