@@ -120,7 +120,7 @@ def test_one_shape_and_one_M(tmp_path):
     assert "only one M was measured: sweep more" in found["warnings"].iloc[0]
     median = median_crossover(found)
     assert (median.text, median.low_M, median.interval_text) == ("> 1", None, "")
-    assert "no interval from 1 shapes: it takes six" in median.warnings
+    assert "no interval: it takes six shapes, and there is 1" in median.warnings
 
 
 def test_a_run_without_a_common_cell(tmp_path):
