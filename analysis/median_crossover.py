@@ -163,7 +163,8 @@ def _warnings(
     if point is not None and math.isnan(point):
         warnings.append("half of the shapes cross before the first M and half beyond the last: there is no median")
     if values and not has_interval:
-        warnings.append(f"no interval: it takes six shapes, and there {'is' if len(values) == 1 else 'are'} {len(values)}")
+        verb = "is" if len(values) == 1 else "are"
+        warnings.append(f"no interval: it takes six shapes, and there {verb} {len(values)}")
     if reversed_:
         warnings.append(f"{reversed_} shapes where the challenger wins above the crossover are apart: swap the two")
     short = entered.loc[entered["status"].isin([s for s in Status if s.is_beyond]), "M_max"]

@@ -85,7 +85,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The task is finished. `restart`: the device was lost to a fault, so that this worker ends itself."""
+    """The task is finished. `restart`: device or operands were lost to a fault, so this worker ends itself."""
 
     restart: bool = False
 

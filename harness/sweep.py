@@ -179,7 +179,7 @@ class Sweep:
                     elif isinstance(message, Done):
                         break
                 if message.restart:
-                    self._restart("the device was lost to a fault")
+                    self._restart("a fault left the device or the operands unusable")
             except WorkerTimeoutError:
                 limit = f"no end within {self.setup.protocol.timeout_s:g} s; --timeout sets the limit"
                 fruitless = self._fault(task, in_flight, Verdict.TIMEOUT, limit, fruitless)

@@ -82,6 +82,8 @@ class Worker:
         # fp32 means fp32: no TF32 (NVIDIA) or xf32 (AMD) in the BLAS baselines.
         torch.set_float32_matmul_precision("highest")
         self.device = find_device(setup.device, setup.llc_bytes)
+        if self.device.is_gpu:
+            torch.cuda.set_device(self.device.index)  # Triton launches on the current device
         self._providers = registry.load(setup.providers, setup.files)
         self._sources = {name: source_hash(provider) for name, provider in self._providers.items()}
         self._controls = {cache: control(cache, self.device) for cache in Cache}
@@ -91,6 +93,7 @@ class Worker:
         }
         self._synchronize = synchronizer(self.device)
         self._weight: tuple[object, Any] = (None, None)
+        self._checksum = (0, 0.0)
         self._send(
             Ready(
                 device=self.device,
@@ -105,14 +108,14 @@ class Worker:
         )
 
     def work(self, work: Work) -> bool:
-        """Measure one task. Returns True when the device was lost and this process must end."""
+        """Measure one task. Returns True when its state was lost and this process must end."""
         job = _Job(self._send, work)
         try:
             if inputs := self._make_inputs(job):
                 launches = dict(self._prepare(job, inputs))
                 for number in job.rounds:
                     self._round(job, inputs, launches, number)
-        except _DeviceLostError:
+        except _StateLostError:
             self._send(Done(restart=True))
             return True
         self._send(Done())
@@ -126,7 +129,9 @@ class Worker:
             if self._weight[0] != key:
                 self._weight = (None, None)  # free the old weight before the new one is drawn
                 self._weight = (key, make_weight(problem, scheme, self.device, self._protocol.seed))
-            return make_inputs(problem, scheme, self.device, self._protocol.seed, self._weight[1])
+            inputs = make_inputs(problem, scheme, self.device, self._protocol.seed, self._weight[1])
+            self._checksum = _checksum(inputs)
+            return inputs
         except Exception as error:
             for index in job.open_cells:
                 job.fail(index, *_explain(error, "making the operands"))
@@ -149,6 +154,11 @@ class Worker:
                     job.fail(index, *_explain(error, "prepare"))
                 _raise_if_lost(error)
                 continue
+            if _checksum(inputs) != self._checksum:
+                for index in mine:
+                    job.fail(index, Verdict.RUNTIME_ERROR, "prepare: changed the shared weights; work on a copy")
+                self._weight = (None, None)
+                raise _StateLostError
             if launch is None:
                 for index in mine:
                     job.fail(index, Verdict.UNSUPPORTED, support.reason)
@@ -282,8 +292,13 @@ class _IncorrectError(Exception):
         self.columns = columns
 
 
-class _DeviceLostError(Exception):
-    """The device context is broken; every further call would fail."""
+class _StateLostError(Exception):
+    """The device context or the shared operands are broken; nothing measured from here on would count."""
+
+
+def _checksum(inputs: FourBitInputs) -> tuple[int, float]:
+    """Sums over the shared weights, which a provider must leave as they are."""
+    return int(inputs.packed.sum(dtype=torch.int64)), float(inputs.absmax.double().sum())
 
 
 def _explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
@@ -307,7 +322,7 @@ def _negate(inputs: FourBitInputs, truth: torch.Tensor) -> None:
 
 def _raise_if_lost(error: BaseException) -> None:
     if "CUDA error" in str(error) or "HIP error" in str(error):
-        raise _DeviceLostError from error
+        raise _StateLostError from error
 
 
 def _accuracy_columns(accuracy: Accuracy) -> dict[str, Any]:

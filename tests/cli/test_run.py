@@ -141,6 +141,7 @@ def test_a_fault_costs_its_cell_and_no_other(place, provider, verdict, reason):
         ("refuses", "unsupported", "only on Tuesdays"),
         ("stale", "incorrect", "SNR"),
         ("scribbles", "incorrect", "SNR"),
+        ("repacks", "runtime_error", "changed the shared weights"),
     ],
 )
 def test_a_provider_that_never_works(place, provider, verdict, reason):

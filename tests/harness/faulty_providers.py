@@ -156,6 +156,16 @@ class Scribbles(Provider):
         return Launch(scribbles, out)
 
 
+class Repacks(Provider):
+    """Repacks the weights in place, which all its neighbours share."""
+
+    name = "repacks"
+
+    def prepare(self, inputs, config=None):
+        inputs.packed[0] ^= 255
+        return Launch(*right_launch(inputs))
+
+
 PROVIDERS = [
     Right(),
     Crash(),
@@ -169,4 +179,5 @@ PROVIDERS = [
     Refuses(),
     Stale(),
     Scribbles(),
+    Repacks(),
 ]
