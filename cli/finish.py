@@ -66,4 +66,6 @@ def _print_headline(block: "KeyNumbers") -> None:
         click.echo(f"{item.label}: {click.style(shares or item.text, bold=True)}")
         if item.detail and not shares:
             click.echo(f"    {item.detail}")
+        if item.note:
+            click.echo(f"    {item.note}")
     click.echo("")

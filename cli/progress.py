@@ -24,7 +24,7 @@ class Progress:
     def __init__(self, stream: IO[str]) -> None:
         self._console = Console(file=stream)
         self._bar = Bar(
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=16),
             MofNCompleteColumn(),
             TextColumn("[dim]elapsed"),
             TimeElapsedColumn(),
@@ -32,6 +32,7 @@ class Progress:
             TimeRemainingColumn(elapsed_when_finished=True),
             TextColumn("[dim]{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
             console=self._console,
+            expand=True,
             transient=True,
             disable=not self._console.is_terminal,
         )
