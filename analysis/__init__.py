@@ -6,7 +6,7 @@ The pipeline, each step a function from frames to frames (`pipeline.analyze` run
  2. `summarize.round_medians`          one median per (cell, round)
  3. `summarize.summarize`              one row per cell: time with interval, rates, accuracy, verdict
  4. `speedup.speedups`                 time ratios to a baseline, paired by round; `geometric_means`, `best_speedups`
- 5. `crossover.crossovers`             M up to which a challenger beats an incumbent, per shape
+ 5. `crossovers.crossovers`            M up to which a challenger beats an incumbent, per shape
  6. `median_crossover.median_crossover`  its median over shapes, and the constant threshold with the least regret
  7. `roofline.place`                   each cell against the ceilings: bound, bound class, fraction of the bound
  8. `headline.headline`                the three numbers that head every report

@@ -66,9 +66,18 @@ class RunData:
         return device
 
     @property
-    def finished_units(self) -> int:
-        """Number of (cell, round) units that are stored."""
-        return len(self.cells)
+    def planned_units(self) -> int:
+        """Number of (cell, round) units that the run is to have."""
+        return int(self.manifest["planned_units"])
+
+    @property
+    def missing_units(self) -> int:
+        """Number of planned units that are still to be measured. A failure ends its cell, whatever its round."""
+        rounds = int(self.manifest["rounds"])
+        passed = self.cells["verdict"] == Verdict.PASSED
+        stored = passed.groupby(self.cells["cell_id"]).agg(["size", "all"])
+        settled = int(stored["size"].clip(upper=rounds).where(stored["all"], rounds).sum())
+        return max(0, self.planned_units - settled)
 
 
 def load_run(folder: Path) -> RunData:

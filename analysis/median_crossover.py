@@ -167,8 +167,10 @@ def _warnings(
         warnings.append(f"no interval: it takes six shapes, and there {verb} {len(values)}")
     if reversed_:
         warnings.append(f"{reversed_} shapes where the challenger wins above the crossover are apart: swap the two")
-    short = entered.loc[entered["status"].isin([s for s in Status if s.is_beyond]), "M_max"]
-    if point is not None and (early := int((short < point).sum())) and math.isfinite(point):
+    censored = entered.loc[entered["status"].isin([status for status in Status if status.is_beyond]), "M_max"]
+    # An infinite median is printed as beyond the largest M of any shape.
+    reach = entered["M_max"].max() if point is not None and math.isinf(point) else point
+    if reach is not None and (early := int((censored < reach).sum())):
         warnings.append(f"{early} shapes count as beyond although they were measured to a smaller M than the median")
     if unverified := int((~entered["verified"].astype(bool)).sum()):
         warnings.append(f"not verified: {unverified} of {len(entered)} crossovers; more rounds would decide them")

@@ -73,14 +73,12 @@ def _first_challenger(run: RunData, summary: pd.DataFrame) -> str:
 def _coverage(run: RunData, summary: pd.DataFrame, challenger: str) -> list[str]:
     """Say what of the plan is missing, and what failed."""
     warnings = []
-    rounds = int(run.manifest["rounds"])
-    passed = summary["verdict"] == Verdict.PASSED
-    stored = (run.cells["verdict"] == Verdict.PASSED).groupby(run.cells["cell_id"]).agg(["size", "all"])
-    # A cell that failed is finished: its further rounds were not worth running.
-    finished = int(stored["size"].where(stored["all"], rounds).sum())
-    if finished < (planned := int(run.manifest["planned_units"])):
-        warnings.append(f"{finished} of {planned} planned rounds are finished: go on with rooflens run --resume")
-    failed = summary.loc[~passed & (summary["verdict"] != Verdict.UNSUPPORTED)]
+    if missing := run.missing_units:
+        finished = run.planned_units - missing
+        warnings.append(
+            f"{finished} of {run.planned_units} planned rounds are finished: go on with rooflens run --resume"
+        )
+    failed = summary.loc[~summary["verdict"].isin([Verdict.PASSED, Verdict.UNSUPPORTED])]
     counts = failed.groupby(["provider", "verdict"], sort=False).size().reset_index(name="cells")
     for provider, verdict, count in counts.itertuples(index=False, name=None):
         warnings.append(f"{provider}: {count} cells ended as {verdict}; their rows say why")

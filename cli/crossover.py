@@ -102,9 +102,13 @@ def _position(row: Mapping[Hashable, Any]) -> str:
 
 def _over_shapes(median: "MedianCrossover") -> list[str]:
     """Say the median and the threshold in sentences."""
+    from ..reports.formatting import plural
+
     interval = f", 95 % interval {median.interval_text}" if median.interval_text else ""
     found = median.text if median.text.startswith(("<", ">")) else f"= {median.text}"
-    lines = [f"median crossover over {median.shapes} shapes: M {found}{interval}"]
+    lines = [f"median crossover over {plural(median.shapes, 'shape')}: M {found}{interval}"]
+    if not median.shapes:
+        lines = ["median crossover: none, no shape has one at which the challenger stops winning"]
     if median.threshold:
         lines.append(f"best single rule: {_rule(median, median.threshold)}")
     return [*lines, *(f"note: {warning}" for warning in median.warnings)]

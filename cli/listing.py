@@ -10,8 +10,9 @@ from .output import print_json, print_table
 as_json_option: Callable[[Any], Any] = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group(name="list", context_settings={"help_option_names": ["-h", "--help"]})
-def listing() -> None:
+@click.group(name="list", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
+def listing(ctx: click.Context) -> None:
     """List suites, shapes, providers, devices, columns or runs.
 
     \b
@@ -19,9 +20,11 @@ def listing() -> None:
       rooflens list suites
       rooflens list runs --json
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
-@listing.command()
+@listing.command(short_help="Suites that come with rooflens.")
 @as_json_option
 def suites(as_json: bool) -> None:
     """List the suites that come with rooflens.
@@ -53,7 +56,7 @@ def suites(as_json: bool) -> None:
     print_table(("suite", "shapes", "dtypes", "axes", "caches", "providers", "description"), rows)
 
 
-@listing.command()
+@listing.command(short_help="Shape sets, or the shapes of one.")
 @click.argument("name", required=False)
 @as_json_option
 def shapes(name: str | None, as_json: bool) -> None:
@@ -83,7 +86,7 @@ def shapes(name: str | None, as_json: bool) -> None:
         print_table(("shape", "N", "K", "B", "alias"), rows)
 
 
-@listing.command()
+@listing.command(short_help="Providers, and which can run here.")
 @as_json_option
 def providers(as_json: bool) -> None:
     """List the implementations that can be timed, and whether each can run on this machine's best device.
@@ -105,7 +108,7 @@ def providers(as_json: bool) -> None:
     print_table(("provider", "role", "here", "reason"), body, title=f"on {device}")
 
 
-@listing.command()
+@listing.command(short_help="Devices whose published peaks are known.")
 @as_json_option
 def devices(as_json: bool) -> None:
     """List the devices whose published peaks are known, with the source of each number.
@@ -139,7 +142,7 @@ def devices(as_json: bool) -> None:
     print_table(names, rows)
 
 
-@listing.command()
+@listing.command(short_help="Columns of the stored tables.")
 @click.option("--markdown", is_flag=True, help="Print the page docs/columns.md.")
 @as_json_option
 def columns(markdown: bool, as_json: bool) -> None:
@@ -169,7 +172,7 @@ def columns(markdown: bool, as_json: bool) -> None:
     print_table(("column", "kind", "unit", "better", "description"), rows)
 
 
-@listing.command()
+@listing.command(short_help="Runs stored in ./runs.")
 @as_json_option
 def runs(as_json: bool) -> None:
     """List the runs stored in ./runs, the newest first. Any RUN argument takes these ids, a path, or `latest`.

@@ -132,7 +132,8 @@ def _explain(error: BaseException) -> int:
             return _fail(str(error), error.exit_code)
         case click.UsageError():
             command = error.ctx.command_path if error.ctx else "rooflens"
-            return _fail(f"{error.format_message().rstrip('.')}; see {command} --help", error.exit_code)
+            what = error.format_message().rstrip(".")
+            return _fail(f"{what}{' See' if what.endswith('?') else '; see'} {command} --help", error.exit_code)
         case click.ClickException():
             return _fail(error.format_message(), error.exit_code)
         case click.Abort() | KeyboardInterrupt():

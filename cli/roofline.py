@@ -56,9 +56,13 @@ def roofline(run: Path, providers: tuple[str, ...], as_json: bool) -> None:
             }
         )
         return
-    _show_cells(shown)
+    declined = shown["verdict"] == "unsupported"
+    _show_cells(shown.loc[~declined])
     click.echo()
     _show_shares(shares)
+    for reason, group in shown.loc[declined].groupby("reason", sort=False):
+        names = ", ".join(dict.fromkeys(group["provider"]))
+        click.echo(f"note: {len(group)} unsupported cells of {names}: {reason}", err=True)
     for warning in warnings:
         click.echo(f"note: {warning}", err=True)
 
@@ -70,7 +74,7 @@ def _record(row: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
 
 
 def _show_cells(placed: "pd.DataFrame") -> None:
-    """Print one line per cell; a cell that failed says how in place of its bound."""
+    """Print one line per cell; one that failed says how in place of its bound. `placed`: without unsupported cells."""
     from ..analysis.coordinates import shape_label
     from ..reports import formatting
 

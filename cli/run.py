@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,6 +130,8 @@ def _stored_request(folder: Path | None) -> dict[str, Any]:
     path = folder / "run.json"
     try:
         request: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["request"]
+    except FileNotFoundError:
+        raise UsageError(f"no run to resume: {path} does not exist; name the folder of the run with -o") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot resume {folder}: {path} does not say how it was started ({error})") from None
     return request
@@ -149,13 +151,9 @@ def _suite(request: dict[str, Any]) -> Suite:
     suite = suites.load(request["suite"])
     from ..kernels import registry
 
-    user = (
-        [provider.name for provider in registry.load((), map(Path, request["files"])).values()]
-        if request["files"]
-        else []
-    )
-    chosen = tuple(dict.fromkeys(request["providers"])) or (*user, *suite.providers)
-    known = [*user, *registry.names()]
+    own = registry.load((), map(Path, request["files"])) if request["files"] else {}
+    chosen = tuple(dict.fromkeys(request["providers"] or (*own, *suite.providers)))
+    known = list(dict.fromkeys((*own, *registry.names())))
     for name in (*chosen, suite.baseline, *suite.challengers):
         if name not in known:
             raise unknown_name("provider", name, known)
@@ -170,6 +168,8 @@ def _suite(request: dict[str, Any]) -> Suite:
     axes: dict[str, tuple[int, ...]] = {}
     for name, sizes in map(values.axis, request["axes"]):
         axes[name] = tuple(sorted({*axes.get(name, ()), *sizes}))
+    mine = [name for name, provider in own.items() if provider.role == "candidate" and name in chosen]
+    suite = replace(suite, challengers=tuple(dict.fromkeys((*mine, *suite.challengers))))  # theirs is the headline
     return suite.override(
         axes=axes,
         dtypes=tuple(DType.parse(name) for name in values.names(request["dtype"])),

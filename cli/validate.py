@@ -71,12 +71,9 @@ def validate(run: Path, strict: bool, as_json: bool) -> None:
 
 def take_inventory(run: "RunData") -> Inventory:
     """Count what is stored and what is missing; pure."""
-    rounds, planned = int(run.manifest["rounds"]), int(run.manifest["planned_units"])
-    settled = 0
     verdicts: Counter[str] = Counter()
     for _, words in run.cells.groupby("cell_id", sort=False)["verdict"]:
         failures = [word for word in words if Verdict(word).is_final]
-        settled += rounds if failures else min(rounds, len(words))
         verdicts[failures[0] if failures else Verdict.PASSED.value] += 1
     begun = set(zip(run.cells["model"], run.cells["layer"], strict=True))
     shapes = [(str(shape["model"]), str(shape["layer"])) for shape in run.manifest["shapes"]]
@@ -84,9 +81,9 @@ def take_inventory(run: "RunData") -> Inventory:
         run=run.id,
         folder=run.folder,
         suite=str(run.manifest["suite"]),
-        planned_units=planned,
+        planned_units=run.planned_units,
         stored_units=len(run.cells),
-        missing_units=max(0, planned - settled),
+        missing_units=run.missing_units,
         cells=verdicts.total(),
         samples=len(run.samples),
         ceilings=len(run.ceilings),

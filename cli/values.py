@@ -37,11 +37,12 @@ def axis(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def fraction(text: str, option: str) -> float:
-    """Read "1%" or "0.01"."""
+    """Read "1%" or "0.01"; 100 % and more is a forgotten percent sign."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text.strip())
-    if not match or float(match[1]) <= 0:
+    value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    if not 0 < value < 1:
         raise UsageError(f"{option} {text!r}: write a percentage such as 1%")
-    return float(match[1]) / (100 if match[2] else 1)
+    return value
 
 
 def seconds(text: str, option: str) -> float:

@@ -1,9 +1,8 @@
 """Hash of the code behind a provider, so that a result measured with other code is never taken for its own.
 
-1. Start at the module of the provider's class, and at the file that lists the instance (the registry's, or the
-user's). 2. Follow its imports, wherever they stand in the file, as long as they resolve inside the same tree: the
-package folder of
-   an installed provider, the folder of a user's file.
+1. Start at the module of the provider's class, and at the file that lists the instance (the registry's, or the user's).
+2. Follow its imports, wherever they stand in the file, as long as they resolve inside the same tree: the package folder
+   of an installed provider, the folder of a user's file.
 3. Add the `sources` that any of these modules names (.cpp, .cu, ...).
 
 Files are read and parsed, never imported. Paths enter relative to the tree, so that a copy elsewhere has the same hash.

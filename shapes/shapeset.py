@@ -45,7 +45,8 @@ def load(name_or_path: str, relative_to: Path | None = None) -> tuple[Shape, ...
         try:
             text = source.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read shape set {source}: {error}") from None
+            why = getattr(error, "strerror", None) or error  # the text of an OSError repeats the path
+            raise UsageError(f"cannot read shape set {source}: {why}") from None
         return parse(text, str(source))
     if name_or_path not in names():
         raise unknown_name("shape set", name_or_path, names())

@@ -78,7 +78,8 @@ def load(name_or_path: str) -> Suite:
         try:
             text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read suite {path}: {error}") from None
+            why = getattr(error, "strerror", None) or error  # the text of an OSError repeats the path
+            raise UsageError(f"cannot read suite {path}: {why}") from None
         return parse(text, str(path), path.parent)
     if name_or_path not in names():
         raise unknown_name("suite", name_or_path, [*names(), "or a path to a .toml file"])

@@ -30,15 +30,15 @@ def byte_permute(a, b, selector, ISA: tl.constexpr):
     """Four bytes chosen from eight, in one instruction: index 0..3 is a byte of `a`, 4..7 one of `b`.
 
     a, b, selector  int32 of one shape; `selector` holds the index of result byte i in its nibble i (ISA "ptx") or in
-                    its byte i (ISA "gcn")
-    ISA             "ptx", "gcn" and "gcn_bf16" (gfx950, which also converts to bf16) use inline assembly;
+                    its byte i (the others)
+    ISA             "ptx", "rdna", "cdna" and "cdna_bf16" (gfx950, which also converts to bf16) use inline assembly;
                     "ptx_emulated" and "gcn_emulated" compute the same in portable operations, for the interpreter
     """
     if ISA == "ptx":
         result = tl.inline_asm_elementwise(
             "prmt.b32 $0, $1, $2, $3;", "=r,r,r,r", [a, b, selector], dtype=tl.int32, is_pure=True, pack=1
         )
-    elif ISA == "gcn" or ISA == "gcn_bf16":
+    elif ISA == "rdna" or ISA == "cdna" or ISA == "cdna_bf16":
         # v_perm_b32 numbers the bytes of its second source 0..3 and those of its first 4..7.
         result = tl.inline_asm_elementwise(
             "v_perm_b32 $0, $2, $1, $3", "=v,v,v,v", [a, b, selector], dtype=tl.int32, is_pure=True, pack=1
@@ -46,7 +46,7 @@ def byte_permute(a, b, selector, ISA: tl.constexpr):
     elif ISA == "ptx_emulated":
         result = _emulate_permute(a, b, selector, 4)
     else:
-        tl.static_assert(ISA == "gcn_emulated", "ISA is one of ptx, gcn, gcn_bf16, ptx_emulated, gcn_emulated")
+        tl.static_assert(ISA == "gcn_emulated", "ISA: ptx, rdna, cdna, cdna_bf16, ptx_emulated or gcn_emulated")
         result = _emulate_permute(a, b, selector, 8)
     return result
 

@@ -56,7 +56,7 @@ def gemv_4bit_kernel(
         total += tl.sum(word_sum * s, axis=1)
     store_sum(
         total[None, :] * SCALE, y, bias, partial, counter, m + tl.arange(0, 1), row0 + tl.arange(0, BN), M, N, tile, 0,
-        BIAS, 1,
+        BIAS, 1, ISA,
     )  # fmt: skip
 
 

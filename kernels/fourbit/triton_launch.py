@@ -67,7 +67,7 @@ def artifact_hash(compiled: Any) -> str:
 
 
 def target_isa(device: Device) -> str:
-    """Which byte permute the decode uses on this device; see `triton_decode.byte_permute`."""
+    """Which instructions the kernels may use on this device; see `triton_decode.byte_permute`."""
     if INTERPRETED:
         return "ptx_emulated"
     return arch_isa(device.arch)
@@ -77,7 +77,9 @@ def arch_isa(arch: str) -> str:
     """Return the instruction set of a GPU architecture, as `triton_decode.byte_permute` names it."""
     if not arch.startswith("gfx"):
         return "ptx"
-    return "gcn_bf16" if arch == "gfx950" else "gcn"
+    if not arch.startswith("gfx9"):
+        return "rdna"
+    return "cdna_bf16" if arch == "gfx950" else "cdna"
 
 
 def packed_view(packed: torch.Tensor, words: bool) -> tuple[torch.Tensor, bool]:

@@ -22,8 +22,8 @@ def mma_4bit_kernel(
 
     One program computes BM x BN outputs, as the transposed product W[BN, 8 BW] X[BM, 8 BW]^T: N, not the small M, is
     then the long side of the instruction, and the weights are the operand that may come from registers (wgmma). A
-    weight is code times absmax in fp32, rounded once to the type of X, as dequantize-then-GEMM would have it. fp32
-    operands are multiplied as fp32 ("ieee"), on the vector units where the hardware has no such matrix instruction.
+    weight is code (`triton_codes.gemm_planes`) times absmax in fp32, rounded to the type of X. fp32 operands are
+    multiplied as fp32 ("ieee"), on the vector units where the hardware has no such matrix instruction.
     Grid and traffic: as simt_4bit.
     """
     ALIGNED: tl.constexpr = K_UNIT % 8 == 0
@@ -59,5 +59,5 @@ def mma_4bit_kernel(
         acc = tl.dot(tl.reshape(w, [BN, BW * 8]), tl.trans(x_tile), acc, input_precision="ieee")
     store_sum(
         tl.trans(acc), y, bias, partial, counter, m0 + tl.arange(0, BM), row0 + tl.arange(0, BN), M, N, tile, split,
-        BIAS, SPLIT,
+        BIAS, SPLIT, ISA,
     )  # fmt: skip

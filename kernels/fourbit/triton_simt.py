@@ -55,8 +55,9 @@ def simt_tile(
         acc += word_sum * s
     total = tl.sum(acc, axis=2) * SCALE
     store_sum(
-        total, y, bias, partial, counter, m0 + tl.arange(0, BM), row0 + tl.arange(0, BN), M, N, tile, split, BIAS, SPLIT
-    )
+        total, y, bias, partial, counter, m0 + tl.arange(0, BM), row0 + tl.arange(0, BN), M, N, tile, split,
+        BIAS, SPLIT, ISA,
+    )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["M", "N", "k_units", "split_tiles"])

@@ -172,7 +172,7 @@ def narrow(weight, KIND: tl.constexpr, ISA: tl.constexpr):
     AMD GPUs but gfx950 have no instruction for bf16: what the compiler emits in its place costs six, mostly to keep
     NaN a NaN. Weights are finite, so here it is one addition; it differs from round-to-nearest-even in exact ties only.
     """
-    if tl.bfloat16 == KIND and (ISA == "gcn" or ISA == "gcn_emulated"):
+    if tl.bfloat16 == KIND and (ISA == "rdna" or ISA == "cdna" or ISA == "gcn_emulated"):
         result = ((weight.to(tl.int32, bitcast=True) + 0x8000) >> 16).to(tl.int16).to(tl.bfloat16, bitcast=True)
     else:
         result = weight.to(KIND)
@@ -203,6 +203,7 @@ def join8(e0, e1, e2, e3, e4, e5, e6, e7):
 @triton.jit
 def store_sum(
     total, y, bias, partial, counter, m, n, M, N, tile, split, BIAS: tl.constexpr, SPLIT: tl.constexpr,
+    ISA: tl.constexpr,
 ):  # fmt: skip
     """Write Y[m, n] = total + bias, after adding up the parts of the other programs of this tile when K is split.
 
@@ -215,6 +216,12 @@ def store_sum(
     if SPLIT > 1:
         plane = M.to(tl.int64) * N
         tl.store(partial + split * plane + offset, total, mask=mask)
+        if ISA == "cdna" or ISA == "cdna_bf16":
+            # The atomic below releases the stores of its own wave, and what other waves have completed. Before a
+            # barrier the compiler waits for stores on the other architectures, but not on these.
+            tl.inline_asm_elementwise(
+                "s_waitcnt vmcnt(0)\nv_mov_b32 $0, $1", "=v,v", [tile], dtype=tl.int32, is_pure=False, pack=1
+            )
         tl.debug_barrier()  # all lanes have stored before one of them announces it
         arrived = tl.atomic_add(counter + tile, 1, sem="acq_rel")
         if arrived == SPLIT - 1:

@@ -84,12 +84,11 @@ def failures(view: View) -> Section:
     failed = summary[summary["verdict"] != Verdict.PASSED]
     passed, total = len(summary) - len(failed), len(summary)
     blocks: list[Text | Table] = [Text(f"{fmt.count(passed, total)} cells passed and have a time.")]
-    planned = int(view.manifest["planned_units"])
-    if (missing := planned - _finished(view)) > 0:
+    if missing := view.run.missing_units:
         blocks.append(
             Text(
-                f"The run is not complete: {missing} of {planned} planned rounds of cells are missing. Finish it with "
-                f"rooflens run --resume -o {view.run_path}; nothing that is stored is measured again."
+                f"The run is not complete: {missing} of {view.run.planned_units} planned rounds of cells are missing. "
+                f"Finish it with rooflens run --resume -o {view.run_path}; nothing that is stored is measured again."
             )
         )
     if len(failed):
@@ -110,12 +109,6 @@ def failures(view: View) -> Section:
         blocks.append(Table("failed", "Cells without a time", columns, tuple(rows)))
     blocks += _remarks(summary)
     return Section("failed-cells", "Failed and missing cells", tuple(blocks))
-
-
-def _finished(view: View) -> int:
-    """Number of planned (cell, round) units that need no more work: a failed cell is finished, whatever its round."""
-    passed = view.cells["verdict"] == Verdict.PASSED
-    return int(view.cells.loc[passed, "rounds"].sum()) + int(view.manifest["rounds"]) * int((~passed).sum())
 
 
 def _failure_row(key: dict[str, Any], group: pd.DataFrame) -> tuple[Cell, ...]:

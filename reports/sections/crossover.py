@@ -114,8 +114,9 @@ def _median_table(medians: tuple[MedianCrossover, ...]) -> Table:
     rows = tuple(_median_row(median) for median in medians)
     reading = (
         f"The median over shapes of the crossover with {medians[0].incumbent}. Shapes that cross once, several "
-        "times, beyond the last measured M (censored) or before the first are all in it; those at parity are listed "
-        "apart. A median is not a dispatch rule: see the constant threshold below."
+        "times, beyond the last measured M (censored) or before the first are all in it. Those at parity are apart, "
+        "and so are those where the challenger wins above the crossover. A median is not a dispatch rule: see the "
+        "constant threshold below."
     )
     return Table("median-crossover", "Median crossover over shapes", columns, rows, reading=reading, stub=2)
 

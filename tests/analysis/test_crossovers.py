@@ -191,6 +191,16 @@ def test_early_censoring_is_warned_of():
     assert any(text.startswith("1 shapes count as beyond") for text in median_crossover(pd.DataFrame(rows)).warnings)
 
 
+def test_a_censored_median_tells_of_shapes_that_were_not_measured_as_far_as_it_says():
+    beyond = {"status": "right_censored", "crossover_M": math.nan}
+    rows = [row(str(index), **beyond, M_max=16.0) for index in range(4)] + [row("long", **beyond, M_max=64.0)]
+    median = median_crossover(pd.DataFrame(rows))
+    assert median.text == "> 64"
+    assert any(text.startswith("4 shapes count as beyond") for text in median.warnings)
+    alike = median_crossover(pd.DataFrame([row(str(index), **beyond) for index in range(5)]))
+    assert not any("count as beyond" in text for text in alike.warnings)
+
+
 def test_the_interval_of_the_median_covers_it_in_95_percent():
     rng = np.random.default_rng(7)
     covered = 0

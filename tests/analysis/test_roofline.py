@@ -164,7 +164,7 @@ def test_what_a_cache_may_hold_cannot_make_a_warm_cell_impossible():
     assert one({**row, "cache": "cold"}, fast)["bound_class"] == "impossible"
 
 
-def test_the_launch_floor_of_seed_0_is_no_compute_bound():
+def test_a_launch_floor_is_no_compute_bound():
     # 29.0 to 30.6 us whatever the FLOPs, on a device whose empty launch takes 5 us and whose roofs are far away
     table = ceilings(
         ("bandwidth", "dram", "read", "", 5e12, "measured"), ("peak", "", "gemm", "bf16", 2e15, "measured"),

@@ -120,6 +120,14 @@ def test_no_command_prints_the_help(capsys):
     assert capsys.readouterr().out.startswith("Usage: rooflens")
 
 
+def test_list_without_a_word_prints_what_it_can_list(capsys):
+    assert main(["list"]) == 0
+    out, err = capsys.readouterr()
+    assert "suites" in out.split("Commands:")[1]
+    assert "..." not in out.split("Commands:")[1], "a help line that is cut off"
+    assert err == ""
+
+
 def test_python_dash_m_is_the_same_command():
     done = subprocess.run(
         [sys.executable, "-m", "rooflens.cli", "--version"], capture_output=True, text=True, check=True
@@ -133,7 +141,8 @@ def test_python_dash_m_is_the_same_command():
         (["lsit"], "unknown command 'lsit': did you mean list"),
         (["--no-such-option"], "--no-such-option"),
         (["list", "nonsense"], "nonsense"),
-        (["list", "suites", "--jsn"], "see rooflens list suites --help"),
+        (["list", "suite"], "Did you mean 'suites'? See rooflens list --help"),
+        (["list", "suites", "--jsn"], "Did you mean '--json'? See rooflens list suites --help"),
         (["crossover"], "RUN"),
     ],
 )

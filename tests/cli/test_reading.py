@@ -120,6 +120,14 @@ def test_roofline_shows_failures_with_their_reason(plant, capsys):
     assert all(" oom " in line for line in failed)
 
 
+def test_roofline_tells_a_provider_that_declined_once(plant, capsys):
+    plant(**EXACT, failures=lambda cell: ("unsupported", "needs a GPU") if cell.provider == "simt_4bit" else None)
+    assert main(["roofline", "planted"]) == 0
+    out, err = capsys.readouterr()
+    assert "needs a GPU" not in out
+    assert "note: 54 unsupported cells of simt_4bit: needs a GPU\n" in err
+
+
 def test_roofline_of_an_unknown_provider(half_roof, capsys):
     assert main(["roofline", "planted", "-p", "simt"]) == 2
     assert "did you mean simt_4bit" in capsys.readouterr().err

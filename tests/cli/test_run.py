@@ -362,6 +362,22 @@ def test_lists_name_each_value_once_and_axes_add_up(place):
     assert done.stdout.splitlines()[-1].startswith("6 cells x 2 rounds = 12 units")
 
 
+def test_a_suite_may_name_the_providers_of_the_file_that_is_given(place):
+    (place / "mine.toml").write_text(SUITE.replace('["dequant_blas"]', '["right", "dequant_blas"]', 1))
+    done = rooflens(place, "run", "mine.toml", "--providers", FAULTY, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    cells = int(done.stdout.splitlines()[-1].split()[0])
+    others = rooflens(place, "run", "tiny.toml", "--providers", FAULTY, "--dry-run")
+    assert cells == int(others.stdout.splitlines()[-1].split()[0]), "a provider named twice was planned twice"
+
+
+def test_the_candidates_of_the_file_that_is_given_are_the_challengers(place):
+    done = rooflens(place, *run_args("right", "wrong", "dequant_blas"), "--filter", "M == 1")
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((place / "out" / "run.json").read_text())
+    assert manifest["challengers"] == ["wrong", "dequant_blas"]  # `right` has another role
+
+
 def test_dry_run_measures_nothing(place):
     done = rooflens(place, "run", "llm4bit", "--filter", "M <= 2", "--dry-run")
     assert done.returncode == 0, done.stderr
@@ -385,6 +401,8 @@ def test_dry_run_measures_nothing(place):
         (["run", "tiny.toml", "--filter", "M"], 2, "not a condition"),
         (["run", "tiny.toml", "--timeout", "10ms"], 2, "timeout_s=0.01 must be more than budget_s"),
         (["run", "tiny.toml", "--seed", "-1"], 2, "--seed"),
+        (["run", "tiny.toml", "--target-ci", "1"], 2, "a percentage such as 1%"),
+        (["run", "-o", "nowhere", "--resume"], 2, "no run to resume: nowhere/run.json does not exist"),
         (["run", "tiny.toml", "--device", "cpu", "--timer", "event"], 2, "--timer host"),
         (["run", "tiny.toml", "--device", "cpu", "--llc", "900000GiB"], 1, "worker.log"),
         (["run", "typo.toml"], 2, "unknown provider 'dequant_blass': did you mean dequant_blas"),

@@ -207,6 +207,22 @@ def test_fp32_is_never_multiplied_as_tf32(builds, arch):
             assert not re.search(r"tf32|xf32", build.assembly + build.machine_code, re.IGNORECASE), request
 
 
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_parts_of_k_have_left_every_wave_before_the_program_announces_them(builds, arch):
+    """One lane announces the stores of all waves: each of them waits for its own before the barrier.
+
+    On NVIDIA barrier and fence do that together, by causality order. AMD's fences cover one wave.
+    """
+    case = next(case for case in EVERYWHERE if configured(case, arch)[2]["SPLIT_K"] > 1)
+    before = re.split(r"ATOMG|global_atomic_add", text(builds[arch][case]))[0]
+    after_store = re.split(r"\bSTG\b|(?:buffer|global)_store_", before)[-1]
+    if arch.startswith("gfx"):
+        to_barrier = after_store.partition("s_barrier")[0]
+        assert re.search(r"s_waitcnt vmcnt\(0\)|s_waitcnt_vscnt null, 0x0|s_wait_storecnt 0x0", to_barrier)
+    else:
+        assert re.search(r"BAR\.SYNC[\s\S]*MEMBAR\.\w+\.GPU", after_store)
+
+
 def loop_body(build):
     """Text between the label and the backward branch that are farthest apart: the main loop."""
     lines, labels, body = text(build).splitlines(), {}, (0, 0)
