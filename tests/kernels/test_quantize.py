@@ -248,10 +248,14 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_bits_are_the_same_on_the_gpu(kind: str, nested: bool) -> None:
     dense = sample(300_001, torch.float32)
-    here, there = quantize(dense, kind, 64), quantize(dense.cuda(), kind, 64, nested)
+    here, there = (quantize(tensor, kind, 64, nested) for tensor in (dense, dense.cuda()))
     assert torch.equal(here.packed, there.packed.cpu())
     if not nested:
         assert torch.equal(here.absmax, there.absmax.cpu())
         assert torch.equal(dequantize(here, torch.bfloat16), dequantize(there, torch.bfloat16).cpu())
-    else:  # the mean of absmax is summed in another order there
-        assert torch.allclose(here.absmax, there.absmax.cpu(), rtol=0.05)
+    else:  # the mean of absmax is summed in another order there: a code next to a boundary may move by one
+        assert here.nested is not None
+        assert there.nested is not None
+        moved = (here.nested.q.int() - there.nested.q.cpu().int()).abs()
+        assert int(moved.max()) <= 1
+        assert float(moved.float().mean()) < 0.01
