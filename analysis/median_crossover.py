@@ -37,7 +37,7 @@ class MedianCrossover:
     median_M      inf: half or more of the shapes cross beyond `M_max`; 0: half or more before `M_min`; None: no shape
     low_M, high_M 95 % interval by order statistics, 0 and inf as above; None for fewer than six shapes
     shapes        shapes in the median; parity, reversed (the challenger wins above) and unmeasured ones are apart
-    statuses      number of shapes per status
+    statuses      number of shapes per status, reversed ones left out
     """
 
     challenger: str
@@ -110,7 +110,7 @@ def median_crossover(crossovers: pd.DataFrame) -> MedianCrossover:
         low_M=bounds[0] if bounds else None,
         high_M=bounds[1] if bounds else None,
         shapes=len(values),
-        statuses=dict(Counter(crossovers["status"].tolist())),
+        statuses=dict(Counter(crossovers.loc[~reversed_, "status"].tolist())),
         reversed=int(reversed_.sum()),
         M_min=float(measured["M_min"].min()) if len(measured) else None,
         M_max=float(measured["M_max"].max()) if len(measured) else None,
@@ -166,7 +166,7 @@ def _warnings(
         verb = "is" if len(values) == 1 else "are"
         warnings.append(f"no interval: it takes six shapes, and there {verb} {len(values)}")
     if reversed_:
-        warnings.append(f"{reversed_} shapes where the challenger wins above the crossover are apart: swap the two")
+        warnings.append(f"apart: {reversed_} of {len(entered) + reversed_} crossovers, the challenger wins above them")
     censored = entered.loc[entered["status"].isin([status for status in Status if status.is_beyond]), "M_max"]
     # An infinite median is printed as beyond the largest M of any shape.
     reach = entered["M_max"].max() if point is not None and math.isinf(point) else point

@@ -202,7 +202,7 @@ def _measure(
     resume: bool = options["resume"]
     with RunStore.reopen(folder) if resume else RunStore.create(folder) as store, _stop_signals() as stopped:
         manifest = store.read_manifest() if resume else _manifest(folder, suite)
-        _describe(manifest, suite, request)
+        _describe(manifest, suite, cells, request)
         setup = Setup(
             device=request["device"],
             llc_bytes=values.size_bytes(request["llc"], "--llc") if request["llc"] else None,
@@ -233,12 +233,13 @@ def _manifest(folder: Path, suite: Suite) -> dict[str, Any]:
     }
 
 
-def _describe(manifest: dict[str, Any], suite: Suite, request: dict[str, Any]) -> None:
+def _describe(manifest: dict[str, Any], suite: Suite, cells: "tuple[Cell, ...]", request: dict[str, Any]) -> None:
     """Say what the run is about. On resume, the plan is that of the latest call, and shapes of earlier ones stay."""
     for what, found in (("suite", suite.name), ("seed", suite.protocol.seed)):
         if manifest.get(what) != found:
             raise UsageError(f"cannot resume: {what} was {manifest.get(what)} and is {found} now; choose another -o")
-    stored, shapes = manifest.get("shapes", []), [asdict(shape) for shape in suite.shapes]
+    stored = manifest.get("shapes", [])
+    shapes = [asdict(shape) for shape in dict.fromkeys(cell.shape for cell in cells)]
     manifest |= {
         "request": _storable(request),
         "description": suite.description,

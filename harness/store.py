@@ -11,7 +11,7 @@ import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,18 @@ class RunStore:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if not self.verdicts and not (self.folder / MANIFEST).exists():
+            self._discard()
         self.close()
+
+    def _discard(self) -> None:
+        """Leave no trace of a run that never began (no such device, say), unless a worker left its last words."""
+        names = (*(table.file for table in TABLES), EVENTS, LOCK)
+        empty = [path for path in self.folder.glob("*.log") if path.stat().st_size == 0]
+        for path in (*(self.folder / name for name in names), *empty):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):  # other files of the user's
+            self.folder.rmdir()
 
 
 @contextmanager

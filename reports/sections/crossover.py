@@ -78,7 +78,7 @@ def _slice(view: View, part: Slice, number: int) -> Section:
                 f"{challenger} against {rows[0]['incumbent']}",
                 columns,
                 tuple(_shape_row(row) for row in rows),
-                reading=f"{challenger} is faster below the crossover.",
+                reading=f"{challenger} is faster below the crossover, unless the status says above.",
                 detail=number > 0,
             )
         )

@@ -189,3 +189,14 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RooflensError, match="cannot write to"):
         RunStore.create(tmp_path / "file" / "run")
+
+
+def test_a_run_that_never_began_leaves_no_folder(tmp_path):
+    with RunStore.create(tmp_path / "runs" / "idle"):
+        pass
+    assert not (tmp_path / "runs" / "idle").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep")
+    with RunStore.create(tmp_path / "mine"):
+        pass
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
