@@ -1,4 +1,4 @@
-"""A stored run with planted times, for the commands that read one."""
+"""A stored run with planted times, for the commands that read one, and a tiny suite for the one that measures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ..analysis.synthetic import write_run
+from .tiny_runs import write_suite
 
 
 @pytest.fixture
@@ -17,3 +18,9 @@ def plant(tmp_path, monkeypatch) -> Callable[..., Path]:
         return write_run(tmp_path / "runs" / name, **what)
 
     return write
+
+
+@pytest.fixture
+def place(tmp_path) -> Path:
+    """Return a folder with the suite tiny.toml."""
+    return write_suite(tmp_path)
