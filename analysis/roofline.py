@@ -183,7 +183,7 @@ def _note(row: Mapping[Any, Any], llc_bytes: float) -> str:
     if row["bound_class"] and row["cache"] == "cold" and row["time_s"] < IMPOSSIBLE_FACTOR * row["bound_time_s"]:
         notes.append("faster than its bound: a ceiling was measured too low, or output stayed in the cache")
     if row["is_flat"] and row["bound_class"] == Bound.UNEXPLAINED:
-        notes.append("time does not grow with M: a fixed cost (dequantization, latency, memory camping)")
+        notes.append("time does not grow with M: a fixed cost (dequantization, latency, partition camping)")
     return "; ".join(notes)
 
 

@@ -52,8 +52,12 @@ def undecided(value: float | None) -> str:
 
 
 def ratio_interval(low: float | None, high: float | None) -> str:
-    """Write the interval of a ratio: [3.60×, 3.69×]; empty when unknown."""
-    return f"[{ratio(low)}, {ratio(high)}]" if known(low) and known(high) else ""
+    """Write the interval of a ratio: [3.60×, 3.69×]; a bound that says nothing as < 0.001× or > 1000×."""
+    if low is None or high is None or not (known(low) and known(high)):
+        return ""
+    least = f"< 0.001{TIMES}" if low < 1e-3 else ratio(low)
+    most = f"> 1000{TIMES}" if high > 1e3 else ratio(high)
+    return f"[{least}, {most}]"
 
 
 def time(seconds: float | None) -> str:

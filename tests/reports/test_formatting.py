@@ -151,3 +151,9 @@ def test_a_shown_time_is_within_half_its_last_digit(seconds):
     scale = {"µs": 1e-6, "ms": 1e-3, "s": 1}[unit]
     decimals = len(number.split(".")[1])
     assert float(number) * scale == pytest.approx(seconds, abs=0.5001 * scale * 10**-decimals)
+
+
+def test_a_bound_that_says_nothing_is_not_spelled_out():
+    assert fmt.ratio_interval(1.4e-5, 5363062.9) == "[< 0.001×, > 1000×]"
+    assert fmt.ratio_interval(3.6, 3.69) == "[3.60×, 3.69×]"
+    assert fmt.ratio_interval(None, 2.0) == ""
