@@ -36,6 +36,8 @@ def test_providers_of_a_problem_take_turns(place):
     for units in by_problem.values():
         assert [number for number, _ in units] == ["0", "0", "1", "1"]
         assert {provider for _, provider in units[:2]} == {"right", "dequant_blas"}
+    firsts = [units[first][1] for units in by_problem.values() for first in (0, 2)]
+    assert set(firsts) == {"right", "dequant_blas"}  # the order is drawn anew each time: neither is always first
 
 
 def test_resume_refuses_changed_code(place):
