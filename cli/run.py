@@ -17,6 +17,7 @@ from click.core import ParameterSource
 from ..shapes import suite as suites
 from ..shapes.errors import Interrupted, UsageError, unknown_name
 from ..shapes.scheme import DType
+from ..shapes.protocol import COLD_BY, TIMERS, TUNINGS
 from ..shapes.suite import Suite, cache_state
 from . import values
 from .runs import RUNS, go_on
@@ -46,7 +47,23 @@ if TYPE_CHECKING:
     "--threads", type=click.IntRange(min=1), help="CPU threads; the default is every core this process may use."
 )
 @click.option(
-    "--timer", type=click.Choice(["auto", "event", "host"]), help="How time is taken: event on GPUs, host on the CPU."
+    "--timer", type=click.Choice(TIMERS), help="How time is taken: event on GPUs, host on the CPU, by default."
+)
+@click.option(
+    "--cold-by",
+    type=click.Choice(COLD_BY),
+    help="What makes a sample cold: a flush of the caches, or rotation among copies of the operands.",
+)
+@click.option(
+    "--tuning",
+    type=click.Choice(TUNINGS),
+    help="Configurations: the providers' default, pinned to the table of --tuned, or searched anew (cold).",
+)
+@click.option(
+    "--tuned",
+    type=click.Path(path_type=Path),
+    metavar="TABLE",
+    help="A tuning.csv, or the folder of a rooflens tune; implies --tuning pinned.",
 )
 @click.option("--rounds", type=click.IntRange(min=1), help="Measurement rounds; intervals of reports want 5 or more.")
 @click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
@@ -88,6 +105,7 @@ def run(**options: Any) -> None:
       rooflens run llm4bit --dtype bf16 --cache cold -a M=1,2,4..256 -o runs/h200 --max-time 9m
       rooflens run -o runs/h200 --resume
       rooflens run llm4bit-quick --providers my_kernels.py -p my_gemm -p dequant_blas
+      rooflens run llm4bit-quick --cache cold --timer graph --cold-by rotation
       rooflens run llm4bit --filter "model.str.startswith('llama2') and M <= 64" --dry-run
     """
     began = time.monotonic()
@@ -134,7 +152,7 @@ def _stored_request(folder: Path | None) -> dict[str, Any]:
         raise UsageError(f"no run to resume: {path} does not exist; name the folder of the run with -o") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot resume {folder}: {path} does not say how it was started ({error})") from None
-    return request
+    return dict.fromkeys(("cold_by", "tuning", "tuned")) | request  # an older version may not have known them
 
 
 def _storable(request: dict[str, Any]) -> dict[str, Any]:
@@ -143,6 +161,7 @@ def _storable(request: dict[str, Any]) -> dict[str, Any]:
     return request | {
         "suite": str(Path(suite).resolve()) if suite.endswith(".toml") else suite,
         "files": [str(Path(file).resolve()) for file in request["files"]],
+        "tuned": str(Path(request["tuned"]).resolve()) if request["tuned"] else None,
     }
 
 
@@ -160,6 +179,8 @@ def _suite(request: dict[str, Any]) -> Suite:
     protocol = {
         "rounds": request["rounds"],
         "timer": request["timer"],
+        "cold_by": request["cold_by"],
+        "tuning": _tuning(request),
         "seed": request["seed"],
         "target_ci": values.fraction(request["target_ci"], "--target-ci") if request["target_ci"] else None,
         "budget_s": values.seconds(request["budget"], "--budget") if request["budget"] else None,
@@ -177,6 +198,16 @@ def _suite(request: dict[str, Any]) -> Suite:
         providers=chosen,
         protocol={name: value for name, value in protocol.items() if value is not None},
     )
+
+
+def _tuning(request: dict[str, Any]) -> str | None:
+    """Combine --tuning and --tuned: a table is used if and only if it is given."""
+    tuning, tuned = request["tuning"], request["tuned"]
+    if tuned and tuning not in (None, "pinned"):
+        raise UsageError(f"--tuned {tuned} is the table of --tuning pinned, not of --tuning {tuning}: leave one out")
+    if tuning == "pinned" and not tuned:
+        raise UsageError("--tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
+    return "pinned" if tuned else tuning
 
 
 def _plan(suite: Suite, request: dict[str, Any]) -> "tuple[Cell, ...]":
@@ -210,6 +241,7 @@ def _measure(
             protocol=suite.protocol,
             providers=tuple(dict.fromkeys(cell.provider for cell in cells)),
             files=tuple(Path(file).resolve() for file in request["files"]),
+            tuned=Path(request["tuned"]).resolve() if request["tuned"] else None,
         )
         with Progress(sys.stderr) as progress:
             try:

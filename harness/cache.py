@@ -1,31 +1,34 @@
-"""The state of the caches before a sample: cold evicts the last-level cache, warm leaves everything as it is."""
+"""The state of the caches before a sample, and how a cold one is brought about: by a flush or by rotation."""
 
-from typing import Protocol as Interface
+from collections.abc import Callable, Sequence
 
 import torch
 
 from ..shapes.device import Device
+from ..shapes.errors import UsageError
 from ..shapes.suite import Cache
+from .accelerator import Action
+from .timer import Subject
+
+REUSE = 2
+"""Last-level caches full of other bytes that pass between two uses of a buffer, before it counts as evicted."""
+
+MOST_COPIES = 4096
+"""Copies of the operands that rotation may make; a weight so small is measured with a flush."""
 
 
-class CacheControl(Interface):
-    """Called before each sample, outside of the timed region."""
-
-    def __call__(self) -> None:
-        """Bring the caches into the state."""
-
-
-class Cold:
+class Flush:
     """Write 2x the last-level cache, then read a clean buffer of 1x.
 
     The write evicts the operands; the read evicts the dirty lines, whose write-back the timed kernel would pay for.
     Both go through all threads (CPU) or the whole chip (GPU), so that private caches are evicted as well.
     """
 
-    operations = 2
+    operations = 3
+    """Device operations: a fill, and a sum, which also clears its counters."""
 
     def __init__(self, device: Device) -> None:
-        self._dirty = torch.zeros(2 * device.llc_bytes // 4, dtype=torch.float32, device=device.torch_name)
+        self._dirty = torch.zeros(REUSE * device.llc_bytes // 4, dtype=torch.float32, device=device.torch_name)
         self._clean = torch.ones(device.llc_bytes // 4, dtype=torch.float32, device=device.torch_name)
         self._sum = torch.zeros((), dtype=torch.float32, device=device.torch_name)
 
@@ -35,18 +38,51 @@ class Cold:
         torch.sum(self._clean, dim=0, out=self._sum)
 
 
-class Warm:
-    """Same buffers, back to back."""
+class Rotation:
+    """Launches on copies of the operands, used in turn: what one launch read is evicted before it is read again.
 
-    operations = 0
+    Raises UsageError when fewer than `REUSE` last-level caches of other bytes pass between two uses of a copy: an
+    undersized rotation would be a warm number under a cold label.
+    """
+
+    def __init__(self, launches: Sequence[Action], bytes_each: int, device: Device) -> None:
+        between, needed = (len(launches) - 1) * bytes_each, REUSE * device.llc_bytes
+        if between < needed:
+            raise UsageError(
+                f"rotation among {len(launches)} copies of {bytes_each} bytes: only {between} bytes pass between two "
+                f"uses of one, and {needed} are needed to evict it: make {copies_needed(bytes_each, device)} copies"
+            )
+        self._launches = tuple(launches)
+        self._next = 0
 
     def __call__(self) -> None:
-        """Leave the caches alone."""
+        """Launch on the next copy."""
+        launch = self._launches[self._next]
+        self._next = (self._next + 1) % len(self._launches)
+        launch()
+
+    def __len__(self) -> int:
+        return len(self._launches)
 
 
-def control(cache: Cache, device: Device) -> Cold | Warm:
-    """Build the control of one cache state."""
-    return Cold(device) if cache is Cache.COLD else Warm()
+def copies_needed(bytes_each: int, device: Device) -> int:
+    """Number of copies such that `REUSE` last-level caches of other bytes pass between two uses of one."""
+    return 1 + -(-REUSE * device.llc_bytes // bytes_each)
+
+
+def warm(launch: Action) -> Subject:
+    """Same buffers, back to back."""
+    return Subject(launch)
+
+
+def flushed(launch: Action, flush: Callable[[], None], operations: int = Flush.operations) -> Subject:
+    """Flush before every launch."""
+    return Subject(launch, flush, operations)
+
+
+def rotated(rotation: Rotation) -> Subject:
+    """Take the next copy at every launch."""
+    return Subject(rotation, period=len(rotation))
 
 
 def has_own_l2(device: Device) -> bool:

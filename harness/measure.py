@@ -1,60 +1,168 @@
 """Measure one (cell, round): warm up, then sample until the stop rule says enough."""
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-from ..kernels.provider import Launch
+from ..shapes.errors import RooflensError
+from .accelerator import Host
 from .stop import BUDGET_OVERRUN, FEWEST, StopRule
-from .timers import Timer
+from .telemetry import INVALIDATING, Reading, Telemetry
+from .timer import Batch, Subject, Timer
 
 WARMUPS = 2
-"""Untimed launches before the samples of a round, each after the cache control, as the samples will be.
+"""Untimed samples before the timed ones, in the same cache state; of a rotation, one launch of each copy.
 
 One must do for a launch that takes the whole budget.
 """
 
 LARGEST_BATCH = 200
 
+MOST_DISCARDED = 1 / 3
+"""A cell that would lose a larger share of its samples keeps them all, and is flagged."""
+
+STEADY_CLOCK = 0.05
+"""Relative range of the clock during one round beyond which it counts as moved, unless a power limit explains it."""
+
+BUSY_ELSEWHERE = 0.1
+"""Share of the host's cores that others may use before a cell timed on the host counts as disturbed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Raw samples of one round in seconds, in order, and how they were taken."""
+    """Raw samples of one round in seconds, in order, and how they were taken; fields as in `timer.Batch`.
+
+    `discarded` has one reason per sample, "" for those that count. `readings` are the device's own words with the index
+    of the first sample that each speaks of.
+    """
 
     times_s: tuple[float, ...]
-    host_s: tuple[float | None, ...]
+    discarded: tuple[str, ...]
+    host_s: tuple[float, ...]
+    spans_s: tuple[float, ...]
     blocked: bool | None
+    kernels: tuple[str, ...]
+    launches_per_sample: int
+    readings: tuple[tuple[int, Reading], ...]
     stop_reason: str
+    disturbed: str
+    remark: str
     elapsed_s: float
 
 
-def measure(
-    launch: Launch,
-    timer: Timer,
-    before: Callable[[], None],
-    rule: StopRule,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Measurement:
-    """Take samples in growing batches until `rule` stops."""
-    begin = clock()
-    for done in range(1, WARMUPS + 1):
-        before()
-        launch.run()
-        pace = (clock() - begin) / done
-        if pace > rule.budget_s:
-            break
-    times: list[float] = []
-    host: list[float | None] = []
+@dataclass(slots=True)
+class _Taken:
+    """Samples so far."""
+
+    times: list[float] = field(default_factory=list)
+    discarded: list[str] = field(default_factory=list)
+    host: list[float] = field(default_factory=list)
+    spans: list[float] = field(default_factory=list)
     blocked: bool | None = None
-    size = _first_size(rule, pace)
-    while True:
-        batch = timer.batch(launch.run, before, size)
-        times += batch.times_s
-        host += [*batch.host_s, *[None] * len(batch.times_s)][: len(batch.times_s)]
-        blocked = batch.blocked if blocked is None else blocked and bool(batch.blocked)
-        if reason := rule.decide(times, clock() - begin):
-            return Measurement(tuple(times), tuple(host), blocked, reason, clock() - begin)
-        size = _next_size(rule, len(times), clock() - begin)
+    kernels: tuple[str, ...] = ()
+    readings: list[tuple[int, Reading]] = field(default_factory=list)
+
+    def add(self, batch: Batch, reading: Reading | None) -> None:
+        """Append a batch. What the device says of itself during it counts against all its samples."""
+        reasons = list(batch.discarded or [""] * len(batch.times_s))
+        if reading is not None:
+            self.readings.append((len(self.times), reading))
+            if bad := " ".join(word for word in reading.slowdown if word in INVALIDATING):
+                reasons = [reason or f"{bad} slowdown" for reason in reasons]
+        self.times += batch.times_s
+        self.discarded += reasons
+        self.host += batch.host_s
+        self.spans += batch.spans_s
+        self.kernels = self.kernels or batch.kernels
+        if batch.blocked is not None:
+            self.blocked = batch.blocked and self.blocked is not False
+
+    @property
+    def counting(self) -> list[float]:
+        """Times that count."""
+        return [time for time, reason in zip(self.times, self.discarded, strict=True) if not reason]
+
+
+def measure(subject: Subject, timer: Timer, rule: StopRule, machine: Host, telemetry: Telemetry) -> Measurement:
+    """Take samples of `subject` in growing batches until `rule` stops.
+
+    Raises RooflensError where the timer objects to its own numbers, or none of them counts.
+    """
+    begin = machine.now()
+    taken, latest = _Taken(), _Latest(telemetry)
+    with _no_garbage_collection():
+        pace = _warm_up(subject, rule, machine)
+        size = _first_size(rule, pace)
+        while True:
+            if machine.end_persistence():
+                size = 1
+            taken.add(timer.batch(size, latest.read), latest.reading)
+            elapsed = machine.now() - begin
+            counting = taken.counting
+            if reason := rule.decide(counting, elapsed, len(taken.times)):
+                break
+            size = _next_size(rule, counting, len(taken.times), elapsed)
+    if objection := timer.objection():
+        raise RooflensError(f"timer {timer.name}: {objection}")
+    disturbed = _disturbances(taken)
+    lost = len(taken.times) - len(counting)
+    if lost > MOST_DISCARDED * len(taken.times):
+        # Impossible times stay out whatever their number; a hot device's are all there is.
+        taken.discarded = [why if time <= 0 else "" for why, time in zip(taken.discarded, taken.times, strict=True)]
+    if all(taken.discarded):
+        raise RooflensError(f"timer {timer.name}: none of {len(taken.times)} samples has a positive time")
+    return Measurement(
+        times_s=tuple(taken.times),
+        discarded=tuple(taken.discarded),
+        host_s=tuple(taken.host),
+        spans_s=tuple(taken.spans),
+        blocked=taken.blocked,
+        kernels=taken.kernels,
+        launches_per_sample=timer.launches_per_sample,
+        readings=tuple(taken.readings),
+        stop_reason=reason,
+        disturbed=disturbed,
+        remark=timer.remark,
+        elapsed_s=machine.now() - begin,
+    )
+
+
+class _Latest:
+    """Keeps what the telemetry said last; a batch that the device repeats is read again."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self.reading: Reading | None = None
+
+    def read(self) -> None:
+        """Ask the device."""
+        self.reading = self._telemetry.read()
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Keep Python's collector from running inside of a sample, or while the device waits for the host."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _warm_up(subject: Subject, rule: StopRule, machine: Host) -> float:
+    """Run untimed samples; return the host's seconds for one."""
+    begin, pace = machine.now(), 0.0
+    for done in range(1, max(WARMUPS, subject.period) + 1):
+        subject.before()
+        subject.launch()
+        elapsed = machine.now() - begin
+        pace = elapsed / done
+        if elapsed > rule.budget_s:
+            break
+    return pace
 
 
 def _first_size(rule: StopRule, pace_s: float) -> int:
@@ -63,7 +171,31 @@ def _first_size(rule: StopRule, pace_s: float) -> int:
     return min(rule.min_samples, max(FEWEST, fits))
 
 
-def _next_size(rule: StopRule, count: int, elapsed_s: float) -> int:
-    """Grow by a quarter, but not past what the rest of the budget holds at the pace of the `count` samples so far."""
-    fits = int((rule.budget_s - elapsed_s) * count / elapsed_s)
-    return max(1, min(count // 4, fits, LARGEST_BATCH))
+def _next_size(rule: StopRule, counting: Sequence[float], count: int, elapsed_s: float) -> int:
+    """What the interval still lacks, at most as many as there are, and not past what the budget holds at this pace.
+
+    The interval narrows with the root of the number of samples; a quarter more is the least worth a batch.
+    """
+    missing = rule.samples_for_target(counting) - len(counting)
+    fits = int((rule.budget_s - elapsed_s) * count / elapsed_s) if elapsed_s > 0 else count
+    return max(1, min(max(missing, count // 4), count, fits, LARGEST_BATCH))
+
+
+def _disturbances(taken: _Taken) -> str:
+    """Say what moved while the samples were taken; "" when nothing did."""
+    found = []
+    slow = sum("slowdown" in reason for reason in taken.discarded)
+    if slow > MOST_DISCARDED * len(taken.times):
+        words = sorted({reason for reason in taken.discarded if "slowdown" in reason})
+        found.append(f"{', '.join(words)} during {slow} of {len(taken.times)} samples, all of them kept")
+    readings = [reading for _, reading in taken.readings]
+    clocks = [reading.clock_hz for reading in readings if reading.clock_hz]
+    capped = any("power_cap" in reading.slowdown for reading in readings)
+    if clocks and not capped and max(clocks) - min(clocks) > STEADY_CLOCK * max(clocks):
+        found.append(f"clock from {min(clocks) / 1e6:.0f} to {max(clocks) / 1e6:.0f} MHz")
+    if others := max((reading.other_processes or 0 for reading in readings), default=0):
+        found.append(f"{others} other process{'es' if others > 1 else ''} on the device")
+    busy = max((reading.busy_elsewhere or 0.0 for reading in readings), default=0.0)
+    if busy > BUSY_ELSEWHERE:
+        found.append(f"other processes used {busy:.0%} of the cores")
+    return "; ".join(found)

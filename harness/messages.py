@@ -12,7 +12,10 @@ from .plan import Task
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Everything a worker needs before its first task. `threads` None: as many as this process may use cores."""
+    """Everything a worker needs before its first task. `threads` None: as many as this process may use cores.
+
+    `tuned` is the table that pinned configurations come from.
+    """
 
     device: str
     llc_bytes: int | None
@@ -20,6 +23,7 @@ class Setup:
     protocol: Protocol
     providers: tuple[str, ...]
     files: tuple[Path, ...]
+    tuned: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,11 @@ class Calibrate:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeCanary:
+    """Ask for a reading of the canary; the worker also takes one by itself when the last is a minute old."""
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """Measure the missing rounds of one task: `rounds[i]` are those of `task.cells[i]`."""
 
@@ -53,6 +62,8 @@ class Ready:
     environment: dict[str, str]
     providers: dict[str, ProviderInfo]
     timer: str
+    cold_by: str
+    telemetry: str
     threads: int
 
 
@@ -65,6 +76,14 @@ class Ceilings:
 
 
 @dataclass(frozen=True, slots=True)
+class CanaryTaken:
+    """A row of canary.csv without its process, or why there is none."""
+
+    row: dict[str, Any] | None
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Begin:
     """What the worker does from now on, and the units (cell index, round) that are lost if it dies doing so."""
 
@@ -73,14 +92,24 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
+class Samples:
+    """What one round adds to samples.csv and telemetry.csv, in seconds; fields may be shorter than `times_s`."""
+
+    times_s: tuple[float, ...] = ()
+    discarded: tuple[str, ...] = ()
+    host_s: tuple[float, ...] = ()
+    spans_s: tuple[float, ...] = ()
+    telemetry: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
-    """One finished unit: columns of its row beside the static ones, and its samples in seconds."""
+    """One finished unit: columns of its row beside the static ones, and its samples."""
 
     index: int
     round: int
     columns: dict[str, Any]
-    times_s: tuple[float, ...] = ()
-    host_s: tuple[float | None, ...] = ()
+    samples: Samples = Samples()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """When to stop sampling: the interval of the median is narrow enough, or the budget is spent."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,17 +31,30 @@ class StopRule:
         """Build the rule of a protocol for a timer with `resolution_s`."""
         return cls(protocol.min_samples, protocol.target_ci, protocol.budget_s, resolution_s)
 
-    def decide(self, times_s: Sequence[float], elapsed_s: float) -> str:
-        """Return "" to go on, else the stop reason: "converged" or "budget"."""
+    def decide(self, times_s: Sequence[float], elapsed_s: float, taken: int | None = None) -> str:
+        """Return "" to go on, else the stop reason: "converged" or "budget".
+
+        `times_s` are the samples that count, `taken` is the number of all (the same, unless some were discarded).
+        """
         count = len(times_s)
         if count >= self.min_samples and self.is_narrow(times_s):
             return "converged"
         enough = self.min_samples if elapsed_s < BUDGET_OVERRUN * self.budget_s else FEWEST
-        return "budget" if elapsed_s >= self.budget_s and count >= enough else ""
+        return "budget" if elapsed_s >= self.budget_s and (taken or count) >= enough else ""
 
     def is_narrow(self, times_s: Sequence[float]) -> bool:
         """Tell whether the interval of the median, widened by the resolution, is within the target."""
+        width = self._half_width(times_s)
+        return width is not None and width <= self.target_ci * median(times_s)
+
+    def samples_for_target(self, times_s: Sequence[float]) -> int:
+        """Estimate how many samples the target takes: the width of the interval goes with the root of their number."""
+        width = self._half_width(times_s)
+        target = self.target_ci * median(times_s) if times_s else 0.0
+        if width is None or width <= target:
+            return self.min_samples
+        return math.ceil(len(times_s) * min(1e6, (width / target) ** 2)) if target else len(times_s)
+
+    def _half_width(self, times_s: Sequence[float]) -> float | None:
         bounds = interval(times_s)
-        if bounds is None:
-            return False
-        return (bounds[1] - bounds[0] + self.resolution_s) / 2 <= self.target_ci * median(times_s)
+        return None if bounds is None else (bounds[1] - bounds[0] + self.resolution_s) / 2

@@ -13,16 +13,21 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from ..shapes.columns import CEILINGS, CELLS, SAMPLES, TABLES, Kind, Table
+from ..shapes.columns import CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, Kind, Table
 from ..shapes.errors import RooflensError, UsageError
 from ..shapes.verdict import Verdict
+from .messages import Samples
 
 MANIFEST = "run.json"
 EVENTS = "events.log"
 LOCK = ".lock"
+
+SHARDS = "shards"
+"""Key of run.json that only a merged run has: what it was merged from."""
 
 Unit = tuple[str, int]
 """(cell_id, round)."""
@@ -61,11 +66,17 @@ class RunStore:
         if not (folder / MANIFEST).is_file():
             raise UsageError(f"{folder}: no {MANIFEST} there, so no run to resume; leave out --resume to start one")
         store = cls(folder)
+        try:
+            refuse_merged(folder, store.read_manifest())
+        except UsageError:
+            store.close()
+            raise
         with _reported(folder):
             for table in TABLES:
                 _cut_torn_line(folder / table.file, table)
             store.verdicts = _committed(folder / CELLS.file)
-            _cut_orphans(folder / SAMPLES.file, store.verdicts)
+            for table in (SAMPLES, TELEMETRY):
+                _cut_orphans(folder / table.file, store.verdicts)
         return store
 
     def read_manifest(self) -> dict[str, Any]:
@@ -92,19 +103,32 @@ class RunStore:
             merged = [_fields(CEILINGS, row) for row in better_of(stored, rows)]
             _replace(path, _csv_text(CEILINGS.names, merged))
 
-    def commit(self, row: Mapping[str, Any], times_s: Sequence[float], host_s: Sequence[float | None] = ()) -> None:
+    def append(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Append rows to a table that is not committed unit by unit, in one piece."""
+        with _reported(self.folder):
+            _append(self.folder / table.file, _csv_text(None, (_fields(table, row) for row in rows)))
+
+    def rows(self, table: Table) -> list[dict[str, str]]:
+        """Return what a table holds, as text."""
+        return [row for _, row in _rows(self.folder / table.file)]
+
+    def commit(self, row: Mapping[str, Any], samples: Samples) -> None:
         """Store one unit: its samples, then its row of cells.csv. Raises RooflensError when the disk refuses."""
         unit = (row["cell_id"], row["round"])
         if unit in self.verdicts:
             raise ValueError(f"unit {unit} is stored already")
-        host = [*host_s, *[None] * len(times_s)]
-        samples = (
-            _fields(SAMPLES, {"cell_id": unit[0], "round": unit[1], "index": i, "time_s": t, "host_time_s": host[i]})
-            for i, t in enumerate(times_s)
+        where = {"cell_id": unit[0], "round": unit[1]}
+        columns = zip_longest(samples.times_s, samples.discarded, samples.host_s, samples.spans_s)
+        timings = (
+            _fields(SAMPLES, {**where, "index": i, "time_s": t, "host_time_s": h, "span_s": s, "discarded": d})
+            for i, (t, d, h, s) in enumerate(columns)
         )
         with _reported(self.folder):
-            if times_s:
-                _append(self.folder / SAMPLES.file, _csv_text(None, samples))
+            if samples.times_s:
+                _append(self.folder / SAMPLES.file, _csv_text(None, timings))
+            if samples.telemetry:
+                said = (_fields(TELEMETRY, where | reading) for reading in samples.telemetry)
+                _append(self.folder / TELEMETRY.file, _csv_text(None, said))
             _append(self.folder / CELLS.file, _csv_text(None, [_fields(CELLS, row)]))
         self.verdicts[unit] = str(row["verdict"])
 
@@ -150,6 +174,36 @@ def _disk_error(folder: Path, error: OSError) -> RooflensError:
         f"cannot write to {folder}: {error.strerror or error}; everything committed before is kept: "
         "free some space or fix the permissions, then run again with --resume"
     )
+
+
+def refuse_merged(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Raise UsageError when a run was merged: its plan is that of its shards, each with options of its own."""
+    if shards := manifest.get(SHARDS):
+        names = ", ".join(str(shard["folder"]) for shard in shards)
+        raise UsageError(f"{folder} was merged: go on with its shards ({names}), then merge them again")
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Keep writers out of a run while it is read, and change nothing in its folder.
+
+    Raises UsageError when one is in. A folder without a lock file (a copy of a run) has no writer.
+    """
+    try:
+        handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        yield
+        return
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"{folder} is being written by a rooflens run: wait until that has ended") from None
+        except OSError as error:
+            raise RooflensError(f"cannot lock {folder}: {error.strerror or error}; copy it to another disk") from error
+        yield
+    finally:
+        os.close(handle)
 
 
 def _locked(folder: Path) -> int:

@@ -1,15 +1,16 @@
 """Run the planned cells: hand tasks to the worker, commit what comes back, restart it after a fault, resume."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from typing import Protocol as Interface
 
+from ..shapes.columns import CANARY
 from ..shapes.errors import Interrupted, RooflensError, UsageError
 from ..shapes.verdict import Verdict
-from .messages import Begin, Calibrate, Ceilings, Done, Ready, Result, Setup, Work
+from .messages import Begin, Calibrate, CanaryTaken, Ceilings, Done, Ready, Result, Setup, TakeCanary, Work
 from .plan import Cell, Task, cell_id, static_columns, tasks
 from .store import RunStore
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
@@ -78,7 +79,8 @@ class Sweep:
         try:
             self._manifest = manifest
             ready = self._start()
-            protocol = replace(self.setup.protocol, timer=ready.timer)  # "auto" is not another timer than its choice
+            # "auto" is not another timer, or another way to a cold cache, than its choice.
+            protocol = replace(self.setup.protocol, timer=ready.timer, cold_by=ready.cold_by)
             self._ids = {
                 cell: cell_id(cell, ready.providers[cell.provider].source, ready.device, protocol)
                 for cell in self.cells
@@ -91,6 +93,7 @@ class Sweep:
             for task in tasks(self.cells):
                 self._task(task)
             if missing:
+                self._end_canary()
                 self._calibrate()
         except _OutOfTimeError:
             self.store.event("stopped at --max-time")
@@ -139,15 +142,40 @@ class Sweep:
             return
         self.observer.doing("measure the ceilings of this device")
         dtypes = tuple(dict.fromkeys(cell.scheme.dtype for cell in self.cells))
-        self._worker.send(Calibrate(dtypes))
+        answer = self._ask(Calibrate(dtypes), "no ceilings")
+        if isinstance(answer, Ceilings):
+            self.store.add_ceilings(answer.rows)
+            self._remark(*answer.remarks)
+
+    def _end_canary(self) -> None:
+        """Take the last reading: the worker takes the others by itself."""
+        self.observer.doing("time the canary")
+        answer = self._ask(TakeCanary(), "no canary")
+        if isinstance(answer, CanaryTaken):
+            self._keep(answer)
+
+    def _ask(self, message: Any, without: str) -> Any:
+        """Put a question that is not about a cell; None when the worker did not survive it."""
+        assert self._worker
+        self._worker.send(message)
         try:
-            answer = self._receive(CALIBRATION_TIMEOUT_S)
+            return self._receive(CALIBRATION_TIMEOUT_S)
         except (WorkerEndedError, WorkerTimeoutError) as error:
-            self._restart(f"no ceilings: {error}")
+            self._restart(f"{without}: {error}")
+            return None
+
+    def _keep(self, taken: CanaryTaken) -> None:
+        """Store a reading of the canary, and how far it has drifted over the run."""
+        if taken.row is None:
+            self._remark(taken.remark)
             return
-        assert isinstance(answer, Ceilings)
-        self.store.add_ceilings(answer.rows)
-        for remark in answer.remarks:
+        self.store.append(CANARY, [taken.row | {"process": self._processes}])
+        readings = self.store.rows(CANARY)
+        self._manifest["canary_drift"] = {name: _drift(readings, f"{name}_s") for name in ("gemm", "copy")}
+        self.store.write_manifest(self._manifest)
+
+    def _remark(self, *remarks: str) -> None:
+        for remark in remarks:
             self.store.event(remark)
             self.observer.remark(remark)
 
@@ -176,6 +204,8 @@ class Sweep:
                         self.observer.doing(_what(task, message))
                     elif isinstance(message, Result):
                         self._commit(task, message)
+                    elif isinstance(message, CanaryTaken):
+                        self._keep(message)
                     elif isinstance(message, Done):
                         break
                 if message.restart:
@@ -218,7 +248,7 @@ class Sweep:
         }
         verdict = Verdict(row["verdict"])
         left = len(self._missing([cell])[0])
-        self.store.commit(row, result.times_s, result.host_s)
+        self.store.commit(row, result.samples)
         self.observer.finished(cell, verdict, row.get("reason", ""), left if verdict.is_final else 1)
 
     def _receive(self, timeout_s: float) -> Any:
@@ -233,6 +263,12 @@ class Sweep:
 
 class _OutOfTimeError(Exception):
     """--max-time is over."""
+
+
+def _drift(readings: Sequence[Mapping[str, str]], column: str) -> float:
+    """Largest over smallest time, less one."""
+    times = [float(row[column]) for row in readings]
+    return max(times) / min(times) - 1
 
 
 def _now() -> str:
@@ -255,6 +291,8 @@ def _description(ready: Ready) -> dict[str, Any]:
         "environment": ready.environment,
         "providers": {name: {"role": info.role, "source": info.source} for name, info in ready.providers.items()},
         "timer": ready.timer,
+        "cold_by": ready.cold_by,
+        "telemetry": ready.telemetry,
         "threads": ready.threads,
     }
 
@@ -265,7 +303,7 @@ def _refuse_mixture(manifest: dict[str, Any], found: dict[str, Any]) -> None:
         _same(f"device {key}", manifest["device"].get(key), found["device"][key])
     for key in ("torch", "triton", "bitsandbytes"):
         _same(key, manifest["environment"].get(key), found["environment"].get(key))
-    for key in ("timer", "threads"):
+    for key in ("timer", "cold_by", "threads"):
         _same(key, manifest.get(key), found[key])
     for name, info in found["providers"].items():
         if stored := manifest["providers"].get(name):

@@ -11,9 +11,8 @@ import os
 import random
 import signal
 import sys
-import time
 import traceback
-from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,24 +21,42 @@ from typing import Any
 import torch
 
 from ..kernels import registry
-from ..kernels.inputs import FourBitInputs, make_inputs, make_weight
-from ..kernels.provider import Launch
-from ..kernels.reference import Accuracy, reference
+from ..kernels.inputs import make_inputs, make_weight
+from ..kernels.reference import Accuracy
 from ..kernels.reference import measure as compare
 from ..kernels.source_hash import source_hash
-from ..shapes.device import Device
-from ..shapes.errors import RooflensError
+from ..shapes.errors import RooflensError, UsageError
 from ..shapes.suite import Cache
 from ..shapes.verdict import Verdict
-from .cache import control, level_of
+from .accelerator import accelerator
+from .cache import Flush, Rotation, copies_needed, flushed, level_of, rotated, warm
 from .calibrate import calibrate
+from .canary import EVERY_S, Canary
 from .device import find_device
 from .environment import environment
-from .measure import measure
-from .messages import Begin, Calibrate, Ceilings, Done, ProviderInfo, Ready, Refused, Result, Setup, Work
+from .measure import Measurement, measure
+from .messages import (
+    Begin,
+    Calibrate,
+    CanaryTaken,
+    Ceilings,
+    Done,
+    ProviderInfo,
+    Ready,
+    Refused,
+    Result,
+    Samples,
+    Setup,
+    TakeCanary,
+    Work,
+)
+from .operands import Operands
 from .plan import Cell, Task
+from .prepared import Chosen, Prepared, prepare
 from .stop import StopRule
-from .timers import make_timer, synchronizer
+from .telemetry import telemetry
+from .timer import Subject
+from .timers import automatic, make_timer, unavailable
 
 
 def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
@@ -59,21 +76,23 @@ def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
         while True:
             message = connection.recv()
             if isinstance(message, Calibrate):
-                connection.send(_ceilings(worker.device, message, setup.protocol.timer))
+                connection.send(_ceilings(worker, message))
+            elif isinstance(message, TakeCanary):
+                connection.send(worker.take_canary())
             elif worker.work(message):
                 return
 
 
-def _ceilings(device: Device, message: Calibrate, timer: str) -> Ceilings:
+def _ceilings(worker: "Worker", message: Calibrate) -> Ceilings:
     """Calibrate; a device that cannot (out of memory, say) costs the ceilings and not the sweep."""
     try:
-        return Ceilings(*calibrate(device, message.dtypes, timer))
+        return Ceilings(*calibrate(worker.device, worker.machine, message.dtypes, worker.timer))
     except Exception as error:
         return Ceilings([], [f"no ceilings: {_explain(error, 'calibrating')[1]}"])
 
 
 class Worker:
-    """The device, the providers and the caches' controls of one child process."""
+    """The device, the providers and the measuring tools of one child process."""
 
     def __init__(self, connection: Connection, setup: Setup) -> None:
         self._send = connection.send
@@ -84,16 +103,20 @@ class Worker:
         self.device = find_device(setup.device, setup.llc_bytes)
         if self.device.is_gpu:
             torch.cuda.set_device(self.device.index)  # Triton launches on the current device
+        self.timer = automatic(self.device) if setup.protocol.timer == "auto" else setup.protocol.timer
+        if reason := unavailable(self.timer, self.device):
+            raise UsageError(f"timer {self.timer}: {reason}; leave --timer out, or use --timer host")
+        self._cold_by = setup.protocol.cold_by
+        if self._cold_by == "auto":
+            self._cold_by = "rotation" if self.timer == "graph" else "flush"
+        self.machine = accelerator(self.device)
+        self._telemetry = telemetry(self.device)
         self._providers = registry.load(setup.providers, setup.files)
         self._sources = {name: source_hash(provider) for name, provider in self._providers.items()}
-        self._controls = {cache: control(cache, self.device) for cache in Cache}
-        self._timers = {
-            cache: make_timer(setup.protocol.timer, self.device, change.operations)
-            for cache, change in self._controls.items()
-        }
-        self._synchronize = synchronizer(self.device)
         self._weight: tuple[object, Any] = (None, None)
-        self._checksum = (0, 0.0)
+        self._flush: Flush | None = None
+        self._canary: Canary | None = None
+        self._canary_due = 0.0
         self._send(
             Ready(
                 device=self.device,
@@ -102,26 +125,38 @@ class Worker:
                     name: ProviderInfo(provider.role.value, self._sources[name])
                     for name, provider in self._providers.items()
                 },
-                timer=self._timers[Cache.WARM].name,
+                timer=self.timer,
+                cold_by=self._cold_by,
+                telemetry=self._telemetry.name,
                 threads=torch.get_num_threads(),
             )
         )
+
+    def take_canary(self) -> CanaryTaken:
+        """Time the canary; a device that cannot (out of memory, say) costs the reading and not the sweep."""
+        self._canary_due = self.machine.now() + EVERY_S
+        try:
+            self._canary = self._canary or Canary(self.device, self.machine)
+            return CanaryTaken(asdict(self._canary.read()))
+        except Exception as error:
+            _raise_if_lost(error)
+            return CanaryTaken(None, f"no canary: {_explain(error, 'timing the canary')[1]}")
 
     def work(self, work: Work) -> bool:
         """Measure one task. Returns True when its state was lost and this process must end."""
         job = _Job(self._send, work)
         try:
-            if inputs := self._make_inputs(job):
-                launches = dict(self._prepare(job, inputs))
+            if operands := self._make_operands(job):
+                prepared = self._prepare(job, operands)
                 for number in job.rounds:
-                    self._round(job, inputs, launches, number)
+                    self._round(job, operands, prepared, number)
         except _StateLostError:
             self._send(Done(restart=True))
             return True
         self._send(Done())
         return False
 
-    def _make_inputs(self, job: "_Job") -> FourBitInputs | None:
+    def _make_operands(self, job: "_Job") -> Operands | None:
         job.begin("make the operands of", job.open_cells)
         problem, scheme = job.task.problem, job.task.scheme
         key = (problem.N, problem.K, problem.B, scheme)
@@ -129,122 +164,181 @@ class Worker:
             if self._weight[0] != key:
                 self._weight = (None, None)  # free the old weight before the new one is drawn
                 self._weight = (key, make_weight(problem, scheme, self.device, self._protocol.seed))
-            inputs = make_inputs(problem, scheme, self.device, self._protocol.seed, self._weight[1])
-            self._checksum = _checksum(inputs)
-            return inputs
+            return Operands(make_inputs(problem, scheme, self.device, self._protocol.seed, self._weight[1]))
         except Exception as error:
             for index in job.open_cells:
                 job.fail(index, *_explain(error, "making the operands"))
             _raise_if_lost(error)
             return None
 
-    def _prepare(self, job: "_Job", inputs: FourBitInputs) -> Iterator[tuple[str, tuple[Launch, float]]]:
-        """Prepare each provider once for all its cells; what cannot be prepared gets its verdict here."""
+    def _prepare(self, job: "_Job", operands: Operands) -> dict[int, Prepared]:
+        """Prepare each provider for its cells, once where they agree; what cannot be prepared gets its verdict here."""
+        found: dict[int, Prepared] = {}
         for name in dict.fromkeys(job.task.cells[index].provider for index in job.open_cells):
             mine = [index for index in job.open_cells if job.task.cells[index].provider == name]
             job.begin("prepare", mine)
-            provider = self._providers[name]
-            begin = time.perf_counter()
+            provider, inputs = self._providers[name], operands.inputs
+            ready: dict[tuple[str, int], Prepared] = {}
             try:
                 support = provider.supports(inputs.problem, inputs.scheme, self.device)
-                launch = provider.prepare(inputs) if support.ok else None
-                self._synchronize()
+                for index in mine if support.ok else ():
+                    cell = job.task.cells[index]
+                    chosen, copies = self._choose(job, index), self._copies(cell)
+                    key = (str(chosen.config), copies)
+                    if key not in ready:
+                        ready[key] = prepare(provider, operands.copies(copies), chosen, self.machine)
+                    found[index] = ready[key].chosen_as(chosen)
             except Exception as error:
                 for index in mine:
+                    found.pop(index, None)
                     job.fail(index, *_explain(error, "prepare"))
                 _raise_if_lost(error)
                 continue
-            if _checksum(inputs) != self._checksum:
+            if not operands.intact():
                 for index in mine:
                     job.fail(index, Verdict.RUNTIME_ERROR, "prepare: changed the shared weights; work on a copy")
                 self._weight = (None, None)
                 raise _StateLostError
-            if launch is None:
+            if not support.ok:
                 for index in mine:
                     job.fail(index, Verdict.UNSUPPORTED, support.reason)
-            else:
-                yield name, (launch, time.perf_counter() - begin)
+        return found
 
-    def _round(
-        self, job: "_Job", inputs: FourBitInputs, launches: dict[str, tuple[Launch, float]], number: int
-    ) -> None:
+    def _choose(self, job: "_Job", index: int) -> Chosen:
+        """Decide on the configuration of a cell."""
+        return Chosen(None, "default")
+
+    def _copies(self, cell: Cell) -> int:
+        """Copies of the operands that a cell rotates among."""
+        if cell.cache is Cache.WARM or self._cold_by == "flush":
+            return 1
+        return copies_needed(_rotated_bytes(cell), self.device)
+
+    def _round(self, job: "_Job", operands: Operands, prepared: dict[int, Prepared], number: int) -> None:
         """Measure every open cell once, in an order of its own, on fresh activations whose reference all share."""
         mine = [index for index in job.open_cells if number in job.missing[index]]
         if not mine:
             return
+        if self.machine.now() >= self._canary_due:
+            job.begin("time the canary before", [], number)
+            self._send(self.take_canary())
         job.begin("compute the reference of", mine, number)
-        seed = self._protocol.seed + 1000 * (number + 1) + inputs.problem.M
+        seed = self._protocol.seed + 1000 * (number + 1) + operands.inputs.problem.M
         try:
-            inputs.refresh_activations(seed)
-            truth = reference(inputs)
+            operands.draw(seed)
         except Exception as error:
             for index in mine:
                 job.fail(index, *_explain(error, "computing the reference"), number)
             _raise_if_lost(error)
             return
-        random.Random(f"{self._protocol.seed} {number} {inputs.problem}").shuffle(mine)
+        random.Random(f"{self._protocol.seed} {number} {operands.inputs.problem}").shuffle(mine)
         for order, index in enumerate(mine):
             job.begin("measure", [index], number)
-            cell = job.task.cells[index]
-            launch, prepare_s = launches[cell.provider]
+            cell, ready = job.task.cells[index], prepared[index]
             started = datetime.now(UTC).isoformat(timespec="milliseconds")
-            columns: dict[str, Any] = {"order": order, "prepare_s": prepare_s, "started_at": started}
+            columns: dict[str, Any] = {"order": order, "prepare_s": ready.seconds, "started_at": started}
             try:
                 # The output is checked before timing, so that a wrong kernel costs no time, and after it on other
                 # activations, so that one which goes wrong under repetition or keeps a result is not ranked.
-                self._check(launch, truth, cell)
-                columns |= self._measured(cell, inputs, launch)
-                columns |= self._check_negated(launch, truth, cell, inputs)
+                self._check(ready, operands, cell)
+                taken = self._measured(ready, cell)
+                columns |= self._columns(taken, ready, cell)
+                columns |= self._check_negated(ready, operands, cell)
             except Exception as error:
                 if isinstance(error, _IncorrectError):
                     job.fail(index, Verdict.INCORRECT, str(error), number, **columns, **error.columns)
                 else:
                     job.fail(index, *_explain(error, "measuring"), number, **columns)
                     _raise_if_lost(error)
-                inputs.refresh_activations(seed)  # it may have written into them, which its neighbours would pay for
+                operands.restore()
                 continue
-            samples, host = columns.pop("times_s"), columns.pop("host_s")
-            job.finish(Result(index, number, columns | {"verdict": Verdict.PASSED.value}, samples, host))
+            job.finish(Result(index, number, columns, _samples(taken)))
 
-    def _measured(self, cell: Cell, inputs: FourBitInputs, launch: Launch) -> dict[str, Any]:
-        timer = self._timers[cell.cache]
+    def _measured(self, ready: Prepared, cell: Cell) -> Measurement:
+        subject = self._subject(ready, cell)
+        timer = make_timer(self.timer, self.machine, subject, self.device)
         rule = StopRule.of(self._protocol, timer.resolution_s)
-        taken = measure(launch, timer, self._controls[cell.cache], rule)
-        provider = self._providers[cell.provider]
+        return measure(subject, timer, rule, self.machine, self._telemetry)
+
+    def _subject(self, ready: Prepared, cell: Cell) -> Subject:
+        """What a sample of this cell does."""
+        runs = [launch.run for launch in ready.launches]
+        if cell.cache is Cache.WARM:
+            return warm(runs[0])
+        if self._cold_by == "rotation":
+            return rotated(Rotation(runs, _rotated_bytes(cell), self.device))
+        self._flush = self._flush or Flush(self.device)
+        return flushed(runs[0], self._flush)
+
+    def _columns(self, taken: Measurement, ready: Prepared, cell: Cell) -> dict[str, Any]:
+        launch, provider = ready.launches[0], self._providers[cell.provider]
+        work = (cell.problem, cell.scheme, launch.config)
         return {
-            "times_s": taken.times_s,
-            "host_s": taken.host_s,
-            "samples": len(taken.times_s),
-            "timer": timer.name,
+            "verdict": Verdict.PASSED.value,
+            "reason": taken.remark,
+            "timer": self.timer,
+            "cold_by": "" if cell.cache is Cache.WARM else self._cold_by,
+            "copies": len(ready.launches),
+            "launches_per_sample": taken.launches_per_sample,
             "blocked": taken.blocked,
+            "cache_level": level_of(provider.working_set_bytes(*work), cell.cache, self.device),
+            "samples": len(taken.times_s),
+            "discarded": sum(map(bool, taken.discarded)),
+            "disturbed": taken.disturbed,
             "stop_reason": taken.stop_reason,
             "elapsed_s": taken.elapsed_s,
-            "cache_level": level_of(cell.scheme.compulsory_bytes(cell.problem), cell.cache, self.device),
             "config": dict(launch.config),
-            "kernels": list(launch.kernels),
+            "tuning": ready.chosen.tuning,
+            "candidates": ready.chosen.candidates,
+            "tuning_s": ready.chosen.seconds,
+            "kernels": list(launch.kernels or taken.kernels),
             "dispatched": launch.dispatched,
             "artifact": launch.artifact,
-            "moved_bytes": provider.moved_bytes(inputs.problem, inputs.scheme, launch.config),
+            "moved_bytes": provider.moved_bytes(*work),
         }
 
-    def _check(self, launch: Launch, truth: torch.Tensor, cell: Cell) -> dict[str, Any]:
-        """Run once into a poisoned output and compare; raise _IncorrectError below the scheme's floor."""
-        launch.output.fill_(torch.nan)
-        launch()
-        self._synchronize()
-        accuracy = compare(launch.output, truth)
-        columns = _accuracy_columns(accuracy)
-        if reason := accuracy.failure(cell.scheme):
-            raise _IncorrectError(reason, columns)
+    def _check(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:
+        """Run once into a poisoned output and compare; raise _IncorrectError below the scheme's floor.
+
+        Of several copies the first and the last are run: the others differ from them in nothing but their addresses.
+        """
+        assert operands.truth is not None
+        columns: dict[str, Any] = {}
+        for launch in {id(launch): launch for launch in (ready.launches[-1], ready.launches[0])}.values():
+            launch.output.fill_(torch.nan)
+            launch()
+            self.machine.synchronize()
+            accuracy = compare(launch.output, operands.truth)
+            columns = _accuracy_columns(accuracy)
+            if reason := accuracy.failure(cell.scheme):
+                raise _IncorrectError(reason, columns)
         return columns
 
-    def _check_negated(self, launch: Launch, truth: torch.Tensor, cell: Cell, inputs: FourBitInputs) -> dict[str, Any]:
-        """Check on -X, whose product follows from that of X: 2 bias - Y(X), without a second reference."""
-        _negate(inputs, truth)
+    def _check_negated(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:
+        """Check on -X, whose product follows from that of X without a second reference."""
+        operands.negate()
         try:
-            return self._check(launch, truth, cell)
+            return self._check(ready, operands, cell)
         finally:
-            _negate(inputs, truth)
+            operands.negate()
+
+
+def _samples(taken: Measurement) -> Samples:
+    """What is stored of the samples, and of what the device said during them."""
+    telemetry = tuple(
+        {"batch": batch, "first": first, **asdict(reading), "slowdown": " ".join(reading.slowdown)}
+        for batch, (first, reading) in enumerate(taken.readings)
+    )
+    return Samples(taken.times_s, taken.discarded, taken.host_s, taken.spans_s, telemetry)
+
+
+def _rotated_bytes(cell: Cell) -> int:
+    """Bytes of one copy that every launch reads: weights and scales, whatever else it touches."""
+    return cell.scheme.weight_bytes(cell.problem) + cell.scheme.scale_bytes(cell.problem)
+
+
+_OF_TIMES = ("verdict", "reason", "samples", "discarded")
+"""Columns that only a row with times has, or that a failure sets anew."""
 
 
 class _Job:
@@ -279,8 +373,7 @@ class _Job:
 
     def fail(self, index: int, verdict: Verdict, reason: str, number: int | None = None, **columns: Any) -> None:
         """Report the failure that ends a cell."""
-        for name in ("times_s", "host_s", "samples"):
-            columns.pop(name, None)
+        columns = {name: value for name, value in columns.items() if name not in _OF_TIMES}
         number = self.missing[index][0] if number is None else number
         self._send(Result(index, number, columns | {"verdict": verdict.value, "reason": reason}))
         del self.missing[index]
@@ -296,11 +389,6 @@ class _StateLostError(Exception):
     """The device context or the shared operands are broken; nothing measured from here on would count."""
 
 
-def _checksum(inputs: FourBitInputs) -> tuple[int, float]:
-    """Sums over the shared weights, which a provider must leave as they are."""
-    return int(inputs.packed.sum(dtype=torch.int64)), float(inputs.absmax.double().sum())
-
-
 def _explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
     """Verdict and one-line reason of an exception."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -310,14 +398,6 @@ def _explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
     if type(error).__module__.startswith("triton") or "Triton" in type(error).__name__:
         return Verdict.COMPILE_ERROR, reason
     return Verdict.RUNTIME_ERROR, reason
-
-
-def _negate(inputs: FourBitInputs, truth: torch.Tensor) -> None:
-    """Turn X into -X, and the fp64 product of X into that of -X, in place."""
-    inputs.x.neg_()
-    truth.neg_()
-    if inputs.bias is not None:
-        truth.add_(inputs.bias.double(), alpha=2)
 
 
 def _raise_if_lost(error: BaseException) -> None:

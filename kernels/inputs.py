@@ -1,6 +1,6 @@
 """Operands of one problem, quantized once and handed bit-identical to every provider."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -65,6 +65,11 @@ class FourBitInputs:
         """Allocate Y[M,N], poisoned with NaN so that an element which is never written cannot pass."""
         shape = (self.problem.M, self.problem.N)
         return torch.full(shape, torch.nan, dtype=self.dtype, device=self.x.device)
+
+    def copy(self) -> "FourBitInputs":
+        """Return the same values in memory of their own, for rotation among copies."""
+        bias = self.bias.clone() if self.bias is not None else None
+        return replace(self, x=self.x.clone(), weight=self.weight.copy(), bias=bias)
 
     def refresh_activations(self, seed: int) -> None:
         """Overwrite `x` in place with new random values."""

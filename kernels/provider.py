@@ -109,3 +109,10 @@ class Provider(ABC):
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
         """Bytes that this algorithm really moves per call (re-reads, intermediates); None when unknown."""
         return None
+
+    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """Bytes of distinct memory that one call touches: which cache holds them when nothing is evicted in between.
+
+        The default is right for what reads the operands as they are stored; what keeps a dense copy touches that.
+        """
+        return scheme.compulsory_bytes(problem)

@@ -101,12 +101,17 @@ CELLS = Table(
         _text("provider", "the implementation that was timed", True),
         _text("role", "candidate, dequant_blas, stock_triton, blas or upstream", True),
         _text("cache", "cold or warm", True),
-        _text("timer", "how time was taken"),
+        _text("timer", "how time was taken: event, graph, profiler or host"),
+        _text("cold_by", "how a cold sample was made cold: flush or rotation; empty when warm"),
+        _int("copies", "copies of the operands that were rotated among; 1 without rotation"),
+        _int("launches_per_sample", "graph timer: launches that one sample is the mean of; 1 elsewhere"),
         Column(
             "blocked", Kind.BOOL, "event timer: launches were queued behind a blocker, so host latency is not in it"
         ),
         _text("cache_level", "warm: the level that the working set fits in (l2, llc or dram); cold: dram"),
-        _int("samples", "number of samples in samples.csv"),
+        _int("samples", "number of samples in samples.csv, discarded ones included"),
+        _int("discarded", "samples that do not count; samples.csv says why for each"),
+        _text("disturbed", "what moved while it was measured (clock, other processes, ...); empty when nothing did"),
         _text("stop_reason", "converged (interval of the median narrow enough) or budget"),
         _float("elapsed_s", "wall time of the round for this cell, flushes and bookkeeping included", "s"),
         _float("prepare_s", "wall time of prepare: packing, compiling, allocation; never part of a sample", "s"),
@@ -115,6 +120,9 @@ CELLS = Table(
         _float("cosine", "cosine between output and reference", "", Better.HIGHER),
         _float("max_abs_error", "largest absolute difference to the reference", "", Better.LOWER),
         Column("config", Kind.JSON, "configuration that ran (tile sizes, warps, threads, ...)"),
+        _text("tuning", "where the configuration comes from: default, pinned (a stored table) or cold (searched anew)"),
+        _int("candidates", "configurations that the search tried; empty without a search"),
+        _float("tuning_s", "wall time of the search; never part of a sample", "s"),
         Column("kernels", Kind.JSON, "names of the kernels that one launch runs"),
         _text("dispatched", "which of its kernels a provider with a dispatch rule of its own chose"),
         _text("artifact", "hash of the compiled code, where there is one"),
@@ -129,13 +137,79 @@ CELLS = Table(
 
 SAMPLES = Table(
     "samples",
-    "every raw timing, in the order it was taken; nothing is dropped",
+    "every raw timing, in the order it was taken; nothing is dropped, what does not count says why",
     (
         CELL_ID,
         _int("round", "measurement round", required=True),
         _int("index", "order within the round", required=True),
         Column("time_s", Kind.FLOAT, "duration of one launch by the cell's timer", "s", Better.LOWER, True),
         Column("host_time_s", Kind.FLOAT, "wall time of launch and synchronize, where a device timer was used", "s"),
+        Column("span_s", Kind.FLOAT, "profiler: first kernel's start to last kernel's end; time_s sums the kernels", "s"),
+        _text("discarded", "why this sample does not count; empty when it does"),
+    ),
+)
+
+TELEMETRY = Table(
+    "telemetry",
+    "what the device said of itself during each batch of samples; unknown is empty",
+    (
+        CELL_ID,
+        _int("round", "measurement round", required=True),
+        _int("batch", "batch within the round, from 0", required=True),
+        _int("first", "index of the batch's first sample", required=True),
+        _float("clock_hz", "clock of the multiprocessors or compute units", "Hz"),
+        _float("memory_clock_hz", "clock of the memory", "Hz"),
+        _float("temperature_c", "temperature of the chip", "°C"),
+        _float("power_w", "power drawn", "W"),
+        _text("slowdown", "reasons that held the clock down, space-separated: thermal, hardware, power_cap, ..."),
+        _int("other_processes", "processes of others that compute on the device"),
+        _float("busy_elsewhere", "CPU: share of all cores that other processes used since the reading before"),
+    ),
+)
+
+CANARY = Table(
+    "canary",
+    "a frozen GEMM and a frozen copy, timed at the start, about every minute and at the end: drift of the device itself",
+    (
+        _text("at", "UTC time", True),
+        _int("process", "number of the worker process that measured it", required=True),
+        Column("gemm_s", Kind.FLOAT, "median time of the GEMM", "s", Better.LOWER, True),
+        Column("copy_s", Kind.FLOAT, "median time of the copy", "s", Better.LOWER, True),
+    ),
+)
+
+TUNING = Table(
+    "tuning",
+    "every candidate of every search: the tuned table, with what it cost and how near the runners-up came",
+    (
+        CELL_ID,
+        _int("search", "number of the search, from 0; each begins in a fresh process", required=True),
+        _int("candidate", "position in the provider's list; 0 is its default", required=True),
+        _text("arch", "architecture of the device", True),
+        _int("compute_units", "SMs or CUs of the device", required=True),
+        _text("op", "operation", True),
+        _text("pass", "fwd; training passes have their own names", True),
+        _int("B", "batch of independent GEMMs", required=True),
+        _int("M", "rows of the activations, tokens", required=True),
+        _int("N", "output features", required=True),
+        _int("K", "input features, the contracted dimension", required=True),
+        _text("dtype", "activation and output type", True),
+        _text("scheme", "storage of the operands", True),
+        _text("provider", "the implementation that was tuned", True),
+        _text("cache", "cold or warm", True),
+        Column("config", Kind.JSON, "the configuration that was tried"),
+        _text("verdict", "passed, or why this configuration has no time", True),
+        _text("reason", "what failed"),
+        _float("time_s", "median time of one launch", "s", Better.LOWER),
+        _float("time_low_s", "lower end of the 95 % interval of the median", "s", Better.LOWER),
+        _float("time_high_s", "upper end of the 95 % interval of the median", "s", Better.LOWER),
+        _int("samples", "samples behind the median"),
+        _float("error_ratio", "share of the output outside rtol = atol = 1e-2 of the fp64 reference", "", Better.LOWER),
+        Column("winner", Kind.BOOL, "the configuration that the search chose", required=True),
+        Column("near_tie", Kind.BOOL, "not the winner, but not proven slower than it", required=True),
+        _int("candidates", "rows of this search: its configurations, or one that says why there are none", required=True),
+        _float("search_s", "wall time of the whole search", "s"),
+        _text("source", "hash of the provider's source files", True),
     ),
 )
 
@@ -145,7 +219,7 @@ CEILINGS = Table(
     (
         _text("ceiling", "bandwidth, peak or launch", True),
         _text("level", "bandwidth: dram, llc or l2"),
-        _text("pattern", "bandwidth: copy, read or write; peak: gemm"),
+        _text("pattern", "bandwidth: copy, read or write; peak: gemm; launch: empty or tile, with its timer and cache"),
         _text("dtype", "peak: activation type"),
         Column("value", Kind.FLOAT, "byte/s (bytes read plus written), FLOP/s, or seconds for launch", required=True),
         _text("unit", "unit of value", True),
@@ -154,4 +228,5 @@ CEILINGS = Table(
     ),
 )
 
-TABLES = (CELLS, SAMPLES, CEILINGS)
+TABLES = (CELLS, SAMPLES, CEILINGS, TELEMETRY, CANARY, TUNING)
+"""Of these, CELLS, SAMPLES and CEILINGS are in every run folder; the others may be absent."""

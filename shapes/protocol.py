@@ -5,6 +5,12 @@ from dataclasses import dataclass
 
 from .errors import UsageError
 
+TIMERS = ("auto", "event", "graph", "profiler", "host")
+
+COLD_BY = ("auto", "flush", "rotation")
+
+TUNINGS = ("default", "pinned", "cold")
+
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
@@ -15,7 +21,10 @@ class Protocol:
     min_samples  least samples per round
     budget_s     wall seconds per (cell, round) after which sampling stops
     timeout_s    wall seconds after which a cell counts as hung and its worker is killed; more than budget_s
-    timer        "auto" (event on GPUs, host on the CPU), "event" or "host"
+    timer        "auto" (event on GPUs, host on the CPU), "event", "graph", "profiler" or "host"
+    cold_by      what makes a sample cold: "flush" (write and read more than the last-level cache holds before it),
+                 "rotation" (among copies of the operands) or "auto" (rotation for the graph timer, else flush)
+    tuning       where configurations come from: "default" (no search), "pinned" (a stored table), "cold" (searched anew)
     seed         seed of the operands and of the order of the providers within a round
     """
 
@@ -25,6 +34,8 @@ class Protocol:
     budget_s: float = 1.0
     timeout_s: float = 120.0
     timer: str = "auto"
+    cold_by: str = "auto"
+    tuning: str = "default"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -42,5 +53,6 @@ class Protocol:
                 f"protocol: timeout_s={self.timeout_s:g} must be more than budget_s={self.budget_s:g}, "
                 "or every round that takes its whole budget counts as hung"
             )
-        if self.timer not in ("auto", "event", "host"):
-            raise UsageError(f"protocol: unknown timer {self.timer!r}: known: auto, event, host")
+        for name, known in (("timer", TIMERS), ("cold_by", COLD_BY), ("tuning", TUNINGS)):
+            if getattr(self, name) not in known:
+                raise UsageError(f"protocol: unknown {name} {getattr(self, name)!r}: known: {', '.join(known)}")

@@ -42,6 +42,10 @@ class Blas(Provider):
         """Dense W, activations, Y, and the scratch of the form."""
         return moved_bytes(config["gemm"], problem, scheme)
 
+    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """Dense W, activations and Y; no packed weights."""
+        return _dense_bytes(problem, scheme, config) + scheme.activation_bytes(problem) + scheme.output_bytes(problem)
+
 
 class DequantBlas(Blas):
     """What a framework does without a fused kernel: dequantize W into a buffer, then the BLAS GEMM; both are timed.
@@ -70,13 +74,15 @@ class DequantBlas(Blas):
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
         """Packed weights and scales read, dense W written, then the GEMM's; a nested absmax is rebuilt on the CPU."""
-        form = config["gemm"]
-        elements = problem.B * problem.N * problem.K
-        dense = elements * (4 if form.startswith("fp32") else scheme.dtype.bytes)
         in_memory = scheme.nested and config.get("dequantize") != "triton"
-        rebuilt = 2 * 4 * -(-elements // scheme.group) if in_memory else 0
+        rebuilt = 2 * 4 * -(-problem.B * problem.N * problem.K // scheme.group) if in_memory else 0
         read = scheme.weight_bytes(problem) + scheme.scale_bytes(problem) + rebuilt
-        return read + dense + moved_bytes(form, problem, scheme)
+        return read + _dense_bytes(problem, scheme, config) + moved_bytes(config["gemm"], problem, scheme)
+
+    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """Packed weights and scales beside what the GEMM touches."""
+        packed = scheme.weight_bytes(problem) + scheme.scale_bytes(problem)
+        return packed + super().working_set_bytes(problem, scheme, config)
 
 
 class _RocmBlas(Blas):
@@ -138,6 +144,11 @@ DEQUANT_BLAS = DequantBlas()
 BLAS = Blas()
 BLAS_ROCBLAS = RocblasBlas()
 BLAS_HIPBLASLT = HipblasltBlas()
+
+
+def _dense_bytes(problem: Problem, scheme: Scheme, config: Config) -> int:
+    bytes_each = 4 if config["gemm"].startswith("fp32") else scheme.dtype.bytes
+    return problem.B * problem.N * problem.K * bytes_each
 
 
 def _form(inputs: FourBitInputs, config: Config | None) -> str:

@@ -166,6 +166,11 @@ class DequantLinear(_Bitsandbytes):
 
     name = "bitsandbytes_dequant"
 
+    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """What it reads as stored, and the dense weight in between."""
+        dense = problem.B * problem.N * problem.K * scheme.dtype.bytes
+        return super().working_set_bytes(problem, scheme, config) + dense
+
     def _call(self, library: ModuleType, inputs: FourBitInputs) -> Callable[[], torch.Tensor]:
         packed, shape, absmax, group, kind = _weight_arguments(inputs)
         rebuild = _rebuild(inputs)

@@ -6,9 +6,14 @@ import subprocess
 import sys
 
 import pytest
+from rooflens.harness.messages import Samples
 from rooflens.harness.store import RunStore
-from rooflens.shapes.columns import CELLS
+from rooflens.shapes.columns import CANARY, CELLS
 from rooflens.shapes.errors import RooflensError, UsageError
+
+
+def taken(*times_s, **more):
+    return Samples(times_s, **more)
 
 
 def row(cell="c0", number=0, verdict="passed", **columns):
@@ -19,8 +24,8 @@ def row(cell="c0", number=0, verdict="passed", **columns):
 def folder(tmp_path):
     with RunStore.create(tmp_path / "run") as store:
         store.write_manifest({"id": "run"})
-        store.commit(row("c0", 0), [1e-3, 2e-3])
-        store.commit(row("c1", 0), [3e-3])
+        store.commit(row("c0", 0), taken(1e-3, 2e-3))
+        store.commit(row("c1", 0), taken(3e-3))
     return tmp_path / "run"
 
 
@@ -38,7 +43,7 @@ def test_units_are_read_back(folder):
 def test_a_torn_commit_row_is_cut_and_so_are_its_samples(folder):
     before = {name: (folder / name).read_bytes() for name in ("cells.csv", "samples.csv")}
     with RunStore.reopen(folder) as store:
-        store.commit(row("c2", 0), [4e-3, 5e-3])
+        store.commit(row("c2", 0), taken(4e-3, 5e-3))
     torn = (folder / "cells.csv").read_bytes()
     for cut in range(len(before["cells.csv"]) + 1, len(torn)):
         (folder / "cells.csv").write_bytes(torn[:cut])
@@ -49,14 +54,32 @@ def test_a_torn_commit_row_is_cut_and_so_are_its_samples(folder):
         (folder / "samples.csv").write_bytes(before["samples.csv"] + b"c2,0,0,0.004,\nc2,0,1,0.0")
 
 
+def test_what_does_not_count_says_why_and_telemetry_belongs_to_its_unit(folder):
+    said = {"batch": 0, "first": 0, "clock_hz": 1.98e9, "slowdown": "power_cap"}
+    with RunStore.reopen(folder) as store:
+        samples = Samples((4e-3, -1.0), ("", "negative time"), (9e-3,), (5e-3, 6e-3), (said,))
+        store.commit(row("c2", 0), samples)
+        store.append(CANARY, [{"at": "now", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}])
+        assert [reading["gemm_s"] for reading in store.rows(CANARY)] == ["0.001"]
+    stored = read(folder, "samples.csv")[-2:]
+    assert [sample["discarded"] for sample in stored] == ["", "negative time"]
+    assert [(sample["host_time_s"], sample["span_s"]) for sample in stored] == [("0.009", "0.005"), ("", "0.006")]
+    (reading,) = read(folder, "telemetry.csv")
+    assert (reading["cell_id"], reading["clock_hz"], reading["power_w"]) == ("c2", "1980000000.0", "")
+    lines = (folder / "cells.csv").read_text().splitlines(keepends=True)
+    (folder / "cells.csv").write_text("".join(lines[:-1]))  # as if it had been killed before the commit row
+    with RunStore.reopen(folder):
+        assert read(folder, "telemetry.csv") == []
+
+
 def test_a_unit_is_never_stored_twice(folder):
     with RunStore.reopen(folder) as store, pytest.raises(ValueError, match="stored already"):
-        store.commit(row("c0", 0), [1.0])
+        store.commit(row("c0", 0), taken(1.0))
 
 
 def test_line_breaks_in_reasons_do_not_break_rows(folder):
     with RunStore.reopen(folder) as store:
-        store.commit(row("c3", 0, "runtime_error", reason='two\nlines, "quoted"'), [])
+        store.commit(row("c3", 0, "runtime_error", reason='two\nlines, "quoted"'), taken())
     assert read(folder, "cells.csv")[-1]["reason"] == 'two lines, "quoted"'
 
 
@@ -120,14 +143,14 @@ def test_ceilings_that_are_lost_or_torn_are_measured_again(folder, content):
 def test_a_start_without_manifest_is_no_run(tmp_path):
     RunStore.create(tmp_path / "run").close()
     with RunStore.create(tmp_path / "run") as store:
-        store.commit(row("c0", 0), [1e-3])
+        store.commit(row("c0", 0), taken(1e-3))
     with pytest.raises(UsageError, match="holds a run already"):
         RunStore.create(tmp_path / "run")
 
 
 def test_columns_outside_the_schema_are_a_mistake(folder):
     with RunStore.reopen(folder) as store, pytest.raises(ValueError, match="colour"):
-        store.commit(row("c9", 0, colour="red"), [])
+        store.commit(row("c9", 0, colour="red"), taken())
     assert "colour" not in CELLS.names
 
 
@@ -160,6 +183,7 @@ def test_the_better_measurement_of_a_ceiling_stays(folder):
 FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
+from rooflens.harness.messages import Samples
 from rooflens.harness.store import RunStore
 from rooflens.shapes.errors import RooflensError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -167,7 +191,7 @@ store = RunStore.reopen(Path(sys.argv[1]))
 limit = (Path(sys.argv[1]) / "samples.csv").stat().st_size + 1000
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
-    store.commit({"cell_id": "big", "round": 0, "order": 0, "process": 0, "verdict": "passed"}, [1e-3] * 1000)
+    store.commit({"cell_id": "big", "round": 0, "order": 0, "process": 0, "verdict": "passed"}, Samples((1e-3,) * 1000))
 except RooflensError as error:
     print(error, error.exit_code)
 """

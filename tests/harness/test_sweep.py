@@ -6,7 +6,20 @@ import json
 
 import pytest
 from rooflens.harness import sweep as sweeps
-from rooflens.harness.messages import Begin, Calibrate, Ceilings, Done, ProviderInfo, Ready, Result, Setup, Work
+from rooflens.harness.messages import (
+    Begin,
+    Calibrate,
+    CanaryTaken,
+    Ceilings,
+    Done,
+    ProviderInfo,
+    Ready,
+    Result,
+    Samples,
+    Setup,
+    TakeCanary,
+    Work,
+)
 from rooflens.harness.plan import plan
 from rooflens.harness.store import RunStore
 from rooflens.harness.supervisor import WorkerEndedError, WorkerTimeoutError
@@ -43,7 +56,7 @@ class Silent:
 
 def passed(index, number):
     columns = {"order": 0, "verdict": "passed", "samples": 1, "started_at": "now"}
-    return Result(index, number, columns, (1e-3,))
+    return Result(index, number, columns, Samples((1e-3,)))
 
 
 class Workers:
@@ -65,7 +78,8 @@ class Workers:
 
 class Worker:
     def __init__(self, setup, script, source):
-        self.ready = Ready(DEVICE, {}, {name: ProviderInfo("candidate", source) for name in setup.providers}, "host", 2)
+        providers = {name: ProviderInfo("candidate", source) for name in setup.providers}
+        self.ready = Ready(DEVICE, {}, providers, "host", "flush", "unknown", 2)
         self._script = script
         self._answers = []
 
@@ -74,6 +88,8 @@ class Worker:
             self._answers = list(self._script)
         elif isinstance(message, Calibrate):
             self._answers = [Ceilings([], [])]
+        elif isinstance(message, TakeCanary):
+            self._answers = [CanaryTaken({"at": "now", "gemm_s": 2e-3, "copy_s": 1e-3})]
         elif isinstance(message, Work):
             units = [(index, number) for index, rounds in enumerate(message.rounds) for number in rounds]
             self._answers = [answer for unit in units for answer in (Begin("measure", (unit,)), passed(*unit))]

@@ -1,0 +1,237 @@
+"""The device as the timers see it: a clock, events, a blocker, graphs and traces.
+
+`Host` is what the host timer needs, `Accelerator` what the others need beyond it. Both are interfaces, so that a
+scripted device stands in for a real one in tests; `TorchHost` and `TorchAccelerator` are the real ones.
+"""
+
+import ctypes
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol as Interface
+
+import torch
+
+from ..shapes.device import Device
+
+Action = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRecord:
+    """One kernel, copy or memset that the device ran, in seconds of the device's clock."""
+
+    name: str
+    start_s: float
+    duration_s: float
+
+
+class Event(Interface):
+    """A mark in the device's queue."""
+
+    def record(self) -> None:
+        """Queue the mark."""
+
+    def reached(self) -> bool:
+        """Tell whether the device has passed the mark."""
+
+    def seconds_until(self, later: "Event") -> float:
+        """Device time from this mark to `later`; both must have been reached. HIP may return a negative time."""
+
+
+class Host(Interface):
+    """A device without events: the CPU."""
+
+    resolution_s: float
+    """Step of the times that the timers of this device read."""
+
+    def now(self) -> float:
+        """Wall clock in seconds."""
+
+    def synchronize(self) -> None:
+        """Wait until the device is idle."""
+
+    def end_persistence(self) -> bool:
+        """Turn lines that were told to stay in the cache into ordinary ones, which a flush evicts.
+
+        Returns True when the device lets launches make such lines, so that this is needed before every sample.
+        """
+
+
+class Accelerator(Host, Interface):
+    """A GPU: work is queued, and the device's own clock tells how long it took."""
+
+    def event(self) -> Event:
+        """Make a mark."""
+
+    def spin(self, seconds: float) -> None:
+        """Queue a kernel that keeps the device busy for about `seconds` (never for less than half of it)."""
+
+    def capture(self, work: Action) -> Action:
+        """Record what `work` queues as a graph; the result replays it. `work` runs once without being recorded."""
+
+    def trace(self, work: Action) -> list[KernelRecord]:
+        """Run `work` under the profiler; return what the device ran, in order of start."""
+
+    def synchronizes(self, work: Action) -> bool:
+        """Run `work` once; tell whether it waited for the device, as far as the framework notices."""
+
+
+class TorchHost:
+    """The CPU through Python's clock."""
+
+    def __init__(self) -> None:
+        readings = [self.now() for _ in range(64)]
+        # What the clock is worth is the step between two readings of it, not the nanosecond that it promises.
+        self.resolution_s = min(after - before for before, after in pairwise(readings))
+
+    def now(self) -> float:
+        """Read the wall clock."""
+        return time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Return at once: a call has ended when it returns."""
+
+    def end_persistence(self) -> bool:
+        """Return False: no CPU cache line can be told to stay."""
+        return False
+
+
+class TorchAccelerator:
+    """A CUDA or ROCm device through torch; all work goes to the current stream."""
+
+    def __init__(self, device: Device) -> None:
+        self._index = device.index
+        self._is_rocm = device.is_rocm
+        # A clock below the published one makes a spin longer, never shorter.
+        self._cycles_per_s = (device.spec.clock_hz if device.spec and device.spec.clock_hz else None) or 2e9
+        self._driver = None if device.is_rocm else _cuda_driver()
+        self.resolution_s = self._measured_resolution()
+
+    def now(self) -> float:
+        """Read the wall clock."""
+        return time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Wait for every stream."""
+        torch.cuda.synchronize(self._index)
+
+    def event(self) -> "TorchEvent":
+        """Make a torch event that keeps time."""
+        return TorchEvent()
+
+    def spin(self, seconds: float) -> None:
+        """Queue torch's sleep kernel."""
+        torch.cuda._sleep(max(1, int(seconds * self._cycles_per_s)))
+
+    def capture(self, work: Action) -> Action:
+        """Capture into a CUDA or HIP graph; raises RuntimeError for work that cannot be captured."""
+        work()
+        self.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            work()
+        replay: Action = graph.replay
+        replay()  # the first replay uploads the graph
+        self.synchronize()
+        return replay
+
+    def trace(self, work: Action) -> list[KernelRecord]:
+        """Use torch.profiler (CUPTI or roctracer) with device activities only."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns that one cycle is all there is, which is all we want
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+                work()
+                self.synchronize()
+            events = profile.events()
+        found = [
+            KernelRecord(event.name, event.time_range.start * 1e-6, event.time_range.elapsed_us() * 1e-6)
+            for event in events or ()
+            if event.device_type == torch.autograd.DeviceType.CUDA
+        ]
+        return sorted(found, key=lambda record: record.start_s)
+
+    def end_persistence(self) -> bool:
+        """Reset persisting lines of the L2 (CUDA); other devices have none."""
+        if self._driver is None:
+            return False
+        self._driver.cuCtxResetPersistingL2Cache()
+        limit = ctypes.c_size_t()
+        self._driver.cuCtxGetLimit(ctypes.byref(limit), _PERSISTING_L2_CACHE_SIZE)
+        return limit.value > 0
+
+    def synchronizes(self, work: Action) -> bool:
+        """Use torch's own debugging mode: calls of other libraries that wait are not noticed."""
+        before = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            work()
+        except RuntimeError as error:
+            if "synchronizing" not in str(error):
+                raise
+            return True
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+        return False
+
+    def _measured_resolution(self) -> float:
+        """Smallest difference between distinct times of events, over kernels of many durations.
+
+        An H200 steps by 32 ns, where CUDA's manual promises 0.5 us; HIP is taken to step by at most 1 us.
+        """
+        marks = []
+        for step in range(_RESOLUTION_SAMPLES):
+            begin, end = self.event(), self.event()
+            begin.record()
+            self.spin((5 + 30 * (step * 0.618034 % 1)) * 1e-6)
+            end.record()
+            marks.append((begin, end))
+        self.synchronize()
+        times = sorted(begin.seconds_until(end) for begin, end in marks)
+        steps = [after - before for before, after in pairwise(times) if after - before > 1e-10]
+        nominal = 1e-6 if self._is_rocm else 0.5e-6
+        return min([nominal, *steps])
+
+
+_RESOLUTION_SAMPLES = 96
+
+_PERSISTING_L2_CACHE_SIZE = 6
+"""CU_LIMIT_PERSISTING_L2_CACHE_SIZE of the CUDA driver."""
+
+
+class TorchEvent:
+    """One torch.cuda.Event."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = torch.cuda.Event(enable_timing=True)
+
+    def record(self) -> None:
+        """Queue the mark in the current stream."""
+        self._event.record()
+
+    def reached(self) -> bool:
+        """Ask the driver."""
+        return bool(self._event.query())
+
+    def seconds_until(self, later: "TorchEvent") -> float:
+        """Milliseconds of the driver, in seconds."""
+        return float(self._event.elapsed_time(later._event)) * 1e-3
+
+
+def accelerator(device: Device) -> TorchHost | TorchAccelerator:
+    """Return the real thing for `device`."""
+    return TorchAccelerator(device) if device.is_gpu else TorchHost()
+
+
+def _cuda_driver() -> ctypes.CDLL | None:
+    """Open the CUDA driver library, None where it is not found or too old for L2 persistence."""
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL("libcuda.so.1")
+        assert library.cuCtxResetPersistingL2Cache
+        return library
+    return None

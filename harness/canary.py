@@ -1,0 +1,59 @@
+"""The canary: a frozen GEMM and a frozen copy, timed now and then. When their time moves, the device has moved.
+
+It never changes with suite, provider or tuning, so that its drift says something about the device and nothing else.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from statistics import median
+
+import torch
+
+from ..shapes.device import Device
+from .accelerator import Host
+from .timer import Subject
+from .timers import automatic, make_timer
+
+EVERY_S = 60.0
+"""Seconds between two readings in a long sweep."""
+
+SAMPLES = 15
+
+WARM_UP_S = 0.05
+"""The GEMM runs this long first: a device that was idle has to reach its working clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryReading:
+    """Median times in seconds; `at` is UTC."""
+
+    at: str
+    gemm_s: float
+    copy_s: float
+
+
+class Canary:
+    """A square GEMM that fills the device (bf16 on GPUs, fp32 on CPUs), and a copy far beyond the last-level cache."""
+
+    def __init__(self, device: Device, machine: Host) -> None:
+        self._machine = machine
+        size, dtype = (4096, torch.bfloat16) if device.is_gpu else (768, torch.float32)
+        generator = torch.Generator(device.torch_name).manual_seed(0)
+        a, b = (torch.randn(size, size, generator=generator, device=device.torch_name).to(dtype) for _ in range(2))
+        # 2 x LLC at least: what is copied must come from memory.
+        source = torch.ones(2 * device.llc_bytes // 4, device=device.torch_name)
+        self._gemm = partial(torch.mm, a, b, out=torch.empty_like(a))
+        self._copy = partial(torch.empty_like(source).copy_, source)
+        self._timers = [
+            make_timer(automatic(device), machine, Subject(work), device) for work in (self._gemm, self._copy)
+        ]
+
+    def read(self) -> CanaryReading:
+        """Time both, after warming the device up."""
+        began = self._machine.now()
+        while self._machine.now() - began < WARM_UP_S:
+            self._gemm()
+            self._machine.synchronize()
+        gemm, copy = (median(timer.batch(SAMPLES).times_s) for timer in self._timers)
+        return CanaryReading(datetime.now(UTC).isoformat(timespec="milliseconds"), gemm, copy)

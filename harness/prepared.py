@@ -1,0 +1,43 @@
+"""A provider made ready for a cell: one launch per copy of the operands, and where its configuration comes from."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..kernels.inputs import FourBitInputs
+from ..kernels.provider import Config, Launch, Provider
+from .accelerator import Host
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A configuration (None: the provider's own default) and where it comes from; fields are columns of cells.csv."""
+
+    config: Config | None
+    tuning: str
+    candidates: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Launches that differ in nothing but the memory they work on, and the seconds that preparing them took."""
+
+    launches: tuple[Launch, ...]
+    chosen: Chosen
+    seconds: float
+
+    def chosen_as(self, chosen: Chosen) -> "Prepared":
+        """Return the same launches for another cell with the same configuration."""
+        return replace(self, chosen=chosen)
+
+
+def prepare(provider: Provider, copies: Sequence[FourBitInputs], chosen: Chosen, machine: Host) -> Prepared:
+    """Let `provider` set up a launch on each of `copies`, and wait until that is done."""
+    begin = time.perf_counter()
+    if chosen.config is None:
+        launches = [provider.prepare(inputs) for inputs in copies]
+    else:
+        launches = [provider.prepare(inputs, chosen.config) for inputs in copies]
+    machine.synchronize()
+    return Prepared(tuple(launches), chosen, time.perf_counter() - begin)

@@ -1,0 +1,64 @@
+"""Timers: how the duration of one launch is taken. Each is one class behind `Timer`, made for one subject.
+
+event     device events around each launch, queued behind a blocker       GPUs; the default there
+graph     events around a graph of many launches, divided by their number GPUs; free of launch overhead
+profiler  durations of the kernels themselves                             GPUs; free of launch overhead
+host      wall clock around launch and synchronize                        the only one of the CPU
+"""
+
+from dataclasses import dataclass
+from typing import Protocol as Interface
+
+from .accelerator import Action
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What one sample does: `before`, untimed, then `launch`, timed.
+
+    `operations` is the number of device operations that `before` queues (0: it queues none); `period` the number of
+    launches after which `launch` uses the same buffers again.
+    """
+
+    launch: Action
+    before: Action = nothing
+    operations: int = 0
+    period: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Durations of consecutive samples, in order, in seconds.
+
+    `discarded` has a reason for each sample that does not count, "" for the others; empty when all count. `host_s` are
+    wall times of single launches, where the timer is not the host's. `spans_s` (profiler) reach from the first kernel's
+    start to the last one's end. `blocked` says whether the device was busy until each launch was queued (None where
+    that has no meaning). `kernels` are the names of what one launch ran, where the timer sees them.
+    """
+
+    times_s: tuple[float, ...]
+    discarded: tuple[str, ...] = ()
+    host_s: tuple[float, ...] = ()
+    spans_s: tuple[float, ...] = ()
+    blocked: bool | None = None
+    kernels: tuple[str, ...] = ()
+
+
+class Timer(Interface):
+    """One way to take time, of one subject."""
+
+    name: str
+    resolution_s: float
+    launches_per_sample: int
+    remark: str
+    """What a reader of the times should know of how they were taken; usually nothing."""
+
+    def batch(self, count: int, meanwhile: Action = nothing) -> Batch:
+        """Take up to `count` samples. `meanwhile` is called once, while the device works where it works by itself."""
+
+    def objection(self) -> str:
+        """Say why the times so far must not be used; "" when they may."""
