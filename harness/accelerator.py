@@ -48,6 +48,9 @@ class Host(Interface):
     resolution_s: float
     """Step of the times that the timers of this device read."""
 
+    is_asynchronous: bool
+    """True where a launch returns before it has run."""
+
     def now(self) -> float:
         """Wall clock in seconds."""
 
@@ -83,6 +86,8 @@ class Accelerator(Host, Interface):
 class TorchHost:
     """The CPU through Python's clock."""
 
+    is_asynchronous = False
+
     def __init__(self) -> None:
         readings = [self.now() for _ in range(64)]
         # What the clock is worth is the step between two readings of it, not the nanosecond that it promises.
@@ -102,6 +107,8 @@ class TorchHost:
 
 class TorchAccelerator:
     """A CUDA or ROCm device through torch; all work goes to the current stream."""
+
+    is_asynchronous = True
 
     def __init__(self, device: Device) -> None:
         self._index = device.index

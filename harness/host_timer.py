@@ -1,35 +1,55 @@
 """The host timer: the wall clock around launch and synchronize. The only timer of the CPU."""
 
+import math
+
 from .accelerator import Action, Host
 from .timer import Batch, Subject, nothing
 
+LEAST_STEPS = 1000
+"""A sample is made to last this many steps of the clock, so that reading it adds a thousandth at most."""
+
+MOST_LAUNCHES = 10_000
+"""Launches that one sample is the mean of, at most."""
+
 
 class HostTimer:
-    """Wall clock around launch and synchronize, from an idle device to an idle device."""
+    """Wall clock around launch and synchronize, from an idle device to an idle device.
+
+    On the CPU, where nothing is queued, launches that are too short for the clock are timed many at once, unless
+    something has to happen before each of them.
+    """
 
     name = "host"
     remark = ""
-    launches_per_sample = 1
 
     def __init__(self, host: Host, subject: Subject) -> None:
         self._host, self._subject = host, subject
-        self.resolution_s = host.resolution_s
+        self.launches_per_sample = 1
+        if not (host.is_asynchronous or subject.operations):
+            least = LEAST_STEPS * host.resolution_s
+            # A launch that is long enough at once needs no second look; of a short one, the first may be cold.
+            once = self._sample()
+            if once < least:
+                once = min(once, self._sample(), self._sample())
+            self.launches_per_sample = min(MOST_LAUNCHES, math.ceil(least / max(once, 1e-9)))
+        self.resolution_s = host.resolution_s / self.launches_per_sample
 
     def batch(self, count: int, meanwhile: Action = nothing) -> Batch:
-        """Time each launch on its own."""
-        now, synchronize, subject = self._host.now, self._host.synchronize, self._subject
-        before, launch = subject.before, subject.launch
-        times = []
-        for _ in range(count):
-            before()
-            synchronize()
-            start = now()
-            launch()
-            synchronize()
-            times.append(now() - start)
+        """Take each sample on its own."""
+        times = tuple(self._sample() for _ in range(count))
         meanwhile()
-        return Batch(tuple(times))
+        return Batch(times)
 
     def objection(self) -> str:
         """Never object."""
         return ""
+
+    def _sample(self) -> float:
+        now, synchronize, launch = self._host.now, self._host.synchronize, self._subject.launch
+        self._subject.before()
+        synchronize()
+        start = now()
+        for _ in range(self.launches_per_sample):
+            launch()
+        synchronize()
+        return (now() - start) / self.launches_per_sample

@@ -11,10 +11,10 @@ from .stop import BUDGET_OVERRUN, FEWEST, StopRule
 from .telemetry import INVALIDATING, Reading, Telemetry
 from .timer import Batch, Subject, Timer
 
-WARMUPS = 2
+WARMUPS = 1
 """Untimed samples before the timed ones, in the same cache state; of a rotation, one launch of each copy.
 
-One must do for a launch that takes the whole budget.
+The check of the output and the timer's own trial have launched it before.
 """
 
 LARGEST_BATCH = 200

@@ -104,7 +104,7 @@ CELLS = Table(
         _text("timer", "how time was taken: event, graph, profiler or host"),
         _text("cold_by", "how a cold sample was made cold: flush or rotation; empty when warm"),
         _int("copies", "copies of the operands that were rotated among; 1 without rotation"),
-        _int("launches_per_sample", "graph timer: launches that one sample is the mean of; 1 elsewhere"),
+        _int("launches_per_sample", "launches that one sample is the mean of: many in a graph, and where the host's clock is too coarse"),
         Column(
             "blocked", Kind.BOOL, "event timer: launches were queued behind a blocker, so host latency is not in it"
         ),
@@ -207,7 +207,7 @@ TUNING = Table(
         _float("error_ratio", "share of the output outside rtol = atol = 1e-2 of the fp64 reference", "", Better.LOWER),
         Column("winner", Kind.BOOL, "the configuration that the search chose", required=True),
         Column("near_tie", Kind.BOOL, "not the winner, but not proven slower than it", required=True),
-        _int("candidates", "rows of this search: its configurations, or one that says why there are none", required=True),
+        _int("candidates", "rows of this search: its configurations, or one that says why none", required=True),
         _float("search_s", "wall time of the whole search", "s"),
         _text("source", "hash of the provider's source files", True),
     ),

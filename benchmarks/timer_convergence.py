@@ -1,0 +1,231 @@
+"""How long it takes to know a median to +-1 %, beside the usual tools: python benchmarks/timer_convergence.py [--help].
+
+Each row is one kernel. Of every tool: the wall time that it took, the time that it reports, and half the 95 % interval
+of the median of its samples (order statistics) in percent of it. do_bench runs with its defaults, and its wall time is
+what a user pays whatever the kernel; blocked_autorange is given the shortest run, of 0.2 s and doublings of it, whose
+samples reach +-1 %. `busy` is the share of our wall time that the measured launches and their flushes take when they
+are queued back to back; `all` counts the warm-ups too. The rest is bookkeeping. Tools take turns, so that drift hits all
+alike; the median of the turns is printed.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import median
+
+import torch
+from rooflens.harness.accelerator import Action, Host, TorchAccelerator, accelerator
+from rooflens.harness.cache import Flush, flushed, warm
+from rooflens.harness.device import find_device
+from rooflens.harness.measure import measure
+from rooflens.harness.stop import StopRule
+from rooflens.harness.telemetry import telemetry
+from rooflens.harness.timer import Subject
+from rooflens.harness.timers import automatic, make_timer
+from rooflens.kernels import registry
+from rooflens.kernels.inputs import make_inputs
+from rooflens.shapes.device import Device
+from rooflens.shapes.median import interval
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+TARGET = 0.01
+GPU_CASES = (
+    ("simt_4bit", 1, 1024, 2048),
+    ("simt_4bit", 1, 4096, 4096),
+    ("simt_4bit", 4, 4096, 4096),
+    ("blas", 1, 2048, 4096),
+    ("blas", 16, 4096, 4096),
+    ("mma_4bit", 64, 4096, 4096),
+)
+CPU_CASES = (
+    ("simd_4bit_cpu", 1, 256, 512),
+    ("simd_4bit_cpu", 1, 4096, 4096),
+    ("simd_4bit_cpu", 64, 4096, 4096),
+    ("blas", 1, 1024, 4096),
+)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one tool took: wall seconds, the time it reports, its samples, and the device's share where it is ours."""
+
+    wall_s: float
+    time_s: float
+    samples: tuple[float, ...]
+    busy: float | None = None
+    all: float | None = None
+
+
+Tool = Callable[[], Taken]
+
+
+def ours(name: str, subject: Subject, machine: Host, device: Device) -> Tool:
+    rule_of = lambda resolution: StopRule(10, TARGET, 1.0, resolution)  # noqa: E731
+    source = telemetry(device)
+
+    def run() -> Taken:
+        counted = Counted(subject.launch)
+        subject_ = replace(subject, launch=counted)
+        machine.synchronize()
+        begin = time.perf_counter()
+        timer = make_timer(name, machine, subject_, device)
+        taken = measure(subject_, timer, rule_of(timer.resolution_s), machine, source)
+        wall = time.perf_counter() - begin
+        launches = len(taken.times_s) * taken.launches_per_sample
+        each = pure(subject, machine) / wall
+        return Taken(wall, median(taken.times_s), taken.times_s, launches * each, counted.launches * each)
+
+    return run
+
+
+class Counted:
+    """A launch that counts itself; a replayed graph's launches are not seen."""
+
+    def __init__(self, launch: Action) -> None:
+        self._launch, self.launches = launch, 0
+
+    def __call__(self) -> None:
+        """Launch and count."""
+        self.launches += 1
+        self._launch()
+
+
+def pure(subject: Subject, machine: Host, count: int = 100) -> float:
+    """Seconds of one launch with what precedes it, back to back: what cannot be saved."""
+    machine.synchronize()
+    if not isinstance(machine, TorchAccelerator):
+        begin = time.perf_counter()
+        for _ in range(count):
+            subject.before()
+            subject.launch()
+        return (time.perf_counter() - begin) / count
+    first, last = machine.event(), machine.event()
+    machine.spin(count * 100e-6)
+    first.record()
+    for _ in range(count):
+        subject.before()
+        subject.launch()
+    last.record()
+    machine.synchronize()
+    return first.seconds_until(last) / count
+
+
+def triton_do_bench(launch: Action) -> Tool:
+    from triton.testing import do_bench
+
+    def run() -> Taken:
+        begin = time.perf_counter()
+        times = do_bench(launch, return_mode="all")
+        wall = time.perf_counter() - begin
+        seconds = tuple(value * 1e-3 for value in times)
+        return Taken(wall, sum(seconds) / len(seconds), seconds)
+
+    return run
+
+
+def triton_do_bench_cudagraph(launch: Action) -> Tool:
+    from triton.testing import do_bench_cudagraph
+
+    def run() -> Taken:
+        begin = time.perf_counter()
+        times = do_bench_cudagraph(launch, return_mode="all")
+        wall = time.perf_counter() - begin
+        seconds = tuple(value * 1e-3 for value in times)
+        return Taken(wall, sum(seconds) / len(seconds), seconds)
+
+    return run
+
+
+def torch_blocked_autorange(launch: Action) -> Tool:
+    from torch.utils.benchmark import Timer
+
+    timer = Timer("launch()", globals={"launch": launch}, num_threads=torch.get_num_threads())
+
+    def run() -> Taken:
+        least = 0.2
+        while True:
+            begin = time.perf_counter()
+            times = tuple(timer.blocked_autorange(min_run_time=least).times)
+            wall = time.perf_counter() - begin
+            if half_width(times) <= TARGET or least > 3.0:
+                return Taken(wall, median(times), times)
+            least *= 2
+
+    return run
+
+
+def synchronized(launch: Action, machine: Host) -> Action:
+    def run() -> None:
+        launch()
+        machine.synchronize()
+
+    return run
+
+
+def half_width(samples: tuple[float, ...]) -> float:
+    """Half the 95 % interval of the median, relative to it; 1 where there are too few samples for one."""
+    bounds = interval(samples)
+    return (bounds[1] - bounds[0]) / 2 / median(samples) if bounds else 1.0
+
+
+def compare(label: str, tools: dict[str, Tool], turns: int) -> None:
+    taken: dict[str, list[Taken]] = {name: [] for name in tools}
+    for tool in tools.values():
+        tool()  # what is compiled or loaded at the first use counts for nobody
+    for _ in range(turns):
+        for name, tool in tools.items():
+            taken[name].append(tool())
+    reference = median(one.wall_s for one in next(iter(taken.values())))
+    for number, (name, turn) in enumerate(taken.items()):
+        wall = median(one.wall_s for one in turn)
+        shares = [[one.busy, one.all] for one in turn if one.busy is not None and one.all is not None]
+        busy = " ".join(f"{median(column):6.0%}" for column in zip(*shares, strict=True))
+        print(
+            f"{label if not number else '':34} {name:24} {wall * 1e3:9.2f} {wall / reference:8.2f}x "
+            f"{median(one.time_s for one in turn) * 1e6:10.2f} {median(half_width(one.samples) for one in turn):8.2%} "
+            f"{median(len(one.samples) for one in turn):8.0f} {busy}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--turns", type=int, default=5)
+    arguments = parser.parse_args()
+    device = find_device(arguments.device)
+    machine = accelerator(device)
+    flush = Flush(device) if device.is_gpu else None
+    scheme = Scheme.parse("nf4-g64", DType.BF16)
+    print(f"{device.name}; target +-{TARGET:.0%}; timer step {machine.resolution_s * 1e9:.0f} ns")
+    print(
+        f"{'kernel':34} {'tool':24} {'wall ms':>9} {'ratio':>9} {'time us':>10} {'+-':>8} {'samples':>8} "
+        f"{'busy':>6} {'all':>6}"
+    )
+    for name, m, n, k in GPU_CASES if device.is_gpu else CPU_CASES:
+        problem = Problem(M=m, N=n, K=k)
+        provider = registry.load([name])[name]
+        if not provider.supports(problem, scheme, device).ok:
+            print(f"{name} M={m} {n}x{k}: not supported here")
+            continue
+        launch = provider.prepare(make_inputs(problem, scheme, device, seed=0)).run
+        label = f"{name} M={m} {n}x{k}"
+        timer = automatic(device)
+        tools: dict[str, Tool] = {}
+        if flush is not None:
+            tools["rooflens event, cold"] = ours(timer, flushed(launch, flush), machine, device)
+            tools["do_bench"] = triton_do_bench(launch)
+            compare(label, tools, arguments.turns)
+            tools = {"rooflens graph, warm": ours("graph", warm(launch), machine, device)}
+            tools["do_bench_cudagraph"] = triton_do_bench_cudagraph(launch)
+            tools["rooflens event, warm"] = ours(timer, warm(launch), machine, device)
+        else:
+            tools["rooflens host, warm"] = ours(timer, warm(launch), machine, device)
+        tools["blocked_autorange"] = torch_blocked_autorange(synchronized(launch, machine) if device.is_gpu else launch)
+        compare(label, tools, arguments.turns)
+
+
+if __name__ == "__main__":
+    main()
