@@ -1,8 +1,8 @@
 """Does a fresh process measure the same? python benchmarks/timer_repeatability.py [--processes 10] [--device auto].
 
-Every process measures each kernel once with each tool, in turn. A row shows, per tool, the mean over the processes of the
-time that it reports, and the coefficient of variation between processes: what two people would disagree by. The tools
-report what they report by default: rooflens the median, do_bench the mean, blocked_autorange the median.
+Every process measures each kernel once with each tool, in turn. A row shows, per tool, the mean over the processes of
+the time that it reports, and the coefficient of variation between processes: what two people would disagree by. The
+tools report what they report by default: rooflens the median, do_bench the mean, blocked_autorange the median.
 """
 
 import argparse

@@ -30,7 +30,12 @@ class Availability:
 def provider_rows() -> tuple[str, list[Availability]]:
     """Return the name of the best device here and the availability of every registered provider on it."""
     device = find_device("auto")
-    return f"{device.name} ({device.arch})", [_row(name, device) for name in registry.names()]
+    return f"{device.name} ({device.arch})", rows_on(device)
+
+
+def rows_on(device: Device) -> list[Availability]:
+    """Ask every registered provider whether it can run on `device`."""
+    return [_row(name, device) for name in registry.names()]
 
 
 def _row(name: str, device: Device) -> Availability:

@@ -41,7 +41,7 @@ def describe(root: Path = ROOT) -> HostFacts:
         governor=governor(root),
         boost=boost(root),
         is_virtual=_is_virtual(root),
-        memory_available_bytes=_memory_available(root),
+        memory_available_bytes=memory_available_bytes(root),
     )
 
 
@@ -115,7 +115,8 @@ def _is_virtual(root: Path) -> bool | None:
     return None if flags is None else "hypervisor" in flags.split()
 
 
-def _memory_available(root: Path) -> int | None:
+def memory_available_bytes(root: Path = ROOT) -> int | None:
+    """Memory that can be had without swapping."""
     for line in (text(root / "proc/meminfo") or "").splitlines():
         name, _, size = line.partition(":")
         if name == "MemAvailable":

@@ -1,0 +1,98 @@
+"""Is cold cold, whichever way? One read of 0.5 to 8 MB, flushed or rotated: python benchmarks/cold_validity.py (GPUs).
+
+Each row is one size; each column a timer and a way to a cold cache, with the time of an empty kernel under the same timer
+and control subtracted. `spread` is the largest difference between flush and rotation of the event timer, the graph's
+rotation and the profiler; it should stay within the larger of 3 % and 0.5 us. `warm` is the same read without either, for
+what a cold label over warm data would show. `undersized` counts rotations with too few copies that were refused, of all.
+"""
+
+import argparse
+import random
+from statistics import median
+
+import torch
+from rooflens.harness.accelerator import Action, accelerator
+from rooflens.harness.cache import Flush, Rotation, copies_needed, flushed, rotated, warm
+from rooflens.harness.device import find_device
+from rooflens.harness.measure import measure
+from rooflens.harness.stop import StopRule
+from rooflens.harness.telemetry import telemetry
+from rooflens.harness.timer import Subject
+from rooflens.harness.timers import make_timer
+from rooflens.kernels.probes.probe import Pattern
+from rooflens.kernels.probes.triton_floors import empty_launch
+from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, once, sweep
+from rooflens.shapes.device import Device
+from rooflens.shapes.errors import UsageError
+
+SIZES_MB = (0.5, 1.0, 2.0, 4.0, 8.0)
+COLUMNS = (
+    ("event", "flush"),
+    ("event", "rotation"),
+    ("graph", "rotation"),
+    ("profiler", "flush"),
+    ("profiler", "rotation"),
+    ("event", "warm"),
+)
+
+
+def read(device: Device, size: int) -> Action:
+    """One pass over memory of its own, by two programs a multiprocessor at most."""
+    data = torch.randint(0, 1 << 30, (size // 4,), dtype=torch.int32, device=device.torch_name)
+    return sweep(Pattern.READ, data, once(size, min(2 * device.compute_units, size // BLOCK_BYTES))).run
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    device = find_device("auto")
+    if not device.is_gpu:
+        print("needs a GPU: on a CPU there is one timer and no rotation to compare a flush with")
+        return
+    torch.cuda.set_device(device.index)
+    machine, flush, source = accelerator(device), Flush(device), telemetry(device)
+    empty = empty_launch(device).run
+
+    def timed(timer_name: str, subject: Subject) -> float:
+        timer = make_timer(timer_name, machine, subject, device)
+        rule = StopRule(30, 0.005, 0.5, timer.resolution_s)
+        return median(measure(subject, timer, rule, machine, source).times_s)
+
+    def subject(launches: list[Action], control: str, size: int) -> Subject:
+        if control == "flush":
+            return flushed(launches[0], flush)
+        return rotated(Rotation(launches, size, device)) if control == "rotation" else warm(launches[0])
+
+    print(f"{device.name}; last-level cache {device.llc_bytes >> 20} MiB; times in us, empty kernel subtracted")
+    print(f"{'MB':>5} " + " ".join(f"{' '.join(column):>17}" for column in COLUMNS) + "   spread us     %  undersized")
+    for megabytes in SIZES_MB:
+        size = int(megabytes * 1e6) // BLOCK_BYTES * BLOCK_BYTES
+        copies = copies_needed(size, device)
+        launches = [read(device, size) for _ in range(copies)]
+        times = {}
+        for column in COLUMNS:
+            timer, control = column
+            floor = timed(timer, subject([empty] * copies, control, size))
+            times[column] = timed(timer, subject(launches, control, size)) - floor
+        cold = [value for column, value in times.items() if column[1] != "warm"]
+        spread = max(cold) - min(cold)
+        refused = sum(
+            is_refused(launches[:count], size, device) for count in random.sample(range(1, copies), min(20, copies - 1))
+        )
+        row = " ".join(f"{times[column] * 1e6:17.2f}" for column in COLUMNS)
+        print(
+            f"{megabytes:5.1f} {row} {spread * 1e6:11.2f} {spread / median(cold):5.1%}  {refused} of {min(20, copies - 1)}",
+            flush=True,
+        )
+
+
+def is_refused(launches: list[Action], size: int, device: Device) -> bool:
+    """Ask for a rotation among too few copies."""
+    try:
+        Rotation(launches, size, device)
+    except UsageError:
+        return True
+    return False
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""`rooflens doctor`: what this machine offers, and what to mend before its numbers are trusted."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from .output import print_json, print_table
+
+if TYPE_CHECKING:
+    from ..harness.advice_values import Advice
+    from ..harness.survey import Offer, Survey
+    from ..shapes.device import Device
+
+Row = tuple[str, str]
+
+LABEL_WIDTH = 20
+"""Characters of the left column, the same in every section."""
+
+
+@click.command("doctor")
+@click.option(
+    "--device", default="auto", metavar="NAME", help="cpu, cuda or cuda:N; the default is a GPU if there is one."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(device: str, as_json: bool) -> int:
+    """Say what this machine offers for measuring, and what to mend.
+
+    Looks at the device and its clocks, at who else uses it, at caches, host, software, timers and providers, and ends
+    with advice: "problem" makes numbers wrong or impossible, "warn" may shift them, "ok" is good to know. Exits with 1
+    when nothing can be measured at all.
+
+    \b
+    Examples:
+      rooflens doctor
+      rooflens doctor --device cuda:1
+      rooflens doctor --json
+    """
+    from ..harness.advice import advice, can_measure
+    from ..harness.survey import survey
+    from .runs import RUNS
+
+    found = survey(device, _providers, RUNS)
+    findings = advice(found)
+    if as_json:
+        print_json({"survey": found, "advice": findings})
+    else:
+        _show(found, findings)
+    return 0 if can_measure(found) else 1
+
+
+def _providers(device: "Device") -> Iterator["Offer"]:
+    from ..harness.survey import Offer
+    from .availability import rows_on
+
+    for row in rows_on(device):
+        yield Offer(row.name, row.supported, row.reason)
+
+
+def _show(survey: "Survey", findings: "list[Advice]") -> None:
+    sections = {
+        "device": _device(survey),
+        "now": _now(survey),
+        "caches": _caches(survey),
+        "host": _host(survey),
+        "software": _software(survey),
+        "timers": _offers(survey.timers),
+        "providers": _offers(survey.providers),
+        "room": _room(survey),
+    }
+    for name, rows in sections.items():
+        print_table((name.ljust(LABEL_WIDTH), ""), [row for row in rows if row[1]])
+        click.echo()
+    print_table(("advice", ""), [(one.level.value, one.text) for one in findings])
+
+
+def _device(survey: "Survey") -> Iterator[Row]:
+    device, board = survey.device, survey.board
+    yield "name", f"{device.torch_name}: {device.name}"
+    yield "architecture", f"{device.arch}, {device.compute_units} {_units(survey)}"
+    yield "memory", _size(device.memory_bytes)
+    spec = device.spec
+    if device.is_gpu:
+        yield "device table", f"{spec.name} ({spec.status.replace('_', ' ')})" if spec else "no row for this device"
+    yield "driver", board.driver or ""
+    switches = {"ECC": board.ecc, "MIG": board.mig, "persistence mode": board.persistence}
+    yield (
+        "modes",
+        ", ".join(f"{name} {'on' if value else 'off'}" for name, value in switches.items() if value is not None),
+    )
+    yield "partition", board.partition or ""
+    yield "other GPUs", " ".join(survey.siblings)
+
+
+def _units(survey: "Survey") -> str:
+    device = survey.device
+    return ("CUs" if device.is_rocm else "SMs") if device.is_gpu else "threads"
+
+
+def _now(survey: "Survey") -> Iterator[Row]:
+    reading, board = survey.reading, survey.board
+    source = survey.telemetry
+    yield "telemetry", source.name if source.available else f"unknown: {source.reason}"
+    yield "clock", _of(reading.clock_hz, board.max_clock_hz, 1e6, "MHz")
+    yield "memory clock", _of(reading.memory_clock_hz, board.max_memory_clock_hz, 1e6, "MHz")
+    yield "temperature", _of(reading.temperature_c, None, 1, "°C")
+    yield "power", _of(reading.power_w, board.power_limit_w, 1, "W")
+    yield "slowed down", " ".join(reading.slowdown)
+    if reading.other_processes is not None:
+        yield "other processes", str(reading.other_processes)
+    for one in survey.others:
+        held = f", {_size(one.memory_bytes)}" if one.memory_bytes else ""
+        yield f"process {one.pid}", (one.name or "name unknown") + held
+    if reading.busy_elsewhere is not None:
+        yield "used by others", f"{100 * reading.busy_elsewhere:.0f} % of the cores"
+
+
+def _caches(survey: "Survey") -> Iterator[Row]:
+    caches = survey.caches
+    if caches.l2_bytes:
+        yield "L2", f"{_size(caches.l2_bytes)} ({caches.l2_source})"
+    yield "last level", f"{_size(caches.llc_bytes)} ({caches.llc_source}); cold evicts this much"
+    if caches.torch_l2_bytes is not None:
+        yield "torch's L2", _size(caches.torch_l2_bytes)
+
+
+def _host(survey: "Survey") -> Iterator[Row]:
+    host = survey.host
+    yield "cores", f"{host.usable_cores} of {host.cores}" if host.usable_cores < host.cores else str(host.cores)
+    yield "quota", "" if host.quota_cores is None else f"{host.quota_cores:g} cores"
+    yield "load (1 min)", "" if host.load_1min is None else f"{host.load_1min:.2f}"
+    yield "governor", host.governor or "unknown"
+    yield "boost", "unknown" if host.boost is None else "on" if host.boost else "off"
+    yield "virtual machine", "unknown" if host.is_virtual is None else "yes" if host.is_virtual else "no"
+
+
+def _software(survey: "Survey") -> Iterator[Row]:
+    software = survey.software
+    yield "python", software.python
+    yield "rooflens", software.rooflens
+    yield "torch", f"{software.torch} ({software.torch_build})"
+    owners = ", ".join(f"{one.name} {one.version}" for one in software.triton_owners)
+    yield "triton", f"{software.triton or 'missing'}" + (f" (from {owners})" if owners else "")
+    yield "bitsandbytes", software.bitsandbytes or "missing"
+    yield "C++ compiler", software.compiler or "missing"
+    yield from software.variables.items()
+
+
+def _offers(offers: "Iterable[Offer]") -> Iterator[Row]:
+    """Those that can be had in one row, the others by their reason."""
+    reasons: dict[str, list[str]] = {}
+    for one in offers:
+        reasons.setdefault("" if one.available else one.reason, []).append(one.name)
+    yield "yes", " ".join(reasons.pop("", []))
+    for reason, names in reasons.items():
+        yield "no", f"{' '.join(names)}: {reason}"
+
+
+def _room(survey: "Survey") -> Iterator[Row]:
+    yield "free memory", _size(survey.free_bytes)
+    yield "free disk", f"{_size(survey.disk_free_bytes)} for {survey.disk}"
+
+
+def _of(value: float | None, limit: float | None, unit: float, name: str) -> str:
+    """Write a figure and its limit; unknown stays out."""
+    if value is None:
+        return f"unknown, at most {limit / unit:.0f} {name}" if limit else ""
+    return f"{value / unit:.0f}" + (f" of {limit / unit:.0f}" if limit else "") + f" {name}"
+
+
+def _size(size: int | None) -> str:
+    from ..reports.formatting import bytes_size
+
+    return "unknown" if size is None else bytes_size(size)
