@@ -1,73 +1,200 @@
-"""Quick calibration: the ceilings of this device, measured with the same timers as the cells.
+"""Calibration: the ceilings of this device, measured with the same timer as the cells.
 
-Bandwidth beyond and inside the last-level cache (bytes read plus written), GEMM peak per dtype on random data, and the
-launch floor. Each is the best of a few short batches: a ceiling is what the device can do, not what it does on average.
+1. Bandwidth per level of the memory hierarchy and pattern (bytes read plus written); inside a cache with many passes in
+   one launch (`kernels/probes`).
+2. GEMM peak per dtype: torch.mm on random normal data.
+3. Launch floors: an empty kernel and one of a single tile, warm and after a flush.
+
+Each is the best of what a short budget holds: a ceiling is what the device can do, not what it does on average. What is
+above the published peak is not stored, and what is far below it gets a remark.
 """
 
 import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
 
-from ..kernels.fourbit import cpu_library
 from ..kernels.inputs import TORCH_DTYPES
+from ..kernels.probes.floors import floors
+from ..kernels.probes.probe import Pattern
+from ..kernels.probes.sweeps import sweeps
 from ..shapes.device import Device
-from ..shapes.errors import RooflensError
+from ..shapes.errors import RooflensError, UsageError
 from ..shapes.scheme import DType
-from .cache import has_own_l2
-from .timers import Timer, make_timer
+from .accelerator import Accelerator, Action, Host
+from .cache import Flush, flushed, has_own_l2, warm
+from .timer import Subject
+from .timers import make_timer
 
 Row = dict[str, Any]
 
-FEWEST = 5
+Stopwatch = Callable[[Subject], tuple[float, str]]
+"""Returns the least time of one launch in seconds, and the name of the timer."""
 
-BUDGET_S = 0.25
-"""Seconds for each ceiling."""
+BUDGET_S = {"cuda": 0.1, "cpu": 0.25}
+"""Seconds for each probe, by kind of device: CPUs are noisier, and have fewer probes."""
+
+FEWEST, LARGEST_BATCH = 5, 20
+"""Samples of a probe at least, and of one batch at most."""
+
+OVERRUN = 2
+"""Budgets that a slow probe may take for its fewest samples; one launch that takes longer still has its one sample."""
 
 SPEC_TOLERANCE = 1.02
 """A measurement above this many times the published peak is wrong (cached data, a wrong table row) and not stored."""
 
+LOW_SHARE = 0.7
+"""A measurement below this share of the published peak gets a remark here, and a warning in the analysis."""
 
-def calibrate(device: Device, dtypes: Iterable[DType], timer_name: str) -> tuple[list[Row], list[str]]:
-    """Measure the ceilings. Returns rows of ceilings.csv and remarks on what was refused."""
-    timer = make_timer(timer_name, device, operations_per_sample=1)
-    measured = [*_bandwidths(device, timer), *_peaks(device, timer, dtypes), _launch_floor(device, timer)]
-    spec = _spec_rows(device)
-    limits = {(row["ceiling"], row["level"], row["dtype"]): row["value"] for row in spec}
-    kept, remarks = [], []
-    for row in measured:
-        limit = limits.get((row["ceiling"], row["level"], row["dtype"]))
-        if limit and row["value"] > SPEC_TOLERANCE * limit:
-            remarks.append(
-                f"measured {row['ceiling']} {row['level']}{row['dtype']} of {row['value']:.4g} {row['unit']} "
-                f"is above the published {limit:.4g}: not stored"
-            )
-        else:
-            kept.append(row)
-    return kept + spec, remarks
+GPU_DRAM_BYTES, CPU_DRAM_BYTES_PER_THREAD = 1 << 30, 64 << 20
+"""Least footprint in memory: on a GPU for a launch of 100 us and more; a CPU has no more last-level cache per thread,
+all instances together, than a few MiB, but tells the size of one instance only."""
 
 
-def _best_time(timer: Timer, launch: Callable[[], object]) -> float:
-    """Fastest of at least `FEWEST` samples, and of as many as fit into `BUDGET_S`."""
-    launch()
-    pause = _pause if timer.name == "host" else lambda: None
-    best, count, begin = math.inf, 0, time.perf_counter()
-    while count < FEWEST or time.perf_counter() - begin < BUDGET_S:
-        times = timer.batch(launch, pause, FEWEST).times_s
-        best, count = min([best, *times]), count + len(times)
-    return best
+def calibrate(
+    device: Device, machine: Host | Accelerator, dtypes: Iterable[DType], timer_name: str
+) -> tuple[list[Row], list[str]]:
+    """Measure the ceilings of `device`, which must be the current one; `machine` is `accelerator(device)`.
 
-
-def _pause() -> None:
-    """Wait for up to 2 ms. Without it, threads that meet at a barrier in every launch can fall into step with a busy
-    neighbour's time slices, and then every sample waits for a whole slice (seen: 8 MiB in 4 ms instead of 40 us).
+    Returns rows of ceilings.csv, the published ones last, and remarks on what was refused, is low or was not measured.
+    A probe that fails costs its own ceiling only. Raises UsageError when the device has no timer of that name.
     """
-    time.sleep(random.uniform(0.0, 2e-3))
+    remarks: list[str] = []
+    stopwatch = partial(_fastest, timer_name, machine, device)
+    measured = [
+        *_bandwidths(device, stopwatch, remarks),
+        *_peaks(device, stopwatch, dtypes, remarks),
+        *_launch_floors(device, stopwatch, remarks, cold=timer_name != "graph"),
+    ]
+    spec = _spec_rows(device)
+    limits = {_key(row): row["value"] for row in spec}
+    kept = [row for row in measured if not _above(row, limits)]
+    remarks += [
+        f"measured {_name(row)} of {row['value']:.4g} {row['unit']} is above the published {limits[_key(row)]:.4g}: "
+        "not stored"
+        for row in measured
+        if _above(row, limits)
+    ]
+    return kept + spec, [*remarks, *_low(kept, limits), *_behind_memory(kept)]
+
+
+def _fastest(timer_name: str, machine: Host | Accelerator, device: Device, subject: Subject) -> tuple[float, str]:
+    """Least time of one launch that the budget holds, in seconds, and the name of the timer."""
+    subject.before()
+    subject.launch()
+    machine.synchronize()
+    timer = make_timer(timer_name, machine, subject, device)
+    budget_s = BUDGET_S[device.kind]
+    times: list[float] = []
+    begin, size, elapsed_s = time.perf_counter(), 1, 0.0
+    while elapsed_s < budget_s or (len(times) < FEWEST and elapsed_s < OVERRUN * budget_s):
+        batch = timer.batch(size)
+        reasons = batch.discarded or ("",) * len(batch.times_s)
+        times += [seconds for seconds, reason in zip(batch.times_s, reasons, strict=True) if not reason]
+        elapsed_s = time.perf_counter() - begin
+        size = max(1, min(LARGEST_BATCH, int(budget_s / FEWEST / min(times)))) if times else 1
+    if reason := timer.objection():
+        raise RooflensError(reason)
+    if not times:
+        raise RooflensError(f"timer {timer.name}: no valid sample")
+    return min(times), timer.name
+
+
+@contextmanager
+def _reported(what: str, remarks: list[str]) -> Iterator[None]:
+    """Turn a failure into a remark; a timer that the device does not have is the caller's mistake, and stays one."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        remarks.append(f"not measured: {what}: {type(error).__name__}: {lines[0] if lines else ''}"[:300])
+
+
+def _bandwidths(device: Device, stopwatch: Stopwatch, remarks: list[str]) -> Iterator[Row]:
+    for level, footprint in footprints(device).items():
+        with _reported(f"{level} bandwidth", remarks):
+            data = _words(footprint // 4, device)
+            for pattern in Pattern:
+                found: list[tuple[float, str]] = []
+                with _reported(f"{level} {pattern} bandwidth", remarks):
+                    for probe in sweeps(device, level, pattern, data):
+                        seconds, timer = stopwatch(_undisturbed(probe.run, device))
+                        found.append((probe.moved_bytes / seconds, f"{probe.how}, best, {timer} timer"))
+                if found:
+                    rate, how = max(found)
+                    yield _row("bandwidth", level, pattern.value, "", rate, "byte/s", how)
+
+
+def _words(count: int, device: Device) -> torch.Tensor:
+    """Make int32 data, whole cache lines of it: random where that is fast; nowhere zeros, or denormals as fp32."""
+    count = count // 64 * 64
+    if device.is_gpu:
+        return torch.empty(count, dtype=torch.int32, device=device.torch_name).random_()
+    return torch.full((count,), 0x3F9E3779, dtype=torch.int32)
+
+
+def footprints(device: Device) -> dict[str, int]:
+    """Bytes that surely do not fit into the last-level cache (dram), or stay in each cache, by level.
+
+    A cache with a smaller one in front of it gets a footprint well above that one.
+    """
+    if not device.is_gpu:
+        threads = torch.get_num_threads()
+        beyond = max(4 * device.llc_bytes, threads * CPU_DRAM_BYTES_PER_THREAD)
+        inside = min(device.llc_bytes // 2, max(device.llc_bytes // 4, 2 * threads * device.l2_bytes))
+        return {"dram": min(beyond, max(device.memory_bytes // 8, 4 * device.llc_bytes)), "llc": inside}
+    beyond = max(8 * device.llc_bytes, min(GPU_DRAM_BYTES, device.memory_bytes // 8))
+    inside = device.llc_bytes // (2 if device.l2_bytes < device.llc_bytes else 4)
+    return {"dram": beyond, "llc": inside} | ({"l2": device.l2_bytes // 2} if has_own_l2(device) else {})
+
+
+def _undisturbed(launch: Action, device: Device, flush: Flush | None = None) -> Subject:
+    """Launch back to back, or after a flush; on the CPU with a pause of up to 2 ms before each.
+
+    Without it, threads that meet at a barrier in every launch can fall into step with a busy neighbour's time slices,
+    and then every sample waits for a whole slice (seen: 8 MiB in 4 ms instead of 40 us, a tile in 7 ms, not 2 us).
+    """
+    if device.is_gpu:
+        return flushed(launch, flush) if flush else warm(launch)
+
+    def before() -> None:
+        time.sleep(random.uniform(0.0, 2e-3))
+        if flush:
+            flush()
+
+    return Subject(launch, before, Flush.operations if flush else 0)
+
+
+def _peaks(device: Device, stopwatch: Stopwatch, dtypes: Iterable[DType], remarks: list[str]) -> Iterator[Row]:
+    m, n, k = (8192, 8192, 8192) if device.is_gpu else (512, 4096, 4096)
+    for dtype in dtypes:
+        with _reported(f"{dtype} peak", remarks):
+            a, b = (torch.randn(rows, k, device=device.torch_name).to(TORCH_DTYPES[dtype]) for rows in (m, n))
+            out = torch.empty(m, n, dtype=a.dtype, device=device.torch_name)
+            multiply = partial(torch.mm, a, b.t(), out=out)
+            seconds, timer = stopwatch(_undisturbed(multiply, device))
+            how = f"torch.mm {m}x{n}x{k}, random normal, best, {timer} timer"
+            yield _row("peak", "", "gemm", dtype.value, 2 * m * n * k / seconds, "FLOP/s", how)
+
+
+def _launch_floors(device: Device, stopwatch: Stopwatch, remarks: list[str], cold: bool) -> Iterator[Row]:
+    """Time the empty launch and the tile. Not `cold` with graphs, whose flush is a hundred times such a launch and
+    would have to be subtracted.
+    """
+    with _reported("launch floors", remarks):
+        flush = Flush(device) if cold else None
+        for name, probe in floors(device):
+            for cache, evict in (("warm", None), ("cold", flush)) if flush else (("warm", None),):
+                with _reported(f"launch {name} {cache}", remarks):
+                    seconds, timer = stopwatch(_undisturbed(probe.run, device, evict))
+                    yield _row("launch", "", f"{name} {cache}", "", seconds, "s", f"{probe.how}, best, {timer} timer")
 
 
 def _row(ceiling: str, level: str, pattern: str, dtype: str, value: float, unit: str, source: str) -> Row:
@@ -83,56 +210,6 @@ def _row(ceiling: str, level: str, pattern: str, dtype: str, value: float, unit:
     }
 
 
-def _bandwidths(device: Device, timer: Timer) -> Iterator[Row]:
-    for level, footprint in _footprints(device).items():
-        half = torch.ones(footprint // 8, dtype=torch.float32, device=device.torch_name)
-        other = torch.empty_like(half)
-        whole = torch.ones(footprint // 4, dtype=torch.float32, device=device.torch_name)
-        reader, read = _reader(device, whole)
-        patterns = (
-            ("copy", "torch copy_", partial(other.copy_, half), 2 * half.nbytes),
-            ("read", reader, read, whole.nbytes),
-            ("write", "torch fill_", partial(whole.fill_, 2.0), whole.nbytes),
-        )
-        for pattern, how, launch, moved in patterns:
-            rate = moved / _best_time(timer, launch)
-            source = f"{how} over {footprint >> 20} MiB, best of {BUDGET_S} s, {timer.name} timer"
-            yield _row("bandwidth", level, pattern, "", rate, "byte/s", source)
-
-
-def _footprints(device: Device) -> dict[str, int]:
-    """Bytes that stay in each level of the memory hierarchy, or surely do not fit into the one before."""
-    sizes = {"dram": (8 if device.is_gpu else 4) * device.llc_bytes, "llc": device.llc_bytes // 4}
-    return sizes | ({"l2": device.l2_bytes // 2} if has_own_l2(device) else {})
-
-
-def _reader(device: Device, data: torch.Tensor) -> tuple[str, Callable[[], object]]:
-    """The fastest plain read of `data` and its name: on the CPU our own, since torch.sum is bound by its additions."""
-    if not device.is_gpu:
-        with suppress(RooflensError):
-            cpu_library.library()
-            return "streaming read", partial(cpu_library.stream_read, data, torch.get_num_threads())
-    total = torch.zeros((), dtype=torch.float32, device=device.torch_name)
-    return "torch sum", partial(torch.sum, data, dim=0, out=total)
-
-
-def _peaks(device: Device, timer: Timer, dtypes: Iterable[DType]) -> Iterator[Row]:
-    m, n, k = (8192, 8192, 8192) if device.is_gpu else (512, 4096, 4096)
-    for dtype in dtypes:
-        a, b = (torch.randn(rows, k, device=device.torch_name).to(TORCH_DTYPES[dtype]) for rows in (m, n))
-        out = torch.empty(m, n, dtype=a.dtype, device=device.torch_name)
-        seconds = _best_time(timer, partial(torch.mm, a, b.t(), out=out))
-        source = f"torch.mm {m}x{n}x{k}, random normal, best of {BUDGET_S} s, {timer.name} timer"
-        yield _row("peak", "", "gemm", dtype.value, 2 * m * n * k / seconds, "FLOP/s", source)
-
-
-def _launch_floor(device: Device, timer: Timer) -> Row:
-    """Time of a launch that does next to nothing: one element written, through the same timer as the cells."""
-    one = torch.zeros(1, device=device.torch_name)
-    seconds = _best_time(timer, one.zero_)
-    return _row("launch", "", "", "", seconds, "s", f"torch zero_ of one element, best, {timer.name} timer")
-
-
 def _spec_rows(device: Device) -> list[Row]:
     spec = device.spec
     if spec is None:
@@ -144,3 +221,39 @@ def _spec_rows(device: Device) -> list[Row]:
         if peak := spec.peak_flops.get(dtype.value):
             rows.append(_row("peak", "", "gemm", dtype.value, peak, "FLOP/s", spec.source))
     return [row | {"kind": "spec"} for row in rows]
+
+
+def _key(row: Row) -> tuple[str, str, str]:
+    return row["ceiling"], row["level"], row["dtype"]
+
+
+def _name(row: Row) -> str:
+    return " ".join(filter(None, (row["level"], row["dtype"], row["pattern"], row["ceiling"])))
+
+
+def _above(row: Row, limits: dict[tuple[str, str, str], float]) -> bool:
+    return bool(row["value"] > SPEC_TOLERANCE * limits.get(_key(row), math.inf))
+
+
+def _low(rows: list[Row], limits: dict[tuple[str, str, str], float]) -> list[str]:
+    """Remark on what is low although the best pattern counts."""
+    best: dict[tuple[str, str, str], Row] = {}
+    for row in rows:
+        if _key(row) in limits and row["value"] > best.get(_key(row), {"value": 0.0})["value"]:
+            best[_key(row)] = row
+    return [
+        f"measured {_name(row)} is only {row['value'] / limits[key]:.0%} of the published {limits[key]:.4g} "
+        f"{row['unit']}: was the device busy, or its clock or power limit low?"
+        for key, row in best.items()
+        if row["value"] < LOW_SHARE * limits[key]
+    ]
+
+
+def _behind_memory(rows: list[Row]) -> list[str]:
+    """Remark on caches that came out slower than memory: somebody else used the cores or the cache."""
+    memory = {row["pattern"]: row["value"] for row in rows if row["level"] == "dram"}
+    return [
+        f"measured {_name(row)} of {row['value']:.4g} {row['unit']} is below that of memory: was the device busy?"
+        for row in rows
+        if row["ceiling"] == "bandwidth" and row["level"] != "dram" and row["value"] < memory.get(row["pattern"], 0.0)
+    ]

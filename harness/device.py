@@ -76,17 +76,25 @@ def _cpu(llc_bytes: int | None) -> Device:
     )
 
 
-def _cpu_caches() -> dict[int, int]:
-    """Bytes per cache level of the first core, as Linux tells them; empty elsewhere."""
-    sizes: dict[int, int] = {}
-    for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
-        try:
-            kind, level, size = ((entry / part).read_text().strip() for part in ("type", "level", "size"))
-        except OSError:
-            continue
-        if kind != "Instruction":
-            sizes[int(level)] = int(size.rstrip("K")) << 10
-    return sizes
+def _cpu_caches(root: Path = Path("/sys/devices/system/cpu")) -> dict[int, int]:
+    """Bytes per cache level, as Linux tells them; empty elsewhere.
+
+    The last level counts every instance that the cores of this process use: a chip of eight dies has eight, and a flush
+    that all threads share must evict them all. A lower level counts once, as the cache of one core.
+    """
+    sizes: dict[int, dict[str, int]] = {}
+    for core in sorted(os.sched_getaffinity(0)):
+        for entry in (root / f"cpu{core}/cache").glob("index*"):
+            try:
+                kind, level, size, shared = (
+                    (entry / part).read_text().strip() for part in ("type", "level", "size", "shared_cpu_list")
+                )
+            except OSError:
+                continue
+            if kind != "Instruction":
+                sizes.setdefault(int(level), {})[shared] = int(size.rstrip("K")) << 10
+    last = max(sizes, default=0)
+    return {level: sum(each.values()) if level == last else max(each.values()) for level, each in sizes.items()}
 
 
 def _cpu_info(key: str) -> str:

@@ -167,8 +167,10 @@ def _warm_up(subject: Subject, rule: StopRule, machine: Host) -> float:
 
 def _first_size(rule: StopRule, pace_s: float) -> int:
     """The least samples, or as many of them as a slow launch gets; on a GPU `pace_s` is only the time to queue one."""
-    fits = int(BUDGET_OVERRUN * rule.budget_s / pace_s) if pace_s else rule.min_samples
-    return min(rule.min_samples, max(FEWEST, fits))
+    if not pace_s:
+        return rule.min_samples
+    within, overrun = (int(budgets * rule.budget_s / pace_s) for budgets in (1, BUDGET_OVERRUN))
+    return min(rule.min_samples, max(FEWEST, within, min(rule.least, overrun)))
 
 
 def _next_size(rule: StopRule, counting: Sequence[float], count: int, elapsed_s: float) -> int:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from ..shapes.median import interval, median
 from ..shapes.protocol import Protocol
 
+LEAST = 10
+"""Samples that a launch gets beyond the budget where it is slow, as long as that takes no more than `BUDGET_OVERRUN`."""
+
 BUDGET_OVERRUN = 4
-"""A launch so slow that `min_samples` do not fit into the budget may take up to this many budgets for them."""
+"""Budgets that `LEAST` samples may take."""
 
 FEWEST = 3
 """Samples that even the slowest launch gets."""
@@ -16,7 +19,7 @@ FEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class StopRule:
-    """Stop when the 95 % interval of the median is within +- `target_ci`, or at the budget.
+    """Stop when the 95 % interval of the median is within +- `target_ci`, at `min_samples` at least, or at the budget.
 
     The timer's resolution is added to the interval's width, because ties make intervals of zero width.
     """
@@ -39,8 +42,13 @@ class StopRule:
         count = len(times_s)
         if count >= self.min_samples and self.is_narrow(times_s):
             return "converged"
-        enough = self.min_samples if elapsed_s < BUDGET_OVERRUN * self.budget_s else FEWEST
+        enough = self.least if elapsed_s < BUDGET_OVERRUN * self.budget_s else FEWEST
         return "budget" if elapsed_s >= self.budget_s and (taken or count) >= enough else ""
+
+    @property
+    def least(self) -> int:
+        """Samples of a launch that the budget is too short for."""
+        return min(self.min_samples, LEAST)
 
     def is_narrow(self, times_s: Sequence[float]) -> bool:
         """Tell whether the interval of the median, widened by the resolution, is within the target."""

@@ -18,19 +18,19 @@ class Protocol:
 
     rounds       measurement rounds per cell; providers of one problem alternate within a round
     target_ci    stop a round when the 95 % interval of its median is within +- this fraction of the median
-    min_samples  least samples per round
+    min_samples  least samples per round before it may stop early; a slow launch gets 10 or, in the worst case, 3
     budget_s     wall seconds per (cell, round) after which sampling stops
     timeout_s    wall seconds after which a cell counts as hung and its worker is killed; more than budget_s
     timer        "auto" (event on GPUs, host on the CPU), "event", "graph", "profiler" or "host"
-    cold_by      what makes a sample cold: "flush" (write and read more than the last-level cache holds before it),
-                 "rotation" (among copies of the operands) or "auto" (rotation for the graph timer, else flush)
-    tuning       where configurations come from: "default" (no search), "pinned" (a stored table), "cold" (searched anew)
+    cold_by      what makes a sample cold: "flush" (read more than the last-level cache holds before it), "rotation"
+                 (among copies of the operands) or "auto" (rotation for the graph timer, else flush)
+    tuning       where configurations come from: "default" (no search), "pinned" (a stored table) or "cold" (a search)
     seed         seed of the operands and of the order of the providers within a round
     """
 
     rounds: int = 3
     target_ci: float = 0.01
-    min_samples: int = 10
+    min_samples: int = 50
     budget_s: float = 1.0
     timeout_s: float = 120.0
     timer: str = "auto"

@@ -61,6 +61,19 @@ struct Dequantize {
     int32_t threads;
 };
 
+// One probe of the memory: `passes` sweeps over `bytes` bytes that read `from` (`to` is null), fill `to` (`from` is null) or
+// copy. Each thread keeps to one contiguous share for all passes.
+struct Stream {
+    const uint8_t* from;
+    uint8_t* to;
+    int64_t bytes;
+    int64_t passes;
+    uint64_t sum;  // out: what was read, added up
+    int32_t streaming;  // 1: stores that bypass the caches
+    int32_t isa;
+    int32_t threads;
+};
+
 // Calls body(context, task, worker) for every task in 0 .. tasks-1, worker < threads; returns when all are done. Tasks
 // start in order: when task i is given to a worker, every task before it has been given to one.
 using Body = void (*)(void* context, int64_t task, int worker);
@@ -74,6 +87,9 @@ struct GemmFunctions {
 struct MemoryFunctions {
     void (*dequantize)(const Dequantize&, int64_t begin, int64_t end);  // begin is the first element of a block
     uint64_t (*read)(const uint8_t* data, int64_t bytes);
+    // `to` is aligned to 64 bytes and `bytes` a multiple of 64
+    void (*fill)(uint8_t* to, int64_t bytes, uint64_t value, int streaming);  // every 64-bit word gets `value`
+    void (*copy)(uint8_t* to, const uint8_t* from, int64_t bytes, int streaming);
 };
 
 }  // namespace rooflens

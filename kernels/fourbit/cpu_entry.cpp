@@ -213,18 +213,28 @@ API void rooflens_rebuild_absmax(const uint8_t* q, const float* scale, const flo
     parallel_for(threads, (blocks + TASK - 1) / TASK, body, &context);
 }
 
-// Reads `bytes` bytes once, each thread its own contiguous share, as the GEMM streams its weights; returns a checksum
-API uint64_t rooflens_stream_read(const uint8_t* data, int64_t bytes, int isa, int threads) {
-    struct Context { const uint8_t* data; int64_t bytes, share; int isa; std::atomic<uint64_t> sum; };
-    const int64_t share = (bytes / threads + 4095) / 4096 * 4096;
-    Context context{data, bytes, share ? share : 4096, isa, {0}};
+// Sweeps as `Stream` says. A share of the threads is one task, so that it stays with one thread for all passes.
+API void rooflens_stream(Stream* stream) {
+    constexpr uint64_t FILLING = 0x9e3779b97f4a7c15u;  // not zero, which some machines write faster
+    struct Context { Stream* stream; int64_t share; std::atomic<uint64_t> sum; };
+    const int64_t share = (stream->bytes / stream->threads + 4095) / 4096 * 4096;
+    Context context{stream, share ? share : 4096, {0}};
     auto body = [](void* pointer, int64_t task, int) {
         Context& c = *static_cast<Context*>(pointer);
-        const int64_t begin = task * c.share, end = begin + c.share < c.bytes ? begin + c.share : c.bytes;
-        c.sum += memory_functions(c.isa).read(c.data + begin, end - begin);
+        const Stream& s = *c.stream;
+        const MemoryFunctions& memory = memory_functions(s.isa);
+        const int64_t begin = task * c.share, count = (begin + c.share < s.bytes ? begin + c.share : s.bytes) - begin;
+        for (int64_t pass = 0; pass < s.passes; ++pass) {
+            if (!s.to) c.sum += memory.read(s.from + begin, count);
+            else if (!s.from) memory.fill(s.to + begin, count, static_cast<uint64_t>(pass + 1) * FILLING, s.streaming);
+            else memory.copy(s.to + begin, s.from + begin, count, s.streaming);
+        }
     };
-    parallel_for(threads, (bytes + context.share - 1) / context.share, body, &context);
-    return context.sum;
+    parallel_for(stream->threads, (stream->bytes + context.share - 1) / context.share, body, &context);
+    stream->sum = context.sum;
 }
+
+// Does nothing: what a call into the library costs
+API void rooflens_nothing(const Stream*) {}
 
 }  // extern "C"

@@ -21,6 +21,10 @@ DTYPE_NUMBERS = {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2}
 """Number of each element type in the C interface."""
 
 
+FILLING = 0x9E3779B97F4A7C15
+"""What the first pass of a fill writes; not zero, which some machines write faster."""
+
+
 class Kernel(StrEnum):
     """The two kernels of the GEMM, in the order of their numbers."""
 
@@ -82,6 +86,21 @@ class DequantizeArguments(ctypes.Structure):
     )
 
 
+class StreamArguments(ctypes.Structure):
+    """`Stream` of cpu_api.hpp, field by field."""
+
+    _fields_ = (
+        ("from", ctypes.c_void_p),
+        ("to", ctypes.c_void_p),
+        ("bytes", ctypes.c_int64),
+        ("passes", ctypes.c_int64),
+        ("sum", ctypes.c_uint64),
+        ("streaming", ctypes.c_int32),
+        ("isa", ctypes.c_int32),
+        ("threads", ctypes.c_int32),
+    )
+
+
 class Call:
     """One foreign call with its arguments and the tensors that they point into."""
 
@@ -110,7 +129,8 @@ def library() -> ctypes.CDLL:
         "pack": ([pointer, pointer, size, size, number], None),
         "dequantize": ([ctypes.POINTER(DequantizeArguments)], None),
         "rebuild_absmax": ([pointer, pointer, pointer, ctypes.c_float, pointer, size, number], None),
-        "stream_read": ([pointer, size, number, number], ctypes.c_uint64),
+        "stream": ([ctypes.POINTER(StreamArguments)], None),
+        "nothing": ([ctypes.POINTER(StreamArguments)], None),
     }
     for name, (arguments, result) in signatures.items():
         function = getattr(loaded, f"rooflens_{name}")
@@ -147,13 +167,52 @@ def pack(packed: torch.Tensor, N: int, K: int, threads: int) -> torch.Tensor:
     return tiles
 
 
+def stream_call(
+    read_from: torch.Tensor | None,
+    write_to: torch.Tensor | None,
+    threads: int,
+    passes: int = 1,
+    streaming: bool = False,
+    isa: Isa | None = None,
+) -> Call:
+    """Build a call that sweeps `passes` times over one tensor (reads or fills it) or two (copies), on the CPU.
+
+    Each thread keeps to one contiguous share. Pass p of a fill, from 1, puts p x `FILLING` into every 64-bit word.
+    `streaming` stores bypass the caches. Raises ValueError for tensors that are not contiguous, of different sizes, or
+    (where written) not of whole, aligned cache lines of 64 bytes.
+    """
+    tensors = [tensor for tensor in (read_from, write_to) if tensor is not None]
+    if not tensors or any(not tensor.is_contiguous() or tensor.device.type != "cpu" for tensor in tensors):
+        raise ValueError("stream: the data must be a contiguous tensor on the CPU")
+    size = tensors[0].nbytes
+    if any(tensor.nbytes != size for tensor in tensors):
+        raise ValueError("stream: a copy needs two tensors of one size")
+    if write_to is not None and (size % 64 or write_to.data_ptr() % 64):
+        raise ValueError("stream: what is written must be whole cache lines of 64 bytes")
+    arguments = StreamArguments(
+        read_from.data_ptr() if read_from is not None else None,
+        write_to.data_ptr() if write_to is not None else None,
+        size,
+        passes,
+        0,
+        streaming,
+        instruction_sets()[-1] if isa is None else isa,
+        threads,
+    )
+    return Call(library().rooflens_stream, arguments, *tensors)
+
+
 def stream_read(data: torch.Tensor, threads: int, isa: Isa | None = None) -> int:
     """Read the bytes of a contiguous CPU tensor once, each thread a contiguous share, and return a checksum.
 
     The access pattern of a kernel that streams weights: the time of this call against `data.nbytes` is the read
     bandwidth of the level of memory that the data are in.
     """
-    if not data.is_contiguous() or data.device.type != "cpu":
-        raise ValueError("stream_read: the data must be a contiguous tensor on the CPU")
-    chosen = instruction_sets()[-1] if isa is None else isa
-    return int(library().rooflens_stream_read(data.data_ptr(), data.nbytes, chosen, threads))
+    call = stream_call(data, None, threads, isa=isa)
+    call()
+    return int(call.arguments.sum)
+
+
+def empty_call() -> Call:
+    """Build a call that does nothing: what reaching the library costs."""
+    return Call(library().rooflens_nothing, StreamArguments())

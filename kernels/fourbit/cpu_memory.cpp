@@ -1,4 +1,5 @@
-// Memory-speed companions of the GEMM, compiled once per instruction set: flat dequantization and a streaming read.
+// Memory-speed companions of the GEMM, compiled once per instruction set: flat dequantization, and the
+// probes that read, fill and copy.
 //
 // A block of at least 32 weights shares one absmax, so the sixteen products code * absmax are computed and rounded once
 // per block and the nibbles only look them up: the result is that of rounding every product, bit for bit.
@@ -131,9 +132,10 @@ void dequantize(const Dequantize& d, int64_t begin, int64_t end) {
     }
 }
 
+typedef uint64_t Words __attribute__((vector_size(64)));
+
 // Sum of the 64-bit words: the compiler cannot drop the loads, and four sums keep the additions off the critical path
 uint64_t read(const uint8_t* data, int64_t bytes) {
-    typedef uint64_t Words __attribute__((vector_size(64)));
     Words sum[4] = {};
     int64_t i = 0;
     for (; i + 256 <= bytes; i += 256) {
@@ -151,6 +153,63 @@ uint64_t read(const uint8_t* data, int64_t bytes) {
     return total;
 }
 
+template <bool STREAMING> INLINE void put_words(uint8_t* to, Words words) {
+#if defined(__AVX512F__)
+    if constexpr (STREAMING) return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(words));
+#elif defined(__AVX2__)
+    if constexpr (STREAMING) {
+        __m256i half[2];
+        memcpy(half, &words, 64);
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(to), half[0]);
+        return _mm256_stream_si256(reinterpret_cast<__m256i*>(to) + 1, half[1]);
+    }
+#elif defined(__x86_64__)
+    if constexpr (STREAMING) {
+        __m128i quarter[4];
+        memcpy(quarter, &words, 64);
+        for (int part = 0; part < 4; ++part) _mm_stream_si128(reinterpret_cast<__m128i*>(to) + part, quarter[part]);
+        return;
+    }
+#endif
+    memcpy(to, &words, 64);
+}
+
+// The empty assembly hides each step, or the compiler would see memset and memcpy, which choose their stores themselves
+template <bool STREAMING> void fill_with(uint8_t* to, int64_t bytes, uint64_t value) {
+    const Words words = Words{} + value;
+    for (int64_t i = 0; i < bytes; i += 64) {
+        put_words<STREAMING>(to + i, words);
+        asm volatile("" ::: "memory");
+    }
+}
+
+template <bool STREAMING> void copy_with(uint8_t* to, const uint8_t* from, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += 64) {
+        Words words;
+        memcpy(&words, from + i, 64);
+        put_words<STREAMING>(to + i, words);
+        asm volatile("" ::: "memory");
+    }
+}
+
+INLINE void settle() {
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+}
+
+void fill(uint8_t* to, int64_t bytes, uint64_t value, int streaming) {
+    if (!streaming) return fill_with<false>(to, bytes, value);
+    fill_with<true>(to, bytes, value);
+    settle();
+}
+
+void copy(uint8_t* to, const uint8_t* from, int64_t bytes, int streaming) {
+    if (!streaming) return copy_with<false>(to, from, bytes);
+    copy_with<true>(to, from, bytes);
+    settle();
+}
+
 }  // namespace
 
 #define JOIN2(a, b) a##b
@@ -158,5 +217,5 @@ uint64_t read(const uint8_t* data, int64_t bytes) {
 
 namespace rooflens {
 extern const MemoryFunctions JOIN(memory_, ISA);
-const MemoryFunctions JOIN(memory_, ISA) = {dequantize, read};
+const MemoryFunctions JOIN(memory_, ISA) = {dequantize, read, fill, copy};
 }  // namespace rooflens

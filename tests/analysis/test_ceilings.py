@@ -65,6 +65,23 @@ def test_hard_limits_are_the_highest_known():
     assert limits.launch().value == 2e-6
 
 
+def test_the_launch_floor_is_the_least_empty_launch():
+    table = ceilings(
+        ("launch", "", "empty cold", "", 4e-6, "measured"),
+        ("launch", "", "empty warm", "", 3e-6, "measured"),
+        ("launch", "", "tile warm", "", 2e-6, "measured"),  # noise: it computes something, so it is no floor
+        ("launch", "", "tile cold", "", 9e-6, "measured"),
+    )
+    assert Ceilings.of(table).launch().value == 3e-6
+    assert str(Ceilings.of(table).launch()) == "empty warm launch (measured: test)"
+    old = ceilings(("launch", "", "", "", 2.5e-6, "measured"))
+    assert Ceilings.of(old).launch().value == 2.5e-6  # from before patterns of launches had names
+    assert Ceilings.of(pd.concat([table, old], ignore_index=True)).launch().value == 2.5e-6
+    tiles = table[table["pattern"].str.startswith("tile")]
+    assert Ceilings.of(tiles).launch() is None
+    assert ceiling_warnings(tiles, [], [])[0].startswith("no launch floor")
+
+
 def test_ridge_points_in_closed_form():
     found = ridge_points(TABLE).set_index(["dtype", "level"])
     assert found["ridge_flop_per_byte"].to_dict() == pytest.approx(

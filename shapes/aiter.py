@@ -1,0 +1,79 @@
+"""A tuned table in the CSV shape that aiter's tuned GEMM tables have.
+
+`gfx,cu_num,M,N,K,q_dtype_w,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio`, one row per problem and scheme:
+the fastest provider with its configuration.
+
+gfx, cu_num     architecture and number of compute units (sm90 and 132 on an H200)
+q_dtype_w       our scheme (nf4-g64): these weights have no name there
+libtype         our provider
+kernelId        position of the configuration in that provider's list for this problem
+splitK          number of parts that K is divided into, where the configuration says
+us              median time of one launch in microseconds
+kernelName      provider and configuration in words
+tflops, bw      useful 1e12 FLOP/s, and 1e9 byte/s of operands, scales and output once each
+errRatio        share of the output outside rtol = atol = 1e-2 of the fp64 reference
+
+What is not known is an empty field.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+
+from .errors import UsageError
+from .problem import Op, Pass, Problem
+from .scheme import DType, Scheme
+from .tuned import Choice, Key
+
+HEADER = (
+    *("gfx", "cu_num", "M", "N", "K", "q_dtype_w", "libtype", "kernelId"),
+    *("splitK", "us", "kernelName", "tflops", "bw", "errRatio"),
+)
+
+
+def refuse_ambiguous(dtypes: Iterable[str], caches: Iterable[str]) -> None:
+    """Raise UsageError when there is more than one activation type or cache state, for which it has no column."""
+    for what, values, option in (("dtypes", set(dtypes), "--dtype"), ("cache states", set(caches), "--cache")):
+        if len(values) > 1:
+            raise UsageError(
+                f"--export: a table of that shape cannot tell the {what} {', '.join(sorted(values))} apart: "
+                f"choose one with {option}"
+            )
+
+
+def tuned_csv(choices: Mapping[Key, Choice]) -> str:
+    """Write the fastest provider of each problem and scheme, in the order of the table.
+
+    Raises UsageError when the table holds more than one activation type or cache state.
+    """
+    refuse_ambiguous((key.dtype for key in choices), (key.cache for key in choices))
+    fastest: dict[Key, tuple[Key, Choice]] = {}
+    for key, choice in choices.items():
+        problem = key._replace(provider="")
+        if problem not in fastest or choice.time_s < fastest[problem][1].time_s:
+            fastest[problem] = key, choice
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(HEADER)
+    writer.writerows(_row(key, choice) for key, choice in fastest.values())
+    return buffer.getvalue()
+
+
+def _row(key: Key, choice: Choice) -> list[str]:
+    problem = Problem(key.M, key.N, key.K, key.B, Op(key.op), Pass(key.pass_))
+    scheme = Scheme.parse(key.scheme, DType(key.dtype))
+    options = " ".join(f"{name}={value}" for name, value in sorted(choice.config.items()))
+    return [
+        key.arch,
+        str(key.compute_units),
+        *(str(size) for size in (key.M, key.N, key.K)),
+        key.scheme,
+        key.provider,
+        str(choice.candidate),
+        str(choice.config.get("SPLIT_K", "")),
+        f"{choice.time_s * 1e6:.6g}",
+        f"{key.provider} {options}".strip(),
+        f"{problem.flops / choice.time_s / 1e12:.6g}",
+        f"{scheme.compulsory_bytes(problem) / choice.time_s / 1e9:.6g}",
+        "" if choice.error_ratio is None else f"{choice.error_ratio:.6g}",
+    ]

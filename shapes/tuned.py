@@ -1,0 +1,237 @@
+"""The tuned table: which configuration a search chose for one problem on one kind of device.
+
+It is `tuning.csv` of a run folder, or a copy of it. Nothing is interpolated: a problem that was not tuned on a device
+of the same architecture and size has no entry.
+"""
+
+import csv
+import io
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .columns import TUNING
+from .device import Device
+from .errors import UsageError
+from .problem import Problem
+from .scheme import Scheme
+from .suite import Cache
+
+
+class Key(NamedTuple):
+    """What a configuration was chosen for; columns of TUNING."""
+
+    arch: str
+    compute_units: int
+    op: str
+    pass_: str
+    B: int
+    M: int
+    N: int
+    K: int
+    dtype: str
+    scheme: str
+    provider: str
+    cache: str
+
+    @classmethod
+    def of(cls, device: Device, problem: Problem, scheme: Scheme, provider: str, cache: Cache) -> "Key":
+        """Build the key of one cell on `device`."""
+        return cls(
+            arch=device.arch,
+            compute_units=device.compute_units,
+            op=problem.op.value,
+            pass_=problem.pass_.value,
+            B=problem.B,
+            M=problem.M,
+            N=problem.N,
+            K=problem.K,
+            dtype=scheme.dtype.value,
+            scheme=scheme.name,
+            provider=provider,
+            cache=cache.value,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The configuration that most searches chose: the winner of `agreed` of `searches`.
+
+    `time_s` is the mean of its medians in all of them, `candidate` its position in the provider's list, `source` the
+    hash of the provider's source then, `error_ratio` as in TUNING (None when unknown).
+    """
+
+    config: Mapping[str, Any]
+    time_s: float
+    candidate: int
+    searches: int
+    agreed: int
+    source: str
+    error_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TunedTable:
+    """What `load` read from `path`."""
+
+    path: Path
+    choices: Mapping[Key, Choice]
+
+    def lookup(
+        self, device: Device, problem: Problem, scheme: Scheme, provider: str, cache: Cache
+    ) -> Mapping[str, Any] | None:
+        """Return the stored configuration of exactly this cell on exactly this kind of device, None when there is none.
+
+        Another M, cache state, or number of compute units is another cell.
+        """
+        choice = self.choices.get(Key.of(device, problem, scheme, provider, cache))
+        return choice.config if choice else None
+
+
+def load(path: Path) -> TunedTable:
+    """Read a tuned table: a CSV file with the columns of TUNING, or the folder of a run that holds one.
+
+    Of several searches for one cell the configuration that won most of them is taken, of equals the one with the least
+    mean time over all of them. Searches of an older state of the provider's source do not count once there are newer
+    ones. A last line without line break is what an interrupted writer left, and is ignored. Raises UsageError with
+    file, line and column of what is wrong.
+    """
+    file = path / TUNING.file if path.is_dir() else path
+    try:
+        text = file.read_bytes().decode()
+    except FileNotFoundError:
+        raise UsageError(f"{file}: no such tuned table; make one with rooflens tune SUITE -o RUN") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the tuned table {file}: {getattr(error, 'strerror', None) or error}") from None
+    rows: dict[Key, list[_Row]] = {}
+    for row in _rows(text[: text.rfind("\n") + 1], str(file)):
+        rows.setdefault(row.key, []).append(row)
+    choices = {key: choice for key, group in rows.items() if (choice := _choose(group))}
+    if not choices:
+        raise UsageError(f"{file}: no search in it has a winner; tune again with rooflens tune SUITE")
+    return TunedTable(file, choices)
+
+
+class _Row(NamedTuple):
+    key: Key
+    search: tuple[str, int]
+    candidate: int
+    config: str
+    time_s: float
+    winner: bool
+    source: str
+    error_ratio: float | None
+
+
+def _choose(rows: Sequence[_Row]) -> Choice | None:
+    """Take a vote among the searches of one cell; None when none of them has a winner."""
+    rows = [row for row in rows if row.source == rows[-1].source]
+    votes = Counter(row.config for row in rows if row.winner)
+    if not votes:
+        return None
+    times: dict[str, list[float]] = {}
+    for row in rows:
+        times.setdefault(row.config, []).append(row.time_s)
+    means = {config: math.fsum(values) / len(values) for config, values in times.items()}
+    chosen = min(votes, key=lambda config: (-votes[config], means[config]))
+    last = [row for row in rows if row.config == chosen][-1]
+    return Choice(
+        config=json.loads(chosen),
+        time_s=means[chosen],
+        candidate=last.candidate,
+        searches=len({row.search for row in rows}),
+        agreed=votes[chosen],
+        source=last.source,
+        error_ratio=last.error_ratio,
+    )
+
+
+_NUMBERS = ("compute_units", "B", "M", "N", "K")
+_TEXTS = ("arch", "op", "pass", "dtype", "scheme", "provider", "cache")
+_NEEDED = ("cell_id", "search", "candidate", *_TEXTS, *_NUMBERS, "config", "time_s", "winner", "source")
+
+
+def _rows(text: str, where: str) -> "list[_Row]":
+    """Rows that have a time, checked."""
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    header = reader.fieldnames or []
+    if missing := [name for name in _NEEDED if name not in header]:
+        raise UsageError(
+            f"{where} line 1: column {missing[0]!r} is missing; a tuned table is the {TUNING.file} of rooflens tune"
+        )
+    found = []
+    try:
+        for row in reader:
+            at = f"{where} line {reader.line_num}"
+            if None in row or None in row.values():
+                raise UsageError(f"{at}: {len(header)} fields expected; delete the line, or tune again")
+            if row["time_s"]:
+                found.append(_row(row, at))
+            elif row["winner"] == "true":
+                raise UsageError(f"{at}, column time_s: empty, but a winner has a time; delete the line, or tune again")
+    except csv.Error as error:
+        raise UsageError(f"{where} line {reader.line_num + 1}: {error}; restore the file from a copy") from None
+    return found
+
+
+def _row(row: Mapping[str, str], at: str) -> _Row:
+    numbers = {name: _whole(row, name, at) for name in _NUMBERS}
+    texts = {name: row[name] for name in _TEXTS}
+    if row["winner"] not in ("true", "false"):
+        raise _fault(at, "winner", row, "is neither true nor false")
+    return _Row(
+        key=Key(**numbers, pass_=texts.pop("pass"), **texts),  # type: ignore[arg-type]
+        search=(row["cell_id"], _whole(row, "search", at)),
+        candidate=_whole(row, "candidate", at),
+        config=_config(row, at),
+        time_s=_positive(row, "time_s", at),
+        winner=row["winner"] == "true",
+        source=row["source"],
+        error_ratio=_share(row, "error_ratio", at) if row.get("error_ratio") else None,
+    )
+
+
+def _config(row: Mapping[str, str], at: str) -> str:
+    """Canonical text of the configuration."""
+    try:
+        value = json.loads(row["config"])
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise _fault(at, "config", row, "is not a JSON object")
+    return json.dumps(value, sort_keys=True)
+
+
+def _whole(row: Mapping[str, str], column: str, at: str) -> int:
+    if not (row[column].isdecimal() and row[column].isascii()):
+        raise _fault(at, column, row, "is not a whole number")
+    return int(row[column])
+
+
+def _positive(row: Mapping[str, str], column: str, at: str) -> float:
+    value = _float(row[column])
+    if not 0 < value < math.inf:
+        raise _fault(at, column, row, "is not a positive number")
+    return value
+
+
+def _share(row: Mapping[str, str], column: str, at: str) -> float:
+    value = _float(row[column])
+    if not 0 <= value <= 1:
+        raise _fault(at, column, row, "is not from 0 to 1")
+    return value
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _fault(at: str, column: str, row: Mapping[str, str], what: str) -> UsageError:
+    return UsageError(f"{at}, column {column}: {row[column]!r} {what}; delete the line, or tune again")

@@ -1,0 +1,169 @@
+"""`rooflens calibrate`: what it prints for readers and for programs, what it refuses, and what it keeps quiet."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import pandas as pd
+import pytest
+import rooflens.harness.calibrate as harness
+import torch
+from rooflens.analysis.ceilings import Ceilings
+from rooflens.cli.main import main
+from rooflens.shapes.columns import CEILINGS
+from rooflens.shapes.scheme import DType
+
+
+def row(ceiling, level, pattern, dtype, value, kind="measured", source="how it was done"):
+    units = {"bandwidth": "byte/s", "peak": "FLOP/s", "launch": "s"}
+    values = (ceiling, level, pattern, dtype, value, units[ceiling], kind, source)
+    return dict(zip(CEILINGS.names, values, strict=True))
+
+
+ROWS = [
+    row("bandwidth", "dram", "read", "", 4.32e12),
+    row("bandwidth", "llc", "read", "", 6.1e12),
+    row("peak", "", "gemm", "bf16", 494.7e12),
+    row("launch", "", "empty warm", "", 2.25e-6),
+    row("bandwidth", "dram", "", "", 4.8e12, "spec", "a data sheet"),
+    row("peak", "", "gemm", "bf16", 989.4e12, "spec", "a data sheet"),
+    row("peak", "", "gemm", "fp32", 67e12, "spec", "a data sheet"),
+]
+LOW = "measured bf16 gemm peak is only 50% of the published 9.894e+14 FLOP/s"
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Put planted ceilings in the place of the measurement; return what it was asked for."""
+    asked = {}
+
+    def calibrate(device, machine, dtypes, timer_name):
+        asked.update(device=device, dtypes=list(dtypes), timer=timer_name)
+        os.write(1, b"a compiler says hello\n")
+        os.write(2, b"a driver says hello\n")
+        print("a library says hello")
+        warnings.warn("a library warns", stacklevel=1)
+        return asked.get("rows", ROWS), [LOW]
+
+    monkeypatch.setattr(harness, "calibrate", calibrate)
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    yield asked
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+
+
+def test_table_has_measured_published_and_share(asked, capfd):
+    assert main(["calibrate", "--device", "cpu", "--dtype", "bf16"]) == 0
+    shown = capfd.readouterr()
+    title, header, *lines = shown.out.splitlines()
+    assert title.startswith("on ")
+    assert header.split() == ["ceiling", "level", "pattern", "dtype", "measured", "published", "share", "how"]
+    assert [" ".join(line.split()) for line in lines] == [
+        "bandwidth dram read 4320.0 GB/s 4800.0 GB/s 90% how it was done",
+        "bandwidth llc read 6100.0 GB/s how it was done",
+        "peak gemm bf16 494.7 TFLOPS 989.4 TFLOPS 50% how it was done",
+        "launch empty warm 2.25 µs how it was done",
+    ]
+    assert shown.err == f"warning: {LOW}\n"  # and no word of a library
+    assert asked["dtypes"] == [DType.BF16]
+    assert asked["timer"] == "auto"
+
+
+def test_a_published_peak_without_a_measurement_has_a_line_of_its_own(asked, capfd):
+    assert main(["calibrate", "--device", "cpu"]) == 0
+    assert asked["dtypes"] == list(DType)
+    last = capfd.readouterr().out.splitlines()[-1]
+    assert last.split() == ["peak", "gemm", "fp32", "67.0", "TFLOPS"]
+
+
+def test_without_published_peaks_their_columns_are_left_out(asked, capfd):
+    asked["rows"] = ROWS[:4]
+    assert main(["calibrate", "--device", "cpu"]) == 0
+    title, header, first, *_ = capfd.readouterr().out.splitlines()
+    assert title.endswith("no published peaks known")
+    assert header.split() == ["ceiling", "level", "pattern", "dtype", "measured", "how"]
+    assert first.split()[:5] == ["bandwidth", "dram", "read", "4320.0", "GB/s"]
+
+
+def test_json_has_base_units_and_unknown_as_null(asked, capfd):
+    assert main(["calibrate", "--device", "cpu", "--json", "--llc", "8MiB", "--threads", "1"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert told["device"]["kind"] == "cpu"
+    assert told["device"]["llc_bytes"] == 8 << 20
+    assert told["remarks"] == [LOW]
+    found = {(one["ceiling"], one["level"], one["dtype"]): one for one in told["ceilings"]}
+    assert found["bandwidth", "dram", ""]["share"] == pytest.approx(0.9)
+    assert found["bandwidth", "llc", ""]["published"] is None
+    assert found["peak", "", "fp32"]["value"] is None
+    assert found["peak", "", "fp32"]["published"] == 67e12
+    assert found["launch", "", ""]["value"] == 2.25e-6
+
+
+def test_the_file_is_what_a_run_folder_has(asked, tmp_path, capfd):
+    path = tmp_path / "new" / "ceilings.csv"
+    assert main(["calibrate", "--device", "cpu", "-o", str(path)]) == 0
+    with path.open(encoding="utf-8", newline="") as file:
+        assert list(csv.DictReader(file)) == [{name: str(value) for name, value in one.items()} for one in ROWS]
+    limits = Ceilings.of(pd.read_csv(path, keep_default_na=False, na_values=[], dtype={"value": float}))
+    assert limits.bandwidth("dram").value == 4.32e12
+    assert limits.launch().value == 2.25e-6
+    capfd.readouterr()
+
+
+def test_a_file_that_cannot_be_written_is_one_line(asked, tmp_path, capfd):
+    (tmp_path / "file").write_text("in the way")
+    assert main(["calibrate", "--device", "cpu", "-o", str(tmp_path / "file" / "ceilings.csv")]) == 1
+    shown = capfd.readouterr()
+    assert "4320.0 GB/s" in shown.out  # what was measured is not lost
+    assert "rooflens: error: cannot write" in shown.err
+
+
+def test_nothing_measured_is_an_error(asked, capfd):
+    asked["rows"] = ROWS[4:]
+    assert main(["calibrate", "--device", "cpu"]) == 1
+    assert f"nothing could be measured on {asked['device'].name}: {LOW}" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "message"),
+    [
+        (["--dtype", "bf61"], 2, "unknown dtype 'bf61': did you mean bf16"),
+        (["--dtype", ""], 2, "name at least one of bf16, fp16, fp32"),
+        (["--llc", "big"], 2, "write a size such as 32MiB"),
+        (["--device", "tpu"], 2, "write cpu, cuda or cuda:N"),
+        (["--timer", "clock"], 2, "'clock' is not one of"),
+        (["--device", "cpu", "--timer", "event"], 2, "cpu has no events"),
+    ],
+)
+def test_errors_are_one_line(arguments, exit_code, message, capfd):
+    assert main(["calibrate", *arguments]) == exit_code
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert message in shown.err
+
+
+@pytest.mark.slow
+def test_a_real_calibration_of_the_cpu_in_a_pipe(tmp_path):
+    """In a process of its own: it sets torch's threads."""
+    command = [sys.executable, "-m", "rooflens.cli", "calibrate", "--device", "cpu", "--dtype", "bf16"]
+    done = subprocess.run(
+        [*command, "--threads", "2", "--llc", "8MiB", "--json", "-o", str(tmp_path / "ceilings.csv")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    found = {(one["level"] or one["ceiling"], one["pattern"]): one["value"] for one in told["ceilings"]}
+    assert not [remark for remark in told["remarks"] if "below that of memory" not in remark]
+    assert {pattern for level, pattern in found if level == "dram"} == {"read", "copy", "write"}
+    assert {pattern for level, pattern in found if level == "launch"} == {
+        "empty warm", "empty cold", "tile warm", "tile cold",
+    }  # fmt: skip
+    assert found["peak", "gemm"] > 1e9
+    assert (tmp_path / "ceilings.csv").stat().st_size > 0

@@ -1,0 +1,384 @@
+"""Probes: do they touch what they say, in the order they say; compiled for every GPU, and run in the interpreter."""
+
+import collections
+import ctypes
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from rooflens.kernels import aot
+from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.fourbit.cpu_library import FILLING, StreamArguments, instruction_sets, stream_call
+from rooflens.kernels.probes import cpu_probes, torch_sweeps, triton_floors, triton_streams
+from rooflens.kernels.probes.floors import floors
+from rooflens.kernels.probes.probe import Pattern
+from rooflens.kernels.probes.sweeps import sweeps
+from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, BLOCK_WORDS, SLICES, again_and_again, once
+from rooflens.shapes.device import Device
+from rooflens.shapes.verdict import Verdict
+
+HERE = Path(__file__).parent
+CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+
+
+def visited(order, program):
+    """Blocks of one program, in order."""
+    return [(program + visit * order.step) % order.blocks for visit in range(order.visits)]
+
+
+# ---- the order of the visits ----------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 400), st.integers(0, 1 << 26))
+def test_once_visits_every_block_exactly_once(programs, footprint):
+    order = once(footprint, programs)
+    counts = collections.Counter(block for program in range(programs) for block in visited(order, program))
+    assert set(counts) == set(range(order.blocks))
+    assert set(counts.values()) == {1}
+    assert order.passes == 1
+    assert order.visited_bytes == order.blocks * BLOCK_BYTES
+    if footprint >= programs * BLOCK_BYTES:
+        assert footprint - programs * BLOCK_BYTES < order.visited_bytes <= footprint
+
+
+@given(st.integers(1, 3000), st.integers(SLICES * BLOCK_BYTES, 1 << 26), st.booleans())
+def test_again_and_again_comes_back_to_a_block_last(programs, footprint, stay):
+    order = again_and_again(footprint, programs, least_bytes=1, stay=stay)
+    assert order.blocks * BLOCK_BYTES <= footprint < (order.blocks + SLICES) * BLOCK_BYTES
+    assert 0 < order.step <= order.blocks
+    mine = order.blocks // SLICES if stay else order.blocks
+    ring = list(itertools.islice(itertools.accumulate(itertools.repeat(order.step), initial=0), mine))
+    seen = {block % order.blocks for block in ring}
+    assert len(seen) == mine  # no block twice before all of them
+    if stay:
+        assert {block % SLICES for block in seen} == {0}  # on whichever of 1, 2, 3, 4, 6 or 8 chiplets: its own part
+
+
+@given(st.integers(1, 3000), st.integers(1, 1 << 34))
+def test_again_and_again_moves_what_was_asked_for(programs, least_bytes):
+    order = again_and_again(1 << 24, programs, least_bytes, stay=False)
+    assert least_bytes <= order.visited_bytes < least_bytes + programs * BLOCK_BYTES
+
+
+def test_all_blocks_are_visited_about_equally_often():
+    for stay in (False, True):
+        order = again_and_again(15 << 20, 8 * 132, 1 << 30, stay)
+        counts = collections.Counter(b for program in range(order.programs) for b in visited(order, program))
+        assert len(counts) == order.blocks
+        assert max(counts.values()) <= 1.1 * min(counts.values())
+        assert sum(counts.values()) * BLOCK_BYTES == order.visited_bytes
+
+
+# ---- the kernels in the interpreter ---------------------------------------------------------------------------------
+
+
+def child(*arguments, **pipes):
+    path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False, **pipes
+    )
+
+
+LOOP_ONLY = "import torch, triton_probes; triton_probes.loop_kernel[(1,)](torch.empty(1), 5)"
+
+
+def interpret(cases):
+    done = child(str(HERE / "interpret_probes.py"), input=json.dumps(cases))
+    if done.returncode and child("-c", LOOP_ONLY).returncode:
+        pytest.skip("this Triton's interpreter cannot run a loop with this numpy (Triton 3.6 with numpy 2.4)")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+ORDERS = (
+    {"blocks": 6, "programs": 3, "step": 3, "visits": 2},
+    {"blocks": 5, "programs": 3, "step": 2, "visits": 7},
+    {"blocks": 4, "programs": 6, "step": 3, "visits": 3},
+    {"blocks": 7, "programs": 2, "step": 1, "visits": 2},
+)
+
+
+def paths(order):
+    return [visited(triton_streams.Order(**order), program) for program in range(order["programs"])]
+
+
+def test_read_sums_exactly_the_blocks_that_it_visits():
+    cases = [{"step": "sweep", "pattern": "read", "order": order} for order in ORDERS]
+    for case, result in zip(cases, interpret(cases), strict=True):
+        order = case["order"]
+
+        def block_sum(block):
+            return sum((2 * i + 1) * 987654321 for i in range(block * BLOCK_WORDS, (block + 1) * BLOCK_WORDS))
+
+        expected = [sum(block_sum(block) for block in path) for path in paths(order)]
+        assert [total % 2**32 for total in result["sums"]] == [total % 2**32 for total in expected]
+        assert not result["changed"]
+        assert result["moved"] == order["programs"] * order["visits"] * BLOCK_BYTES
+
+
+def test_write_leaves_the_number_of_the_last_visit():
+    cases = [{"step": "sweep", "pattern": "write", "order": order} for order in ORDERS[:3]]
+    for case, result in zip(cases, interpret(cases), strict=True):
+        last = {}
+        for path in paths(case["order"]):  # the interpreter runs one program after another
+            last |= {block: visit for visit, block in enumerate(path)}
+        assert result["uniform"]
+        assert result["visits"] == [last[block] for block in range(case["order"]["blocks"])]
+
+
+def test_copy_copies_the_blocks_that_it_visits_and_no_others():
+    cases = [{"step": "sweep", "pattern": "copy", "order": order} for order in (ORDERS[0], ORDERS[3])]
+    for case, result in zip(cases, interpret(cases), strict=True):
+        reached = {block for path in paths(case["order"]) for block in path}
+        assert result["copied"] == [block in reached for block in range(case["order"]["blocks"])]
+        assert result["kept"]
+        assert result["moved"] == 2 * case["order"]["programs"] * case["order"]["visits"] * BLOCK_BYTES
+    assert not all(result["copied"])
+
+
+def test_tile_is_a_product_and_empty_is_nothing():
+    tile, empty = interpret([{"step": "tile", "seed": 1}, {"step": "empty"}])
+    assert tile["error"] < 2**-11  # fp16 rounds once
+    assert tile["moved"] == 2 * (16 * 64 + 64 * 64 + 16 * 64)
+    assert empty["moved"] == 0
+
+
+def test_sweep_refuses_data_that_its_blocks_do_not_fit():
+    order = triton_streams.Order(blocks=4, programs=2, step=2, visits=2)
+    short = torch.zeros(8 * BLOCK_WORDS - 1, dtype=torch.int32)
+    with pytest.raises(ValueError, match=f"{8 * BLOCK_WORDS} contiguous int32 words"):
+        triton_streams.sweep(Pattern.COPY, short, order, "")
+    with pytest.raises(ValueError, match="int32"):
+        triton_streams.sweep(Pattern.READ, torch.zeros(4 * BLOCK_WORDS), order, "")
+
+
+# ---- the kernels compiled -------------------------------------------------------------------------------------------
+
+PATH = {"blocks": 1920, "step": 1057, "visits": 100}
+
+
+def modifier(arch):
+    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
+    return triton_streams.cache_modifier(Device("cuda", 0, arch, vendor, arch, 132, 1 << 26, 1 << 26, 1 << 36))
+
+
+def requests(arch):
+    streams, tiles = "rooflens.kernels.probes.triton_streams", "rooflens.kernels.probes.triton_floors"
+    block = {"BLOCK": BLOCK_WORDS}
+    loads = block | {"MODIFIER": modifier(arch)}
+    sizes = {"M": triton_floors.TILE_M, "N": triton_floors.TILE_N, "K": triton_floors.TILE_K}
+    options = triton_streams.OPTIONS
+    return {
+        "read": aot.Request(f"{streams}:read_kernel", {"data": "*i32", "out": "*i32", **PATH}, loads, options),
+        "write": aot.Request(f"{streams}:write_kernel", {"data": "*i32", **PATH}, block, options),
+        "copy": aot.Request(f"{streams}:copy_kernel", {"source": "*i32", "target": "*i32", **PATH}, loads, options),
+        "empty": aot.Request(f"{tiles}:empty_kernel", {"unused": "*i32"}, {}, triton_floors.OPTIONS),
+        "tile": aot.Request(
+            f"{tiles}:tile_kernel", {"x": "*fp16", "w": "*fp16", "y": "*fp16"}, sizes, triton_floors.OPTIONS
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory):
+    cache = tmp_path_factory.mktemp("triton")
+
+    def compile_all(arch):
+        named = requests(arch)
+        return dict(zip(named, aot.compile_in_child(arch, list(named.values()), cache), strict=True))
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(aot.ARCHES, pool.map(compile_all, aot.ARCHES), strict=True))
+
+
+def text(build):
+    return build.machine_code or build.assembly
+
+
+LOAD = {"sm": r"LDG\.E\.128\.STRONG\.GPU", "gf": r"(?:buffer|global)_load_(?:dwordx4|b128)"}
+STORE = {"sm": r"STG\.E\.128", "gf": r"(?:buffer|global)_store_(?:dwordx4|b128)"}
+LOOP = {
+    "sm": r"\.?(L_x_\d+):(?:(?!\1\b).)*?%s.*?BRA[^\n]*\1\b",
+    "gf": r"(\.LBB0_\d+):(?:(?!\1\b).)*?%s.*?s_cbranch\w*\s+\1\b",
+}
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_kernels_compile_without_spills(builds, arch):
+    for name, build in builds[arch].items():
+        assert build.verdict is Verdict.PASSED, (name, build.reason)
+        assert build.spills == 0, (name, build.registers)
+    assert builds[arch]["empty"].registers <= 8
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_sweeps_load_and_store_16_bytes_at_a_time_in_their_loop(builds, arch):
+    family = arch[:2]
+    for name, patterns in (("read", [LOAD]), ("write", [STORE]), ("copy", [LOAD, STORE])):
+        for pattern in patterns:
+            assert re.search(LOOP[family] % pattern[family], text(builds[arch][name]), re.DOTALL), (name, pattern)
+
+
+@pytest.mark.parametrize("arch", [arch for arch in aot.ARCHES if arch.startswith("gfx")])
+def test_loads_on_amd_do_not_say_that_a_line_is_used_once(builds, arch):
+    for name in ("read", "copy"):
+        assert not re.search(r"(?:buffer|global)_load_[^\n]*\b(?:nt|slc|glc|sc0|th:|scope:)", text(builds[arch][name]))
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_the_tile_is_one_product_on_the_matrix_units(builds, arch):
+    assert re.search(r"HMMA|HGMMA|UTC\w*MMA|v_mfma|v_wmma", text(builds[arch]["tile"]))
+
+
+# ---- the probes of the CPU ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("streaming", [False, True])
+def test_cpu_fill_and_copy_reach_every_byte(threads, streaming):
+    for isa, words in itertools.product(instruction_sets(), (8, 512 * 3 + 8, 40_000)):
+        room = torch.zeros(2 * words + 16, dtype=torch.int64)
+        source, target = room[:words], room[words : 2 * words]
+        stream_call(None, source, threads, passes=3, streaming=streaming, isa=isa)()
+        assert (source == int.from_bytes((3 * FILLING % 2**64).to_bytes(8, "little"), "little", signed=True)).all()
+        assert not room[words:].any()
+        source += torch.arange(words)
+        stream_call(source, target, threads, streaming=streaming, isa=isa)()
+        assert torch.equal(source, target)
+        assert not room[2 * words :].any()
+
+
+def test_cpu_passes_read_again_and_leave_the_data_alone():
+    data = torch.randint(0, 1 << 40, (386 * 32,), dtype=torch.int64)
+    before = data.clone()
+    call = stream_call(data, None, 2, passes=5)
+    call()
+    assert call.arguments.sum == 5 * int(data.sum())
+    assert torch.equal(data, before)
+
+
+def test_stream_call_refuses_what_it_cannot_sweep():
+    data = torch.zeros(64, dtype=torch.int64)
+    with pytest.raises(ValueError, match="contiguous"):
+        stream_call(data.view(8, 8).t(), None, 1)
+    with pytest.raises(ValueError, match="contiguous"):
+        stream_call(None, None, 1)
+    with pytest.raises(ValueError, match="one size"):
+        stream_call(data[:8], data[8:24], 1)
+    with pytest.raises(ValueError, match="64 bytes"):
+        stream_call(None, data[:7], 1)
+    with pytest.raises(ValueError, match="64 bytes"):
+        stream_call(None, data[1:9], 1)
+
+
+def test_stream_arguments_match_the_header():
+    header = (cpu_build.FOLDER / "cpu_api.hpp").read_text(encoding="utf-8")
+    body = re.search(r"struct Stream \{\n(.*?)\n\};", header, re.DOTALL)[1]
+    kinds = {"int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "int32_t": ctypes.c_int32}
+    found = re.findall(r"^\s+(?:const )?(\w+)(\*?) (\w+);", body, re.MULTILINE)
+    assert StreamArguments._fields_ == tuple(
+        (name, ctypes.c_void_p if pointer else kinds[kind]) for kind, pointer, name in found
+    )
+
+
+@pytest.mark.parametrize("pattern", Pattern)
+@pytest.mark.parametrize("level", ["dram", "llc"])
+def test_sweeps_of_the_cpu_count_the_bytes_they_move(pattern, level):
+    data = torch.arange(1 << 14, dtype=torch.int32)
+    probes = list(sweeps(CPU, level, pattern, data))
+    assert probes
+    for probe in probes:
+        data.copy_(torch.arange(1 << 14))
+        probe.run()
+        passes = int(match[1]) if (match := re.search(r"(\d+) times", probe.how)) else 1
+        assert probe.moved_bytes == passes * data.nbytes
+        if pattern is Pattern.COPY:
+            assert torch.equal(data[: 1 << 13], data[1 << 13 :]), probe.how
+        elif pattern is Pattern.WRITE:
+            assert not torch.equal(data, torch.arange(1 << 14, dtype=torch.int32)), probe.how
+        else:
+            assert torch.equal(data, torch.arange(1 << 14, dtype=torch.int32)), probe.how
+
+
+def test_without_a_compiler_torch_reads_and_starts(monkeypatch):
+    def missing(*_, **__):
+        raise cpu_build.BuildError(cpu_build.NO_COMPILER)
+
+    monkeypatch.setattr(cpu_probes, "stream_call", missing)
+    monkeypatch.setattr(cpu_probes, "empty_call", missing)
+    data = torch.ones(1 << 10, dtype=torch.int32)
+    assert [probe.how.split(" of ")[0] for probe in sweeps(CPU, "dram", Pattern.READ, data)] == ["torch sum"]
+    with pytest.raises(cpu_build.BuildError):
+        list(sweeps(CPU, "dram", Pattern.WRITE, data))
+    assert [name for name, _ in floors(CPU)] == ["empty"]
+
+
+def test_floors_of_the_cpu_run():
+    found = dict(floors(CPU))
+    assert list(found) == ["empty", "tile"]
+    for probe in found.values():
+        probe.run()
+    assert found["tile"].moved_bytes == torch.get_num_threads() * cpu_probes.TILE_BYTES
+
+
+# ---- on a GPU -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+def test_sweeps_on_a_gpu_touch_what_they_say():
+    from rooflens.harness.device import find_device
+
+    device = find_device("cuda")
+    data = torch.randint(-(1 << 31), 1 << 31, (1 << 22,), dtype=torch.int32, device=device.torch_name)
+    before = data.clone()
+    for stay, per_unit in itertools.product((None, False, True), triton_streams.PROGRAMS_PER_UNIT):
+        programs = per_unit * device.compute_units
+        half = data.nbytes // 2
+        order = once(half, programs) if stay is None else again_and_again(half, programs, 1 << 28, stay)
+        sums = torch.zeros(programs, dtype=torch.int32, device=data.device)
+        path = (order.blocks, order.step, order.visits)
+        modifier = triton_streams.cache_modifier(device)
+        triton_streams.read_kernel[(programs,)](data, sums, *path, BLOCK=BLOCK_WORDS, MODIFIER=modifier, num_warps=4)
+        block_sums = data[: order.blocks * BLOCK_WORDS].view(order.blocks, -1).sum(dim=1).tolist()
+        expected = [sum(block_sums[block] for block in visited(order, program)) for program in range(programs)]
+        assert [total % 2**32 for total in sums.tolist()] == [total % 2**32 for total in expected]
+        assert torch.equal(data, before)
+        triton_streams.sweep(Pattern.COPY, data, order, modifier).run()
+        words = order.blocks * BLOCK_WORDS
+        assert torch.equal(data[:words], data[words : 2 * words])
+        triton_streams.sweep(Pattern.WRITE, data, order, modifier).run()
+        offset = data[:words].view(-1, BLOCK_WORDS) - torch.arange(BLOCK_WORDS, dtype=torch.int32, device=data.device)
+        assert ((offset >= 1) & (offset <= order.visits)).all()
+        data.copy_(before)
+    torch.cuda.synchronize()
+
+
+@pytest.mark.gpu
+def test_the_tile_on_a_gpu_is_torchs_product():
+    from rooflens.harness.device import find_device
+
+    device = find_device("cuda")
+    x, w, y = triton_floors.tile_operands(device)
+    triton_floors.tile_launch(x, w, y).run()
+    exact = x.double() @ w.double().t()
+    assert ((y.double() - exact).abs().max() / exact.abs().max()).item() < 2**-11
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("pattern", Pattern)
+def test_torchs_sweeps_run_on_a_gpu(pattern):
+    data = torch.zeros(1 << 20, dtype=torch.int32, device="cuda")
+    probe = torch_sweeps.sweep(pattern, data)
+    probe.run()
+    torch.cuda.synchronize()
+    assert probe.moved_bytes == data.nbytes
