@@ -173,7 +173,9 @@ class TorchAccelerator:
     def synchronizes(self, work: Action) -> bool:
         """Use torch's own debugging mode: calls of other libraries that wait are not noticed."""
         before = torch.cuda.get_sync_debug_mode()
-        torch.cuda.set_sync_debug_mode("error")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns, once, that the mode is a prototype
+            torch.cuda.set_sync_debug_mode("error")
         try:
             work()
         except RuntimeError as error:

@@ -1,6 +1,9 @@
 """The event timer: device events around each launch, and a blocker so that the host's latency is not between them."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
 
 from .accelerator import Accelerator, Action, Event
 from .timer import Batch, Subject, nothing
@@ -14,29 +17,46 @@ MARKS = 2
 TRIES = 3
 """Times that a batch is queued before samples are kept that the device reached before they were queued."""
 
-HOST_SAMPLES = 3
-"""Launches whose wall time is taken as well, in the first batch."""
+HOST_SAMPLES = 2
+"""Launches whose wall time is taken as well, before the first batch."""
+
+STRETCH = 1.25
+"""What a blocker is made longer by, for a host that is slower the next time."""
 
 SLACK_S = 50e-6
-"""What the blocker outlasts the expected time to queue by, on top of a quarter of it."""
+"""What a blocker outlasts the expected time to queue by, on top of its stretch: a short stall of the host."""
+
+LONGEST_BLOCKER_S = 50e-3
+"""Longer ones are not queued: a host that slow is told apart by its flag, and a launch that waits would wait for it."""
 
 
 @dataclass(slots=True)
-class _Pace:
-    """Seconds per sample: what the host takes to queue one, and what the device takes to run one."""
+class Pace:
+    """Seconds per sample: what the host takes to queue one, what the device takes to run one, and of that, to flush."""
 
     queue_s: float = 100e-6
     run_s: float = 0.0
-    stretch: float = 1.25
+    flush_s: float = 0.0
+    stretch: float = STRETCH
 
-    def blocker_s(self, count: int) -> float:
+    def blocker_s(self, count: int = 1) -> float:
         """How long the device must be held so that the host stays ahead of it.
 
-        The host must have queued sample i before the device ends the blocker and the i - 1 samples before. Where the
-        device takes longer than the host (a cold sample, with its flush), holding it for the first one is enough.
+        The host must have queued sample i before the device ends the blocker, the i - 1 samples before and the flush of
+        this one. Where the device takes longer than the host, holding it for the first one is enough, and a long flush
+        does that by itself: then the result is 0.
         """
         lead = max(self.queue_s, count * self.queue_s - (count - 1) * self.run_s)
-        return self.stretch * lead + SLACK_S
+        return min(max(0.0, self.stretch * lead + SLACK_S - self.flush_s), LONGEST_BLOCKER_S)
+
+    def learn(self, queue_s: float, in_time: bool) -> None:
+        """Take note of a batch: its host seconds per sample, and whether the device met no sample half queued.
+
+        A longer pace counts at once, a shorter one by and by: too long a blocker costs microseconds, too short a one
+        the whole batch.
+        """
+        self.queue_s = max(queue_s, (self.queue_s + queue_s) / 2)
+        self.stretch = max(STRETCH, 0.9 * self.stretch) if in_time else 2 * self.stretch
 
 
 class EventTimer:
@@ -49,62 +69,107 @@ class EventTimer:
         self.resolution_s = device.resolution_s
         self._device, self._subject = device, subject
         self._most = max(1, MAX_QUEUED // (subject.operations + MARKS + 1))
-        self._pace = _Pace()
         waits = device.synchronizes(subject.launch)
         self.remark = "the launch waits for the device: its times include the host's latency" if waits else ""
-        self._host_samples = HOST_SAMPLES
+        self._tries = 1 if waits else TRIES
+        self._pace: Pace | None = None
+        self._first_pace = Pace()
+        self._marks: list[tuple[Event, Event]] = []
 
     def batch(self, count: int, meanwhile: Action = nothing) -> Batch:
-        """Queue up to `count` samples behind a blocker, again with a longer one where the device caught up."""
+        """Queue up to `count` samples behind a blocker, fewer with a longer one where the device caught up."""
         count = min(count, self._most)
-        for _ in range(TRIES):
-            marks, blocked = self._queue(count, meanwhile)
-            if blocked:
+        host: tuple[float, ...] = ()
+        if self._pace is None:
+            self._first_pace = self._pilot()
+            self._pace = replace(self._first_pace)
+            host = tuple(self._host_time() for _ in range(HOST_SAMPLES))
+        for attempt in range(self._tries):
+            # Fewer, because a launch of many kernels fills the driver's queue, and no blocker outlasts that.
+            count = max(1, count >> min(attempt, 1))
+            marks, queue_s, in_time = self._queue(count, self._pace.blocker_s(count), meanwhile)
+            if in_time or self._tries > 1:
+                self._pace.learn(queue_s, in_time)
+            if in_time:
+                self._learn_device(marks)
                 break
-            self._pace.stretch *= 2
+        if not in_time:
+            # Nothing helped: what the host seemed to take was perhaps waiting. Later batches get one try each, until
+            # one of them goes well.
+            self._pace = replace(self._first_pace)
+        self._tries = TRIES if in_time else 1
         times = tuple(begin.seconds_until(end) for begin, end in marks)
-        self._learn(marks)
-        host = tuple(self._host_time() for _ in range(self._host_samples))
-        self._host_samples = 0
         negative = tuple("" if value > 0 else "negative time" for value in times)
-        return Batch(times, negative if any(negative) else (), host, blocked=blocked)
+        return Batch(times, negative if any(negative) else (), host, blocked=in_time)
 
     def objection(self) -> str:
         """Never object: what is not blocked is flagged."""
         return ""
 
-    def _queue(self, count: int, meanwhile: Action) -> tuple[list[tuple[Event, Event]], bool]:
+    def _pair(self, number: int) -> tuple[Event, Event]:
+        """Events of one sample. They are used again in every batch, and made when the device has something to do."""
+        if number == len(self._marks):
+            self._marks.append((self._device.event(), self._device.event()))
+        return self._marks[number]
+
+    def _queue(self, count: int, blocker_s: float, meanwhile: Action) -> tuple[list[tuple[Event, Event]], float, bool]:
+        """Queue samples; return their events, the host's seconds for one, and whether none was reached half queued."""
         device, before, launch = self._device, self._subject.before, self._subject.launch
-        marks = [(device.event(), device.event()) for _ in range(count)]
         late = 0
         device.synchronize()
-        device.spin(self._pace.blocker_s(count))
+        device.end_persistence()
+        if blocker_s:
+            device.spin(blocker_s)
         started = device.now()
-        for begin, end in marks:
+        for number in range(count):
+            begin, end = self._pair(number)
             before()
             begin.record()
             launch()
             end.record()
             late += begin.reached()
-        queued = device.now() - started
+        queued_s = device.now() - started
         meanwhile()
         device.synchronize()
-        # A longer pace counts at once, a shorter one by and by: too long a blocker costs microseconds, too short a one
-        # the whole batch.
-        self._pace.queue_s = max(queued / count, (self._pace.queue_s + queued / count) / 2)
-        return marks, late == 0
+        return self._marks[:count], queued_s / count, late == 0
 
-    def _learn(self, marks: list[tuple[Event, Event]]) -> None:
+    def _learn_device(self, marks: Sequence[tuple[Event, Event]]) -> None:
         """Take the device's pace from the first launch's start to the last one's: samples and what lies between."""
-        if len(marks) > 1:
+        if self._pace is not None and len(marks) > 1:
             (first, _), (last, _) = marks[0], marks[-1]
             self._pace.run_s = max(0.0, first.seconds_until(last) / (len(marks) - 1))
+            between = (end.seconds_until(begin) for (_, end), (begin, _) in pairwise(marks))
+            self._pace.flush_s = max(0.0, median(between))
+
+    def _pilot(self) -> Pace:
+        """Run one sample step by step, on an idle device, for the paces that it shows."""
+        self._device.synchronize()
+        self._device.end_persistence()
+        flush_queue_s, flush_s = self._alone(self._subject.before)
+        launch_queue_s, launch_s = self._alone(self._subject.launch)
+        return Pace(flush_queue_s + launch_queue_s, flush_s + launch_s, flush_s)
+
+    def _alone(self, action: Action) -> tuple[float, float]:
+        """Host seconds to queue `action`, and device seconds that it takes at the least.
+
+        The device may have waited for the host as long as the host queued; what exceeds that it took itself.
+        """
+        device, (begin, end) = self._device, self._pair(0)
+        started = device.now()
+        begin.record()
+        action()
+        end.record()
+        queued_s = device.now() - started
+        device.synchronize()
+        return queued_s, max(0.0, begin.seconds_until(end) - queued_s)
 
     def _host_time(self) -> float:
+        """Wall time of one launch, from an idle device to an idle device."""
         device = self._device
+        device.end_persistence()
         self._subject.before()
         device.synchronize()
-        start = device.now()
+        started = device.now()
         self._subject.launch()
         device.synchronize()
-        return device.now() - start
+        return device.now() - started

@@ -3,7 +3,7 @@
 from statistics import median
 
 from .accelerator import Accelerator, Action
-from .event_timer import SLACK_S
+from .event_timer import EventTimer
 from .timer import Batch, Subject, nothing
 
 LEAST_S = 200e-6
@@ -35,37 +35,39 @@ class GraphTimer:
 
     def __init__(self, device: Accelerator, subject: Subject) -> None:
         self._device, self._subject = device, subject
-        self._flush: Action | None = None
+        self._flush: EventTimer | None = None
         self._flushes: list[float] = []
         self._differences: list[float] = []
+        # What a launch tells to stay in the cache, only the host can release, and not from inside of a graph.
+        persists = device.end_persistence()
         if subject.operations:
-            self.launches_per_sample = FLUSHED_LAUNCHES
-            self._flush = device.capture(self._repeated(subject.before))
-            self._replay = device.capture(self._repeated(self._flushed))
+            self.launches_per_sample = 1 if persists else FLUSHED_LAUNCHES
+            self._flush = self._replayed(subject.before)
+            self._whole = self._replayed(self._flushed)
         else:
             self.launches_per_sample = subject.period
-            self._replay = device.capture(self._repeated(subject.launch))
-            once = min(self._time(self._replay) for _ in range(3))
+            self._whole = self._replayed(subject.launch)
+            once = min(self._whole.batch(3).times_s)
             periods = min(round(LEAST_S / max(once, 1e-7)), MOST_LAUNCHES // subject.period)
-            if periods > 1:
+            if periods > 1 and not (persists and subject.period > 1):
                 self.launches_per_sample = periods * subject.period
-                self._replay = device.capture(self._repeated(subject.launch))
-        self.resolution_s = device.resolution_s / self.launches_per_sample
+                self._whole = self._replayed(subject.launch)
+        steps = 2 if subject.operations else 1
+        self.resolution_s = steps * device.resolution_s / self.launches_per_sample
 
     def batch(self, count: int, meanwhile: Action = nothing) -> Batch:
-        """Replay the graph `count` times, each on its own behind a short blocker."""
-        times = []
-        for _ in range(count):
-            whole = self._time(self._replay)
-            if self._flush is not None:
-                flushed = self._time(self._flush)
-                self._flushes.append(flushed / self.launches_per_sample)
-                whole -= flushed
-                self._differences.append(whole / self.launches_per_sample)
-            times.append(whole / self.launches_per_sample)
-        meanwhile()
+        """Time up to `count` replays as the event timer times launches."""
+        whole = self._whole.batch(count, meanwhile)
+        times, blocked = whole.times_s, whole.blocked
+        if self._flush is not None:
+            flush = self._flush.batch(len(times))
+            pairs = zip(times, flush.times_s, strict=False)
+            times, blocked = tuple(both - alone for both, alone in pairs), blocked and flush.blocked
+            self._flushes += [alone / self.launches_per_sample for alone in flush.times_s]
+            self._differences += [time / self.launches_per_sample for time in times]
+        times = tuple(time / self.launches_per_sample for time in times)
         bad = tuple("" if value > 0 else "negative time" for value in times)
-        return Batch(tuple(times), bad if any(bad) else ())
+        return Batch(times, bad if any(bad) else (), blocked=blocked)
 
     def objection(self) -> str:
         """Object to a difference that is small beside what was subtracted, or beside its own error."""
@@ -81,26 +83,16 @@ class GraphTimer:
             return f"the difference to the flush is under {LEAST_SIGNIFICANCE:g} standard errors: {way_out}"
         return ""
 
-    def _repeated(self, action: Action) -> Action:
+    def _replayed(self, action: Action) -> EventTimer:
+        """Capture a graph of as many calls as a sample has launches; return the timer of its replay."""
         count = self.launches_per_sample
 
         def work() -> None:
             for _ in range(count):
                 action()
 
-        return work
+        return EventTimer(self._device, Subject(self._device.capture(work)))
 
     def _flushed(self) -> None:
         self._subject.before()
         self._subject.launch()
-
-    def _time(self, replay: Action) -> float:
-        device = self._device
-        begin, end = device.event(), device.event()
-        device.synchronize()
-        device.spin(SLACK_S)
-        begin.record()
-        replay()
-        end.record()
-        device.synchronize()
-        return begin.seconds_until(end)

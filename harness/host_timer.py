@@ -36,6 +36,8 @@ class HostTimer:
 
     def batch(self, count: int, meanwhile: Action = nothing) -> Batch:
         """Take each sample on its own."""
+        self._host.synchronize()
+        self._host.end_persistence()
         times = tuple(self._sample() for _ in range(count))
         meanwhile()
         return Batch(times)

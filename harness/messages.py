@@ -1,5 +1,6 @@
 """What the parent and its worker process say to each other; plain values, so that they can cross a pipe."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,11 @@ from typing import Any
 from ..shapes.device import Device
 from ..shapes.protocol import Protocol
 from ..shapes.scheme import DType
+from ..shapes.verdict import Verdict
 from .plan import Task
+
+Failure = tuple[Verdict, str]
+"""Verdict and reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,19 @@ class Work:
 
     task: Task
     rounds: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tune:
+    """Search a configuration for the cells `open` of one task, as its search number `search`.
+
+    `spoilt` has, by cell, the candidates that ended an earlier worker at this search, with verdict and reason.
+    """
+
+    task: Task
+    open: tuple[int, ...]
+    search: int
+    spoilt: Mapping[int, Mapping[int, Failure]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +128,31 @@ class Result:
     round: int
     columns: dict[str, Any]
     samples: Samples = Samples()
+
+
+@dataclass(frozen=True, slots=True)
+class Trying:
+    """A search turns to a candidate of a cell: what is to blame if the worker dies from now on."""
+
+    index: int
+    candidate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spoilt:
+    """The candidate that was turned to last cost the device or the operands; `Done` follows."""
+
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """One finished search: what it decides of its rows of tuning.csv."""
+
+    index: int
+    rows: list[dict[str, Any]]
+    winner: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ class ProfilerTimer:
         count = min(count, LARGEST_BATCH)
         before, launch = self._subject.before, self._subject.launch
 
+        self._device.synchronize()
+        self._device.end_persistence()
+
         def work() -> None:
             for _ in range(count):
                 before()
@@ -51,8 +54,9 @@ class ProfilerTimer:
     def _divided(self, records: list[KernelRecord], count: int) -> list[list[KernelRecord]]:
         size, rest = divmod(len(records), count)
         skip = len(self._prefix)
+        names = [record.name for record in records]
         samples = [records[start : start + size] for start in range(0, size * count, size or 1)]
-        if rest or size <= skip or any([one.name for one in part[:skip]] != self._prefix for part in samples):
+        if rest or size <= skip or names[:skip] != self._prefix or names != names[:size] * count:
             raise RooflensError(
                 f"timer profiler: {len(records)} device records do not divide into {count} launches alike; "
                 "the profiler lost some, or a launch does not always run the same kernels: use --timer event"

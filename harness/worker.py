@@ -12,6 +12,7 @@ import random
 import signal
 import sys
 import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
@@ -22,6 +23,7 @@ import torch
 
 from ..kernels import registry
 from ..kernels.inputs import make_inputs, make_weight
+from ..kernels.provider import Config
 from ..kernels.reference import Accuracy
 from ..kernels.reference import measure as compare
 from ..kernels.source_hash import source_hash
@@ -41,22 +43,29 @@ from .messages import (
     CanaryTaken,
     Ceilings,
     Done,
+    Failure,
     ProviderInfo,
     Ready,
     Refused,
     Result,
     Samples,
     Setup,
+    Spoilt,
     TakeCanary,
+    Trying,
+    Tune,
+    Tuned,
     Work,
 )
 from .operands import Operands
 from .plan import Cell, Task
 from .prepared import Chosen, Prepared, prepare
+from .search import Search, nothing_to_search, search
 from .stop import StopRule
 from .telemetry import telemetry
 from .timer import Subject
 from .timers import automatic, make_timer, unavailable
+from .trial import DeviceTrial
 
 
 def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
@@ -79,7 +88,7 @@ def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
                 connection.send(_ceilings(worker, message))
             elif isinstance(message, TakeCanary):
                 connection.send(worker.take_canary())
-            elif worker.work(message):
+            elif worker.tune(message) if isinstance(message, Tune) else worker.work(message):
                 return
 
 
@@ -156,6 +165,85 @@ class Worker:
         self._send(Done())
         return False
 
+    def tune(self, message: Tune) -> bool:
+        """Search a configuration for each open cell of one task. Returns True when this process must end."""
+        cells, number = message.task.cells, message.search
+        job = _Job(self._send, Work(message.task, tuple((number,) * (i in message.open) for i in range(len(cells)))))
+        try:
+            operands = self._make_operands(job)
+            if operands and self._draw(job, operands, job.open_cells, number):
+                for index in job.open_cells:
+                    found = self._search_one(job, operands, index, number, message.spoilt.get(index, {}))
+                    self._send(Tuned(index, found.columns(), found.winner))
+        except _StateLostError:
+            self._send(Done(restart=True))
+            return True
+        self._send(Done())
+        return False
+
+    def _search_one(
+        self, job: "_Job", operands: Operands, index: int, number: int, spoilt: Mapping[int, Failure]
+    ) -> Search:
+        """Search for one cell of `rooflens tune`; what ends the search itself, and not one candidate, is its result."""
+        cell = job.task.cells[index]
+        job.begin("list the candidates of", [index], number)
+        try:
+            return self.search(
+                cell, operands, lambda candidate: self._send(Trying(index, candidate)), f"{number} {cell}", spoilt
+            )
+        except Exception as error:
+            failure = _explain(error, "searching")
+            if _is_lost(error):
+                self._send(Spoilt(*failure))
+                raise _StateLostError from error
+            return nothing_to_search(*failure)
+
+    def search(
+        self,
+        cell: Cell,
+        operands: Operands,
+        begin: Callable[[int], object],
+        seed: str,
+        spoilt: Mapping[int, Failure] | None = None,
+    ) -> Search:
+        """Search the configuration of one cell, on operands whose activations are drawn.
+
+        `begin` is told the candidate that is turned to; `seed` and `spoilt` as in `search.search`. Raises what the
+        provider raises before its first candidate, and whatever costs the device or the shared weights.
+        """
+        provider, copies = self._providers[cell.provider], self._copies(cell)
+        support = provider.supports(cell.problem, cell.scheme, self.device)
+        if not support.ok:
+            return nothing_to_search(Verdict.UNSUPPORTED, support.reason)
+        truth = operands.truth
+        assert truth is not None
+
+        def ready(candidate: int, config: Config) -> DeviceTrial:
+            begin(candidate)
+            prepared = prepare(provider, operands.copies(copies), Chosen(config or None, "cold"), self.machine)
+            if not operands.intact():
+                raise _WeightsChangedError("changed the shared weights; work on a copy")
+            self._check(prepared, operands, cell)
+            subject = self._subject(prepared, cell)
+            timer = make_timer(self.timer, self.machine, subject, self.device)
+            return DeviceTrial(
+                *(prepared, subject, timer, self.machine, self._telemetry, truth),
+                begin=lambda: begin(candidate),
+                check_again=lambda: self._check_negated(prepared, operands, cell),
+            )
+
+        def explain(error: Exception) -> Failure:
+            if _is_lost(error):
+                raise error
+            operands.restore()
+            if isinstance(error, _IncorrectError):
+                return Verdict.INCORRECT, str(error)
+            return _explain(error, "searching")
+
+        # A provider without a choice has its default as the only candidate, so that it is timed like the others.
+        candidates = provider.candidates(cell.problem, cell.scheme, self.device) or ({},)
+        return search(candidates, ready, explain, spoilt=spoilt, seed=f"{self._protocol.seed} {seed}")
+
     def _make_operands(self, job: "_Job") -> Operands | None:
         job.begin("make the operands of", job.open_cells)
         problem, scheme = job.task.problem, job.task.scheme
@@ -222,14 +310,7 @@ class Worker:
         if self.machine.now() >= self._canary_due:
             job.begin("time the canary before", [], number)
             self._send(self.take_canary())
-        job.begin("compute the reference of", mine, number)
-        seed = self._protocol.seed + 1000 * (number + 1) + operands.inputs.problem.M
-        try:
-            operands.draw(seed)
-        except Exception as error:
-            for index in mine:
-                job.fail(index, *_explain(error, "computing the reference"), number)
-            _raise_if_lost(error)
+        if not self._draw(job, operands, mine, number):
             return
         random.Random(f"{self._protocol.seed} {number} {operands.inputs.problem}").shuffle(mine)
         for order, index in enumerate(mine):
@@ -253,6 +334,18 @@ class Worker:
                 operands.restore()
                 continue
             job.finish(Result(index, number, columns, _samples(taken)))
+
+    def _draw(self, job: "_Job", operands: Operands, mine: list[int], number: int) -> bool:
+        """Draw the activations of a round and compute their reference; False when that failed, for all of `mine`."""
+        job.begin("compute the reference of", mine, number)
+        try:
+            operands.draw(self._protocol.seed + 1000 * (number + 1) + operands.inputs.problem.M)
+        except Exception as error:
+            for index in mine:
+                job.fail(index, *_explain(error, "computing the reference"), number)
+            _raise_if_lost(error)
+            return False
+        return True
 
     def _measured(self, ready: Prepared, cell: Cell) -> Measurement:
         subject = self._subject(ready, cell)
@@ -385,6 +478,10 @@ class _IncorrectError(Exception):
         self.columns = columns
 
 
+class _WeightsChangedError(Exception):
+    """A provider wrote into the weights that all of them share."""
+
+
 class _StateLostError(Exception):
     """The device context or the shared operands are broken; nothing measured from here on would count."""
 
@@ -400,8 +497,13 @@ def _explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
     return Verdict.RUNTIME_ERROR, reason
 
 
+def _is_lost(error: BaseException) -> bool:
+    """Tell whether the device or the shared operands went with an error."""
+    return isinstance(error, _WeightsChangedError) or "CUDA error" in str(error) or "HIP error" in str(error)
+
+
 def _raise_if_lost(error: BaseException) -> None:
-    if "CUDA error" in str(error) or "HIP error" in str(error):
+    if _is_lost(error):
         raise _StateLostError from error
 
 

@@ -6,7 +6,11 @@ faulty cell exist in the same run.
 
 import os
 import signal
+import sys
+import tempfile
+import threading
 import time
+from pathlib import Path
 
 import torch
 from rooflens.kernels.provider import Launch, Provider, Role, Support
@@ -63,11 +67,48 @@ class Crash(Faulty):
         os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def hang(name):
+    """Hang, after a stamp of the moment in the working directory."""
+    Path(f"{name}.stamp").write_text(repr(time.time()))
+    while True:
+        time.sleep(1000)
+
+
 class Hang(Faulty):
     name = "hang"
 
     def misbehave(self, out):
-        time.sleep(1000)
+        hang(self.name)
+
+
+class HangPrepare(Right):
+    name = "hang_prepare"
+    role = Role.CANDIDATE
+
+    def prepare(self, inputs, config=None):
+        if inputs.problem.M == FAULTY_M:
+            hang(self.name)
+        return super().prepare(inputs, config)
+
+
+class HangSupports(Right):
+    name = "hang_supports"
+    role = Role.CANDIDATE
+
+    def supports(self, problem, scheme, device):
+        if problem.M == FAULTY_M:
+            hang(self.name)
+        return Support.yes()
+
+
+class Stopped(Faulty):
+    """Stopped by a signal: it does not even react to SIGTERM."""
+
+    name = "stopped"
+
+    def misbehave(self, out):
+        Path("stopped.stamp").write_text(repr(time.time()))
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 class Wrong(Faulty):
@@ -166,10 +207,155 @@ class Repacks(Provider):
         return Launch(*right_launch(inputs))
 
 
+class Overwrites(Faulty):
+    """Right, but its first timed call changes the packed weights, which all its neighbours share."""
+
+    name = "overwrites"
+
+    def prepare(self, inputs, config=None):
+        self.packed, self.done = inputs.packed, False
+        return super().prepare(inputs, config)
+
+    def misbehave(self, out):
+        if not self.done:
+            self.packed[0] ^= 255
+            self.done = True
+
+
+class Exits(Faulty):
+    name = "exits"
+
+    def misbehave(self, out):
+        os._exit(0)
+
+
+class SysExits(Faulty):
+    name = "sys_exits"
+
+    def misbehave(self, out):
+        sys.exit(0)
+
+
+class Interrupts(Faulty):
+    name = "interrupts"
+
+    def misbehave(self, out):
+        raise KeyboardInterrupt
+
+
+class UnwindingError(BaseException):
+    """No Exception, so nothing that catches those catches it."""
+
+
+class Unwinds(Faulty):
+    name = "unwinds"
+
+    def misbehave(self, out):
+        raise UnwindingError("all the way up")
+
+
+class Floods(Faulty):
+    """Writes a megabyte to stdout and to stderr at every call, above and below Python."""
+
+    name = "floods"
+
+    def misbehave(self, out):
+        for stream in (sys.stdout, sys.stderr):
+            print("flood " * 50_000, file=stream)
+        for handle in (1, 2):
+            os.write(handle, b"flood\n" * 50_000)
+
+
+class Witness(Provider):
+    """Right, and stores what it found of the process when it was called last."""
+
+    name = "witness"
+
+    def prepare(self, inputs, config=None):
+        run, out = right_launch(inputs)
+        found = {}
+
+        def observes():
+            run()
+            found["folder"] = os.getcwd()
+            found["threads"] = torch.get_num_threads()
+            found["dtype"] = str(torch.get_default_dtype())
+            found["reseeded"] = torch.initial_seed() == Reseeds.SEED
+            found["spinning"] = any(thread.name == Spins.name for thread in threading.enumerate())
+
+        return Launch(observes, out, config=found)
+
+
+class Wanders(Faulty):
+    name = "wanders"
+
+    def misbehave(self, out):
+        os.chdir(tempfile.gettempdir())
+
+
+class Throttles(Faulty):
+    name = "throttles"
+
+    def misbehave(self, out):
+        torch.set_num_threads(1)
+
+
+class Retypes(Faulty):
+    name = "retypes"
+
+    def misbehave(self, out):
+        torch.set_default_dtype(torch.float64)
+
+
+class Reseeds(Faulty):
+    name = "reseeds"
+    SEED = 12345
+
+    def misbehave(self, out):
+        torch.manual_seed(self.SEED)
+
+
+class Spins(Faulty):
+    """Leaves a thread behind that takes a core for itself."""
+
+    name = "spins"
+
+    def misbehave(self, out):
+        if all(thread.name != self.name for thread in threading.enumerate()):
+            threading.Thread(target=self.spin, name=self.name, daemon=True).start()
+
+    def spin(self):
+        while True:
+            pass
+
+
+class Journal(Provider):
+    """Right, and writes a line to journal.txt when it begins a unit: activations are its own in every round."""
+
+    name = "journal"
+
+    def prepare(self, inputs, config=None):
+        run, out = right_launch(inputs)
+        begun = set()
+
+        def writes():
+            run()
+            unit = f"{inputs.problem.N} {inputs.problem.M} {inputs.x.abs().sum():.6f}"
+            if unit not in begun:
+                begun.add(unit)
+                with open("journal.txt", "a") as file:
+                    file.write(unit + "\n")
+
+        return Launch(writes, out)
+
+
 PROVIDERS = [
     Right(),
     Crash(),
     Hang(),
+    HangPrepare(),
+    HangSupports(),
+    Stopped(),
     Wrong(),
     LateWrong(),
     Unwritten(),
@@ -180,4 +366,17 @@ PROVIDERS = [
     Stale(),
     Scribbles(),
     Repacks(),
+    Overwrites(),
+    Exits(),
+    SysExits(),
+    Interrupts(),
+    Unwinds(),
+    Floods(),
+    Witness(),
+    Wanders(),
+    Throttles(),
+    Retypes(),
+    Reseeds(),
+    Spins(),
+    Journal(),
 ]

@@ -1,151 +1,86 @@
-"""The host timer against a scripted clock; what is inside and outside of a sample."""
+"""The host timer, which timer a device gets, and that all timers agree where only the kernel takes time."""
 
 import pytest
-from rooflens.harness import timers
-from rooflens.harness.measure import measure
-from rooflens.harness.stop import StopRule
-from rooflens.harness.timers import HostTimer, make_timer
-from rooflens.kernels.provider import Launch
-from rooflens.shapes.device import Device
+from rooflens.harness.host_timer import LEAST_STEPS, MOST_LAUNCHES, HostTimer
+from rooflens.harness.timer import Subject
+from rooflens.harness.timers import TIMERS, automatic, make_timer, unavailable
 from rooflens.shapes.errors import UsageError
+from rooflens.shapes.protocol import TIMERS as PROTOCOL_TIMERS
+
+from .fake_device import CPU, FREE, H200, Costs, FakeDevice
+from .fake_latency import Latency
 
 
-class FakeDevice:
-    """A clock in nanoseconds that launches, flushes and synchronizations advance by known amounts."""
-
-    def __init__(self, launch_ns=1000, flush_ns=50_000):
-        self.now = 0
-        self.log = []
-        self._launch_ns, self._flush_ns = launch_ns, flush_ns
-
-    def clock(self):
-        return self.now
-
-    def launch(self):
-        self.log.append("launch")
-        self.now += self._launch_ns
-
-    def flush(self):
-        self.log.append("flush")
-        self.now += self._flush_ns
-
-    def synchronize(self):
-        self.log.append("sync")
+def test_the_host_timer_takes_the_launch_and_not_the_flush():
+    device = FakeDevice.cpu()
+    kernel = device.kernel(Latency(1e-3, noise=0.1, seed=1))
+    timer = HostTimer(device, Subject(device.launcher(kernel), device.flusher(50e-3), 2))
+    batch = timer.batch(5)
+    assert batch.times_s == pytest.approx(kernel.durations_s, rel=1e-9)
+    assert (batch.blocked, batch.host_s, batch.discarded) == (None, (), ())
+    assert timer.objection() == timer.remark == ""
 
 
-def test_a_sample_holds_the_launch_and_not_the_flush():
-    device = FakeDevice()
-    batch = HostTimer(device.synchronize, device.clock).batch(device.launch, device.flush, 3)
-    assert batch.times_s == pytest.approx((1e-6, 1e-6, 1e-6))
-    assert device.log == ["flush", "sync", "launch", "sync"] * 3
+def test_a_stall_of_the_host_is_in_its_sample_alone():
+    device = FakeDevice.cpu()
+    timer = HostTimer(device, Subject(device.launcher(device.kernel(1e-3))))
+    device.stalls = {device.calls + 2 + 4 * 2: 5e-3}  # four calls a sample: synchronize, clock, launch, synchronize
+    times = timer.batch(6).times_s
+    assert sorted(times) == pytest.approx([1e-3] * 5 + [6e-3])
 
 
-def test_measure_warms_up_untimed_and_stops_when_converged():
-    device = FakeDevice(launch_ns=2_000_000)
-    timer = HostTimer(device.synchronize, device.clock)
-    rule = StopRule(min_samples=10, target_ci=0.01, budget_s=60.0, resolution_s=0.0)
-    taken = measure(Launch(device.launch, None), timer, device.flush, rule, clock=lambda: device.now * 1e-9)
-    assert taken.stop_reason == "converged"
-    assert taken.times_s == pytest.approx((2e-3,) * 10)
-    assert device.log[:4] == ["flush", "launch"] * 2  # warm-ups, in the same cache state
-
-
-def test_measure_respects_the_budget():
-    device = FakeDevice()
-
-    def jitter():
-        device.log.append("launch")
-        device.now += 1_000_000 * (1 + len(device.log) % 2 * 9)
-
-    timer = HostTimer(lambda: None, device.clock)
-    rule = StopRule(min_samples=10, target_ci=0.001, budget_s=0.5, resolution_s=0.0)
-    taken = measure(Launch(jitter, None), timer, lambda: None, rule, clock=lambda: device.now * 1e-9)
-    assert taken.stop_reason in ("budget", "converged")
-    assert taken.elapsed_s < 0.6
-    assert sum(taken.times_s) <= taken.elapsed_s
+def test_on_a_gpu_the_host_timer_reaches_from_idle_to_idle():
+    device = FakeDevice(Costs(launch_s=4e-6, synchronize_s=3e-6, clock_s=0.0, gap_s=1e-6))
+    timer = HostTimer(device, Subject(device.launcher(device.kernel(20e-6)), device.flusher(60e-6), 2))
+    assert timer.batch(3).times_s == pytest.approx([28e-6] * 3)
+    assert timer.launches_per_sample == 1
 
 
 @pytest.mark.parametrize(
-    ("launch_s", "warmups", "samples"),
-    [(0.1, 2, 10), (0.8, 2, 5), (30.0, 1, 3)],
+    ("kernel_s", "launches"), [(1e-6, 50), (20e-6, 3), (50e-6, 1), (1e-3, 1), (1e-12, MOST_LAUNCHES)]
 )
-def test_a_slow_launch_gets_fewer_samples_than_asked_for(launch_s, warmups, samples):
-    """A budget of 1 s may be overrun four times, and three samples are taken whatever they cost."""
-    device = FakeDevice(launch_ns=int(launch_s * 1e9))
-    timer = HostTimer(device.synchronize, device.clock)
-    rule = StopRule(min_samples=10, target_ci=0.01, budget_s=1.0, resolution_s=1.0)
-    taken = measure(Launch(device.launch, None), timer, lambda: None, rule, clock=lambda: device.now * 1e-9)
-    assert len(taken.times_s) == samples
-    assert device.log.count("launch") == warmups + samples
+def test_launches_too_short_for_the_clock_are_timed_many_at_once(kernel_s, launches):
+    """A sample lasts 1000 steps of 50 ns."""
+    device = FakeDevice.cpu()
+    assert LEAST_STEPS * device.resolution_s == pytest.approx(50e-6)
+    timer = HostTimer(device, Subject(device.launcher(device.kernel(kernel_s))))
+    assert timer.launches_per_sample == launches
+    assert timer.resolution_s == pytest.approx(50e-9 / launches)
+    assert timer.batch(3).times_s == pytest.approx([kernel_s] * 3, abs=1e-15)
 
 
-def test_the_event_timer_needs_a_gpu():
+def test_a_cold_launch_is_timed_on_its_own_however_short():
+    device = FakeDevice.cpu()
+    timer = HostTimer(device, Subject(device.launcher(device.kernel(1e-6)), device.flusher(1e-3), 2))
+    assert timer.launches_per_sample == 1
+
+
+@pytest.mark.parametrize("name", sorted(TIMERS))
+def test_where_only_the_kernel_takes_time_all_timers_agree(name):
+    device = FakeDevice(FREE)
+    kernel = device.kernel(Latency(100e-6, noise=0.01, seed=7))
+    timer = TIMERS[name](device, Subject(device.launcher(kernel)))
+    found = [time for _ in range(30) for time in timer.batch(30).times_s]
+    truth = kernel.durations_s[-len(found) * timer.launches_per_sample :]
+    assert sum(found) / len(found) == pytest.approx(sum(truth) / len(truth), abs=32e-9)
+    assert timer.name == name
+
+
+def test_each_timer_of_the_protocol_exists():
+    assert {"auto", *TIMERS} == set(PROTOCOL_TIMERS)
+
+
+def test_auto_is_events_on_a_gpu_and_the_host_on_a_cpu():
+    device = FakeDevice()
+    subject = Subject(device.launcher(device.kernel(1e-6)))
+    assert make_timer("auto", device, subject, H200).name == automatic(H200) == "event"
+    assert make_timer("auto", FakeDevice.cpu(), subject, CPU).name == automatic(CPU) == "host"
+    assert make_timer("host", device, subject, H200).name == "host"
+
+
+@pytest.mark.parametrize(("name", "lacks"), [("event", "events"), ("graph", "graphs"), ("profiler", "kernels")])
+def test_a_cpu_has_the_host_timer_only(name, lacks):
+    assert lacks in unavailable(name, CPU)
+    assert unavailable(name, H200) == unavailable("host", CPU) == ""
     with pytest.raises(UsageError, match="--timer host"):
-        make_timer("event", Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34), 0)
-
-
-class FakeCuda:
-    """Stands in for torch.cuda: events take scripted durations, the blocker outlasts queueing from some try on."""
-
-    def __init__(self, durations_ms, blocked_from):
-        self.durations, self.blocked_from = iter(durations_ms), blocked_from
-        self.spins, self.log = [], []
-        cuda = self
-
-        class Event:
-            def __init__(self, enable_timing=False):
-                self.timing = enable_timing
-
-            def record(self):
-                cuda.log.append("record" if self.timing else "blocker ends")
-
-            def query(self):
-                return len(cuda.spins) < cuda.blocked_from
-
-            def elapsed_time(self, end):
-                return next(cuda.durations)
-
-        self.Event = Event
-
-    def _sleep(self, cycles):
-        self.spins.append(cycles)
-
-    def synchronize(self, device=None):
-        self.log.append("sync")
-
-
-def event_batch(monkeypatch, fake, count=3):
-    monkeypatch.setattr(timers.torch, "cuda", fake)
-    timer = timers.EventTimer(Device("cuda", 0, "test", "NVIDIA", "sm90", 132, 60 << 20, 60 << 20, 1 << 37), 2)
-    return timer.batch(lambda: fake.log.append("launch"), lambda: fake.log.append("flush"), count)
-
-
-def test_events_enclose_the_launch_and_not_the_flush(monkeypatch):
-    fake = FakeCuda([0.004, 0.005, 0.006], blocked_from=1)
-    batch = event_batch(monkeypatch, fake)
-    assert batch.times_s == pytest.approx((4e-6, 5e-6, 6e-6))
-    assert batch.blocked is True
-    assert fake.log[:2] == ["sync", "blocker ends"]
-    assert fake.log[2:14] == ["flush", "record", "launch", "record"] * 3
-    assert len(batch.host_s) == 1
-
-
-def test_the_blocker_grows_until_it_outlasts_the_queueing(monkeypatch):
-    fake = FakeCuda([0.004] * 3, blocked_from=3)
-    assert event_batch(monkeypatch, fake).blocked is True
-    assert len(fake.spins) == 3
-    assert fake.spins[2] >= 2 * fake.spins[1] >= 4 * fake.spins[0]
-
-
-def test_a_blocker_that_never_outlasts_it_is_told(monkeypatch):
-    assert event_batch(monkeypatch, FakeCuda([0.004] * 3, blocked_from=99)).blocked is False
-
-
-def test_negative_event_times_are_left_out(monkeypatch):
-    """HIP returns them now and then."""
-    assert event_batch(monkeypatch, FakeCuda([0.004, -1.0, 0.006], 1)).times_s == pytest.approx((4e-6, 6e-6))
-
-
-def test_the_queue_stays_short_of_what_the_driver_holds(monkeypatch):
-    fake = FakeCuda([0.004] * 1000, blocked_from=1)
-    assert len(event_batch(monkeypatch, fake, count=1000).times_s) * 5 <= timers.EventTimer.MAX_QUEUED
+        make_timer(name, FakeDevice.cpu(), Subject(lambda: None), CPU)

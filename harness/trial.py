@@ -1,0 +1,57 @@
+"""One candidate of a search on the device: launches of one configuration, checked, and timed in short passes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from .accelerator import Host
+from .measure import measure
+from .prepared import Prepared
+from .stop import StopRule
+from .telemetry import Telemetry
+from .timer import Subject, Timer
+
+TOLERANCE = 1e-2
+"""Relative and absolute, of `error_ratio`: that of aiter's errRatio."""
+
+
+class DeviceTrial:
+    """A `search.Trial`: a prepared configuration whose output was found right before it is timed.
+
+    `begin` is called before every pass; `check_again` once, after the first pass: it raises when the output is wrong by
+    then.
+    """
+
+    def __init__(
+        self,
+        ready: Prepared,
+        subject: Subject,
+        timer: Timer,
+        machine: Host,
+        telemetry: Telemetry,
+        truth: torch.Tensor,
+        begin: Callable[[], object],
+        check_again: Callable[[], object],
+    ) -> None:
+        self._subject, self._timer, self._machine, self._telemetry = subject, timer, machine, telemetry
+        self._begin, self._check_again = begin, check_again
+        self._is_proven = False
+        self.resolution_s = timer.resolution_s
+        self.error_ratio: float | None = error_ratio(ready.launches[0].output, truth)
+
+    def sample(self, rule: StopRule) -> Sequence[float]:
+        """Time launches until `rule` stops; samples that do not count are left out."""
+        self._begin()
+        rule = replace(rule, resolution_s=self.resolution_s)
+        taken = measure(self._subject, self._timer, rule, self._machine, self._telemetry)
+        if not self._is_proven:
+            self._check_again()
+            self._is_proven = True
+        return [time for time, reason in zip(taken.times_s, taken.discarded, strict=True) if not reason]
+
+
+def error_ratio(output: torch.Tensor, truth: torch.Tensor) -> float:
+    """Share of the elements of `output` that are farther than atol + rtol |truth| from `truth` (fp64, same shape)."""
+    close = torch.isclose(output.double(), truth, rtol=TOLERANCE, atol=TOLERANCE)
+    return 1.0 - float(close.double().mean())

@@ -1,0 +1,199 @@
+"""Search the configurations of the planned cells, each search in a process of its own; resume, and survive faults.
+
+A unit is one (cell, search); its rows of tuning.csv are its commit. A candidate that crashes or hangs the worker gets
+that verdict, and the search begins anew without it in the next worker.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..shapes.columns import TUNING
+from ..shapes.errors import Interrupted, RooflensError
+from ..shapes.tuned import Key
+from ..shapes.verdict import Verdict
+from .messages import Begin, Done, Failure, Ready, Result, Setup, Spoilt, Trying, Tune, Tuned
+from .plan import Cell, Task, cell_id, tasks
+from .search import nothing_to_search
+from .store import RunStore
+from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
+from .sweep import MOST_FRUITLESS, WORKER_LOG, Observer, _description, _OutOfTimeError, _refuse_mixture
+from .tuning_table import SearchUnit, recover, tuning_columns
+
+
+@dataclass(slots=True)
+class TuningSweep:
+    """One invocation of `rooflens tune` on a run folder. `deadline` is a monotonic time, None without --max-time.
+
+    Cells of one GEMM under two names are one cell here: the first of them is searched.
+    """
+
+    store: RunStore
+    cells: tuple[Cell, ...]
+    setup: Setup
+    observer: Observer
+    searches: int
+    should_stop: Callable[[], bool] = lambda: False
+    deadline: float | None = None
+    _worker: SupervisedWorker | None = None
+    _ids: dict[Cell, str] = field(default_factory=dict)
+    _finished: set[SearchUnit] = field(default_factory=set)
+    _manifest: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, manifest: dict[str, Any]) -> bool:
+        """Search what is missing. Returns True when everything is finished, False when --max-time ended it.
+
+        `manifest` is completed with device, environment and providers and stored before the first search. Raises
+        Interrupted on Ctrl-C; whatever happens, finished searches stay.
+        """
+        self._manifest = manifest
+        self._finished = recover(self.store)
+        try:
+            self._start()
+            for number in range(self.searches):
+                if any(self._open(task, number) for task in tasks(tuple(self._ids))):
+                    self._search(number)
+        except _OutOfTimeError:
+            self.store.event("stopped at --max-time")
+            return False
+        except Interrupted:
+            self.store.event("interrupted")
+            raise
+        finally:
+            self._end()
+        return True
+
+    def _search(self, number: int) -> None:
+        """Run search `number` of every cell that misses it, in a worker that has searched nothing before."""
+        if self._worker is None:
+            self._start()
+        for task in tasks(tuple(self._ids)):
+            self._task(task, number)
+        self._end()
+
+    def _start(self) -> None:
+        """Start a worker; the first one decides what the run is about, or confirms it."""
+        self.observer.doing("start the worker: import torch and the providers, find the device")
+        self._worker = SupervisedWorker(self.setup, self.store.folder / WORKER_LOG, self._stop_requested)
+        ready, found = self._worker.ready, _description(self._worker.ready)
+        if "device" in self._manifest:
+            _refuse_mixture(self._manifest, found)
+        else:
+            self._manifest |= found
+        if not self._ids:
+            self._ids = identify(self.cells, ready, self.setup)
+            planned = len(self._ids) * self.searches
+            self._manifest["planned_searches"] = planned
+            mine = {(name, number) for name in self._ids.values() for number in range(self.searches)}
+            self.observer.started(planned, len(self._finished & mine))
+        self._manifest["processes"] = self._manifest.get("processes", 0) + 1
+        self.store.write_manifest(self._manifest)
+
+    def _end(self) -> None:
+        if self._worker:
+            self._worker.kill()
+        self._worker = None
+
+    def _restart(self, why: str) -> None:
+        self.store.event(f"restart the worker: {why}")
+        self.observer.remark(f"worker restarted: {why}")
+        self._end()
+        self._start()
+
+    def _open(self, task: Task, number: int) -> tuple[int, ...]:
+        """Cells of `task` whose search `number` is missing."""
+        return tuple(index for index, cell in enumerate(task.cells) if (self._ids[cell], number) not in self._finished)
+
+    def _task(self, task: Task, number: int) -> None:
+        """Bring search `number` of one task to its end, over as many workers as it takes."""
+        fruitless = 0
+        spoilt: dict[int, dict[int, Failure]] = {}
+        while missing := self._open(task, number):
+            assert self._worker
+            self._worker.send(Tune(task, missing, number, spoilt))
+            in_flight: Begin | Trying = Begin("start the task", ())
+            try:
+                while not isinstance(message := self._receive(), Done):
+                    if isinstance(message, Begin | Trying):
+                        in_flight, fruitless = message, 0
+                        self.observer.doing(_what(task, message))
+                    elif isinstance(message, Tuned):
+                        self._commit(task, message.index, number, message.rows)
+                        in_flight = Begin("go on", ())
+                    elif isinstance(message, Result):
+                        failure = Verdict(message.columns["verdict"]), message.columns["reason"]
+                        self._commit(task, message.index, number, nothing_to_search(*failure).columns())
+                    elif isinstance(message, Spoilt):
+                        self._blame(task, number, in_flight, (message.verdict, message.reason), spoilt)
+                if message.restart:
+                    self._restart("a fault left the device or the operands unusable")
+            except (WorkerTimeoutError, WorkerEndedError) as error:
+                if fruitless == MOST_FRUITLESS:
+                    raise RooflensError(
+                        f"{MOST_FRUITLESS + 1} workers in a row ended before they began: {error}"
+                    ) from None
+                fruitless += 1
+                failure = self._fault(error)
+                self._blame(task, number, in_flight, failure, spoilt)
+                self._restart(f"{_what(task, in_flight)}: {failure[1]}")
+
+    def _fault(self, error: WorkerTimeoutError | WorkerEndedError) -> Failure:
+        if isinstance(error, WorkerEndedError):
+            return Verdict.CRASHED, str(error)
+        return Verdict.TIMEOUT, f"no end within {self.setup.protocol.timeout_s:g} s; --timeout sets the limit"
+
+    def _blame(
+        self,
+        task: Task,
+        number: int,
+        in_flight: Begin | Trying,
+        failure: Failure,
+        spoilt: dict[int, dict[int, Failure]],
+    ) -> None:
+        """Give the candidate in flight its verdict; without one, the cells that were being made ready."""
+        if isinstance(in_flight, Trying):
+            spoilt.setdefault(in_flight.index, {})[in_flight.candidate] = failure
+            return
+        for index, _ in in_flight.units:
+            if index in self._open(task, number):
+                reason = f"{in_flight.phase}: {failure[1]}"
+                self._commit(task, index, number, nothing_to_search(failure[0], reason).columns())
+
+    def _commit(self, task: Task, index: int, number: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Store the rows of one search in one piece."""
+        assert self._worker
+        cell, ready = task.cells[index], self._worker.ready
+        static = tuning_columns(cell, ready) | {"cell_id": self._ids[cell], "search": number}
+        self.store.append(TUNING, [{**static, **row} for row in rows])
+        self._finished.add((self._ids[cell], number))
+        best = next((row for row in rows if row["winner"]), rows[0])
+        self.observer.finished(cell, Verdict(best["verdict"]), best["reason"], 1)
+
+    def _receive(self) -> Any:
+        assert self._worker
+        return self._worker.receive(time.monotonic() + self.setup.protocol.timeout_s)
+
+    def _stop_requested(self) -> bool:
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise _OutOfTimeError
+        return self.should_stop()
+
+
+def identify(cells: Iterable[Cell], ready: Ready, setup: Setup) -> dict[Cell, str]:
+    """Cell ids of the distinct cells: what differs in nothing but the name of its model is tuned once."""
+    protocol = replace(setup.protocol, timer=ready.timer, cold_by=ready.cold_by)
+    distinct: dict[Key, Cell] = {}
+    for cell in cells:
+        distinct.setdefault(Key.of(ready.device, cell.problem, cell.scheme, cell.provider, cell.cache), cell)
+    return {
+        cell: cell_id(cell, ready.providers[cell.provider].source, ready.device, protocol) for cell in distinct.values()
+    }
+
+
+def _what(task: Task, message: Begin | Trying) -> str:
+    if isinstance(message, Trying):
+        return f"try candidate {message.candidate} of {task.cells[message.index]}"
+    if len(message.units) == 1:
+        return f"{message.phase} {task.cells[message.units[0][0]]}"
+    return f"{message.phase} {task.cells[0].shape.label} {task.problem}"

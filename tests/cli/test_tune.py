@@ -1,0 +1,264 @@
+"""`rooflens tune` with real processes: what is searched, what a fault costs, how it resumes, and what it says."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rooflens.shapes import tuned
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.suite import Cache
+
+from .tiny_runs import SUITE, rooflens
+
+FAULTY = Path(__file__).parents[1] / "harness" / "faulty_candidates.py"
+
+
+HERE = ("--device", "cpu", "--llc", "1MiB", "--threads", "1")
+"""One thread: a product that waits for a second core of a busy machine is no faster than a sleep."""
+
+
+def tune_args(*providers):
+    flags = [part for name in providers for part in ("-p", name)]
+    return ["tune", "tiny.toml", *HERE, "--providers", FAULTY, "-o", "out", *flags]
+
+
+ONE = ("--filter", "M == 1 and layer == 'q'")
+
+
+def table(place):
+    with (place / "out" / "tuning.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def verdicts(rows):
+    return {json.loads(row["config"])["do"]: row["verdict"] for row in rows if row["config"] != "{}"}
+
+
+def winners(rows):
+    return [json.loads(row["config"])["do"] for row in rows if row["winner"] == "true"]
+
+
+def test_the_faster_configuration_wins_each_search_and_all_candidates_are_kept(place):
+    done = rooflens(place, *tune_args("choosy"), "--export", "tuned.csv")
+    assert done.returncode == 0, done.stderr
+    rows = table(place)
+    assert len(rows) == 2 * 6 * 2  # candidates x (2 shapes x 3 M) x searches
+    assert winners(rows) == ["fast"] * 12
+    slow = [row for row in rows if row["candidate"] == "0"]
+    assert all(float(row["time_s"]) > 1e-2 for row in slow)
+    assert {row["search"] for row in rows} == {"0", "1"}
+    assert {row["error_ratio"] for row in rows} == {"0.0"}
+    assert {row["verdict"] for row in rows} == {"passed"}
+    assert all(float(row["time_low_s"]) <= float(row["time_s"]) <= float(row["time_high_s"]) for row in rows)
+    manifest = json.loads((place / "out" / "run.json").read_text())
+    assert manifest["processes"] == 2, "each search has a process of its own"
+    assert manifest["planned_searches"] == 12
+    (line,) = [line.split() for line in done.stdout.splitlines() if line.startswith("choosy")]
+    assert line[:4] == ["choosy", "6", "12", "24"]
+    assert line[5] == "12"  # searches that left the default
+    assert float(line[7].rstrip("×")) > 5
+    assert "drift: 0 of 6 cells (0%)" in done.stdout
+    exported = list(csv.DictReader((place / "tuned.csv").read_text().splitlines()))
+    assert [(row["M"], row["N"], row["libtype"], row["kernelId"]) for row in exported] == [
+        (str(m), str(n), "choosy", "1") for n in (48, 32) for m in (1, 2, 3)
+    ]
+    assert {(row["cu_num"], row["errRatio"]) for row in exported} == {(rows[0]["compute_units"], "0")}
+    device = Device(**manifest["device"])
+    where = (Scheme.parse("nf4-g64", DType.FP32), "choosy", Cache.WARM)
+    found = tuned.load(place / "out")
+    assert found.lookup(device, Problem(1, 48, 128), *where) == {"do": "fast"}
+    assert found.lookup(device, Problem(4, 48, 128), *where) is None
+
+
+def test_a_candidate_that_fails_costs_itself_only(place):
+    done = rooflens(place, *tune_args("harmless", "deadly"), *ONE, "--searches", "1")
+    assert done.returncode == 0, done.stderr
+    rows = table(place)
+    harmless, deadly = ([row for row in rows if row["provider"] == name] for name in ("harmless", "deadly"))
+    assert verdicts(harmless) == {
+        "slow": "passed", "fast": "passed", "wrong": "incorrect", "late_wrong": "incorrect",
+        "raises": "runtime_error", "no_tile": "runtime_error", "oom": "oom",
+    }  # fmt: skip
+    assert verdicts(deadly) == {"slow": "passed", "crash": "crashed", "fast": "passed", "repacks": "runtime_error"}
+    assert winners(harmless) == winners(deadly) == ["fast"]
+    assert all((row["time_s"] == "") == (row["verdict"] != "passed") for row in rows)
+    reasons = {json.loads(row["config"])["do"]: row["reason"] for row in rows}
+    assert "SNR" in reasons["wrong"]
+    assert reasons["crash"] == "worker killed by SIGSEGV"
+    assert "changed the shared weights" in reasons["repacks"]
+    assert "note: deadly: once crashed: worker killed by SIGSEGV" in done.stderr
+    assert (place / "out" / "events.log").read_text().count("restart the worker") == 2
+
+
+def test_a_candidate_that_hangs_ends_at_the_time_limit(place):
+    begin = time.monotonic()
+    done = rooflens(place, *tune_args("hanging"), *ONE, "--searches", "1", "--timeout", "2s")
+    assert done.returncode == 0, done.stderr
+    assert verdicts(table(place)) == {"hang": "timeout", "fast": "passed"}
+    assert winners(table(place)) == ["fast"]
+    assert time.monotonic() - begin < 60
+
+
+def test_cells_without_a_winner_say_why_and_are_not_searched_again(place):
+    arguments = [*tune_args("hopeless", "no_choice", "refuses", "confused"), *ONE, "--export", "tuned.csv"]
+    done = rooflens(place, *arguments)
+    assert done.returncode == 0, done.stderr
+    rows = table(place)
+    assert [(row["provider"], row["verdict"]) for row in rows if row["search"] == "0"] == [
+        ("hopeless", "runtime_error"), ("hopeless", "incorrect"), ("no_choice", "passed"), ("refuses", "unsupported"),
+        ("confused", "runtime_error"),
+    ]  # fmt: skip
+    assert {row["reason"] for row in rows if row["provider"] == "confused"} == {"searching: KeyError: 'sm99'"}
+    assert "note: refuses: twice unsupported: only on Tuesdays" in done.stderr
+    assert "note: hopeless: 1 cell without any winner" in done.stderr
+    (exported,) = csv.DictReader((place / "tuned.csv").read_text().splitlines())
+    assert (exported["libtype"], exported["kernelName"]) == ("no_choice", "no_choice")
+    before = (place / "out" / "tuning.csv").read_bytes()
+    assert rooflens(place, *arguments, "--resume").returncode == 0
+    assert (place / "out" / "tuning.csv").read_bytes() == before
+
+
+def test_one_gemm_under_two_names_is_searched_once(place):
+    (place / "tiny.csv").write_text("model,layer,N,K\ntiny,q,48,128\nother,o,48,128\n")
+    done = rooflens(place, *tune_args("choosy"), "-a", "M=1", "--searches", "1")
+    assert done.returncode == 0, done.stderr
+    assert len(table(place)) == 2
+
+
+def test_a_killed_search_is_resumed_without_losing_or_repeating_a_finished_one(place):
+    command = [sys.executable, "-m", "rooflens.cli", *map(str, tune_args("choosy"))]
+    process = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    path = place / "out" / "tuning.csv"
+    deadline = time.monotonic() + 120
+    while not path.exists() or path.read_text().count("\n") < 4:
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    kept = path.read_text().splitlines(keepends=True)
+    kept = kept[: 1 + (len(kept) - 1) // 2 * 2]  # whole searches have two rows
+    torn = "f" * 16 + kept[-2][16:]  # the first of two rows, and a part of the second
+    path.write_text("".join(kept) + torn + torn[:20])
+    time.sleep(0.5)
+    done = rooflens(place, "tune", "-o", "out", "--resume")
+    assert done.returncode == 0, done.stderr
+    lines = path.read_text().splitlines(keepends=True)
+    assert lines[: len(kept)] == kept
+    units = [(row["cell_id"], row["search"], row["candidate"]) for row in table(place)]
+    assert len(units) == len(set(units)) == 24
+    assert winners(table(place)) == ["fast"] * 12
+
+
+def test_interruption_says_how_to_go_on(place):
+    command = [sys.executable, "-m", "rooflens.cli", *map(str, tune_args("choosy")), "-a", "M=1..400"]
+    process = subprocess.Popen(
+        command,
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"NO_COLOR": "1"},
+    )
+    path = place / "out" / "tuning.csv"
+    deadline = time.monotonic() + 120
+    while not path.exists() or path.read_text().count("\n") < 4:
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert errors.splitlines()[-1].endswith("go on with: rooflens tune -o out --resume")
+    assert "Traceback" not in errors
+
+
+def test_max_time_ends_cleanly_and_more_searches_may_be_added(place):
+    done = rooflens(place, *tune_args("hanging"), *ONE, "--max-time", "1ms")
+    assert done.returncode == 0, done.stderr
+    assert "give the same command again" in done.stderr
+    assert rooflens(place, *tune_args("choosy"), *ONE, "--searches", "1").returncode == 0
+    more = rooflens(place, *tune_args("choosy"), *ONE, "--searches", "3", "--resume", "--json")
+    assert more.returncode == 0, more.stderr
+    assert [row["search"] for row in table(place)] == ["0", "0", "1", "1", "2", "2"]
+    found = json.loads(more.stdout)
+    (provider,) = found["providers"]
+    assert (provider["provider"], provider["cells"], provider["searches"], provider["changed"]) == ("choosy", 1, 3, 3)
+    assert provider["gain"] > 5
+    assert provider["gain_checked"] > 5
+    assert (found["drift"]["cells"], found["drift"]["flip_share"], found["drift"]["worst_cost"]) == (1, 0, None)
+    assert found["complete"] is True
+
+
+def test_real_kernels_of_this_cpu_are_tuned(place):
+    (place / "real.toml").write_text(SUITE.replace('["dequant_blas"]\nbase', '["simd_4bit_cpu", "blas"]\nbase'))
+    done = rooflens(place, "tune", "real.toml", *HERE, "--cache", "cold", "-a", "M=1,2", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    rows = table(place)
+    assert {row["provider"] for row in rows if row["verdict"] == "passed"} >= {"blas"}
+    assert {row["cache"] for row in rows} == {"cold"}
+    assert sum(row["winner"] == "true" for row in rows if row["provider"] == "blas") == 2 * 2 * 2
+
+
+@pytest.mark.gpu
+def test_real_kernels_of_this_gpu_are_tuned(place):
+    (place / "tiny.csv").write_text("model,layer,N,K\ntiny,q,1024,2048\n")
+    (place / "real.toml").write_text(
+        SUITE.replace('["dequant_blas"]\nbase', '["simt_4bit", "mma_4bit"]\nbase').replace("fp32", "bf16")
+    )
+    done = rooflens(
+        place,
+        "tune",
+        "real.toml",
+        "--device",
+        "cuda",
+        "--cache",
+        "cold",
+        "-a",
+        "M=1,16",
+        "-o",
+        "out",
+        "--export",
+        "e.csv",
+    )
+    assert done.returncode == 0, done.stderr
+    rows = table(place)
+    assert {row["verdict"] for row in rows} == {"passed"}, done.stderr
+    assert sum(row["winner"] == "true" for row in rows) == 2 * 2 * 2
+    assert any(int(row["candidates"]) > 1 for row in rows)
+    assert len((place / "e.csv").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["tune"], "name a suite"),
+        (["tune", "--resume"], "-o RUN"),
+        (["tune", "-o", "nowhere", "--resume"], "no table to resume: nowhere/run.json does not exist"),
+        (["tune", "-o", "arun", "--resume"], "it is not a folder of rooflens tune"),
+        (["tune", "tiny.toml", "-o", "arun", "--resume"], "it is not a folder of rooflens tune"),
+        (["tune", "-o", "arun", "--resume", "--searches", "3"], "--searches changes what is searched"),
+        (["tune", "tiny.toml", "--searches", "0"], "--searches"),
+        (["tune", "tiny.toml", "-p", "nobody"], "unknown provider 'nobody'"),
+        (["tune", "tiny.toml", "--dtype", "fp32,bf16", "--export", "x.csv"], "choose one with --dtype"),
+        (["tune", "tiny.toml", "--cache", "cold,warm", "--export", "x.csv"], "choose one with --cache"),
+        (["tune", "tiny.toml", "--rounds", "3"], "No such option"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(place, arguments, words):
+    (place / "arun").mkdir()
+    (place / "arun" / "run.json").write_text('{"suite": "tiny", "seed": 0, "request": {}}')
+    done = rooflens(place, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert not (place / "tuned").exists()

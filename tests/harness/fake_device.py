@@ -1,0 +1,361 @@
+"""A scripted host and device behind the harness's `Accelerator`, simulated exactly and in no time.
+
+Two clocks in seconds. The host's advances by what each call costs (`Costs`), by stalls at chosen calls, and by waiting.
+The device works off one queue in order: an operation starts when it was queued and when the one before has ended, a
+kernel after a gap. It is simulated lazily, as far as the host's clock has come, because some host calls (ending
+persistence) meet the device wherever it is by then.
+
+    device = FakeDevice()
+    launch = device.launcher(device.kernel(5e-6))
+    EventTimer(device, Subject(launch)).batch(10)
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rooflens.harness.accelerator import Action, KernelRecord
+from rooflens.harness.telemetry_reading import Reading
+from rooflens.shapes.device import Device
+
+from .fake_cache import Buffer, FakeCache, Traffic
+from .fake_latency import Latency, Sampler
+
+H200 = Device("cuda", 0, "fake", "NVIDIA", "sm90", 132, 60 << 20, 60 << 20, 1 << 37)
+
+CPU = Device("cpu", 0, "fake", "", "x86-64", 2, 32 << 20, 2 << 20, 1 << 34)
+
+CLOCK_HZ = 1.98e9
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of the host per call, and of the device between operations.
+
+    launch_s       launching a kernel that has no cost of its own; also a blocker
+    event_s        making an event, recording one, asking for one: each
+    synchronize_s  from the device's end until the host goes on
+    graph_s        replaying a graph, plus node_s for each node
+    trace_s        starting and stopping the profiler
+    telemetry_s    one reading
+    clock_s        reading the host's clock
+    gap_s          of the device before each launched kernel; graph_gap_s before each node of a graph
+    """
+
+    launch_s: float = 5e-6
+    event_s: float = 1e-6
+    synchronize_s: float = 5e-6
+    graph_s: float = 8e-6
+    node_s: float = 0.0
+    trace_s: float = 3e-3
+    telemetry_s: float = 20e-6
+    clock_s: float = 5e-8
+    gap_s: float = 1e-6
+    graph_gap_s: float = 2e-7
+
+
+FREE = Costs(*(0.0,) * 10)
+"""A host and a device on which only kernels take time."""
+
+
+@dataclass(frozen=True)
+class Slowdown:
+    """From device time `since_s` until `until_s` the clock is `factor` of what it should be, for `reasons`."""
+
+    since_s: float
+    factor: float
+    reasons: tuple[str, ...] = ("thermal",)
+    until_s: float = math.inf
+
+
+@dataclass
+class FakeKernel:
+    """A kernel: its model of time without memory, what it reads and writes, what launching it costs the host."""
+
+    name: str
+    sampler: Sampler
+    reads: tuple[Buffer, ...] = ()
+    writes: tuple[Buffer, ...] = ()
+    persists: bool = False
+    host_s: float | None = None
+    runs: list[tuple[float, float]] = field(default_factory=list)
+    """Start and duration of every run, by the device's clock: the truth."""
+
+    @property
+    def durations_s(self) -> tuple[float, ...]:
+        return tuple(duration for _, duration in self.runs)
+
+
+@dataclass(slots=True)
+class _Operation:
+    queued_s: float
+    gap_s: float
+    execute: Callable[[float], float]
+    """Runs at a device time; returns how long it takes."""
+
+
+class FakeEvent:
+    """A mark whose time is rounded down to the device's step, and moved by what the script says."""
+
+    def __init__(self, device: "FakeDevice") -> None:
+        self._device, self._stamp_s = device, math.nan
+
+    def record(self) -> None:
+        self._device.forbid_in_capture("recording a timing event")
+        self._stamp_s = math.nan
+        self._device.queue_mark(self._stamp)
+
+    def _stamp(self, now_s: float, moved_s: float) -> None:
+        step = self._device.resolution_s
+        self._stamp_s = (math.floor(now_s / step) * step if step else now_s) + moved_s
+
+    def reached(self) -> bool:
+        self._device.host_call(self._device.costs.event_s)
+        return not math.isnan(self._stamp_s)
+
+    def seconds_until(self, later: "FakeEvent") -> float:
+        if math.isnan(self._stamp_s) or math.isnan(later._stamp_s):
+            raise RuntimeError("the device has not reached both events")
+        return later._stamp_s - self._stamp_s
+
+
+class FakeDevice:
+    """The simulation; `costs`, `stalls` and all other public attributes are the script.
+
+    stalls         seconds that the host stands still at its n-th call (counted from 1)
+    spin_factor    how long a blocker runs, as a share of what was asked for
+    queue_limit    operations that the driver takes before it makes the host wait
+    moved_stamps   seconds by which the time of the n-th recorded event is wrong (HIP); counted from 1
+    lost_records   positions in each trace of records that the profiler loses
+    slowdowns      of the clock; kernels take as much longer, telemetry shows it
+    waits          makes every launch a host call: the device is idle when it returns (a CPU)
+    """
+
+    def __init__(
+        self,
+        costs: Costs = Costs(),
+        *,
+        resolution_s: float = 32e-9,
+        stalls: Mapping[int, float] = {},
+        spin_factor: float = 1.0,
+        queue_limit: int = 1024,
+        moved_stamps: Mapping[int, float] = {},
+        lost_records: Collection[int] = (),
+        slowdowns: Sequence[Slowdown] = (),
+        other_processes: int | None = 0,
+        cache: FakeCache | None = None,
+        persistence: bool = False,
+        waits: bool = False,
+    ) -> None:
+        self.costs, self.resolution_s = costs, resolution_s
+        self.stalls, self.spin_factor, self.queue_limit = stalls, spin_factor, queue_limit
+        self.moved_stamps, self.lost_records, self.slowdowns = moved_stamps, lost_records, slowdowns
+        self.other_processes, self.cache, self.persistence, self.waits = other_processes, cache, persistence, waits
+        self.is_asynchronous = not waits
+        self.host_s = 0.0
+        self.calls = 0
+        self.spins_s: list[float] = []
+        self.busy_s = 0.0
+        """Device time of kernels (blockers and gaps not counted)."""
+        self._free_s = 0.0
+        self._queue: deque[_Operation] = deque()
+        self._recorded = 0
+        self._records: list[KernelRecord] | None = None
+        self._captured: list[FakeKernel] | None = None
+        self._waited = False
+
+    @classmethod
+    def cpu(cls, **script: object) -> "FakeDevice":
+        """A device whose launches return when they have ended, and where nothing else takes time."""
+        return cls(FREE, resolution_s=50e-9, waits=True, **script)  # type: ignore[arg-type]
+
+    # The script's kernels.
+
+    def kernel(
+        self,
+        latency: Latency | float,
+        name: str = "kernel",
+        *,
+        reads: Sequence[Buffer] = (),
+        writes: Sequence[Buffer] = (),
+        persists: bool = False,
+        host_s: float | None = None,
+    ) -> FakeKernel:
+        """Make a kernel; `latency` is its model or its constant time."""
+        model = latency if isinstance(latency, Latency) else Latency(latency)
+        return FakeKernel(name, Sampler(model), tuple(reads), tuple(writes), persists, host_s)
+
+    def launcher(self, *kernels: FakeKernel, waits: bool = False) -> Action:
+        """Return the call that launches `kernels`, and with `waits` waits for them."""
+
+        def launch() -> None:
+            for kernel in kernels:
+                self._launch(kernel)
+            if waits:
+                self.forbid_in_capture("waiting for the device")
+                self._waited = True
+                self._wait()
+
+        return launch
+
+    def flusher(
+        self, seconds: float = 0.0, *, write: float = 0, read: float = 3, host_s: float | None = None
+    ) -> Action:
+        """Return a flush: kernels that write and read so many times the cache, in `seconds` more than that takes."""
+        size = self.cache.size if self.cache else 0
+        kernels = []
+        if write:
+            kernels.append(self.kernel(0.0, "fill", writes=[Buffer(int(write * size))], host_s=host_s))
+        if read:
+            kernels.append(self.kernel(seconds, "sum", reads=[Buffer(int(read * size))], host_s=host_s))
+        return self.launcher(*kernels)
+
+    # What the harness asks for.
+
+    def now(self) -> float:
+        self.host_call(self.costs.clock_s)
+        return self.host_s
+
+    def synchronize(self) -> None:
+        self.forbid_in_capture("waiting for the device")
+        self.host_call(0.0)
+        self._wait()
+
+    def event(self) -> FakeEvent:
+        self.host_call(self.costs.event_s)
+        return FakeEvent(self)
+
+    def spin(self, seconds: float) -> None:
+        self.host_call(self.costs.launch_s)
+        self.spins_s.append(seconds)
+        self._submit(0.0, lambda start: seconds * self.spin_factor)
+
+    def capture(self, work: Action) -> Action:
+        work()
+        self.synchronize()
+        self._captured = nodes = []
+        try:
+            work()
+        finally:
+            self._captured = None
+
+        def replay() -> None:
+            self.host_call(self.costs.graph_s + self.costs.node_s * len(nodes))
+            self._make_room()
+            for kernel in nodes:
+                self._submit(self.costs.graph_gap_s, lambda start, kernel=kernel: self._run(kernel, start))
+
+        replay()
+        self.synchronize()
+        return replay
+
+    def trace(self, work: Action) -> list[KernelRecord]:
+        self.synchronize()
+        self.host_call(self.costs.trace_s)
+        self._records = found = []
+        work()
+        self.synchronize()
+        self._records = None
+        return [record for position, record in enumerate(found) if position not in self.lost_records]
+
+    def synchronizes(self, work: Action) -> bool:
+        self._waited = False
+        work()
+        return self._waited
+
+    def end_persistence(self) -> bool:
+        # Not an operation of the queue: it takes effect when the host calls it.
+        self.host_call(self.costs.event_s)
+        if self.cache:
+            self.cache.end_persistence()
+        return self.persistence
+
+    def read(self) -> Reading:
+        """Telemetry: the clock at this moment, and why it is slow."""
+        self.host_call(self.costs.telemetry_s)
+        factor, reasons = self._clock(self.host_s)
+        return Reading(CLOCK_HZ * factor, 3.2e9, 50.0, 300.0, reasons, self.other_processes, None)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the device has something to do at the host's present time."""
+        return bool(self._queue) or self._free_s > self.host_s
+
+    # The host.
+
+    def host_call(self, seconds: float) -> None:
+        """Spend host time, and let the device come along."""
+        self.calls += 1
+        self.host_s += seconds + self.stalls.get(self.calls, 0.0)
+        self._advance(self.host_s)
+
+    def forbid_in_capture(self, what: str) -> None:
+        if self._captured is not None:
+            raise RuntimeError(f"{what} is not permitted when the stream is capturing")
+
+    def queue_mark(self, stamp: Callable[[float, float], None]) -> None:
+        """Queue an event's mark."""
+        self.host_call(self.costs.event_s)
+        self._make_room()
+        self._recorded += 1
+        moved_s = self.moved_stamps.get(self._recorded, 0.0)
+
+        def execute(start: float) -> float:
+            stamp(start, moved_s)
+            return 0.0
+
+        self._submit(0.0, execute)
+
+    def _launch(self, kernel: FakeKernel) -> None:
+        self.host_call(self.costs.launch_s if kernel.host_s is None else kernel.host_s)
+        if self._captured is not None:
+            self._captured.append(kernel)
+            return
+        self._make_room()
+        self._submit(self.costs.gap_s, lambda start: self._run(kernel, start))
+        if self.waits:
+            self._wait()
+
+    def _wait(self) -> None:
+        self._advance(math.inf)
+        self.host_s = max(self.host_s, self._free_s) + self.costs.synchronize_s
+
+    def _make_room(self) -> None:
+        while len(self._queue) >= self.queue_limit:
+            self.host_s = max(self.host_s, self._start(self._queue[0]))
+            self._advance(self.host_s)
+
+    def _submit(self, gap_s: float, execute: Callable[[float], float]) -> None:
+        self._queue.append(_Operation(self.host_s, gap_s, execute))
+        self._advance(self.host_s)
+
+    # The device.
+
+    def _start(self, operation: _Operation) -> float:
+        return max(operation.queued_s, self._free_s) + operation.gap_s
+
+    def _advance(self, until_s: float) -> None:
+        while self._queue and (start := self._start(self._queue[0])) <= until_s:
+            self._free_s = start + self._queue.popleft().execute(start)
+
+    def _run(self, kernel: FakeKernel, start: float) -> float:
+        factor, _ = self._clock(start)
+        seconds = kernel.sampler.next_s(start) / factor
+        if self.cache:
+            traffic = Traffic()
+            for buffer in kernel.reads:
+                self.cache.read(buffer, traffic, kernel.persists)
+            for buffer in kernel.writes:
+                self.cache.write(buffer, traffic)
+            seconds += self.cache.seconds(traffic)
+        kernel.runs.append((start, seconds))
+        self.busy_s += seconds
+        if self._records is not None:
+            self._records.append(KernelRecord(kernel.name, start, seconds))
+        return seconds
+
+    def _clock(self, now_s: float) -> tuple[float, tuple[str, ...]]:
+        active = [slow for slow in self.slowdowns if slow.since_s <= now_s < slow.until_s]
+        factor = math.prod(slow.factor for slow in active)
+        return factor, tuple(reason for slow in active for reason in slow.reasons)

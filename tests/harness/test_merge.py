@@ -1,0 +1,406 @@
+"""Shards of one sweep join to the run that was split, whatever the split; what does not belong together is refused."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rooflens.analysis.load import load_run
+from rooflens.harness.merge import merge, obstacles
+from rooflens.harness.shards import opened
+from rooflens.harness.store import RunStore
+from rooflens.shapes.errors import RooflensError, UsageError
+
+from ..analysis.synthetic import CPU, SIX_SHAPES, write_run
+from .sharded import edit_manifest, edit_row, manifest_of, read_rows, split, unit, write_rows
+
+SMALL = {
+    "shapes": SIX_SHAPES[:2],
+    "Ms": (1, 8),
+    "providers": ("simt_4bit", "dequant_blas"),
+    "rounds": 2,
+    "samples": 3,
+    "failures": lambda cell: ("oom", "out of memory, they said") if cell.M == 8 and cell.N == 512 else None,
+}
+"""8 cells, 2 of which fail in round 0: 14 units, 36 samples."""
+
+
+def join(folders, output):
+    with opened(folders) as shards:
+        merge(shards, output, ["rooflens", "merge"])
+    return output
+
+
+def reasons(*folders):
+    with opened(folders) as shards:
+        return [reason for _, reason in obstacles(shards)]
+
+
+def content(folder, table="cells.csv", without=("process",)):
+    return sorted(tuple(value for key, value in row.items() if key not in without) for row in read_rows(folder / table))
+
+
+@pytest.fixture
+def whole(tmp_path):
+    return write_run(tmp_path / "whole", **SMALL)
+
+
+@pytest.fixture
+def halves(whole, tmp_path):
+    """Shards "1" and "8": the two M."""
+    return split(whole, tmp_path, lambda row: row["M"])
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 4), min_size=14, max_size=14), st.randoms(use_true_random=False))
+def test_any_partition_in_any_order_joins_to_the_run_that_was_split(parts, random):
+    with tempfile.TemporaryDirectory() as place:
+        whole = write_run(Path(place) / "whole", **SMALL)
+        position = {unit(row): at for at, row in enumerate(read_rows(whole / "cells.csv"))}
+        shards = split(whole, Path(place), lambda row: parts[position[unit(row)]])
+        random.shuffle(shards)
+        merged = join(shards, Path(place) / "merged")
+        assert content(merged) == content(whole)
+        assert content(merged, "samples.csv") == content(whole, "samples.csv")
+        assert content(merged, "ceilings.csv") == content(whole, "ceilings.csv")
+        loaded = load_run(merged)
+        assert loaded.planned_units == 16
+        assert loaded.missing_units == 0
+        # The samples of a round stay together and in order.
+        assert [int(row["index"]) for row in read_rows(merged / "samples.csv")] == [0, 1, 2] * 12
+
+
+def test_the_order_of_the_arguments_changes_nothing(halves, tmp_path):
+    first, second = (join(order, tmp_path / name / "all") for name, order in (("x", halves), ("y", halves[::-1])))
+    for path in first.iterdir():
+        there = path.read_text().replace(str(first), str(second))
+        assert (second / path.name).read_text() == there, path.name
+
+
+def test_shards_stay_as_they_are_and_nothing_is_left_beside_the_output(halves, tmp_path):
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    merged = join(halves, tmp_path / "merged")
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and merged not in path.parents}
+    assert after == before
+
+
+def test_what_an_interrupted_writer_left_is_not_seen_and_not_cut(whole, halves, tmp_path):
+    orphan = "c8,0,0,0.5" + "," * (len(read_rows(whole / "samples.csv")[0]) - 4) + "\n"
+    left = {"cells.csv": "c9,0,0,0,pas", "samples.csv": orphan + orphan + "c9,0,0,0.", "ceilings.csv": "bandwidth,dr"}
+    for name, torn in left.items():
+        with (halves[1] / name).open("a") as file:
+            file.write(torn)
+    before = {name: (halves[1] / name).read_bytes() for name in left}
+    merged = join(halves, tmp_path / "merged")
+    for name in left:
+        assert content(merged, name) == content(whole, name)
+        assert (halves[1] / name).read_bytes() == before[name]
+
+
+def test_processes_of_the_shards_stay_apart(halves, tmp_path):
+    edit_manifest(halves[0], lambda manifest: manifest | {"processes": 3})
+    edit_row(halves[1] / "cells.csv", 0, process="4")  # a run that does not say how many it had
+    merged = join(halves, tmp_path / "merged")
+    by_m = {}
+    for row in read_rows(merged / "cells.csv"):
+        by_m.setdefault(row["M"], set()).add(int(row["process"]))
+    assert by_m == {"1": {0}, "8": {3, 7}}
+    manifest = manifest_of(merged)
+    assert manifest["processes"] == 8
+    assert [(part["id"], part["first_process"], part["units"]) for part in manifest["shards"]] == [
+        ("1", 0, 8),
+        ("8", 3, 6),
+    ]
+
+
+def test_of_each_ceiling_the_better_one_stays(halves, tmp_path):
+    read, launch = 1, 7  # rows as synthetic.ceiling_rows orders them
+    before = read_rows(halves[0] / "ceilings.csv")
+    assert (before[read]["pattern"], before[launch]["ceiling"]) == ("read", "launch")
+    edit_row(halves[0] / "ceilings.csv", read, value="49000000000.0", source="in the first job")
+    edit_row(halves[1] / "ceilings.csv", launch, value="1e-06", source="in the second job")
+    after = read_rows(join(halves, tmp_path / "merged") / "ceilings.csv")
+    assert [row["source"] for row in after if "job" in row["source"]] == ["in the first job", "in the second job"]
+    assert len(after) == len(before)
+    kept = [(old, new) for at, (old, new) in enumerate(zip(before, after, strict=True)) if at not in (read, launch)]
+    assert all(old == new for old, new in kept)
+
+
+def test_a_fleet_of_one_model_is_listed_and_what_differs_is_unknown(halves, tmp_path):
+    for number, shard in enumerate(halves):
+        device = CPU.device | {"uuid": f"GPU-{number}", "index": number}
+        edit_manifest(
+            shard,
+            lambda manifest, device=device, number=number: (
+                manifest | {"device": device, "environment": manifest["environment"] | {"host": f"node{number}"}}
+            ),
+        )
+    manifest = manifest_of(join(halves, tmp_path / "merged"))
+    assert [(one["uuid"], one["host"]) for one in manifest["devices"]] == [("GPU-0", "node0"), ("GPU-1", "node1")]
+    assert manifest["device"]["name"] == CPU.device["name"]
+    assert manifest["device"]["uuid"] is None
+    assert manifest["environment"]["host"] == "node0; node1"
+    assert manifest["environment"]["torch"] == "2.13.0"
+    assert [part["device"]["uuid"] for part in manifest["shards"]] == ["GPU-0", "GPU-1"]
+
+
+def test_events_say_which_shard_they_are_of(halves, tmp_path):
+    (halves[0] / "events.log").write_text("2026-01-02T03:04:05Z restart the worker: a fault\n")
+    (halves[1] / "events.log").write_text("2026-01-02T04:04:05Z interrupted\n2026-01-02T05:04:05Z stopped")
+    assert (join(halves, tmp_path / "merged") / "events.log").read_text() == (
+        "2026-01-02T03:04:05Z 1: restart the worker: a fault\n"
+        "2026-01-02T04:04:05Z 8: interrupted\n"
+        "2026-01-02T05:04:05Z 8: stopped\n"
+    )
+
+
+def test_a_merged_run_merges_on(whole, tmp_path):
+    parts = split(whole, tmp_path, lambda row: row["provider"] + row["M"])
+    assert len(parts) == 4
+    three = join(parts[:3], tmp_path / "three")
+    four = join([three, parts[3]], tmp_path / "four")
+    assert content(four) == content(whole)
+    shards = manifest_of(four)["shards"]
+    assert {shard["folder"] for shard in shards} == set(map(str, parts))
+    processes = {shard["folder"]: shard["first_process"] for shard in shards}
+    assert sorted(processes.values()) == [0, 1, 2, 3]
+    for row in read_rows(four / "cells.csv"):
+        assert int(row["process"]) == processes[str(tmp_path / (row["provider"] + row["M"]))]
+    assert load_run(four).missing_units == 0
+
+
+def test_plans_add_up_and_a_cell_that_is_stored_in_both_counts_once(whole, tmp_path):
+    rounds = split(
+        whole, tmp_path, lambda row: row["round"]
+    )  # every cell in the first, those that passed in the second
+    assert [manifest_of(shard)["planned_units"] for shard in rounds] == [16, 12]
+    assert manifest_of(join(rounds, tmp_path / "merged"))["planned_units"] == 16
+
+
+def test_a_shard_without_a_finished_unit_adds_its_plan(whole, halves, tmp_path):
+    write_rows(halves[1] / "cells.csv", list(read_rows(whole / "cells.csv")[0]), [])
+    merged = join(halves, tmp_path / "merged")
+    assert {row["M"] for row in read_rows(merged / "cells.csv")} == {"1"}
+    assert len(read_rows(merged / "samples.csv")) == 8 * 3
+    assert load_run(merged).missing_units == 8
+
+
+def test_a_table_that_may_be_absent_is_joined_where_it_is_there(halves, tmp_path):
+    join(halves, tmp_path / "without")
+    assert not (tmp_path / "without" / "canary.csv").exists()
+    (halves[1] / "canary.csv").write_text("at,process,gemm_s,copy_s\n2026-01-02T03:04:05Z,0,0.5,0.25\n2026-01-02T0")
+    merged = join(halves, tmp_path / "merged")
+    assert (merged / "canary.csv").read_text() == "at,process,gemm_s,copy_s\n2026-01-02T03:04:05Z,1,0.5,0.25\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"suite": "llm4bit"}, "suite is llm4bit-quick in .*1/run.json and llm4bit in .*8/run.json"),
+        ({"seed": 7}, "seed is 0 in .*1/run.json and 7 in"),
+        ({"rounds": 5}, "rounds is 2 in .* and 5 in"),
+        ({"baseline": "blas"}, "baseline is dequant_blas in .* and blas in"),
+        ({"threads": 4}, "threads is unknown in .* and 4 in"),
+        ({"protocol": {"timer": "event"}}, "protocol timer is host in .* and event in"),
+        ({"protocol": {"target_ci": 0.02}}, "protocol target_ci is 0.01 in .* and 0.02 in"),
+        ({"protocol": {"caches": ["cold", "warm"]}}, "protocol caches is cold in .* and cold, warm in"),
+        ({"protocol": {"cold_by": "rotation"}}, "protocol cold_by is unknown in .* and rotation in"),
+        ({"device": {"name": "Another CPU"}}, "device name is Planted CPU @ 2.10GHz in .* and Another CPU in"),
+        ({"device": {"arch": "x86-64-avx2"}}, "device arch is x86-64-avx512 in .* and x86-64-avx2 in"),
+        ({"device": {"llc_bytes": 1}}, "device llc_bytes is 33554432 in .* and 1 in"),
+        ({"environment": {"torch": "2.11.0"}}, "torch is 2.13.0 in .* and 2.11.0 in"),
+        ({"environment": {"triton": "3.6.0"}}, "triton is 3.9.0 in .* and 3.6.0 in"),
+        ({"environment": {"bitsandbytes": "0.50.2"}}, "bitsandbytes is unknown in .* and 0.50.2 in"),
+        (
+            {"providers": {"simt_4bit": {"role": "candidate", "source": "new"}}},
+            "provider simt_4bit is other code in .*8",
+        ),
+    ],
+)
+def test_other_conditions_are_refused(halves, tmp_path, change, reason):
+    def changed(manifest):
+        return manifest | {
+            key: manifest[key] | value if isinstance(value, dict) else value for key, value in change.items()
+        }
+
+    edit_manifest(halves[1], changed)
+    with pytest.raises(UsageError, match=f"these runs do not merge: {reason}") as refused:
+        join(halves, tmp_path / "merged")
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "merged").exists()
+    assert not list(tmp_path.glob(".*"))
+    assert len(reasons(*halves)) == 1
+
+
+def test_a_unit_in_two_shards_is_refused(halves, tmp_path):
+    rows = read_rows(halves[0] / "cells.csv")
+    path = halves[1] / "cells.csv"
+    write_rows(path, list(rows[0]), [*read_rows(path), rows[3], rows[4]])
+    (reason,) = reasons(*halves)
+    cell = rows[3]["cell_id"]
+    assert (
+        f"{path} line 8: round {rows[3]['round']} of cell {cell} stands already in {halves[0]}/cells.csv line 5"
+        in reason
+    )
+    with pytest.raises(UsageError, match="stands already in"):
+        join(halves, tmp_path / "merged")
+
+
+def test_one_cell_under_two_identities_is_refused(halves):
+    coordinates = {"M": "8", "cell_id": "other_code"}
+    edit_row(halves[0] / "cells.csv", 0, **coordinates)
+    told = [reason for reason in reasons(*halves) if "is cell" in reason]
+    assert len(told) == 1
+    assert "simt_4bit llama3.2-1b k/v M=8 bf16 cold is cell" in told[0]
+    assert "but other_code in" in told[0]
+
+
+def test_a_folder_that_is_given_twice_is_refused(halves, tmp_path):
+    (tmp_path / "link").symlink_to(halves[0])
+    assert reasons(halves[0], tmp_path / "link") == [f"{tmp_path / 'link'} is given twice"]
+
+
+def test_a_table_of_cells_in_two_shards_is_refused(halves):
+    from rooflens.shapes.columns import TUNING
+
+    row = dict.fromkeys(TUNING.names, "1") | {"cell_id": "tuned"}
+    for shard in halves:
+        write_rows(shard / TUNING.file, TUNING.names, [row])
+    (reason,) = reasons(*halves)
+    assert reason.startswith(f"cell tuned is in tuning.csv of both {halves[1]} and {halves[0]}")
+
+
+def test_a_shard_that_is_being_written_is_refused(halves, tmp_path):
+    store = RunStore(halves[1])
+    try:
+        with pytest.raises(UsageError, match=f"{halves[1]} is being written"):
+            join(halves, tmp_path / "merged")
+    finally:
+        store.close()
+    join(halves, tmp_path / "merged")
+
+
+def test_a_shard_cannot_be_resumed_while_it_is_merged(halves):
+    RunStore(halves[0]).close()  # there is a lock file now, as in a run that was measured here
+    with opened(halves), pytest.raises(UsageError, match="being written"):
+        RunStore.reopen(halves[0])
+    RunStore.reopen(halves[0]).close()
+
+
+def test_one_shard_alone_is_a_run_of_another_name(whole, tmp_path):
+    merged = join([whole], tmp_path / "merged")
+    assert (manifest_of(merged)["id"], manifest_of(merged)["folder"]) == ("merged", str(merged))
+    assert manifest_of(merged)["shards"][0]["id"] == "whole"
+    assert content(merged) == content(whole)
+
+
+def test_an_output_that_exists_is_refused(halves, tmp_path):
+    (tmp_path / "merged").mkdir()
+    with pytest.raises(UsageError, match="merged exists already: choose another -o"):
+        join(halves, tmp_path / "merged")
+    assert not list((tmp_path / "merged").iterdir())
+
+
+def test_an_output_that_cannot_be_written_is_one_line(halves, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RooflensError, match=r"cannot write .*merged: .*; free some space or choose another -o"):
+        join(halves, tmp_path / "file" / "merged")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "words"),
+    [
+        ("cells.csv", "verdict", "result", "cells.csv line 1: its columns are not those of this rooflens version"),
+        ("samples.csv", "time_s", "time_ms", "samples.csv line 1: its columns"),
+        ("cells.csv", ",cold,", ",", "cells.csv line 2: [0-9]+ fields where"),
+        ("run.json", '"rounds"', '"round"', "run.json: key 'rounds' is missing"),
+        ("run.json", "{", "", "run.json: .*; restore the file from a copy"),
+        ("ceilings.csv", "48000000000.0", "fast", "ceilings.csv line 3, column value: not a number"),
+    ],
+)
+def test_what_cannot_be_read_is_named(halves, tmp_path, name, old, new, words):
+    path = halves[1] / name
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(UsageError, match=words):
+        join(halves, tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
+
+
+def test_a_missing_table_is_named(halves, tmp_path):
+    (halves[1] / "samples.csv").unlink()
+    with pytest.raises(UsageError, match=f"{halves[1]}: samples.csv is missing"):
+        join(halves, tmp_path / "merged")
+
+
+def test_a_merged_run_is_not_resumed(halves, tmp_path):
+    for shard in halves:
+        edit_manifest(shard, lambda manifest: manifest | {"request": {"suite": "llm4bit-quick"}})
+    merged = join(halves, tmp_path / "merged")
+    assert "request" not in manifest_of(merged)  # that of a shard is not that of all
+    assert [shard["request"] for shard in manifest_of(merged)["shards"]] == [{"suite": "llm4bit-quick"}] * 2
+    with pytest.raises(UsageError, match=f"merged was merged: go on with its shards .{halves[0]}, {halves[1]}."):
+        RunStore.reopen(merged)
+    RunStore(merged).close()  # and its lock is free again
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from rooflens.harness.merge import merge
+from rooflens.harness.shards import opened
+
+left, synced, replaced = int(sys.argv[1]), os.fsync, os.replace
+
+def countdown(call, *arguments):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return call(*arguments)
+
+os.fsync = lambda handle: countdown(synced, handle)
+os.replace = lambda source, target: countdown(replaced, source, target)
+with opened([Path(name) for name in sys.argv[3:]]) as shards:
+    merge(shards, Path(sys.argv[2]), [])
+"""
+
+
+def test_killed_at_any_moment_it_leaves_a_whole_run_or_none(whole, halves, tmp_path):
+    output = tmp_path / "runs" / "merged"
+    outcomes = []
+    for left in range(99):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(left), str(output), *map(str, halves)])
+        # What the killed one left is not taken for a run: cli.runs finds runs by this pattern.
+        assert [path.parent for path in output.parent.glob("*/run.json")] == ([output] if output.exists() else [])
+        outcomes.append((done.returncode, output.exists()))
+        if output.exists():
+            assert content(output) == content(whole)
+            assert content(output, "samples.csv") == content(whole, "samples.csv")
+            assert load_run(output).missing_units == 0
+            if done.returncode == 0:
+                break
+            for path in output.iterdir():
+                path.unlink()
+            output.rmdir()
+    # Killed before each of the writes, then once between the rename and its sync, then not at all.
+    assert len(outcomes) >= 8
+    assert outcomes[:-2] == [(-9, False)] * (len(outcomes) - 2)
+    assert outcomes[-2:] == [(-9, True), (0, True)]
+    assert [path.name for path in output.parent.iterdir()] == ["merged"]
+
+
+def test_two_merges_into_one_folder_do_not_meet(halves, tmp_path):
+    staging = tmp_path / ".merged.merging"
+    staging.mkdir()
+    store = RunStore(staging)
+    try:
+        with pytest.raises(UsageError, match="being written by another rooflens run"):
+            join(halves, tmp_path / "merged")
+    finally:
+        store.close()
+    assert json.loads((join(halves, tmp_path / "merged") / "run.json").read_text())["id"] == "merged"
