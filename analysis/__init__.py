@@ -2,12 +2,13 @@
 
 The pipeline, each step a function from frames to frames (`pipeline.analyze` runs them all):
 
- 1. `load.load_run`                    a run folder, validated against the schema, as three tables and a manifest
+ 1. `load.load_run`                    a run folder, validated against the schema, as tables and a manifest
  2. `summarize.round_medians`          one median per (cell, round)
- 3. `summarize.summarize`              one row per cell: time with interval, rates, accuracy, verdict
+ 3. `summarize.summarize`              one row per cell: time with interval, rates, accuracy, verdict, what disturbed it
  4. `speedup.speedups`                 time ratios to a baseline, paired by round; `geometric_means`, `best_speedups`
  5. `crossovers.crossovers`            M up to which a challenger beats an incumbent, per shape
  6. `median_crossover.median_crossover`  its median over shapes, and the constant threshold with the least regret
  7. `roofline.place`                   each cell against the ceilings: bound, bound class, fraction of the bound
- 8. `headline.headline`                the three numbers that head every report
+ 8. `telemetry.conditions`, `canary.drifts`   what the device said of itself, and how far it drifted
+ 9. `headline.headline`                the three numbers that head every report
 """

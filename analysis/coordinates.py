@@ -12,6 +12,10 @@ STORAGE = ("dtype", "scheme", "cache")
 COORDINATES = (*SHAPE, "M", *STORAGE)
 """What two providers must have in common to be compared."""
 
+METHOD = ("timer", "cold_by", "tuning")
+"""How a time was taken, and of which configuration. Times of two timers, or of two ways to a cold cache, are not
+compared; a ratio of a tuned configuration to a default one says that it is."""
+
 GEMM = ("op", "pass", "B", "M", "N", "K", "dtype", "scheme", "cache")
 """What the hardware sees: the same GEMM under two model names is measured twice but is one case."""
 

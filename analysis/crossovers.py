@@ -52,7 +52,7 @@ def _crossing(cells: pd.DataFrame, delta: float) -> dict[str, Any]:
     low, high = -np.log(used["ratio_high"]), -np.log(used["ratio_low"])
     found = locate(used["M"], y, low, high, used["log_se"], delta)
     lost = cells.loc[cells["log_ratio"].isna()]
-    warnings = [*found.warnings, *_losses(lost)]
+    warnings = [*found.warnings, *_losses(lost), *_qualifications(used)]
     if len(used) == 1:
         warnings.append("only one M was measured: sweep more")
     return {
@@ -76,3 +76,9 @@ def _losses(lost: pd.DataFrame) -> list[str]:
     """Say why some M are not in, one text per reason."""
     by_reason = lost.groupby("reason", sort=False)["M"].agg(list)
     return [f"not at M={','.join(map(str, sizes))}: {reason}" for reason, sizes in by_reason.items()]
+
+
+def _qualifications(used: pd.DataFrame) -> list[str]:
+    """Say at which M a ratio is qualified, one text per note."""
+    by_note = used.loc[used["note"] != ""].groupby("note", sort=False)["M"].agg(list)
+    return [f"at M={','.join(map(str, sizes))}: {note}" for note, sizes in by_note.items()]

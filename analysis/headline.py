@@ -12,7 +12,10 @@ from .speedup import best_speedups
 
 @dataclass(frozen=True, slots=True)
 class BestSpeedup:
-    """The largest ratio time(baseline) / time(provider) with all its coordinates; bounds None without an interval."""
+    """The largest ratio time(baseline) / time(provider) with all its coordinates; bounds None without an interval.
+
+    `note` is what qualifies it (`speedup.speedups`), "" when nothing does.
+    """
 
     provider: str
     baseline: str
@@ -26,6 +29,7 @@ class BestSpeedup:
     scheme: str
     cache: str
     device: str
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +92,5 @@ def _best(analysis: Analysis) -> BestSpeedup | None:
         scheme=row["scheme"],
         cache=row["cache"],
         device=str(analysis.run.device.get("name", "")),
+        note=row["note"],
     )

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from ..shapes.columns import CEILINGS, CELLS, SAMPLES, Table
+from ..shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING, Table
 from ..shapes.errors import UsageError
 from ..shapes.verdict import Verdict
-from .tables import line_of, parse_table
+from .tables import empty_table, line_of, parse_table
+
+Ints = NDArray[np.int64]
 
 MANIFEST = "run.json"
 
@@ -35,7 +39,9 @@ _KEY = ["cell_id", "round"]
 class RunData:
     """One run: its manifest (run.json) and tables, per `shapes.columns`, with samples of finished units only.
 
-    `cells` has one row per finished (cell, round), in file order; `samples` every raw timing of a passed one.
+    `cells` has one row per finished (cell, round), in file order; `samples` every raw timing of a passed one, those
+    that do not count among them; `telemetry` what the device said during them. `telemetry`, `canary` and `tuning` have
+    no rows where nothing of the kind was stored. A column that an older version did not store is unknown in every row.
     """
 
     folder: Path
@@ -43,6 +49,9 @@ class RunData:
     cells: pd.DataFrame
     samples: pd.DataFrame
     ceilings: pd.DataFrame
+    telemetry: pd.DataFrame
+    canary: pd.DataFrame
+    tuning: pd.DataFrame
 
     @property
     def id(self) -> str:
@@ -66,6 +75,11 @@ class RunData:
         return device
 
     @property
+    def several_devices(self) -> bool:
+        """True for a run that was merged from shards of several devices: process numbers tell them apart."""
+        return len(self.manifest.get("devices") or ()) > 1
+
+    @property
     def planned_units(self) -> int:
         """Number of (cell, round) units that the run is to have."""
         return int(self.manifest["planned_units"])
@@ -83,30 +97,41 @@ class RunData:
 def load_run(folder: Path) -> RunData:
     """Read and validate `folder`. Raises UsageError with file, line, column and the way out.
 
-    What an interrupted writer left is ignored as a resumed run would: a last line without a line break, and samples
-    whose (cell, round) has no row in cells.csv.
+    What an interrupted writer left is ignored as a resumed run would: a last line without a line break, and samples and
+    telemetry whose (cell, round) has no row in cells.csv.
     """
     manifest = _manifest(folder)
-    contents = {table.name: _content(folder, table) for table in (CELLS, SAMPLES, CEILINGS)}
-    cells, samples, ceilings = (
-        parse_table(contents[table.name], table, str(folder / table.file)) for table in (CELLS, SAMPLES, CEILINGS)
-    )
+    contents = {table.name: _content(folder, table) for table in (CELLS, SAMPLES)}
+    cells, samples = (parse_table(contents[table.name], table, str(folder / table.file)) for table in (CELLS, SAMPLES))
+    ceilings = parse_table(_content(folder, CEILINGS), CEILINGS, str(folder / CEILINGS.file))
     if cells.empty:
         raise UsageError(f"{folder}: no cell of this run is finished; go on with it: rooflens run --resume -o {folder}")
     _check_commits_once(cells, contents[CELLS.name], str(folder / CELLS.file))
-    verdicts = samples[_KEY].merge(cells[[*_KEY, "verdict"]], on=_KEY, how="left")["verdict"]
-    passed = verdicts == Verdict.PASSED
-    unexpected = (verdicts.notna() & ~passed).to_numpy()
+    units = _units(samples, cells)
+    passed = (cells["verdict"] == Verdict.PASSED).to_numpy()
+    unexpected = (units >= 0) & ~passed[units]
     if unexpected.any():
         record = int(unexpected.argmax())
         raise UsageError(
             f"{folder / SAMPLES.file} line {line_of(contents[SAMPLES.name], record)}: a sample of cell "
             f"{samples['cell_id'].iloc[record]} round {samples['round'].iloc[record]}, which is "
-            f"{verdicts.iloc[record]} in {CELLS.file}; only passed rounds have samples: delete its lines"
+            f"{cells['verdict'].iloc[units[record]]} in {CELLS.file}; only passed rounds have samples: delete its lines"
         )
-    samples = samples[passed.to_numpy()].reset_index(drop=True)
-    _check_sample_counts(cells, samples, contents[CELLS.name], folder)
-    return RunData(folder, manifest, cells, samples, ceilings)
+    if (units < 0).any():
+        samples, units = samples[units >= 0].reset_index(drop=True), units[units >= 0]
+    _check_sample_counts(cells, samples, units, contents[CELLS.name], folder)
+    telemetry = _optional(folder, TELEMETRY)
+    telemetry = telemetry[_units(telemetry, cells) >= 0].reset_index(drop=True)
+    return RunData(
+        folder, manifest, cells, samples, ceilings, telemetry, _optional(folder, CANARY), _optional(folder, TUNING)
+    )
+
+
+def _optional(folder: Path, table: Table) -> pd.DataFrame:
+    """Read a table that a run folder may lack."""
+    if not (folder / table.file).exists():
+        return empty_table(table)
+    return parse_table(_content(folder, table), table, str(folder / table.file))
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
@@ -157,16 +182,52 @@ def _check_commits_once(cells: pd.DataFrame, content: bytes, where: str) -> None
         )
 
 
-def _check_sample_counts(cells: pd.DataFrame, samples: pd.DataFrame, content: bytes, folder: Path) -> None:
-    stored = samples.groupby(_KEY, sort=False).size().rename("stored").reset_index()
-    found = cells[[*_KEY, "verdict", "samples"]].merge(stored, on=_KEY, how="left")
-    found = found.fillna({"stored": 0, "samples": 0})
-    wrong = (found["verdict"] == Verdict.PASSED) & ((found["stored"] != found["samples"]) | (found["stored"] == 0))
-    if wrong.any():
-        record = int(wrong.to_numpy(dtype=bool).argmax())
-        row = found.iloc[record]
+def _units(rows: pd.DataFrame, cells: pd.DataFrame) -> Ints:
+    """Position in `cells` of the commit row that each of `rows` belongs to by cell_id and round; -1 for none."""
+    key, known = np.zeros(len(rows), dtype=np.int64), np.zeros(len(cells), dtype=np.int64)
+    has_all = np.ones(len(rows), dtype=bool)
+    size = 1
+    for column in _KEY:
+        known_codes, names = pd.factorize(cells[column])
+        row_codes, values = pd.factorize(rows[column])  # few distinct values, of which each is looked up once
+        found = pd.Index(names).get_indexer(pd.Index(values))[row_codes]
+        has_all &= found >= 0
+        key, known, size = key * len(names) + found, known * len(names) + known_codes, size * len(names)
+    positions = np.full(size, -1, dtype=np.int64)
+    positions[known] = np.arange(len(cells))
+    return np.where(has_all, positions[np.where(has_all, key, 0)], -1)
+
+
+def _check_sample_counts(cells: pd.DataFrame, samples: pd.DataFrame, units: Ints, content: bytes, folder: Path) -> None:
+    """Compare what passed rounds announce with what is stored of them, and refuse a round in which nothing counts.
+
+    `units` has the position in `cells` that each sample belongs to.
+    """
+    stored = np.bincount(units, minlength=len(cells))
+    marked = np.bincount(units[(samples["discarded"] != "").to_numpy()], minlength=len(cells))
+    announced = {
+        "samples": cells["samples"].to_numpy(dtype=float, na_value=0),
+        "discarded": cells["discarded"].fillna(pd.Series(marked, dtype="Int64")).to_numpy(dtype=float),
+    }
+    passed = (cells["verdict"] == Verdict.PASSED).to_numpy()
+    way_out = "delete this line and its samples and measure again with rooflens run --resume"
+    for column, found, verb in (("samples", stored, "has"), ("discarded", marked, "discards")):
+        wrong = passed & ((found != announced[column]) | (stored == 0))
+        if wrong.any():
+            record = int(wrong.argmax())
+            raise UsageError(
+                f"{folder / CELLS.file} line {line_of(content, record)}, column {column}: "
+                f"{announced[column][record]:.0f} announced, but {SAMPLES.file} {verb} {found[record]} for "
+                f"{_named(cells, record)}; restore both files from a copy, or {way_out}"
+            )
+    idle = passed & (stored == marked)
+    if idle.any():
+        record = int(idle.argmax())
         raise UsageError(
-            f"{folder / CELLS.file} line {line_of(content, record)}, column samples: {row['samples']:.0f} announced, "
-            f"but {SAMPLES.file} has {row['stored']:.0f} for round {row['round']} of cell {row['cell_id']}; restore "
-            "both files from a copy, or delete this line and its samples and measure again with rooflens run --resume"
+            f"{folder / CELLS.file} line {line_of(content, record)}, column discarded: all {stored[record]} samples "
+            f"of {_named(cells, record)} are discarded, so it cannot have passed; {way_out}"
         )
+
+
+def _named(cells: pd.DataFrame, record: int) -> str:
+    return f"round {cells['round'].iloc[record]} of cell {cells['cell_id'].iloc[record]}"

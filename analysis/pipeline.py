@@ -5,13 +5,15 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ..shapes.verdict import Verdict
+from .canary import Drift, drifts
 from .crossover import DELTA
 from .crossovers import CROSSOVER_COLUMNS, crossovers
 from .load import RunData
 from .median_crossover import MedianCrossover, median_crossovers
 from .roofline import place, roofline_warnings
-from .speedup import geometric_means, speedups
+from .speedup import ALIKE, geometric_means, speedups
 from .summarize import round_medians, summarize
+from .telemetry import Conditions, conditions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,6 +25,8 @@ class Analysis:
     speedups    `speedup.speedups` over the baseline of the run
     means       `speedup.geometric_means` of them
     crossovers  `crossovers.crossovers` of challenger against baseline; medians: one per (dtype, scheme, cache)
+    conditions  `telemetry.conditions` of the run, None where no telemetry is stored
+    canary      `canary.drifts` of the run, empty where no canary is stored
     warnings    what concerns the run as a whole
     """
 
@@ -34,6 +38,8 @@ class Analysis:
     means: pd.DataFrame
     crossovers: pd.DataFrame
     medians: tuple[MedianCrossover, ...]
+    conditions: Conditions | None
+    canary: tuple[Drift, ...]
     warnings: tuple[str, ...]
 
 
@@ -59,7 +65,9 @@ def analyze(run: RunData, challenger: str = "", delta: float = DELTA) -> Analysi
         means=geometric_means(ratios),
         crossovers=found,
         medians=median_crossovers(found),
-        warnings=(*_coverage(run, summary, chosen), *roofline_warnings(cells, run.ceilings)),
+        conditions=conditions(run.telemetry),
+        canary=drifts(run.canary, run.several_devices),
+        warnings=(*_coverage(run, summary, chosen), *_mixtures(summary), *roofline_warnings(cells, run.ceilings)),
     )
 
 
@@ -86,4 +94,18 @@ def _coverage(run: RunData, summary: pd.DataFrame, challenger: str) -> list[str]
         warnings.append(f"the baseline {run.baseline} has no cell here: no speedups, no crossovers")
     if not challenger:
         warnings.append(f"no challenger ({', '.join(run.challengers) or 'none named'}) has a cell here: no crossovers")
+    return warnings
+
+
+def _mixtures(summary: pd.DataFrame) -> list[str]:
+    """Say that cells of one cache state were timed in different ways, so that some ratios are refused."""
+    passed = summary.loc[summary["verdict"] == Verdict.PASSED]
+    warnings = []
+    for name in ALIKE:
+        for cache, cells in passed.groupby("cache", sort=False):
+            counts = cells[name].value_counts()
+            if len(counts) > 1:
+                ways = ", ".join(f"{way or 'unknown'} {count}" for way, count in counts.items())
+                option = f"--{name.replace('_', '-')}"
+                warnings.append(f"{cache} cells differ in {name} ({ways}): no ratio across them; use one {option}")
     return warnings

@@ -4,13 +4,18 @@ Every ratio is time(baseline) / time(provider): above 1 the provider is faster.
 """
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..shapes.verdict import Verdict
-from .coordinates import COORDINATES, GEMM
+from .coordinates import COORDINATES, GEMM, METHOD
 from .intervals import mean_interval
+from .notes import MIXED
+
+ALIKE = ("timer", "cold_by")
+"""What both sides of a ratio must have in common besides their coordinates."""
 
 _CARRIED = ("cell_id", "suite", *COORDINATES, "provider", "role")
 
@@ -26,15 +31,19 @@ def speedups(summary: pd.DataFrame, rounds: pd.DataFrame, baseline: str) -> pd.D
     rounds                          number of common rounds
     verdict                         faster, slower, undecided (the interval covers 1, or one round gave none), or ""
     reason                          why there is no ratio, or no interval
+    note                            what qualifies a ratio: other tuning, a disturbed side
+
+    Sides that were timed by different timers, or made cold in different ways, have no ratio: the reason says so. A
+    tuned side against one at its defaults has one, because not every provider has anything to tune: the note says so.
     """
     others = summary.loc[summary["provider"] != baseline]
     partners = summary.loc[summary["provider"] == baseline, [*COORDINATES, *_PARTNER]].rename(columns=_PARTNER)
-    pairs = others[[*_CARRIED, "verdict", "reason", "time_s", "resolution_s"]].merge(
+    pairs = others[[*_CARRIED, *(name for name in _PARTNER if name != "cell_id")]].merge(
         partners, on=list(COORDINATES), how="left", validate="many_to_one"
     )
     pairs["baseline"] = baseline
-    both = pairs.loc[(pairs["verdict"] == Verdict.PASSED) & (pairs["baseline_verdict"] == Verdict.PASSED)]
-    ratios = _by_round(both, rounds)
+    passed = (pairs["verdict"] == Verdict.PASSED) & (pairs["baseline_verdict"] == Verdict.PASSED)
+    ratios = _by_round(pairs.loc[passed & _alike(pairs)], rounds)
     pairs = pairs.join(ratios, on="cell_id")
     pairs["rounds"] = pairs["rounds"].fillna(0).astype("int64")
     steps = (pairs["resolution_s"] / pairs["time_s"]).fillna(0) / 2
@@ -42,7 +51,11 @@ def speedups(summary: pd.DataFrame, rounds: pd.DataFrame, baseline: str) -> pd.D
     pairs["ratio"] = np.exp(pairs["log_ratio"])
     pairs["ratio_low"] = np.exp(pairs["log_low"] - steps)
     pairs["ratio_high"] = np.exp(pairs["log_high"] + steps)
-    pairs["reason"] = [_reason(row, baseline) for row in pairs[list(_REASONED)].itertuples(index=False)]
+    rows = list(map(_Sides, *(pairs[name].tolist() for name in _Sides._fields)))
+    texts = [(_reason(row, baseline), _note(row, baseline)) for row in rows]
+    pairs["reason"] = [reason for reason, _ in texts]
+    pairs["note"] = [note for _, note in texts]
+    pairs["note"] = pairs["note"].where(pairs["ratio"].notna(), "")
     faster, slower = pairs["ratio_low"] > 1, pairs["ratio_high"] < 1
     pairs["verdict"] = np.select([pairs["ratio"].isna(), faster, slower], ["", "faster", "slower"], "undecided")
     return pairs[[*_COLUMNS]]
@@ -86,20 +99,42 @@ def best_speedups(ratios: pd.DataFrame, by: Sequence[str] = ("provider", "baseli
 
 
 _PARTNER = {
-    "cell_id": "baseline_cell_id",
-    "verdict": "baseline_verdict",
-    "reason": "baseline_reason",
-    "time_s": "baseline_time_s",
-    "resolution_s": "baseline_resolution_s",
+    name: f"baseline_{name}"
+    for name in ("cell_id", "verdict", "reason", "time_s", "resolution_s", "disturbed", *METHOD)
 }
 
-_REASONED = ("verdict", "reason", "baseline_verdict", "baseline_reason", "rounds")
+
+class _Sides(NamedTuple):
+    """What is read of a pair; the columns of a baseline that was not measured are NaN."""
+
+    rounds: int
+    verdict: str
+    baseline_verdict: Any
+    reason: str
+    baseline_reason: Any
+    timer: str
+    baseline_timer: Any
+    cold_by: str
+    baseline_cold_by: Any
+    tuning: str
+    baseline_tuning: Any
+    disturbed: str
+    baseline_disturbed: Any
+
 
 _COLUMNS = (
     *_CARRIED,
     *("baseline", "baseline_cell_id", "time_s", "baseline_time_s", "log_ratio", "log_se"),
-    *("ratio", "ratio_low", "ratio_high", "rounds", "verdict", "reason"),
+    *("ratio", "ratio_low", "ratio_high", "rounds", "verdict", "reason", "note"),
 )
+
+
+def _alike(pairs: pd.DataFrame) -> "pd.Series[bool]":
+    """True where both sides were timed in the same way throughout."""
+    alike = pd.Series(True, index=pairs.index)
+    for name in ALIKE:
+        alike &= (pairs[name] == pairs[_PARTNER[name]]) & (pairs[name] != MIXED)
+    return alike
 
 
 def _by_round(both: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
@@ -114,16 +149,36 @@ def _by_round(both: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _reason(row: "tuple[object, ...]", baseline: str) -> str:
-    verdict, reason, baseline_verdict, baseline_reason, rounds = row
-    if verdict != Verdict.PASSED:
-        return f"{verdict}: {reason}" if reason else f"{verdict}"
-    if not isinstance(baseline_verdict, str):
+def _reason(row: _Sides, baseline: str) -> str:
+    """Say why there is no ratio, or no interval of it."""
+    if row.verdict != Verdict.PASSED:
+        return _because(row.verdict, row.reason)
+    if not isinstance(row.baseline_verdict, str):
         return f"{baseline} was not measured here"
-    if baseline_verdict != Verdict.PASSED:
-        return (
-            f"{baseline} {baseline_verdict}: {baseline_reason}" if baseline_reason else f"{baseline} {baseline_verdict}"
-        )
-    if rounds == 0:
+    if row.baseline_verdict != Verdict.PASSED:
+        return f"{baseline} {_because(row.baseline_verdict, row.baseline_reason)}"
+    for name in ALIKE:
+        if getattr(row, name) != getattr(row, _PARTNER[name]) or getattr(row, name) == MIXED:
+            return f"{_difference(name, row, baseline)}: measure both with one --{name.replace('_', '-')}"
+    if row.rounds == 0:
         return f"no round in common with {baseline}"
-    return "one common round: no interval; measure with --rounds 3 or more" if rounds == 1 else ""
+    return "one common round: no interval; measure with --rounds 3 or more" if row.rounds == 1 else ""
+
+
+def _note(row: _Sides, baseline: str) -> str:
+    """Say what qualifies a ratio."""
+    notes = []
+    if row.tuning != row.baseline_tuning:
+        notes.append(f"{_difference('tuning', row, baseline)}: tune both to compare them at their best")
+    if row.disturbed or row.baseline_disturbed:
+        notes.append(f"something moved while it or {baseline} was measured: stop other work and measure again")
+    return "; ".join(notes)
+
+
+def _difference(name: str, row: _Sides, baseline: str) -> str:
+    own, other = getattr(row, name), getattr(row, _PARTNER[name])
+    return f"{name} differs: {own or 'unknown'} here, {other or 'unknown'} for {baseline}"
+
+
+def _because(verdict: str, reason: str) -> str:
+    return f"{verdict}: {reason}" if reason else f"{verdict}"

@@ -2,47 +2,55 @@
 
 A cell's time is the median of its round medians. Its interval comes from the rounds when there are at least five. With
 fewer it comes from the pooled samples, which tell nothing about what differs between rounds: see `interval_from`.
+Samples that were discarded are counted and enter nothing else.
 """
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from ..shapes.verdict import Verdict
-from .coordinates import COORDINATES
+from .canary import disturbances
+from .coordinates import COORDINATES, METHOD
 from .intervals import Floats, Ints, mean_interval, median_interval
 from .load import RunData
+from .notes import MIXED, notes
+from .telemetry import by_cell
 
 MIN_ROUNDS = 5
 """Rounds from which on an interval comes from round medians."""
 
-RESOLUTION_SHARE = 0.002
-"""A timer step above this share of the time gets a note: a fifth of the 1 % that the stop rule aims at."""
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 IDENTITY = ("cell_id", "suite", *COORDINATES, "provider", "role")
 
-_SUPERSEDED = "measured again after a change of its source; only the newer measurement counts"
-_MIXED = "its configuration differs between rounds"
-
 
 def round_medians(run: RunData) -> pd.DataFrame:
-    """Return one row per passed (cell, round): cell_id, round, median_s, host_median_s, samples."""
-    groups = run.samples.groupby(["cell_id", "round"], sort=False)
-    medians = groups.agg(
-        median_s=("time_s", "median"), host_median_s=("host_time_s", "median"), samples=("time_s", "size")
-    )
+    """Return one row per passed (cell, round): cell_id, round, median_s, host_median_s, span_median_s, samples.
+
+    Only samples that count are in it.
+    """
+    counting = _counting(run.samples)
+    groups = counting.groupby(["cell_id", "round"], sort=False)
+    medians = groups.agg(median_s=("time_s", "median"), samples=("time_s", "size"))
+    for name, column in (("host_median_s", "host_time_s"), ("span_median_s", "span_s")):
+        medians[name] = groups[column].median() if counting[column].notna().any() else np.nan
     return medians.reset_index()
 
 
 def summarize(run: RunData) -> pd.DataFrame:
     """Return one row per cell, ordered by cache, dtype, scheme, shape (as in the manifest), M and provider.
 
-    Columns, besides identity: verdict, reason, rounds (finished), samples; time_s with time_low_s, time_high_s (95 %)
-    and interval_from ("rounds", "samples" or "" when there are too few), host_time_s; resolution_s (step of the timer
-    where samples show one); flops, compulsory_bytes, moved_bytes; flops_per_s, bandwidth_bytes_per_s (compulsory),
-    moved_bandwidth_bytes_per_s; snr_db, relative_error, cosine (worst round), max_abs_error; config, kernels,
-    dispatched, artifact, source, timer, blocked, stop_reason, cache_level, elapsed_s, prepare_s; note.
+    Columns, besides identity: verdict, reason, rounds (finished), samples (that count), discarded (that do not);
+    time_s with time_low_s, time_high_s (95 %) and interval_from ("rounds", "samples" or "" when there are too few),
+    host_time_s, span_s; resolution_s (step of the timer where samples show one); flops, compulsory_bytes, moved_bytes;
+    flops_per_s, bandwidth_bytes_per_s (compulsory), moved_bandwidth_bytes_per_s; snr_db, relative_error, cosine (worst
+    round), max_abs_error; config, kernels, dispatched, artifact, source; timer, cold_by and tuning ("mixed" where
+    rounds differ), copies, launches_per_sample, candidates, tuning_s (the most of any round), blocked, stop_reason,
+    cache_level, elapsed_s, prepare_s; disturbed (what its rounds say moved, and the canary around them), clock_hz
+    (median) and slowdown (words seen) from telemetry; note (`notes`).
 
     A cell has passed when all its stored rounds have. A failed one keeps no time, whatever its earlier rounds gave.
     """
@@ -51,7 +59,12 @@ def summarize(run: RunData) -> pd.DataFrame:
     summary = _facts(cells).join(verdicts)
     timed = round_medians(run)
     timed = timed[timed["cell_id"].map(verdicts["verdict"]) == Verdict.PASSED]
-    summary = summary.join(_times(timed)).join(_samples(run.samples, timed))
+    summary = summary.join(_times(timed)).join(_samples(_counting(run.samples), timed))
+    lost = run.samples.loc[run.samples["discarded"] != "", ["cell_id", "discarded"]]
+    summary = summary.join(by_cell(run.telemetry))
+    summary["slowdown"] = summary["slowdown"].fillna("")
+    summary["discarded"] = _discarded(summary, lost)
+    summary["disturbed"] = _disturbed(summary.index, run)
     from_rounds = summary["rounds"] >= MIN_ROUNDS
     for side in ("low", "high"):
         summary[f"time_{side}_s"] = summary[f"rounds_{side}_s"].where(from_rounds, summary[f"samples_{side}_s"])
@@ -61,20 +74,27 @@ def summarize(run: RunData) -> pd.DataFrame:
     summary["bandwidth_bytes_per_s"] = summary["compulsory_bytes"] / summary["time_s"]
     summary["moved_bandwidth_bytes_per_s"] = summary["moved_bytes"] / summary["time_s"]
     summary = _newest(summary.reset_index())
-    summary["note"] = _notes(summary)
+    summary["note"] = notes(summary, _reasons(lost))
     return _ordered(summary, run)[[*_COLUMNS]]
 
 
 _COLUMNS = (
     *IDENTITY,
-    *("verdict", "reason", "rounds", "samples"),
-    *("time_s", "time_low_s", "time_high_s", "interval_from", "host_time_s", "resolution_s"),
+    *("verdict", "reason", "rounds", "samples", "discarded"),
+    *("time_s", "time_low_s", "time_high_s", "interval_from", "host_time_s", "span_s", "resolution_s"),
     *("flops", "compulsory_bytes", "moved_bytes"),
     *("flops_per_s", "bandwidth_bytes_per_s", "moved_bandwidth_bytes_per_s"),
     *("snr_db", "relative_error", "cosine", "max_abs_error"),
-    *("config", "kernels", "dispatched", "artifact", "source", "timer", "blocked", "stop_reason", "cache_level"),
-    *("elapsed_s", "prepare_s", "note"),
+    *("config", "kernels", "dispatched", "artifact", "source", *METHOD, "copies", "launches_per_sample"),
+    *("candidates", "tuning_s", "blocked", "stop_reason", "cache_level", "elapsed_s", "prepare_s"),
+    *("disturbed", "clock_hz", "slowdown", "note"),
 )
+
+
+def _counting(samples: pd.DataFrame) -> pd.DataFrame:
+    """Leave out what was discarded."""
+    counts = samples["discarded"] == ""
+    return samples if counts.all() else samples[counts]
 
 
 def _verdicts(cells: pd.DataFrame) -> pd.DataFrame:
@@ -87,12 +107,15 @@ def _verdicts(cells: pd.DataFrame) -> pd.DataFrame:
 
 def _facts(cells: pd.DataFrame) -> pd.DataFrame:
     """Per cell what its commit rows say; where rounds differ, the last one that says anything, or the worst."""
-    said = ["config", "kernels", "dispatched", "artifact", "source", "timer", "cache_level", "stop_reason"]
+    said = ["config", "kernels", "dispatched", "artifact", "source", *METHOD, "cache_level", "stop_reason"]
     texts = cells[said]
     stated = cells.assign(**texts.where(texts != ""))
     groups = stated.groupby("cell_id", sort=False)
     identity = cells.drop_duplicates("cell_id").set_index("cell_id")[[*IDENTITY[1:], "flops", "compulsory_bytes"]]
     facts = groups[said].last().astype("object").fillna("").astype("str")
+    for name in METHOD:
+        if stated[name].nunique() > 1:
+            facts[name] = facts[name].mask(groups[name].nunique() > 1, MIXED)
     ran_out = (cells["stop_reason"] == "budget").groupby(cells["cell_id"]).any()
     facts["stop_reason"] = facts["stop_reason"].mask(ran_out.reindex(facts.index), "budget")
     numbers = groups.agg(
@@ -105,8 +128,11 @@ def _facts(cells: pd.DataFrame) -> pd.DataFrame:
         elapsed_s=("elapsed_s", "sum"),
         prepare_s=("prepare_s", "max"),
         configs=("config", "nunique"),
+        records_discards=("discarded", "count"),
+        **{name: (name, "max") for name in ("copies", "launches_per_sample", "candidates", "tuning_s")},
     )
-    numbers["moved_bytes"] = numbers["moved_bytes"].astype("float64")
+    stored_whole = ["moved_bytes", "copies", "launches_per_sample", "candidates"]
+    numbers[stored_whole] = numbers[stored_whole].astype("float64")
     return identity.join(facts).join(numbers)
 
 
@@ -118,6 +144,7 @@ def _times(timed: pd.DataFrame) -> pd.DataFrame:
         {
             "time_s": by_cell["median_s"].median(),
             "host_time_s": by_cell["host_median_s"].median(),
+            "span_s": by_cell["span_median_s"].median(),
             "samples": by_cell["samples"].sum(),
             "rounds_low_s": np.exp(spread["low"]),
             "rounds_high_s": np.exp(spread["high"]),
@@ -131,8 +158,10 @@ def _samples(samples: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
     seconds = samples["time_s"].to_numpy()
     counts = np.bincount(codes, minlength=len(names)).astype(np.int64)
     starts = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64)
-    low, high = median_interval(seconds[np.lexsort((seconds, codes))], starts, counts)
-    resolution = _timer_steps(seconds, codes, samples["round"].to_numpy(), counts)
+    by_time = np.argsort(seconds, kind="stable")
+    by_cell = by_time[np.argsort(codes[by_time], kind="stable")]
+    low, high = median_interval(seconds[by_cell], starts, counts)
+    resolution = _timer_steps(seconds, codes, samples["round"].to_numpy(), counts, by_cell)
     half_step = np.nan_to_num(resolution) / 2
     frame = pd.DataFrame(
         {"samples_low_s": low - half_step, "samples_high_s": high + half_step, "resolution_s": resolution}, index=names
@@ -140,12 +169,13 @@ def _samples(samples: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
     return frame.loc[frame.index.isin(timed["cell_id"])]
 
 
-def _timer_steps(seconds: Floats, cells: Ints, rounds: Ints, counts: Ints) -> Floats:
+def _timer_steps(seconds: Floats, cells: Ints, rounds: Ints, counts: Ints, by_cell: Ints) -> Floats:
     """Smallest gap between different samples of one round, per cell, where at least half of the samples are ties.
 
-    NaN elsewhere: a continuous timer gives no ties. Gaps between rounds are drift, and do not count.
+    NaN elsewhere: a continuous timer gives no ties. Gaps between rounds are drift, and do not count. `by_cell` orders
+    the samples by cell, then time.
     """
-    order = np.lexsort((seconds, rounds, cells))
+    order = by_cell[np.lexsort((rounds[by_cell], cells[by_cell]))]
     ordered, cell, number = seconds[order], cells[order], rounds[order]
     begins = np.concatenate(([True], (cell[1:] != cell[:-1]) | (number[1:] != number[:-1])))[: len(cell)]
     step = np.diff(ordered, prepend=np.nan)
@@ -157,23 +187,48 @@ def _timer_steps(seconds: Floats, cells: Ints, rounds: Ints, counts: Ints) -> Fl
     return np.where((2 * values <= counts) & np.isfinite(smallest), smallest, np.nan)
 
 
+def _discarded(summary: pd.DataFrame, lost: pd.DataFrame) -> "pd.Series[float]":
+    """Per passed cell how many samples do not count; NaN where that was not recorded."""
+    counts = lost.groupby("cell_id").size().reindex(summary.index, fill_value=0).astype("float64")
+    recorded = summary["records_discards"].astype(bool) | (counts > 0)
+    return counts.where(recorded & (summary["verdict"] == Verdict.PASSED))
+
+
+def _reasons(lost: pd.DataFrame) -> dict[str, list[str]]:
+    """Distinct reasons of discarded samples, by cell_id."""
+    found: dict[str, list[str]] = {}
+    for cell, reason in lost.drop_duplicates().itertuples(index=False, name=None):
+        found.setdefault(cell, []).append(reason)
+    return found
+
+
+def _disturbed(cell_ids: "pd.Index[str]", run: RunData) -> list[str]:
+    """Per cell what moved while it was measured: what its rounds say, and the canary around them.
+
+    Of causes that differ in their numbers only, as rounds give them, the one with the largest is told.
+    """
+    passed = run.cells.loc[run.cells["verdict"] == Verdict.PASSED]
+    said = passed.loc[passed["disturbed"] != "", ["cell_id", "disturbed"]].drop_duplicates()
+    texts: dict[str, dict[str, str]] = {}
+    canary = disturbances(passed, run.canary, run.several_devices)
+    for cell, text in (*said.itertuples(index=False, name=None), *canary.items()):
+        causes = texts.setdefault(str(cell), {})
+        for cause in text.split("; "):
+            kind = _NUMBER.sub("#", cause)
+            causes[kind] = max(cause, causes.get(kind, cause), key=_numbers)
+    return ["; ".join(texts.get(cell, {}).values()) for cell in cell_ids]
+
+
+def _numbers(cause: str) -> list[float]:
+    return [float(number) for number in _NUMBER.findall(cause)]
+
+
 def _newest(summary: pd.DataFrame) -> pd.DataFrame:
     """Keep one row per coordinates and provider: the one that was measured last (another source has another id)."""
     where = [*COORDINATES, "provider"]
     kept = summary.drop_duplicates(where, keep="last")
     again = summary.loc[summary.duplicated(where, keep=False)].set_index(where).index
     return kept.assign(superseded=kept.set_index(where).index.isin(again))
-
-
-def _notes(summary: pd.DataFrame) -> list[str]:
-    share = summary["resolution_s"] / summary["time_s"]
-    coarse = [
-        f"timer step {step * 1e6:.3g} us is {part:.1%} of the time" if part > RESOLUTION_SHARE else ""
-        for step, part in zip(summary["resolution_s"], share, strict=True)
-    ]
-    mixed = np.where(summary["configs"] > 1, _MIXED, "")
-    again = np.where(summary["superseded"], _SUPERSEDED, "")
-    return ["; ".join(filter(None, parts)) for parts in zip(again, mixed, coarse, strict=True)]
 
 
 def _ordered(summary: pd.DataFrame, run: RunData) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..shapes.columns import CEILINGS, CELLS, Column, Kind, Table
+from ..shapes.columns import CEILINGS, CELLS, SAMPLES, Column, Kind, Table
 from ..shapes.errors import UsageError
 from ..shapes.verdict import Verdict
 
@@ -27,8 +27,12 @@ _WORDS = {
 }
 """Columns whose values come from a fixed list."""
 
-_POSITIVE = ("B", "M", "N", "K", "flops", "compulsory_bytes", "moved_bytes", "time_s", "value")
-"""Columns that are divided by or whose logarithm is taken, where they are not empty."""
+_POSITIVE = (
+    *("B", "M", "N", "K", "flops", "compulsory_bytes", "moved_bytes"),
+    *("time_s", "value", "gemm_s", "copy_s", "copies", "launches_per_sample"),
+)
+"""Columns that are divided by or whose logarithm is taken, where they are not empty. The time of a discarded sample may
+be negative: that can be why it does not count."""
 
 _FAULTS = (ValueError, TypeError, KeyError, OverflowError, pd.errors.ParserError, csv.Error)
 """What pandas and csv raise on content that does not fit."""
@@ -38,7 +42,8 @@ def parse_table(content: bytes, table: Table, where: str) -> pd.DataFrame:
     """Return the rows of `content` (a CSV file) with the columns of `table`, in order; row i is record i of the file.
 
     Text and JSON columns are str, "" where empty; required integers int64, optional ones Int64; floats NaN where empty;
-    booleans nullable. A last line without its line break is what an interrupted writer left, and is ignored. Raises
+    booleans nullable. A column that is not required may be absent, as from a file that an older version wrote: it is
+    unknown in every row. A last line without its line break is what an interrupted writer left, and is ignored. Raises
     UsageError with `where`, the line and the column otherwise.
     """
     whole = content[: content.rfind(b"\n") + 1]
@@ -48,9 +53,16 @@ def parse_table(content: bytes, table: Table, where: str) -> pd.DataFrame:
         ragged = _has_ragged_rows(whole, len(header))
     except _FAULTS as error:
         raise _first_fault(whole, table, header, where, str(error)) from None
-    if ragged or any(_is_faulty(frame[column.name], table, column) for column in table.columns):
+    if ragged or any(_is_faulty(frame, table, table[name]) for name in header):
         raise _first_fault(whole, table, header, where, "the values do not fit the columns")
-    return frame.loc[:, list(table.names)]
+    absent = {column.name: _unknown(column, frame.index) for column in table.columns if column.name not in header}
+    return frame.assign(**absent)[list(table.names)]
+
+
+def empty_table(table: Table) -> pd.DataFrame:
+    """Return no rows, with the columns and dtypes that `parse_table` gives them."""
+    index = pd.RangeIndex(0)
+    return pd.DataFrame({column.name: _unknown(column, index) for column in table.columns})
 
 
 def line_of(content: bytes, record: int) -> int:
@@ -70,7 +82,7 @@ def _header(content: bytes, table: Table, where: str) -> list[str]:
             raise UsageError(f"{where} line 1: unknown column {name!r}: this rooflens knows {', '.join(table.names)}")
         if header.count(name) > 1:
             raise UsageError(f"{where} line 1: column {name!r} stands twice; remove one")
-    if missing := [name for name in table.names if name not in header]:
+    if missing := [column.name for column in table.columns if column.required and column.name not in header]:
         raise UsageError(
             f"{where} line 1: column {missing[0]!r} is missing; read the run with the rooflens version that wrote it"
         )
@@ -91,10 +103,20 @@ def _read(content: bytes, table: Table, header: list[str]) -> pd.DataFrame:
         encoding="utf-8",
         engine="c",
     )
-    for column in table.columns:
-        if column.kind is Kind.BOOL:
-            frame[column.name] = _booleans(frame[column.name])
+    for name in header:
+        if table[name].kind is Kind.BOOL:
+            frame[name] = _booleans(frame[name])
     return frame
+
+
+def _unknown(column: Column, index: pd.Index) -> "pd.Series[Any]":
+    if column.kind in (Kind.TEXT, Kind.JSON):
+        return pd.Series("", index=index, dtype="str")
+    if column.kind is Kind.BOOL:
+        return pd.Series(pd.NA, index=index, dtype="boolean")
+    if _dtype(column) == "int64":  # required, so only of an empty table
+        return pd.Series(0, index=index, dtype="int64")
+    return pd.Series(pd.NA if column.kind is Kind.INT else np.nan, index=index, dtype=_dtype(column))
 
 
 def _dtype(column: Column) -> str:
@@ -115,7 +137,8 @@ def _has_ragged_rows(content: bytes, fields: int) -> bool:
     return any(len(row) != fields for _, row in _records(content))
 
 
-def _is_faulty(values: "pd.Series[Any]", table: Table, column: Column) -> bool:
+def _is_faulty(frame: pd.DataFrame, table: Table, column: Column) -> bool:
+    values = frame[column.name]
     if column.kind in (Kind.TEXT, Kind.JSON):
         distinct = pd.unique(values)
         return any(_fault(str(value), table, column) for value in distinct)
@@ -123,8 +146,11 @@ def _is_faulty(values: "pd.Series[Any]", table: Table, column: Column) -> bool:
         return True
     if column.name not in _POSITIVE:
         return False
-    known = values.dropna().to_numpy(dtype=float)
-    return not bool(((known > 0) & np.isfinite(known)).all())
+    counting = values.dropna().to_numpy(dtype=float)
+    wrong = ~((counting > 0) & np.isfinite(counting))
+    if not wrong.any():
+        return False
+    return table.name != SAMPLES.name or "discarded" not in frame or bool((wrong & (frame["discarded"] == "")).any())
 
 
 def _records(content: bytes) -> Iterator[tuple[int, list[str]]]:
@@ -148,16 +174,17 @@ def _first_fault(content: bytes, table: Table, header: list[str], where: str, ot
                     f"{where} line {line}: {len(fields)} fields instead of {len(header)}, from column "
                     f"{header[min(len(fields), len(header) - 1)]!r} on; {way_out}"
                 )
+            counts = table.name != SAMPLES.name or not dict(zip(header, fields, strict=True)).get("discarded")
             for name, text in zip(header, fields, strict=True):
-                if fault := _fault(text, table, table[name]):
+                if fault := _fault(text, table, table[name], counts):
                     return UsageError(f"{where} line {line}, column {name}: {fault}; {way_out}")
     except csv.Error as error:
         return UsageError(f"{where} line {line + 1}: {error}; {way_out}")
     return UsageError(f"{where}: {otherwise}; restore the file from a copy")
 
 
-def _fault(text: str, table: Table, column: Column) -> str:
-    """Say what is wrong with one field, "" when nothing is."""
+def _fault(text: str, table: Table, column: Column, counts: bool = True) -> str:
+    """Say what is wrong with one field, "" when nothing is; `counts`: it is not of a discarded sample."""
     if text == "":
         return "is empty, but must not be" if column.required else ""
     if "\N{REPLACEMENT CHARACTER}" in text:
@@ -173,7 +200,7 @@ def _fault(text: str, table: Table, column: Column) -> str:
         return f"{text!r} is neither true nor false"
     if column.kind is Kind.JSON and not _is_json(text):
         return f"{text!r} is not JSON"
-    if column.name in _POSITIVE and not 0 < float(text) < math.inf:
+    if column.name in _POSITIVE and counts and not 0 < float(text) < math.inf:
         return f"{text} is not positive and finite"
     return ""
 

@@ -1,9 +1,9 @@
 """Is cold cold, whichever way? One read of 0.5 to 8 MB, flushed or rotated: python benchmarks/cold_validity.py (GPUs).
 
-Each row is one size; each column a timer and a way to a cold cache, with the time of an empty kernel under the same timer
-and control subtracted. `spread` is the largest difference between flush and rotation of the event timer, the graph's
-rotation and the profiler; it should stay within the larger of 3 % and 0.5 us. `warm` is the same read without either, for
-what a cold label over warm data would show. `undersized` counts rotations with too few copies that were refused, of all.
+Each row is one size; each column a timer and a way to a cold cache, with the time of an empty kernel under the same
+timer and control subtracted. `spread` is the largest difference among all cold columns; it should stay within the
+larger of 3 % and 0.5 us. `warm` is the same read without either, for what a cold label over warm data would show.
+`undersized` counts rotations with too few copies that were refused, of those that were tried.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from rooflens.harness.timer import Subject
 from rooflens.harness.timers import make_timer
 from rooflens.kernels.probes.probe import Pattern
 from rooflens.kernels.probes.triton_floors import empty_launch
-from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, once, sweep
+from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, cache_modifier, once, sweep
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 
@@ -39,7 +39,8 @@ COLUMNS = (
 def read(device: Device, size: int) -> Action:
     """One pass over memory of its own, by two programs a multiprocessor at most."""
     data = torch.randint(0, 1 << 30, (size // 4,), dtype=torch.int32, device=device.torch_name)
-    return sweep(Pattern.READ, data, once(size, min(2 * device.compute_units, size // BLOCK_BYTES))).run
+    order = once(size, min(2 * device.compute_units, size // BLOCK_BYTES))
+    return sweep(Pattern.READ, data, order, cache_modifier(device)).run
 
 
 def main() -> None:
@@ -75,14 +76,11 @@ def main() -> None:
             times[column] = timed(timer, subject(launches, control, size)) - floor
         cold = [value for column, value in times.items() if column[1] != "warm"]
         spread = max(cold) - min(cold)
-        refused = sum(
-            is_refused(launches[:count], size, device) for count in random.sample(range(1, copies), min(20, copies - 1))
-        )
+        tried = random.sample(range(1, copies), min(20, copies - 1))
+        refused = sum(is_refused(launches[:count], size, device) for count in tried)
         row = " ".join(f"{times[column] * 1e6:17.2f}" for column in COLUMNS)
-        print(
-            f"{megabytes:5.1f} {row} {spread * 1e6:11.2f} {spread / median(cold):5.1%}  {refused} of {min(20, copies - 1)}",
-            flush=True,
-        )
+        share = spread / median(cold)
+        print(f"{megabytes:5.1f} {row} {spread * 1e6:11.2f} {share:5.1%}  {refused} of {len(tried)}", flush=True)
 
 
 def is_refused(launches: list[Action], size: int, device: Device) -> bool:

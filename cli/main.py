@@ -31,11 +31,15 @@ class Entry:
 
 
 COMMANDS = {
+    "doctor": Entry("doctor:doctor", "Say what this machine offers for measuring, and what to mend."),
     "run": Entry("run:run", "Measure SUITE and store every sample."),
+    "calibrate": Entry("calibrate:calibrate", "Measure the ceilings of this device."),
+    "tune": Entry("tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
     "report": Entry("report:report", "Write report.html and report.md of a run."),
     "crossover": Entry("crossover:crossover", "Say up to which M a challenger beats an incumbent."),
     "roofline": Entry("roofline:roofline", "Say what bounds each cell, and how far it is from the roof."),
-    "validate": Entry("validate:validate", "Check a run folder: is it whole, and what is missing?"),
+    "validate": Entry("validate:validate", "Check run folders: are they whole, what is missing, would they merge?"),
+    "merge": Entry("merge:merge", "Join shards of one sweep into one run folder."),
     "list": Entry("listing:listing", "List suites, shapes, providers, devices, columns or runs."),
 }
 """name -> where it lives, in the order of `rooflens --help`."""

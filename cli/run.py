@@ -15,9 +15,10 @@ import click
 from click.core import ParameterSource
 
 from ..shapes import suite as suites
+from ..shapes import tuned
 from ..shapes.errors import Interrupted, UsageError, unknown_name
-from ..shapes.scheme import DType
 from ..shapes.protocol import COLD_BY, TIMERS, TUNINGS
+from ..shapes.scheme import DType
 from ..shapes.suite import Suite, cache_state
 from . import values
 from .runs import RUNS, go_on
@@ -145,9 +146,13 @@ def _refuse_other_options() -> None:
 def _stored_request(folder: Path | None) -> dict[str, Any]:
     if folder is None:
         raise UsageError("--resume needs -o RUN, the folder of the run to go on with")
+    from ..harness.store import refuse_merged
+
     path = folder / "run.json"
     try:
-        request: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["request"]
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        refuse_merged(folder, manifest)
+        request: dict[str, Any] = manifest["request"]
     except FileNotFoundError:
         raise UsageError(f"no run to resume: {path} does not exist; name the folder of the run with -o") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -241,7 +246,7 @@ def _measure(
             protocol=suite.protocol,
             providers=tuple(dict.fromkeys(cell.provider for cell in cells)),
             files=tuple(Path(file).resolve() for file in request["files"]),
-            tuned=Path(request["tuned"]).resolve() if request["tuned"] else None,
+            tuned=tuned.load(Path(request["tuned"]).resolve()).path if request["tuned"] else None,
         )
         with Progress(sys.stderr) as progress:
             try:

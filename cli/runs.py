@@ -52,9 +52,20 @@ def find_run(text: str, parent: Path = RUNS) -> Path:
 
 def go_on(folder: Path) -> str:
     """Say how to go on with an unfinished run; without a manifest nothing was measured, and there is none."""
+    if shards := _merged_from(folder):
+        return f"go on with its shards ({', '.join(shards)}), then merge them again"
     if (folder / MANIFEST).is_file():
         return f"go on with: rooflens run -o {shlex.quote(str(folder))} --resume"
     return "nothing was measured: give the same command again"
+
+
+def _merged_from(folder: Path) -> list[str]:
+    """Folders that a merged run was merged from."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        return [str(shard["folder"]) for shard in manifest.get("shards", [])]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
 
 
 def _at_a_glance(folder: Path) -> StoredRun | None:

@@ -1,20 +1,22 @@
-"""`rooflens validate`: is a run folder whole, and what is missing?"""
+"""`rooflens validate`: are run folders whole, what is missing, and would they merge?"""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..shapes.errors import CorrectnessError, IncompleteError
+from ..shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ..shapes.verdict import Verdict
 from .output import plain, print_json, print_table
 from .runs import find_run, go_on
 
 if TYPE_CHECKING:
     from ..analysis.load import RunData
+    from ..harness.merge import Obstacle
+    from ..harness.shards import Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +46,35 @@ class Inventory:
 
 
 @click.command()
-@click.argument("run", type=find_run)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=find_run)
 @click.option("--strict", is_flag=True, help="Exit 4 when units are missing, 5 when an output was wrong.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def validate(run: Path, strict: bool, as_json: bool) -> None:
-    """Check a run folder: is it whole, and what is missing?
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object, or a list of them for several runs.")
+def validate(runs: tuple[Path, ...], strict: bool, as_json: bool) -> None:
+    """Check run folders: are they whole, what is missing, would they merge?
 
     RUN is the folder of a run, its name under ./runs, or `latest`. Every table is read against the schema; a wrong
-    field is named by file, line and column. A round that a failure made needless does not count as missing.
+    field is named by file, line and column. A round that a failure made needless does not count as missing. Of several
+    runs, it is also said whether `rooflens merge` would join them, and what keeps it from that.
 
     \b
     Examples:
       rooflens validate latest
       rooflens validate runs/h200 --strict --json
+      rooflens validate runs/job-*
     """
     from ..analysis.load import load_run
 
-    found = take_inventory(load_run(run))
+    found = [take_inventory(load_run(run)) for run in runs]
+    reasons = _obstacles(runs) if len(runs) > 1 else []
     if as_json:
-        print_json(plain(found) | {"complete": found.complete})
+        print_json(_as_json(found, reasons))
     else:
-        _show(found)
+        for index, one in enumerate(found):
+            if index:
+                click.echo("")
+            show(one)
+        if len(found) > 1:
+            _show_merging(len(found), reasons)
     if strict:
         _be_strict(found)
 
@@ -92,7 +102,8 @@ def take_inventory(run: "RunData") -> Inventory:
     )
 
 
-def _show(found: Inventory) -> None:
+def show(found: Inventory) -> None:
+    """Print what a run holds as a table, and how to go on when it is not complete."""
     rows: list[tuple[str, object]] = [
         ("run", found.run),
         ("suite", found.suite),
@@ -111,12 +122,50 @@ def _show(found: Inventory) -> None:
         click.echo(_way_on(found), err=True)
 
 
+def _obstacles(runs: tuple[Path, ...]) -> "list[Obstacle]":
+    """Everything that keeps the runs from being merged, one that is being written included."""
+    from ..harness.merge import Obstacle, obstacles
+    from ..harness.shards import in_order, opened
+
+    shards: list[Shard] = []
+    closed = []
+    for run in runs:
+        try:
+            with opened([run]) as found:
+                shards += found
+        except RooflensError as error:
+            closed.append(Obstacle(run, str(error)))
+    return [*closed, *obstacles(in_order(shards))]
+
+
+def _as_json(found: list[Inventory], reasons: "list[Obstacle]") -> Any:
+    """One run: its inventory. Several: a list, each with what keeps it from joining those that began before it."""
+    objects = [plain(one) | {"complete": one.complete} for one in found]
+    if len(found) == 1:
+        return objects[0]
+    return [
+        entry | {"obstacles": [reason for folder, reason in reasons if folder == one.folder]}
+        for one, entry in zip(found, objects, strict=True)
+    ]
+
+
+def _show_merging(count: int, reasons: "list[Obstacle]") -> None:
+    if not reasons:
+        click.echo(f"\nthese {count} runs merge: rooflens merge -o OUT RUN...")
+        return
+    click.echo(f"\nthese {count} runs do not merge:")
+    for _, reason in reasons:
+        click.echo(f"- {reason}")
+
+
 def _way_on(found: Inventory) -> str:
     return f"{found.missing_units} units are missing: {go_on(found.folder)}"
 
 
-def _be_strict(found: Inventory) -> None:
-    if wrong := found.verdicts.get(Verdict.INCORRECT, 0):
-        raise CorrectnessError(f"{found.run}: {wrong} of {found.cells} cells gave a wrong output")
-    if not found.complete:
-        raise IncompleteError(f"{found.run}: {_way_on(found)}")
+def _be_strict(found: list[Inventory]) -> None:
+    for one in found:
+        if wrong := one.verdicts.get(Verdict.INCORRECT, 0):
+            raise CorrectnessError(f"{one.run}: {wrong} of {one.cells} cells gave a wrong output")
+    for one in found:
+        if not one.complete:
+            raise IncompleteError(f"{one.run}: {_way_on(one)}")

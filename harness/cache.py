@@ -18,7 +18,7 @@ FLUSH = 3
 """Last-level caches that a flush reads: `REUSE`, and one more for caches that keep a part of a long stream."""
 
 MOST_COPIES = 4096
-"""Copies of the operands that rotation may make; a weight so small is measured with a flush."""
+"""Copies of the operands that rotation may make; smaller weights than these can fill a cache are for a flush."""
 
 
 class Flush:
@@ -69,8 +69,16 @@ class Rotation:
 
 
 def copies_needed(bytes_each: int, device: Device) -> int:
-    """Number of copies such that `REUSE` last-level caches of other bytes pass between two uses of one."""
-    return 1 + -(-REUSE * device.llc_bytes // bytes_each)
+    """Number of copies such that `REUSE` last-level caches of other bytes pass between two uses of one.
+
+    Raises UsageError where that is more than anybody wants to prepare.
+    """
+    copies = 1 + -(-REUSE * device.llc_bytes // max(1, bytes_each))
+    if copies > MOST_COPIES:
+        raise UsageError(
+            f"rotation would take {copies} copies of {bytes_each} bytes, {MOST_COPIES} at most: use --cold-by flush"
+        )
+    return copies
 
 
 def warm(launch: Action) -> Subject:

@@ -20,8 +20,8 @@ EVERY_S = 60.0
 
 SAMPLES = 15
 
-WARM_UP_S = 0.05
-"""The GEMM runs this long first: a device that was idle has to reach its working clock."""
+WARM_UP_S = 0.2
+"""Both run this long first: a device that was idle has to reach its working clock, and a fresh process its memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class Canary:
         began = self._machine.now()
         while self._machine.now() - began < WARM_UP_S:
             self._gemm()
+            self._copy()
             self._machine.synchronize()
         gemm, copy = (median(timer.batch(SAMPLES).times_s) for timer in self._timers)
         return CanaryReading(datetime.now(UTC).isoformat(timespec="milliseconds"), gemm, copy)

@@ -5,8 +5,8 @@ import math
 from .accelerator import Action, Host
 from .timer import Batch, Subject, nothing
 
-LEAST_STEPS = 1000
-"""A sample is made to last this many steps of the clock, so that reading it adds a thousandth at most."""
+LEAST_READINGS = 1000
+"""A sample is made to last as long as this many readings of the clock, so that reading it adds a thousandth at most."""
 
 MOST_LAUNCHES = 10_000
 """Launches that one sample is the mean of, at most."""
@@ -26,7 +26,7 @@ class HostTimer:
         self._host, self._subject = host, subject
         self.launches_per_sample = 1
         if not (host.is_asynchronous or subject.operations):
-            least = LEAST_STEPS * host.resolution_s
+            least = LEAST_READINGS * host.reading_s
             # A launch that is long enough at once needs no second look; of a short one, the first may be cold.
             once = self._sample()
             if once < least:

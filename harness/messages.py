@@ -1,7 +1,7 @@
 """What the parent and its worker process say to each other; plain values, so that they can cross a pipe."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,19 @@ class ProviderInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """A configuration (None: the provider's own default) and where it comes from: default, pinned or cold.
+
+    Of a search (cold), the number of candidates and its wall seconds.
+    """
+
+    config: Mapping[str, Any] | None
+    tuning: str
+    candidates: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Calibrate:
     """Ask for the ceilings of the device, with the GEMM peak of these dtypes."""
 
@@ -53,10 +66,14 @@ class TakeCanary:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Measure the missing rounds of one task: `rounds[i]` are those of `task.cells[i]`."""
+    """Measure the missing rounds of one task: `rounds[i]` are those of `task.cells[i]`.
+
+    `chosen` has, by cell, the configuration that an earlier search of this run found.
+    """
 
     task: Task
     rounds: tuple[tuple[int, ...], ...]
+    chosen: Mapping[int, Chosen] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +87,11 @@ class Tune:
     open: tuple[int, ...]
     search: int
     spoilt: Mapping[int, Mapping[int, Failure]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the worker reported last is written: it may go on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..kernels.inputs import FourBitInputs
-from ..kernels.provider import Config, Launch, Provider
+from ..kernels.provider import Launch, Provider
 from .accelerator import Host
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A configuration (None: the provider's own default) and where it comes from; fields are columns of cells.csv."""
-
-    config: Config | None
-    tuning: str
-    candidates: int | None = None
-    seconds: float | None = None
+from .messages import Chosen
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from ..shapes.median import interval, median
 from ..shapes.protocol import Protocol
 
 LEAST = 10
-"""Samples that a launch gets beyond the budget where it is slow, as long as that takes no more than `BUDGET_OVERRUN`."""
+"""Samples that a slow launch gets beyond its budget, as long as they take no more than `BUDGET_OVERRUN` budgets."""
 
 BUDGET_OVERRUN = 4
 """Budgets that `LEAST` samples may take."""
@@ -35,13 +35,17 @@ class StopRule:
         return cls(protocol.min_samples, protocol.target_ci, protocol.budget_s, resolution_s)
 
     def decide(self, times_s: Sequence[float], elapsed_s: float, taken: int | None = None) -> str:
-        """Return "" to go on, else the stop reason: "converged" or "budget".
+        """Return "" to go on, else the stop reason: "converged", "resolution" or "budget".
+
+        "resolution": the interval is as narrow as one step of the timer, and no sample will make it narrower.
 
         `times_s` are the samples that count, `taken` is the number of all (the same, unless some were discarded).
         """
         count = len(times_s)
         if count >= self.min_samples and self.is_narrow(times_s):
             return "converged"
+        if count >= self.min_samples and self._is_one_step(times_s):
+            return "resolution"
         enough = self.least if elapsed_s < BUDGET_OVERRUN * self.budget_s else FEWEST
         return "budget" if elapsed_s >= self.budget_s and (taken or count) >= enough else ""
 
@@ -54,6 +58,11 @@ class StopRule:
         """Tell whether the interval of the median, widened by the resolution, is within the target."""
         width = self._half_width(times_s)
         return width is not None and width <= self.target_ci * median(times_s)
+
+    def _is_one_step(self, times_s: Sequence[float]) -> bool:
+        bounds = interval(times_s)
+        # Steps that went through float32 milliseconds are equal to a millionth.
+        return bounds is not None and self.resolution_s > 0 and bounds[1] - bounds[0] <= 1.001 * self.resolution_s
 
     def samples_for_target(self, times_s: Sequence[float]) -> int:
         """Estimate how many samples the target takes: the width of the interval goes with the root of their number."""

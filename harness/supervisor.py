@@ -27,6 +27,10 @@ class WorkerTimeoutError(Exception):
     """The worker did not answer before the deadline, and was killed."""
 
 
+class WorkerSetupError(RooflensError):
+    """The worker died, or did not answer, before it was ready."""
+
+
 class SupervisedWorker:
     """One worker process. Every wait looks at the deadline and at `should_stop`."""
 
@@ -46,7 +50,7 @@ class SupervisedWorker:
         try:
             answer = self.receive(time.monotonic() + SETUP_TIMEOUT_S)
         except (WorkerEndedError, WorkerTimeoutError) as error:
-            raise RooflensError(f"the worker could not be set up: {error}; see {log}") from None
+            raise WorkerSetupError(f"the worker could not be set up: {error}; see {log}") from None
         except BaseException:  # nobody else knows this worker yet
             self.kill()
             raise

@@ -1,37 +1,44 @@
 """Run the planned cells: hand tasks to the worker, commit what comes back, restart it after a fault, resume."""
 
+import hashlib
+import json
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from typing import Protocol as Interface
 
-from ..shapes.columns import CANARY
-from ..shapes.errors import Interrupted, RooflensError, UsageError
+from ..shapes.columns import CANARY, TUNING
+from ..shapes.errors import Interrupted, RooflensError
 from ..shapes.verdict import Verdict
-from .messages import Begin, Calibrate, CanaryTaken, Ceilings, Done, Ready, Result, Setup, TakeCanary, Work
+from .manifest import description, refuse_mixture
+from .messages import (
+    Begin,
+    Calibrate,
+    CanaryTaken,
+    Ceilings,
+    Chosen,
+    Done,
+    Ready,
+    Result,
+    Setup,
+    Stored,
+    TakeCanary,
+    Tuned,
+    Work,
+)
 from .plan import Cell, Task, cell_id, static_columns, tasks
 from .store import RunStore
-from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
+from .supervisor import SupervisedWorker, WorkerEndedError, WorkerSetupError, WorkerTimeoutError
+from .tuning_table import recover, tuning_columns
 
 WORKER_LOG = "worker.log"
 """What the worker and the libraries in it print."""
 
 CALIBRATION_TIMEOUT_S = 300.0
-
-DEVICE_FIELDS = (
-    "kind",
-    "index",
-    "name",
-    "vendor",
-    "arch",
-    "compute_units",
-    "llc_bytes",
-    "l2_bytes",
-    "memory_bytes",
-    "uuid",
-)
 
 MOST_FRUITLESS = 3
 """Workers that may end one after another without having begun anything, before the sweep gives up."""
@@ -66,6 +73,7 @@ class Sweep:
     deadline: float | None = None
     _worker: SupervisedWorker | None = None
     _ids: dict[Cell, str] = field(default_factory=dict)
+    _searches: Counter[str] = field(default_factory=Counter)
     _processes: int = 0
     _manifest: dict[str, Any] = field(default_factory=dict)
 
@@ -81,11 +89,13 @@ class Sweep:
             ready = self._start()
             # "auto" is not another timer, or another way to a cold cache, than its choice.
             protocol = replace(self.setup.protocol, timer=ready.timer, cold_by=ready.cold_by)
+            tuned = hashlib.sha256(self.setup.tuned.read_bytes()).hexdigest()[:16] if self.setup.tuned else ""
             self._ids = {
-                cell: cell_id(cell, ready.providers[cell.provider].source, ready.device, protocol)
+                cell: cell_id(cell, ready.providers[cell.provider].source, ready.device, protocol, tuned)
                 for cell in self.cells
             }
             self._describe(ready)
+            self._searches = Counter(name for name, _ in recover(self.store))
             total, missing = len(self.cells) * self.setup.protocol.rounds, sum(map(len, self._missing(self.cells)))
             self.observer.started(total, total - missing)
             if missing:
@@ -95,7 +105,7 @@ class Sweep:
             if missing:
                 self._end_canary()
                 self._calibrate()
-        except _OutOfTimeError:
+        except OutOfTimeError:
             self.store.event("stopped at --max-time")
             return False
         except Interrupted:
@@ -112,22 +122,29 @@ class Sweep:
         return self._worker.ready
 
     def _restart(self, why: str) -> None:
+        """Replace the worker; one that dies while it starts is replaced too, but not for ever."""
         assert self._worker
         self._worker.kill()
         self._worker = None
         self.store.event(f"restart the worker: {why}")
         self.observer.remark(f"worker restarted: {why}")
-        self._worker = SupervisedWorker(self.setup, self.store.folder / WORKER_LOG, self._stop_requested)
-        _refuse_mixture(self._manifest, _description(self._worker.ready))  # a kernel file may be edited meanwhile
+        self._worker = worker = self._started()
+        refuse_mixture(self._manifest, description(worker.ready))  # a kernel file may be edited meanwhile
         self._processes += 1
         self._manifest["processes"] = self._processes + 1
         self.store.write_manifest(self._manifest)
 
+    def _started(self) -> SupervisedWorker:
+        for _ in range(MOST_FRUITLESS):
+            with suppress(WorkerSetupError):
+                return SupervisedWorker(self.setup, self.store.folder / WORKER_LOG, self._stop_requested)
+        return SupervisedWorker(self.setup, self.store.folder / WORKER_LOG, self._stop_requested)
+
     def _describe(self, ready: Ready) -> None:
         """Complete run.json, or on resume make sure that it speaks of the same device, software and code."""
-        manifest, found = self._manifest, _description(ready)
+        manifest, found = self._manifest, description(ready)
         if "device" in manifest:
-            _refuse_mixture(manifest, found)
+            refuse_mixture(manifest, found)
         else:
             manifest |= found
         manifest["planned_units"] = len({*self._ids.values(), *(unit[0] for unit in self.store.verdicts)})
@@ -191,10 +208,10 @@ class Sweep:
 
     def _task(self, task: Task) -> None:
         """Bring one task to its end, over as many workers as it takes."""
-        fruitless = 0
+        fruitless, forgiven = 0, set[str]()
         while any(missing := self._missing(task.cells)):
             assert self._worker
-            self._worker.send(Work(task, tuple(missing)))
+            self._worker.send(Work(task, tuple(missing), self._chosen(task.cells)))
             in_flight = Begin("start the task", ())
             try:
                 while True:
@@ -203,7 +220,10 @@ class Sweep:
                         in_flight, fruitless = message, 0
                         self.observer.doing(_what(task, message))
                     elif isinstance(message, Result):
-                        self._commit(task, message)
+                        self._commit(task, message, answer=True)
+                    elif isinstance(message, Tuned):
+                        self._store_search(task.cells[message.index], message)
+                        self._worker.send(Stored())
                     elif isinstance(message, CanaryTaken):
                         self._keep(message)
                     elif isinstance(message, Done):
@@ -212,25 +232,53 @@ class Sweep:
                     self._restart("a fault left the device or the operands unusable")
             except WorkerTimeoutError:
                 limit = f"no end within {self.setup.protocol.timeout_s:g} s; --timeout sets the limit"
-                fruitless = self._fault(task, in_flight, Verdict.TIMEOUT, limit, fruitless)
+                fruitless = self._fault(task, in_flight, Verdict.TIMEOUT, limit, fruitless, forgiven)
             except WorkerEndedError as error:
-                fruitless = self._fault(task, in_flight, Verdict.CRASHED, str(error), fruitless)
+                fruitless = self._fault(task, in_flight, Verdict.CRASHED, str(error), fruitless, forgiven)
 
-    def _fault(self, task: Task, in_flight: Begin, verdict: Verdict, why: str, fruitless: int) -> int:
+    def _store_search(self, cell: Cell, found: Tuned) -> None:
+        """Keep a search of --tuning cold: its rows belong to the run, and its winner to all rounds of the cell."""
+        assert self._worker
+        number = self._searches[self._ids[cell]]
+        static = tuning_columns(cell, self._worker.ready) | {"cell_id": self._ids[cell], "search": number}
+        self.store.append(TUNING, [{**static, **row} for row in found.rows])
+        self._searches[self._ids[cell]] += 1
+
+    def _chosen(self, cells: Sequence[Cell]) -> dict[int, Chosen]:
+        """Winners that are stored already, so that no round of a cell runs another configuration than the first."""
+        if self.setup.protocol.tuning != "cold":
+            return {}
+        won = {row["cell_id"]: row for row in self.store.rows(TUNING) if row["winner"] == "true"}
+        return {
+            index: Chosen(json.loads(row["config"]), "cold", int(row["candidates"]), float(row["search_s"]))
+            for index, cell in enumerate(cells)
+            if (row := won.get(self._ids[cell]))
+        }
+
+    def _fault(
+        self, task: Task, in_flight: Begin, verdict: Verdict, why: str, fruitless: int, forgiven: set[str]
+    ) -> int:
         """Give the units in flight their verdict and go on with a new worker. Returns `fruitless`, counted on.
 
-        A unit whose result came in before the fault keeps it: nothing was in flight then.
+        A unit whose result came in before the fault keeps it: nothing was in flight then. A phase that several
+        providers share (their operands, their reference) is nobody's fault yet: it is tried once more, and is then in
+        `forgiven`.
         """
         if fruitless == MOST_FRUITLESS:
             raise RooflensError(f"{MOST_FRUITLESS + 1} workers in a row ended before they began: {why}")
         reason = f"{in_flight.phase}: {why}"
-        for index, number in in_flight.units:
-            if (self._ids[task.cells[index]], number) not in self.store.verdicts:
-                self._commit(task, Result(index, number, {"verdict": verdict.value, "reason": reason}))
+        shared = len({task.cells[index].provider for index, _ in in_flight.units}) > 1
+        if shared and in_flight.phase not in forgiven:
+            forgiven.add(in_flight.phase)
+        else:
+            for index, number in in_flight.units:
+                if (self._ids[task.cells[index]], number) not in self.store.verdicts:
+                    self._commit(task, Result(index, number, {"verdict": verdict.value, "reason": reason}))
         self._restart(reason)
         return fruitless + 1
 
-    def _commit(self, task: Task, result: Result) -> None:
+    def _commit(self, task: Task, result: Result, answer: bool = False) -> None:
+        """Store a unit; `answer` tells the worker, which waits for that."""
         cell = task.cells[result.index]
         assert self._worker
         info = self._worker.ready.providers[cell.provider]
@@ -248,7 +296,8 @@ class Sweep:
         }
         verdict = Verdict(row["verdict"])
         left = len(self._missing([cell])[0])
-        self.store.commit(row, result.samples)
+        worker = self._worker
+        self.store.commit(row, result.samples, (lambda: worker.send(Stored())) if answer else lambda: None)
         self.observer.finished(cell, verdict, row.get("reason", ""), left if verdict.is_final else 1)
 
     def _receive(self, timeout_s: float) -> Any:
@@ -257,11 +306,11 @@ class Sweep:
 
     def _stop_requested(self) -> bool:
         if self.deadline is not None and time.monotonic() >= self.deadline:
-            raise _OutOfTimeError
+            raise OutOfTimeError
         return self.should_stop()
 
 
-class _OutOfTimeError(Exception):
+class OutOfTimeError(Exception):
     """--max-time is over."""
 
 
@@ -281,39 +330,3 @@ def _what(task: Task, begin: Begin) -> str:
     providers = {task.cells[index].provider for index, _ in begin.units}
     who = next(iter(providers)) if len(providers) == 1 else f"{len(begin.units)} cells of"
     return f"{begin.phase} {who} {task.cells[0].shape.label} {task.problem}"
-
-
-def _description(ready: Ready) -> dict[str, Any]:
-    device = ready.device
-    return {
-        "device": {name: getattr(device, name) for name in DEVICE_FIELDS},
-        "device_spec": device.spec.name if device.spec else None,
-        "environment": ready.environment,
-        "providers": {name: {"role": info.role, "source": info.source} for name, info in ready.providers.items()},
-        "timer": ready.timer,
-        "cold_by": ready.cold_by,
-        "telemetry": ready.telemetry,
-        "threads": ready.threads,
-    }
-
-
-def _refuse_mixture(manifest: dict[str, Any], found: dict[str, Any]) -> None:
-    """One run speaks of one device, one set of versions and one state of the code."""
-    for key in ("name", "arch", "uuid", "llc_bytes"):
-        _same(f"device {key}", manifest["device"].get(key), found["device"][key])
-    for key in ("torch", "triton", "bitsandbytes"):
-        _same(key, manifest["environment"].get(key), found["environment"].get(key))
-    for key in ("timer", "cold_by", "threads"):
-        _same(key, manifest.get(key), found[key])
-    for name, info in found["providers"].items():
-        if stored := manifest["providers"].get(name):
-            _same(f"source of provider {name}", stored["source"], info["source"])
-        else:
-            manifest["providers"][name] = info
-
-
-def _same(what: str, stored: object, found: object) -> None:
-    if stored != found:
-        raise UsageError(
-            f"cannot go on: {what} was {stored} and is {found} now; timings of the two do not mix: start a new run"
-        )

@@ -13,12 +13,13 @@ from ..shapes.columns import TUNING
 from ..shapes.errors import Interrupted, RooflensError
 from ..shapes.tuned import Key
 from ..shapes.verdict import Verdict
-from .messages import Begin, Done, Failure, Ready, Result, Setup, Spoilt, Trying, Tune, Tuned
+from .manifest import description, refuse_mixture
+from .messages import Begin, Done, Failure, Ready, Result, Setup, Spoilt, Stored, Trying, Tune, Tuned
 from .plan import Cell, Task, cell_id, tasks
 from .search import nothing_to_search
 from .store import RunStore
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
-from .sweep import MOST_FRUITLESS, WORKER_LOG, Observer, _description, _OutOfTimeError, _refuse_mixture
+from .sweep import MOST_FRUITLESS, WORKER_LOG, Observer, OutOfTimeError
 from .tuning_table import SearchUnit, recover, tuning_columns
 
 
@@ -54,7 +55,7 @@ class TuningSweep:
             for number in range(self.searches):
                 if any(self._open(task, number) for task in tasks(tuple(self._ids))):
                     self._search(number)
-        except _OutOfTimeError:
+        except OutOfTimeError:
             self.store.event("stopped at --max-time")
             return False
         except Interrupted:
@@ -76,9 +77,9 @@ class TuningSweep:
         """Start a worker; the first one decides what the run is about, or confirms it."""
         self.observer.doing("start the worker: import torch and the providers, find the device")
         self._worker = SupervisedWorker(self.setup, self.store.folder / WORKER_LOG, self._stop_requested)
-        ready, found = self._worker.ready, _description(self._worker.ready)
+        ready, found = self._worker.ready, description(self._worker.ready)
         if "device" in self._manifest:
-            _refuse_mixture(self._manifest, found)
+            refuse_mixture(self._manifest, found)
         else:
             self._manifest |= found
         if not self._ids:
@@ -120,10 +121,12 @@ class TuningSweep:
                         self.observer.doing(_what(task, message))
                     elif isinstance(message, Tuned):
                         self._commit(task, message.index, number, message.rows)
+                        self._worker.send(Stored())
                         in_flight = Begin("go on", ())
                     elif isinstance(message, Result):
                         failure = Verdict(message.columns["verdict"]), message.columns["reason"]
                         self._commit(task, message.index, number, nothing_to_search(*failure).columns())
+                        self._worker.send(Stored())
                     elif isinstance(message, Spoilt):
                         self._blame(task, number, in_flight, (message.verdict, message.reason), spoilt)
                 if message.restart:
@@ -176,7 +179,7 @@ class TuningSweep:
 
     def _stop_requested(self) -> bool:
         if self.deadline is not None and time.monotonic() >= self.deadline:
-            raise _OutOfTimeError
+            raise OutOfTimeError
         return self.should_stop()
 
 

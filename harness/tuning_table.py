@@ -6,7 +6,8 @@ from ..shapes.columns import TUNING
 from ..shapes.errors import UsageError
 from .messages import Ready
 from .plan import Cell
-from .store import RunStore, _csv_text, _replace, _reported
+from .store import RunStore
+from .tables import csv_text, replace, reported
 
 SearchUnit = tuple[str, int]
 """(cell_id, search)."""
@@ -30,6 +31,6 @@ def recover(store: RunStore) -> set[SearchUnit]:
     whole = {unit for unit, rows in groups.items() if len(rows) == int(rows[0]["candidates"])}
     if len(whole) < len(groups):
         kept = ([row[name] for name in TUNING.names] for unit in groups if unit in whole for row in groups[unit])
-        with _reported(store.folder):
-            _replace(path, _csv_text(TUNING.names, kept))
+        with reported(store.folder):
+            replace(path, csv_text(TUNING.names, kept))
     return whole

@@ -1,5 +1,6 @@
 """Operands of one problem, quantized once and handed bit-identical to every provider."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -74,13 +75,13 @@ class FourBitInputs:
     def refresh_activations(self, seed: int) -> None:
         """Overwrite `x` in place with new random values."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
-        self.x.copy_(torch.randn(self.x.shape, generator=generator, device=self.x.device))
+        self.x.copy_(_normal(self.x.shape, generator, self.x.device))
 
 
 def make_weight(problem: Problem, scheme: Scheme, device: Device, seed: int) -> QuantizedWeight:
     """Draw W[N,K] from a standard normal on the device and quantize it. Shared by all M of one shape."""
     generator = torch.Generator(device.torch_name).manual_seed(seed)
-    dense = torch.randn(problem.N * problem.K, generator=generator, device=device.torch_name)
+    dense = _normal((problem.N * problem.K,), generator, device.torch_name)
     return quantize(dense, scheme.weight, scheme.group, nested=scheme.nested)
 
 
@@ -91,6 +92,11 @@ def make_inputs(
     weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
     generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
     dtype = TORCH_DTYPES[scheme.dtype]
-    x = torch.randn(problem.M, problem.K, generator=generator, device=device.torch_name).to(dtype)
-    bias = torch.randn(problem.N, generator=generator, device=device.torch_name).to(dtype) if scheme.bias else None
+    x = _normal((problem.M, problem.K), generator, device.torch_name).to(dtype)
+    bias = _normal((problem.N,), generator, device.torch_name).to(dtype) if scheme.bias else None
     return FourBitInputs(problem, scheme, device, seed, x, weight, bias)
+
+
+def _normal(shape: Sequence[int], generator: torch.Generator, device: torch.device | str) -> torch.Tensor:
+    """Draw fp32 whatever torch's default type is: a provider may have changed it."""
+    return torch.randn(tuple(shape), generator=generator, dtype=torch.float32, device=device)

@@ -138,6 +138,23 @@ def _rate(value: float) -> str:
     return f"{value:.1f}" if value >= 99.95 else significant(value)
 
 
+def clock(hertz: float | None) -> str:
+    """Write a clock rate: 1.980 GHz, 345 MHz."""
+    if hertz is None or math.isnan(hertz):
+        return ""
+    return f"{hertz / 1e9:.3f} GHz" if hertz >= 0.9995e9 else f"{hertz / 1e6:.0f} MHz"
+
+
+def temperature(celsius: float | None) -> str:
+    """Write a temperature: 61 °C."""
+    return "" if celsius is None or math.isnan(celsius) else f"{celsius:.0f} °C".replace("-", MINUS)
+
+
+def power(watts: float | None) -> str:
+    """Write a power: 698 W."""
+    return "" if watts is None or math.isnan(watts) else f"{watts:.0f} W"
+
+
 def bytes_size(size: float | None) -> str:
     """Write a size in binary units: 60 MiB, 1.5 GiB."""
     if size is None or math.isnan(size):

@@ -11,6 +11,7 @@ import pandas as pd
 from ..analysis.crossovers import crossovers
 from ..analysis.load import RunData
 from ..analysis.median_crossover import MedianCrossover, median_crossovers
+from ..analysis.notes import parts
 from ..analysis.pipeline import Analysis
 from ..shapes.verdict import Verdict
 from .formatting import plural
@@ -197,6 +198,16 @@ class View:
     def ratios(self) -> pd.DataFrame:
         """One row per cell of every provider but the baseline: its speedup."""
         return self.analysis.speedups
+
+    @cached_property
+    def _shared_notes(self) -> frozenset[str]:
+        """Parts of notes that every cell with a time has: a footnote on each of them would tell nothing apart."""
+        texts = self.cells.loc[self.cells["verdict"] == Verdict.PASSED, "note"].unique()
+        return frozenset.intersection(*(frozenset(parts(text)) for text in texts)) if len(texts) else frozenset()
+
+    def footnote(self, row: Row) -> str:
+        """What is to be known of how one cell was measured, and not of all."""
+        return "; ".join(part for part in parts(str(row["note"])) if part not in self._shared_notes)
 
     @cached_property
     def crossovers(self) -> pd.DataFrame:

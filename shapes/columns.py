@@ -104,7 +104,10 @@ CELLS = Table(
         _text("timer", "how time was taken: event, graph, profiler or host"),
         _text("cold_by", "how a cold sample was made cold: flush or rotation; empty when warm"),
         _int("copies", "copies of the operands that were rotated among; 1 without rotation"),
-        _int("launches_per_sample", "launches that one sample is the mean of: many in a graph, and where the host's clock is too coarse"),
+        _int(
+            "launches_per_sample",
+            "launches that one sample is the mean of: many in a graph, or for a coarse clock",
+        ),
         Column(
             "blocked", Kind.BOOL, "event timer: launches were queued behind a blocker, so host latency is not in it"
         ),
@@ -112,7 +115,10 @@ CELLS = Table(
         _int("samples", "number of samples in samples.csv, discarded ones included"),
         _int("discarded", "samples that do not count; samples.csv says why for each"),
         _text("disturbed", "what moved while it was measured (clock, other processes, ...); empty when nothing did"),
-        _text("stop_reason", "converged (interval of the median narrow enough) or budget"),
+        _text(
+            "stop_reason",
+            "converged (interval of the median narrow enough), resolution (one timer step) or budget",
+        ),
         _float("elapsed_s", "wall time of the round for this cell, flushes and bookkeeping included", "s"),
         _float("prepare_s", "wall time of prepare: packing, compiling, allocation; never part of a sample", "s"),
         _float("snr_db", "10 log10(sum ref^2 / sum (ref - out)^2) against the fp64 reference", "dB", Better.HIGHER),
@@ -144,7 +150,7 @@ SAMPLES = Table(
         _int("index", "order within the round", required=True),
         Column("time_s", Kind.FLOAT, "duration of one launch by the cell's timer", "s", Better.LOWER, True),
         Column("host_time_s", Kind.FLOAT, "wall time of launch and synchronize, where a device timer was used", "s"),
-        Column("span_s", Kind.FLOAT, "profiler: first kernel's start to last kernel's end; time_s sums the kernels", "s"),
+        Column("span_s", Kind.FLOAT, "profiler: from first kernel's start to last one's end; time_s is their sum", "s"),
         _text("discarded", "why this sample does not count; empty when it does"),
     ),
 )
@@ -169,7 +175,7 @@ TELEMETRY = Table(
 
 CANARY = Table(
     "canary",
-    "a frozen GEMM and a frozen copy, timed at the start, about every minute and at the end: drift of the device itself",
+    "a frozen GEMM and a frozen copy, at the start, about every minute and at the end: drift of the device itself",
     (
         _text("at", "UTC time", True),
         _int("process", "number of the worker process that measured it", required=True),

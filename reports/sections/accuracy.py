@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from ...analysis.notes import parts
 from ...shapes.scheme import SNR_FLOOR_DB, DType
 from ...shapes.verdict import Verdict
 from .. import formatting as fmt
@@ -130,19 +131,10 @@ def _remarks(summary: pd.DataFrame) -> list[Text | Table]:
     counts = Counter(
         (str(provider), part)
         for provider, note in zip(summary["provider"], summary["note"], strict=True)
-        for part in _generic(str(note)).split("; ")
-        if part
+        for part in parts(str(note))
     )
     if not counts:
         return []
     rows = tuple((Cell(provider), Cell(str(count), count), Cell(note)) for (provider, note), count in counts.items())
     columns = (Column("provider", align=Align.LEFT), Column("cells"), Column("remark", align=Align.LEFT))
     return [Table("remarks", "Remarks on cells that passed", columns, rows, detail=len(rows) > 8)]
-
-
-def _generic(note: str) -> str:
-    """Drop the numbers of a timer remark, so that equal remarks are counted together."""
-    parts = note.split("; ")
-    return "; ".join(
-        "the timer's step is a visible part of the time" if p.startswith("timer step") else p for p in parts
-    )

@@ -7,6 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from ...analysis.notes import MIXED
+from ...analysis.speedup import ALIKE
 from .. import formatting as fmt
 from ..model import Align, Cell, Column, Scale, Section, Table, Text, Tone
 from ..view import Row, Slice, View, chapter, shape_of
@@ -134,20 +136,30 @@ def _cells(view: View, rows: list[Row], ratios: Mapping[Any, Row], part: Slice, 
         Column("class", align=Align.LEFT),
         Column("speedup"),
     )
-    fastest: dict[Any, float] = {}
-    for row in rows:
-        shape = shape_of(row)
-        fastest[shape] = min(fastest.get(shape, math.inf), float(row["time_s"]))
-    lines = tuple(_cell_row(row, fastest, ratios.get(row["cell_id"]), unit) for row in rows)
+    fastest = _fastest(rows)
+    lines = tuple(_cell_row(row, fastest, ratios.get(row["cell_id"]), unit, view.footnote(row)) for row in rows)
     title = f"Cells at M={m} ({part.title})"
+    unlike = " (of none that was timed in different ways)" if any(map(math.isnan, fastest.values())) else ""
     reading = (
-        "Bold: the fastest provider of a shape. Traffic: compulsory bytes over time. Of bound: time at the bound over "
-        f"measured time. Speedup: {view.baseline} ÷ provider (time), > 1: the provider is faster."
+        f"Bold: the fastest provider of a shape{unlike}. Traffic: compulsory bytes over time. Of bound: time at "
+        f"the bound over measured time. Speedup: {view.baseline} ÷ provider (time), > 1: the provider is faster."
     )
     return Table(f"cells-{part.id}-m{m}", title, columns, lines, reading=reading, stub=1, detail=True)
 
 
-def _cell_row(row: Row, fastest: Mapping[Any, float], ratio: Row | None, unit: str) -> tuple[Cell, ...]:
+def _fastest(rows: list[Row]) -> dict[Any, float]:
+    """Least time of each shape; NaN for one whose rows were not all timed in the same way."""
+    times: dict[Any, float] = {}
+    ways: dict[Any, set[Any]] = {}
+    for row in rows:
+        shape = shape_of(row)
+        times[shape] = min(times.get(shape, math.inf), float(row["time_s"]))
+        ways.setdefault(shape, set()).add(tuple(row[name] for name in ALIKE))
+    unlike = {shape for shape, found in ways.items() if len(found) > 1 or MIXED in next(iter(found))}
+    return {shape: math.nan if shape in unlike else time for shape, time in times.items()}
+
+
+def _cell_row(row: Row, fastest: Mapping[Any, float], ratio: Row | None, unit: str, note: str) -> tuple[Cell, ...]:
     shape, time = shape_of(row), float(row["time_s"])
     low, high = row["time_low_s"], row["time_high_s"]
     fraction = row["fraction_of_bound"] if fmt.known(row["fraction_of_bound"]) else None
@@ -159,7 +171,7 @@ def _cell_row(row: Row, fastest: Mapping[Any, float], ratio: Row | None, unit: s
         Cell(shape.label),
         Cell(shape.size),
         Cell(str(row["provider"]), tone=Tone.BEST if time == fastest[shape] else Tone.PLAIN),
-        Cell(fmt.time(time), time),
+        Cell(fmt.time(time), time, note=note),
         Cell(fmt.time_interval(low, high)),
         Cell(fmt.flops_in(unit, row["flops_per_s"]), float(row["flops_per_s"])),
         Cell(fmt.gigabytes(row["bandwidth_bytes_per_s"]), float(row["bandwidth_bytes_per_s"])),

@@ -7,6 +7,8 @@ from typing import Any
 from .. import formatting as fmt
 from ..model import Align, Bullets, Cell, Code, Column, Section, Table, Text
 from ..view import View
+from .conditions import conditions, has_telemetry
+from .timing import how_timed, sample_counts
 
 
 def reproduce(view: View) -> Section:
@@ -57,11 +59,11 @@ def protocol(view: View) -> Section:
     """Say how times were taken and what every printed statistic is."""
     stated: Mapping[str, Any] = view.manifest.get("protocol") or {}
     rows = [
-        ("timer", _timer(str(stated.get("timer", "")))),
+        *how_timed(view),
         ("caches", ", ".join(map(str, stated.get("caches") or view.caches))),
         ("stop rule", _stop_rule(stated)),
         ("rounds", str(view.manifest.get("rounds", ""))),
-        ("samples per cell", _samples(view)),
+        ("samples per cell", sample_counts(view)),
         ("timeout per cell", f"{stated['timeout_s']:g} s" if stated.get("timeout_s") else ""),
         ("threads", str(stated["threads"]) if stated.get("threads") else ""),
         ("last-level cache evicted when cold", fmt.bytes_size(stated.get("llc_bytes"))),
@@ -107,19 +109,26 @@ def environment(view: View) -> Section:
     ]
     stored: Mapping[str, Any] = view.manifest.get("environment") or {}
     rows += [(str(name), str(value)) for name, value in stored.items()]
-    return Section("environment", "Environment", (_facts("environment-table", "Device and software", rows),))
+    blocks = (_facts("environment-table", "Device and software", rows), *conditions(view))
+    return Section("environment", "Environment", blocks)
 
 
 def limits(view: View) -> Section:
     """Say what a reader must not conclude."""
     device = (view.manifest.get("device") or {}).get("name") or "this device"
+    seen = (
+        "Clocks, temperature and power were read once per batch of samples: what is shorter is not seen, and a canary "
+        "that moved between two readings does not say when."
+        if has_telemetry(view)
+        else "Clocks, temperature and power are not stored with the samples, so throttling is not excluded; "
+        "interleaved rounds spread it over all providers."
+    )
     items = [
         f"It describes {device} with the software listed above. Another device, driver or library version has to be "
         f"measured.",
         "Operands are random normal values. Real activations can change power and clocks, and with them the time of "
         "large GEMMs.",
-        "Clocks, temperature and power are not stored with the samples, so throttling is not excluded; interleaved "
-        "rounds spread it over all providers.",
+        seen,
         "Cold means that the last-level cache was evicted before every sample, warm that nothing was. A model at "
         "work is somewhere between.",
         "A crossover lies between two measured M and is interpolated on log2 M. It is not a dispatch rule: see the "
@@ -146,24 +155,6 @@ def _left(header: str) -> Column:
 def _facts(table_id: str, title: str, rows: list[tuple[str, str]]) -> Table:
     cells = tuple((Cell(name), Cell(value or "unknown", value or None)) for name, value in rows)
     return Table(table_id, title, (_left("item"), _left("value")), cells)
-
-
-def _timer(name: str) -> str:
-    meanings = {
-        "host": "host: wall clock around launch and synchronize",
-        "event": "event: device events around each launch",
-        "graph": "graph: device graph of launches",
-        "profiler": "profiler: kernel durations",
-    }
-    return meanings.get(name, name)
-
-
-def _samples(view: View) -> str:
-    counts = view.cells["samples"].dropna()
-    if counts.empty:
-        return ""
-    least, most = int(counts.min()), int(counts.max())
-    return str(least) if least == most else f"{least} to {most}, median {counts.median():g}"
 
 
 def _stop_rule(stated: Mapping[str, Any]) -> str:

@@ -31,7 +31,8 @@ def _best(view: View, best: BestSpeedup | None) -> KeyNumber:
         return KeyNumber(label, "none", "No provider and the baseline both have a time for the same cell.")
     interval = f", 95% interval {fmt.ratio_interval(best.low, best.high)}" if best.low is not None else ", no interval"
     where = f"{best.provider}, {fmt.shape(best.shape)}, M={best.M}, {best.dtype}, {best.cache}"
-    note = "" if best.verified else "not verified: the interval includes 1, or there is none; measure more rounds"
+    doubt = "" if best.verified else "not verified: the interval includes 1, or there is none; measure more rounds"
+    note = "; ".join(filter(None, (doubt, best.note)))
     return KeyNumber(label, fmt.ratio(best.ratio), f"{where}{interval}", best.ratio, note=note)
 
 

@@ -59,8 +59,9 @@ def _grid(
         Column("N×K"),
         *(Column(f"M={m}", scale=Scale.DIVERGING) for m in sizes),
     )
+    common = _common_note(rows)
     lines = [
-        (Cell(shape.label), Cell(shape.size), *(ratio_cell(rows.get((shape, m))) for m in sizes))
+        (Cell(shape.label), Cell(shape.size), *(ratio_cell(rows.get((shape, m)), common) for m in sizes))
         for shape in view.shapes_in(rows)
     ]
     means = {int(row["M"]): row for row in view.rows(view.analysis.means, part, provider=provider)}
@@ -74,22 +75,31 @@ def _grid(
         provider,
         columns,
         tuple(lines + footer) if several else tuple(lines),
-        reading=_reading(view.baseline, provider, rows),
+        reading=_reading(view.baseline, provider, rows, common),
         detail=detail,
         key=key,
         footer=len(footer) if several else 0,
     )
 
 
-def _reading(baseline: str, provider: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> str:
+def _common_note(rows: Mapping[tuple[ShapeKey, int], Row]) -> str:
+    """Return the note that qualifies every ratio of a grid, "" when they differ."""
+    notes = {str(row["note"]) for row in rows.values() if not math.isnan(row["ratio"])}
+    return notes.pop() if len(notes) == 1 else ""
+
+
+def _reading(baseline: str, provider: str, rows: Mapping[tuple[ShapeKey, int], Row], common: str) -> str:
     remarks = dict.fromkeys(
         str(row["reason"]) for row in rows.values() if row["reason"] and not math.isnan(row["ratio"])
     )
-    return "; ".join([fmt.ratio_header(baseline, provider), *remarks])
+    return "; ".join([fmt.ratio_header(baseline, provider), *remarks, *([common] if common else [])])
 
 
-def ratio_cell(row: Row | None) -> Cell:
-    """Show the ratio of one cell: a tie, an undecided, a decided one, or why there is none."""
+def ratio_cell(row: Row | None, common: str) -> Cell:
+    """Show the ratio of one cell: a tie, an undecided, a decided one, or why there is none.
+
+    Its note becomes a footnote where it is not the one that all cells have in `common`.
+    """
     if row is None:
         return Cell("", tone=Tone.MISSING)
     value = float(row["ratio"])
@@ -97,11 +107,12 @@ def ratio_cell(row: Row | None) -> Cell:
         reason = str(row["reason"])
         return Cell(_word(reason), note=reason, tone=Tone.FAILED)
     level = math.log2(value)
+    note = "" if row["note"] == common else str(row["note"])
     if row["verdict"] != "undecided":
-        return Cell(fmt.ratio(value), value, level)
+        return Cell(fmt.ratio(value), value, level, note)
     low, high = float(row["ratio_low"]), float(row["ratio_high"])
     is_tie = f"{low:.1f}" == f"{high:.1f}" == "1.0"
-    return Cell(fmt.tie() if is_tie else fmt.undecided(value), value, level, tone=Tone.UNDECIDED)
+    return Cell(fmt.tie() if is_tie else fmt.undecided(value), value, level, note, Tone.UNDECIDED)
 
 
 def _word(reason: str) -> str:

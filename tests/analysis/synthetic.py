@@ -5,6 +5,10 @@
     write_run(folder, latency=lambda cell: 1e-3 * cell.M, round_noise=0, sample_noise=0)       # exact times
     write_run(folder, failures=lambda cell: ("oom", "out of memory") if cell.M > 512 else None)
     write_run(folder, shapes=(("NA", 'a,"b" <c>', 64, 96),), Ms=(1,), providers=("None", "dequant_blas"))
+    write_run(folder, columns=lambda cell, round_: {"timer": "graph", "launches_per_sample": 16})
+    write_run(folder, discards=lambda cell, round_, index: "thermal slowdown" if index == 3 else "")
+    write_run(folder, telemetry=lambda cell, round_: [{"clock_hz": 1.98e9, "slowdown": "power_cap"}])
+    write_run(folder, canary=[{"at": "2026-01-02T03:00:00Z", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}])
 
 The files follow `rooflens.shapes.columns` exactly; this module knows the schema only from there. FLOPs and compulsory
 bytes come from `rooflens.shapes`; latencies from the simple models below or from the caller.
@@ -21,7 +25,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from rooflens.shapes.columns import CEILINGS, CELLS, SAMPLES, Kind, Table
+from rooflens.shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, Kind, Table
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
 
@@ -183,6 +187,11 @@ def write_run(
     sample_noise: float = 0.02,
     quantum_s: float = 0.0,
     ceilings: bool = True,
+    columns: Callable[[PlantedCell, int], dict[str, Any]] = lambda cell, round_: {},
+    discards: Callable[[PlantedCell, int, int], str] = lambda cell, round_, index: "",
+    telemetry: Callable[[PlantedCell, int], Sequence[dict[str, Any]]] | None = None,
+    canary: Sequence[dict[str, Any]] | None = None,
+    manifest: dict[str, Any] | None = None,
     seed: int = 0,
 ) -> Path:
     """Write `folder`/{run.json,cells.csv,samples.csv,ceilings.csv,events.log} and return `folder`.
@@ -193,6 +202,12 @@ def write_run(
     drift     factor on all times of a round
     noise     standard deviation of ln time: `round_noise` per (cell, round), `sample_noise` per sample
     quantum_s step of the timer; 0 for a continuous one
+    columns   of the commit row of a (cell, round) that passed, in place of the usual
+    discards  why sample `index` of a (cell, round) does not count; its time is then ten times what it should be, or
+              negative where the reason says so
+    telemetry readings of a (cell, round), one per batch, with what is known; None: no telemetry.csv
+    canary    rows of canary.csv; None: no such file
+    manifest  keys of run.json in place of, or beside, the usual
     """
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(seed)
@@ -203,6 +218,7 @@ def write_run(
     ]
     cell_rows: list[dict[str, Any]] = []
     sample_rows: list[dict[str, Any]] = []
+    telemetry_rows: list[dict[str, Any]] = []
     for round_ in range(rounds):
         for order, cell in enumerate(cells):
             failed = failures(cell)
@@ -218,17 +234,28 @@ def write_run(
                 if quantum_s:
                     times = [max(1, round(time / quantum_s)) * quantum_s for time in times]
                 host = machine.timer != "host"
+                reasons = [discards(cell, round_, index) for index in range(samples)]
                 sample_rows += [
-                    {"cell_id": cell.cell_id, "round": round_, "index": index, "time_s": time,
-                     "host_time_s": time + 6e-6 if host else None}
-                    for index, time in enumerate(times)
+                    {"cell_id": cell.cell_id, "round": round_, "index": index,
+                     "time_s": time * (-1 if reason.startswith("negative") else 10 if reason else 1),
+                     "host_time_s": time + 6e-6 if host else None, "discarded": reason}
+                    for index, (time, reason) in enumerate(zip(times, reasons, strict=True))
                 ]  # fmt: skip
+                row |= {"discarded": sum(map(bool, reasons))} | columns(cell, round_)
+                telemetry_rows += [
+                    {"cell_id": cell.cell_id, "round": round_, "batch": batch, "first": batch} | reading
+                    for batch, reading in enumerate(telemetry(cell, round_) if telemetry else ())
+                ]
             cell_rows.append(row)
     write_table(folder, CELLS, cell_rows)
     write_table(folder, SAMPLES, sample_rows)
+    if telemetry:
+        write_table(folder, TELEMETRY, telemetry_rows)
+    if canary is not None:
+        write_table(folder, CANARY, canary)
     write_table(folder, CEILINGS, ceiling_rows(machine) if ceilings else [])
     (folder / "events.log").write_text("")
-    manifest = {
+    usual = {
         "id": run_id or folder.name,
         "created_at": "2026-01-02T03:04:05Z",
         "suite": suite,
@@ -256,7 +283,7 @@ def write_run(
             {"model": model, "layer": layer, "N": N, "K": K, "B": 1, "alias": ""} for model, layer, N, K in shapes
         ],
     }  # fmt: skip
-    (folder / "run.json").write_text(json.dumps(manifest, indent=2) + "\n")
+    (folder / "run.json").write_text(json.dumps(usual | (manifest or {}), indent=2) + "\n")
     return folder
 
 
@@ -328,6 +355,9 @@ def _commit_row(
         "role": ROLES.get(cell.provider, "candidate"),
         "cache": cell.cache,
         "timer": machine.timer,
+        "cold_by": "flush" if cell.cache == "cold" else "",
+        "copies": 1,
+        "launches_per_sample": 1,
         "blocked": True if machine.timer == "event" else None,
         "cache_level": "dram" if cell.cache == "cold" or not fits else "llc",
         "samples": samples,
@@ -339,6 +369,7 @@ def _commit_row(
         "cosine": 0.999997,
         "max_abs_error": 0.03,
         "config": {"BLOCK_N": 64, "num_warps": 4} if candidate else {},
+        "tuning": "default",
         "kernels": ["dequantize", "gemm"] if cell.provider == "dequant_blas" else [f"{cell.provider}_kernel"],
         "dispatched": "",
         "artifact": "",

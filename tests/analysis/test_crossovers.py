@@ -114,6 +114,25 @@ def test_failed_and_missing_cells_are_left_out_and_told(tmp_path):
     assert (median.shapes, median.statuses) == (1, {"single": 1, "unmeasured": 1})
 
 
+def test_an_M_at_which_the_two_were_timed_differently_is_left_out(tmp_path):
+    def graph_for_small(cell: PlantedCell, round_: int) -> dict[str, object]:
+        return {"timer": "graph"} if cell.M <= 2 and cell.provider == "simt_4bit" else {}
+
+    row = find(tmp_path, {"only": 8.0}, Ms=(1, 2, 4, 8, 16, 32), columns=graph_for_small).iloc[0]
+    assert (row["Ms"], row["missing"]) == ((4, 8, 16, 32), 2)
+    expected = "not at M=1,2: timer differs: graph here, host for dequant_blas: measure both with one --timer"
+    assert expected in row["warnings"]
+
+
+def test_an_M_at_which_one_of_the_two_was_tuned_is_told(tmp_path):
+    def pinned_for_small(cell: PlantedCell, round_: int) -> dict[str, object]:
+        return {"tuning": "pinned"} if cell.M <= 2 and cell.provider == "simt_4bit" else {}
+
+    row = find(tmp_path, {"only": 8.0}, Ms=(1, 2, 4, 8, 16, 32), columns=pinned_for_small).iloc[0]
+    assert row["Ms"] == (1, 2, 4, 8, 16, 32)
+    assert [text for text in row["warnings"] if text.startswith("at M=1,2: tuning differs: pinned here")]
+
+
 def test_one_shape_and_one_M(tmp_path):
     found = find(tmp_path, {"only": 4.0}, Ms=(1,))
     assert found["status"].tolist() == ["right_censored"]

@@ -17,6 +17,24 @@ def analyzed(tmp_path, challenger="", **options):
     return analyze(load_run(write_run(tmp_path / "run", **options)), challenger)
 
 
+def test_a_best_speedup_says_what_qualifies_it(tmp_path):
+    def tuned(cell: PlantedCell, round_: int) -> dict[str, object]:
+        return {"tuning": "cold"} if cell.provider == "simt_4bit" else {}
+
+    assert headline(analyzed(tmp_path / "tuned", Ms=(1, 2), columns=tuned)).best.note.startswith("tuning differs: cold")
+    assert headline(analyzed(tmp_path / "alike", Ms=(1, 2))).best.note == ""
+
+
+def test_cells_that_were_timed_in_different_ways_are_told_of_the_run(tmp_path):
+    def graph_for_small(cell: PlantedCell, round_: int) -> dict[str, object]:
+        return {"timer": "graph"} if cell.M == 1 and cell.provider == "simt_4bit" else {}
+
+    warnings = analyzed(tmp_path, Ms=(1, 2), caches=("cold", "warm"), columns=graph_for_small).warnings
+    assert "cold cells differ in timer (host 42, graph 6): no ratio across them; use one --timer" in warnings
+    assert not [text for text in warnings if "cold_by" in text]  # that warm cells have none is no difference
+    assert not [text for text in analyzed(tmp_path / "alike", Ms=(1,)).warnings if "no ratio across" in text]
+
+
 def test_the_three_numbers_of_a_planted_run(tmp_path):
     def latency(cell: PlantedCell) -> float:
         if cell.provider == "dequant_blas":

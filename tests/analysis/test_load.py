@@ -1,15 +1,19 @@
 """Loading: what is kept, what is forgiven, and that every fault is named by file, line and column."""
 
+import csv
+import gzip
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rooflens.analysis.load import load_run
-from rooflens.shapes.columns import CELLS
+from rooflens.analysis.summarize import summarize
+from rooflens.shapes.columns import CANARY, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Kind
 from rooflens.shapes.errors import UsageError
 
-from .synthetic import H200, PlantedCell, write_run
+from .synthetic import H200, PlantedCell, write_run, write_table
 
 ONE = {"shapes": (("m", "l", 64, 96),), "Ms": (1, 2), "providers": ("simt_4bit", "dequant_blas")}
 """Two providers x two M x three rounds: 12 commit rows, 120 samples."""
@@ -31,6 +35,15 @@ def set_field(file: Path, line: int, column: str, text: str) -> None:
         lines[line - 1] = ",".join(fields) + "\n"
 
     edit(file, change)
+
+
+def drop_columns(file: Path, *names: str) -> None:
+    """Rewrite a table without some of its columns, as an older version would have written it."""
+    with file.open(newline="") as old:
+        rows = list(csv.reader(old))
+    kept = [index for index, name in enumerate(rows[0]) if name not in names]
+    with file.open("w", newline="") as new:
+        csv.writer(new, lineterminator="\n").writerows([row[index] for index in kept] for row in rows)
 
 
 def test_tables_come_back_as_they_were_written(tmp_path):
@@ -68,7 +81,7 @@ def test_what_an_interrupted_writer_left_is_ignored(tmp_path):
     folder = write_run(tmp_path, **ONE)
     whole = load_run(folder)
     with (folder / "samples.csv").open("a") as file:
-        file.write("0123456789abcdef,0,0,0.001,\n" * 3)  # samples whose commit row was never written
+        file.write("0123456789abcdef,0,0,0.001,,,\n" * 3)  # samples whose commit row was never written
         file.write("0123456789abcdef,0,3,0.0")
     with (folder / "cells.csv").open("a") as file:
         file.write('0123456789abcdef,0,0,0,passed,"torn')
@@ -177,13 +190,137 @@ def test_a_header_with_other_columns_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"cells\.csv line 1: unknown column 'rond'"):
         load_run(folder)
     folder = write_run(tmp_path / "missing", **ONE)
-    without_last = [line.rsplit(",", 1)[0] + "\n" for line in (folder / "samples.csv").read_text().splitlines()]
-    (folder / "samples.csv").write_text("".join(without_last))
-    with pytest.raises(UsageError, match=r"samples\.csv line 1: column 'host_time_s' is missing"):
+    drop_columns(folder / "samples.csv", "time_s")
+    with pytest.raises(UsageError, match=r"samples\.csv line 1: column 'time_s' is missing"):
         load_run(folder)
     folder = write_run(tmp_path / "twice", **ONE)
     edit(folder / "ceilings.csv", lambda lines: lines.__setitem__(0, lines[0].replace("level", "ceiling")))
     with pytest.raises(UsageError, match=r"ceilings\.csv line 1: column 'ceiling' stands twice"):
+        load_run(folder)
+
+
+NEW_IN_CELLS = (
+    *("cold_by", "copies", "launches_per_sample", "discarded", "disturbed", "tuning", "candidates", "tuning_s"),
+)
+
+
+def test_a_file_of_an_older_version_lacks_columns_that_are_then_unknown(tmp_path):
+    whole = load_run(write_run(tmp_path, **ONE))
+    drop_columns(tmp_path / "cells.csv", *NEW_IN_CELLS)
+    drop_columns(tmp_path / "samples.csv", "span_s", "discarded")
+    old = load_run(tmp_path)
+    assert list(old.cells.columns) == list(CELLS.names)
+    assert list(old.samples.columns) == list(SAMPLES.names)
+    for name in NEW_IN_CELLS:
+        unknown = old.cells[name] == "" if CELLS[name].kind is Kind.TEXT else old.cells[name].isna()
+        assert unknown.all(), name
+        assert old.cells[name].dtype == whole.cells[name].dtype
+    assert old.samples["span_s"].isna().all()
+    assert (old.samples["discarded"] == "").all()
+    columns = ["cell_id", "time_s", "time_low_s", "time_high_s", "samples", "flops_per_s", "note"]
+    assert summarize(old)[columns].equals(summarize(whole)[columns])
+    assert summarize(old)["discarded"].isna().all()  # unknown, not 0
+    assert (summarize(whole)["discarded"] == 0).all()
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_a_required_column_may_not_be_absent(tmp_path, table):
+    canary = [{"at": "2026-01-02T03:00:00Z", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}]
+    folder = write_run(tmp_path, **ONE, telemetry=lambda cell, round_: [{}], canary=canary)
+    write_table(folder, TUNING, [])
+    required = next(column.name for column in reversed(table.columns) if column.required)
+    drop_columns(folder / table.file, required)
+    with pytest.raises(UsageError, match=rf"{table.file} line 1: column '{required}' is missing"):
+        load_run(folder)
+
+
+@pytest.mark.parametrize("name", ["cpu-llm4bit-quick", "h200-llm4bit"])
+def test_the_stored_runs_of_the_documentation_load(tmp_path, name):
+    for path in (Path(__file__).parents[2] / "docs" / "results" / name).iterdir():
+        if path.suffix == ".gz":
+            (tmp_path / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+        elif path.is_file():
+            shutil.copy(path, tmp_path)
+    run = load_run(tmp_path)
+    assert run.missing_units == 0
+    assert len(run.samples) == run.cells["samples"].sum()
+    assert summarize(run)["time_s"].notna().sum() == {"cpu-llm4bit-quick": 162, "h200-llm4bit": 3280}[name]
+
+
+def test_tables_that_a_folder_may_lack_are_empty_then(tmp_path):
+    run = load_run(write_run(tmp_path, **ONE))
+    for table, frame in ((TELEMETRY, run.telemetry), (CANARY, run.canary), (TUNING, run.tuning)):
+        assert not (tmp_path / table.file).exists()
+        assert len(frame) == 0
+        assert list(frame.columns) == list(table.names)
+        write_table(tmp_path, table, [])
+    again = load_run(tmp_path)
+    assert again.telemetry.dtypes.equals(run.telemetry.dtypes)
+    assert again.canary.dtypes.equals(run.canary.dtypes)
+    assert again.tuning.dtypes.equals(run.tuning.dtypes)
+
+
+def test_telemetry_and_canary_come_back_as_they_were_written(tmp_path):
+    canary = [{"at": "2026-01-02T03:00:00Z", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}]
+    readings = [{"clock_hz": 1.98e9, "slowdown": "power_cap"}, {"clock_hz": 1.9e9, "other_processes": 3}]
+    run = load_run(write_run(tmp_path, **ONE, telemetry=lambda cell, round_: readings, canary=canary))
+    assert len(run.telemetry) == 12 * 2
+    assert run.telemetry["clock_hz"].tolist()[:2] == [1.98e9, 1.9e9]
+    assert run.telemetry["slowdown"].tolist()[:2] == ["power_cap", ""]
+    assert run.telemetry["other_processes"].isna().tolist()[:2] == [True, False]
+    assert run.telemetry["power_w"].isna().all()
+    assert run.canary.to_dict("records") == canary
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "column", "text", "complaint"),
+    [
+        ("telemetry.csv", 3, "clock_hz", "fast", "'fast' is not a number"),
+        ("telemetry.csv", 3, "batch", "", "is empty"),
+        ("canary.csv", 2, "gemm_s", "0", "0 is not positive"),
+        ("canary.csv", 2, "at", "", "is empty"),
+    ],
+)
+def test_a_wrong_field_of_an_optional_table_is_named(tmp_path, file, line, column, text, complaint):
+    canary = [{"at": "2026-01-02T03:00:00Z", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}]
+    folder = write_run(tmp_path, **ONE, telemetry=lambda cell, round_: [{"clock_hz": 1e9}], canary=canary)
+    set_field(folder / file, line, column, text)
+    with pytest.raises(UsageError, match=rf"{file} line {line}, column {column}: .*{complaint}"):
+        load_run(folder)
+
+
+def test_a_discarded_sample_may_be_negative_and_one_that_counts_may_not(tmp_path):
+    def negative(cell: PlantedCell, round_: int, index: int) -> str:
+        return "negative time" if index == 4 else ""
+
+    folder = write_run(tmp_path, **ONE, discards=negative)
+    run = load_run(folder)
+    assert (run.samples["time_s"] < 0).sum() == (run.samples["discarded"] != "").sum() == 12
+    set_field(folder / "samples.csv", 50, "index", "x")  # the first fault, though not the first negative time
+    with pytest.raises(UsageError, match=r"samples\.csv line 50, column index: 'x' is not a whole number"):
+        load_run(folder)
+    set_field(folder / "samples.csv", 6, "discarded", "")
+    with pytest.raises(UsageError, match=r"samples\.csv line 6, column time_s: -\S+ is not positive and finite"):
+        load_run(folder)
+
+
+def test_discarded_samples_must_be_as_many_as_announced(tmp_path):
+    folder = write_run(tmp_path, **ONE, discards=lambda cell, round_, index: "thermal slowdown" if index > 7 else "")
+    set_field(folder / "samples.csv", 31, "discarded", "")  # the last sample of the third unit
+    with pytest.raises(
+        UsageError, match=r"cells\.csv line 4, column discarded: 2 announced, but .* discards 1 for round 0"
+    ):
+        load_run(folder)
+    set_field(folder / "cells.csv", 4, "discarded", "")  # nothing announced: the samples say it themselves
+    assert (load_run(folder).samples["discarded"] != "").sum() == 23
+
+
+def test_a_passed_round_in_which_nothing_counts_is_named(tmp_path):
+    def all_of_one(cell: PlantedCell, round_: int, index: int) -> str:
+        return "thermal slowdown" if (cell.provider, cell.M, round_) == ("simt_4bit", 2, 1) else ""
+
+    folder = write_run(tmp_path, **ONE, discards=all_of_one)
+    with pytest.raises(UsageError, match=r"cells\.csv line 8, column discarded: all 10 samples of round 1 .*--resume"):
         load_run(folder)
 
 
@@ -225,7 +362,7 @@ def test_samples_of_a_failed_round_are_named(tmp_path):
     folder = write_run(tmp_path, **ONE, failures=fails)
     failed = load_run(folder).cells.query("verdict == 'oom'")["cell_id"].iloc[0]
     with (folder / "samples.csv").open("a") as file:
-        file.write(f"{failed},0,0,0.001,\n")
+        file.write(f"{failed},0,0,0.001,,,\n")
     with pytest.raises(UsageError, match=rf"samples\.csv line 62: a sample of cell {failed} round 0, which is oom"):
         load_run(folder)
 

@@ -52,6 +52,74 @@ def test_drift_that_hits_a_round_alike_cancels(tmp_path):
     assert (row["ratio_low"], row["ratio"], row["ratio_high"]) == pytest.approx((6.0, 6.0, 6.0))
 
 
+def only(provider: str, **columns):
+    """Columns of the commit rows of one provider."""
+    return {"columns": lambda cell, round_: columns if cell.provider == provider else {}}
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"timer": "graph"}, "timer differs: graph here, host for dequant_blas: measure both with one --timer"),
+        (
+            {"cold_by": "rotation"},
+            "cold_by differs: rotation here, flush for dequant_blas: measure both with one --cold-by",
+        ),
+        ({"timer": ""}, "timer differs: unknown here, host for dequant_blas: measure both with one --timer"),
+    ],
+)
+def test_times_that_were_taken_in_different_ways_have_no_ratio(tmp_path, columns, reason):
+    found = ratios_of(tmp_path, **GRID, **EXACT, **only("simt_4bit", **columns)).set_index(["provider", "M"])
+    assert found["ratio"].isna().to_dict() == {
+        ("simt_4bit", 1): True, ("simt_4bit", 8): True, ("blas", 1): False, ("blas", 8): False,
+    }  # fmt: skip
+    assert set(found.loc["simt_4bit", "reason"]) == {reason}
+    assert (found["verdict"] == "").tolist() == found["ratio"].isna().tolist()
+    assert (found["note"] == "").all()
+    means = geometric_means(found.reset_index()).set_index(["provider", "M"])
+    assert means.loc[("simt_4bit", 1), ["gemms", "excluded"]].tolist() == [0, 1]
+
+
+def test_times_that_were_taken_alike_have_a_ratio_whatever_the_way(tmp_path):
+    graph = {"columns": lambda cell, round_: {"timer": "graph", "cold_by": "rotation", "tuning": "cold"}}
+    found = ratios_of(tmp_path, **GRID, **EXACT, **graph)
+    assert found["ratio"].notna().all()
+    assert (found["note"] == "").all()
+
+
+def test_a_side_whose_rounds_differ_in_timer_has_no_ratio_even_with_its_like(tmp_path):
+    mixed = {"columns": lambda cell, round_: {"timer": "graph"} if round_ == 0 else {}}
+    found = ratios_of(tmp_path, **GRID, **EXACT, **mixed)
+    assert found["ratio"].isna().all()
+    assert found["reason"].str.startswith("timer differs: mixed here, mixed for dequant_blas").all()
+
+
+def test_a_tuned_side_against_a_default_says_so(tmp_path):
+    found = ratios_of(tmp_path, **GRID, **EXACT, **only("simt_4bit", tuning="pinned")).set_index("provider")
+    assert found["ratio"].notna().all()
+    assert set(found.loc["simt_4bit", "note"]) == {
+        "tuning differs: pinned here, default for dequant_blas: tune both to compare them at their best"
+    }
+    assert set(found.loc["blas", "note"]) == {""}
+
+
+@pytest.mark.parametrize("who, noted", [("blas", {"blas"}), ("dequant_blas", {"blas", "simt_4bit"})])
+def test_a_disturbed_side_is_noted_on_every_ratio_that_it_is_in(tmp_path, who, noted):
+    found = ratios_of(tmp_path, **GRID, **EXACT, **only(who, disturbed="2 other processes on the device"))
+    assert set(found.loc[found["note"] != "", "provider"]) == noted
+    assert set(found["note"]) - {""} == {
+        "something moved while it or dequant_blas was measured: stop other work and measure again"
+    }
+    assert found["ratio"].notna().all()
+
+
+def test_discarded_samples_enter_no_ratio(tmp_path):
+    discards = {"discards": lambda cell, round_, index: "thermal slowdown" if index < 3 else ""}
+    found = ratios_of(tmp_path, **GRID, **EXACT, **discards).set_index(["provider", "M"])
+    assert found.loc[("simt_4bit", 1), "ratio"] == pytest.approx(6.0)
+    assert found.loc[("simt_4bit", 1), ["ratio_low", "ratio_high"]].tolist() == pytest.approx([6.0, 6.0])
+
+
 def test_interval_is_that_of_scipy(tmp_path):
     run = load_run(write_run(tmp_path, **GRID, rounds=4))
     medians = round_medians(run).set_index(["cell_id", "round"])["median_s"]

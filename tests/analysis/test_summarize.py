@@ -1,15 +1,17 @@
 """One row per cell, against hand computation, scipy and planted truth."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from rooflens.analysis.load import load_run
+from rooflens.analysis.notes import parts
 from rooflens.analysis.summarize import round_medians, summarize
 from scipy import stats
 
-from .synthetic import CPU, PlantedCell, write_run
+from .synthetic import CPU, H200, PlantedCell, write_run
 
 ONE = {"shapes": (("m", "l", 64, 96),), "Ms": (4,), "providers": ("simt_4bit", "dequant_blas")}
 
@@ -126,8 +128,6 @@ def test_a_run_in_which_everything_failed_is_summarized(tmp_path):
 
 def relabel(run, record: int, **values):
     """Return the run with fields of one commit row replaced, and its samples dropped when it no longer passes."""
-    from dataclasses import replace
-
     cells = run.cells.copy()
     for column, value in values.items():
         cells.loc[record, column] = value
@@ -152,12 +152,10 @@ def test_the_worst_accuracy_and_the_budget_are_what_is_reported(tmp_path):
 def test_configurations_that_differ_between_rounds_are_noted(tmp_path):
     run = relabel(load(tmp_path, **ONE), 0, config='{"BLOCK_N": 128}')
     notes = summarize(run).set_index("cell_id")["note"]
-    assert notes[run.cells["cell_id"].iloc[0]] == "its configuration differs between rounds"
+    assert notes[run.cells["cell_id"].iloc[0]].startswith("its configuration differs between rounds")
 
 
 def test_a_cell_that_was_measured_again_with_other_source_counts_once(tmp_path):
-    from dataclasses import replace
-
     run = load(tmp_path, **ONE, latency=lambda cell: 1e-3, round_noise=0, sample_noise=0)
     old = run.cells["cell_id"].iloc[0]
     newer = run.cells[run.cells["cell_id"] == old].assign(cell_id="new")
@@ -168,6 +166,110 @@ def test_a_cell_that_was_measured_again_with_other_source_counts_once(tmp_path):
     row = summary[summary["cell_id"] == "new"].iloc[0]
     assert row["time_s"] == pytest.approx(5e-4)
     assert "measured again" in row["note"]
+
+
+def every_fifth(cell: PlantedCell, round_: int, index: int) -> str:
+    return "thermal slowdown" if index % 5 == round_ else ""
+
+
+def test_discarded_samples_enter_no_median_and_no_interval(tmp_path):
+    run = load(tmp_path, **ONE, rounds=2, samples=20, discards=every_fifth)  # the discarded ones are ten times too long
+    medians = round_medians(run)
+    assert medians["samples"].tolist() == [16] * 4
+    for row in summarize(run).to_dict("records"):
+        own = run.samples[(run.samples["cell_id"] == row["cell_id"]) & (run.samples["discarded"] == "")]
+        counting = [own.loc[own["round"] == number, "time_s"].to_numpy() for number in range(2)]
+        stored = medians.loc[medians["cell_id"] == row["cell_id"], "median_s"]
+        assert stored.tolist() == pytest.approx([np.median(times) for times in counting])
+        pooled = np.sort(np.concatenate(counting))  # 32 samples: ranks 10 and 23 of the sign test
+        assert (row["time_low_s"], row["time_high_s"]) == pytest.approx((pooled[9], pooled[22]))
+        assert row["time_high_s"] < 1.1 * row["time_low_s"]
+        assert (row["samples"], row["discarded"]) == (32, 8)
+        assert row["note"].startswith("samples were discarded (thermal slowdown): let the device cool")
+
+
+def test_discards_change_nothing_else(tmp_path):
+    def last_two(cell: PlantedCell, round_: int, index: int) -> str:
+        return "negative time" if index > 9 else ""
+
+    exact = {"latency": lambda cell: 1e-3, "sample_noise": 0, "round_noise": 0}
+    kept = summarize(load_run(write_run(tmp_path / "kept", **ONE, **exact)))
+    lost = summarize(load_run(write_run(tmp_path / "lost", **ONE, **exact, samples=12, discards=last_two)))
+    columns = ["cell_id", "time_s", "time_low_s", "time_high_s", "samples", "interval_from"]
+    assert lost[columns].equals(kept[columns])
+    assert (
+        lost["note"].tolist()
+        == ["samples were discarded (negative time): measure again with --timer graph or --timer profiler"] * 2
+    )
+
+
+def graphed(cell: PlantedCell, round_: int) -> dict[str, object]:
+    return {"timer": "graph", "launches_per_sample": 64 + round_, "copies": 8, "cold_by": "rotation", "blocked": None}
+
+
+def test_how_a_time_was_taken_is_in_the_summary(tmp_path):
+    rows = summarize(load(tmp_path, **ONE, columns=graphed)).to_dict("records")
+    for row in rows:
+        assert (row["timer"], row["cold_by"], row["tuning"]) == ("graph", "rotation", "default")
+        assert (row["copies"], row["launches_per_sample"]) == (8, 66)
+        assert row["note"].startswith("a sample is the mean over 66 launches")
+        assert parts(row["note"]) == [row["note"].replace("66", "many")]
+
+
+def test_notes_of_timers_say_what_to_try(tmp_path):
+    def unblocked(cell: PlantedCell, round_: int) -> dict[str, object]:
+        return {"blocked": round_ != 1}  # one round is enough
+
+    host = summarize(load_run(write_run(tmp_path / "host", **ONE, machine=H200, columns=unblocked)))
+    assert host["note"].unique().tolist() == [
+        "host latency is in it, because the device waited for launches: --timer graph leaves it out"
+    ]
+
+    def remarked(cell: PlantedCell, round_: int) -> dict[str, object]:
+        return unblocked(cell, round_) | {"reason": "the launch waits for the device; always"}
+
+    said = summarize(load_run(write_run(tmp_path / "said", **ONE, machine=H200, columns=remarked)))
+    assert said["note"].unique().tolist() == ["the launch waits for the device, always"]
+
+    def profiled(cell: PlantedCell, round_: int) -> dict[str, object]:
+        return {"timer": "profiler", "blocked": None}
+
+    gaps = summarize(load_run(write_run(tmp_path / "gaps", **ONE, columns=profiled))).set_index("provider")["note"]
+    assert gaps["dequant_blas"].startswith("a time is the sum of its kernels without the gaps")  # it has two
+    assert gaps["simt_4bit"] == ""
+
+
+@pytest.mark.parametrize(("column", "option"), [("timer", "--timer"), ("cold_by", "--cold-by"), ("tuning", "--tuning")])
+def test_rounds_that_were_measured_in_different_ways_are_mixed(tmp_path, column, option):
+    other = {"timer": "graph", "cold_by": "rotation", "tuning": "pinned"}[column]
+
+    def one_round(cell: PlantedCell, round_: int) -> dict[str, object]:
+        return {column: other} if round_ == 1 and cell.provider == "simt_4bit" else {}
+
+    summary = summarize(load(tmp_path, **ONE, columns=one_round)).set_index("provider")
+    assert summary.loc["simt_4bit", column] == "mixed"
+    assert summary.loc["simt_4bit", "note"] == f"its rounds differ in {column}: measure it again with one {option}"
+    assert summary.loc["dequant_blas", column] != "mixed"
+    assert summary.loc["dequant_blas", "note"] == ""
+
+
+def test_what_a_search_cost_is_in_the_summary(tmp_path):
+    def searched(cell: PlantedCell, round_: int) -> dict[str, object]:
+        return {"tuning": "cold", "candidates": 24, "tuning_s": 3.5} if cell.provider == "simt_4bit" else {}
+
+    summary = summarize(load(tmp_path, **ONE, columns=searched)).set_index("provider")
+    assert summary.loc["simt_4bit", ["tuning", "candidates", "tuning_s"]].tolist() == ["cold", 24, 3.5]
+    assert summary.loc["dequant_blas", "tuning"] == "default"
+    assert summary.loc["dequant_blas", ["candidates", "tuning_s"]].isna().all()
+
+
+def test_span_is_the_median_of_round_medians(tmp_path):
+    folder = write_run(tmp_path, **ONE, latency=lambda cell: 1e-3)
+    run = load_run(folder)
+    run = replace(run, samples=run.samples.assign(span_s=run.samples["time_s"] * (1 + run.samples["round"])))
+    row = summarize(run).iloc[0]
+    own = run.samples[run.samples["cell_id"] == row["cell_id"]]
+    assert row["span_s"] == pytest.approx(own.groupby("round")["span_s"].median().median())
 
 
 def test_nothing_is_mutated(tmp_path):

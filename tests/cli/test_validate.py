@@ -4,6 +4,9 @@ import json
 
 import pytest
 from rooflens.cli.main import main
+from rooflens.harness.store import RunStore
+
+from ..harness.sharded import edit_manifest, split
 
 SMALL = {"Ms": (1, 8), "providers": ("simt_4bit", "dequant_blas"), "rounds": 3, "samples": 10}
 """6 shapes x 2 M x 2 providers = 24 cells, 72 units, 720 samples."""
@@ -82,3 +85,54 @@ def test_a_damaged_table_is_named_by_file_line_and_column(plant, capsys):
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "samples.csv line 4, column time_s: 'fast' is not a number" in err
+
+
+@pytest.fixture
+def shards(plant, tmp_path):
+    """Plant a run and split it by M: folders M1 and M8 in the working directory."""
+    return split(plant(**SMALL), tmp_path, lambda row: "M" + row["M"])
+
+
+def test_several_runs_are_shown_one_after_another_and_merge(shards, capsys):
+    assert main(["validate", "M1", "M8", "--strict"]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split()[-1] for line in out.splitlines() if line.startswith("run ")] == ["M1", "M8"]
+    assert [line.split()[-1] for line in out.splitlines() if line.startswith("units stored")] == ["36", "36"]
+    assert out.splitlines()[-1] == "these 2 runs merge: rooflens merge -o OUT RUN..."
+    assert err == ""
+
+
+def test_everything_that_keeps_runs_from_merging_is_listed(shards, capsys):
+    edit_manifest(shards[1], lambda manifest: manifest | {"seed": 1, "threads": 9})
+    assert main(["validate", "M1", "M8", "planted"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = lines[lines.index("these 3 runs do not merge:") + 1 :]
+    assert [line.split(" in ")[0] for line in told[:2]] == ["- seed is 0", "- threads is unknown"]
+    assert len([line for line in told if "stands already in" in line]) == 2
+    assert len(told) == 4
+
+
+def test_several_runs_as_json_are_a_list_with_obstacles(shards, capsys):
+    edit_manifest(shards[1], lambda manifest: manifest | {"seed": 1})
+    assert main(["validate", "M1", "M8", "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["run"], first["complete"], first["obstacles"]) == ("M1", True, [])
+    assert second["obstacles"] == [
+        "seed is 0 in M1/run.json and 1 in M8/run.json: timings of the two do not mix"
+    ]  # fmt: skip
+
+
+def test_a_run_that_is_being_written_is_counted_and_named(shards, capsys):
+    store = RunStore(shards[0])
+    try:
+        assert main(["validate", "M1", "M8"]) == 0
+    finally:
+        store.close()
+    assert capsys.readouterr().out.splitlines()[-1].startswith("- M1 is being written by a rooflens run")
+
+
+def test_strict_finds_the_incomplete_one_of_several(plant, tmp_path, capsys):
+    whole = plant(**SMALL, skip=lambda cell, number: cell.M == 8 and number == 2)
+    split(whole, tmp_path, lambda row: "M" + row["M"])
+    assert main(["validate", "M1", "M8", "--strict"]) == 4
+    assert "M8: 12 units are missing" in capsys.readouterr().err.splitlines()[-1]

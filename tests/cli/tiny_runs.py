@@ -3,6 +3,9 @@
 import csv
 import subprocess
 import sys
+import time
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 FAULTY = Path(__file__).parents[1] / "harness" / "faulty_providers.py"
@@ -25,6 +28,9 @@ timeout_s = 20.0
 """
 
 
+ON_CPU = ("--device", "cpu", "--llc", "1MiB")
+
+
 def write_suite(folder):
     (folder / "tiny.toml").write_text(SUITE)
     (folder / "tiny.csv").write_text("model,layer,N,K\ntiny,q,48,128\ntiny,v,32,96\n")
@@ -36,10 +42,75 @@ def rooflens(place, *arguments, **options):
     return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300, **options)
 
 
-def run_args(*providers, **options):
+def start(place, *arguments, **options):
+    """Begin a command and return its process."""
+    command = [sys.executable, "-m", "rooflens.cli", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def wait_until(holds, process, what, seconds=120):
+    """Poll until `holds()`; the process must not end meanwhile."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, f"{what} did not happen"
+        time.sleep(0.001)
+
+
+def whole_rows(place, name="cells.csv"):
+    """Count the rows that are written to their end."""
+    path = place / "out" / name
+    return max(0, path.read_bytes().count(b"\n") - 1) if path.exists() else 0
+
+
+def wait_for_rows(place, count, process):
+    wait_until(lambda: whole_rows(place) >= count, process, f"row {count}")
+
+
+def children(pid):
+    """Processes that `pid` started, each with its start time, so that a reused number is not taken for it."""
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return {child: born for child in map(int, listed.split()) if (born := _born(child))}
+
+
+def workers(pid):
+    """Worker processes of a run, without the helper of multiprocessing."""
+    return [child for child in children(pid) if b"spawn_main" in _read(f"/proc/{child}/cmdline")]
+
+
+def assert_gone(processes, seconds=2.0):
+    """Assert that `children()` have ended, or end within a moment."""
+    deadline = time.monotonic() + seconds
+    while left := [pid for pid, born in processes.items() if _born(pid) == born]:
+        assert time.monotonic() < deadline, f"still there: {[_read(f'/proc/{pid}/cmdline') for pid in left]}"
+        time.sleep(0.01)
+
+
+def _born(pid):
+    """Start time of a process in clock ticks; empty when it has ended, reaped or not."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
+    return fields[19] if fields and fields[0] not in (b"Z", b"X") else b""
+
+
+def _read(path):
+    with suppress(OSError):
+        return Path(path).read_bytes()
+    return b""
+
+
+def events(place):
+    """(seconds since the epoch, text) of every event of the run."""
+    lines = (place / "out" / "events.log").read_text().splitlines()
+    return [
+        (datetime.fromisoformat(stamp).timestamp(), text) for stamp, _, text in (line.partition(" ") for line in lines)
+    ]
+
+
+def run_args(*providers, file=FAULTY, device=ON_CPU):
+    """Arguments of a run into out/; without a `file` of providers, the parent needs no torch and starts sooner."""
     flags = [part for name in providers for part in ("-p", name)]
-    fixed = ["--device", "cpu", "--llc", "1MiB", "--no-report", "--no-calibrate", "--providers", FAULTY, "-o", "out"]
-    return ["run", "tiny.toml", *fixed, *flags]
+    files = ["--providers", file] if file else []
+    return ["run", "tiny.toml", *device, "--no-report", "--no-calibrate", *files, "-o", "out", *flags]
 
 
 SLOW = ("--target-ci", "0.00001%", "--budget")

@@ -148,7 +148,7 @@ class FakeDevice:
         persistence: bool = False,
         waits: bool = False,
     ) -> None:
-        self.costs, self.resolution_s = costs, resolution_s
+        self.costs, self.resolution_s, self.reading_s = costs, resolution_s, resolution_s
         self.stalls, self.spin_factor, self.queue_limit = stalls, spin_factor, queue_limit
         self.moved_stamps, self.lost_records, self.slowdowns = moved_stamps, lost_records, slowdowns
         self.other_processes, self.cache, self.persistence, self.waits = other_processes, cache, persistence, waits

@@ -5,9 +5,20 @@ import time
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from rooflens.harness.cache import FLUSH, REUSE, Flush, Rotation, copies_needed, flushed, level_of, rotated, warm
+from rooflens.harness.cache import (
+    FLUSH,
+    MOST_COPIES,
+    REUSE,
+    Flush,
+    Rotation,
+    copies_needed,
+    flushed,
+    level_of,
+    rotated,
+    warm,
+)
 from rooflens.harness.device import find_device
 from rooflens.harness.event_timer import EventTimer
 from rooflens.harness.profiler_timer import ProfilerTimer
@@ -75,6 +86,7 @@ def test_a_rotation_among_enough_copies_reads_all_from_memory(size):
 
 @given(size=st.integers(64, 3 * LLC), short=st.integers(1, 1000))
 def test_an_undersized_rotation_is_refused_every_time(size, short):
+    assume(REUSE * LLC / size < MOST_COPIES - 1)
     enough = copies_needed(size, SMALL)
     assert len(Rotation(range(enough), size, SMALL)) == enough
     for copies in {enough - 1, max(1, enough - short)}:
@@ -86,6 +98,12 @@ def test_an_undersized_rotation_is_refused_every_time(size, short):
 def test_the_copies_needed_are_the_fewest_with_enough_bytes_between_two_uses(size):
     copies = copies_needed(size, SMALL)
     assert (copies - 1) * size >= REUSE * LLC > (copies - 2) * size
+
+
+@pytest.mark.parametrize("size", [0, 1, 2 * LLC // MOST_COPIES])
+def test_weights_too_small_to_rotate_among_are_for_a_flush(size):
+    with pytest.raises(UsageError, match="use --cold-by flush"):
+        copies_needed(size, SMALL)
 
 
 def test_what_the_rule_prevents():

@@ -29,7 +29,7 @@ def test_every_last_level_cache_that_the_process_uses_counts(tmp_path, monkeypat
 
 
 def test_a_cpu_that_says_nothing_gets_a_large_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(devices, "_cpu_caches", lambda: {})
+    monkeypatch.setattr(devices, "_cpu_caches", dict)
     assert find_device("cpu").llc_bytes == devices.FALLBACK_LLC_BYTES
     assert find_device("cpu", 1 << 20).llc_bytes == 1 << 20
 

@@ -25,7 +25,9 @@ def test_wide_interval_goes_on_until_the_budget():
 
 def test_ties_of_a_coarse_timer_do_not_converge():
     coarse = StopRule(10, 0.01, 1.0, resolution_s=1e-6)
-    assert coarse.decide([5e-6] * 50, 0.1) == ""  # 1 us of resolution on 5 us
+    assert coarse.decide([5e-6, 7e-6] * 25, 0.1) == ""
+    assert coarse.decide([5e-6] * 50, 0.1) == "resolution"  # 1 us on 5 us: known to a step, and no better ever
+    assert coarse.decide([5e-6, 6e-6] * 25, 0.1) == "resolution"
     assert coarse.decide([500e-6] * 50, 0.1) == "converged"
 
 

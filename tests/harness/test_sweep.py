@@ -17,6 +17,7 @@ from rooflens.harness.messages import (
     Result,
     Samples,
     Setup,
+    Stored,
     TakeCanary,
     Work,
 )
@@ -84,6 +85,8 @@ class Worker:
         self._answers = []
 
     def send(self, message):
+        if isinstance(message, Stored):
+            return
         if self._script is not None:
             self._answers = list(self._script)
         elif isinstance(message, Calibrate):

@@ -1,7 +1,7 @@
 """The host timer, which timer a device gets, and that all timers agree where only the kernel takes time."""
 
 import pytest
-from rooflens.harness.host_timer import LEAST_STEPS, MOST_LAUNCHES, HostTimer
+from rooflens.harness.host_timer import LEAST_READINGS, MOST_LAUNCHES, HostTimer
 from rooflens.harness.timer import Subject
 from rooflens.harness.timers import TIMERS, automatic, make_timer, unavailable
 from rooflens.shapes.errors import UsageError
@@ -42,7 +42,7 @@ def test_on_a_gpu_the_host_timer_reaches_from_idle_to_idle():
 def test_launches_too_short_for_the_clock_are_timed_many_at_once(kernel_s, launches):
     """A sample lasts 1000 steps of 50 ns."""
     device = FakeDevice.cpu()
-    assert LEAST_STEPS * device.resolution_s == pytest.approx(50e-6)
+    assert LEAST_READINGS * device.reading_s == pytest.approx(50e-6)
     timer = HostTimer(device, Subject(device.launcher(device.kernel(kernel_s))))
     assert timer.launches_per_sample == launches
     assert timer.resolution_s == pytest.approx(50e-9 / launches)

@@ -5,7 +5,19 @@ import dataclasses
 
 import pytest
 from rooflens.harness import tuning_sweep
-from rooflens.harness.messages import Begin, Done, ProviderInfo, Ready, Result, Setup, Spoilt, Trying, Tune, Tuned
+from rooflens.harness.messages import (
+    Begin,
+    Done,
+    ProviderInfo,
+    Ready,
+    Result,
+    Setup,
+    Spoilt,
+    Stored,
+    Trying,
+    Tune,
+    Tuned,
+)
 from rooflens.harness.plan import plan
 from rooflens.harness.search import Candidate, Search, nothing_to_search
 from rooflens.harness.store import RunStore
@@ -52,6 +64,8 @@ class Worker:
         self._workers, self._script, self._answers = workers, script, []
 
     def send(self, message):
+        if isinstance(message, Stored):
+            return
         assert isinstance(message, Tune)
         self._workers.asked.append(
             (message.search, message.open, {index: sorted(spoilt) for index, spoilt in message.spoilt.items()})
@@ -134,7 +148,13 @@ def test_each_search_asks_a_worker_of_its_own(tune):
 def test_a_worker_that_ends_costs_the_candidate_it_had_turned_to(tune, monkeypatch, end, verdict):
     workers = Workers([Trying(0, 0), tuned(0), Trying(1, 0), Trying(1, 1), end])
     seen = []
-    monkeypatch.setattr(Worker, "send", lambda self, message: (seen.append(message.spoilt), _send(self, message)))
+
+    def send(self, message):
+        if isinstance(message, Tune):
+            seen.append(message.spoilt)
+        _send(self, message)
+
+    monkeypatch.setattr(Worker, "send", send)
     rows, _ = tune(workers)
     assert workers.asked == [(0, (0, 1), {}), (0, (1,), {1: [1]})]
     assert short(rows) == ALL

@@ -3,6 +3,7 @@
 import pytest
 from rooflens.reports import colours, html
 
+from .measured import WATCHED
 from .planted import report_of, synthetic
 
 pytestmark = pytest.mark.browser
@@ -41,7 +42,7 @@ def browser(chromium):
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    """A report with two slices, failures, an undecided cell and twelve M: everything that a page can hold."""
+    """A report with two slices, failures, undecided and disturbed cells, twelve M: everything that a page can hold."""
 
     def failures(cell):
         return ("oom", "3 GiB asked") if cell.provider == "blas" and cell.M == 2048 else None
@@ -55,6 +56,7 @@ def address(tmp_path_factory):
         machine=synthetic.H200,
         failures=failures,
         samples=4,
+        **WATCHED,
     )
     (folder / "report.html").write_text(html.render(report), encoding="utf-8")
     return (folder / "report.html").as_uri()

@@ -116,6 +116,12 @@ def test_sets_of_sizes():
     assert fmt.sizes([1, 2, 4, 8, 16, 33]) == "1, 2, 4, 8, 16, 33"
 
 
+def test_what_telemetry_says():
+    assert [fmt.clock(1.98e9), fmt.clock(345e6), fmt.clock(0.9996e9)] == ["1.980 GHz", "345 MHz", "1.000 GHz"]
+    assert [fmt.temperature(61.4), fmt.temperature(-3.0), fmt.power(697.6)] == ["61 °C", "−3 °C", "698 W"]
+    assert [fmt.clock(None), fmt.temperature(math.nan), fmt.power(None)] == ["", "", ""]
+
+
 def test_sizes_in_bytes():
     assert fmt.bytes_size(62914560) == "60 MiB"
     assert fmt.bytes_size(16 << 30) == "16 GiB"

@@ -1,0 +1,89 @@
+"""What the device said of itself while it was measured: over the whole run, and per cell.
+
+Rows are batches of samples, so a share of the rows is a share of the batches, and what is shorter than a batch is not
+seen. Unknown stays unknown: a quantity that no row has is None or NaN.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+WORTH_COOLING = ("thermal", "hardware")
+"""Slowdowns under which samples do not count; any other word (power_cap, ...) is only a label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Least, median and largest of one quantity over the batches that know it, in base units."""
+
+    least: float
+    median: float
+    largest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The run as its telemetry saw it.
+
+    slowdowns         (word, share of the batches) of what held the clock down, the most frequent first
+    other_processes   most processes of others on the device at once
+    busy_elsewhere    CPU: share of all cores that others used
+    """
+
+    batches: int
+    clock_hz: Range | None
+    memory_clock_hz: Range | None
+    temperature_c: Range | None
+    power_w: Range | None
+    slowdowns: tuple[tuple[str, float], ...]
+    other_processes: int | None
+    busy_elsewhere: Range | None
+
+
+def conditions(telemetry: pd.DataFrame) -> Conditions | None:
+    """Summarize the rows of telemetry.csv; None without any."""
+    if telemetry.empty:
+        return None
+    texts = telemetry["slowdown"].value_counts()
+    counts: dict[str, int] = {}
+    for text, count in texts.items():
+        for word in dict.fromkeys(str(text).split()):
+            counts[word] = counts.get(word, 0) + int(count)
+    others = telemetry["other_processes"].dropna()
+    return Conditions(
+        batches=len(telemetry),
+        clock_hz=_range(telemetry["clock_hz"]),
+        memory_clock_hz=_range(telemetry["memory_clock_hz"]),
+        temperature_c=_range(telemetry["temperature_c"]),
+        power_w=_range(telemetry["power_w"]),
+        slowdowns=tuple(
+            (word, count / len(telemetry))
+            for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        ),
+        other_processes=int(others.max()) if len(others) else None,
+        busy_elsewhere=_range(telemetry["busy_elsewhere"]),
+    )
+
+
+def by_cell(telemetry: pd.DataFrame) -> pd.DataFrame:
+    """Per cell_id: clock_hz, the median over its batches, and slowdown, the words seen in any, space-separated."""
+    clock = telemetry.groupby("cell_id", sort=False)["clock_hz"].median()
+    said = telemetry.loc[telemetry["slowdown"] != "", ["cell_id", "slowdown"]].drop_duplicates()
+    words: dict[str, set[str]] = {}
+    for cell, text in said.itertuples(index=False, name=None):
+        words.setdefault(cell, set()).update(text.split())
+    slowdown = pd.Series([_joined(words.get(cell, set())) for cell in clock.index], index=clock.index, dtype="str")
+    return pd.DataFrame({"clock_hz": clock, "slowdown": slowdown})
+
+
+def _joined(words: set[str]) -> str:
+    """The words, those that invalidate samples first."""
+    return " ".join(sorted(words, key=lambda word: (word not in WORTH_COOLING, word)))
+
+
+def _range(values: "pd.Series[float]") -> Range | None:
+    known = values.dropna().to_numpy(dtype=np.float64)
+    if not len(known):
+        return None
+    return Range(float(known.min()), float(np.median(known)), float(known.max()))

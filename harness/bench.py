@@ -1,0 +1,207 @@
+"""The bench: one device with the tools that measure on it. It knows how a cell is timed and checked, not when."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from ..kernels.provider import Config, Provider
+from ..kernels.reference import Accuracy
+from ..kernels.reference import measure as compare
+from ..shapes.device import Device
+from ..shapes.errors import UsageError
+from ..shapes.protocol import Protocol
+from ..shapes.suite import Cache
+from ..shapes.verdict import Verdict
+from .accelerator import accelerator
+from .cache import FLUSH, Flush, Rotation, copies_needed, flushed, level_of, rotated, warm
+from .canary import Canary
+from .faults import IncorrectError, WeightsChangedError, explain, is_lost
+from .measure import Measurement, measure
+from .messages import Chosen, Failure, Samples
+from .operands import Operands
+from .plan import Cell
+from .prepared import Prepared, prepare
+from .search import Search, nothing_to_search, search
+from .stop import StopRule
+from .telemetry import telemetry
+from .timer import Subject
+from .timers import automatic, make_timer, unavailable
+from .trial import DeviceTrial
+
+
+class Bench:
+    """Timer, cache control, telemetry and canary of one device, as the protocol asks for them.
+
+    Raises UsageError for a timer that the device does not have.
+    """
+
+    def __init__(self, device: Device, protocol: Protocol) -> None:
+        self.device, self._protocol = device, protocol
+        self.timer = automatic(device) if protocol.timer == "auto" else protocol.timer
+        if reason := unavailable(self.timer, device):
+            raise UsageError(f"timer {self.timer}: {reason}; leave --timer out, or use --timer host")
+        self.cold_by = protocol.cold_by
+        if self.cold_by == "auto":
+            self.cold_by = "rotation" if self.timer == "graph" else "flush"
+        if FLUSH * device.llc_bytes > device.memory_bytes / 2:
+            raise UsageError(
+                f"a last-level cache of {device.llc_bytes >> 20} MiB: a flush reads {FLUSH} times that, more than half "
+                f"of the memory of {device.name}; give the right size with --llc"
+            )
+        self.machine = accelerator(device)
+        self.telemetry = telemetry(device)
+        self._flush: Flush | None = None
+        self._canary: Canary | None = None
+
+    def canary(self) -> dict[str, Any]:
+        """Time the canary: a row of canary.csv, without its process."""
+        self._canary = self._canary or Canary(self.device, self.machine)
+        return asdict(self._canary.read())
+
+    def copies(self, cell: Cell) -> int:
+        """Copies of the operands that a cell rotates among."""
+        if cell.cache is Cache.WARM or self.cold_by == "flush":
+            return 1
+        return copies_needed(_rotated_bytes(cell), self.device)
+
+    def measured(self, ready: Prepared, cell: Cell) -> Measurement:
+        """Take the samples of one round."""
+        subject = self._subject(ready, cell)
+        timer = make_timer(self.timer, self.machine, subject, self.device)
+        rule = StopRule.of(self._protocol, timer.resolution_s)
+        return measure(subject, timer, rule, self.machine, self.telemetry)
+
+    def _subject(self, ready: Prepared, cell: Cell) -> Subject:
+        """What a sample of this cell does."""
+        runs = [launch.run for launch in ready.launches]
+        if cell.cache is Cache.WARM:
+            return warm(runs[0])
+        if self.cold_by == "rotation":
+            return rotated(Rotation(runs, _rotated_bytes(cell), self.device))
+        self._flush = self._flush or Flush(self.device)
+        return flushed(runs[0], self._flush)
+
+    def columns(self, taken: Measurement, ready: Prepared, cell: Cell, provider: Provider) -> dict[str, Any]:
+        """Columns of cells.csv that say how the samples were taken, and of what."""
+        launch = ready.launches[0]
+        work = (cell.problem, cell.scheme, launch.config)
+        return {
+            "verdict": Verdict.PASSED.value,
+            "reason": taken.remark,
+            "timer": self.timer,
+            "cold_by": "" if cell.cache is Cache.WARM else self.cold_by,
+            "copies": len(ready.launches),
+            "launches_per_sample": taken.launches_per_sample,
+            "blocked": taken.blocked,
+            "cache_level": level_of(provider.working_set_bytes(*work), cell.cache, self.device),
+            "samples": len(taken.times_s),
+            "discarded": sum(map(bool, taken.discarded)),
+            "disturbed": taken.disturbed,
+            "stop_reason": taken.stop_reason,
+            "elapsed_s": taken.elapsed_s,
+            "config": dict(launch.config),
+            "tuning": ready.chosen.tuning,
+            "candidates": ready.chosen.candidates,
+            "tuning_s": ready.chosen.seconds,
+            "kernels": list(launch.kernels or taken.kernels),
+            "dispatched": launch.dispatched,
+            "artifact": launch.artifact,
+            "moved_bytes": provider.moved_bytes(*work),
+        }
+
+    def check(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:
+        """Run once into a poisoned output and compare; raise IncorrectError below the scheme's floor.
+
+        Of several copies the first and the last are run: the others differ from them in nothing but their addresses.
+        """
+        assert operands.truth is not None
+        columns: dict[str, Any] = {}
+        for launch in {id(launch): launch for launch in (ready.launches[-1], ready.launches[0])}.values():
+            launch.output.fill_(torch.nan)
+            launch()
+            self.machine.synchronize()
+            accuracy = compare(launch.output, operands.truth)
+            columns = _accuracy_columns(accuracy)
+            if reason := accuracy.failure(cell.scheme):
+                raise IncorrectError(reason, columns)
+        return columns
+
+    def check_negated(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:
+        """Check on -X, whose product follows from that of X without a second reference."""
+        operands.negate()
+        try:
+            return self.check(ready, operands, cell)
+        finally:
+            operands.negate()
+
+    def search(
+        self,
+        provider: Provider,
+        cell: Cell,
+        operands: Operands,
+        begin: Callable[[int], object],
+        seed: str,
+        spoilt: Mapping[int, Failure] | None = None,
+    ) -> Search:
+        """Search the configuration of one cell, on operands whose activations are drawn.
+
+        `begin` is told the candidate that is turned to; `seed` and `spoilt` as in `search.search`. Raises what the
+        provider raises before its first candidate, and whatever costs the device or the shared weights.
+        """
+        copies = self.copies(cell)
+        support = provider.supports(cell.problem, cell.scheme, self.device)
+        if not support.ok:
+            return nothing_to_search(Verdict.UNSUPPORTED, support.reason)
+        truth = operands.truth
+        assert truth is not None
+
+        def ready(candidate: int, config: Config) -> DeviceTrial:
+            begin(candidate)
+            prepared = prepare(provider, operands.copies(copies), Chosen(config or None, "cold"), self.machine)
+            if not operands.intact():
+                raise WeightsChangedError("changed the shared weights; work on a copy")
+            self.check(prepared, operands, cell)
+            subject = self._subject(prepared, cell)
+            timer = make_timer(self.timer, self.machine, subject, self.device)
+            return DeviceTrial(
+                *(prepared, subject, timer, self.machine, self.telemetry, truth),
+                begin=lambda: begin(candidate),
+                check_again=lambda: self.check_negated(prepared, operands, cell),
+            )
+
+        def failure(error: Exception) -> Failure:
+            if is_lost(error):
+                raise error
+            operands.restore()
+            if isinstance(error, IncorrectError):
+                return Verdict.INCORRECT, str(error)
+            return explain(error, "searching")
+
+        # A provider without a choice has its default as the only candidate, so that it is timed like the others.
+        candidates = provider.candidates(cell.problem, cell.scheme, self.device) or ({},)
+        return search(candidates, ready, failure, spoilt=spoilt, seed=f"{self._protocol.seed} {seed}")
+
+
+def samples_of(taken: Measurement) -> Samples:
+    """What is stored of the samples, and of what the device said during them."""
+    telemetry = tuple(
+        {"batch": batch, "first": first, **asdict(reading), "slowdown": " ".join(reading.slowdown)}
+        for batch, (first, reading) in enumerate(taken.readings)
+    )
+    return Samples(taken.times_s, taken.discarded, taken.host_s, taken.spans_s, telemetry)
+
+
+def _rotated_bytes(cell: Cell) -> int:
+    """Bytes of one copy that every launch reads: weights and scales, whatever else it touches."""
+    return cell.scheme.weight_bytes(cell.problem) + cell.scheme.scale_bytes(cell.problem)
+
+
+def _accuracy_columns(accuracy: Accuracy) -> dict[str, Any]:
+    return {
+        "snr_db": accuracy.snr_db,
+        "relative_error": accuracy.relative_error,
+        "cosine": accuracy.cosine,
+        "max_abs_error": accuracy.max_abs_error,
+    }

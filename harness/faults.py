@@ -1,0 +1,62 @@
+"""What can go wrong inside of a worker, as a verdict and a reason, and what of it costs the worker its state."""
+
+from typing import Any
+
+import torch
+
+from ..shapes.errors import RooflensError
+from ..shapes.verdict import Verdict
+
+
+class IncorrectError(Exception):
+    """An output below the floor of its scheme; `columns` say by how much."""
+
+    def __init__(self, reason: str, columns: dict[str, Any]) -> None:
+        super().__init__(reason)
+        self.columns = columns
+
+
+class WeightsChangedError(Exception):
+    """A provider wrote into the weights that all of them share."""
+
+
+class ThreadLeftError(Exception):
+    """A provider left a thread behind that disturbs whatever is timed in this process."""
+
+
+class ProviderError(Exception):
+    """A provider did what it must not; the message says what, and what to do instead."""
+
+
+class StateLostError(Exception):
+    """The device context or the shared operands are broken; nothing measured from here on would count."""
+
+
+_SPEAKING = (WeightsChangedError, ThreadLeftError, ProviderError, RooflensError)
+"""Errors of our own, whose message needs no name of a class in front of it."""
+
+_LOST = ("CUDA error", "HIP error", "Triton Error [CUDA]", "Triton Error [HIP]")
+"""What torch and Triton say when the device's context may be gone."""
+
+
+def explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
+    """Verdict and one-line reason of an exception."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    name = "" if isinstance(error, _SPEAKING) else f"{type(error).__name__}: "
+    reason = f"{doing}: {name}{lines[0] if lines else ''}"[:500]
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        return Verdict.OOM, reason
+    if type(error).__module__.startswith("triton") or "Triton" in type(error).__name__:
+        return Verdict.COMPILE_ERROR, reason
+    return Verdict.RUNTIME_ERROR, reason
+
+
+def is_lost(error: BaseException) -> bool:
+    """Tell whether the device or the shared operands went with an error."""
+    return isinstance(error, WeightsChangedError | ThreadLeftError) or any(sign in str(error) for sign in _LOST)
+
+
+def raise_if_lost(error: BaseException) -> None:
+    """Raise StateLostError where nothing can be measured any more in this process."""
+    if is_lost(error):
+        raise StateLostError from error

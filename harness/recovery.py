@@ -1,0 +1,97 @@
+"""What an interrupted writer left in the tables of a run, and how it is cut off."""
+
+import csv
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ..shapes.columns import Table
+from ..shapes.errors import UsageError
+from ..shapes.verdict import Verdict
+from .tables import csv_text, replace, rows_of
+
+Unit = tuple[str, int]
+"""(cell_id, round)."""
+
+
+def cut_torn_line(path: Path, table: Table) -> None:
+    """Cut off a last line without line break; raise UsageError when the columns are not those of `table`."""
+    if not path.exists() or path.stat().st_size == 0:
+        path.write_text(csv_text(table.names, []), encoding="utf-8")
+        return
+    with path.open("rb+") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - (1 << 16))
+            file.seek(start)
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                file.truncate(start + newline + 1)
+                break
+            end = start
+    with path.open(encoding="utf-8", errors="replace", newline="") as text:
+        header = next(csv.reader(text), [])
+    if tuple(header) != table.names:
+        raise UsageError(
+            f"{path} line 1: its columns are not those of this rooflens version; resume with the version that wrote it"
+        )
+
+
+def committed(path: Path) -> dict[Unit, str]:
+    """Return the verdict of each unit in cells.csv; raise UsageError with the line of a row that is none."""
+    verdicts: dict[Unit, str] = {}
+    for line, row in rows_of(path):
+        try:
+            verdicts[row["cell_id"], int(row["round"])] = Verdict(row["verdict"]).value
+        except (TypeError, ValueError):
+            raise UsageError(f"{path} line {line}: not a row of {path.name}; mend it or delete the line") from None
+    return verdicts
+
+
+def sample_counts(path: Path) -> Counter[Unit]:
+    """Stored samples per unit; lines that are none are left for `cut_orphans` to name."""
+    counts: Counter[Unit] = Counter()
+    with path.open("rb") as file:
+        next(file, None)
+        for line in file:
+            with suppress(ValueError):
+                cell, number, _ = line.decode().split(",", 2)
+                counts[cell, int(number)] += 1
+    return counts
+
+
+def cut_unbacked(path: Path, counts: Mapping[Unit, int]) -> None:
+    """Drop commit rows whose samples never reached the disk, as a loss of power may leave them."""
+    with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        table = list(csv.reader(file))
+    cell, number, samples = (table[0].index(name) for name in ("cell_id", "round", "samples"))
+
+    def is_backed(row: Sequence[str]) -> bool:
+        try:
+            return int(row[samples] or 0) <= counts.get((row[cell], int(row[number])), 0)
+        except (ValueError, IndexError):
+            return True  # no row of this table: whoever reads it next names its line
+
+    if not all(map(is_backed, table[1:])):
+        kept = [row for row in table[1:] if is_backed(row)]
+        replace(path, csv_text(table[0], kept))
+
+
+def cut_orphans(path: Path, committed: Mapping[Unit, str]) -> None:
+    """Drop the samples at the end that no commit row follows; units are appended one after another."""
+    keep = 0
+    with path.open("rb") as file:
+        position = len(file.readline())
+        keep = position
+        for count, line in enumerate(file, start=2):
+            position += len(line)
+            try:
+                cell, number, _ = line.decode().split(",", 2)
+                unit = cell, int(number)
+            except ValueError:  # of the decoding as well
+                raise UsageError(f"{path} line {count}: not a row of {path.name}; restore it from a copy") from None
+            if unit in committed:
+                keep = position
+    os.truncate(path, keep)

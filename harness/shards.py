@@ -1,0 +1,147 @@
+"""A run folder as a merge reads it: nothing in it is changed, and what an interrupted writer left is not seen."""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..shapes.columns import CEILINGS, CELLS, SAMPLES, TABLES, Table
+from ..shapes.errors import UsageError
+from .lock import reading
+from .plan import MODEL_FIELDS
+from .recovery import Unit
+from .store import MANIFEST
+
+REQUIRED: dict[str, type] = {
+    "suite": str,
+    "rounds": int,
+    "planned_units": int,
+    "created_at": str,
+    "device": dict,
+    "environment": dict,
+    "providers": dict,
+    "shapes": list,
+    "protocol": dict,
+}
+"""Keys of run.json that a merge needs, and their types."""
+
+ALWAYS = (CELLS, SAMPLES, CEILINGS)
+"""Tables that every run folder has; the others may be absent."""
+
+
+class Commit(NamedTuple):
+    """What a merge must know of one finished unit: where its row stands, and which coordinates it speaks of."""
+
+    line: int
+    unit: Unit
+    coordinates: tuple[str, ...]
+    process: int
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of the runs to merge. `per_cell` has the cell ids of each table that speaks of cells but not of rounds."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    commits: Sequence[Commit]
+    per_cell: Mapping[str, frozenset[str]]
+
+    @cached_property
+    def units(self) -> frozenset[Unit]:
+        """The finished (cell_id, round) units."""
+        return frozenset(commit.unit for commit in self.commits)
+
+    @property
+    def processes(self) -> int:
+        """Number of worker processes that its rows may name, counted from 0."""
+        highest = max((commit.process for commit in self.commits), default=-1)
+        return max(int(self.manifest.get("processes", 0)), highest + 1)
+
+
+@contextmanager
+def opened(folders: Sequence[Path]) -> Iterator[tuple[Shard, ...]]:
+    """Read shards, sorted by `in_order`, and keep writers out of them meanwhile.
+
+    Raises UsageError with the file and line of what cannot be read, or when a run is being written.
+    """
+    with ExitStack() as held:
+        for folder in folders:
+            held.enter_context(reading(folder))
+        yield in_order([_read(folder) for folder in folders])
+
+
+def in_order(shards: Sequence[Shard]) -> tuple[Shard, ...]:
+    """Sort shards by their start: what is made of them does not depend on the order in which they were named."""
+    return tuple(sorted(shards, key=lambda one: (one.manifest["created_at"], one.folder.name, str(one.folder))))
+
+
+def rows(folder: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
+    """Yield the whole rows of one table with their line numbers; a last line without a line break is left out.
+
+    Raises UsageError where the file is not of this schema. A table that may be absent has no rows then.
+    """
+    path = folder / table.file
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        if table in ALWAYS:
+            raise UsageError(f"{folder}: {table.file} is missing; copy the whole run folder") from None
+        return
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+    line = 0
+    with file:
+        try:
+            for line, row in enumerate(csv.reader(raw.decode() for raw in file if raw.endswith(b"\n")), start=1):
+                if line == 1 and tuple(row) != table.names:
+                    raise UsageError(
+                        f"{path} line 1: its columns are not those of this rooflens version; merge with the version "
+                        "that wrote it"
+                    )
+                if len(row) != len(table.columns):
+                    raise UsageError(
+                        f"{path} line {line}: {len(row)} fields where {len(table.columns)} belong; restore the file "
+                        "from a copy"
+                    )
+                if line > 1:
+                    yield line, row
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise UsageError(f"{path} line {line + 1}: {error}; restore the file from a copy") from None
+
+
+def _read(folder: Path) -> Shard:
+    manifest = _manifest(folder)
+    positions = [CELLS.names.index(name) for name in MODEL_FIELDS]
+    cell, number, process = (CELLS.names.index(name) for name in ("cell_id", "round", "process"))
+    commits = []
+    for line, row in rows(folder, CELLS):
+        try:
+            unit = row[cell], int(row[number])
+            commits.append(Commit(line, unit, tuple(row[at] for at in positions), int(row[process])))
+        except ValueError:
+            raise UsageError(f"{folder / CELLS.file} line {line}: not a row of {CELLS.file}; mend it first") from None
+    per_cell = {
+        table.name: frozenset(row[table.names.index("cell_id")] for _, row in rows(folder, table))
+        for table in TABLES
+        if "cell_id" in table.names and "round" not in table.names
+    }
+    return Shard(folder, manifest, commits, per_cell)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {error}; restore the file from a copy") from None
+    if not isinstance(manifest, dict):
+        raise UsageError(f"{path}: a JSON object is expected; restore the file from a copy")
+    for key, kind in REQUIRED.items():
+        if not isinstance(manifest.get(key), kind):
+            raise UsageError(f"{path}: key {key!r} is missing or wrong; merge with the rooflens version that wrote it")
+    return manifest

@@ -1,0 +1,94 @@
+"""Tables on the disk: rows as CSV text by the schema, appended and replaced so that what is written survives."""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from ..shapes.columns import Kind, Table
+from ..shapes.errors import RooflensError, UsageError
+
+
+@contextmanager
+def reported(folder: Path) -> Iterator[None]:
+    """Turn an OSError into one line that names the folder and the way out."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(folder, error) from error
+
+
+def disk_error(folder: Path, error: OSError) -> RooflensError:
+    """Build the error for a disk that refuses: one line with the way out."""
+    return RooflensError(
+        f"cannot write to {folder}: {error.strerror or error}; everything committed before is kept: "
+        "free some space or fix the permissions, then run again with --resume"
+    )
+
+
+def fields(table: Table, row: Mapping[str, Any]) -> list[str]:
+    """Return a row as the texts of its fields, in the order of `table`; raise ValueError for a column it lacks."""
+    if unknown := set(row) - set(table.names):
+        raise ValueError(f"not in the schema of {table.file}: {', '.join(sorted(unknown))}")
+    return [_text(column.kind, row.get(column.name)) for column in table.columns]
+
+
+def _text(kind: Kind, value: Any) -> str:
+    if value is None or value == "" or value != value:  # NaN is unknown
+        return ""
+    if kind is Kind.JSON:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    if kind is Kind.BOOL:
+        return "true" if value else "false"
+    if kind is Kind.FLOAT:
+        return repr(float(value))
+    return str(value)
+
+
+def csv_text(header: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as CSV; a line break inside a field becomes a space, or a torn line would look whole."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    if header:
+        writer.writerow(header)
+    writer.writerows([field.replace("\r", " ").replace("\n", " ") for field in row] for row in rows)
+    return buffer.getvalue()
+
+
+def append(path: Path, text: str) -> None:
+    """Append text to a file and wait for the disk."""
+    with ExitStack() as files:
+        os.fsync(written_to(files, path, text).fileno())
+
+
+def written_to(files: ExitStack, path: Path, text: str) -> TextIO:
+    """Append `text`; it survives this process, but not the machine before the file is synced."""
+    file = files.enter_context(path.open("a", encoding="utf-8", newline=""))
+    file.write(text)
+    file.flush()
+    return file
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file as a whole, or leave the old one."""
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def rows_of(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of a table with their line numbers; raises UsageError where it is no CSV in UTF-8."""
+    line = 1
+    try:
+        with path.open("rb") as file:
+            for line, row in enumerate(csv.DictReader(raw.decode() for raw in file), start=2):
+                yield line, row
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path} line {line + 1}: {error}; restore the file from a copy") from None

@@ -1,0 +1,71 @@
+"""Kernels that break the device, take all its memory or do not end: each costs its cell, and no other."""
+
+from pathlib import Path
+
+import pytest
+
+from .tiny_runs import check_whole, events, read, rooflens, run_args, verdicts, write_suite
+
+FAULTY = Path(__file__).parents[1] / "harness" / "faulty_device_providers.py"
+
+ON_GPU = ("--device", "cuda")
+
+TIMEOUT_S = 10.0
+"""More than the first GEMM of a fresh process takes."""
+
+pytestmark = pytest.mark.gpu
+
+
+def run_on_device(place, *providers, options=()):
+    """Three problems: M = 1, 2 (where providers fail) and 3."""
+    arguments = run_args("right_on_device", *providers, file=FAULTY, device=ON_GPU)
+    done = rooflens(place, *arguments, "--filter", "layer == 'q'", *options)
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory):
+    """Return the folder of one run of every provider that breaks something."""
+    place = write_suite(tmp_path_factory.mktemp("broken"))
+    return run_on_device(place, "illegal_access", "device_assert", "device_oom")
+
+
+@pytest.mark.parametrize(
+    ("provider", "known", "words"),
+    [
+        ("illegal_access", {"runtime_error", "crashed"}, "measur"),
+        ("device_assert", {"runtime_error", "crashed"}, "measur"),
+        ("device_oom", {"oom"}, "out of memory"),
+    ],
+)
+def test_a_device_fault_is_the_verdict_of_its_cell(broken, provider, known, words):
+    (row,) = [row for row in read(broken) if (row["provider"], row["M"]) == (provider, "2")]
+    assert row["verdict"] in known
+    assert words in row["reason"]
+    assert row["samples"] == ""
+
+
+def test_a_device_fault_costs_no_other_cell(broken):
+    found = verdicts(broken)
+    faulty = {(name, 2) for name in ("illegal_access", "device_assert", "device_oom")}
+    assert {cell for cell, words in found.items() if words != {"passed"}} == faulty
+    assert len(found) == 3 * 4
+    check_whole(broken, cells=3 * 4 - 3)
+
+
+def test_a_broken_device_context_is_left_with_its_process(broken):
+    """Lack of memory breaks nothing; the other two do, and each is followed by a new worker."""
+    assert len([text for _, text in events(broken) if text.startswith("restart the worker")]) == 2
+
+
+def test_a_kernel_that_does_not_end_is_ended_within_two_seconds_of_the_time_limit(tmp_path):
+    place = run_on_device(write_suite(tmp_path), "device_hang", options=("--timeout", f"{TIMEOUT_S:g}s"))
+    found = verdicts(place)
+    assert found.pop(("device_hang", 2)) == {"timeout"}
+    assert all(words == {"passed"} for words in found.values())
+    check_whole(place, cells=5)
+    hung_at = float((place / "device_hang.stamp").read_text())
+    restarts = [at for at, text in events(place) if text.startswith("restart the worker")]
+    assert len(restarts) == 1
+    assert TIMEOUT_S - 1 < restarts[0] - hung_at < TIMEOUT_S + 2

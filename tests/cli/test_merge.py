@@ -1,0 +1,151 @@
+"""`rooflens merge`: the merged run reads as the whole one does; refusals are one line and exit code 2."""
+
+import re
+import sys
+
+import pandas as pd
+import pytest
+from rooflens.analysis.load import load_run
+from rooflens.analysis.pipeline import analyze
+from rooflens.cli.main import main
+
+from ..harness.sharded import edit_manifest, edit_row, manifest_of, split
+
+SMALL = {"Ms": (1, 8, 64), "providers": ("simt_4bit", "dequant_blas", "blas"), "rounds": 3, "samples": 10}
+"""6 shapes x 3 M x 3 providers = 54 cells, 162 units, 1620 samples."""
+
+DATED = re.compile(r"planted|merged|rooflens (run|merge) .*|runs/\S+")
+
+
+@pytest.fixture
+def merged(plant, tmp_path, capsys, monkeypatch):
+    """Plant a run, split it by `part_of(row)`, merge the parts; return the folders of both."""
+
+    def build(part_of, **what):
+        whole = plant("planted", **SMALL, **what)
+        monkeypatch.setattr(sys, "argv", ["rooflens", "merge", "-o", "runs/merged"])
+        split(whole, tmp_path / "parts", part_of)
+        assert main(["merge", "-o", "runs/merged", *map(str, sorted((tmp_path / "parts").iterdir()))]) == 0
+        capsys.readouterr()
+        return whole, tmp_path / "runs" / "merged"
+
+    return build
+
+
+def numbers(frame):
+    """Rows in an order of their own, so that only their values count."""
+    named = [name for name in frame if frame[name].dtype != float]
+    return frame.sort_values(named, key=lambda column: column.astype(str), kind="stable").reset_index(drop=True)
+
+
+@pytest.mark.parametrize("axis", ["M", "provider", "model", "round", "order"])
+def test_every_number_of_the_analysis_is_that_of_the_whole_run(merged, axis):
+    whole, joined = (analyze(load_run(folder)) for folder in merged(lambda row: row[axis].replace("/", "_")))
+    for name in ("cells", "rounds", "speedups", "means", "crossovers"):
+        one, other = (numbers(getattr(run, name)) for run in (whole, joined))
+        assert len(one)
+        pd.testing.assert_frame_equal(one, other, rtol=1e-12)
+    assert len(whole.medians)
+    assert joined.medians == whole.medians
+    assert joined.warnings == whole.warnings
+
+
+def test_the_report_says_the_same(merged, tmp_path):
+    pages = []
+    for folder in merged(lambda row: "small" if int(row["M"]) <= 8 else "large"):
+        assert main(["report", str(folder), "--markdown", "page.md", "--html", "page.html"]) == 0
+        pages.append([DATED.sub("", line) for line in (tmp_path / "page.md").read_text().splitlines()])
+    whole, joined = pages
+    assert len(whole) > 50
+    assert joined == whole
+
+
+def test_other_commands_take_the_merged_run(merged, capsys):
+    merged(lambda row: row["provider"])
+    answers = []
+    for run in ("planted", "merged"):
+        assert main(["crossover", run, "--challenger", "simt_4bit", "--incumbent", "dequant_blas", "--json"]) == 0
+        answers.append(capsys.readouterr().out.replace("merged", "planted"))
+    assert answers[0] == answers[1]
+    assert main(["roofline", "merged"]) == 0
+    assert main(["validate", "merged", "--strict"]) == 0
+
+
+def test_it_says_what_the_merged_run_holds(plant, tmp_path, capsys):
+    split(plant("planted", **SMALL), tmp_path, lambda row: "M" + row["M"])
+    assert main(["merge", "-o", "runs/all", "M8", "M1"]) == 0
+    out, err = capsys.readouterr()
+    shown = dict(line.rsplit(maxsplit=1) for line in out.splitlines())
+    assert (shown["run"], shown["units stored"], shown["units missing"], shown["samples"]) == (
+        "all",
+        "108",
+        "0",
+        "1080",
+    )
+    assert err == ""
+    stored = manifest_of(tmp_path / "runs" / "all")
+    assert stored["command"][0] == "rooflens"
+    assert [shard["folder"] for shard in stored["shards"]] == ["M1", "M8"]
+
+
+def test_an_incomplete_merged_run_goes_on_with_its_shards(plant, tmp_path, capsys):
+    whole = plant("planted", **SMALL, skip=lambda cell, number: cell.M == 8 and number == 2)
+    split(whole, tmp_path, lambda row: "M" + row["M"])
+    assert main(["merge", "-o", "all", "M1", "M8"]) == 0
+    _, err = capsys.readouterr()
+    assert err == "18 units are missing: go on with its shards (M1, M8), then merge them again\n"
+    assert main(["validate", "all", "--strict"]) == 4
+    assert "go on with its shards (M1, M8)" in capsys.readouterr().err
+    before = {path: path.read_bytes() for path in (tmp_path / "all").iterdir()}
+    for arguments in (["run", "llm4bit-quick", "-o", "all", "--resume"], ["run", "-o", "all", "--resume"]):
+        assert main(arguments) == 2
+        assert capsys.readouterr().err == (
+            "rooflens: error: all was merged: go on with its shards (M1, M8), then merge them again\n"
+        )
+    assert {path: path.read_bytes() for path in (tmp_path / "all").iterdir() if path.name != ".lock"} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["-o", "all", "M1", "M1"], "these runs do not merge: M1 is given twice"),
+        (["-o", "M1", "M1", "M8"], "M1 exists already: choose another -o"),
+        (["-o", "all", "M1", "planted"], "these runs do not merge: .*round 0 of cell .* stands already in"),
+        (["-o", "all", "M1", "other"], "these runs do not merge: seed is 0 in M1/run.json and 7 in other/run.json"),
+        (["-o", "all", "M1", "damaged"], "damaged/cells.csv line 2, column snr_db: 'loud' is not a number"),
+        (["-o", "all", "M1", "empty"], "cannot|empty"),
+        (["M1", "M8"], "Missing option '-o'"),
+        (["-o", "all"], "Missing argument 'RUN"),
+    ],
+)  # fmt: skip
+def test_refusals_are_one_line(plant, tmp_path, capsys, arguments, line):
+    whole = plant("planted", **SMALL)
+    split(whole, tmp_path, lambda row: "M" + row["M"])
+    (other,) = split(whole, tmp_path / "x", lambda row: "other" if row["M"] == "8" else "", seed=7)[1:2]
+    other.rename(tmp_path / "other")
+    split(whole, tmp_path / "y", lambda row: "damaged" if row["M"] == "8" else "rest")
+    (tmp_path / "y" / "damaged").rename(tmp_path / "damaged")
+    edit_row(tmp_path / "damaged" / "cells.csv", 0, snr_db="loud")
+    (tmp_path / "empty").mkdir()
+    assert main(["merge", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert re.search(line, err)
+    assert not (tmp_path / "all").exists()
+
+
+def test_shards_without_a_finished_cell_have_nothing_to_merge(plant, tmp_path, capsys):
+    whole = plant("planted", **SMALL)
+    for name in ("cells.csv", "samples.csv"):
+        path = whole / name
+        path.write_text(path.read_text().splitlines()[0] + "\n")
+    assert main(["merge", "-o", "all", "planted"]) == 2
+    assert "no cell of these runs is finished" in capsys.readouterr().err
+
+
+def test_the_number_of_other_reasons_is_told(plant, tmp_path, capsys):
+    shards = split(plant("planted", **SMALL), tmp_path, lambda row: "M" + row["M"])
+    edit_manifest(shards[0], lambda manifest: manifest | {"seed": 1, "threads": 9})
+    assert main(["merge", "-o", "all", "M1", "M8"]) == 2
+    assert "(and 1 more: rooflens validate RUN... lists them)" in capsys.readouterr().err

@@ -1,0 +1,187 @@
+"""What a report says of the time of the measurement: telemetry, canary, disturbed cells, discarded samples, timers."""
+
+import pytest
+from rooflens.reports import html, markdown
+from rooflens.reports.model import Bullets, KeyNumbers, Tone
+
+from .measured import WATCHED
+from .pages import Page, markdown_tables
+from .planted import report_of, synthetic, tables, texts
+
+SMALL = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512))
+GPU = {"machine": synthetic.H200, "shapes": SMALL, "Ms": (1, 8)}
+"""2 shapes x 2 M x 4 providers = 16 cells."""
+
+
+def items(table):
+    """A table of two columns as a dictionary."""
+    return {row[0]: row[1] for row in texts(table)[1:]}
+
+
+def limits_of(report):
+    (section,) = [section for section in report.sections if section.id == "limits"]
+    return [item for block in section.blocks if isinstance(block, Bullets) for item in block.items]
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    """Three rounds, so that the canary disturbs every cell."""
+    return report_of(tmp_path_factory.mktemp("watched") / "run", **GPU, **WATCHED)
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """Two rounds, so that only blas at M=1 is disturbed."""
+    return report_of(tmp_path_factory.mktemp("calm") / "run", **GPU, **WATCHED, rounds=2)
+
+
+def test_the_overview_by_hand(watched, calm):
+    shown = items(tables(watched)["conditions-table"])
+    assert shown["telemetry"] == "nvml: NVIDIA's driver"
+    assert shown["clock held down by"] == "power_cap in 25% of the batches"
+    assert shown["other processes on the device"] == "none seen"
+    assert shown["canary"] == "3 readings"
+    assert shown["disturbed cells"] == "16 / 16"
+    assert shown["discarded samples"] == "2 / 480 (negative time 2)"
+    assert items(tables(calm)["conditions-table"])["disturbed cells"] == "2 / 16"
+
+
+def test_ranges_of_telemetry_carry_their_raw_values(watched):
+    table = tables(watched)["telemetry-table"]
+    assert texts(table)[1:] == [
+        ["clock", "1.755 GHz", "1.867 GHz", "1.980 GHz"],
+        ["memory clock", "3.200 GHz", "3.200 GHz", "3.200 GHz"],
+        ["temperature", "41 °C", "52 °C", "63 °C"],
+        ["power", "310 W", "504 W", "698 W"],
+    ]
+    assert [cell.value for cell in table.rows[0][1:]] == pytest.approx([1.755e9, 1.8675e9, 1.98e9])
+    assert "96 batches" in table.reading
+
+
+def test_drift_of_the_canary_by_hand(watched):
+    table = tables(watched)["canary-table"]
+    # Slopes of ln(time) between the pairs: 0, ln(1.041)/2 and ln(1.041) a minute; their median, over two minutes.
+    assert texts(table)[1:] == [["GEMM", "3", "4.10", "+4.10"], ["copy", "3", "0.00", "0.00"]]
+    assert table.rows[0][2].value == pytest.approx(0.041)
+
+
+def test_disturbed_cells_are_named_with_what_moved(watched, calm):
+    table = tables(calm)["disturbed"]
+    assert [row[:4] for row in texts(table)[1:]] == [
+        ["blas", "toy up", "512×2048", "1"],
+        ["blas", "toy down", "2048×512", "1"],
+    ]
+    assert {row[-1] for row in texts(table)[1:]} == {"2 other processes on the device"}
+    everything = texts(tables(watched)["disturbed"])[1:]
+    assert len(everything) == 16
+    assert everything[0][-1] == "2 other processes on the device; canary moved +4.1 % (gemm)"
+
+
+def test_the_list_of_disturbed_cells_is_bounded_and_says_so(tmp_path):
+    report = report_of(tmp_path / "run", **(GPU | {"Ms": (1, 2, 4, 8)}), **WATCHED)
+    table = tables(report)["disturbed"]
+    assert len(table.rows) == 20
+    assert "20 of 32, those with most causes first" in table.reading
+    assert [row[0].text for row in table.rows[:3]] == ["blas", "blas", "simt_4bit"]
+    assert table.detail
+
+
+def test_a_disturbed_cell_has_a_footnote_in_the_cell_table_and_in_the_grid(calm):
+    found = tables(calm)
+    rows = {row[2].text: row for row in found["cells-bf16-nf4-g64-cold-m1"].rows if row[0].text == "toy up"}
+    assert rows["blas"][3].note.startswith("something moved while it was measured")
+    assert rows["simt_4bit"][3].note.startswith("samples were discarded (negative time)")
+    assert rows["dequant_blas"][3].note == ""
+    grid = found["speedup-bf16-nf4-g64-cold-blas"]
+    assert [bool(cell.note) for cell in grid.rows[0][2:]] == [True, False]
+    assert {row[2]: row[1] for row in texts(found["remarks"])[1:] if row[0] == "blas"} == {
+        next(text for text in calm.notes if text.startswith("something moved while it was measured")): "2",
+        next(text for text in calm.notes if text.startswith("the power limit held")): "2",
+    }
+
+
+def test_what_is_true_of_every_cell_is_no_footnote(watched):
+    grid = tables(watched)["speedup-bf16-nf4-g64-cold-simt-4bit"]
+    assert not any(cell.note for row in grid.rows for cell in row)
+    assert "something moved while it or dequant_blas was measured" in grid.reading
+    assert not any(text.startswith("something moved while it was measured") for text in watched.notes)
+
+
+def test_html_and_markdown_say_the_same_of_it(watched):
+    page = Page(html.render(watched)).tables
+    in_markdown = markdown_tables(markdown.render(watched).text)
+    for name in ("conditions-table", "telemetry-table", "disturbed", "protocol-table"):
+        assert page[name] in in_markdown, name
+    rows = page["canary-table"][1:]
+    assert ["GEMM", "3", "4.10", "+4.10"] in rows
+    assert any(table[1:] == rows for table in in_markdown)
+
+
+def test_a_run_without_telemetry_and_canary_says_not_recorded_and_no_more(tmp_path):
+    report = report_of(tmp_path / "run", **GPU, columns=lambda cell, round_: dict.fromkeys(
+        ("cold_by", "copies", "launches_per_sample", "discarded", "disturbed", "tuning")))  # fmt: skip
+    found = tables(report)
+    assert items(found["conditions-table"]) == {"telemetry": "not recorded", "canary": "not recorded"}
+    assert not {"telemetry-table", "canary-table", "disturbed"} & set(found)
+    protocol = items(found["protocol-table"])
+    assert (protocol["cold by"], protocol["configurations"]) == ("not recorded", "not recorded")
+    assert not {"launches per sample", "copies of the operands", "candidates per search"} & set(protocol)
+    assert "Clocks, temperature and power are not stored with the samples" in " ".join(limits_of(report))
+
+
+def test_unknown_telemetry_is_named(tmp_path):
+    report = report_of(tmp_path / "run", **GPU, manifest={"telemetry": "unknown"})
+    assert items(tables(report)["conditions-table"])["telemetry"] == "not recorded (unknown)"
+
+
+def test_limits_depend_on_what_was_watched(watched, tmp_path):
+    assert "were read once per batch of samples" in " ".join(limits_of(watched))
+    host = report_of(tmp_path / "host", **GPU, telemetry=lambda cell, round_: [{"busy_elsewhere": 0.25}])
+    assert texts(tables(host)["telemetry-table"])[1:] == [["cores busy with other work", "25%", "25%", "25%"]]
+    assert "are not stored with the samples" in " ".join(limits_of(host))  # no clock
+
+
+def test_how_it_was_timed_by_hand(tmp_path):
+    def columns(cell, round_):
+        if cell.provider == "blas":
+            return {"timer": "event", "cold_by": "flush"}
+        tuned = {"tuning": "cold", "candidates": 8 * cell.M, "tuning_s": 1.5}
+        return {"timer": "graph", "cold_by": "rotation", "copies": 6 + cell.M, "launches_per_sample": 14, **tuned}
+
+    report = report_of(tmp_path / "run", **GPU, columns=columns)
+    protocol = items(tables(report)["protocol-table"])
+    assert (
+        protocol["timer"]
+        == "graph: device graph of launches (12 cells); event: device events around each launch (4 cells)"
+    )
+    assert protocol["launches per sample"] == "14"
+    assert protocol["cold by"].startswith("rotation among copies of the operands")
+    assert protocol["cold by"].endswith("(4 cells)")
+    assert protocol["copies of the operands"] == "7 to 14, median 10.5"
+    assert protocol["configurations"] == "cold: searched anew in this run (12 cells); default: no search (4 cells)"
+    assert protocol["candidates per search"] == "8 to 64, median 36"
+    assert protocol["time spent on searches"] == "18.000 s"
+
+
+def test_nothing_is_compared_across_timers(tmp_path):
+    columns = {"columns": lambda cell, round_: {"timer": "graph"} if cell.provider == "simt_4bit" else {}}
+    report = report_of(tmp_path / "run", **GPU, **columns)
+    found = tables(report)
+    assert "speedup-bf16-nf4-g64-cold-simt-4bit" not in found
+    assert "speedup-bf16-nf4-g64-cold-blas" in found
+    cells = found["cells-bf16-nf4-g64-cold-m1"]
+    assert not any(row[2].tone is Tone.BEST for row in cells.rows)
+    assert "(of none that was timed in different ways)" in cells.reading
+    text = markdown.render(report).text
+    assert "timer differs: graph here, event for dequant_blas" in text
+    (headline,) = [block for block in report.sections[0].blocks if isinstance(block, KeyNumbers)]
+    assert "simt_4bit" not in headline.items[0].detail
+
+
+def test_a_tuned_challenger_against_a_default_is_qualified_in_the_headline_and_in_the_grid(tmp_path):
+    columns = {"columns": lambda cell, round_: {"tuning": "pinned"} if cell.provider == "simt_4bit" else {}}
+    report = report_of(tmp_path / "run", **GPU, **columns)
+    (headline,) = [block for block in report.sections[0].blocks if isinstance(block, KeyNumbers)]
+    assert "tuning differs: pinned here, default for dequant_blas" in headline.items[0].note
+    assert "tuning differs" in tables(report)["speedup-bf16-nf4-g64-cold-simt-4bit"].reading
+    assert "tuning differs" not in tables(report)["speedup-bf16-nf4-g64-cold-blas"].reading
