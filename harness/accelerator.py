@@ -17,6 +17,7 @@ from typing import Protocol as Interface
 import torch
 
 from ..shapes.device import Device
+from ..shapes.errors import RooflensError
 
 Action = Callable[[], object]
 
@@ -87,6 +88,10 @@ class Accelerator(Host, Interface):
         """Run `work` once; tell whether it waited for the device, as far as the framework notices."""
 
 
+class CaptureError(RooflensError):
+    """A launch that waits, say, cannot be part of a graph. torch's random generators do not survive the attempt."""
+
+
 class TorchHost:
     """The CPU through Python's clock."""
 
@@ -120,12 +125,12 @@ class TorchAccelerator:
         self._is_rocm = device.is_rocm
         # A clock below the published one makes a spin longer, never shorter.
         self._cycles_per_s = (device.spec.clock_hz if device.spec and device.spec.clock_hz else None) or 2e9
+        self.resolution_s = self._measured_resolution()
         self._driver = None if device.is_rocm else _cuda_driver()
         if self._driver is not None:
             # Some drivers set a part of the L2 aside for persisting lines from the start. Without it there are none,
-            # until a kernel's author asks for it, which `end_persistence` notices.
+            # until a kernel's author asks for it, which `end_persistence` notices. The context exists by now.
             self._driver.cuCtxSetLimit(_PERSISTING_L2_CACHE_SIZE, ctypes.c_size_t(0))
-        self.resolution_s = self._measured_resolution()
 
     def now(self) -> float:
         """Read the wall clock."""
@@ -144,12 +149,16 @@ class TorchAccelerator:
         torch.cuda._sleep(max(1, int(seconds * self._cycles_per_s)))
 
     def capture(self, work: Action) -> Action:
-        """Capture into a CUDA or HIP graph; raises RuntimeError for work that cannot be captured."""
+        """Capture into a CUDA or HIP graph; raises CaptureError for work that cannot be captured."""
         work()
         self.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            work()
+        try:
+            with torch.cuda.graph(graph):
+                work()
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise CaptureError(f"cannot be captured into a graph ({reason}): use --timer event") from error
         replay: Action = graph.replay
         replay()  # the first replay uploads the graph
         self.synchronize()

@@ -1,6 +1,6 @@
 """The state of the caches before a sample, and how a cold one is brought about: by a flush or by rotation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -29,12 +29,12 @@ class Flush:
     agrees with it within 2 % (docs/measured-facts.md).
     """
 
-    operations = 3
-    """Device operations, at most: a sum clears its counters first, and may take two steps."""
-
     def __init__(self, device: Device) -> None:
         self._clean = torch.ones(FLUSH * device.llc_bytes // 4, dtype=torch.int32, device=device.torch_name)
-        self._read = read_once(device, self._clean).run
+        probe = read_once(device, self._clean)
+        self._read = probe.run
+        self.operations = probe.operations
+        """Device operations of one flush."""
 
     def __call__(self) -> None:
         """Evict."""
@@ -86,9 +86,9 @@ def warm(launch: Action) -> Subject:
     return Subject(launch)
 
 
-def flushed(launch: Action, flush: Callable[[], None], operations: int = Flush.operations) -> Subject:
-    """Flush before every launch."""
-    return Subject(launch, flush, operations)
+def flushed(launch: Action, flush: Action, operations: int | None = None) -> Subject:
+    """Flush before every launch; `operations` are what the flush itself says, by default."""
+    return Subject(launch, flush, getattr(flush, "operations", 1) if operations is None else operations)
 
 
 def rotated(rotation: Rotation) -> Subject:

@@ -169,7 +169,7 @@ def _undisturbed(launch: Action, device: Device, flush: Flush | None = None) -> 
         if flush:
             flush()
 
-    return Subject(launch, before, Flush.operations if flush else 0)
+    return Subject(launch, before, flush.operations if flush else 0)
 
 
 def _peaks(device: Device, stopwatch: Stopwatch, dtypes: Iterable[DType], remarks: list[str]) -> Iterator[Row]:

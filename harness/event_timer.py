@@ -17,8 +17,11 @@ MARKS = 2
 TRIES = 3
 """Times that a batch is queued before samples are kept that the device reached before they were queued."""
 
-HOST_SAMPLES = 2
+HOST_SAMPLES = 1
 """Launches whose wall time is taken as well, before the first batch."""
+
+PILOT_BLOCKER_S = 80e-6
+"""What a single sample takes to queue at most, on most hosts; a slower one is noticed."""
 
 STRETCH = 1.25
 """What a blocker is made longer by, for a host that is slower the next time."""
@@ -142,26 +145,26 @@ class EventTimer:
             self._pace.flush_s = max(0.0, median(between))
 
     def _pilot(self) -> Pace:
-        """Run one sample step by step, on an idle device, for the paces that it shows."""
-        self._device.synchronize()
-        self._device.end_persistence()
-        flush_queue_s, flush_s = self._alone(self._subject.before)
-        launch_queue_s, launch_s = self._alone(self._subject.launch)
-        return Pace(flush_queue_s + launch_queue_s, flush_s + launch_s, flush_s)
-
-    def _alone(self, action: Action) -> tuple[float, float]:
-        """Host seconds to queue `action`, and device seconds that it takes at the least.
-
-        The device may have waited for the host as long as the host queued; what exceeds that it took itself.
-        """
-        device, (begin, end) = self._device, self._pair(0)
+        """Run one sample behind a short blocker, for the paces that it shows."""
+        if self._tries == 1:
+            return Pace(0.0)  # a launch that waits would wait for any blocker
+        device, before, launch = self._device, self._subject.before, self._subject.launch
+        first, begin, end = device.event(), *self._pair(0)
+        device.synchronize()
+        device.end_persistence()
+        device.spin(PILOT_BLOCKER_S)
         started = device.now()
+        first.record()
+        before()
         begin.record()
-        action()
+        launch()
         end.record()
         queued_s = device.now() - started
+        was_ahead = not first.reached()
         device.synchronize()
-        return queued_s, max(0.0, begin.seconds_until(end) - queued_s)
+        if not was_ahead:  # what the device seemed to take was waiting
+            return Pace(queued_s)
+        return Pace(queued_s, first.seconds_until(end), first.seconds_until(begin))
 
     def _host_time(self) -> float:
         """Wall time of one launch, from an idle device to an idle device."""

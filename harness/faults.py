@@ -6,6 +6,7 @@ import torch
 
 from ..shapes.errors import RooflensError
 from ..shapes.verdict import Verdict
+from .accelerator import CaptureError
 
 
 class IncorrectError(Exception):
@@ -53,7 +54,8 @@ def explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
 
 def is_lost(error: BaseException) -> bool:
     """Tell whether the device or the shared operands went with an error."""
-    return isinstance(error, WeightsChangedError | ThreadLeftError) or any(sign in str(error) for sign in _LOST)
+    costly = (WeightsChangedError, ThreadLeftError, CaptureError)
+    return isinstance(error, costly) or any(sign in str(error) for sign in _LOST)
 
 
 def raise_if_lost(error: BaseException) -> None:

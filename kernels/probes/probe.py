@@ -15,8 +15,12 @@ class Pattern(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One launch, the bytes that it reads and writes, and how, in words for the column `source`."""
+    """One launch, the bytes that it reads and writes, and how, in words for the column `source`.
+
+    `operations` is the number of device operations that the launch queues, at most.
+    """
 
     run: Callable[[], object]
     moved_bytes: int
     how: str
+    operations: int = 1

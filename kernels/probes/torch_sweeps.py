@@ -18,4 +18,5 @@ def sweep(pattern: Pattern, data: torch.Tensor) -> Probe:
         return Probe(partial(data.fill_, 0x12345678), data.nbytes, f"torch fill_ of {size}")
     floats = data.view(torch.float32)
     total = torch.zeros((), dtype=torch.float32, device=data.device)
-    return Probe(partial(torch.sum, floats, dim=0, out=total), data.nbytes, f"torch sum of {size}")
+    run = partial(torch.sum, floats, dim=0, out=total)
+    return Probe(run, data.nbytes, f"torch sum of {size}", operations=3)  # it may clear counters, and take two steps

@@ -116,7 +116,7 @@ def test_a_wait_that_the_framework_does_not_notice_is_flagged_at_bounded_cost(mo
     for _ in range(20):
         assert timer.batch(10).blocked is False
     assert sum(device.spins_s) < 20 * LONGEST_BLOCKER_S
-    assert len(device.spins_s) <= TRIES + 19
+    assert len(device.spins_s) <= 1 + TRIES + 19  # the pilot, the first batch, the others
     assert device.spins_s[-1] < 5e-3
 
 
@@ -141,8 +141,8 @@ def test_the_queue_stays_short_of_what_the_driver_holds():
 
 
 def test_negative_times_are_kept_with_their_reason():
-    """HIP returns some: here the begin of the fourth sample is stamped a millisecond late (4 stamps were before)."""
-    device = FakeDevice(moved_stamps={4 + 2 * 3 + 1: 1e-3})
+    """HIP returns some: here the begin of the fourth sample is stamped a millisecond late (3 stamps were before)."""
+    device = FakeDevice(moved_stamps={3 + 2 * 3 + 1: 1e-3})
     batch = EventTimer(device, Subject(device.launcher(device.kernel(20e-6)))).batch(10)
     assert batch.times_s[3] == pytest.approx(21e-6 - 1e-3, abs=2 * TICK)
     assert batch.discarded == ("",) * 3 + ("negative time",) + ("",) * 6
