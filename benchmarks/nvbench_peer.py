@@ -1,7 +1,7 @@
 """nvbench beside our event timer, on the same kernels: python benchmarks/nvbench_peer.py (needs a GPU and cuda-bench).
 
-A row shows the wall seconds that nvbench takes by its own defaults (its samples are cold as well), its mean GPU time and
-number of samples, and what `measure` takes for a median within +-1 % in the same process.
+A row shows the wall time that nvbench takes by its own defaults for its cold measurement, its mean GPU time and number
+of samples, and what `measure` takes for a median within +-1 % in the same process.
 """
 
 import json
@@ -55,7 +55,7 @@ def main() -> None:
                     launch()
 
             began = time.perf_counter()
-            state.exec(work, sync=False)
+            state.exec(work, batched=False)
             walls[name] = time.perf_counter() - began
             began = time.perf_counter()
             timer = EventTimer(machine, flushed(launch, flush))
@@ -70,9 +70,8 @@ def main() -> None:
         result = Path(folder) / "nvbench.json"
         bench.run_all_benchmarks([sys.argv[0], "--json", str(result), "--quiet"])
         found = json.loads(result.read_text())
-    print(
-        f"{'kernel':32} {'nvbench ms':>11} {'mean us':>9} {'samples':>8} {'ours ms':>9} {'median us':>10} {'samples':>8}"
-    )
+    print(f"{'kernel':32} {'nvbench ms':>11} {'mean us':>9} {'samples':>8}", end=" ")
+    print(f"{'ours ms':>9} {'median us':>10} {'samples':>8}")
     for one in found["benchmarks"]:
         said = {entry["tag"]: entry for state in one["states"] for entry in state["summaries"] or ()}
         values = [

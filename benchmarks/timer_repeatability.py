@@ -24,6 +24,7 @@ from rooflens.harness.timers import make_timer
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.problem import Problem
+from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.scheme import DType, Scheme
 
 GPU_CASES = (
@@ -50,7 +51,7 @@ def once(name: str) -> dict[str, dict[str, float]]:
 
     def ours(timer_name: str, subject: Subject) -> float:
         timer = make_timer(timer_name, machine, subject, device)
-        rule = StopRule(10, 0.01, 1.0, timer.resolution_s)
+        rule = StopRule.of(Protocol(), timer.resolution_s)
         return median(measure(subject, timer, rule, machine, source).times_s)
 
     for provider, m, n, k in GPU_CASES if device.is_gpu else CPU_CASES:

@@ -1,6 +1,6 @@
 """The bench: one device with the tools that measure on it. It knows how a cell is timed and checked, not when."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,7 +22,7 @@ from .measure import Measurement, measure
 from .messages import Chosen, Failure, Samples
 from .operands import Operands
 from .plan import Cell
-from .prepared import Prepared, prepare
+from .prepared import Prepared, prepare, require_json
 from .search import Search, nothing_to_search, search
 from .stop import StopRule
 from .telemetry import telemetry
@@ -89,7 +89,7 @@ class Bench:
         work = (cell.problem, cell.scheme, launch.config)
         return {
             "verdict": Verdict.PASSED.value,
-            "reason": taken.remark,
+            "reason": "; ".join(filter(None, (taken.remark, ready.chosen.remark))),
             "timer": self.timer,
             "cold_by": "" if cell.cache is Cache.WARM else self.cold_by,
             "copies": len(ready.launches),
@@ -136,6 +136,13 @@ class Bench:
         finally:
             operands.negate()
 
+    def candidates(self, provider: Provider, cell: Cell) -> Sequence[Config]:
+        """Configurations that `provider` offers for a cell, its default first. Raises ProviderError for a bad one."""
+        found = provider.candidates(cell.problem, cell.scheme, self.device)
+        for config in found:
+            require_json(config)
+        return found
+
     def search(
         self,
         provider: Provider,
@@ -180,7 +187,7 @@ class Bench:
             return explain(error, "searching")
 
         # A provider without a choice has its default as the only candidate, so that it is timed like the others.
-        candidates = provider.candidates(cell.problem, cell.scheme, self.device) or ({},)
+        candidates = self.candidates(provider, cell) or ({},)
         return search(candidates, ready, failure, spoilt=spoilt, seed=f"{self._protocol.seed} {seed}")
 
 

@@ -1,5 +1,6 @@
 """What can go wrong inside of a worker, as a verdict and a reason, and what of it costs the worker its state."""
 
+import traceback
 from typing import Any
 
 import torch
@@ -29,11 +30,19 @@ class ProviderError(Exception):
     """A provider did what it must not; the message says what, and what to do instead."""
 
 
+class SearchError(Exception):
+    """No candidate of a search passed: the cell ends with what ended the first of them."""
+
+    def __init__(self, verdict: Verdict, reason: str) -> None:
+        super().__init__(reason)
+        self.verdict = verdict
+
+
 class StateLostError(Exception):
     """The device context or the shared operands are broken; nothing measured from here on would count."""
 
 
-_SPEAKING = (WeightsChangedError, ThreadLeftError, ProviderError, RooflensError)
+_SPEAKING = (WeightsChangedError, ThreadLeftError, ProviderError, SearchError, RooflensError)
 """Errors of our own, whose message needs no name of a class in front of it."""
 
 _LOST = ("CUDA error", "HIP error", "Triton Error [CUDA]", "Triton Error [HIP]")
@@ -42,9 +51,12 @@ _LOST = ("CUDA error", "HIP error", "Triton Error [CUDA]", "Triton Error [HIP]")
 
 def explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
     """Verdict and one-line reason of an exception."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     name = "" if isinstance(error, _SPEAKING) else f"{type(error).__name__}: "
-    reason = f"{doing}: {name}{lines[0] if lines else ''}"[:500]
+    reason = f"{doing}: {name}{' '.join(str(error).split())}"[:500]
+    if isinstance(error, SearchError):
+        return error.verdict, reason
+    if not isinstance(error, _SPEAKING):
+        traceback.print_exception(error)  # into the worker's log
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
         return Verdict.OOM, reason
     if type(error).__module__.startswith("triton") or "Triton" in type(error).__name__:

@@ -19,6 +19,9 @@ The check of the output and the timer's own trial have launched it before.
 
 LARGEST_BATCH = 200
 
+LEAST_BATCH_S = 1.5e-3
+"""Shorter batches are not worth their synchronization."""
+
 MOST_DISCARDED = 1 / 3
 """A cell that would lose a larger share of its samples keeps them all, and is flagged."""
 
@@ -176,11 +179,14 @@ def _first_size(rule: StopRule, pace_s: float) -> int:
 def _next_size(rule: StopRule, counting: Sequence[float], count: int, elapsed_s: float) -> int:
     """What the interval still lacks, at most as many as there are, and not past what the budget holds at this pace.
 
-    The interval narrows with the root of the number of samples; a quarter more is the least worth a batch.
+    The interval narrows with the root of the number of samples. The least worth a batch are a quarter more, and as many
+    as take `LEAST_BATCH_S`: what surrounds a batch takes a tenth of that.
     """
     missing = rule.samples_for_target(counting) - len(counting)
-    fits = int((rule.budget_s - elapsed_s) * count / elapsed_s) if elapsed_s > 0 else count
-    return max(1, min(max(missing, count // 4), count, fits, LARGEST_BATCH))
+    pace_s = elapsed_s / count
+    fits = int((rule.budget_s - elapsed_s) / pace_s) if pace_s else count
+    worth = max(count // 4, int(LEAST_BATCH_S / pace_s) if pace_s else 0)
+    return max(1, min(max(missing, worth), count, fits, LARGEST_BATCH))
 
 
 def _disturbances(taken: _Taken) -> str:

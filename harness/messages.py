@@ -43,13 +43,14 @@ class ProviderInfo:
 class Chosen:
     """A configuration (None: the provider's own default) and where it comes from: default, pinned or cold.
 
-    Of a search (cold), the number of candidates and its wall seconds.
+    Of a search (cold), the number of candidates and its wall seconds. `remark` is for the reader of the cell.
     """
 
     config: Mapping[str, Any] | None
     tuning: str
     candidates: int | None = None
     seconds: float | None = None
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

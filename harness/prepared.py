@@ -1,12 +1,14 @@
 """A provider made ready for a cell: one launch per copy of the operands, and where its configuration comes from."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..kernels.inputs import FourBitInputs
-from ..kernels.provider import Launch, Provider
+from ..kernels.provider import Config, Launch, Provider
 from .accelerator import Host
+from .faults import ProviderError
 from .messages import Chosen
 
 
@@ -31,4 +33,19 @@ def prepare(provider: Provider, copies: Sequence[FourBitInputs], chosen: Chosen,
     else:
         launches = [provider.prepare(inputs, chosen.config) for inputs in copies]
     machine.synchronize()
+    for launch in launches:
+        if not isinstance(launch, Launch):
+            raise ProviderError(f"prepare() returned {type(launch).__name__}, not a Launch")
+    require_json(launches[0].config)
     return Prepared(tuple(launches), chosen, time.perf_counter() - begin)
+
+
+def require_json(config: Config) -> None:
+    """Raise ProviderError for what cannot be stored."""
+    for key, value in dict(config).items():
+        try:
+            json.dumps({key: value})
+        except TypeError:
+            raise ProviderError(
+                f"config[{key!r}] is a {type(value).__module__}.{type(value).__name__}: use plain JSON values"
+            ) from None

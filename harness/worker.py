@@ -32,6 +32,7 @@ from .environment import environment
 from .faults import (
     IncorrectError,
     ProviderError,
+    SearchError,
     StateLostError,
     ThreadLeftError,
     WeightsChangedError,
@@ -253,13 +254,17 @@ class Worker:
     def _choose(self, job: Job, operands: Operands, index: int, provider: Provider) -> Chosen:
         """Decide on the configuration of a cell: the default, the table's, or the winner of a search."""
         cell = job.task.cells[index]
-        candidates = provider.candidates(cell.problem, cell.scheme, self.device)
+        candidates = self._bench.candidates(provider, cell)
+        default = candidates[0] if candidates else None
         if self._protocol.tuning == "pinned" and self._tuned:
             config = self._tuned.lookup(self.device, cell.problem, cell.scheme, cell.provider, cell.cache)
-            # A configuration that the provider has dropped since is no choice any more.
-            return Chosen(config, "pinned") if config in candidates else Chosen(None, "default")
+            if config is None:
+                return Chosen(default, "default", remark="" if default is None else "not in the tuned table")
+            if config not in candidates:
+                return Chosen(default, "default", remark="the provider has dropped the tuned configuration")
+            return Chosen(config, "pinned")
         if self._protocol.tuning == "default" or len(candidates) < 2:
-            return Chosen(None, "default")
+            return Chosen(default, "default")
 
         def trying(candidate: int) -> None:
             job.begin(f"try candidate {candidate} of", [index])
@@ -268,6 +273,9 @@ class Worker:
             operands.draw(self._protocol.seed + operands.inputs.problem.M)
         found = self._bench.search(provider, cell, operands, trying, str(cell))
         self._report(Tuned(index, found.columns(), found.winner))
+        if found.winner is None:
+            first = found.rows[0]
+            raise SearchError(first.verdict, f"no candidate passed; the first: {first.reason}")
         return Chosen(found.config, "cold", len(found.rows), found.seconds)
 
     def _round(self, job: Job, operands: Operands, prepared: Mapping[int, Prepared], number: int) -> None:

@@ -258,7 +258,8 @@ def test_a_gpu_itself(timer):
     assert values["llc", "read", "measured"] > values["dram", "read", "measured"]
     assert values["launch", "empty warm", "measured"] <= 1.1 * values["launch", "tile warm", "measured"]
     if timer != "graph":
-        assert values["launch", "empty warm", "measured"] <= values["launch", "empty cold", "measured"]
+        step = accelerator(device).resolution_s
+        assert values["launch", "empty warm", "measured"] <= values["launch", "empty cold", "measured"] + 2 * step
         assert values["launch", "empty cold", "measured"] <= 1.1 * values["launch", "tile cold", "measured"]
     if device.spec and device.spec.bandwidth_bytes_per_s:
         assert 0.6 <= values["dram", "read", "measured"] / device.spec.bandwidth_bytes_per_s <= 1.02
