@@ -3,7 +3,7 @@
 Each row is one kernel. Of every tool: the wall time that it took, the time that it reports, and half the 95 % interval
 of the median of its samples (order statistics) in percent of it. do_bench runs with its defaults, and its wall time is
 what a user pays whatever the kernel. On a CPU, blocked_autorange is given the shortest run, of 0.2 s and doublings of
-it, whose samples reach +-1 %; on a GPU it runs with its defaults. `busy` is the share of our wall time that the measured
+it, whose samples reach +-1 %; on a GPU it runs with its defaults. `busy` is the share of our wall time that measured
 launches and their flushes take when they are queued back to back; `all` counts the warm-ups too. The rest is
 bookkeeping. Tools take turns, so that drift hits all alike; the median of the turns is printed.
 """

@@ -1,10 +1,13 @@
 """Rules about the device that is measured: each takes a Survey and yields findings."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from .advice_values import Advice, mib, ok, problem, warn
-from .survey import Survey
-from .telemetry import INVALIDATING
+from .telemetry_reading import INVALIDATING
+
+if TYPE_CHECKING:  # it imports torch, and a run asks `shared_device` where there is none
+    from .survey import Survey
 
 HOT_C = 85.0
 """Temperature of a GPU or CPU from which on to worry, where the slowdown temperature is unknown."""
@@ -13,7 +16,7 @@ MARGIN_C = 5.0
 """Distance from the slowdown temperature that counts as close."""
 
 
-def unused_gpu(survey: Survey) -> Iterator[Advice]:
+def unused_gpu(survey: "Survey") -> Iterator[Advice]:
     """A GPU that torch does not see is most often a wrong build of torch."""
     if survey.device.is_gpu or not survey.driver_gpus or survey.siblings:
         return
@@ -27,7 +30,7 @@ def unused_gpu(survey: Survey) -> Iterator[Advice]:
     yield warn("device", f"{count} {vendor} device file{'s' * (count > 1)} here, but the CPU is surveyed; {cure}")
 
 
-def known_device(survey: Survey) -> Iterator[Advice]:
+def known_device(survey: "Survey") -> Iterator[Advice]:
     """Ceilings and the last-level cache of a GPU come from the table of devices."""
     device, caches = survey.device, survey.caches
     if not device.is_gpu:
@@ -56,7 +59,7 @@ def known_device(survey: Survey) -> Iterator[Advice]:
         yield ok("device", f"the published peaks of {device.spec.name} are {device.spec.status.replace('_', ' ')}")
 
 
-def telemetry_source(survey: Survey) -> Iterator[Advice]:
+def telemetry_source(survey: "Survey") -> Iterator[Advice]:
     """Without telemetry, hot samples and foreign processes go unnoticed."""
     if not survey.telemetry.available:
         yield warn(
@@ -65,7 +68,7 @@ def telemetry_source(survey: Survey) -> Iterator[Advice]:
         )
 
 
-def clocks(survey: Survey) -> Iterator[Advice]:
+def clocks(survey: "Survey") -> Iterator[Advice]:
     """A slowdown now would be one in the samples; a low clock of an idle GPU would not."""
     reading, board = survey.reading, survey.board
     words = set(reading.slowdown)
@@ -96,7 +99,7 @@ def clocks(survey: Survey) -> Iterator[Advice]:
         )
 
 
-def temperature(survey: Survey) -> Iterator[Advice]:
+def temperature(survey: "Survey") -> Iterator[Advice]:
     """Close to its limit, a device slows down as soon as it works."""
     now, limit = survey.reading.temperature_c, survey.board.slowdown_temperature_c
     if now is None or now < (limit - MARGIN_C if limit else HOT_C):
@@ -108,7 +111,7 @@ def temperature(survey: Survey) -> Iterator[Advice]:
     )
 
 
-def power_limit(survey: Survey) -> Iterator[Advice]:
+def power_limit(survey: "Survey") -> Iterator[Advice]:
     """A lowered limit lowers the clock under large GEMMs."""
     limit, usual = survey.board.power_limit_w, survey.board.default_power_limit_w
     if limit and usual and limit < 0.99 * usual:
@@ -119,7 +122,7 @@ def power_limit(survey: Survey) -> Iterator[Advice]:
         )
 
 
-def neighbours(survey: Survey) -> Iterator[Advice]:
+def neighbours(survey: "Survey") -> Iterator[Advice]:
     """Other processes on a GPU take turns with ours and share its bandwidth."""
     count = survey.reading.other_processes
     if not count:
@@ -127,18 +130,21 @@ def neighbours(survey: Survey) -> Iterator[Advice]:
     shown = survey.others if len(survey.others) == count else ()
     held = sum(one.memory_bytes or 0 for one in shown)
     who = ", ".join(f"{one.pid} {one.name}".strip() for one in shown[:3]) + (", ..." if len(shown) > 3 else "")
-    yield warn(
+    detail = (f" ({who})" if who else "") + (f", holding {held / (1 << 30):.1f} GiB" if held else "")
+    yield shared_device(count, detail, survey.siblings[0] if survey.siblings else "")
+
+
+def shared_device(count: int, detail: str = "", sibling: str = "") -> Advice:
+    """Warn of `count` other processes; `sibling` is a device to go to."""
+    return warn(
         "processes",
         ("another process is" if count == 1 else f"{count} other processes are")
-        + " on the device"
-        + (f" ({who})" if who else "")
-        + (f", holding {held / (1 << 30):.1f} GiB" if held else "")
-        + ": its work disturbs timings; stop it"
-        + (f", or choose --device {survey.siblings[0]}" if survey.siblings else ""),
+        + f" on the device{detail}: its work disturbs timings; stop it"
+        + (f", or choose --device {sibling}" if sibling else ""),
     )
 
 
-def partitions(survey: Survey) -> Iterator[Advice]:
+def partitions(survey: "Survey") -> Iterator[Advice]:
     """A slice of a chip does not reach the chip's peaks."""
     if survey.board.mig:
         text = "MIG is on: this is a slice of the GPU, and the table's peaks and caches are those of the whole"

@@ -1,9 +1,13 @@
 """Rules about the host, its software and its room: each takes a Survey and yields findings."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from .advice_values import Advice, mib, ok, problem, warn
-from .survey import Survey
+
+if TYPE_CHECKING:  # it imports torch, and a run asks `busy_host` where there is none
+    from .linux import HostFacts
+    from .survey import Survey
 
 BUSY_SHARE = 0.05
 """Share of the cores in use by others from which on a CPU's timings scatter visibly."""
@@ -18,9 +22,13 @@ LEAST_FREE_BYTES = 4 << 30
 """The widest problems of the suites hold 8192 x 28672 weights: 0.5 GB in bf16, 1.9 GB in fp64."""
 
 
-def host_load(survey: Survey) -> Iterator[Advice]:
+def host_load(survey: "Survey") -> Iterator[Advice]:
     """On a CPU everybody shares the cores that are measured; a GPU needs one of them for its launches."""
-    host, elsewhere = survey.host, survey.reading.busy_elsewhere
+    return busy_host(survey.host, survey.reading.busy_elsewhere, survey.device.is_gpu)
+
+
+def busy_host(host: "HostFacts", elsewhere: float | None, is_gpu: bool) -> Iterator[Advice]:
+    """Find others at work: `elsewhere` is the share of the cores that they use, None where it was not watched."""
     if elsewhere is not None and elsewhere > BUSY_SHARE:
         yield warn(
             "host",
@@ -29,16 +37,16 @@ def host_load(survey: Survey) -> Iterator[Advice]:
         )
         return
     per_core = (host.load_1min or 0) / host.usable_cores
-    if per_core > (1.0 if survey.device.is_gpu else LOAD_PER_CORE):
+    if per_core > (1.0 if is_gpu else LOAD_PER_CORE):
         cores = f"{host.usable_cores} core{'s' * (host.usable_cores > 1)}"
-        what = "launches wait for a core" if survey.device.is_gpu else "timings scatter"
+        what = "launches wait for a core" if is_gpu else "timings scatter"
         yield warn(
             "host",
             f"load {host.load_1min:.1f} on {cores} over the last minute: {what}; wait until it falls",
         )
 
 
-def host_limits(survey: Survey) -> Iterator[Advice]:
+def host_limits(survey: "Survey") -> Iterator[Advice]:
     """Threads beyond the quota are stopped for whole slices of time, which looks like a slow kernel."""
     host = survey.host
     if host.quota_cores is not None:
@@ -55,7 +63,7 @@ def host_limits(survey: Survey) -> Iterator[Advice]:
         )
 
 
-def host_clock(survey: Survey) -> Iterator[Advice]:
+def host_clock(survey: "Survey") -> Iterator[Advice]:
     """A governor that follows the load measures its own reaction time; a virtual machine hides its neighbours."""
     host = survey.host
     if survey.device.is_gpu:
@@ -74,7 +82,7 @@ def host_clock(survey: Survey) -> Iterator[Advice]:
         )
 
 
-def compiler(survey: Survey) -> Iterator[Advice]:
+def compiler(survey: "Survey") -> Iterator[Advice]:
     """The CPU kernels are built on the machine."""
     if not survey.device.is_gpu and not survey.software.compiler:
         yield warn(
@@ -83,7 +91,7 @@ def compiler(survey: Survey) -> Iterator[Advice]:
         )
 
 
-def triton(survey: Survey) -> Iterator[Advice]:
+def triton(survey: "Survey") -> Iterator[Advice]:
     """Two distributions own one module: the one that was installed last overwrote the other's files."""
     found = survey.software
     owners = [one.name for one in found.triton_owners]
@@ -105,7 +113,7 @@ def triton(survey: Survey) -> Iterator[Advice]:
         yield problem("triton", "triton is missing: none of our GPU kernels can run; pip install triton")
 
 
-def variables(survey: Survey) -> Iterator[Advice]:
+def variables(survey: "Survey") -> Iterator[Advice]:
     """Some variables change what is measured, others which device it is."""
     values = survey.software.variables
     on = {name for name, value in values.items() if value not in ("", "0")}
@@ -140,7 +148,7 @@ def variables(survey: Survey) -> Iterator[Advice]:
         )
 
 
-def room(survey: Survey) -> Iterator[Advice]:
+def room(survey: "Survey") -> Iterator[Advice]:
     """A run that finds no room ends with errors, not with numbers."""
     free, evict = survey.free_bytes, 3 * survey.device.llc_bytes
     if free is not None and free < max(LEAST_FREE_BYTES, 2 * evict):

@@ -15,7 +15,7 @@ from ..shapes.protocol import Protocol
 from ..shapes.suite import Cache
 from ..shapes.verdict import Verdict
 from .accelerator import accelerator
-from .cache import FLUSH, Flush, Rotation, copies_needed, flushed, level_of, rotated, warm
+from .cache import Flush, Rotation, copies_needed, flush_bytes, flushed, level_of, rotated, warm
 from .canary import Canary
 from .faults import IncorrectError, WeightsChangedError, explain, is_lost
 from .measure import Measurement, measure
@@ -45,10 +45,10 @@ class Bench:
         self.cold_by = protocol.cold_by
         if self.cold_by == "auto":
             self.cold_by = "rotation" if self.timer == "graph" else "flush"
-        if FLUSH * device.llc_bytes > device.memory_bytes / 2:
+        if flush_bytes(device) > device.memory_bytes / 2:
             raise UsageError(
-                f"a last-level cache of {device.llc_bytes >> 20} MiB: a flush reads {FLUSH} times that, more than half "
-                f"of the memory of {device.name}; give the right size with --llc"
+                f"a last-level cache of {device.llc_bytes >> 20} MiB: a flush reads more than that, and more than half of "
+                f"the memory of {device.name}; give the right size with --llc"
             )
         self.machine = accelerator(device)
         self.telemetry = telemetry(device)

@@ -23,6 +23,9 @@ HOST_SAMPLES = 1
 PILOT_BLOCKER_S = 80e-6
 """What a single sample takes to queue at most, on most hosts; a slower one is noticed."""
 
+FLUSHES_LOOKED_AT = 5
+"""Samples between which the flush is timed; each costs a call of the driver."""
+
 STRETCH = 1.25
 """What a blocker is made longer by, for a host that is slower the next time."""
 
@@ -141,7 +144,7 @@ class EventTimer:
         if self._pace is not None and len(marks) > 1:
             (first, _), (last, _) = marks[0], marks[-1]
             self._pace.run_s = max(0.0, first.seconds_until(last) / (len(marks) - 1))
-            between = (end.seconds_until(begin) for (_, end), (begin, _) in pairwise(marks))
+            between = (end.seconds_until(begin) for (_, end), (begin, _) in pairwise(marks[:FLUSHES_LOOKED_AT]))
             self._pace.flush_s = max(0.0, median(between))
 
     def _pilot(self) -> Pace:

@@ -83,8 +83,8 @@ class _Taken:
 
     @property
     def counting(self) -> list[float]:
-        """Times that count."""
-        return [time for time, reason in zip(self.times, self.discarded, strict=True) if not reason]
+        """Times that count, in rising order: the stop rule looks at their ranks only, again and again."""
+        return sorted(time for time, reason in zip(self.times, self.discarded, strict=True) if not reason)
 
 
 def measure(subject: Subject, timer: Timer, rule: StopRule, machine: Host, telemetry: Telemetry) -> Measurement:

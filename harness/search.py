@@ -39,11 +39,13 @@ PASSES = 3
 class Trial(Interface):
     """One candidate, prepared and found correct.
 
-    `resolution_s` is the step of its timer, `error_ratio` as in `shapes.columns.TUNING` (None when unknown).
+    `resolution_s` is the step of its timer; `error_ratio` (None when unknown) and `disturbed`, of all samples so far,
+    as in `shapes.columns.TUNING`.
     """
 
     resolution_s: float
     error_ratio: float | None
+    disturbed: str
 
     def sample(self, rule: StopRule) -> Sequence[float]:
         """Time launches until `rule` stops; return one duration in seconds or more. Raises what makes it fail."""
@@ -66,6 +68,7 @@ class Candidate:
     samples: int | None = None
     error_ratio: float | None = None
     near_tie: bool = False
+    disturbed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ class Search:
                 "time_low_s": row.low_s,
                 "time_high_s": row.high_s,
                 "samples": row.samples,
+                "disturbed": row.disturbed,
                 "error_ratio": row.error_ratio,
                 "winner": number == self.winner,
                 "near_tie": row.near_tie,
@@ -128,7 +132,7 @@ def search(
         try:
             entry.trial = prepare(entry.number, entry.config)
             entry.error_ratio, entry.resolution_s = entry.trial.error_ratio, entry.trial.resolution_s
-            entry.passes.append(tuple(entry.trial.sample(BRIEF)))
+            entry.sample()
         except Exception as error:
             entry.fail(*explain(error))
         _release(entries)
@@ -137,9 +141,8 @@ def search(
         order = [entry for entry in contenders if entry.trial]
         random.Random(f"{seed} {number}").shuffle(order)
         for entry in order:
-            assert entry.trial
             try:
-                entry.passes.append(tuple(entry.trial.sample(BRIEF)))
+                entry.sample()
             except Exception as error:
                 entry.fail(*explain(error))
     winner = _winner(entries)
@@ -161,11 +164,19 @@ class _Entry:
     trial: Trial | None = None
     error_ratio: float | None = None
     resolution_s: float = 0.0
+    disturbed: str = ""
     passes: list[tuple[float, ...]] = field(default_factory=list)
+
+    def sample(self) -> None:
+        """Take one more pass."""
+        assert self.trial
+        self.passes.append(tuple(self.trial.sample(BRIEF)))
+        self.disturbed = self.trial.disturbed
 
     def fail(self, verdict: Verdict, reason: str) -> None:
         """Keep no time and no trial."""
         self.verdict, self.reason, self.trial, self.error_ratio = verdict, reason, None, None
+        self.disturbed = ""
         self.passes.clear()
 
     def times(self, passes: int | None = None) -> list[float]:
@@ -224,4 +235,5 @@ def _row(entry: _Entry, winner: _Entry | None) -> Candidate:
         samples=len(times),
         error_ratio=entry.error_ratio,
         near_tie=entry is not winner and not _slower(entry, winner),
+        disturbed=entry.disturbed,
     )

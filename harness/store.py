@@ -14,7 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from ..shapes.columns import CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, Table
+from ..shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
 from ..shapes.errors import RooflensError, UsageError
 from .lock import LOCK, locked
 from .messages import Samples
@@ -23,6 +23,9 @@ from .tables import append, csv_text, fields, replace, reported, rows_of, writte
 
 MANIFEST = "run.json"
 EVENTS = "events.log"
+
+WHEN_NEEDED = (TELEMETRY, CANARY, TUNING)
+"""Tables that are created with their first row; the others are in every run folder."""
 
 SHARDS = "shards"
 """Key of run.json that only a merged run has: what it was merged from."""
@@ -52,7 +55,8 @@ class RunStore:
             raise UsageError(f"{folder} holds a run already: add --resume to go on with it, or choose another -o")
         with reported(folder):
             for table in TABLES:
-                (folder / table.file).write_text(csv_text(table.names, []), encoding="utf-8")
+                if table not in WHEN_NEEDED:
+                    (folder / table.file).write_text(csv_text(table.names, []), encoding="utf-8")
         return store
 
     @classmethod
@@ -68,11 +72,13 @@ class RunStore:
             raise
         with reported(folder):
             for table in TABLES:
-                cut_torn_line(folder / table.file, table)
+                if table not in WHEN_NEEDED or (folder / table.file).exists():
+                    cut_torn_line(folder / table.file, table)
             cut_unbacked(folder / CELLS.file, sample_counts(folder / SAMPLES.file))
             store.verdicts = committed(folder / CELLS.file)
             for table in (SAMPLES, TELEMETRY):
-                cut_orphans(folder / table.file, store.verdicts)
+                if (folder / table.file).exists():
+                    cut_orphans(folder / table.file, store.verdicts)
         return store
 
     def read_manifest(self) -> dict[str, Any]:
@@ -102,11 +108,13 @@ class RunStore:
     def append(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
         """Append rows to a table that is not committed unit by unit, in one piece."""
         with reported(self.folder):
+            self._begin(table)
             append(self.folder / table.file, csv_text(None, (fields(table, row) for row in rows)))
 
     def rows(self, table: Table) -> list[dict[str, str]]:
-        """Return what a table holds, as text."""
-        return [row for _, row in rows_of(self.folder / table.file)]
+        """Return what a table holds, as text; one that was never begun holds nothing."""
+        path = self.folder / table.file
+        return [row for _, row in rows_of(path)] if table not in WHEN_NEEDED or path.exists() else []
 
     def commit(
         self, row: Mapping[str, Any], samples: Samples, when_written: Callable[[], object] = lambda: None
@@ -127,15 +135,21 @@ class RunStore:
         said = (fields(TELEMETRY, where | reading) for reading in samples.telemetry)
         parts = ((SAMPLES, timings), (TELEMETRY, said), (CELLS, [fields(CELLS, row)]))
         with reported(self.folder), ExitStack() as files:
-            written = [
-                written_to(files, self.folder / table.file, text)
-                for table, rows in parts
-                if (text := csv_text(None, rows))
-            ]
+            written = []
+            for table, rows in parts:
+                if text := csv_text(None, rows):
+                    self._begin(table)
+                    written.append(written_to(files, self.folder / table.file, text))
             self.verdicts[unit] = str(row["verdict"])
             when_written()
             for file in written:
                 os.fsync(file.fileno())
+
+    def _begin(self, table: Table) -> None:
+        """Create a table that not every run has, with its header as a whole."""
+        path = self.folder / table.file
+        if table in WHEN_NEEDED and not path.exists():
+            replace(path, csv_text(table.names, []))
 
     def event(self, text: str) -> None:
         """Append a line to the log of this run: worker restarts, faults, interruptions."""

@@ -20,7 +20,7 @@ from .search import nothing_to_search
 from .store import RunStore
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
 from .sweep import MOST_FRUITLESS, WORKER_LOG, Observer, OutOfTimeError
-from .tuning_table import SearchUnit, recover, tuning_columns
+from .tuning_table import COMPLETE, SearchUnit, recover, tuning_columns
 
 
 @dataclass(slots=True)
@@ -55,6 +55,7 @@ class TuningSweep:
             for number in range(self.searches):
                 if any(self._open(task, number) for task in tasks(tuple(self._ids))):
                     self._search(number)
+            self.store.write_manifest(self._manifest | {COMPLETE: len(self._finished)})
         except OutOfTimeError:
             self.store.event("stopped at --max-time")
             return False
@@ -88,6 +89,7 @@ class TuningSweep:
             self._manifest["planned_searches"] = planned
             mine = {(name, number) for name in self._ids.values() for number in range(self.searches)}
             self.observer.started(planned, len(self._finished & mine))
+        self._manifest.pop(COMPLETE, None)
         self._manifest["processes"] = self._manifest.get("processes", 0) + 1
         self.store.write_manifest(self._manifest)
 

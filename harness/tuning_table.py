@@ -12,6 +12,9 @@ from .tables import csv_text, replace, reported
 SearchUnit = tuple[str, int]
 """(cell_id, search)."""
 
+COMPLETE = "complete_searches"
+"""Key of run.json: searches in the table when everything that was asked for was in it; absent before that."""
+
 
 def tuning_columns(cell: Cell, ready: Ready) -> dict[str, Any]:
     """Columns of TUNING that follow from the cell and the device alone."""
