@@ -25,16 +25,20 @@ CELL = (
 class Drift:
     """Disagreement of searches over `cells` cells that were searched twice or more.
 
-    A cell flips when two of its searches chose different configurations. The cost of a flip is ln(time of the other
-    search's winner / time of the search's own winner), both timed in that search: two costs for each pair of searches.
-    It may be negative, since a default that is not proven slower wins. `harmless` flips are between near ties: in
-    neither search was the other's winner proven slower. `uncosted` counts winners that the other search has no time of.
-    `median_cost` and `worst_cost` are None without a flip that has a cost.
+    A cell flips when two of its searches chose different configurations. What a flip costs in one of the two is
+    ln(time of the other search's winner / time of the search's own winner), both timed in that search, and nothing
+    where the other's winner was faster there: a default that is not proven slower stays. That makes two costs for each
+    pair of searches. `uncosted` counts winners that the other search has no time of; `median_cost` and `worst_cost` are
+    None without a flip that has a cost.
+
+    Of the flipped cells, `harmless` ones are between near ties: in neither search was the other's winner proven slower.
+    In `opposed` ones each of two searches finds its own winner faster than the other's.
     """
 
     cells: int
     flipped: int
     harmless: int
+    opposed: int
     median_cost: float | None
     worst_cost: float | None
     uncosted: int
@@ -54,27 +58,28 @@ def drift(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per cell and pair of its searches that both have a winner; `frame` is tuning.csv.
 
     Columns: CELL, first, second (the numbers of the searches), first_config, second_config, flipped; cost_first,
-    cost_second: what the other search's winner costs in the first and in the second search (NaN: no time there, or no
-    flip); harmless.
+    cost_second: what the other search's winner costs in the first and in the second search, never below 0 (NaN: no
+    time there, or no flip); harmless; opposed (both costs are above 0).
     """
     found: list[dict[str, object]] = []
-    for cell, group in _canonical(frame).groupby(list(CELL), sort=False):
+    for cell, group in canonical(frame).groupby(list(CELL), sort=False):
         searches = [_Searched(rows) for _, rows in group.groupby(["cell_id", "search"], sort=False)]
         for a, b in combinations([one for one in searches if one.winner is not None], 2):
             flipped = a.winner != b.winner
+            costs = (a.cost(b.winner), b.cost(a.winner)) if flipped else (np.nan, np.nan)
             found.append(
                 dict(zip(CELL, cell, strict=True))
                 | {"first": a.number, "second": b.number, "first_config": a.winner, "second_config": b.winner}
-                | {"flipped": flipped, "cost_first": a.cost(b.winner) if flipped else np.nan}
-                | {"cost_second": b.cost(a.winner) if flipped else np.nan}
+                | {"flipped": flipped, "cost_first": costs[0], "cost_second": costs[1]}
                 | {"harmless": flipped and b.winner in a.near and a.winner in b.near}
+                | {"opposed": all(cost > 0 for cost in costs)}
             )
     return pd.DataFrame(found, columns=[*CELL, *_DRIFT])
 
 
 _DRIFT = (
     *("first", "second", "first_config", "second_config"),
-    *("flipped", "cost_first", "cost_second", "harmless"),
+    *("flipped", "cost_first", "cost_second", "harmless", "opposed"),
 )
 
 
@@ -83,11 +88,12 @@ def summarize_drift(pairs: pd.DataFrame) -> Drift:
     flips = pairs.loc[pairs["flipped"].astype(bool)]
     costs = pd.concat([flips["cost_first"], flips["cost_second"]]).astype(float)
     known = costs.dropna()
-    per_cell = flips.groupby(list(CELL), sort=False)["harmless"].all()
+    per_cell = flips.groupby(list(CELL), sort=False).agg({"harmless": "all", "opposed": "any"})
     return Drift(
         cells=len(pairs[list(CELL)].drop_duplicates()),
         flipped=len(per_cell),
-        harmless=int(per_cell.sum()),
+        harmless=int(per_cell["harmless"].sum()),
+        opposed=int(per_cell["opposed"].sum()),
         median_cost=float(known.median()) if len(known) else None,
         worst_cost=float(known.max()) if len(known) else None,
         uncosted=int(costs.isna().sum()),
@@ -106,7 +112,7 @@ def gain(frame: pd.DataFrame) -> pd.DataFrame:
                   NaN where no cell was searched twice
     excluded      cells with a winner whose default has no time, which are in neither mean
     """
-    rows = _canonical(frame)
+    rows = canonical(frame)
     found = []
     for provider, mine in rows.groupby("provider", sort=False):
         cells = [
@@ -164,8 +170,12 @@ class _Searched:
         self.seconds = float(seconds.iloc[0]) if len(seconds) else 0.0
 
     def cost(self, config: str | None) -> float:
-        """Return ln(time of `config` / time of the winner) in this search; NaN when one has no time here."""
-        return self._log_ratio(config, self.winner)
+        """Return what taking `config` costs in this search: ln(its time / time of the winner), 0 where it is faster.
+
+        NaN when one of them has no time here.
+        """
+        cost = self._log_ratio(config, self.winner)
+        return cost if np.isnan(cost) else max(0.0, cost)
 
     def over_default(self, config: str | None) -> float:
         """Return ln(time of `config` / time of the default) in this search; NaN when one has no time here."""
@@ -183,7 +193,7 @@ def _geometric(logs_by_cell: list[list[float]]) -> float:
     return float(np.exp(np.mean(means))) if means else np.nan
 
 
-def _canonical(frame: pd.DataFrame) -> pd.DataFrame:
-    """Give equal configurations equal texts."""
+def canonical(frame: pd.DataFrame) -> pd.DataFrame:
+    """Give equal configurations equal texts: tuning.csv with its `config` as canonical JSON."""
     texts = {text: json.dumps(json.loads(text), sort_keys=True) if text else "" for text in frame["config"].unique()}
     return frame.assign(config=frame["config"].map(texts))

@@ -1,7 +1,6 @@
 """`rooflens tune`: search the fastest configuration of each kernel, and keep what was found as a table."""
 
 import json
-import math
 import shlex
 import sys
 import time
@@ -16,13 +15,12 @@ from click.core import ParameterSource
 from ..shapes.columns import TUNING
 from ..shapes.errors import Interrupted, UsageError
 from . import values
-from .output import print_json, print_table
-from .run import _describe, _manifest, _plan, _stop_signals, _suite, run
+from .output import print_json
+from .selection import SELECTION, completed, describe, manifest, plan_of, stop_signals, suite_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..analysis.tuning import Drift
     from ..harness.plan import Cell
     from ..shapes.suite import Suite
 
@@ -32,17 +30,11 @@ TUNED = Path("tuned")
 REQUEST = "tune"
 """Key of run.json that says how the searches were started."""
 
-_SHARED = (
-    *("suite", "providers", "dtype", "axes", "caches", "filter_expression", "device", "llc", "threads", "timer"),
-    *("cold_by", "timeout", "max_time", "seed", "files", "resume"),
-)
-"""Parameters of `rooflens run` that mean the same here."""
-
 _OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json")
 """Options that say how this call goes, not what is searched."""
 
 
-@click.command("tune", params=[parameter for parameter in run.params if parameter.name in _SHARED])
+@click.command("tune", params=list(SELECTION))
 @click.option(
     "--searches",
     type=click.IntRange(min=1),
@@ -57,7 +49,8 @@ _OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json")
     "--export",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the winners as a CSV file in the shape of aiter's tuned tables.",
+    help="Write the fastest provider's winner for each problem as CSV in the shape of aiter's tuned tables. errRatio "
+    "is about 0.1 for a correct kernel that rounds 4-bit weights to bf16, and 0 for one that keeps them exact.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; times in seconds, costs as differences of ln time.")
 def tune(**options: Any) -> None:
@@ -65,7 +58,7 @@ def tune(**options: Any) -> None:
 
     Every candidate is checked against an fp64 reference and timed; the best of them are timed again in turn. The
     default stays unless it is proven slower. All candidates with their times, not only the winner, are in tuning.csv.
-    The table is used by: rooflens run SUITE --tuned RUN.
+    The table is used by: rooflens run SUITE --tuned RUN. With --resume, a complete table is only shown again.
 
     \b
     Examples:
@@ -78,11 +71,14 @@ def tune(**options: Any) -> None:
     if options["resume"] and options["suite"] is None:
         _refuse_other_options()
         request = _stored_request(options["output"])
+        if _is_complete(options["output"]):
+            _finish(options["output"], True, options["export"], options["as_json"])
+            return
     elif options["suite"] is None:
-        raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to go on with a table")
-    complete_request = dict.fromkeys(parameter.name or "" for parameter in run.params) | request | {"tuning": "cold"}
-    suite = _suite(complete_request)
-    cells = _plan(suite, complete_request)
+        raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to go on with a table or see it")
+    complete_request = completed(request) | {"tuning": "cold"}
+    suite = suite_of(complete_request)
+    cells = plan_of(suite, complete_request)
     if options["export"]:
         from ..shapes.aiter import refuse_ambiguous
 
@@ -118,6 +114,22 @@ def _stored_request(folder: Path | None) -> dict[str, Any]:
     return request
 
 
+def _is_complete(folder: Path) -> bool:
+    """Tell whether the table holds everything that its last call asked for, as that call has left it."""
+    from ..analysis.tuning_notes import whole_searches
+    from ..harness.tuning_table import COMPLETE
+
+    stored = json.loads((folder / "run.json").read_text(encoding="utf-8")).get(COMPLETE)
+    path = folder / TUNING.file
+    return stored is not None and path.is_file() and whole_searches(_table(path)) == stored
+
+
+def _table(path: Path) -> "pd.DataFrame":
+    from ..analysis.tables import parse_table
+
+    return parse_table(path.read_bytes(), TUNING, str(path))
+
+
 def _search(
     folder: Path,
     suite: "Suite",
@@ -134,10 +146,10 @@ def _search(
 
     if resume:
         _stored_request(folder)
-    with RunStore.reopen(folder) if resume else RunStore.create(folder) as store, _stop_signals() as stopped:
-        manifest = store.read_manifest() if resume else _manifest(folder, suite)
-        _describe(manifest, suite, cells, request)
-        manifest |= {REQUEST: manifest.pop("request"), "planned_units": 0}
+    with RunStore.reopen(folder) if resume else RunStore.create(folder) as store, stop_signals() as stopped:
+        content = store.read_manifest() if resume else manifest(folder, suite)
+        describe(content, suite, cells, request)
+        content |= {REQUEST: content.pop("request"), "planned_units": 0}
         setup = Setup(
             device=request["device"],
             llc_bytes=values.size_bytes(request["llc"], "--llc") if request["llc"] else None,
@@ -149,7 +161,7 @@ def _search(
         with Progress(sys.stderr) as progress:
             try:
                 sweep = TuningSweep(store, cells, setup, progress, request["searches"], stopped, deadline)
-                return sweep.run(manifest)
+                return sweep.run(content)
             except Interrupted:
                 raise Interrupted(f"interrupted; finished searches are in {folder}: {_go_on(folder)}") from None
 
@@ -162,90 +174,38 @@ def _go_on(folder: Path) -> str:
 
 def _finish(folder: Path, complete: bool, export: Path | None, as_json: bool) -> None:
     """Say what was found and where it is; write the export."""
-    from ..analysis.tables import parse_table
-    from ..analysis.tuning import drift, gain, summarize_drift
-
     path = folder / TUNING.file
     if path.is_file():
-        frame = parse_table(path.read_bytes(), TUNING, str(path))
-        gains, drifted = gain(frame), summarize_drift(drift(frame))
+        frame = _table(path)
         if as_json:
-            print_json(
-                {"folder": folder, "complete": complete, "providers": gains.to_dict("records")}
-                | {"drift": {**asdict(drifted), "flip_share": drifted.flip_share}}
-            )
+            _print_json(folder, complete, frame)
         else:
-            _show_gains(gains)
-            _show_drift(drifted)
-            _show_failures(frame)
-            click.echo(f"tuned table   {path}")
-        if export and frame["winner"].any():
-            _export(path, export)
+            _show(path, frame)
+        if export:
+            from .tune_export import write
+
+            write(path, frame, export)
     if not complete:
         click.echo(_go_on(folder), err=True)
 
 
-def _export(table: Path, file: Path) -> None:
-    from ..shapes.aiter import tuned_csv
-    from ..shapes.tuned import load
+def _print_json(folder: Path, complete: bool, frame: "pd.DataFrame") -> None:
+    from ..analysis.tuning import drift, gain, summarize_drift
+    from ..analysis.tuning_notes import disturbed, failures
 
-    try:
-        file.write_text(tuned_csv(load(table).choices), encoding="utf-8", newline="")
-    except OSError as error:
-        raise UsageError(f"--export {file}: {error.strerror or error}; choose another file") from None
-    click.echo(f"wrote {file}", err=True)
-
-
-def _show_gains(gains: "pd.DataFrame") -> None:
-    """Print one line per provider."""
-    from ..reports import formatting
-    from ..reports.formatting import plural
-
-    names = ("provider", "cells", "searches", "candidates", "seconds", "changed", "near ties", "gain", "gain checked")
-    rows = [
-        (
-            *(row[name] for name in ("provider", "cells", "searches", "tried")),
-            f"{row['seconds']:.1f}",
-            *(row[name] for name in ("changed", "near_ties")),
-            *(formatting.ratio(row[name]) for name in ("gain", "gain_checked")),
-        )
-        for row in gains.to_dict("records")
-    ]
-    print_table(names, rows)
-    click.echo(
-        "gain: default over winner, geometric mean over cells; checked: timed in another search than the one that chose"
+    drifted = summarize_drift(drift(frame))
+    print_json(
+        {"folder": folder, "complete": complete, "providers": gain(frame).to_dict("records")}
+        | {"drift": {**asdict(drifted), "flip_share": drifted.flip_share}}
+        | {"disturbed": disturbed(frame)._asdict(), "failures": failures(frame).to_dict("records")}
     )
-    for row in gains.to_dict("records"):
-        if row["failed"]:
-            click.echo(f"note: {row['provider']}: {plural(row['failed'], 'cell')} without any winner", err=True)
-        if row["excluded"]:
-            cells = plural(row["excluded"], "cell")
-            click.echo(f"note: {row['provider']}: {cells} without a time of the default not in the gain", err=True)
 
 
-def _show_drift(drifted: "Drift") -> None:
-    """Say how far searches of one cell disagree."""
-    from ..reports import formatting
+def _show(path: Path, frame: "pd.DataFrame") -> None:
+    from .tune_output import show_disturbed, show_drift, show_failures, show_gains
 
-    if not drifted.cells:
-        click.echo("drift: no cell was searched twice: --searches 2 tells how far a choice can be relied on")
-        return
-    harmless = f", {drifted.harmless} of them between near ties" if drifted.flipped else ""
-    click.echo(
-        f"drift: {drifted.flipped} of {drifted.cells} cells ({formatting.share(drifted.flip_share)}) choose another "
-        f"configuration when searched again{harmless}"
-    )
-    if drifted.median_cost is not None and drifted.worst_cost is not None:
-        median, worst = (formatting.share(math.expm1(cost)) for cost in (drifted.median_cost, drifted.worst_cost))
-        click.echo(f"       such a flip costs {median} of the time at the median, {worst} at worst")
-
-
-def _show_failures(frame: "pd.DataFrame") -> None:
-    """Tell each reason once per provider."""
-    failed = frame.loc[frame["verdict"] != "passed"]
-    for (provider, verdict, reason), rows in failed.groupby(["provider", "verdict", "reason"], sort=False):
-        click.echo(f"note: {provider}: {_times(len(rows))} {verdict}: {reason}", err=True)
-
-
-def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+    show_gains(frame)
+    show_drift(frame)
+    show_failures(frame)
+    show_disturbed(frame)
+    click.echo(f"tuned table   {path}")

@@ -5,6 +5,7 @@ scripted device stands in for a real one in tests; `TorchHost` and `TorchAcceler
 """
 
 import ctypes
+import resource
 import time
 import warnings
 from collections.abc import Callable
@@ -62,6 +63,9 @@ class Host(Interface):
     def synchronize(self) -> None:
         """Wait until the device is idle."""
 
+    def preemptions(self) -> int:
+        """Count how often this process was made to wait for a core so far; 0 where that is not in a sample."""
+
     def end_persistence(self) -> bool:
         """Turn lines that were told to stay in the cache into ordinary ones, which a flush evicts.
 
@@ -109,6 +113,10 @@ class TorchHost:
     def synchronize(self) -> None:
         """Return at once: a call has ended when it returns."""
 
+    def preemptions(self) -> int:
+        """Count the involuntary context switches of all threads."""
+        return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
     def end_persistence(self) -> bool:
         """Return False: no CPU cache line can be told to stay."""
         return False
@@ -135,6 +143,10 @@ class TorchAccelerator:
     def now(self) -> float:
         """Read the wall clock."""
         return time.perf_counter()
+
+    def preemptions(self) -> int:
+        """Return 0: the device goes on without the host."""
+        return 0
 
     def synchronize(self) -> None:
         """Wait for every stream."""

@@ -47,7 +47,7 @@ class Bench:
             self.cold_by = "rotation" if self.timer == "graph" else "flush"
         if flush_bytes(device) > device.memory_bytes / 2:
             raise UsageError(
-                f"a last-level cache of {device.llc_bytes >> 20} MiB: a flush reads more than that, and more than half of "
+                f"a last-level cache of {device.llc_bytes >> 20} MiB: a flush reads more than that, and over half of "
                 f"the memory of {device.name}; give the right size with --llc"
             )
         self.machine = accelerator(device)

@@ -14,12 +14,8 @@ from .timer import Subject
 REUSE = 2
 """Last-level caches full of other bytes that pass between two uses of a buffer, before it counts as evicted."""
 
-FLUSH = {"NVIDIA": REUSE}
-"""Last-level caches that a flush reads, by vendor: as many as pass between two uses in a rotation, where that was
-measured to be enough (an H200; docs/measured-facts.md)."""
-
-FLUSH_ELSEWHERE = 3
-"""One more for other caches: one that keeps a part of a long stream would keep a part of the operands too."""
+FLUSH = 3
+"""Last-level caches that a flush reads: `REUSE`, and one more for caches that keep a part of a long stream."""
 
 MOST_COPIES = 4096
 """Copies of the operands that rotation may make; smaller weights than these can fill a cache are for a flush."""
@@ -27,11 +23,11 @@ MOST_COPIES = 4096
 
 def flush_bytes(device: Device) -> int:
     """Bytes that a flush reads."""
-    return FLUSH.get(device.vendor, FLUSH_ELSEWHERE) * device.llc_bytes
+    return FLUSH * device.llc_bytes
 
 
 class Flush:
-    """Read a clean buffer of two or three last-level caches, by all threads (CPU) or the whole chip (GPU).
+    """Read a clean buffer of `FLUSH` last-level caches, by all threads (CPU) or the whole chip (GPU).
 
     Nothing is written: dirty lines would stay behind, and the timed kernel would pay for their write-back. On an H200,
     writing 2 caches and reading 1 made reads of 8 and 32 MB 22 % slower than rotation among copies; reading 2, 3 or 8

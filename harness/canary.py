@@ -12,7 +12,7 @@ import torch
 
 from ..shapes.device import Device
 from .accelerator import Host
-from .timer import Subject
+from .timer import Subject, Timer
 from .timers import automatic, make_timer
 
 EVERY_S = 60.0
@@ -56,5 +56,13 @@ class Canary:
             self._gemm()
             self._copy()
             self._machine.synchronize()
-        gemm, copy = (median(timer.batch(SAMPLES).times_s) for timer in self._timers)
+        gemm, copy = (_typical(timer) for timer in self._timers)
         return CanaryReading(datetime.now(UTC).isoformat(timespec="milliseconds"), gemm, copy)
+
+
+def _typical(timer: Timer) -> float:
+    """Median of the samples that count; of all, where none does."""
+    batch = timer.batch(SAMPLES)
+    reasons = batch.discarded or ("",) * len(batch.times_s)
+    counting = [time for time, reason in zip(batch.times_s, reasons, strict=True) if not reason]
+    return median(counting or batch.times_s)

@@ -8,6 +8,9 @@ from .timer import Batch, Subject, nothing
 LEAST_READINGS = 1000
 """A sample is made to last as long as this many readings of the clock, so that reading it adds a thousandth at most."""
 
+PREEMPTED = "preempted"
+"""Reason of a sample during which somebody else got a core of ours."""
+
 MOST_LAUNCHES = 10_000
 """Launches that one sample is the mean of, at most."""
 
@@ -38,9 +41,14 @@ class HostTimer:
         """Take each sample on its own."""
         self._host.synchronize()
         self._host.end_persistence()
-        times = tuple(self._sample() for _ in range(count))
+        times, reasons = [], []
+        for _ in range(count):
+            before = self._host.preemptions()
+            times.append(self._sample())
+            # A launch whose threads meet at a barrier waits a whole time slice when one of them has lost its core.
+            reasons.append(PREEMPTED if self._host.preemptions() > before else "")
         meanwhile()
-        return Batch(times)
+        return Batch(tuple(times), tuple(reasons) if any(reasons) else ())
 
     def objection(self) -> str:
         """Never object."""

@@ -1,6 +1,7 @@
 """Measure one (cell, round): warm up, then sample until the stop rule says enough."""
 
 import gc
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ LARGEST_BATCH = 200
 
 LEAST_BATCH_S = 1.5e-3
 """Shorter batches are not worth their synchronization."""
+
+NOT_BLOCKED = "not blocked"
+"""Reason of a sample whose device had reached it before it was queued: the host's latency may be in it."""
 
 MOST_DISCARDED = 1 / 3
 """A cell that would lose a larger share of its samples keeps them all, and is flagged."""
@@ -73,18 +77,29 @@ class _Taken:
             self.readings.append((len(self.times), reading))
             if bad := " ".join(word for word in reading.slowdown if word in INVALIDATING):
                 reasons = [reason or f"{bad} slowdown" for reason in reasons]
+        if batch.blocked is False:
+            reasons = [reason or NOT_BLOCKED for reason in reasons]
+        if batch.blocked is not None:
+            self.blocked = batch.blocked and self.blocked is not False
         self.times += batch.times_s
         self.discarded += reasons
         self.host += batch.host_s
         self.spans += batch.spans_s
         self.kernels = self.kernels or batch.kernels
-        if batch.blocked is not None:
-            self.blocked = batch.blocked and self.blocked is not False
+
+    def settled(self) -> list[str]:
+        """Reasons as they are stored: a cell that would lose too many samples keeps them all.
+
+        Impossible times stay out whatever their number; what a hot or a busy device gave is all there is.
+        """
+        if sum(map(bool, self.discarded)) <= MOST_DISCARDED * len(self.times):
+            return self.discarded
+        return [why if time <= 0 else "" for why, time in zip(self.discarded, self.times, strict=True)]
 
     @property
     def counting(self) -> list[float]:
         """Times that count, in rising order: the stop rule looks at their ranks only, again and again."""
-        return sorted(time for time, reason in zip(self.times, self.discarded, strict=True) if not reason)
+        return sorted(time for time, reason in zip(self.times, self.settled(), strict=True) if not reason)
 
 
 def measure(subject: Subject, timer: Timer, rule: StopRule, machine: Host, telemetry: Telemetry) -> Measurement:
@@ -108,16 +123,12 @@ def measure(subject: Subject, timer: Timer, rule: StopRule, machine: Host, telem
             size = _next_size(rule, counting, len(taken.times), elapsed)
     if objection := timer.objection():
         raise RooflensError(f"timer {timer.name}: {objection}")
-    disturbed = _disturbances(taken)
-    lost = len(taken.times) - len(counting)
-    if lost > MOST_DISCARDED * len(taken.times):
-        # Impossible times stay out whatever their number; a hot device's are all there is.
-        taken.discarded = [why if time <= 0 else "" for why, time in zip(taken.discarded, taken.times, strict=True)]
-    if all(taken.discarded):
+    disturbed, settled = _disturbances(taken), taken.settled()
+    if all(settled):
         raise RooflensError(f"timer {timer.name}: none of {len(taken.times)} samples has a positive time")
     return Measurement(
         times_s=tuple(taken.times),
-        discarded=tuple(taken.discarded),
+        discarded=tuple(settled),
         host_s=tuple(taken.host),
         spans_s=tuple(taken.spans),
         blocked=taken.blocked,
@@ -192,10 +203,9 @@ def _next_size(rule: StopRule, counting: Sequence[float], count: int, elapsed_s:
 def _disturbances(taken: _Taken) -> str:
     """Say what moved while the samples were taken; "" when nothing did."""
     found = []
-    slow = sum("slowdown" in reason for reason in taken.discarded)
-    if slow > MOST_DISCARDED * len(taken.times):
-        words = sorted({reason for reason in taken.discarded if "slowdown" in reason})
-        found.append(f"{', '.join(words)} during {slow} of {len(taken.times)} samples, all of them kept")
+    if taken.settled() is not taken.discarded:
+        reasons = Counter(why for why, time in zip(taken.discarded, taken.times, strict=True) if why and time > 0)
+        found += [f"{why} in {count} of {len(taken.times)} samples, all kept" for why, count in reasons.most_common()]
     readings = [reading for _, reading in taken.readings]
     clocks = [reading.clock_hz for reading in readings if reading.clock_hz]
     capped = any("power_cap" in reading.slowdown for reading in readings)

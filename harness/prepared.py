@@ -14,7 +14,7 @@ from .messages import Chosen
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Launches that differ in nothing but the memory they work on, and the seconds that preparing them took."""
+    """Launches that differ in nothing but the memory they work on, and the seconds that preparing one of them took."""
 
     launches: tuple[Launch, ...]
     chosen: Chosen
@@ -37,7 +37,7 @@ def prepare(provider: Provider, copies: Sequence[FourBitInputs], chosen: Chosen,
         if not isinstance(launch, Launch):
             raise ProviderError(f"prepare() returned {type(launch).__name__}, not a Launch")
     require_json(launches[0].config)
-    return Prepared(tuple(launches), chosen, time.perf_counter() - begin)
+    return Prepared(tuple(launches), chosen, (time.perf_counter() - begin) / len(launches))
 
 
 def require_json(config: Config) -> None:

@@ -210,7 +210,14 @@ TUNING = Table(
         _float("time_low_s", "lower end of the 95 % interval of the median", "s", Better.LOWER),
         _float("time_high_s", "upper end of the 95 % interval of the median", "s", Better.LOWER),
         _int("samples", "samples behind the median"),
-        _float("error_ratio", "share of the output outside rtol = atol = 1e-2 of the fp64 reference", "", Better.LOWER),
+        _text("disturbed", "what moved while it was timed (clock, other processes, ...); empty when nothing did"),
+        _float(
+            "error_ratio",
+            "share of the output outside rtol = atol = 1e-2 of the fp64 product rounded to the output type; a correct "
+            "kernel has 0 when its weights stay exact, and about 0.1 when it rounds them to bf16 (under 0.01: to fp16)",
+            "",
+            Better.LOWER,
+        ),
         Column("winner", Kind.BOOL, "the configuration that the search chose", required=True),
         Column("near_tie", Kind.BOOL, "not the winner, but not proven slower than it", required=True),
         _int("candidates", "rows of this search: its configurations, or one that says why none", required=True),

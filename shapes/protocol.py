@@ -7,6 +7,9 @@ from .errors import UsageError
 
 TIMERS = ("auto", "event", "graph", "profiler", "host")
 
+LEAST_SAMPLES = 10
+"""With fewer, the interval of the median is the range of the samples."""
+
 COLD_BY = ("auto", "flush", "rotation")
 
 TUNINGS = ("default", "pinned", "cold")
@@ -46,6 +49,8 @@ class Protocol:
         for name in ("rounds", "min_samples", "seed"):
             if not isinstance(getattr(self, name), int):
                 raise UsageError(f"protocol: {name}={getattr(self, name)!r} must be a whole number")
+        if self.min_samples < LEAST_SAMPLES:
+            raise UsageError(f"protocol: min_samples={self.min_samples} must be {LEAST_SAMPLES} at least")
         if not 0 <= self.seed < 1 << 32:
             raise UsageError(f"protocol: seed={self.seed} must be from 0 to 2^32 - 1")
         if self.timeout_s <= self.budget_s:

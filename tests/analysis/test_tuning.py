@@ -79,11 +79,38 @@ def test_a_flip_is_harmless_when_both_searches_call_it_a_near_tie(frame, near, h
     assert summarize_drift(drift(table)).harmless == harmless
 
 
-def test_a_default_that_won_a_near_tie_makes_a_cost_negative(frame):
+def test_a_flip_costs_nothing_in_a_search_that_finds_the_other_winner_faster(frame):
     table = frame(searched(0, {"a": 1.01e-6, "b": 1e-6}, "a", ("b",)), searched(1, {"a": 1.5e-6, "b": 1e-6}, "b"))
     (pair,) = drift(table).to_dict("records")
-    assert pair["cost_first"] == pytest.approx(-math.log(1.01))
+    assert pair["cost_first"] == 0
     assert pair["cost_second"] == pytest.approx(math.log(1.5))
+    assert not pair["opposed"]
+
+
+def test_a_default_that_noise_kept_at_four_times_the_time_costs_nothing_rather_than_minus_75_percent(frame):
+    """One search could not prove that "b" is faster, although its median is a quarter; the other sees a tie."""
+    first = searched(0, {"a": 4.03e-6, "b": 1e-6}, "a", ("b",))
+    second = searched(1, {"a": 1.001e-6, "b": 1e-6}, "b", ("a",))
+    found = summarize_drift(drift(frame(first, second)))
+    assert found.median_cost == pytest.approx(math.log(1.001) / 2)
+    assert found.worst_cost == pytest.approx(math.log(1.001))
+    assert (found.flipped, found.harmless, found.opposed) == (1, 1, 0)
+
+
+def test_a_flip_is_opposed_when_each_search_finds_its_own_winner_faster(frame):
+    table = frame(
+        searched(0, {"a": 1e-6, "b": 1.3e-6}, "a"),
+        searched(1, {"a": 1.2e-6, "b": 1e-6}, "b"),
+        searched(0, {"a": 1e-6, "b": 1e-6}, "a", cell="c1", M=2),
+        searched(1, {"a": 2e-6, "b": 1e-6}, "b", cell="c1", M=2),
+        searched(0, {"a": 1e-6, "b": None}, "a", cell="c2", M=4),
+        searched(1, {"a": 2e-6, "b": 1e-6}, "b", cell="c2", M=4),
+        searched(0, {"a": 2e-6, "b": 1e-6}, "b", cell="c3", M=8),
+        searched(1, {"a": 1e-6, "b": None}, "a", cell="c3", M=8),
+    )
+    assert drift(table)["opposed"].tolist() == [True, False, False, False]
+    found = summarize_drift(drift(table))
+    assert (found.flipped, found.opposed, found.uncosted) == (4, 1, 2)
 
 
 def test_a_winner_without_a_time_in_the_other_search_is_counted_not_invented(frame):

@@ -94,7 +94,7 @@ def test_a_candidate_that_fails_costs_itself_only(place):
     assert "SNR" in reasons["wrong"]
     assert reasons["crash"] == "worker killed by SIGSEGV"
     assert "changed the shared weights" in reasons["repacks"]
-    assert "note: deadly: once crashed: worker killed by SIGSEGV" in done.stderr
+    assert "note: deadly do=crash: crashed in 1 of 1 search (worker killed by SIGSEGV)" in done.stderr
     assert (place / "out" / "events.log").read_text().count("restart the worker") == 2
 
 
@@ -117,13 +117,43 @@ def test_cells_without_a_winner_say_why_and_are_not_searched_again(place):
         ("confused", "runtime_error"),
     ]  # fmt: skip
     assert {row["reason"] for row in rows if row["provider"] == "confused"} == {"searching: KeyError: 'sm99'"}
-    assert "note: refuses: twice unsupported: only on Tuesdays" in done.stderr
+    assert "note: refuses: unsupported in 2 of 2 searches (only on Tuesdays)" in done.stderr
+    assert "note: hopeless do=wrong: incorrect in 2 of 2 searches (SNR" in done.stderr
+    assert "1 row written to tuned.csv; 3 cells left out: 3 without a winner" in done.stderr
     assert "note: hopeless: 1 cell without any winner" in done.stderr
     (exported,) = csv.DictReader((place / "tuned.csv").read_text().splitlines())
     assert (exported["libtype"], exported["kernelName"]) == ("no_choice", "no_choice")
     before = (place / "out" / "tuning.csv").read_bytes()
     assert rooflens(place, *arguments, "--resume").returncode == 0
     assert (place / "out" / "tuning.csv").read_bytes() == before
+
+
+def test_a_complete_table_is_shown_again_without_torch_and_without_a_worker(place):
+    done = rooflens(place, *tune_args("choosy", "hopeless"), *ONE)
+    assert done.returncode == 0, done.stderr
+    files = {path: path.read_bytes() for path in (place / "out").iterdir()}
+    (place / "no_torch").mkdir()
+    (place / "no_torch" / "torch.py").write_text("raise ImportError('torch must not be imported here')\n")
+    blocked = os.environ | {"PYTHONPATH": str(place / "no_torch")}
+    again = rooflens(place, "tune", "-o", "out", "--resume", "--export", "again.csv", env=blocked)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == done.stdout
+    assert "note: hopeless: 1 cell without any winner" in again.stderr
+    assert "1 row written to again.csv; 1 cell left out: 1 without a winner (hopeless 1)" in again.stderr
+    assert {path: path.read_bytes() for path in (place / "out").iterdir()} == files
+    (place / "out" / "tuning.csv").write_text((place / "out" / "tuning.csv").read_text().rpartition("\n")[0][:-20])
+    assert "torch must not be imported" in rooflens(place, "tune", "-o", "out", "--resume", env=blocked).stderr
+    mended = rooflens(place, "tune", "-o", "out", "--resume")
+    assert mended.returncode == 0, mended.stderr
+    assert len(table(place)) == 8
+
+
+def test_a_table_without_any_winner_says_so_and_exports_nothing(place):
+    done = rooflens(place, *tune_args("hopeless"), *ONE, "--export", "tuned.csv")
+    assert done.returncode == 0, done.stderr
+    assert "drift: no cell has a winner" in done.stdout
+    assert "nothing written to tuned.csv: no cell has a winner" in done.stderr
+    assert not (place / "tuned.csv").exists()
 
 
 def test_one_gemm_under_two_names_is_searched_once(place):

@@ -149,6 +149,7 @@ class FakeDevice:
         waits: bool = False,
     ) -> None:
         self.costs, self.resolution_s, self.reading_s = costs, resolution_s, resolution_s
+        self.preempted = 0
         self.stalls, self.spin_factor, self.queue_limit = stalls, spin_factor, queue_limit
         self.moved_stamps, self.lost_records, self.slowdowns = moved_stamps, lost_records, slowdowns
         self.other_processes, self.cache, self.persistence, self.waits = other_processes, cache, persistence, waits
@@ -263,6 +264,9 @@ class FakeDevice:
         self._waited = False
         work()
         return self._waited
+
+    def preemptions(self):
+        return self.preempted
 
     def end_persistence(self) -> bool:
         # Not an operation of the queue: it takes effect when the host calls it.

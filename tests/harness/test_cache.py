@@ -8,7 +8,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from rooflens.harness.cache import (
-    FLUSH_ELSEWHERE,
+    FLUSH,
     MOST_COPIES,
     REUSE,
     Flush,
@@ -175,7 +175,7 @@ def test_a_flush_leaves_nothing_of_anything_and_nothing_dirty():
 
 def test_the_real_flush_reads_more_than_rotation_asks_for_and_writes_nothing():
     flush = Flush(dataclasses.replace(CPU, llc_bytes=1 << 20))
-    assert flush._clean.nbytes == FLUSH_ELSEWHERE << 20 > REUSE << 20
+    assert flush._clean.nbytes == FLUSH << 20 > REUSE << 20
     flush()
     assert bool((flush._clean == 1).all())
 

@@ -21,7 +21,7 @@ class Script:
         self.passes, self.fails = passes or {}, fails or {}
         self.noise, self.resolution_s, self.count = noise, resolution_s, count
         self.random = random.Random(1)
-        self.prepared, self.order, self.rules = [], [], set()
+        self.prepared, self.order, self.rules, self.disturbed = [], [], set(), {}
         self.living = self.most_living = 0
         self.now = 0.0
 
@@ -40,6 +40,7 @@ class Trial:
     script: Script
     config: dict
     error_ratio: float = 0.25
+    disturbed: str = ""
     resolution_s: float = field(init=False)
     taken: int = 0
 
@@ -59,6 +60,7 @@ class Trial:
         if script.fails.get(name) == number:
             raise RuntimeError("shared memory exhausted")
         script.now += 0.5
+        self.disturbed = script.disturbed.get((name, number), self.disturbed)
         if name in script.passes:
             return script.passes[name][number]
         return [self.config["time_s"] * (1 + script.noise * script.random.gauss(0, 1)) for _ in range(script.count)]
@@ -177,6 +179,15 @@ def test_a_candidate_that_fails_cannot_win_whenever_it_does(when):
     assert row.reason == ("no such tile" if when == -1 else "shared memory exhausted")
     assert (row.time_s, row.low_s, row.samples, row.error_ratio) == (None, None, None, None)
     assert not row.near_tie
+
+
+def test_what_moved_in_any_pass_stays_with_the_candidate_and_a_failed_one_says_nothing():
+    script = Script(fails={"broken": 2})
+    busy = "other processes used 50% of the cores"
+    script.disturbed = {("late", PASSES): busy, ("broken", 0): busy, ("far", 0): busy}
+    found = script.search(named(default=1.02e-6, late=1e-6, broken=1e-6, far=9e-6))
+    assert [row.disturbed for row in found.rows] == ["", busy, "", busy]
+    assert [row["disturbed"] for row in found.columns()] == ["", busy, "", busy]
 
 
 def test_a_default_that_fails_leaves_the_rest_to_compete():

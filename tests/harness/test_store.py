@@ -72,6 +72,17 @@ def test_what_does_not_count_says_why_and_telemetry_belongs_to_its_unit(folder):
         assert read(folder, "telemetry.csv") == []
 
 
+def test_a_table_that_not_every_run_has_comes_with_its_first_row(folder):
+    always = {"cells.csv", "samples.csv", "ceilings.csv"}
+    assert {path.name for path in folder.glob("*.csv")} == always
+    with RunStore.reopen(folder) as store:
+        assert store.rows(CANARY) == []
+        store.append(CANARY, [{"at": "now", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}])
+    assert {path.name for path in folder.glob("*.csv")} == always | {"canary.csv"}
+    with RunStore.reopen(folder) as store:
+        assert len(store.rows(CANARY)) == 1
+
+
 def test_a_unit_is_never_stored_twice(folder):
     with RunStore.reopen(folder) as store, pytest.raises(ValueError, match="stored already"):
         store.commit(row("c0", 0), taken(1.0))

@@ -1,0 +1,150 @@
+"""What is printed of a planted table: every sentence about drift, failures, disturbances and the export."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from rooflens.cli.tune import tune
+from rooflens.harness.tables import csv_text, fields
+from rooflens.harness.tuning_table import COMPLETE
+from rooflens.shapes.columns import TUNING
+
+
+def searched(times, winner, search=0, cell="c0", near=(), **columns):
+    """Rows of one search; `times` maps the name of a configuration to its seconds."""
+    fixed = {
+        "cell_id": cell, "search": search, "arch": "sm90", "compute_units": 132, "op": "gemm", "pass": "fwd",
+        "B": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16", "scheme": "nf4-g64", "provider": "tri",
+        "cache": "cold", "candidates": len(times), "search_s": 2.0, "source": "s", "error_ratio": 0.0,
+    }  # fmt: skip
+    return [
+        fixed
+        | {"candidate": at, "config": {"form": name}, "time_s": time_s, "winner": name == winner}
+        | {"near_tie": name in near, "verdict": "passed" if time_s else "incorrect"}
+        | ({} if time_s else {"reason": f"SNR {3.1 + search} dB is below the 40 dB of bf16", "error_ratio": None})
+        | columns
+        for at, (name, time_s) in enumerate(times.items())
+    ]
+
+
+@pytest.fixture
+def show(tmp_path):
+    """Return `show(*searches, arguments)`: write a complete table and look at it again."""
+
+    def call(*found, arguments=()):
+        out = tmp_path / "out"
+        out.mkdir()
+        rows = [fields(TUNING, row) for rows in found for row in rows]
+        (out / TUNING.file).write_text(csv_text(TUNING.names, rows))
+        (out / "run.json").write_text(json.dumps({"tune": {}, COMPLETE: len(found)}))
+        return CliRunner().invoke(tune, ["-o", str(out), "--resume", *map(str, arguments)], catch_exceptions=False)
+
+    return call
+
+
+def drift_of(result):
+    lines = result.stdout.splitlines()
+    (at,) = [at for at, line in enumerate(lines) if line.startswith("drift:")]
+    return [line.strip() for line in lines[at:] if not line.startswith("tuned table")]
+
+
+def test_a_default_that_noise_kept_makes_no_negative_cost(show):
+    first = searched({"a": 4.03e-6, "b": 1e-6}, "a", near=("b",))
+    done = show(first, searched({"a": 1.001e-6, "b": 1e-6}, "b", search=1, near=("a",)))
+    assert drift_of(done) == [
+        "drift: 1 of 1 cell (100%) choose another configuration when searched again, 1 of them between near ties",
+        "such a flip costs <0.1% of the time at the median, 0.1% at worst",
+    ]
+
+
+def test_searches_that_contradict_each_other_are_counted(show):
+    done = show(
+        searched({"a": 1e-6, "b": 1.3e-6}, "a"), searched({"a": 1.2e-6, "b": 1e-6}, "b", search=1),
+        searched({"a": 1e-6, "b": 1e-6}, "a", cell="c1", M=2), searched({"a": 1e-6, "b": 1e-6}, "b", 1, "c1", M=2),
+        searched({"a": 1e-6, "b": 2e-6}, "a", cell="c2", M=4), searched({"a": 1e-6, "b": 2e-6}, "a", 1, "c2", M=4),
+    )  # fmt: skip
+    assert drift_of(done) == [
+        "drift: 2 of 3 cells (67%) choose another configuration when searched again, 0 of them between near ties",
+        "such a flip costs 10% of the time at the median, 30% at worst; in 1 of 2 flips each search finds its own "
+        "winner faster",
+    ]
+
+
+def test_a_flip_whose_cost_nobody_knows_says_so(show):
+    done = show(searched({"a": 1e-6, "b": None}, "a"), searched({"a": None, "b": 1e-6}, "b", search=1))
+    assert drift_of(done)[1] == "what such a flip costs is unknown: no search has a time of the other's winner"
+
+
+def test_agreement_is_one_line(show):
+    done = show(searched({"a": 1e-6}, "a"), searched({"a": 1e-6}, "a", search=1))
+    assert drift_of(done) == ["drift: 0 of 1 cell (0%) choose another configuration when searched again"]
+
+
+def test_a_failure_is_told_once_for_all_searches(show):
+    done = show(
+        *(searched({"good": 1e-6, "wrong": None}, "good", search, f"c{m}", M=m) for m in (1, 2) for search in (0, 1))
+    )
+    assert done.stderr.splitlines() == [
+        "note: tri form=wrong: incorrect in 4 of 4 searches (SNR 3.1 dB is below the 40 dB of bf16)"
+    ]
+
+
+def test_many_failures_are_bounded(show):
+    wrong = dict.fromkeys((f"w{number}" for number in range(30)), None)
+    done = show(searched({"good": 1e-6} | wrong, "good"))
+    assert len(done.stderr.splitlines()) == 13
+    assert done.stderr.splitlines()[-1] == "note: 18 more failed configurations: see verdict and reason in tuning.csv"
+
+
+def test_a_disturbed_search_is_told_with_the_worst_of_it(show):
+    done = show(
+        searched({"a": 1e-6, "b": 2e-6}, "a", disturbed="other processes used 12% of the cores"),
+        searched({"a": 1e-6, "b": 2e-6}, "a", search=1, disturbed="other processes used 50% of the cores"),
+        searched({"a": 1e-6, "b": 2e-6}, "a", search=2),
+    )
+    assert done.stderr.splitlines() == [
+        "note: 2 of 3 searches were disturbed, at worst: other processes used 50% of the cores; tune again"
+    ]
+
+
+def test_causes_of_disturbances_are_bounded(show):
+    kinds = "; ".join(f"{word} moved by 5%" for word in ("fan", "clock", "moon", "sun"))
+    done = show(searched({"a": 1e-6}, "a", disturbed=kinds))
+    assert "fan moved by 5%; clock moved by 5%; moon moved by 5% and more; tune again" in done.stderr
+
+
+def test_json_holds_the_same(show):
+    done = show(searched({"a": 1e-6, "wrong": None}, "a", disturbed="clock from 1 to 2 MHz"), arguments=["--json"])
+    found = json.loads(done.stdout)
+    assert found["complete"] is True
+    assert found["disturbed"] == {"searches": 1, "of": 1, "worst": "clock from 1 to 2 MHz"}
+    (failure,) = found["failures"]
+    assert (failure["config"], failure["verdict"], failure["failed"]) == ('{"form": "wrong"}', "incorrect", 1)
+    assert done.stderr == ""
+
+
+def test_an_export_says_what_it_leaves_out(show, tmp_path):
+    file = tmp_path / "tuned.csv"
+    done = show(
+        searched({"a": 1e-6}, "a"),
+        searched({"a": 2e-6}, "a", cell="c1", provider="simt"),
+        searched({"a": 3e-6}, "a", cell="c2", provider="mma"),
+        searched({"wrong": None}, None, cell="c3", M=2),
+        searched({"a": 1e-6}, "a", cell="c4", provider="simt", M=2),
+        arguments=["--export", file],
+    )
+    assert done.stderr.splitlines()[-1] == (
+        f"2 rows written to {file}; 3 cells left out: 2 slower than another provider's (simt 1, mma 1), "
+        "1 without a winner (tri 1)"
+    )
+    assert [line.split(",")[6] for line in file.read_text().splitlines()[1:]] == ["tri", "simt"]
+
+
+def test_an_export_of_everything_says_no_more(show, tmp_path):
+    done = show(searched({"a": 1e-6}, "a"), arguments=["--export", tmp_path / "tuned.csv"])
+    assert done.stderr == f"1 row written to {tmp_path / 'tuned.csv'}\n"
+
+
+def test_the_help_says_what_an_error_ratio_is():
+    words = " ".join(CliRunner().invoke(tune, ["--help"]).output.split())
+    assert "errRatio is about 0.1 for a correct kernel that rounds 4-bit weights to bf16" in words
