@@ -17,7 +17,7 @@ from ..shapes.verdict import Verdict
 from .accelerator import accelerator
 from .cache import Flush, Rotation, copies_needed, flush_bytes, flushed, level_of, rotated, warm
 from .canary import Canary
-from .faults import IncorrectError, WeightsChangedError, explain, is_lost
+from .faults import IncorrectError, ProviderError, WeightsChangedError, explain, is_lost
 from .measure import Measurement, measure
 from .messages import Chosen, Failure, Samples
 from .operands import Operands
@@ -87,6 +87,7 @@ class Bench:
         """Columns of cells.csv that say how the samples were taken, and of what."""
         launch = ready.launches[0]
         work = (cell.problem, cell.scheme, launch.config)
+        working_set = _whole_bytes("working_set_bytes", provider.working_set_bytes(*work))
         return {
             "verdict": Verdict.PASSED.value,
             "reason": "; ".join(filter(None, (taken.remark, ready.chosen.remark))),
@@ -95,7 +96,7 @@ class Bench:
             "copies": len(ready.launches),
             "launches_per_sample": taken.launches_per_sample,
             "blocked": taken.blocked,
-            "cache_level": level_of(provider.working_set_bytes(*work), cell.cache, self.device),
+            "cache_level": level_of(working_set or 0, cell.cache, self.device),
             "samples": len(taken.times_s),
             "discarded": sum(map(bool, taken.discarded)),
             "disturbed": taken.disturbed,
@@ -105,10 +106,10 @@ class Bench:
             "tuning": ready.chosen.tuning,
             "candidates": ready.chosen.candidates,
             "tuning_s": ready.chosen.seconds,
-            "kernels": list(launch.kernels or taken.kernels),
-            "dispatched": launch.dispatched,
-            "artifact": launch.artifact,
-            "moved_bytes": provider.moved_bytes(*work),
+            "kernels": [str(name) for name in launch.kernels or taken.kernels],
+            "dispatched": str(launch.dispatched),
+            "artifact": str(launch.artifact),
+            "moved_bytes": _whole_bytes("moved_bytes", provider.moved_bytes(*work)),
         }
 
     def check(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:
@@ -189,6 +190,15 @@ class Bench:
         # A provider without a choice has its default as the only candidate, so that it is timed like the others.
         candidates = self.candidates(provider, cell) or ({},)
         return search(candidates, ready, failure, spoilt=spoilt, seed=f"{self._protocol.seed} {seed}")
+
+
+def _whole_bytes(what: str, value: Any) -> int | None:
+    """Return a provider's figure as it can be stored; raise ProviderError for what is no number of bytes."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 63 or value != int(value):
+        raise ProviderError(f"{what}() returned {value!r}: a positive whole number of bytes is expected, or None")
+    return int(value)
 
 
 def samples_of(taken: Measurement) -> Samples:

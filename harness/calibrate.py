@@ -94,14 +94,14 @@ def _fastest(timer_name: str, machine: Host | Accelerator, device: Device, subje
     begin, size, elapsed_s = time.perf_counter(), 1, 0.0
     while elapsed_s < budget_s or (len(times) < FEWEST and elapsed_s < OVERRUN * budget_s):
         batch = timer.batch(size)
-        reasons = batch.discarded or ("",) * len(batch.times_s)
-        times += [seconds for seconds, reason in zip(batch.times_s, reasons, strict=True) if not reason]
+        # The least counts: what disturbs a sample makes it longer, and only an impossible one must stay out.
+        times += [seconds for seconds in batch.times_s if seconds > 0]
         elapsed_s = time.perf_counter() - begin
         size = max(1, min(LARGEST_BATCH, int(budget_s / FEWEST / min(times)))) if times else 1
     if reason := timer.objection():
         raise RooflensError(reason)
     if not times:
-        raise RooflensError(f"timer {timer.name}: no valid sample")
+        raise RooflensError(f"timer {timer.name}: no sample has a positive time")
     return min(times), timer.name
 
 

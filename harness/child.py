@@ -9,7 +9,11 @@ from pathlib import Path
 
 
 def die_with(parent: int) -> None:
-    """Ask Linux to kill this process when the parent goes, even by SIGKILL, so that no orphan keeps the device."""
+    """Ask Linux to kill this process when the parent goes, even by SIGKILL, so that no orphan keeps the device.
+
+    It leads a process group of its own, so that the parent can end what a provider has started together with it.
+    """
+    os.setpgid(0, 0)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
         if os.getppid() != parent:

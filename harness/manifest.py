@@ -29,6 +29,7 @@ def description(ready: Ready) -> dict[str, Any]:
         "providers": {name: {"role": info.role, "source": info.source} for name, info in ready.providers.items()},
         "timer": ready.timer,
         "cold_by": ready.cold_by,
+        "tuning": ready.tuning,
         "telemetry": ready.telemetry,
         "threads": ready.threads,
     }
@@ -40,7 +41,7 @@ def refuse_mixture(manifest: dict[str, Any], found: dict[str, Any]) -> None:
         _same(f"device {key}", manifest["device"].get(key), found["device"][key])
     for key in ("torch", "triton", "bitsandbytes"):
         _same(key, manifest["environment"].get(key), found["environment"].get(key))
-    for key in ("timer", "cold_by", "threads"):
+    for key in ("timer", "cold_by", "tuning", "threads"):
         _same(key, manifest.get(key), found[key])
     for name, info in found["providers"].items():
         if stored := manifest["providers"].get(name):

@@ -205,7 +205,10 @@ def _disturbances(taken: _Taken) -> str:
     found = []
     if taken.settled() is not taken.discarded:
         reasons = Counter(why for why, time in zip(taken.discarded, taken.times, strict=True) if why and time > 0)
-        found += [f"{why} in {count} of {len(taken.times)} samples, all kept" for why, count in reasons.most_common()]
+        found += [
+            f"{why} during {count} of {len(taken.times)} samples, all of them kept"
+            for why, count in reasons.most_common()
+        ]
     readings = [reading for _, reading in taken.readings]
     clocks = [reading.clock_hz for reading in readings if reading.clock_hz]
     capped = any("power_cap" in reading.slowdown for reading in readings)

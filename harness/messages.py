@@ -11,6 +11,9 @@ from ..shapes.scheme import DType
 from ..shapes.verdict import Verdict
 from .plan import Task
 
+CANARY_PHASE = "time the canary"
+"""Phase of `Begin` that belongs to no cell."""
+
 Failure = tuple[Verdict, str]
 """Verdict and reason."""
 
@@ -69,12 +72,15 @@ class TakeCanary:
 class Work:
     """Measure the missing rounds of one task: `rounds[i]` are those of `task.cells[i]`.
 
-    `chosen` has, by cell, the configuration that an earlier search of this run found.
+    `chosen` has, by cell, the configuration that an earlier search of this run found, `spoilt` the candidates that
+    ended an earlier worker, with verdict and reason. `canary`: time it when the last reading is a minute old.
     """
 
     task: Task
     rounds: tuple[tuple[int, ...], ...]
     chosen: Mapping[int, Chosen] = field(default_factory=dict)
+    spoilt: Mapping[int, Mapping[int, Failure]] = field(default_factory=dict)
+    canary: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,9 @@ class Tune:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the worker reported last is written: it may go on."""
+    """What the worker reported last is written: it may go on, or is to leave the task where it is (`enough`)."""
+
+    enough: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +112,7 @@ class Ready:
     providers: dict[str, ProviderInfo]
     timer: str
     cold_by: str
+    tuning: str
     telemetry: str
     threads: int
 

@@ -99,10 +99,12 @@ def tasks(cells: tuple[Cell, ...]) -> tuple[Task, ...]:
     return tuple(Task(tuple(members)) for _, members in groups)
 
 
-def cell_id(cell: Cell, source: str, device: Device, protocol: Protocol, tuned: str = "") -> str:
+def cell_id(
+    cell: Cell, source: str, device: Device, protocol: Protocol, pinned: Mapping[str, Any] | None = None
+) -> str:
     """Hash everything that a timing depends on: the cell, the provider's source, the device and how time is taken.
 
-    `tuned` is the hash of the table that configurations are taken from, where they are.
+    `pinned` is the configuration that a tuned table has for the cell.
 
     Rounds, budgets and timeouts are left out: they decide how much is measured, not what.
     """
@@ -111,7 +113,7 @@ def cell_id(cell: Cell, source: str, device: Device, protocol: Protocol, tuned: 
         "source": source,
         "device": [device.kind, device.name, device.arch, device.uuid, device.llc_bytes],
         "protocol": [protocol.timer, protocol.cold_by, protocol.seed],
-        "tuning": [protocol.tuning, tuned],
+        "tuning": [protocol.tuning, dict(pinned) if pinned else None],
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -49,3 +49,12 @@ def require_json(config: Config) -> None:
             raise ProviderError(
                 f"config[{key!r}] is a {type(value).__module__}.{type(value).__name__}: use plain JSON values"
             ) from None
+
+
+def offered(config: Config | None, candidates: Sequence[Config]) -> Config | None:
+    """Return the candidate that is stored as `config`: JSON knows no tuples, say. None when there is none."""
+    return {_text(candidate): candidate for candidate in candidates}.get(_text(config))
+
+
+def _text(config: Config | None) -> str:
+    return json.dumps(dict(config or {}), sort_keys=True)

@@ -80,11 +80,13 @@ def cut_unbacked(path: Path, counts: Mapping[Unit, int]) -> None:
 
 
 def cut_orphans(path: Path, committed: Mapping[Unit, str]) -> None:
-    """Drop the samples at the end that no commit row follows; units are appended one after another."""
-    keep = 0
+    """Drop rows of units without a commit row: at the end, where a writer stopped, or wherever one was deleted."""
+    keep = position = 0
+    kept: list[bytes] = []
+    has_gap = False
     with path.open("rb") as file:
-        position = len(file.readline())
-        keep = position
+        kept.append(file.readline())
+        keep = position = len(kept[0])
         for count, line in enumerate(file, start=2):
             position += len(line)
             try:
@@ -93,5 +95,10 @@ def cut_orphans(path: Path, committed: Mapping[Unit, str]) -> None:
             except ValueError:  # of the decoding as well
                 raise UsageError(f"{path} line {count}: not a row of {path.name}; restore it from a copy") from None
             if unit in committed:
+                has_gap = has_gap or keep != position - len(line)
                 keep = position
-    os.truncate(path, keep)
+                kept.append(line)
+    if has_gap:
+        replace(path, b"".join(kept).decode())
+    else:
+        os.truncate(path, keep)

@@ -15,6 +15,8 @@ from .messages import Ready, Refused, Setup
 POLL_S = 0.1
 """How often a waiting parent looks at deadlines and at Ctrl-C."""
 
+KILL_WAIT_S = 2.0
+
 SETUP_TIMEOUT_S = 600.0
 """Importing torch and the providers, and starting the device's driver, may take this long."""
 
@@ -85,9 +87,13 @@ class SupervisedWorker:
                 raise WorkerTimeoutError("no answer before the time limit")
 
     def kill(self) -> None:
-        """End the worker at once and wait until it is gone."""
+        """End the worker and whatever it has started, and wait until it is gone.
+
+        A process that hangs inside of a driver may not go even then: after `KILL_WAIT_S` it is left to the system.
+        """
+        _kill_group(self._process.pid)
         self._process.kill()
-        self._process.join()
+        self._process.join(KILL_WAIT_S)
         self._connection.close()
 
     def _stop_if_asked(self) -> None:
@@ -101,6 +107,13 @@ class SupervisedWorker:
             with suppress(ValueError):
                 return f"worker killed by {signal.Signals(-code).name}"
         return f"worker ended with exit code {code}"
+
+
+def _kill_group(pid: int | None) -> None:
+    """Kill the process group of a worker, if it has come so far as to lead one."""
+    with suppress(ProcessLookupError, PermissionError):
+        if pid is not None and pid != os.getpgid(0):
+            os.killpg(pid, signal.SIGKILL)
 
 
 def _enter(*arguments: Any) -> None:

@@ -1,6 +1,5 @@
 """Run the planned cells: hand tasks to the worker, commit what comes back, restart it after a fault, resume."""
 
-import hashlib
 import json
 import time
 from collections import Counter
@@ -11,22 +10,28 @@ from datetime import UTC, datetime
 from typing import Any
 from typing import Protocol as Interface
 
+from ..shapes import tuned
 from ..shapes.columns import CANARY, TUNING
-from ..shapes.errors import Interrupted, RooflensError
+from ..shapes.errors import Interrupted, UsageError
 from ..shapes.verdict import Verdict
+from .blame import MOST_FRUITLESS, Blame, what
 from .manifest import description, refuse_mixture
 from .messages import (
+    CANARY_PHASE,
     Begin,
     Calibrate,
     CanaryTaken,
     Ceilings,
     Chosen,
     Done,
+    Failure,
     Ready,
     Result,
     Setup,
+    Spoilt,
     Stored,
     TakeCanary,
+    Trying,
     Tuned,
     Work,
 )
@@ -40,8 +45,8 @@ WORKER_LOG = "worker.log"
 
 CALIBRATION_TIMEOUT_S = 300.0
 
-MOST_FRUITLESS = 3
-"""Workers that may end one after another without having begun anything, before the sweep gives up."""
+END_S = 2.0
+"""What --max-time keeps back for a clean end: the last reading of the canary."""
 
 
 class Observer(Interface):
@@ -74,6 +79,8 @@ class Sweep:
     _worker: SupervisedWorker | None = None
     _ids: dict[Cell, str] = field(default_factory=dict)
     _searches: Counter[str] = field(default_factory=Counter)
+    _canary_faults: int = 0
+    _is_idle: bool = False
     _processes: int = 0
     _manifest: dict[str, Any] = field(default_factory=dict)
 
@@ -89,9 +96,15 @@ class Sweep:
             ready = self._start()
             # "auto" is not another timer, or another way to a cold cache, than its choice.
             protocol = replace(self.setup.protocol, timer=ready.timer, cold_by=ready.cold_by)
-            tuned = hashlib.sha256(self.setup.tuned.read_bytes()).hexdigest()[:16] if self.setup.tuned else ""
+            table = tuned.load(self.setup.tuned) if self.setup.tuned else None
             self._ids = {
-                cell: cell_id(cell, ready.providers[cell.provider].source, ready.device, protocol, tuned)
+                cell: cell_id(
+                    cell,
+                    ready.providers[cell.provider].source,
+                    ready.device,
+                    protocol,
+                    table.lookup(ready.device, cell.problem, cell.scheme, cell.provider, cell.cache) if table else None,
+                )
                 for cell in self.cells
             }
             self._describe(ready)
@@ -101,13 +114,17 @@ class Sweep:
             if missing:
                 self._calibrate()
             for task in tasks(self.cells):
+                if self._is_enough():
+                    self._is_idle = True
+                    raise OutOfTimeError
                 self._task(task)
             if missing:
                 self._end_canary()
                 self._calibrate()
         except OutOfTimeError:
             self.store.event("stopped at --max-time")
-            return False
+            self._last_canary()
+            return not any(self._missing(self.cells))
         except Interrupted:
             self.store.event("interrupted")
             raise
@@ -164,9 +181,21 @@ class Sweep:
             self.store.add_ceilings(answer.rows)
             self._remark(*answer.remarks)
 
+    def _last_canary(self) -> None:
+        """At --max-time, take the last reading if the worker is free to; the clock may run over by `END_S`."""
+        self.deadline = None
+        if self._worker and self._is_idle and self._canary_faults == 0:
+            self._worker.send(TakeCanary())
+            with suppress(WorkerEndedError, WorkerTimeoutError):
+                answer = self._receive(END_S)
+                if isinstance(answer, CanaryTaken):
+                    self._keep(answer)
+
     def _end_canary(self) -> None:
         """Take the last reading: the worker takes the others by itself."""
-        self.observer.doing("time the canary")
+        if self._canary_faults:
+            return
+        self.observer.doing(CANARY_PHASE)
         answer = self._ask(TakeCanary(), "no canary")
         if isinstance(answer, CanaryTaken):
             self._keep(answer)
@@ -188,7 +217,9 @@ class Sweep:
             return
         self.store.append(CANARY, [taken.row | {"process": self._processes}])
         readings = self.store.rows(CANARY)
-        self._manifest["canary_drift"] = {name: _drift(readings, f"{name}_s") for name in ("gemm", "copy")}
+        self._manifest["canary_drift"] = {
+            name: _drift(readings, f"{name}_s", str(self.store.folder / CANARY.file)) for name in ("gemm", "copy")
+        }
         self.store.write_manifest(self._manifest)
 
     def _remark(self, *remarks: str) -> None:
@@ -208,33 +239,45 @@ class Sweep:
 
     def _task(self, task: Task) -> None:
         """Bring one task to its end, over as many workers as it takes."""
-        fruitless, forgiven = 0, set[str]()
+        blame = Blame()
         while any(missing := self._missing(task.cells)):
             assert self._worker
-            self._worker.send(Work(task, tuple(missing), self._chosen(task.cells)))
-            in_flight = Begin("start the task", ())
+            canary = self._canary_faults == 0
+            self._worker.send(Work(task, tuple(missing), self._chosen(task.cells), blame.spoilt, canary))
+            blame.in_flight = Begin("start the task", ())
             try:
-                while True:
-                    message = self._receive(self.setup.protocol.timeout_s)
-                    if isinstance(message, Begin):
-                        in_flight, fruitless = message, 0
-                        self.observer.doing(_what(task, message))
-                    elif isinstance(message, Result):
-                        self._commit(task, message, answer=True)
-                    elif isinstance(message, Tuned):
-                        self._store_search(task.cells[message.index], message)
-                        self._worker.send(Stored())
-                    elif isinstance(message, CanaryTaken):
-                        self._keep(message)
-                    elif isinstance(message, Done):
-                        break
+                while not isinstance(message := self._receive(self.setup.protocol.timeout_s), Done):
+                    self._take(task, message, blame)
                 if message.restart:
                     self._restart("a fault left the device or the operands unusable")
+                elif self._is_enough() and any(self._missing(task.cells)):
+                    self._is_idle = True
+                    raise OutOfTimeError
             except WorkerTimeoutError:
                 limit = f"no end within {self.setup.protocol.timeout_s:g} s; --timeout sets the limit"
-                fruitless = self._fault(task, in_flight, Verdict.TIMEOUT, limit, fruitless, forgiven)
+                self._fault(task, blame, (Verdict.TIMEOUT, limit))
             except WorkerEndedError as error:
-                fruitless = self._fault(task, in_flight, Verdict.CRASHED, str(error), fruitless, forgiven)
+                self._fault(task, blame, (Verdict.CRASHED, str(error)))
+
+    def _take(self, task: Task, message: Any, blame: Blame) -> None:
+        """Act on one message of the worker."""
+        assert self._worker
+        if isinstance(message, Begin | Trying):
+            blame.begun(message)
+            self.observer.doing(what(task, message))
+        elif isinstance(message, Result):
+            self._commit(task, message, answer=Stored(self._is_enough()))
+        elif isinstance(message, Tuned):
+            self._store_search(task.cells[message.index], message)
+            self._worker.send(Stored(self._is_enough()))
+        elif isinstance(message, Spoilt):
+            blame.spoil((message.verdict, message.reason))
+        elif isinstance(message, CanaryTaken):
+            self._keep(message)
+
+    def _is_enough(self) -> bool:
+        """Tell whether the time that is left is only enough for a clean end."""
+        return self.deadline is not None and time.monotonic() >= self.deadline - END_S
 
     def _store_search(self, cell: Cell, found: Tuned) -> None:
         """Keep a search of --tuning cold: its rows belong to the run, and its winner to all rounds of the cell."""
@@ -255,30 +298,23 @@ class Sweep:
             if (row := won.get(self._ids[cell]))
         }
 
-    def _fault(
-        self, task: Task, in_flight: Begin, verdict: Verdict, why: str, fruitless: int, forgiven: set[str]
-    ) -> int:
-        """Give the units in flight their verdict and go on with a new worker. Returns `fruitless`, counted on.
+    def _fault(self, task: Task, blame: Blame, failure: Failure) -> None:
+        """Give the units in flight their verdict and go on with a new worker.
 
-        A unit whose result came in before the fault keeps it: nothing was in flight then. A phase that several
-        providers share (their operands, their reference) is nobody's fault yet: it is tried once more, and is then in
-        `forgiven`.
+        A unit whose result came in before the fault keeps it: nothing was in flight then.
         """
-        if fruitless == MOST_FRUITLESS:
-            raise RooflensError(f"{MOST_FRUITLESS + 1} workers in a row ended before they began: {why}")
-        reason = f"{in_flight.phase}: {why}"
-        shared = len({task.cells[index].provider for index, _ in in_flight.units}) > 1
-        if shared and in_flight.phase not in forgiven:
-            forgiven.add(in_flight.phase)
-        else:
-            for index, number in in_flight.units:
-                if (self._ids[task.cells[index]], number) not in self.store.verdicts:
-                    self._commit(task, Result(index, number, {"verdict": verdict.value, "reason": reason}))
+        doing = blame.in_flight.phase if isinstance(blame.in_flight, Begin) else what(task, blame.in_flight)
+        reason = f"{doing}: {failure[1]}"
+        if doing == CANARY_PHASE:
+            self._canary_faults += 1
+            self._remark(f"no canary from here on: {failure[1]}")
+        for index, number in blame.units(task, failure):
+            if (self._ids[task.cells[index]], number) not in self.store.verdicts:
+                self._commit(task, Result(index, number, {"verdict": failure[0].value, "reason": reason}))
         self._restart(reason)
-        return fruitless + 1
 
-    def _commit(self, task: Task, result: Result, answer: bool = False) -> None:
-        """Store a unit; `answer` tells the worker, which waits for that."""
+    def _commit(self, task: Task, result: Result, answer: Stored | None = None) -> None:
+        """Store a unit; `answer` is what the worker waits for, if it does."""
         cell = task.cells[result.index]
         assert self._worker
         info = self._worker.ready.providers[cell.provider]
@@ -297,7 +333,7 @@ class Sweep:
         verdict = Verdict(row["verdict"])
         left = len(self._missing([cell])[0])
         worker = self._worker
-        self.store.commit(row, result.samples, (lambda: worker.send(Stored())) if answer else lambda: None)
+        self.store.commit(row, result.samples, (lambda: worker.send(answer)) if answer else lambda: None)
         self.observer.finished(cell, verdict, row.get("reason", ""), left if verdict.is_final else 1)
 
     def _receive(self, timeout_s: float) -> Any:
@@ -314,19 +350,14 @@ class OutOfTimeError(Exception):
     """--max-time is over."""
 
 
-def _drift(readings: Sequence[Mapping[str, str]], column: str) -> float:
+def _drift(readings: Sequence[Mapping[str, str]], column: str, where: str) -> float:
     """Largest over smallest time, less one."""
-    times = [float(row[column]) for row in readings]
-    return max(times) / min(times) - 1
+    try:
+        times = [float(row[column]) for row in readings]
+        return max(times) / min(times) - 1
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise UsageError(f"{where}, column {column}: a time is not a positive number; delete its line") from None
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _what(task: Task, begin: Begin) -> str:
-    if len(begin.units) == 1:
-        return f"{begin.phase} {task.cells[begin.units[0][0]]}"
-    providers = {task.cells[index].provider for index, _ in begin.units}
-    who = next(iter(providers)) if len(providers) == 1 else f"{len(begin.units)} cells of"
-    return f"{begin.phase} {who} {task.cells[0].shape.label} {task.problem}"

@@ -13,13 +13,14 @@ from ..shapes.columns import TUNING
 from ..shapes.errors import Interrupted, RooflensError
 from ..shapes.tuned import Key
 from ..shapes.verdict import Verdict
+from .blame import MOST_FRUITLESS
 from .manifest import description, refuse_mixture
 from .messages import Begin, Done, Failure, Ready, Result, Setup, Spoilt, Stored, Trying, Tune, Tuned
 from .plan import Cell, Task, cell_id, tasks
 from .search import nothing_to_search
 from .store import RunStore
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
-from .sweep import MOST_FRUITLESS, WORKER_LOG, Observer, OutOfTimeError
+from .sweep import WORKER_LOG, Observer, OutOfTimeError
 from .tuning_table import COMPLETE, SearchUnit, recover, tuning_columns
 
 

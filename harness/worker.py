@@ -9,6 +9,7 @@ import os
 import random
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -18,10 +19,9 @@ import torch
 
 from ..kernels import registry
 from ..kernels.inputs import make_inputs, make_weight
-from ..kernels.provider import Provider
 from ..kernels.source_hash import source_hash
 from ..shapes import tuned
-from ..shapes.errors import RooflensError
+from ..shapes.errors import RooflensError, UsageError
 from ..shapes.verdict import Verdict
 from .bench import Bench, samples_of
 from .calibrate import calibrate
@@ -43,6 +43,7 @@ from .faults import (
 from .guard import ProcessState
 from .job import Job
 from .messages import (
+    CANARY_PHASE,
     Calibrate,
     CanaryTaken,
     Ceilings,
@@ -63,7 +64,7 @@ from .messages import (
     Work,
 )
 from .operands import Operands
-from .prepared import Prepared, prepare
+from .prepared import Prepared, offered, prepare
 from .search import Search, nothing_to_search
 
 
@@ -85,6 +86,10 @@ def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
             pass
 
 
+class _EnoughError(Exception):
+    """The parent wants no more of this task."""
+
+
 class Worker:
     """The device, the providers and the tasks of one child process."""
 
@@ -99,6 +104,8 @@ class Worker:
             torch.cuda.set_device(self.device.index)  # Triton launches on the current device
         self._bench = Bench(self.device, setup.protocol)
         self._providers = registry.load(setup.providers, setup.files)
+        if setup.protocol.tuning == "pinned" and setup.tuned is None:
+            raise UsageError("tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
         self._tuned = tuned.load(setup.tuned) if setup.tuned else None
         self._weight: tuple[object, Any] = (None, None)
         self._canary_due = 0.0
@@ -113,6 +120,7 @@ class Worker:
                 },
                 timer=self._bench.timer,
                 cold_by=self._bench.cold_by,
+                tuning=setup.protocol.tuning,
                 telemetry=self._bench.telemetry.name,
                 threads=torch.get_num_threads(),
             )
@@ -132,6 +140,8 @@ class Worker:
         except StateLostError:
             self._send(Done(restart=True))
             return False
+        except _EnoughError:
+            self._send(Done())
         return True
 
     def _ceilings(self, message: Calibrate) -> Ceilings:
@@ -154,6 +164,8 @@ class Worker:
         self._send(message)
         answer = self._receive()
         assert isinstance(answer, Stored)
+        if answer.enough:
+            raise _EnoughError
 
     def _restore(self) -> str:
         """Undo what a provider changed in this process; say what was wrong about it. Raises StateLostError."""
@@ -165,8 +177,11 @@ class Worker:
         """Measure one task."""
         job = Job(self._send, self._report, work)
         if operands := self._make_operands(job):
-            prepared = self._prepare(job, operands, work.chosen)
+            prepared = self._prepare(job, operands, work)
             for number in job.rounds:
+                if work.canary and self._bench.machine.now() >= self._canary_due:
+                    job.begin(CANARY_PHASE, [], number)
+                    self._send(self._take_canary())
                 self._round(job, operands, prepared, number)
         self._send(Done())
 
@@ -217,11 +232,8 @@ class Worker:
             raise_if_lost(error)
             return None
 
-    def _prepare(self, job: Job, operands: Operands, chosen: Mapping[int, Chosen]) -> dict[int, Prepared]:
-        """Prepare each provider for its cells, once where they agree; what cannot be prepared gets its verdict here.
-
-        `chosen` are configurations of an earlier search of this run.
-        """
+    def _prepare(self, job: Job, operands: Operands, work: Work) -> dict[int, Prepared]:
+        """Prepare each provider for its cells, once where they agree; what cannot be prepared gets its verdict here."""
         found: dict[int, Prepared] = {}
         for name in dict.fromkeys(job.task.cells[index].provider for index in job.open_cells):
             mine = [index for index in job.open_cells if job.task.cells[index].provider == name]
@@ -234,7 +246,7 @@ class Worker:
                     job.fail_all(mine, Verdict.UNSUPPORTED, support.reason)
                     continue
                 for index in mine:
-                    choice = chosen.get(index) or self._choose(job, operands, index, provider)
+                    choice = self._choose(job, operands, index, work)
                     copies = self._bench.copies(job.task.cells[index])
                     job.begin("prepare", mine)
                     key = (str(choice.config), copies)
@@ -251,27 +263,50 @@ class Worker:
                 self._state.restore()
         return found
 
-    def _choose(self, job: Job, operands: Operands, index: int, provider: Provider) -> Chosen:
+    def _choose(self, job: Job, operands: Operands, index: int, work: Work) -> Chosen:
         """Decide on the configuration of a cell: the default, the table's, or the winner of a search."""
         cell = job.task.cells[index]
+        provider = self._providers[cell.provider]
         candidates = self._bench.candidates(provider, cell)
         default = candidates[0] if candidates else None
-        if self._protocol.tuning == "pinned" and self._tuned:
+        tuning = self._protocol.tuning
+        if tuning == "default" or not candidates:
+            return Chosen(default, "default")
+        if self._tuned:
             config = self._tuned.lookup(self.device, cell.problem, cell.scheme, cell.provider, cell.cache)
             if config is None:
-                return Chosen(default, "default", remark="" if default is None else "not in the tuned table")
-            if config not in candidates:
-                return Chosen(default, "default", remark="the provider has dropped the tuned configuration")
-            return Chosen(config, "pinned")
-        if self._protocol.tuning == "default" or len(candidates) < 2:
+                return Chosen(default, "default", remark="not in the tuned table")
+            own = offered(config, candidates)
+            if own is None:
+                return Chosen(default, "default", remark="the provider no longer offers the tuned configuration")
+            return Chosen(own, "pinned")
+        if earlier := work.chosen.get(index):
+            own = offered(earlier.config, candidates)
+            if own is None:
+                raise ProviderError(f"the configuration that was searched, {earlier.config}, is no candidate any more")
+            return replace(earlier, config=own)
+        if len(candidates) < 2:
             return Chosen(default, "default")
+        return self._searched(job, operands, index, work)
+
+    def _searched(self, job: Job, operands: Operands, index: int, work: Work) -> Chosen:
+        """Search the configuration of a cell, report all that was tried, and choose the winner."""
+        cell = job.task.cells[index]
 
         def trying(candidate: int) -> None:
-            job.begin(f"try candidate {candidate} of", [index])
+            self._send(Trying(index, candidate))
 
         if operands.truth is None:
             operands.draw(self._protocol.seed + operands.inputs.problem.M)
-        found = self._bench.search(provider, cell, operands, trying, str(cell))
+        try:
+            provider, spoilt = self._providers[cell.provider], work.spoilt.get(index)
+            found = self._bench.search(provider, cell, operands, trying, str(cell), spoilt)
+        except Exception as error:
+            if is_lost(error):
+                self._send(Spoilt(*explain(error, "searching")))
+                raise StateLostError from error
+            raise
+        job.begin("prepare", [index])
         self._report(Tuned(index, found.columns(), found.winner))
         if found.winner is None:
             first = found.rows[0]
@@ -283,9 +318,6 @@ class Worker:
         mine = [index for index in job.open_cells if number in job.missing[index]]
         if not mine:
             return
-        if self._bench.machine.now() >= self._canary_due:
-            job.begin("time the canary before", [], number)
-            self._send(self._take_canary())
         if not self._draw(job, operands, mine, number):
             return
         random.Random(f"{self._protocol.seed} {number} {operands.inputs.problem}").shuffle(mine)

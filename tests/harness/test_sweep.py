@@ -80,7 +80,7 @@ class Workers:
 class Worker:
     def __init__(self, setup, script, source):
         providers = {name: ProviderInfo("candidate", source) for name in setup.providers}
-        self.ready = Ready(DEVICE, {}, providers, "host", "flush", "unknown", 2)
+        self.ready = Ready(DEVICE, {}, providers, "host", "flush", "default", "unknown", 2)
         self._script = script
         self._answers = []
 
