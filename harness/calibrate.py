@@ -28,6 +28,7 @@ from ..shapes.errors import RooflensError, UsageError
 from ..shapes.scheme import DType
 from .accelerator import Accelerator, Action, Host
 from .cache import Flush, flushed, has_own_l2, warm
+from .host_timer import PREEMPTED
 from .timer import Subject
 from .timers import make_timer
 
@@ -94,14 +95,15 @@ def _fastest(timer_name: str, machine: Host | Accelerator, device: Device, subje
     begin, size, elapsed_s = time.perf_counter(), 1, 0.0
     while elapsed_s < budget_s or (len(times) < FEWEST and elapsed_s < OVERRUN * budget_s):
         batch = timer.batch(size)
-        # The least counts: what disturbs a sample makes it longer, and only an impossible one must stay out.
-        times += [seconds for seconds in batch.times_s if seconds > 0]
+        reasons = batch.discarded or ("",) * len(batch.times_s)
+        # The least counts, and losing a core only makes a sample longer.
+        times += [seconds for seconds, reason in zip(batch.times_s, reasons, strict=True) if reason in ("", PREEMPTED)]
         elapsed_s = time.perf_counter() - begin
         size = max(1, min(LARGEST_BATCH, int(budget_s / FEWEST / min(times)))) if times else 1
     if reason := timer.objection():
         raise RooflensError(reason)
     if not times:
-        raise RooflensError(f"timer {timer.name}: no sample has a positive time")
+        raise RooflensError(f"timer {timer.name}: no valid sample")
     return min(times), timer.name
 
 
