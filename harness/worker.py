@@ -257,6 +257,8 @@ class Worker:
                     raise ProviderError(wrong)
                 if not operands.intact():
                     raise WeightsChangedError("changed the shared weights; work on a copy")
+            except (StateLostError, _EnoughError):
+                raise
             except Exception as error:
                 job.fail_all(mine, *explain(error, "prepare"))
                 raise_if_lost(error)

@@ -1,0 +1,147 @@
+"""`rooflens run` with configurations: searched, pinned, or odd; in real processes."""
+
+import csv
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from .tiny_runs import SLOW, check_whole, read, rooflens, run_args, write_suite
+
+HARNESS = Path(__file__).parents[1] / "harness"
+CANDIDATES, ODD = HARNESS / "faulty_candidates.py", HARNESS / "odd_providers.py"
+ONE = ("--filter", "M == 1 and layer == 'q'")
+
+
+@pytest.fixture
+def place(tmp_path):
+    return write_suite(tmp_path)
+
+
+def chosen(place):
+    return {
+        (row["provider"], row["round"]): (row["verdict"], row["tuning"], json.loads(row["config"] or "{}").get("do"))
+        for row in read(place)
+    }
+
+
+def test_a_search_goes_around_candidates_that_end_the_worker_and_all_rounds_run_its_winner(place):
+    arguments = (*run_args("choosy", "deadly", file=CANDIDATES), *ONE, "--tuning", "cold")
+    done = rooflens(place, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert chosen(place) == {
+        (provider, number): ("passed", "cold", "fast") for provider in ("choosy", "deadly") for number in ("0", "1")
+    }
+    tried = {(row["provider"], json.loads(row["config"])["do"]): row["verdict"] for row in read(place, "tuning.csv")}
+    assert tried["deadly", "crash"] == "crashed"
+    assert tried["deadly", "repacks"] == "runtime_error"
+    assert tried["deadly", "slow"] == tried["deadly", "fast"] == "passed"
+    before = read(place, "tuning.csv")
+    done = rooflens(place, *arguments, "--rounds", "3", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert read(place, "tuning.csv") == before  # the winner is kept, not searched again
+    check_whole(place, cells=2, rounds=3)
+
+
+def test_a_search_without_a_winner_ends_its_cell(place):
+    done = rooflens(place, *run_args("hopeless", file=CANDIDATES), *ONE, "--tuning", "cold")
+    assert done.returncode == 0, done.stderr
+    (row,) = read(place)
+    assert row["verdict"] == "runtime_error"
+    assert "no candidate passed" in row["reason"]
+    assert "no such tile" in row["reason"]
+
+
+def test_a_tuned_table_is_used_said_and_never_mixed_with_another(place):
+    tuned = rooflens(
+        place, "tune", "tiny.toml", "--device", "cpu", "--llc", "1MiB", "--threads", "1", "--providers", ODD,
+        "-p", "tuples", *ONE, "--searches", "1", "-o", "table",
+    )  # fmt: skip
+    assert tuned.returncode == 0, tuned.stderr
+    arguments = (*run_args("tuples", "plain", file=ODD), "--threads", "1", "--filter", "layer == 'q' and M <= 2")
+    done = rooflens(place, *arguments, "--tuned", "table")
+    assert done.returncode == 0, done.stderr
+    rows = {(row["provider"], row["M"]): row for row in read(place)}
+    assert (rows["tuples", "1"]["tuning"], rows["tuples", "1"]["config"]) == ("pinned", '{"tile":[3,4]}')
+    assert (rows["tuples", "2"]["tuning"], rows["tuples", "2"]["reason"]) == ("default", "not in the tuned table")
+    assert (rows["plain", "1"]["tuning"], rows["plain", "1"]["reason"]) == ("default", "")
+    (place / "table" / "tuning.csv").unlink()  # the run has a copy: what it was started with is what it goes on with
+    done = rooflens(place, "run", "-o", "out", "--resume", "--no-report", "--no-calibrate")
+    assert done.returncode == 0, done.stderr
+    assert len(read(place)) == 8
+    done = rooflens(place, *arguments, "--resume")
+    assert done.returncode == 2, done.stderr
+    assert "tuning was pinned and is default now" in done.stderr
+
+
+def test_pinned_without_a_table_is_refused(place):
+    suite = place / "tiny.toml"
+    suite.write_text(suite.read_text() + 'tuning = "pinned"\n')
+    done = rooflens(place, *run_args("dequant_blas", file=None))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("make one with rooflens tune SUITE -o RUN")
+
+
+@pytest.mark.parametrize(
+    ("provider", "verdict", "reason"),
+    [
+        ("half_bytes", "passed", ""),
+        ("typed_config", "runtime_error", "config['accumulate'] is a torch.dtype: use plain JSON values"),
+        ("broken_bytes", "runtime_error", "moved_bytes() returned 12.5"),
+        ("negative_bytes", "runtime_error", "moved_bytes() returned -5"),
+        ("no_launch", "runtime_error", "prepare() returned NoneType, not a Launch"),
+    ],
+)
+def test_what_cannot_be_stored_costs_its_own_cell(place, provider, verdict, reason):
+    done = rooflens(place, *run_args("plain", provider, file=ODD), *ONE)
+    assert done.returncode == 0, done.stderr
+    rows = {row["provider"]: row for row in read(place)}
+    assert rows["plain"]["verdict"] == "passed"
+    assert rows[provider]["verdict"] == verdict
+    assert reason in rows[provider]["reason"]
+    assert rooflens(place, "validate", "out").returncode == 0
+
+
+def test_a_canary_that_ends_the_worker_is_given_up(place):
+    """Within one task: its second round is after a minute, by a clock that the test does not wait for."""
+    done = rooflens(place, *run_args("breaks_canary", file=ODD), *ONE)
+    assert done.returncode == 0, done.stderr
+    assert [row["verdict"] for row in read(place)] == ["passed", "passed"]
+    assert "no canary from here on" in done.stderr
+
+
+def test_what_a_provider_started_ends_with_its_worker(place):
+    done = rooflens(place, *run_args("leaves_child", file=ODD), *ONE, "--timeout", "2s")
+    assert done.returncode == 0, done.stderr
+    assert [row["verdict"] for row in read(place)] == ["timeout"]
+    child = Path("/proc") / (place / "child.pid").read_text()
+    for _ in range(50):
+        if not child.exists() or b"time.sleep" not in (child / "cmdline").read_bytes():
+            return
+        time.sleep(0.05)
+    raise AssertionError("the program still runs")
+
+
+def test_deleting_a_row_measures_that_unit_again_and_no_sample_is_left_over(place):
+    arguments = run_args("dequant_blas", "blas", file=None)
+    assert rooflens(place, *arguments).returncode == 0
+    path = place / "out" / "cells.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:3] + lines[4:]))
+    done = rooflens(place, *arguments, "--resume")
+    assert done.returncode == 0, done.stderr
+    check_whole(place, cells=12)
+    assert rooflens(place, "validate", "out", "--strict").returncode == 0
+
+
+def test_max_time_ends_with_a_reading_of_the_canary(place):
+    done = rooflens(
+        place, *run_args("dequant_blas", "blas", file=None), *SLOW, "300ms", "--max-time", "12s", "-a", "M=1..40",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with (place / "out" / "canary.csv").open(newline="") as file:
+        first, last = list(csv.DictReader(file))
+    rows = read(place)
+    assert first["at"] < rows[0]["started_at"] < rows[-1]["started_at"] < last["at"]
+    assert 0 < len(rows) < 320

@@ -1,0 +1,114 @@
+"""Providers that are right, and say odd things of themselves: the material of the tests of what is stored."""
+
+import os
+import subprocess
+import sys
+import time
+from types import MappingProxyType
+
+import torch
+from rooflens.kernels.provider import Launch, Provider
+
+
+class Odd(Provider):
+    config = MappingProxyType({})
+    kernels = ()
+    moved = None
+
+    def prepare(self, inputs, config=None):
+        weight = inputs.dequantized(torch.float32)
+        out = inputs.empty_output()
+        return Launch(lambda: torch.mm(inputs.x, weight.t(), out=out), out, dict(self.config), self.kernels)
+
+    def moved_bytes(self, problem, scheme, config):
+        return self.moved
+
+
+class Plain(Odd):
+    name = "plain"
+
+
+class TypedConfig(Odd):
+    name = "typed_config"
+    config = MappingProxyType({"accumulate": torch.float32})
+
+
+class HalfBytes(Odd):
+    """0.5 * N * K is a float, and for an even N * K a whole one."""
+
+    name = "half_bytes"
+
+    def moved_bytes(self, problem, scheme, config):
+        return 0.5 * problem.N * problem.K
+
+
+class BrokenBytes(Odd):
+    name = "broken_bytes"
+    moved = 12.5
+
+
+class NegativeBytes(Odd):
+    name = "negative_bytes"
+    moved = -5
+
+
+class NoLaunch(Odd):
+    name = "no_launch"
+
+    def prepare(self, inputs, config=None):
+        return None
+
+
+class Tuples(Odd):
+    """Its configurations hold tuples, which JSON stores as lists; the second is the faster one."""
+
+    name = "tuples"
+
+    def candidates(self, problem, scheme, device):
+        return [{"tile": (1, 2)}, {"tile": (3, 4)}]
+
+    def prepare(self, inputs, config=None):
+        tile = config["tile"]
+        assert isinstance(tile, tuple), tile
+        launch = super().prepare(inputs)
+        product = launch.run
+
+        def run():
+            if tile == (1, 2):
+                time.sleep(5e-3)
+            product()
+
+        return Launch(run, launch.output, config={"tile": tile})
+
+
+class BreaksCanary(Odd):
+    """Makes the canary's GEMM end the process: what a BLAS that aborts would do."""
+
+    name = "breaks_canary"
+
+    def prepare(self, inputs, config=None):
+        mm = torch.mm
+
+        def fatal(a, b, **options):
+            if a.shape[0] == 768:
+                os._exit(3)
+            return mm(a, b, **options)
+
+        torch.mm = fatal
+        return super().prepare(inputs)
+
+
+class LeavesChild(Odd):
+    """Starts a program and hangs: a compiler, say."""
+
+    name = "leaves_child"
+
+    def prepare(self, inputs, config=None):
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+        with open("child.pid", "w") as file:
+            file.write(str(child.pid))
+        time.sleep(300)
+
+
+KINDS = (Plain, TypedConfig, HalfBytes, BrokenBytes, NegativeBytes, NoLaunch, Tuples, BreaksCanary, LeavesChild)
+PROVIDERS = [kind() for kind in KINDS]
