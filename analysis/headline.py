@@ -12,9 +12,10 @@ from .speedup import best_speedups
 
 @dataclass(frozen=True, slots=True)
 class BestSpeedup:
-    """The largest ratio time(baseline) / time(provider) with all its coordinates; bounds None without an interval.
+    """The best ratio time(baseline) / time(provider) with all its coordinates; bounds None without an interval.
 
-    `note` is what qualifies it (`speedup.speedups`), "" when nothing does.
+    Of verified ones the one with the largest lower bound; without any, simply the largest ratio. `note` is what
+    qualifies it (`speedup.speedups`), "" when nothing does.
     """
 
     provider: str
@@ -74,10 +75,12 @@ def _best(analysis: Analysis) -> BestSpeedup | None:
     ratios = analysis.speedups
     named = ratios.loc[ratios["provider"].isin(analysis.run.challengers)]
     pool = named if named["ratio"].notna().any() else ratios
-    best = best_speedups(pool, by=("baseline",)).to_dict("records")
-    if not best:
+    if pool["ratio"].isna().all():
         return None
-    row = best[0]
+    if (pool["verdict"] == "faster").any():
+        row = best_speedups(pool, by=("baseline",)).to_dict("records")[0]
+    else:
+        row = pool.nlargest(1, "ratio").to_dict("records")[0]
     known = row["ratio_low"] == row["ratio_low"]
     return BestSpeedup(
         provider=row["provider"],

@@ -19,6 +19,9 @@ Ints = NDArray[np.int64]
 
 MANIFEST = "run.json"
 
+TUNE = "tune"
+"""Key of run.json that the folder of a rooflens tune has in place of `request`."""
+
 _MANIFEST_TYPES: dict[str, tuple[type, str]] = {
     "id": (str, "a text"),
     "suite": (str, "a text"),
@@ -129,7 +132,7 @@ def load_run(folder: Path) -> RunData:
 
 def _optional(folder: Path, table: Table) -> pd.DataFrame:
     """Read a table that a run folder may lack."""
-    if not (folder / table.file).exists():
+    if not (folder / table.file).exists() and not _packed(folder, table).exists():
         return empty_table(table)
     return parse_table(_content(folder, table), table, str(folder / table.file))
 
@@ -150,6 +153,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise UsageError(f"cannot read {path}: {error}") from None
     if not isinstance(manifest, dict):
         raise UsageError(f"{path}: a JSON object is expected; restore the file from a copy")
+    if TUNE in manifest:
+        raise UsageError(f"{folder} is a tuned table: use it with rooflens run SUITE --tuned {folder}")
     for key, (type_, noun) in _MANIFEST_TYPES.items():
         if key not in manifest:
             raise UsageError(f"{path}: key {key!r} is missing; read the run with the rooflens version that wrote it")
@@ -163,11 +168,18 @@ def _content(folder: Path, table: Table) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
+        if _packed(folder, table).exists():
+            raise UsageError(f"{folder}: {table.file} is compressed: gunzip {folder}/*.csv.gz first") from None
         raise UsageError(
             f"{folder}: {table.file} is missing; copy the whole run folder, or measure it again with rooflens run"
         ) from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _packed(folder: Path, table: Table) -> Path:
+    """Where the compressed form of a table would be, as results are kept in a repository."""
+    return folder / f"{table.file}.gz"
 
 
 def _check_commits_once(cells: pd.DataFrame, content: bytes, where: str) -> None:

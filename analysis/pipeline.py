@@ -1,9 +1,11 @@
 """All steps of the analysis of one run: what the command line prints and what a report shows are these objects."""
 
+import re
 from dataclasses import dataclass
 
 import pandas as pd
 
+from ..shapes.disturbance import kind, worst
 from ..shapes.verdict import Verdict
 from .canary import Drift, drifts
 from .crossover import DELTA
@@ -11,7 +13,7 @@ from .crossovers import CROSSOVER_COLUMNS, crossovers
 from .load import RunData
 from .median_crossover import MedianCrossover, median_crossovers
 from .roofline import place, roofline_warnings
-from .speedup import ALIKE, geometric_means, speedups
+from .speedup import ALIKE, all_disturbed, geometric_means, speedups
 from .summarize import round_medians, summarize
 from .telemetry import Conditions, conditions
 
@@ -67,7 +69,12 @@ def analyze(run: RunData, challenger: str = "", delta: float = DELTA) -> Analysi
         medians=median_crossovers(found),
         conditions=conditions(run.telemetry),
         canary=drifts(run.canary, run.several_devices),
-        warnings=(*_coverage(run, summary, chosen), *_mixtures(summary), *roofline_warnings(cells, run.ceilings)),
+        warnings=(
+            *_coverage(run, summary, chosen),
+            *_mixtures(summary),
+            *_disturbances(summary),
+            *roofline_warnings(cells, run.ceilings),
+        ),
     )
 
 
@@ -109,3 +116,26 @@ def _mixtures(summary: pd.DataFrame) -> list[str]:
                 option = f"--{name.replace('_', '-')}"
                 warnings.append(f"{cache} cells differ in {name} ({ways}): no ratio across them; use one {option}")
     return warnings
+
+
+def _disturbances(summary: pd.DataFrame) -> list[str]:
+    """Say what moved under every cell, with the worst figure: no note of a single cell tells it then."""
+    if not all_disturbed(summary):
+        return []
+    causes: dict[str, list[str]] = {}
+    passed = summary.loc[summary["verdict"] == Verdict.PASSED, "disturbed"]
+    for text in passed:
+        for cause in text.split("; "):
+            causes.setdefault(kind(cause), []).append(cause)
+    shared = [worst(told) for told in causes.values() if len(told) == len(passed)]
+    cells = f"all {len(passed)} cells were" if len(passed) > 1 else "the only cell was"
+    way_out = "stop other work and measure again"
+    if not shared:
+        return [f"{cells} disturbed while they were measured, not all by the same: {way_out}"]
+    return [f"{cells} measured while {_at_worst(cause)}: {way_out}" for cause in shared]
+
+
+def _at_worst(cause: str) -> str:
+    """Write the worst cause of its kind as a part of a sentence."""
+    busy = re.fullmatch(r"other processes used (\d+) ?% of the cores", cause)
+    return f"other processes used up to {busy[1]} % of the cores" if busy else f"something moved, at worst: {cause}"

@@ -31,7 +31,7 @@ def speedups(summary: pd.DataFrame, rounds: pd.DataFrame, baseline: str) -> pd.D
     rounds                          number of common rounds
     verdict                         faster, slower, undecided (the interval covers 1, or one round gave none), or ""
     reason                          why there is no ratio, or no interval
-    note                            what qualifies a ratio: other tuning, a disturbed side
+    note                            what qualifies a ratio: other tuning, a disturbed side (unless all sides of all are)
 
     Sides that were timed by different timers, or made cold in different ways, have no ratio: the reason says so. A
     tuned side against one at its defaults has one, because not every provider has anything to tune: the note says so.
@@ -52,7 +52,8 @@ def speedups(summary: pd.DataFrame, rounds: pd.DataFrame, baseline: str) -> pd.D
     pairs["ratio_low"] = np.exp(pairs["log_low"] - steps)
     pairs["ratio_high"] = np.exp(pairs["log_high"] + steps)
     rows = list(map(_Sides, *(pairs[name].tolist() for name in _Sides._fields)))
-    texts = [(_reason(row, baseline), _note(row, baseline)) for row in rows]
+    telling = not all_disturbed(summary)
+    texts = [(_reason(row, baseline), _note(row, baseline, telling)) for row in rows]
     pairs["reason"] = [reason for reason, _ in texts]
     pairs["note"] = [note for _, note in texts]
     pairs["note"] = pairs["note"].where(pairs["ratio"].notna(), "")
@@ -85,6 +86,12 @@ def geometric_means(
             "excluded": joined["rows"] - joined["cells"],
         }
     ).reset_index()
+
+
+def all_disturbed(summary: pd.DataFrame) -> bool:
+    """Tell whether something moved under every cell with a time: then it is said of the run, and of no single ratio."""
+    passed = summary.loc[summary["verdict"] == Verdict.PASSED, "disturbed"]
+    return bool(len(passed)) and bool((passed != "").all())
 
 
 def best_speedups(ratios: pd.DataFrame, by: Sequence[str] = ("provider", "baseline")) -> pd.DataFrame:
@@ -165,12 +172,12 @@ def _reason(row: _Sides, baseline: str) -> str:
     return "one common round: no interval; measure with --rounds 3 or more" if row.rounds == 1 else ""
 
 
-def _note(row: _Sides, baseline: str) -> str:
-    """Say what qualifies a ratio."""
+def _note(row: _Sides, baseline: str, telling: bool) -> str:
+    """Say what qualifies a ratio; `telling`: that something moved does not go without saying."""
     notes = []
     if row.tuning != row.baseline_tuning:
         notes.append(f"{_difference('tuning', row, baseline)}: tune both to compare them at their best")
-    if row.disturbed or row.baseline_disturbed:
+    if telling and (row.disturbed or row.baseline_disturbed):
         notes.append(f"something moved while it or {baseline} was measured: stop other work and measure again")
     return "; ".join(notes)
 

@@ -5,12 +5,12 @@ fewer it comes from the pooled samples, which tell nothing about what differs be
 Samples that were discarded are counted and enter nothing else.
 """
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
+from ..shapes.disturbance import worst
 from ..shapes.verdict import Verdict
 from .canary import disturbances
 from .coordinates import COORDINATES, METHOD
@@ -21,8 +21,6 @@ from .telemetry import by_cell
 
 MIN_ROUNDS = 5
 """Rounds from which on an interval comes from round medians."""
-
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 IDENTITY = ("cell_id", "suite", *COORDINATES, "provider", "role")
 
@@ -209,18 +207,11 @@ def _disturbed(cell_ids: "pd.Index[str]", run: RunData) -> list[str]:
     """
     passed = run.cells.loc[run.cells["verdict"] == Verdict.PASSED]
     said = passed.loc[passed["disturbed"] != "", ["cell_id", "disturbed"]].drop_duplicates()
-    texts: dict[str, dict[str, str]] = {}
+    texts: dict[str, list[str]] = {}
     canary = disturbances(passed, run.canary, run.several_devices)
     for cell, text in (*said.itertuples(index=False, name=None), *canary.items()):
-        causes = texts.setdefault(str(cell), {})
-        for cause in text.split("; "):
-            kind = _NUMBER.sub("#", cause)
-            causes[kind] = max(cause, causes.get(kind, cause), key=_numbers)
-    return ["; ".join(texts.get(cell, {}).values()) for cell in cell_ids]
-
-
-def _numbers(cause: str) -> list[float]:
-    return [float(number) for number in _NUMBER.findall(cause)]
+        texts.setdefault(str(cell), []).append(text)
+    return [worst(texts.get(cell, ())) for cell in cell_ids]
 
 
 def _newest(summary: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,8 @@
 """Which providers can run on this machine, and why the others cannot. Imports torch."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..harness.device import find_device
@@ -27,10 +29,14 @@ class Availability:
     reason: str
 
 
-def provider_rows() -> tuple[str, list[Availability]]:
-    """Return the name of the best device here and the availability of every registered provider on it."""
+def provider_rows(files: Iterable[Path] = ()) -> tuple[str, list[Availability]]:
+    """Return the name of the best device here and the availability on it of every provider, those of `files` first.
+
+    Raises UsageError for a file that does not load.
+    """
     device = find_device("auto")
-    return f"{device.name} ({device.arch})", rows_on(device)
+    own = registry.load((), files).values()
+    return f"{device.name} ({device.arch})", [*(_ask(one.name, one, device) for one in own), *rows_on(device)]
 
 
 def rows_on(device: Device) -> list[Availability]:
@@ -39,10 +45,17 @@ def rows_on(device: Device) -> list[Availability]:
 
 
 def _row(name: str, device: Device) -> Availability:
-    """Ask one provider. One that cannot even be imported is a row with its reason, not the end of the list."""
+    """Import one provider and ask it. One that cannot be imported is a row with its reason, not the end of the list."""
     try:
-        provider: Provider = registry.load([name])[name]
-        support = provider.supports(PROBE, PROBE_SCHEME, device)
+        provider = registry.load([name])[name]
     except Exception as error:
         return Availability(name, "", False, f"{type(error).__name__}: {error}")
-    return Availability(name, provider.role.value, support.ok, support.reason)
+    return _ask(name, provider, device)
+
+
+def _ask(name: str, provider: "Provider", device: Device) -> Availability:
+    try:
+        role, support = provider.role.value, provider.supports(PROBE, PROBE_SCHEME, device)
+    except Exception as error:
+        return Availability(name, "", False, f"{type(error).__name__}: {error}")
+    return Availability(name, role, support.ok, support.reason)

@@ -69,6 +69,7 @@ def calibrate(**options: Any) -> None:
         _show(device, table, dtypes)
     if options["output"]:
         _write(options["output"], rows)
+        click.echo(f"wrote {options['output']}", err=True)
     for remark in remarks:
         click.echo(f"warning: {remark}", err=True)
 

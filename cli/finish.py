@@ -1,4 +1,4 @@
-"""What `rooflens run` says at its end: the headline numbers of the run, and where everything is."""
+"""What `rooflens run` says at its end: the headline numbers, what came of the cells, and where everything is."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,6 +7,7 @@ import click
 
 from ..shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ..shapes.verdict import Verdict
+from .outcome import outcome
 from .runs import go_on
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | None:
-    """Print the headline and the paths, and write the report when asked to.
+    """Print the headline, what came of the cells, and the paths; write the report when asked to.
 
     Returns the error that --strict makes of an incomplete sweep or a wrong output, None when there is nothing to say.
     """
@@ -29,18 +30,31 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
         click.echo(go_on(folder), err=True)
         return IncompleteError(f"no round was finished: {go_on(folder)}")
     written = _write_report(run, folder) if report else []
+    for line in outcome(run, _stopped_at(folder)):
+        click.echo(line)
     verdicts = set(run.cells["verdict"])
     if not verdicts & {Verdict.PASSED}:
         click.echo("no cell has a time: the reasons are above, and in the column `reason` of cells.csv", err=True)
     click.echo(f"raw timings   {folder}/cells.csv, samples.csv, ceilings.csv, run.json")
     for path in written:
         click.echo(f"{'report' if path.suffix == '.html' else 'markdown':<14}{path}")
-    if not complete:
+    unfinished = not complete and run.missing_units > 0
+    if unfinished:
         click.echo(go_on(folder), err=True)
     if Verdict.INCORRECT in verdicts:
         wrong = sorted(set(run.cells.loc[run.cells["verdict"] == Verdict.INCORRECT, "provider"]))
         return CorrectnessError(f"wrong output of {', '.join(wrong)}: the reasons are in cells.csv and in the report")
-    return None if complete else IncompleteError(f"the sweep is not complete: {go_on(folder)}")
+    return None if not unfinished else IncompleteError(f"the sweep is not complete: {go_on(folder)}")
+
+
+def _stopped_at(folder: Path) -> str:
+    """Return the UTC time of the last event that says so, "" without one."""
+    try:
+        lines = (folder / "events.log").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    stamps = [stamp for stamp, _, text in (line.partition(" ") for line in lines) if text == "stopped at --max-time"]
+    return stamps[-1] if stamps else ""
 
 
 def _write_report(run: "RunData", folder: Path) -> list[Path]:

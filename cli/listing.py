@@ -1,6 +1,7 @@
 """`rooflens list`: what there is to choose from, and what has been measured."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -87,20 +88,29 @@ def shapes(name: str | None, as_json: bool) -> None:
 
 
 @listing.command(short_help="Providers, and which can run here.")
+@click.option(
+    "--providers",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Add the kernels of this file: does it load, and can they run here?",
+)
 @as_json_option
-def providers(as_json: bool) -> None:
+def providers(files: tuple[Path, ...], as_json: bool) -> None:
     """List the implementations that can be timed, and whether each can run on this machine's best device.
 
     The question put to each is a small 4-bit GEMM: M=1, N=K=4096, NF4 in blocks of 64, bf16 activations. A provider
     that cannot run says why, and what to install where that helps.
 
     \b
-    Example:
+    Examples:
       rooflens list providers
+      rooflens list providers --providers my_kernels.py
     """
     from .availability import provider_rows
 
-    device, rows = provider_rows()
+    device, rows = provider_rows(files)
     if as_json:
         print_json({"device": device, "providers": rows})
         return

@@ -13,6 +13,9 @@ RUNS = Path("runs")
 LATEST = "latest"
 MANIFEST = "run.json"
 
+TUNE = "tune"
+"""Key of run.json that the folder of a rooflens tune has in place of `request`."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
@@ -27,7 +30,7 @@ class StoredRun:
 
 
 def stored_runs(parent: Path = RUNS) -> list[StoredRun]:
-    """List the runs under `parent`, the newest first. A folder without a readable manifest is not a run."""
+    """List the runs under `parent`, the newest first. A tuned table is none, nor is what has no readable manifest."""
     found = [_at_a_glance(manifest.parent) for manifest in parent.glob(f"*/{MANIFEST}")]
     return sorted((run for run in found if run), key=lambda run: (run.created_at, run.id), reverse=True)
 
@@ -59,6 +62,14 @@ def go_on(folder: Path) -> str:
     return "nothing was measured: give the same command again"
 
 
+def is_tuned(folder: Path) -> bool:
+    """True for the folder of a rooflens tune: a table of configurations, not a run."""
+    try:
+        return TUNE in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
 def _merged_from(folder: Path) -> list[str]:
     """Folders that a merged run was merged from."""
     try:
@@ -71,6 +82,8 @@ def _merged_from(folder: Path) -> list[str]:
 def _at_a_glance(folder: Path) -> StoredRun | None:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if TUNE in manifest:
+            return None
         device, suite = manifest["device"], manifest["suite"]
         return StoredRun(
             id=folder.name,

@@ -47,14 +47,17 @@ class Inventory:
 
 @click.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=find_run)
-@click.option("--strict", is_flag=True, help="Exit 4 when units are missing, 5 when an output was wrong.")
+@click.option(
+    "--strict", is_flag=True, help="Exit 4 when units are missing or runs do not merge, 5 when an output was wrong."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an object, or a list of them for several runs.")
 def validate(runs: tuple[Path, ...], strict: bool, as_json: bool) -> None:
     """Check run folders: are they whole, what is missing, would they merge?
 
     RUN is the folder of a run, its name under ./runs, or `latest`. Every table is read against the schema; a wrong
     field is named by file, line and column. A round that a failure made needless does not count as missing. Of several
-    runs, it is also said whether `rooflens merge` would join them, and what keeps it from that.
+    runs, it is also said whether `rooflens merge` would join them, and what keeps it from that. Nothing of this is an
+    error without --strict: the exit code is 0 then.
 
     \b
     Examples:
@@ -76,7 +79,7 @@ def validate(runs: tuple[Path, ...], strict: bool, as_json: bool) -> None:
         if len(found) > 1:
             _show_merging(len(found), reasons)
     if strict:
-        _be_strict(found)
+        _be_strict(found, reasons)
 
 
 def take_inventory(run: "RunData") -> Inventory:
@@ -162,10 +165,13 @@ def _way_on(found: Inventory) -> str:
     return f"{found.missing_units} units are missing: {go_on(found.folder)}"
 
 
-def _be_strict(found: list[Inventory]) -> None:
+def _be_strict(found: list[Inventory], reasons: "list[Obstacle]") -> None:
     for one in found:
         if wrong := one.verdicts.get(Verdict.INCORRECT, 0):
             raise CorrectnessError(f"{one.run}: {wrong} of {one.cells} cells gave a wrong output")
     for one in found:
         if not one.complete:
             raise IncompleteError(f"{one.run}: {_way_on(one)}")
+    if reasons:
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        raise IncompleteError(f"these {len(found)} runs do not merge: {reasons[0].reason}{more}")

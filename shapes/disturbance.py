@@ -15,9 +15,14 @@ def worst(texts: Iterable[str]) -> str:
     causes: dict[str, str] = {}
     for text in texts:
         for cause in filter(None, text.split("; ")):
-            kind = _NUMBER.sub("#", cause).replace("processes", "process")
-            causes[kind] = max(causes.get(kind, cause), cause, key=_severity)
+            which = kind(cause)
+            causes[which] = max(causes.get(which, cause), cause, key=_severity)
     return "; ".join(causes.values())
+
+
+def kind(cause: str) -> str:
+    """Return a cause without its numbers, and in the singular."""
+    return _NUMBER.sub("#", cause).replace("processes", "process")
 
 
 def _severity(cause: str) -> float:

@@ -1,14 +1,16 @@
 """Throughput: what each provider reached at best and over the whole shape set, and every cell beside its bound."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
 import pandas as pd
 
+from ...analysis.coordinates import COORDINATES
 from ...analysis.notes import MIXED
-from ...analysis.speedup import ALIKE
+from ...analysis.speedup import ALIKE, speedups
 from .. import formatting as fmt
 from ..model import Align, Cell, Column, Scale, Section, Table, Text, Tone
 from ..view import Row, Slice, View, chapter, shape_of
@@ -28,7 +30,8 @@ def throughput(view: View) -> Section:
         blocks.append(
             Text(f"The run has too many cells to list; the tables below hold M = {sizes}. cells.csv has them all.")
         )
-    parts = tuple(_slice(view, part, number, listed) for number, part in enumerate(view.slices))
+    proven = _proven_fastest(view)
+    parts = tuple(_slice(view, part, number, listed, proven) for number, part in enumerate(view.slices))
     return chapter("throughput", "Throughput", blocks, parts)
 
 
@@ -40,13 +43,13 @@ def _listed(view: View) -> list[int]:
     return sizes[::step]
 
 
-def _slice(view: View, part: Slice, number: int, listed: list[int]) -> Section:
+def _slice(view: View, part: Slice, number: int, listed: list[int], proven: frozenset[str]) -> Section:
     rows = [row for row in view.rows(view.cells, part) if not math.isnan(row["time_s"])]
     if not rows:
         return Section(f"throughput-{part.id}", part.title)
     ratios = {row["cell_id"]: row for row in view.rows(view.ratios, part)}
     tables = [_peaks(rows, part), _whole_set(view, rows, part, number > 0)]
-    tables += [_cells(view, [row for row in rows if row["M"] == m], ratios, part, m) for m in listed]
+    tables += [_cells(view, [row for row in rows if row["M"] == m], ratios, proven, part, m) for m in listed]
     return Section(
         f"throughput-{part.id}", part.title, tuple(table for table in tables if table is not None), folded=number > 0
     )
@@ -120,7 +123,9 @@ def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table 
     )
 
 
-def _cells(view: View, rows: list[Row], ratios: Mapping[Any, Row], part: Slice, m: int) -> Table | None:
+def _cells(
+    view: View, rows: list[Row], ratios: Mapping[Any, Row], proven: frozenset[str], part: Slice, m: int
+) -> Table | None:
     if not rows:
         return None
     unit = fmt.flops_unit(float(row["flops_per_s"]) for row in rows)
@@ -136,30 +141,39 @@ def _cells(view: View, rows: list[Row], ratios: Mapping[Any, Row], part: Slice, 
         Column("class", align=Align.LEFT),
         Column("speedup"),
     )
-    fastest = _fastest(rows)
-    lines = tuple(_cell_row(row, fastest, ratios.get(row["cell_id"]), unit, view.footnote(row)) for row in rows)
+    lines = tuple(
+        _cell_row(row, row["cell_id"] in proven, ratios.get(row["cell_id"]), unit, view.footnote(row)) for row in rows
+    )
     title = f"Cells at M={m} ({part.title})"
-    unlike = " (of none that was timed in different ways)" if any(map(math.isnan, fastest.values())) else ""
+    unlike = " (of none that was timed in different ways)" if _timed_differently(rows) else ""
     reading = (
-        f"Bold: the fastest provider of a shape{unlike}. Traffic: compulsory bytes over time. Of bound: time at "
-        f"the bound over measured time. Speedup: {view.baseline} ÷ provider (time), > 1: the provider is faster."
+        f"Bold: verified to be the fastest provider of a shape{unlike}. Traffic: compulsory bytes over time. Of bound: "
+        f"time at the bound over measured time. Speedup: {view.baseline} ÷ provider (time), > 1: the provider is "
+        "faster."
     )
     return Table(f"cells-{part.id}-m{m}", title, columns, lines, reading=reading, stub=1, detail=True)
 
 
-def _fastest(rows: list[Row]) -> dict[Any, float]:
-    """Least time of each shape; NaN for one whose rows were not all timed in the same way."""
-    times: dict[Any, float] = {}
+def _proven_fastest(view: View) -> frozenset[str]:
+    """Cells that are verified faster than every other one with a time at the same coordinates, round by round."""
+    timed = view.cells.loc[view.cells["time_s"].notna(), ["cell_id", *COORDINATES]]
+    rivals = timed.groupby(list(COORDINATES), sort=False)["cell_id"].transform("size") - 1
+    beaten: Counter[str] = Counter()
+    for name in view.providers if (rivals > 0).any() else ():
+        pairs = view.ratios if name == view.baseline else speedups(view.cells, view.analysis.rounds, name)
+        beaten.update(pairs.loc[pairs["verdict"] == "faster", "cell_id"])
+    return frozenset(cell for cell, count in zip(timed["cell_id"], rivals, strict=True) if beaten[cell] == count)
+
+
+def _timed_differently(rows: list[Row]) -> bool:
+    """Tell whether the times of some shape were not all taken in the same way: none of them is the fastest then."""
     ways: dict[Any, set[Any]] = {}
     for row in rows:
-        shape = shape_of(row)
-        times[shape] = min(times.get(shape, math.inf), float(row["time_s"]))
-        ways.setdefault(shape, set()).add(tuple(row[name] for name in ALIKE))
-    unlike = {shape for shape, found in ways.items() if len(found) > 1 or MIXED in next(iter(found))}
-    return {shape: math.nan if shape in unlike else time for shape, time in times.items()}
+        ways.setdefault(shape_of(row), set()).add(tuple(row[name] for name in ALIKE))
+    return any(len(found) > 1 or MIXED in next(iter(found)) for found in ways.values())
 
 
-def _cell_row(row: Row, fastest: Mapping[Any, float], ratio: Row | None, unit: str, note: str) -> tuple[Cell, ...]:
+def _cell_row(row: Row, is_fastest: bool, ratio: Row | None, unit: str, note: str) -> tuple[Cell, ...]:
     shape, time = shape_of(row), float(row["time_s"])
     low, high = row["time_low_s"], row["time_high_s"]
     fraction = row["fraction_of_bound"] if fmt.known(row["fraction_of_bound"]) else None
@@ -170,7 +184,7 @@ def _cell_row(row: Row, fastest: Mapping[Any, float], ratio: Row | None, unit: s
     return (
         Cell(shape.label),
         Cell(shape.size),
-        Cell(str(row["provider"]), tone=Tone.BEST if time == fastest[shape] else Tone.PLAIN),
+        Cell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
         Cell(fmt.time(time), time, note=note),
         Cell(fmt.time_interval(low, high)),
         Cell(fmt.flops_in(unit, row["flops_per_s"]), float(row["flops_per_s"])),

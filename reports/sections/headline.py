@@ -31,9 +31,13 @@ def _best(view: View, best: BestSpeedup | None) -> KeyNumber:
         return KeyNumber(label, "none", "No provider and the baseline both have a time for the same cell.")
     interval = f", 95% interval {fmt.ratio_interval(best.low, best.high)}" if best.low is not None else ", no interval"
     where = f"{best.provider}, {fmt.shape(best.shape)}, M={best.M}, {best.dtype}, {best.cache}"
-    doubt = "" if best.verified else "not verified: the interval includes 1, or there is none; measure more rounds"
+    if best.verified:
+        return KeyNumber(label, fmt.ratio(best.ratio), f"{where}{interval}", best.ratio, note=best.note)
+    if best.high is not None and best.high < 1:  # the largest ratio is verified too: to be slower
+        return KeyNumber(label, f"none (largest {fmt.ratio(best.ratio)})", f"{where}{interval}", note=best.note)
+    doubt = "the interval includes 1, or there is none: measure more rounds"
     note = "; ".join(filter(None, (doubt, best.note)))
-    return KeyNumber(label, fmt.ratio(best.ratio), f"{where}{interval}", best.ratio, note=note)
+    return KeyNumber(label, f"none verified (largest {fmt.undecided(best.ratio)})", f"{where}{interval}", note=note)
 
 
 def _crossover(view: View, median: MedianCrossover | None) -> KeyNumber:

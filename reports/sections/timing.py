@@ -15,7 +15,7 @@ TIMERS = {
 }
 
 COLD_BY = {
-    "flush": "flush: before each sample twice the last-level cache is written, then once read",
+    "flush": "flush: before each sample a clean buffer of three last-level caches is read, and nothing is written",
     "rotation": "rotation among copies of the operands, twice the last-level cache between two uses of one",
 }
 

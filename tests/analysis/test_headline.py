@@ -92,6 +92,45 @@ def test_an_unfinished_run_says_so_and_counts_failures_as_finished(tmp_path):
     assert part.warnings[0] == "120 of 144 planned rounds are finished: go on with rooflens run --resume"
 
 
+SAYING = {"Ms": (1, 2), "shapes": (("m", "l", 64, 96),)}
+"""8 cells."""
+
+
+def test_without_a_verified_speedup_the_largest_is_given_as_such(tmp_path):
+    one_round = headline(analyzed(tmp_path, rounds=1, **SAYING, latency=lambda cell: 1e-3 * cell.M)).best
+    assert (one_round.verified, one_round.low) == (False, None)
+    ratios = analyzed(tmp_path / "again", rounds=1, **SAYING, latency=lambda cell: 1e-3 * cell.M).speedups
+    assert one_round.ratio == ratios.loc[ratios["provider"] == "simt_4bit", "ratio"].max()
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "told"),
+    [
+        (
+            lambda cell: f"other processes used {10 * cell.M}% of the cores",
+            ["all 8 cells were measured while other processes used up to 20 % of the cores"],
+        ),
+        (
+            lambda cell: f"{cell.M} other process{'es' if cell.M > 1 else ''} on the device; clock from 7 to 9 MHz",
+            [
+                "all 8 cells were measured while something moved, at worst: 2 other processes on the device",
+                "all 8 cells were measured while something moved, at worst: clock from 7 to 9 MHz",
+            ],
+        ),
+        (
+            lambda cell: "clock from 7 to 9 MHz" if cell.M == 1 else "thermal slowdown during 3 of 7 samples",
+            ["all 8 cells were disturbed while they were measured, not all by the same"],
+        ),
+        (lambda cell: "clock from 7 to 9 MHz" if cell.M == 1 else "", []),
+    ],
+)
+def test_what_disturbed_every_cell_is_said_once_of_the_run(tmp_path, disturbed, told):
+    analysis = analyzed(tmp_path, **SAYING, columns=lambda cell, round_: {"disturbed": disturbed(cell)})
+    said = [text for text in analysis.warnings if "were measured while" in text or "were disturbed" in text]
+    assert said == [f"{text}: stop other work and measure again" for text in told]
+    assert analysis.speedups["note"].str.contains("something moved").any() == (not told)
+
+
 LITTLE = {
     "one M": {"Ms": (1,)},
     "one round": {"rounds": 1},

@@ -98,6 +98,24 @@ def test_a_missing_file_is_named(tmp_path, name):
         load_run(folder)
 
 
+@pytest.mark.parametrize("name", ["cells.csv", "samples.csv", "telemetry.csv"])
+def test_a_compressed_table_is_to_be_unpacked_first(tmp_path, name):
+    folder = write_run(tmp_path, **ONE)
+    content = (folder / name).read_bytes() if (folder / name).exists() else b""
+    (folder / name).unlink(missing_ok=True)
+    (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+    with pytest.raises(UsageError, match=rf"{name} is compressed: gunzip .*\*\.csv\.gz first"):
+        load_run(folder)
+
+
+def test_a_tuned_table_is_no_run(tmp_path):
+    folder = write_run(tmp_path / "run", **ONE)
+    manifest = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(manifest | {"tune": {}}))
+    with pytest.raises(UsageError, match=rf"is a tuned table: use it with rooflens run SUITE --tuned {folder}"):
+        load_run(folder)
+
+
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(UsageError, match="nowhere: no such folder"):
         load_run(tmp_path / "nowhere")

@@ -110,7 +110,7 @@ def test_the_file_is_what_a_run_folder_has(asked, tmp_path, capfd):
     limits = Ceilings.of(pd.read_csv(path, keep_default_na=False, na_values=[], dtype={"value": float}))
     assert limits.bandwidth("dram").value == 4.32e12
     assert limits.launch().value == 2.25e-6
-    capfd.readouterr()
+    assert f"wrote {path}\n" in capfd.readouterr().err
 
 
 def test_a_file_that_cannot_be_written_is_one_line(asked, tmp_path, capfd):

@@ -13,6 +13,8 @@ from rooflens.shapes.columns import TABLES, Column, Kind, Table
 
 ROOT = Path(__file__).resolve().parents[2]
 
+OWN = ROOT / "examples" / "my_kernels.py"
+
 
 @pytest.fixture
 def listed(capsys):
@@ -112,7 +114,7 @@ def test_columns_page_marks_required_columns_and_escapes_bars():
 def test_providers_say_why_they_are_not_available():
     """In a process of its own: providers import torch, bitsandbytes and Triton."""
     done = subprocess.run(
-        [sys.executable, "-m", "rooflens.cli", "list", "providers", "--json"],
+        [sys.executable, "-m", "rooflens.cli", "list", "providers", "--json", "--providers", OWN],
         capture_output=True,
         text=True,
         check=False,
@@ -127,5 +129,14 @@ def test_providers_say_why_they_are_not_available():
     assert rows["blas"]["role"] == "blas"
     silent = [name for name, row in rows.items() if not row["supported"] and not row["reason"]]
     assert not silent
+    assert next(iter(rows)) == "my_gemm", "those of one's own file come first"
+    assert rows["my_gemm"] == {"name": "my_gemm", "role": "candidate", "supported": True, "reason": ""}
     roles = {row["role"] for row in rows.values()}
     assert roles <= {"candidate", "dequant_blas", "stock_triton", "blas", "upstream"}
+
+
+def test_a_file_of_ones_own_that_does_not_load_says_why(tmp_path, capsys):
+    (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
+    assert main(["list", "providers", "--providers", str(tmp_path / "broken.py")]) == 2
+    err = capsys.readouterr().err
+    assert "broken.py: ModuleNotFoundError: No module named 'nothing_of_that_name'" in err

@@ -151,11 +151,51 @@ def test_dry_run_measures_nothing(place):
     assert not (place / "runs").exists()
 
 
+def test_resume_without_the_suite_remembers_no_calibrate(place):
+    """Four units of which the last is missing, so that there is something to calibrate for."""
+    assert rooflens(place, *run_args("dequant_blas", file=None), "--filter", "M <= 2 and layer == 'q'").returncode == 0
+    cells = place / "out" / "cells.csv"
+    cells.write_text("".join(cells.read_text().splitlines(keepends=True)[:-1]))
+    done = rooflens(place, "run", "-o", "out", "--resume", "--no-report")
+    assert done.returncode == 0, done.stderr
+    assert "cells: 2 of 2 have a time\n" in done.stdout
+    assert read(place, "ceilings.csv") == []
+    assert not (place / "out" / "tuning.csv").exists()
+    assert json.loads((place / "out" / "run.json").read_text())["request"]["calibrate"] is False
+    cells.write_text("".join(cells.read_text().splitlines(keepends=True)[:-1]))
+    looked = rooflens(place, "run", "-o", "out", "--resume", "--dry-run")
+    assert "3 of 4 units are stored in out already\n" in looked.stdout
+    assert looked.stdout.splitlines()[-1].startswith("2 cells x 2 rounds = 4 units")
+    more = rooflens(place, *run_args("dequant_blas", file=None), "--filter", "layer == 'q'", "--resume", "--dry-run")
+    assert "3 of 6 units are stored in out already\n" in more.stdout
+    other = rooflens(place, *run_args("dequant_blas", file=None), "--seed", "9", "--resume", "--dry-run")
+    assert (other.returncode, other.stdout) == (2, "")
+    assert "seed was 0 and is 9 now" in other.stderr
+    asked = rooflens(place, "run", "-o", "out", "--resume", "--no-report", "--calibrate")
+    assert asked.returncode == 0, asked.stderr
+    assert read(place, "ceilings.csv")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--tuned", "absent"], "absent: no such tuned table; make one with rooflens tune"),
+        (["--device", "cpu", "--timer", "graph"], "timer graph: it times GPUs, not --device cpu"),
+        (["-o", "nowhere", "--resume"], "no run to resume: nowhere/run.json does not exist"),
+    ],
+)
+def test_a_dry_run_finds_what_would_end_the_run(place, arguments, words):
+    done = rooflens(place, "run", "tiny.toml", *arguments, "--dry-run")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (["run", "llm5bit"], 2, "did you mean llm4bit"),
         (["run", "tiny.toml", "-p", "nobody"], 2, "unknown provider 'nobody'"),
+        (["run", "tiny.toml", "-p", "mk.py"], 2, "'mk.py': for a file of your own: --providers mk.py"),
         (["run", "tiny.toml", "--dtype", "bf17"], 2, "unknown dtype 'bf17'"),
         (["run", "tiny.toml", "-a", "Q=1"], 2, "axis of suite tiny"),
         (["run", "tiny.toml", "-a", "M=0"], 2, "M=0"),

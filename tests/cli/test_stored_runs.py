@@ -77,3 +77,18 @@ def test_list_runs_without_any_says_so_on_stderr(tmp_path, monkeypatch, capsys):
     assert "no runs in" in err
     assert main(["list", "runs", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_tuned_table_among_the_runs_is_none_of_them(runs, capsys):
+    store(runs, "tuned", "2026-03-01T00:00:00+00:00", tune={"suite": "quick"})
+    assert [run.id for run in stored_runs()] == ["a-new", "b-old"]
+    assert find_run("latest").name == "a-new"
+    for command in ("validate", "report", "crossover", "roofline"):
+        assert main([command, "tuned"]) == 2
+        assert (
+            "runs/tuned is a tuned table: use it with rooflens run SUITE --tuned runs/tuned" in capsys.readouterr().err
+        )
+    assert main(["run", "-o", "runs/tuned", "--resume"]) == 2
+    assert "go on with it by rooflens tune -o runs/tuned --resume" in capsys.readouterr().err
+    assert main(["run", "llm4bit-quick", "-o", "runs/tuned", "--resume"]) == 2
+    assert "go on with it by rooflens tune -o runs/tuned --resume" in capsys.readouterr().err

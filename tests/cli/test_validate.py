@@ -110,6 +110,8 @@ def test_everything_that_keeps_runs_from_merging_is_listed(shards, capsys):
     assert [line.split(" in ")[0] for line in told[:2]] == ["- seed is 0", "- threads is unknown"]
     assert len([line for line in told if "stands already in" in line]) == 2
     assert len(told) == 4
+    assert main(["validate", "M1", "M8", "planted", "--strict"]) == 4
+    assert "these 3 runs do not merge: seed is 0 in " in capsys.readouterr().err
 
 
 def test_several_runs_as_json_are_a_list_with_obstacles(shards, capsys):

@@ -1,0 +1,104 @@
+"""`rooflens run --dry-run`: the cells of a run, their bytes, and the longest time that is left to measure."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..shapes.columns import CELLS
+from ..shapes.errors import RooflensError, UsageError
+from ..shapes.suite import Suite
+from ..shapes.tuned import TunedTable
+from ..shapes.verdict import Verdict
+from .output import print_table
+from .runs import MANIFEST
+from .selection import refuse_another
+
+if TYPE_CHECKING:
+    from ..harness.plan import Cell
+
+
+def show_plan(suite: Suite, cells: "tuple[Cell, ...]", table: TunedTable | None, resumed: Path | None) -> None:
+    """Print the cells as a table, the tuned table, what `resumed` holds of them, and how long the sweep takes at most.
+
+    Raises UsageError when the run in `resumed` is of another suite or seed, or cannot be read.
+    """
+    protocol = suite.protocol
+    units = len(cells) * protocol.rounds
+    stored = _stored_units(resumed, suite, cells, table) if resumed else 0  # before anything is printed
+    _show_cells(cells)
+    if table:
+        kinds = sorted({f"{key.arch} with {key.compute_units} compute units" for key in table.choices})
+        click.echo(f"{table.path}: {len(table.choices)} configurations, for {', '.join(kinds)}")
+    if resumed:
+        click.echo(f"{stored} of {units} units are stored in {resumed} already")
+    click.echo(
+        f"{len(cells)} cells x {protocol.rounds} rounds = {units} units of {protocol.budget_s:g} s at most "
+        f"(more for the slowest launches): up to {_clock((units - stored) * protocol.budget_s)}, plus preparation"
+    )
+
+
+def _show_cells(cells: "tuple[Cell, ...]") -> None:
+    groups: dict[tuple[str, str, str, str, str], list[Cell]] = {}
+    for cell in cells:
+        key = (cell.shape.label, str(cell.problem.N), str(cell.problem.K), cell.scheme.name, cell.scheme.dtype.value)
+        groups.setdefault(key, []).append(cell)
+    rows = []
+    for key, members in groups.items():
+        sizes = sorted({cell.problem.M for cell in members})
+        rows.append(
+            [
+                *key,
+                " ".join(map(str, sizes)),
+                str(len({cell.provider for cell in members})),
+                " ".join(dict.fromkeys(cell.cache.value for cell in members)),
+                str(len(members)),
+                f"{max(cell.scheme.compulsory_bytes(cell.problem) for cell in members) / 1e6:.1f}",
+            ]
+        )
+    print_table(["shape", "N", "K", "scheme", "dtype", "M", "providers", "cache", "cells", "compulsory MB"], rows)
+
+
+def _stored_units(folder: Path, suite: Suite, cells: "tuple[Cell, ...]", table: TunedTable | None) -> int:
+    """Units of the plan that a resumed run would not measure: stored ones, and those that a failure made needless."""
+    from ..analysis.tables import parse_table
+    from ..harness.plan import cell_id
+    from ..harness.store import refuse_merged
+    from ..shapes.device import Device
+
+    path = folder / CELLS.file
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        rows = parse_table(path.read_bytes(), CELLS, str(path))
+        sources = {name: info["source"] for name, info in manifest["providers"].items()}
+        device = Device(**manifest["device"])
+        protocol = replace(suite.protocol, timer=manifest["timer"], cold_by=manifest["cold_by"])
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"no run to resume: {error.filename} does not exist; leave out --resume to start one"
+        ) from None
+    except RooflensError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"cannot resume {folder}: {folder / MANIFEST} does not say enough ({error})") from None
+    refuse_merged(folder, manifest)
+    refuse_another(manifest, suite)
+    rounds: dict[str, set[int]] = {}
+    failed = set(rows.loc[rows["verdict"] != Verdict.PASSED, "cell_id"])
+    for name, number in zip(rows["cell_id"], rows["round"], strict=True):
+        rounds.setdefault(str(name), set()).add(int(number))
+    planned = range(suite.protocol.rounds)
+    stored = 0
+    for cell in cells:
+        pinned = table.lookup(device, cell.problem, cell.scheme, cell.provider, cell.cache) if table else None
+        name = cell_id(cell, sources.get(cell.provider, ""), device, protocol, pinned)
+        stored += len(planned) if name in failed else len(rounds.get(name, set()).intersection(planned))
+    return stored
+
+
+def _clock(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {left} s"

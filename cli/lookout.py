@@ -1,0 +1,73 @@
+"""Progress of a run that also warns, at its start, of others at work: what the doctor would say, without its survey."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import IO, Any
+
+from ..harness import linux
+from ..harness.advice_device import shared_device
+from ..harness.advice_host import busy_host
+from ..harness.plan import Cell
+from ..harness.store import RunStore
+from ..harness.telemetry_host import WINDOW_S, HostTelemetry
+from ..shapes.columns import TELEMETRY
+from ..shapes.verdict import Verdict
+from .progress import Progress
+
+
+class Cores:
+    """What others do on the cores, from its making on. It needs no torch, so that a run can make it first of all."""
+
+    def __init__(
+        self,
+        host: HostTelemetry | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._host = host or HostTelemetry()
+        self._clock, self._sleep = clock, sleep
+        self._since = clock()
+
+    def busy_elsewhere(self) -> float | None:
+        """Share of all cores that others used since; what is missing of the shortest window is waited for."""
+        self._sleep(max(0.0, WINDOW_S + 0.01 - (self._clock() - self._since)))
+        return self._host.read().busy_elsewhere
+
+
+class Lookout(Progress):
+    """Observer of a sweep. `manifest` is what becomes run.json: it names the device as soon as the worker is ready."""
+
+    def __init__(self, stream: IO[str], manifest: Mapping[str, Any], store: RunStore, cores: Cores) -> None:
+        super().__init__(stream)
+        self._manifest, self._store, self._cores = manifest, store, cores
+        self._facts = linux.describe()
+        self._elsewhere: float | None = None
+        self._looked_at_device = False
+
+    def __enter__(self) -> "Lookout":
+        self._elsewhere = self._cores.busy_elsewhere()  # before the worker, whose work would be taken for others'
+        super().__enter__()
+        return self
+
+    def started(self, total_units: int, finished_units: int) -> None:
+        """Warn of a busy host, now that the device is known."""
+        super().started(total_units, finished_units)
+        if finished_units == total_units:
+            return
+        is_gpu = self._manifest["device"]["kind"] != "cpu"
+        elsewhere = None if is_gpu else self._elsewhere
+        # The load of the last minute may be that of our own last run: a look at the present is worth more.
+        facts = self._facts if elsewhere is None else replace(self._facts, load_1min=None)
+        for one in busy_host(facts, elsewhere, is_gpu):
+            self.remark(f"warning: {one.text}")
+
+    def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
+        """Warn of others on the device, which the telemetry of the first measured unit tells."""
+        super().finished(cell, verdict, reason, units)
+        if self._looked_at_device or verdict is not Verdict.PASSED:
+            return
+        self._looked_at_device = True
+        seen = [row["other_processes"] for row in self._store.rows(TELEMETRY)[-1:]]
+        if count := max((int(text) for text in seen if text), default=0):
+            self.remark(f"warning: {shared_device(count).text}")
