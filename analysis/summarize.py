@@ -127,6 +127,7 @@ def _facts(cells: pd.DataFrame) -> pd.DataFrame:
         prepare_s=("prepare_s", "max"),
         configs=("config", "nunique"),
         records_discards=("discarded", "count"),
+        last_started=("started_at", "max"),
         **{name: (name, "max") for name in ("copies", "launches_per_sample", "candidates", "tuning_s")},
     )
     stored_whole = ["moved_bytes", "copies", "launches_per_sample", "candidates"]
@@ -217,6 +218,7 @@ def _disturbed(cell_ids: "pd.Index[str]", run: RunData) -> list[str]:
 def _newest(summary: pd.DataFrame) -> pd.DataFrame:
     """Keep one row per coordinates and provider: the one that was measured last (another source has another id)."""
     where = [*COORDINATES, "provider"]
+    summary = summary.sort_values("last_started", kind="stable")
     kept = summary.drop_duplicates(where, keep="last")
     again = summary.loc[summary.duplicated(where, keep=False)].set_index(where).index
     return kept.assign(superseded=kept.set_index(where).index.isin(again))

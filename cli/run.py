@@ -82,8 +82,8 @@ def run(**options: Any) -> None:
     suite = suite_of(request)
     cells = plan_of(suite, request)
     _refuse_timer(suite, request["device"])
-    table = tuned.load(Path(request["tuned"]).resolve()) if request["tuned"] else None
     folder: Path = options["output"] or RUNS / f"{suite.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    table = _tuned_table(request, folder, options["resume"])
     if options["resume"] and is_tuned(folder):
         raise UsageError(f"{folder} is a tuned table: go on with it by rooflens tune -o {folder} --resume")
     if options["dry_run"]:
@@ -95,6 +95,9 @@ def run(**options: Any) -> None:
     complete = _measure(folder, suite, cells, request, table, options["resume"], deadline, cores)
     _finish(folder, complete, options["report"], options["strict"])
 
+
+TUNED_COPY = "tuned.csv"
+"""The tuned table inside of a run folder: the original may change while the run goes on."""
 
 _OF_THIS_CALL = ("output", "resume", "dry_run", "report", "strict", "max_time", "calibrate")
 """Options that say how this call goes, not what is measured; of these, a run only remembers `calibrate`."""
@@ -131,6 +134,30 @@ def _stored_request(folder: Path | None) -> dict[str, Any]:
     return request
 
 
+def _tuned_table(request: dict[str, Any], folder: Path, resume: bool) -> TunedTable | None:
+    """Load the table of --tuned; a run that goes on uses the copy that it was started with, and no other."""
+    if not request["tuned"]:
+        return None
+    given, own = Path(request["tuned"]).resolve(), folder / TUNED_COPY
+    if not (resume and own.is_file()):
+        return tuned.load(given)
+    table = tuned.load(own)
+    if _is_another(given, table):
+        raise UsageError(
+            f"cannot go on: {given} is not the tuned table that {folder} was started with, of which {own} is the copy; "
+            f"pass --tuned {own}, or start a new run"
+        )
+    return table
+
+
+def _is_another(path: Path, table: TunedTable) -> bool:
+    """Tell whether `path` holds other choices; a table that is gone cannot be confused with any."""
+    try:
+        return tuned.load(path).choices != table.choices
+    except UsageError:
+        return False
+
+
 def _refuse_timer(suite: Suite, device: str) -> None:
     """Say at once what the worker would say after its start, where the device is known without asking for it."""
     timer = suite.protocol.timer
@@ -164,7 +191,7 @@ def _measure(
             protocol=suite.protocol,
             providers=tuple(dict.fromkeys(cell.provider for cell in cells)),
             files=tuple(Path(file).resolve() for file in request["files"]),
-            tuned=table.path if table else None,
+            tuned=store.keep(TUNED_COPY, table.path) if table else None,
         )
         with Lookout(sys.stderr, content, store, cores) as progress:
             try:

@@ -38,6 +38,8 @@ class RunStore:
         self.folder = folder
         self._lock = locked(folder)
         self.verdicts: dict[Unit, str] = {}
+        self._existed: set[str] = set()
+        self._kept: list[str] = []
 
     @classmethod
     def create(cls, folder: Path) -> "RunStore":
@@ -49,10 +51,16 @@ class RunStore:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RooflensError(f"cannot write to {folder}: {error.strerror or error}; choose another -o") from error
+        existed = {path.name for path in folder.iterdir()}
         store = cls(folder)
+        store._existed = existed
         if (folder / MANIFEST).exists() or _holds_rows(folder / CELLS.file):
             store.close()
             raise UsageError(f"{folder} holds a run already: add --resume to go on with it, or choose another -o")
+        for table in TABLES:
+            if _is_foreign(folder / table.file, table):
+                store.close()
+                raise UsageError(f"{folder / table.file} would be overwritten: move it away, or choose another -o")
         with reported(folder):
             for table in TABLES:
                 if table not in WHEN_NEEDED:
@@ -151,6 +159,15 @@ class RunStore:
         if table in WHEN_NEEDED and not path.exists():
             replace(path, csv_text(table.names, []))
 
+    def keep(self, name: str, source: Path) -> Path:
+        """Copy a file that the run depends on into its folder, unless it is there already; return the copy's path."""
+        path = self.folder / name
+        if not path.exists():
+            with reported(self.folder):
+                replace(path, source.read_text(encoding="utf-8"))
+            self._kept.append(name)
+        return path
+
     def event(self, text: str) -> None:
         """Append a line to the log of this run: worker restarts, faults, interruptions."""
         stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -171,10 +188,10 @@ class RunStore:
 
     def _discard(self) -> None:
         """Leave no trace of a run that never began (no such device, say), unless a worker left its last words."""
-        names = (*(table.file for table in TABLES), EVENTS, LOCK)
-        empty = [path for path in self.folder.glob("*.log") if path.stat().st_size == 0]
-        for path in (*(self.folder / name for name in names), *empty):
-            path.unlink(missing_ok=True)
+        names = [*(table.file for table in TABLES), EVENTS, LOCK, *self._kept]
+        names += [path.name for path in self.folder.glob("*.log") if path.stat().st_size == 0]
+        for name in set(names) - self._existed:
+            (self.folder / name).unlink(missing_ok=True)
         with suppress(OSError):  # other files of the user's
             self.folder.rmdir()
 
@@ -195,6 +212,11 @@ def better_of(first: Iterable[Mapping[str, Any]], second: Iterable[Mapping[str, 
         if key not in best or sign * row["value"] > sign * best[key]["value"]:
             best[key] = row
     return list(best.values())
+
+
+def _is_foreign(path: Path, table: Table) -> bool:
+    """Tell whether a file of that name is somebody else's: a start that failed leaves a header at most."""
+    return path.exists() and path.read_bytes() not in (b"", csv_text(table.names, []).encode())
 
 
 def _holds_rows(path: Path) -> bool:

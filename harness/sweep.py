@@ -124,7 +124,7 @@ class Sweep:
         except OutOfTimeError:
             self.store.event("stopped at --max-time")
             self._last_canary()
-            return not any(self._missing(self.cells))
+            return bool(self._ids) and not any(self._missing(self.cells))
         except Interrupted:
             self.store.event("interrupted")
             raise

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..shapes.columns import TUNING
-from ..shapes.errors import Interrupted, RooflensError
+from ..shapes.errors import Interrupted
 from ..shapes.tuned import Key
 from ..shapes.verdict import Verdict
-from .blame import MOST_FRUITLESS
+from .blame import Blame, what
 from .manifest import description, refuse_mixture
 from .messages import Begin, Done, Failure, Ready, Result, Setup, Spoilt, Stored, Trying, Tune, Tuned
 from .plan import Cell, Task, cell_id, tasks
@@ -111,60 +111,48 @@ class TuningSweep:
 
     def _task(self, task: Task, number: int) -> None:
         """Bring search `number` of one task to its end, over as many workers as it takes."""
-        fruitless = 0
-        spoilt: dict[int, dict[int, Failure]] = {}
+        blame = Blame()
         while missing := self._open(task, number):
             assert self._worker
-            self._worker.send(Tune(task, missing, number, spoilt))
-            in_flight: Begin | Trying = Begin("start the task", ())
+            self._worker.send(Tune(task, missing, number, blame.spoilt))
+            blame.in_flight = Begin("start the task", ())
             try:
                 while not isinstance(message := self._receive(), Done):
-                    if isinstance(message, Begin | Trying):
-                        in_flight, fruitless = message, 0
-                        self.observer.doing(_what(task, message))
-                    elif isinstance(message, Tuned):
-                        self._commit(task, message.index, number, message.rows)
-                        self._worker.send(Stored())
-                        in_flight = Begin("go on", ())
-                    elif isinstance(message, Result):
-                        failure = Verdict(message.columns["verdict"]), message.columns["reason"]
-                        self._commit(task, message.index, number, nothing_to_search(*failure).columns())
-                        self._worker.send(Stored())
-                    elif isinstance(message, Spoilt):
-                        self._blame(task, number, in_flight, (message.verdict, message.reason), spoilt)
+                    self._take(task, number, message, blame)
                 if message.restart:
                     self._restart("a fault left the device or the operands unusable")
-            except (WorkerTimeoutError, WorkerEndedError) as error:
-                if fruitless == MOST_FRUITLESS:
-                    raise RooflensError(
-                        f"{MOST_FRUITLESS + 1} workers in a row ended before they began: {error}"
-                    ) from None
-                fruitless += 1
-                failure = self._fault(error)
-                self._blame(task, number, in_flight, failure, spoilt)
-                self._restart(f"{_what(task, in_flight)}: {failure[1]}")
+            except WorkerTimeoutError:
+                limit = f"no end within {self.setup.protocol.timeout_s:g} s; --timeout sets the limit"
+                self._fault(task, number, blame, (Verdict.TIMEOUT, limit))
+            except WorkerEndedError as error:
+                self._fault(task, number, blame, (Verdict.CRASHED, str(error)))
 
-    def _fault(self, error: WorkerTimeoutError | WorkerEndedError) -> Failure:
-        if isinstance(error, WorkerEndedError):
-            return Verdict.CRASHED, str(error)
-        return Verdict.TIMEOUT, f"no end within {self.setup.protocol.timeout_s:g} s; --timeout sets the limit"
+    def _take(self, task: Task, number: int, message: Any, blame: Blame) -> None:
+        """Act on one message of the worker."""
+        assert self._worker
+        if isinstance(message, Begin | Trying):
+            blame.begun(message)
+            self.observer.doing(what(task, message))
+        elif isinstance(message, Tuned):
+            self._commit(task, message.index, number, message.rows)
+            self._worker.send(Stored())
+            blame.in_flight = Begin("go on", ())
+        elif isinstance(message, Result):
+            failure = Verdict(message.columns["verdict"]), message.columns["reason"]
+            self._commit(task, message.index, number, nothing_to_search(*failure).columns())
+            self._worker.send(Stored())
+        elif isinstance(message, Spoilt):
+            blame.spoil((message.verdict, message.reason))
 
-    def _blame(
-        self,
-        task: Task,
-        number: int,
-        in_flight: Begin | Trying,
-        failure: Failure,
-        spoilt: dict[int, dict[int, Failure]],
-    ) -> None:
-        """Give the candidate in flight its verdict; without one, the cells that were being made ready."""
-        if isinstance(in_flight, Trying):
-            spoilt.setdefault(in_flight.index, {})[in_flight.candidate] = failure
-            return
-        for index, _ in in_flight.units:
+    def _fault(self, task: Task, number: int, blame: Blame, failure: Failure) -> None:
+        """Give what was in flight its verdict, a candidate or else whole cells, and go on with a new worker."""
+        doing = what(task, blame.in_flight)
+        for index, _ in blame.units(task, failure):
             if index in self._open(task, number):
-                reason = f"{in_flight.phase}: {failure[1]}"
+                assert isinstance(blame.in_flight, Begin)
+                reason = f"{blame.in_flight.phase}: {failure[1]}"
                 self._commit(task, index, number, nothing_to_search(failure[0], reason).columns())
+        self._restart(f"{doing}: {failure[1]}")
 
     def _commit(self, task: Task, index: int, number: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Store the rows of one search in one piece."""
@@ -195,11 +183,3 @@ def identify(cells: Iterable[Cell], ready: Ready, setup: Setup) -> dict[Cell, st
     return {
         cell: cell_id(cell, ready.providers[cell.provider].source, ready.device, protocol) for cell in distinct.values()
     }
-
-
-def _what(task: Task, message: Begin | Trying) -> str:
-    if isinstance(message, Trying):
-        return f"try candidate {message.candidate} of {task.cells[message.index]}"
-    if len(message.units) == 1:
-        return f"{message.phase} {task.cells[message.units[0][0]]}"
-    return f"{message.phase} {task.cells[0].shape.label} {task.problem}"

@@ -172,9 +172,16 @@ def test_a_worker_may_blame_the_candidate_itself(tune):
 
 
 def test_a_fault_before_any_candidate_is_the_cells_in_flight(tune):
-    rows, _ = tune(Workers([Begin("make the operands of", ((0, 0), (1, 0))), DIED]))
+    """What two providers share is forgiven once."""
+    death = [Begin("make the operands of", ((0, 0), (1, 0))), DIED]
+    rows, _ = tune(Workers(death, death))
     assert short(rows) == [(name, "0", "0", "crashed", "false") for name in PROVIDERS]
     assert rows[0]["reason"] == "make the operands of: worker killed by SIGSEGV"
+
+
+def test_one_death_in_what_providers_share_is_nobodys_fault(tune):
+    rows, _ = tune(Workers([Begin("make the operands of", ((0, 0), (1, 0))), DIED]))
+    assert short(rows) == ALL
 
 
 def test_what_fails_for_the_whole_cell_is_its_row(tune):
