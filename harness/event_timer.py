@@ -6,13 +6,17 @@ from itertools import pairwise
 from statistics import median
 
 from .accelerator import Accelerator, Action, Event
-from .timer import Batch, Subject, nothing
+from .timer import NOT_BLOCKED, Batch, Subject, nothing
 
 MAX_QUEUED = 200
 """Operations queued at once: past some 1,000 the driver blocks the host, which then waits for the blocker."""
 
 MARKS = 2
 """Operations of one sample beside the launch: its two events."""
+
+MOST_LATE = 0.2
+"""Share of a batch that the device may have reached before it was queued: after a stall of the host, those samples do
+not count. With more of them the whole batch is queued again, behind a longer blocker."""
 
 TRIES = 3
 """Times that a batch is queued before samples are kept that the device reached before they were queued."""
@@ -66,7 +70,7 @@ class Pace:
 
 
 class EventTimer:
-    """Device events around each launch; a sample counts as blocked when the device had not reached it once queued."""
+    """Device events around each launch; a sample is blocked when the device had not reached it once it was queued."""
 
     name = "event"
     launches_per_sample = 1
@@ -93,7 +97,8 @@ class EventTimer:
         for attempt in range(self._tries):
             # Fewer, because a launch of many kernels fills the driver's queue, and no blocker outlasts that.
             count = max(1, count >> min(attempt, 1))
-            marks, queue_s, in_time = self._queue(count, self._pace.blocker_s(count), meanwhile)
+            marks, queue_s, late = self._queue(count, self._pace.blocker_s(count), meanwhile)
+            in_time = sum(late) <= MOST_LATE * count
             if in_time or self._tries > 1:
                 self._pace.learn(queue_s, in_time)
             if in_time:
@@ -105,8 +110,11 @@ class EventTimer:
             self._pace = replace(self._first_pace)
         self._tries = TRIES if in_time else 1
         times = tuple(begin.seconds_until(end) for begin, end in marks)
-        negative = tuple("" if value > 0 else "negative time" for value in times)
-        return Batch(times, negative if any(negative) else (), host, blocked=in_time)
+        reasons = tuple(
+            "negative time" if value <= 0 else NOT_BLOCKED if in_time and was_late else ""
+            for value, was_late in zip(times, late, strict=True)
+        )
+        return Batch(times, reasons if any(reasons) else (), host, blocked=in_time)
 
     def objection(self) -> str:
         """Never object: what is not blocked is flagged."""
@@ -118,10 +126,12 @@ class EventTimer:
             self._marks.append((self._device.event(), self._device.event()))
         return self._marks[number]
 
-    def _queue(self, count: int, blocker_s: float, meanwhile: Action) -> tuple[list[tuple[Event, Event]], float, bool]:
-        """Queue samples; return their events, the host's seconds for one, and whether none was reached half queued."""
+    def _queue(
+        self, count: int, blocker_s: float, meanwhile: Action
+    ) -> tuple[list[tuple[Event, Event]], float, list[bool]]:
+        """Queue samples; return their events, the host's seconds for one, and which were reached half queued."""
         device, before, launch = self._device, self._subject.before, self._subject.launch
-        late = 0
+        late = []
         device.synchronize()
         device.end_persistence()
         if blocker_s:
@@ -133,11 +143,11 @@ class EventTimer:
             begin.record()
             launch()
             end.record()
-            late += begin.reached()
+            late.append(begin.reached())
         queued_s = device.now() - started
         meanwhile()
         device.synchronize()
-        return self._marks[:count], queued_s / count, late == 0
+        return self._marks[:count], queued_s / count, late
 
     def _learn_device(self, marks: Sequence[tuple[Event, Event]]) -> None:
         """Take the device's pace from the first launch's start to the last one's: samples and what lies between."""

@@ -10,7 +10,7 @@ from ..shapes.errors import RooflensError
 from .accelerator import Host
 from .stop import BUDGET_OVERRUN, FEWEST, StopRule
 from .telemetry import INVALIDATING, Reading, Telemetry
-from .timer import Batch, Subject, Timer
+from .timer import NOT_BLOCKED, Batch, Subject, Timer
 
 WARMUPS = 1
 """Untimed samples before the timed ones, in the same cache state; of a rotation, one launch of each copy.
@@ -22,9 +22,6 @@ LARGEST_BATCH = 200
 
 LEAST_BATCH_S = 1.5e-3
 """Shorter batches are not worth their synchronization."""
-
-NOT_BLOCKED = "not blocked"
-"""Reason of a sample whose device had reached it before it was queued: the host's latency may be in it."""
 
 MOST_DISCARDED = 1 / 3
 """A cell that would lose a larger share of its samples keeps them all, and is flagged."""

@@ -16,6 +16,10 @@ def nothing() -> None:
     """Do nothing."""
 
 
+NOT_BLOCKED = "not blocked"
+"""Reason of a sample that the device had reached before it was queued: the host's latency may be in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What one sample does: `before`, untimed, then `launch`, timed.
