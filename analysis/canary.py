@@ -17,6 +17,9 @@ KINDS = ("gemm", "copy")
 MOVED = 0.03
 """A change beyond this share between the readings around a round disturbs it."""
 
+MOVED_ON_CPU = 0.10
+"""The same on a CPU, which shares its memory and its power with neighbours that come and go."""
+
 
 @dataclass(frozen=True, slots=True)
 class Drift:
@@ -68,10 +71,12 @@ def moved(cells: pd.DataFrame, canary: pd.DataFrame, several_devices: bool = Fal
     return changes
 
 
-def disturbances(cells: pd.DataFrame, canary: pd.DataFrame, several_devices: bool = False) -> "pd.Series[str]":
+def disturbances(
+    cells: pd.DataFrame, canary: pd.DataFrame, several_devices: bool = False, threshold: float = MOVED
+) -> "pd.Series[str]":
     """Say per cell_id by how much the canary moved around its rounds; a cell that it did not disturb is not in it."""
     changes = moved(cells, canary, several_devices)
-    largest = pd.DataFrame({kind: _largest(changes[kind], cells["cell_id"]) for kind in KINDS})
+    largest = pd.DataFrame({kind: _largest(changes[kind], cells["cell_id"], threshold) for kind in KINDS})
     texts = [_text(dict(zip(KINDS, row, strict=True))) for row in largest.itertuples(index=False, name=None)]
     return pd.Series(texts, index=largest.index, dtype="str")
 
@@ -104,9 +109,9 @@ def _seconds(stamps: "pd.Series[str]") -> "pd.Series[float]":
     return (parsed - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
 
 
-def _largest(changes: "pd.Series[float]", cell_ids: "pd.Series[str]") -> "pd.Series[float]":
+def _largest(changes: "pd.Series[float]", cell_ids: "pd.Series[str]", threshold: float) -> "pd.Series[float]":
     """Per cell the change farthest from 0, of those that count as moved."""
-    far = changes.loc[changes.abs() > MOVED].sort_values(key=abs, kind="stable")
+    far = changes.loc[changes.abs() > threshold].sort_values(key=abs, kind="stable")
     return far.groupby(cell_ids.loc[far.index]).last()
 
 

@@ -121,4 +121,8 @@ def _after(reasons: Iterable[str]) -> str:
     """Say what to do about discarded samples."""
     if any("slowdown" in reason for reason in reasons):
         return "let the device cool or lower its power limit, then measure again"
+    if any("preempted" in reason for reason in reasons):
+        return "stop other work on these cores, then measure again"
+    if any("not blocked" in reason for reason in reasons):
+        return "measure again while the host is quiet, or with --timer graph"
     return "measure again with --timer graph or --timer profiler"

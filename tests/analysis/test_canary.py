@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from rooflens.analysis.canary import disturbances, drifts, moved
+from rooflens.analysis.canary import MOVED_ON_CPU, disturbances, drifts, moved
 from rooflens.analysis.load import load_run
 from rooflens.analysis.pipeline import analyze
 from rooflens.analysis.summarize import summarize
 from scipy import stats
 
-from .synthetic import write_run
+from .synthetic import H200, write_run
 
 ONE = {"shapes": (("m", "l", 64, 96),), "Ms": (4,), "providers": ("simt_4bit", "dequant_blas")}
 
@@ -107,7 +107,7 @@ def test_a_time_that_is_none_is_passed_over():
 def run_with_canary(tmp_path, **options):
     """Rounds begin at minutes 0, 1, 2; the canary moves by 4.1 % between minutes 1.5 and 2.5."""
     canary = [reading(0, 1e-3), reading(0.5, 1e-3), reading(1.5, 1e-3), reading(2.5, 1.041e-3)]
-    return load_run(write_run(tmp_path / "run", **ONE, canary=canary, **options))
+    return load_run(write_run(tmp_path / "run", **ONE | {"machine": H200}, canary=canary, **options))
 
 
 def test_the_summary_joins_what_rounds_and_canary_say(tmp_path):
@@ -148,3 +148,10 @@ def test_a_merged_run_of_several_devices_is_known_as_such(tmp_path):
     assert run.several_devices
     assert not run_with_canary(tmp_path, manifest={"devices": devices[:1]}).several_devices
     assert not run_with_canary(tmp_path).several_devices
+
+
+def test_a_cpu_shares_its_memory_and_may_move_by_10_percent():
+    cells = pd.DataFrame([cell("a", 0.5)])
+    for copy_s, expected in ((2.19e-3, {}), (2.21e-3, {"a": "canary moved +10.5 % (copy)"})):
+        canary = pd.DataFrame([reading(0, 1e-3, 2e-3), reading(1, 1e-3, copy_s)])
+        assert disturbances(cells, canary, threshold=MOVED_ON_CPU).to_dict() == expected
