@@ -235,3 +235,38 @@ def test_a_run_that_never_began_leaves_no_folder(tmp_path):
     with RunStore.create(tmp_path / "mine"):
         pass
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("name", ["cells.csv", "samples.csv", "ceilings.csv", "tuning.csv", "canary.csv"])
+def test_files_of_somebody_else_are_never_overwritten(tmp_path, name):
+    (tmp_path / name).write_text("precious\n")
+    with pytest.raises(UsageError, match=f"{name} would be overwritten: move it away"):
+        RunStore.create(tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir() if path.name != ".lock"} == {name: "precious\n"}
+
+
+def test_a_start_that_failed_leaves_what_was_there(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "worker.log").write_text("")
+    with RunStore.create(tmp_path) as store:  # no manifest, no row: it never began
+        store.keep("tuned.csv", tmp_path / "notes.txt")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "worker.log"]
+
+
+def test_samples_whose_row_was_deleted_go_wherever_they_stand(folder):
+    path = folder / "cells.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(lines[0] + lines[2])  # of the first unit, in the middle of samples.csv
+    with RunStore.reopen(folder) as store:
+        assert store.verdicts == {("c1", 0): "passed"}
+    assert [sample["cell_id"] for sample in read(folder, "samples.csv")] == ["c1"]
+
+
+def test_a_row_whose_samples_never_reached_the_disk_is_no_commit(folder):
+    with RunStore.reopen(folder) as store:
+        store.commit(row("c2", 0, samples=3), taken(1.0, 2.0, 3.0))
+    path = folder / "samples.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with RunStore.reopen(folder) as store:
+        assert ("c2", 0) not in store.verdicts
+    assert {sample["cell_id"] for sample in read(folder, "samples.csv")} == {"c0", "c1"}
