@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from ..shapes import tuned
 from ..shapes.errors import Interrupted, UsageError
@@ -17,7 +16,7 @@ from ..shapes.suite import Suite
 from ..shapes.tuned import TunedTable
 from . import values
 from .runs import RUNS, go_on, is_tuned
-from .selection import SELECTION, completed, describe, manifest, plan_of, stop_signals, suite_of
+from .selection import SELECTION, completed, describe, manifest, plan_of, refuse_other_options, stop_signals, suite_of
 
 if TYPE_CHECKING:
     from ..harness.plan import Cell
@@ -73,7 +72,7 @@ def run(**options: Any) -> None:
     request = {name: value for name, value in options.items() if name not in _OF_THIS_CALL}
     calibrate: bool | None = options["calibrate"]
     if options["resume"] and options["suite"] is None:
-        _refuse_other_options()
+        refuse_other_options(_OF_THIS_CALL, "measured")
         request = _stored_request(options["output"])
         calibrate = request.get("calibrate", True) if calibrate is None else calibrate
     elif options["suite"] is None:
@@ -101,18 +100,6 @@ TUNED_COPY = "tuned.csv"
 
 _OF_THIS_CALL = ("output", "resume", "dry_run", "report", "strict", "max_time", "calibrate")
 """Options that say how this call goes, not what is measured; of these, a run only remembers `calibrate`."""
-
-
-def _refuse_other_options() -> None:
-    """What would be ignored is refused: without SUITE a run goes on exactly as it was started."""
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if name not in (*_OF_THIS_CALL, "suite") and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageError(
-                f"{parameter.opts[-1]} changes what is measured, but --resume without SUITE goes on exactly as the run "
-                "was started: leave it out, or repeat SUITE and its options too"
-            )
 
 
 def _stored_request(folder: Path | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ..shapes import suite as suites
 from ..shapes.errors import UsageError, unknown_name
@@ -161,6 +162,21 @@ def describe(content: dict[str, Any], suite: Suite, cells: "tuple[Cell, ...]", r
         "rounds": suite.protocol.rounds,
         "protocol": asdict(suite.protocol) | {"caches": [cache.value for cache in suite.caches]},
     }
+
+
+def refuse_other_options(of_this_call: Sequence[str], done: str) -> None:
+    """Refuse what would be ignored: without SUITE, --resume goes on exactly as it was started.
+
+    `of_this_call` are the options that only say how this call goes, `done` is what the others change ("measured").
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name not in (*of_this_call, "suite") and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"{parameter.opts[-1]} changes what is {done}, but --resume without SUITE goes on exactly as it was "
+                "started: leave it out, or repeat SUITE and its options too"
+            )
 
 
 def refuse_another(content: Mapping[str, Any], suite: Suite) -> None:

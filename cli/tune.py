@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from ..shapes.columns import TUNING
 from ..shapes.errors import Interrupted, UsageError
 from . import values
 from .output import print_json
-from .selection import SELECTION, completed, describe, manifest, plan_of, stop_signals, suite_of
+from .selection import SELECTION, completed, describe, manifest, plan_of, refuse_other_options, stop_signals, suite_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +68,7 @@ def tune(**options: Any) -> None:
     began = time.monotonic()
     request = {name: value for name, value in options.items() if name not in _OF_THIS_CALL}
     if options["resume"] and options["suite"] is None:
-        _refuse_other_options()
+        refuse_other_options(_OF_THIS_CALL, "searched")
         request = _stored_request(options["output"])
         if _is_complete(options["output"]):
             _finish(options["output"], True, options["export"], options["as_json"])
@@ -87,18 +86,6 @@ def tune(**options: Any) -> None:
     deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
     complete = _search(folder, suite, cells, complete_request, options["resume"], deadline)
     _finish(folder, complete, options["export"], options["as_json"])
-
-
-def _refuse_other_options() -> None:
-    """What would be ignored is refused: without SUITE the searches go on exactly as they were started."""
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if name not in (*_OF_THIS_CALL, "suite") and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageError(
-                f"{parameter.opts[-1]} changes what is searched, but --resume without SUITE goes on exactly as the "
-                "searches were started: leave it out, or repeat SUITE and its options too"
-            )
 
 
 def _stored_request(folder: Path | None) -> dict[str, Any]:
