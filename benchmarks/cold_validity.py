@@ -29,6 +29,7 @@ SIZES_MB = (0.5, 1.0, 2.0, 4.0, 8.0)
 COLUMNS = (
     ("event", "flush"),
     ("event", "rotation"),
+    ("graph", "flush"),
     ("graph", "rotation"),
     ("profiler", "flush"),
     ("profiler", "rotation"),

@@ -1,11 +1,12 @@
 """How long it takes to know a median to +-1 %, beside the usual tools: python benchmarks/timer_convergence.py [--help].
 
-Each row is one kernel. Of every tool: the wall time that it took, the time that it reports, and half the 95 % interval
-of the median of its samples (order statistics) in percent of it. do_bench runs with its defaults, and its wall time is
-what a user pays whatever the kernel. On a CPU, blocked_autorange is given the shortest run, of 0.2 s and doublings of
-it, whose samples reach +-1 %; on a GPU it runs with its defaults. `busy` is the share of our wall time that measured
-launches and their flushes take when they are queued back to back; `all` counts the warm-ups too. The rest is
-bookkeeping. Tools take turns, so that drift hits all alike; the median of the turns is printed.
+Each row is one kernel. Of every tool: the wall time that it took, how many times less that is than the first tool's of
+its group, the time that it reports, and half the 95 % interval of the median of its samples (order statistics) in
+percent of it. do_bench runs with its defaults, and its wall time is what a user pays whatever the kernel. On a CPU,
+blocked_autorange is given the shortest run, of 0.2 s and doublings of it, whose samples reach +-1 %; on a GPU it runs
+with its defaults. `busy` is the share of our wall time that measured launches and their flushes take back to back (in a
+graph where they were timed in one); `all` counts the warm-ups too. The rest is bookkeeping. Tools take turns, so that
+drift hits all alike; the median of the turns is printed.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from rooflens.harness.measure import measure
 from rooflens.harness.stop import StopRule
 from rooflens.harness.telemetry import telemetry
 from rooflens.harness.timer import Subject
-from rooflens.harness.timers import automatic, make_timer
+from rooflens.harness.timers import make_timer
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.device import Device
@@ -74,14 +75,16 @@ def ours(name: str, subject: Subject, machine: Host, device: Device) -> Tool:
         taken = measure(subject_, timer, StopRule.of(Protocol(), timer.resolution_s), machine, source)
         wall = time.perf_counter() - begin
         launches = len(taken.times_s) * taken.launches_per_sample
-        each = pure(subject, machine) / wall
-        return Taken(wall, median(taken.times_s), taken.times_s, launches * each, counted.launches * each)
+        in_graph = name == "graph"
+        each = pure(subject, machine, in_graph) / wall
+        total = None if in_graph else counted.launches * each
+        return Taken(wall, median(taken.times_s), taken.times_s, launches * each, total)
 
     return run
 
 
 class Counted:
-    """A launch that counts itself; a replayed graph's launches are not seen."""
+    """A launch that counts itself; those of a graph are counted when they are captured, which is of no use."""
 
     def __init__(self, launch: Action) -> None:
         self._launch, self.launches = launch, 0
@@ -92,21 +95,26 @@ class Counted:
         self._launch()
 
 
-def pure(subject: Subject, machine: Host, count: int = 100) -> float:
+def pure(subject: Subject, machine: Host, in_graph: bool, count: int = 100) -> float:
     """Seconds of one launch with what precedes it, back to back: what cannot be saved."""
-    machine.synchronize()
-    if not isinstance(machine, TorchAccelerator):
-        begin = time.perf_counter()
+
+    def work() -> None:
         for _ in range(count):
             subject.before()
             subject.launch()
+
+    machine.synchronize()
+    if not isinstance(machine, TorchAccelerator):
+        begin = time.perf_counter()
+        work()
         return (time.perf_counter() - begin) / count
+    run = machine.capture(work) if in_graph else work
     first, last = machine.event(), machine.event()
+    if in_graph:
+        run()
     machine.spin(count * 100e-6)
     first.record()
-    for _ in range(count):
-        subject.before()
-        subject.launch()
+    run()
     last.record()
     machine.synchronize()
     return first.seconds_until(last) / count
@@ -177,13 +185,13 @@ def compare(label: str, tools: dict[str, Tool], turns: int) -> None:
     for _ in range(turns):
         for name, tool in tools.items():
             taken[name].append(tool())
-    reference = median(one.wall_s for one in next(iter(taken.values())))
+    reference = median(one.wall_s for one in next(iter(taken.values())))  # of the peer that stands first
     for number, (name, turn) in enumerate(taken.items()):
         wall = median(one.wall_s for one in turn)
-        shares = [[one.busy, one.all] for one in turn if one.busy is not None and one.all is not None]
-        busy = " ".join(f"{median(column):6.0%}" for column in zip(*shares, strict=True))
+        shares = ([one.busy for one in turn], [one.all for one in turn])
+        busy = " ".join(f"{median(filter(None, column)):6.0%}" for column in shares if all(column))
         print(
-            f"{label if not number else '':34} {name:24} {wall * 1e3:9.2f} {wall / reference:8.2f}x "
+            f"{label if not number else '':34} {name:24} {wall * 1e3:9.2f} {reference / wall:8.2f}x "
             f"{median(one.time_s for one in turn) * 1e6:10.2f} {median(half_width(one.samples) for one in turn):8.2%} "
             f"{median(len(one.samples) for one in turn):8.0f} {busy}",
             flush=True,
@@ -212,21 +220,21 @@ def main() -> None:
             continue
         launch = provider.prepare(make_inputs(problem, scheme, device, seed=0)).run
         label = f"{name} M={m} {n}x{k}"
-        timer = automatic(device)
-        tools: dict[str, Tool] = {}
-        if flush is not None:
-            tools["rooflens event, cold"] = ours(timer, flushed(launch, flush), machine, device)
-            tools["do_bench"] = triton_do_bench(launch)
+        if flush is None:
+            tools = {"blocked_autorange": torch_blocked_autorange(launch, 3.2)}
+            tools["rooflens host, warm"] = ours("host", warm(launch), machine, device)
             compare(label, tools, arguments.turns)
-            tools = {"rooflens graph, warm": ours("graph", warm(launch), machine, device)}
-            tools["do_bench_cudagraph"] = triton_do_bench_cudagraph(launch)
-            tools["rooflens event, warm"] = ours(timer, warm(launch), machine, device)
-        else:
-            tools["rooflens host, warm"] = ours(timer, warm(launch), machine, device)
-        tools["blocked_autorange"] = torch_blocked_autorange(
-            *((synchronized(launch, machine), 0.2) if device.is_gpu else (launch, 3.2))
-        )
+            continue
+        cold, hot = flushed(launch, flush), warm(launch)
+        tools = {"do_bench": triton_do_bench(launch)}
+        tools["rooflens graph, cold"] = ours("graph", cold, machine, device)
+        tools["rooflens event, cold"] = ours("event", cold, machine, device)
         compare(label, tools, arguments.turns)
+        tools = {"do_bench_cudagraph": triton_do_bench_cudagraph(launch)}
+        tools["rooflens graph, warm"] = ours("graph", hot, machine, device)
+        tools["rooflens event, warm"] = ours("event", hot, machine, device)
+        tools["blocked_autorange"] = torch_blocked_autorange(synchronized(launch, machine), 0.2)
+        compare("", tools, arguments.turns)
 
 
 if __name__ == "__main__":

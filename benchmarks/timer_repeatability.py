@@ -13,7 +13,7 @@ from statistics import mean, median, stdev
 
 import torch
 from rooflens.harness.accelerator import TorchAccelerator, accelerator
-from rooflens.harness.cache import Flush, flushed, warm
+from rooflens.harness.cache import Flush, Rotation, copies_needed, flushed, rotated, warm
 from rooflens.harness.canary import Canary
 from rooflens.harness.device import find_device
 from rooflens.harness.measure import measure
@@ -22,7 +22,9 @@ from rooflens.harness.telemetry import telemetry
 from rooflens.harness.timer import Subject
 from rooflens.harness.timers import make_timer
 from rooflens.kernels import registry
-from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.inputs import FourBitInputs, make_inputs
+from rooflens.kernels.provider import Provider
+from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.scheme import DType, Scheme
@@ -40,6 +42,13 @@ GPU_CASES = (
 CPU_CASES = (("simd_4bit_cpu", 1, 256, 512), ("simd_4bit_cpu", 1, 4096, 4096), ("blas", 4, 1024, 4096))
 
 
+def rotation_of(kernel: Provider, inputs: FourBitInputs, device: Device) -> Subject:
+    """The same launch on as many copies of the operands as make it cold."""
+    size = inputs.scheme.weight_bytes(inputs.problem) + inputs.scheme.scale_bytes(inputs.problem)
+    copies = [inputs.copy() for _ in range(copies_needed(size, device))]
+    return rotated(Rotation([kernel.prepare(copy).run for copy in copies], size, device))
+
+
 def once(name: str) -> dict[str, dict[str, float]]:
     """Times in seconds of each kernel by each tool, in this process."""
     device = find_device(name)
@@ -50,21 +59,29 @@ def once(name: str) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
 
     def ours(timer_name: str, subject: Subject) -> float:
-        timer = make_timer(timer_name, machine, subject, device)
-        rule = StopRule.of(Protocol(), timer.resolution_s)
-        return median(measure(subject, timer, rule, machine, source).times_s)
+        rounds = []
+        for _ in range(Protocol().rounds):
+            timer = make_timer(timer_name, machine, subject, device)
+            rule = StopRule.of(Protocol(), timer.resolution_s)
+            rounds.append(median(measure(subject, timer, rule, machine, source).times_s))
+        return median(rounds)
 
     for provider, m, n, k in GPU_CASES if device.is_gpu else CPU_CASES:
         problem, scheme = Problem(M=m, N=n, K=k), Scheme.parse("nf4-g64", DType.BF16)
         kernel = registry.load([provider])[provider]
         if not kernel.supports(problem, scheme, device).ok:
             continue
-        launch = kernel.prepare(make_inputs(problem, scheme, device, seed=0)).run
+        inputs = make_inputs(problem, scheme, device, seed=0)
+        launch = kernel.prepare(inputs).run
         times = found[f"{provider} M={m} {n}x{k}"] = {}
         if isinstance(machine, TorchAccelerator) and flush is not None:
             from triton.testing import do_bench, do_bench_cudagraph
 
             times["event cold"] = ours("event", flushed(launch, flush))
+            times["graph cold"] = ours("graph", flushed(launch, flush))
+            rotation = rotation_of(kernel, inputs, device)
+            times["event rotated"] = ours("event", rotation)
+            times["graph rotated"] = ours("graph", rotation)
             times["do_bench"] = do_bench(launch) * 1e-3
             times["graph warm"] = ours("graph", warm(launch))
             times["do_bench_cudagraph"] = do_bench_cudagraph(launch) * 1e-3
@@ -96,8 +113,8 @@ def main() -> None:
         cells = []
         for tool in runs[0][kernel]:
             times = [run[kernel][tool] for run in runs]
-            cells.append(f"{tool} {mean(times) * 1e6:8.2f} {stdev(times) / mean(times):6.2%}")
-        print(f"{kernel:28} {'   '.join(cells)}", flush=True)
+            cells.append(f"{tool:20} {mean(times) * 1e6:8.2f} {stdev(times) / mean(times):6.2%}")
+        print(kernel, *cells, sep="\n    ", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The device as the timers see it: a clock, events, a blocker, graphs and traces.
+"""The device as the timers see it: a clock, events, a blocker, graphs, marks inside of graphs, and traces.
 
 `Host` is what the host timer needs, `Accelerator` what the others need beyond it. Both are interfaces, so that a
 scripted device stands in for a real one in tests; `TorchHost` and `TorchAccelerator` are the real ones.
@@ -41,6 +41,9 @@ class Event(Interface):
     def reached(self) -> bool:
         """Tell whether the device has passed the mark."""
 
+    def wait(self) -> None:
+        """Wait until the device has passed the mark."""
+
     def seconds_until(self, later: "Event") -> float:
         """Device time from this mark to `later`; both must have been reached. HIP may return a negative time."""
 
@@ -76,14 +79,26 @@ class Host(Interface):
 class Accelerator(Host, Interface):
     """A GPU: work is queued, and the device's own clock tells how long it took."""
 
+    marks_graphs: bool
+    """True where events can be nodes of a graph."""
+
     def event(self) -> Event:
         """Make a mark."""
+
+    def graph_event(self) -> Event:
+        """Make a mark that is recorded while a graph is captured: each replay passes it anew.
+
+        It says nothing of a replay that has not ended; only `seconds_until` is for it.
+        """
 
     def spin(self, seconds: float) -> None:
         """Queue a kernel that keeps the device busy for about `seconds` (never for less than half of it)."""
 
     def capture(self, work: Action) -> Action:
-        """Record what `work` queues as a graph; the result replays it. `work` runs once without being recorded."""
+        """Record what `work` queues as a graph, without running it; the result replays it.
+
+        What `work` launches must have run before (`rehearse`): a graph cannot hold what loading or compiling does.
+        """
 
     def trace(self, work: Action) -> list[KernelRecord]:
         """Run `work` under the profiler; return what the device ran, in order of start."""
@@ -94,6 +109,13 @@ class Accelerator(Host, Interface):
 
 class CaptureError(RooflensError):
     """A launch that waits, say, cannot be part of a graph. torch's random generators do not survive the attempt."""
+
+
+def rehearse(device: Accelerator, work: Action) -> None:
+    """Run `work` once, so that it can be captured; raise RooflensError where it is known already that it cannot."""
+    if device.synchronizes(work):
+        raise RooflensError("the launch waits for the device, which no graph can hold: use --timer event")
+    device.synchronize()
 
 
 class TorchHost:
@@ -134,6 +156,8 @@ class TorchAccelerator:
         # A clock below the published one makes a spin longer, never shorter.
         self._cycles_per_s = (device.spec.clock_hz if device.spec and device.spec.clock_hz else None) or 2e9
         self.resolution_s = self._measured_resolution()
+        self.marks_graphs = not device.is_rocm  # torch refuses external events there
+        self._side_stream = torch.cuda.Stream(self._index)
         self._driver = None if device.is_rocm else _cuda_driver()
         if self._driver is not None:
             # Some drivers set a part of the L2 aside for persisting lines from the start. Without it there are none,
@@ -160,20 +184,28 @@ class TorchAccelerator:
         """Queue torch's sleep kernel."""
         torch.cuda._sleep(max(1, int(seconds * self._cycles_per_s)))
 
+    def graph_event(self) -> "TorchEvent":
+        """Make a torch event that becomes a node of the graph being captured."""
+        return TorchEvent(external=True)
+
     def capture(self, work: Action) -> Action:
-        """Capture into a CUDA or HIP graph; raises CaptureError for work that cannot be captured."""
-        work()
-        self.synchronize()
+        """Capture into a CUDA or HIP graph; raises CaptureError for work that cannot be captured.
+
+        On a stream of its own, and not by `torch.cuda.graph`, which waits for the device first: a graph may be captured
+        while another one runs.
+        """
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph):
-                work()
+            with torch.cuda.stream(self._side_stream):
+                graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    work()
+                finally:
+                    graph.capture_end()
         except RuntimeError as error:
-            reason = str(error).splitlines()[0]
+            reason = str(error.__context__ or error).splitlines()[0]
             raise CaptureError(f"cannot be captured into a graph ({reason}): use --timer event") from error
         replay: Action = graph.replay
-        replay()  # the first replay uploads the graph
-        self.synchronize()
         return replay
 
     def trace(self, work: Action) -> list[KernelRecord]:
@@ -253,8 +285,8 @@ class TorchEvent:
 
     __slots__ = ("_event",)
 
-    def __init__(self) -> None:
-        self._event = torch.cuda.Event(enable_timing=True)
+    def __init__(self, external: bool = False) -> None:
+        self._event = torch.cuda.Event(enable_timing=True, external=external)
 
     def record(self) -> None:
         """Queue the mark in the current stream."""
@@ -263,6 +295,10 @@ class TorchEvent:
     def reached(self) -> bool:
         """Ask the driver."""
         return bool(self._event.query())
+
+    def wait(self) -> None:
+        """Wait in the driver."""
+        self._event.synchronize()
 
     def seconds_until(self, later: "TorchEvent") -> float:
         """Milliseconds of the driver, in seconds."""

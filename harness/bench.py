@@ -42,15 +42,15 @@ class Bench:
         self.timer = automatic(device) if protocol.timer == "auto" else protocol.timer
         if reason := unavailable(self.timer, device):
             raise UsageError(f"timer {self.timer}: {reason}; leave --timer out, or use --timer host")
-        self.cold_by = protocol.cold_by
-        if self.cold_by == "auto":
-            self.cold_by = "rotation" if self.timer == "graph" else "flush"
         if flush_bytes(device) > device.memory_bytes / 2:
             raise UsageError(
                 f"a last-level cache of {device.llc_bytes >> 20} MiB: a flush reads more than that, and over half of "
                 f"the memory of {device.name}; give the right size with --llc"
             )
         self.machine = accelerator(device)
+        self.cold_by = protocol.cold_by
+        if self.cold_by == "auto":
+            self.cold_by = "rotation" if self.timer == "graph" else "flush"
         self.telemetry = telemetry(device)
         self._flush: Flush | None = None
         self._canary: Canary | None = None

@@ -1,9 +1,9 @@
 """Timers: how the duration of one launch is taken. Each is one class behind `Timer`, made for one subject.
 
-event     device events around each launch, queued behind a blocker       GPUs; the default there
-graph     events around a graph of many launches, divided by their number GPUs; free of launch overhead
-profiler  durations of the kernels themselves                             GPUs; free of launch overhead
-host      wall clock around launch and synchronize                        the only one of the CPU
+event     device events around each launch, queued behind a blocker             GPUs; the default there
+graph     launches in a graph: events in it around each, or around all of them  GPUs; free of launch overhead
+profiler  durations of the kernels themselves                                   GPUs; free of launch overhead
+host      wall clock around launch and synchronize                              the only one of the CPU
 """
 
 from dataclasses import dataclass
@@ -62,7 +62,10 @@ class Timer(Interface):
     """What a reader of the times should know of how they were taken; usually nothing."""
 
     def batch(self, count: int, meanwhile: Action = nothing) -> Batch:
-        """Take up to `count` samples. `meanwhile` is called once, while the device works where it works by itself."""
+        """Take up to `count` samples, or what one graph holds.
+
+        `meanwhile` is called once, while the device works where it works by itself.
+        """
 
     def objection(self) -> str:
         """Say why the times so far must not be used; "" when they may."""

@@ -1,9 +1,9 @@
 """The timers by name.
 
-event     device events around each launch, queued behind a blocker        GPUs; the default there
-graph     events around a graph of many launches, divided by their number  GPUs; free of launch overhead
-profiler  durations of the kernels themselves                              GPUs; free of launch overhead
-host      wall clock around launch and synchronize                         the only one of the CPU
+event     device events around each launch, queued behind a blocker             GPUs; the default there
+graph     launches in a graph: events in it around each, or around all of them  GPUs; free of launch overhead
+profiler  durations of the kernels themselves                                   GPUs; free of launch overhead
+host      wall clock around launch and synchronize                              the only one of the CPU
 """
 
 from collections.abc import Callable
@@ -12,13 +12,26 @@ from ..shapes.device import Device
 from ..shapes.errors import UsageError
 from .accelerator import Accelerator, Host
 from .event_timer import EventTimer
+from .graph_difference_timer import GraphDifferenceTimer
 from .graph_timer import GraphTimer
 from .host_timer import HostTimer
+from .marked_graph_timer import MarkedGraphTimer
 from .profiler_timer import ProfilerTimer
 from .timer import Subject, Timer
 
+
+def graph_timer(device: Accelerator, subject: Subject) -> Timer:
+    """Return the timer that gets a graph of `subject`'s launches timed on `device`."""
+    if not subject.operations:
+        return GraphTimer(device, subject)
+    return MarkedGraphTimer(device, subject) if device.marks_graphs else GraphDifferenceTimer(device, subject)
+
+
 TIMERS: dict[str, Callable[..., Timer]] = {
-    timer.name: timer for timer in (EventTimer, GraphTimer, ProfilerTimer, HostTimer)
+    "event": EventTimer,
+    "graph": graph_timer,
+    "profiler": ProfilerTimer,
+    "host": HostTimer,
 }
 
 

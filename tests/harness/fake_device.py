@@ -95,13 +95,20 @@ class _Operation:
     """Runs at a device time; returns how long it takes."""
 
 
+Stamp = Callable[[float, float], None]
+"""Takes the device's time, and how wrong the driver has it."""
+
+
 class FakeEvent:
     """A mark whose time is rounded down to the device's step, and moved by what the script says."""
 
-    def __init__(self, device: "FakeDevice") -> None:
-        self._device, self._stamp_s = device, math.nan
+    def __init__(self, device: "FakeDevice", in_graph: bool = False) -> None:
+        self._device, self._in_graph, self._stamp_s = device, in_graph, math.nan
 
     def record(self) -> None:
+        if self._in_graph:
+            self._device.capture_mark(self._stamp)
+            return
         self._device.forbid_in_capture("recording a timing event")
         self._stamp_s = math.nan
         self._device.queue_mark(self._stamp)
@@ -113,6 +120,10 @@ class FakeEvent:
     def reached(self) -> bool:
         self._device.host_call(self._device.costs.event_s)
         return not math.isnan(self._stamp_s)
+
+    def wait(self) -> None:
+        assert not self._in_graph, "before its first replay the driver would not wait"
+        self._device.wait_until(lambda: not math.isnan(self._stamp_s))
 
     def seconds_until(self, later: "FakeEvent") -> float:
         if math.isnan(self._stamp_s) or math.isnan(later._stamp_s):
@@ -130,6 +141,7 @@ class FakeDevice:
     lost_records   positions in each trace of records that the profiler loses
     slowdowns      of the clock; kernels take as much longer, telemetry shows it
     waits          makes every launch a host call: the device is idle when it returns (a CPU)
+    marks_graphs   events can be nodes of a graph (not so on HIP)
     """
 
     def __init__(
@@ -147,6 +159,7 @@ class FakeDevice:
         cache: FakeCache | None = None,
         persistence: bool = False,
         waits: bool = False,
+        marks_graphs: bool = True,
     ) -> None:
         self.costs, self.resolution_s, self.reading_s = costs, resolution_s, resolution_s
         self.preempted = 0
@@ -154,6 +167,7 @@ class FakeDevice:
         self.moved_stamps, self.lost_records, self.slowdowns = moved_stamps, lost_records, slowdowns
         self.other_processes, self.cache, self.persistence, self.waits = other_processes, cache, persistence, waits
         self.is_asynchronous = not waits
+        self.marks_graphs = marks_graphs
         self.host_s = 0.0
         self.calls = 0
         self.spins_s: list[float] = []
@@ -161,9 +175,9 @@ class FakeDevice:
         """Device time of kernels (blockers and gaps not counted)."""
         self._free_s = 0.0
         self._queue: deque[_Operation] = deque()
-        self._recorded = 0
+        self.recorded = 0
         self._records: list[KernelRecord] | None = None
-        self._captured: list[FakeKernel] | None = None
+        self._captured: list[FakeKernel | Stamp] | None = None
         self._waited = False
 
     @classmethod
@@ -227,14 +241,16 @@ class FakeDevice:
         self.host_call(self.costs.event_s)
         return FakeEvent(self)
 
+    def graph_event(self) -> FakeEvent:
+        self.host_call(self.costs.event_s)
+        return FakeEvent(self, in_graph=True)
+
     def spin(self, seconds: float) -> None:
         self.host_call(self.costs.launch_s)
         self.spins_s.append(seconds)
         self._submit(0.0, lambda start: seconds * self.spin_factor)
 
     def capture(self, work: Action) -> Action:
-        work()
-        self.synchronize()
         self._captured = nodes = []
         try:
             work()
@@ -244,11 +260,12 @@ class FakeDevice:
         def replay() -> None:
             self.host_call(self.costs.graph_s + self.costs.node_s * len(nodes))
             self._make_room()
-            for kernel in nodes:
-                self._submit(self.costs.graph_gap_s, lambda start, kernel=kernel: self._run(kernel, start))
+            for node in nodes:
+                if isinstance(node, FakeKernel):
+                    self._submit(self.costs.graph_gap_s, lambda start, kernel=node: self._run(kernel, start))
+                else:
+                    self._submit_mark(node)
 
-        replay()
-        self.synchronize()
         return replay
 
     def trace(self, work: Action) -> list[KernelRecord]:
@@ -298,12 +315,33 @@ class FakeDevice:
         if self._captured is not None:
             raise RuntimeError(f"{what} is not permitted when the stream is capturing")
 
-    def queue_mark(self, stamp: Callable[[float, float], None]) -> None:
+    def queue_mark(self, stamp: Stamp) -> None:
         """Queue an event's mark."""
         self.host_call(self.costs.event_s)
         self._make_room()
-        self._recorded += 1
-        moved_s = self.moved_stamps.get(self._recorded, 0.0)
+        self._submit_mark(stamp)
+
+    def capture_mark(self, stamp: Stamp) -> None:
+        """Make an event's mark a node of the graph being captured."""
+        assert self._captured is not None, "no graph is being captured"
+        if not self.marks_graphs:
+            raise RuntimeError("external events are not supported")
+        self.host_call(self.costs.event_s)
+        self._captured.append(stamp)
+
+    def wait_until(self, reached: Callable[[], bool]) -> None:
+        """Let the host wait until the device has come far enough."""
+        self.forbid_in_capture("waiting for the device")
+        self.host_call(0.0)
+        if not reached():
+            while not reached():
+                started_s = self._start(self._queue[0])
+                self._advance(started_s)
+            self.host_s = max(self.host_s, started_s) + self.costs.synchronize_s
+
+    def _submit_mark(self, stamp: Stamp) -> None:
+        self.recorded += 1
+        moved_s = self.moved_stamps.get(self.recorded, 0.0)
 
         def execute(start: float) -> float:
             stamp(start, moved_s)

@@ -9,7 +9,7 @@ from statistics import median
 
 import pytest
 import torch
-from rooflens.harness.accelerator import TorchAccelerator, TorchHost, accelerator
+from rooflens.harness.accelerator import TorchAccelerator, TorchHost, accelerator, rehearse
 from rooflens.harness.cache import Flush, Rotation, copies_needed, flushed, rotated, warm
 from rooflens.harness.device import find_device
 from rooflens.harness.event_timer import EventTimer
@@ -17,6 +17,7 @@ from rooflens.harness.graph_timer import GraphTimer
 from rooflens.harness.host_timer import HostTimer
 from rooflens.harness.profiler_timer import ProfilerTimer
 from rooflens.harness.timer import Subject
+from rooflens.harness.timers import graph_timer
 
 
 def test_the_cpus_clock_steps_by_less_than_a_microsecond_and_never_back():
@@ -116,7 +117,9 @@ def test_a_launch_that_allocates_can_be_captured(gpu):
     _, machine = gpu
     x = torch.ones(1 << 20, device="cuda")
     kept = []
+    rehearse(machine, lambda: x * 2)
     replay = machine.capture(lambda: kept.append(x * 2))
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
     x.fill_(3)
     replay()
     machine.synchronize()
@@ -166,12 +169,14 @@ def test_flush_rotation_and_profiler_agree_on_cold_reads(gpu, megabytes):
     found = {
         "flush": by_flush(EventTimer, large[0]) - by_flush(EventTimer, empty),
         "profiler": by_flush(ProfilerTimer, large[0]) - by_flush(ProfilerTimer, empty),
+        "graph": by_flush(graph_timer, large[0]) - by_flush(graph_timer, empty),
         # The empty kernels use the same number of buffers, so that host and device do the same in turn.
         "rotation": typical(EventTimer(machine, rotated(Rotation(large, size, device))))
         - typical(EventTimer(machine, Subject(_turns(others), period=len(others)))),
     }
     assert found["flush"] == pytest.approx(found["profiler"], rel=0.03, abs=0.5e-6)
     assert found["rotation"] == pytest.approx(found["flush"], rel=0.03, abs=0.5e-6)
+    assert found["graph"] == pytest.approx(found["flush"], rel=0.03, abs=0.5e-6)
 
 
 def _turns(calls):
