@@ -16,8 +16,8 @@ from rooflens.harness.event_timer import EventTimer
 from rooflens.harness.graph_timer import GraphTimer
 from rooflens.harness.host_timer import HostTimer
 from rooflens.harness.profiler_timer import ProfilerTimer
-from rooflens.harness.timer import Subject
 from rooflens.harness.timers import graph_timer
+from rooflens.kernels.probes.probe import Pattern
 
 
 def test_the_cpus_clock_steps_by_less_than_a_microsecond_and_never_back():
@@ -151,37 +151,37 @@ except CaptureError as error:
 def test_flush_rotation_and_profiler_agree_on_cold_reads(gpu, megabytes):
     """Within max(3 %, 0.5 us) after the empty kernel of the same timer and cache control is subtracted.
 
-    The read is a sum over a weight; the empty kernel is the same sum over 32 elements.
+    The read is one kernel that sweeps over a weight once.
     """
-    device, machine = gpu
-    size = megabytes << 20
-    flush = Flush(device)
-    out = torch.zeros((), device="cuda")
+    from rooflens.kernels.probes.triton_floors import empty_launch
+    from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, cache_modifier, once, sweep
 
-    def read(count):
-        return partial(torch.sum, torch.ones(count // 4, device="cuda"), dim=0, out=out)
+    device, machine = gpu
+    size, flush = megabytes << 20, Flush(device)
+
+    def read():
+        data = torch.ones(size // 4, dtype=torch.int32, device="cuda")
+        order = once(size, min(2 * device.compute_units, size // BLOCK_BYTES))
+        return sweep(Pattern.READ, data, order, cache_modifier(device)).run
 
     def by_flush(timer, launch):
         return typical(timer(machine, flushed(launch, flush)))
 
-    large, empty = [read(size) for _ in range(copies_needed(size, device))], read(128)
-    others = [partial(torch.sum, call.args[0][:32], dim=0, out=out) for call in large]
+    def by_rotation(timer, launches):
+        return typical(timer(machine, rotated(Rotation(launches, size, device))))
+
+    large = [read() for _ in range(copies_needed(size, device))]
+    # The empty kernels are called by as many launches in turn, so that host and device do the same.
+    empty = [empty_launch(device).run] * len(large)
     found = {
-        "flush": by_flush(EventTimer, large[0]) - by_flush(EventTimer, empty),
-        "profiler": by_flush(ProfilerTimer, large[0]) - by_flush(ProfilerTimer, empty),
-        "graph": by_flush(graph_timer, large[0]) - by_flush(graph_timer, empty),
-        # The empty kernels use the same number of buffers, so that host and device do the same in turn.
-        "rotation": typical(EventTimer(machine, rotated(Rotation(large, size, device))))
-        - typical(EventTimer(machine, Subject(_turns(others), period=len(others)))),
+        "flush": by_flush(EventTimer, large[0]) - by_flush(EventTimer, empty[0]),
+        "profiler": by_flush(ProfilerTimer, large[0]) - by_flush(ProfilerTimer, empty[0]),
+        "graph": by_flush(graph_timer, large[0]) - by_flush(graph_timer, empty[0]),
+        "rotation": by_rotation(EventTimer, large) - by_rotation(EventTimer, empty),
     }
     assert found["flush"] == pytest.approx(found["profiler"], rel=0.03, abs=0.5e-6)
     assert found["rotation"] == pytest.approx(found["flush"], rel=0.03, abs=0.5e-6)
     assert found["graph"] == pytest.approx(found["flush"], rel=0.03, abs=0.5e-6)
-
-
-def _turns(calls):
-    state = iter(range(1 << 62))
-    return lambda: calls[next(state) % len(calls)]()
 
 
 @pytest.mark.gpu
