@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..shapes.verdict import Verdict
-from .coordinates import SHAPE, STORAGE
+from .coordinates import SETTING, SHAPE
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -80,7 +80,7 @@ def flat_cells(cells: pd.DataFrame) -> "pd.Series[bool]":
     """True for cells in a stretch of M over which one provider's time stays within 10 % and FLOPs grow fourfold."""
     flat = pd.Series(False, index=cells.index)
     timed = cells.loc[cells["verdict"] == Verdict.PASSED].sort_values("flops", kind="stable")
-    for _, series in timed.groupby([*SHAPE, *STORAGE, "provider"], sort=False):
+    for _, series in timed.groupby([*SHAPE, *SETTING, "provider"], sort=False):
         for first, last in _stretches(series["time_s"].to_numpy(), series["flops"].to_numpy()):
             flat.loc[series.index[first : last + 1]] = True
     return flat

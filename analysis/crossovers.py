@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 
 from ..shapes.errors import UsageError, unknown_name
-from .coordinates import SHAPE, STORAGE
+from .coordinates import SETTING, SHAPE
 from .crossover import DELTA, locate
 from .speedup import speedups
 
 CROSSOVER_COLUMNS = (
-    *("challenger", "incumbent", *SHAPE, *STORAGE),
+    *("challenger", "incumbent", *SHAPE, *SETTING),
     *("status", "crossover_M", "low_M", "high_M", "challenger_wins", "verified", "changes"),
     *("M_min", "M_max", "Ms", "log_ratios", "missing", "warnings"),
 )
@@ -36,9 +36,9 @@ def crossovers(
         raise UsageError(f"challenger and incumbent are both {challenger!r}: name two providers of {', '.join(known)}")
     two = summary.loc[summary["provider"].isin([challenger, incumbent])]
     ratios = speedups(two, rounds, incumbent)
-    groups = ratios.groupby([*SHAPE, *STORAGE], sort=False)
+    groups = ratios.groupby([*SHAPE, *SETTING], sort=False)
     rows = [
-        dict(zip((*SHAPE, *STORAGE), key, strict=True))
+        dict(zip((*SHAPE, *SETTING), key, strict=True))
         | {"challenger": challenger, "incumbent": incumbent}
         | _crossing(cells.sort_values("M"), delta)
         for key, cells in groups

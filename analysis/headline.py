@@ -46,7 +46,8 @@ class BoundShare:
 class Headline:
     """None where the run does not say: no speedup without a passed pair, no crossover without a challenger.
 
-    `crossover` is that of the first (dtype, scheme, cache), cold before warm; `shares` add up to 1 over `cells` cells.
+    `crossover` is that of the first (pass, dtype, scheme, cache), cold before warm; `shares` add up to 1 over `cells`
+    cells.
     """
 
     best: BestSpeedup | None

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ..shapes.median import interval
-from .coordinates import STORAGE, shape_label
+from ..shapes.problem import Pass
+from .coordinates import SETTING, shape_label
 from .crossover import Status
 
 
@@ -32,7 +33,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class MedianCrossover:
-    """Median over shapes for one pair of providers and one (dtype, scheme, cache).
+    """Median over shapes for one pair of providers and one (pass, dtype, scheme, cache).
 
     median_M      inf: half or more of the shapes cross beyond `M_max`; 0: half or more before `M_min`; None: no shape
     low_M, high_M 95 % interval by order statistics, 0 and inf as above; None for fewer than six shapes
@@ -42,6 +43,7 @@ class MedianCrossover:
 
     challenger: str
     incumbent: str
+    pass_: str
     dtype: str
     scheme: str
     cache: str
@@ -55,6 +57,16 @@ class MedianCrossover:
     M_max: float | None
     threshold: Threshold | None
     warnings: tuple[str, ...]
+
+    @property
+    def setting(self) -> tuple[str, ...]:
+        """Pass, dtype, scheme and cache state."""
+        return (self.pass_, self.dtype, self.scheme, self.cache)
+
+    @property
+    def setting_words(self) -> tuple[str, ...]:
+        """The setting for a reader; a forward pass goes without saying."""
+        return tuple(word for word in self.setting if word != Pass.FWD)
 
     @property
     def text(self) -> str:
@@ -78,8 +90,8 @@ class MedianCrossover:
 
 
 def median_crossovers(crossovers: pd.DataFrame) -> tuple[MedianCrossover, ...]:
-    """Return one median per (dtype, scheme, cache) of the rows of `crossovers.crossovers`, in their order."""
-    return tuple(median_crossover(rows) for _, rows in crossovers.groupby(list(STORAGE), sort=False))
+    """Return one median per (pass, dtype, scheme, cache) of the rows of `crossovers.crossovers`, in their order."""
+    return tuple(median_crossover(rows) for _, rows in crossovers.groupby(list(SETTING), sort=False))
 
 
 def median_crossover(crossovers: pd.DataFrame) -> MedianCrossover:
@@ -87,12 +99,12 @@ def median_crossover(crossovers: pd.DataFrame) -> MedianCrossover:
 
     Dropping either biases the median by an octave at 40 % censoring. A shape with several crossovers enters with its
     first verified one. The two middle values of an even number are averaged in log2 M. `crossovers` must be rows of one
-    pair of providers and one (dtype, scheme, cache), at least one.
+    pair of providers and one (pass, dtype, scheme, cache), at least one.
     """
     first = crossovers.iloc[0]
-    one_of = ["challenger", "incumbent", *STORAGE]
+    one_of = ["challenger", "incumbent", *SETTING]
     if len(crossovers[one_of].drop_duplicates()) > 1:
-        raise ValueError("a median crossover is of one pair of providers, dtype, scheme and cache state")
+        raise ValueError("a median crossover is of one pair of providers, pass, dtype, scheme and cache state")
     reversed_ = (crossovers["challenger_wins"] == "above").to_numpy(dtype=bool)
     apart = reversed_ | crossovers["status"].isin([Status.PARITY, Status.UNMEASURED]).to_numpy(dtype=bool)
     entered = crossovers.loc[~apart]
@@ -103,6 +115,7 @@ def median_crossover(crossovers: pd.DataFrame) -> MedianCrossover:
     return MedianCrossover(
         challenger=first["challenger"],
         incumbent=first["incumbent"],
+        pass_=first["pass"],
         dtype=first["dtype"],
         scheme=first["scheme"],
         cache=first["cache"],

@@ -26,7 +26,7 @@ class Analysis:
     rounds      `summarize.round_medians`
     speedups    `speedup.speedups` over the baseline of the run
     means       `speedup.geometric_means` of them
-    crossovers  `crossovers.crossovers` of challenger against baseline; medians: one per (dtype, scheme, cache)
+    crossovers  `crossovers.crossovers` of challenger against baseline; medians: one per (pass, dtype, scheme, cache)
     conditions  `telemetry.conditions` of the run, None where no telemetry is stored
     canary      `canary.drifts` of the run, empty where no canary is stored
     warnings    what concerns the run as a whole

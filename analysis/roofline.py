@@ -33,10 +33,10 @@ def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, An
 
     `ceilings` are the rows of ceilings.csv, `device` is that of run.json (its `llc_bytes`). Added, times in seconds:
 
-    intensity, moved_intensity  FLOP per compulsory and per moved byte
+    intensity, moved_intensity  FLOP per compulsory and per moved byte; NaN without FLOPs (a quantization)
     memory_level                dram for cold cells, else the level that the working set fits in
     memory_time_s               compulsory bytes at the bandwidth of that level
-    compute_time_s              useful FLOPs at the GEMM peak of the dtype
+    compute_time_s              useful FLOPs at the GEMM peak of the type that is multiplied
     launch_time_s               an empty launch
     bound_time_s                the longest of these three; NaN when no limit is known
     fraction_of_bound           bound_time_s / time_s, at most 1; NaN for an impossible cell
@@ -51,10 +51,10 @@ def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, An
     llc_bytes = float(device.get("llc_bytes") or 0)
     cold = summary["cache"] == "cold"
     level = summary["cache_level"].where(~cold, "dram")
-    used = _choose(Ceilings.of(ceilings), level.tolist(), pattern(summary), summary["dtype"].tolist())
+    used = _choose(Ceilings.of(ceilings), level.tolist(), pattern(summary), _math_dtypes(summary))
     placed = summary.assign(
-        intensity=summary["flops"] / summary["compulsory_bytes"],
-        moved_intensity=summary["flops"] / summary["moved_bytes"],
+        intensity=summary["flops"].where(summary["flops"] > 0) / summary["compulsory_bytes"],
+        moved_intensity=summary["flops"].where(summary["flops"] > 0) / summary["moved_bytes"],
         memory_level=level,
         memory_time_s=summary["compulsory_bytes"] / _values(limits.memory for limits in used),
         compute_time_s=summary["flops"] / _values(limits.peak for limits in used),
@@ -83,6 +83,11 @@ def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, An
     return placed.assign(bound_note=notes)
 
 
+def _math_dtypes(summary: pd.DataFrame) -> list[str]:
+    """Type whose peak bounds each cell: what its provider multiplies in, the activations' where that is not stored."""
+    return summary["math_dtype"].where(summary["math_dtype"] != "", summary["dtype"]).tolist()
+
+
 def bound_shares(placed: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Share of the passed cells per bound class, within each group of `by`: by, bound_class, cells, share.
 
@@ -102,7 +107,7 @@ def roofline_warnings(placed: pd.DataFrame, ceilings: pd.DataFrame) -> tuple[str
     """Say what a reader of the placed cells must know: limits that are missing or low, cells without explanation."""
     passed = placed.loc[placed["verdict"] == Verdict.PASSED]
     levels = sorted(set(passed["memory_level"]) - {""})
-    warnings = list(ceiling_warnings(ceilings, pd.unique(passed["dtype"]), levels))
+    warnings = list(ceiling_warnings(ceilings, pd.unique(pd.Series(_math_dtypes(passed))), levels))
     if count := int((passed["bound_class"] == Bound.UNEXPLAINED).sum()):
         warnings.append(
             f"{count} of {len(passed)} cells take over {UNEXPLAINED_FACTOR:g} x all their limits added up: decoding on "

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..shapes.verdict import Verdict
-from .coordinates import COORDINATES, GEMM, METHOD
+from .coordinates import COORDINATES, GEMM, METHOD, SETTING
 from .intervals import mean_interval
 from .notes import MIXED
 
@@ -62,9 +62,7 @@ def speedups(summary: pd.DataFrame, rounds: pd.DataFrame, baseline: str) -> pd.D
     return pairs[[*_COLUMNS]]
 
 
-def geometric_means(
-    ratios: pd.DataFrame, by: Sequence[str] = ("provider", "baseline", "dtype", "scheme", "cache", "M")
-) -> pd.DataFrame:
+def geometric_means(ratios: pd.DataFrame, by: Sequence[str] = ("provider", "baseline", *SETTING, "M")) -> pd.DataFrame:
     """Geometric mean of `ratio` per group of `by`, over distinct GEMMs: a GEMM under two model names is one vote.
 
     Columns: by, ratio, ratio_min, ratio_max, gemms (in the mean), cells (with a ratio), excluded (cells without one:

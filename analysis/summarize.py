@@ -68,7 +68,7 @@ def summarize(run: RunData) -> pd.DataFrame:
         summary[f"time_{side}_s"] = summary[f"rounds_{side}_s"].where(from_rounds, summary[f"samples_{side}_s"])
     known = summary["time_low_s"].notna()
     summary["interval_from"] = np.where(known, np.where(from_rounds, "rounds", "samples"), "")
-    summary["flops_per_s"] = summary["flops"] / summary["time_s"]
+    summary["flops_per_s"] = summary["flops"].where(summary["flops"] > 0) / summary["time_s"]
     summary["bandwidth_bytes_per_s"] = summary["compulsory_bytes"] / summary["time_s"]
     summary["moved_bandwidth_bytes_per_s"] = summary["moved_bytes"] / summary["time_s"]
     summary = _newest(summary.reset_index())
@@ -80,13 +80,16 @@ _COLUMNS = (
     *IDENTITY,
     *("verdict", "reason", "rounds", "samples", "discarded"),
     *("time_s", "time_low_s", "time_high_s", "interval_from", "host_time_s", "span_s", "resolution_s"),
-    *("flops", "compulsory_bytes", "moved_bytes"),
+    *("M_total", "M_per_expert", "math_dtype", "flops", "compulsory_bytes", "output_bytes", "moved_bytes"),
     *("flops_per_s", "bandwidth_bytes_per_s", "moved_bandwidth_bytes_per_s"),
     *("snr_db", "relative_error", "cosine", "max_abs_error"),
     *("config", "kernels", "dispatched", "artifact", "source", *METHOD, "copies", "launches_per_sample"),
     *("candidates", "tuning_s", "blocked", "stop_reason", "cache_level", "elapsed_s", "prepare_s"),
     *("disturbed", "clock_hz", "slowdown", "note"),
 )
+
+
+_SIZES = ("M_total", "M_per_expert", "flops", "compulsory_bytes", "output_bytes")
 
 
 def _counting(samples: pd.DataFrame) -> pd.DataFrame:
@@ -105,11 +108,21 @@ def _verdicts(cells: pd.DataFrame) -> pd.DataFrame:
 
 def _facts(cells: pd.DataFrame) -> pd.DataFrame:
     """Per cell what its commit rows say; where rounds differ, the last one that says anything, or the worst."""
-    said = ["config", "kernels", "dispatched", "artifact", "source", *METHOD, "cache_level", "stop_reason"]
+    said = [
+        "config",
+        "kernels",
+        "dispatched",
+        "artifact",
+        "source",
+        "math_dtype",
+        *METHOD,
+        "cache_level",
+        "stop_reason",
+    ]
     texts = cells[said]
     stated = cells.assign(**texts.where(texts != ""))
     groups = stated.groupby("cell_id", sort=False)
-    identity = cells.drop_duplicates("cell_id").set_index("cell_id")[[*IDENTITY[1:], "flops", "compulsory_bytes"]]
+    identity = cells.drop_duplicates("cell_id").set_index("cell_id")[[*IDENTITY[1:], *_SIZES]]
     facts = groups[said].last().astype("object").fillna("").astype("str")
     for name in METHOD:
         if stated[name].nunique() > 1:
@@ -234,6 +247,7 @@ def _ordered(summary: pd.DataFrame, run: RunData) -> pd.DataFrame:
             "dtype": _rank(summary["dtype"].tolist(), run.cells["dtype"].unique().tolist()),
             "scheme": _rank(summary["scheme"].tolist(), run.cells["scheme"].unique().tolist()),
             "shape": _rank(list(zip(summary["model"], summary["layer"], strict=True)), shapes),
+            "pass": _rank(summary["pass"].tolist(), run.cells["pass"].unique().tolist()),
             "B": summary["B"],
             "N": summary["N"],
             "K": summary["K"],

@@ -28,7 +28,7 @@ _WORDS = {
 """Columns whose values come from a fixed list."""
 
 _POSITIVE = (
-    *("B", "M", "N", "K", "flops", "compulsory_bytes", "moved_bytes"),
+    *("B", "E", "top_k", "M", "N", "K", "compulsory_bytes", "moved_bytes"),
     *("time_s", "value", "gemm_s", "copy_s", "copies", "launches_per_sample"),
 )
 """Columns that are divided by or whose logarithm is taken, where they are not empty. The time of a discarded sample may
@@ -82,7 +82,8 @@ def _header(content: bytes, table: Table, where: str) -> list[str]:
             raise UsageError(f"{where} line 1: unknown column {name!r}: this rooflens knows {', '.join(table.names)}")
         if header.count(name) > 1:
             raise UsageError(f"{where} line 1: column {name!r} stands twice; remove one")
-    if missing := [column.name for column in table.columns if column.required and column.name not in header]:
+    needed = (column.name for column in table.columns if column.required and column.absent is None)
+    if missing := [name for name in needed if name not in header]:
         raise UsageError(
             f"{where} line 1: column {missing[0]!r} is missing; read the run with the rooflens version that wrote it"
         )
@@ -114,8 +115,8 @@ def _unknown(column: Column, index: pd.Index) -> "pd.Series[Any]":
         return pd.Series("", index=index, dtype="str")
     if column.kind is Kind.BOOL:
         return pd.Series(pd.NA, index=index, dtype="boolean")
-    if _dtype(column) == "int64":  # required, so only of an empty table
-        return pd.Series(0, index=index, dtype="int64")
+    if _dtype(column) == "int64":  # of an empty table, or known to have been the same for all
+        return pd.Series(column.absent or 0, index=index, dtype="int64")
     return pd.Series(pd.NA if column.kind is Kind.INT else np.nan, index=index, dtype=_dtype(column))
 
 

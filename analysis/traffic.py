@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..shapes.problem import Op, Pass
 from ..shapes.scheme import DType
 
 Floats = NDArray[np.float64]
@@ -26,8 +27,9 @@ _DENSE_OPERANDS = ("blas", "stock_triton")
 
 
 def output_bytes(cells: pd.DataFrame) -> "pd.Series[float]":
-    """Bytes of Y[B,M,N]."""
-    return (cells["B"] * cells["M"] * cells["N"] * cells["dtype"].map(_element_bytes)).astype("float64")
+    """Bytes that are written; of a run that did not store them, those of Y[B,M,N]."""
+    known = cells["output_bytes"].astype("float64")
+    return known.fillna(cells["B"] * cells["M"] * cells["N"] * cells["dtype"].map(_element_bytes))
 
 
 def pattern(cells: pd.DataFrame) -> list[str]:
@@ -40,14 +42,19 @@ def first_bytes(cells: pd.DataFrame) -> "pd.Series[float]":
     """Bytes of the operands that the provider is given and of its output, once each."""
     size = cells["dtype"].map(_element_bytes)
     dense = cells["B"] * (cells["N"] * cells["K"] + cells["M"] * (cells["N"] + cells["K"])) * size
-    given = cells["role"].isin(_DENSE_OPERANDS) & (size > 0)
+    given = cells["role"].isin(_DENSE_OPERANDS) & (size > 0) & _is_plain(cells)
     return cells["compulsory_bytes"].where(~given, dense).astype("float64")
 
 
 def footprint_bytes(cells: pd.DataFrame) -> "pd.Series[float]":
     """Distinct bytes that one launch touches, a dequantized weight in between included."""
     weight = cells["B"] * cells["N"] * cells["K"] * cells["dtype"].map(_element_bytes)
-    return first_bytes(cells) + weight.where(cells["role"] == "dequant_blas", 0)
+    return first_bytes(cells) + weight.where((cells["role"] == "dequant_blas") & _is_plain(cells), 0)
+
+
+def _is_plain(cells: pd.DataFrame) -> "pd.Series[bool]":
+    """Tell which cells are one GEMM per batch entry, forward: of others only the stored bytes are known."""
+    return (cells["op"] == Op.GEMM) & (cells["pass"] == Pass.FWD)
 
 
 def served_bytes(cells: pd.DataFrame, level: "pd.Series[str]", llc_bytes: float) -> pd.DataFrame:

@@ -15,7 +15,7 @@ import pandas as pd
 from ..shapes.verdict import Verdict
 
 CELL = (
-    *("arch", "compute_units", "op", "pass", "B", "M", "N", "K"),
+    *("arch", "compute_units", "op", "pass", "B", "E", "top_k", "M", "N", "K"),
     *("dtype", "scheme", "provider", "cache", "source"),
 )
 """Columns that say what was tuned."""

@@ -14,7 +14,8 @@ import torch
 from rooflens.harness.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.fourbit.cpu_library import stream_read
-from rooflens.kernels.inputs import FourBitInputs, make_inputs, make_weight
+from rooflens.kernels.fourbit.inputs import FourBitInputs
+from rooflens.kernels.inputs import make_inputs, make_weight
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
 

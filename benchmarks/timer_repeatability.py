@@ -22,7 +22,8 @@ from rooflens.harness.telemetry import telemetry
 from rooflens.harness.timer import Subject
 from rooflens.harness.timers import make_timer
 from rooflens.kernels import registry
-from rooflens.kernels.inputs import FourBitInputs, make_inputs
+from rooflens.kernels.fourbit.inputs import FourBitInputs
+from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import Provider
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem

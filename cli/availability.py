@@ -9,14 +9,15 @@ from ..harness.device import find_device
 from ..kernels import registry
 from ..shapes.device import Device
 from ..shapes.problem import Problem
-from ..shapes.scheme import DType, Scheme
+from ..shapes.scheme import DType
+from ..shapes.schemes.fourbit import FourBit
 
 if TYPE_CHECKING:
-    from ..kernels.provider import Provider
+    from ..kernels.provider import AnyProvider
 
 PROBE = Problem(M=1, N=4096, K=4096)
 """One token through a square weight: every provider that runs at all supports it."""
-PROBE_SCHEME = Scheme("nf4", 64, DType.BF16)
+PROBE_SCHEME = FourBit("nf4", 64, DType.BF16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def _row(name: str, device: Device) -> Availability:
     return _ask(name, provider, device)
 
 
-def _ask(name: str, provider: "Provider", device: Device) -> Availability:
+def _ask(name: str, provider: "AnyProvider", device: Device) -> Availability:
     try:
         role, support = provider.role.value, provider.supports(PROBE, PROBE_SCHEME, device)
     except Exception as error:

@@ -67,12 +67,11 @@ def _first_challenger(run: "RunData") -> str:
 
 
 def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
-    """Print the shapes of one (dtype, scheme, cache), then what holds over all of them."""
-    from ..analysis.coordinates import shape_label
+    """Print the shapes of one (pass, dtype, scheme, cache), then what holds over all of them."""
+    from ..analysis.coordinates import SETTING, shape_label
     from ..reports import formatting
 
-    storage = [median.dtype, median.scheme, median.cache]
-    mine = shapes.loc[(shapes[["dtype", "scheme", "cache"]] == storage).all(axis=1)]
+    mine = shapes.loc[(shapes[[*SETTING]] == list(median.setting)).all(axis=1)]
     rows = [
         (
             shape_label(row),
@@ -83,7 +82,7 @@ def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
         )
         for row in mine.to_dict("records")
     ]
-    title = f"{median.challenger} against {median.incumbent}: {', '.join(storage)}"
+    title = f"{median.challenger} against {median.incumbent}: {', '.join(median.setting_words)}"
     print_table(("shape", "status", "crossover M", "verified between", "remark"), rows, title=title)
     for line in _over_shapes(median):
         click.echo(line)

@@ -4,11 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import torch
-
-from ..kernels.provider import Config, Provider
-from ..kernels.reference import Accuracy
-from ..kernels.reference import measure as compare
+from ..kernels.inputs import poison
+from ..kernels.provider import AnyProvider, Config, support
+from ..kernels.reference import Accuracy, measure_all
 from ..shapes.device import Device
 from ..shapes.errors import UsageError
 from ..shapes.protocol import Protocol
@@ -83,7 +81,7 @@ class Bench:
         self._flush = self._flush or Flush(self.device)
         return flushed(runs[0], self._flush)
 
-    def columns(self, taken: Measurement, ready: Prepared, cell: Cell, provider: Provider) -> dict[str, Any]:
+    def columns(self, taken: Measurement, ready: Prepared, cell: Cell, provider: AnyProvider) -> dict[str, Any]:
         """Columns of cells.csv that say how the samples were taken, and of what."""
         launch = ready.launches[0]
         work = (cell.problem, cell.scheme, launch.config)
@@ -109,6 +107,7 @@ class Bench:
             "kernels": [str(name) for name in launch.kernels or taken.kernels],
             "dispatched": str(launch.dispatched),
             "artifact": str(launch.artifact),
+            "math_dtype": provider.math_dtype(cell.problem, cell.scheme, self.device),
             "moved_bytes": _whole_bytes("moved_bytes", provider.moved_bytes(*work)),
         }
 
@@ -120,13 +119,16 @@ class Bench:
         assert operands.truth is not None
         columns: dict[str, Any] = {}
         for launch in {id(launch): launch for launch in (ready.launches[-1], ready.launches[0])}.values():
-            launch.output.fill_(torch.nan)
+            for output in launch.outputs:
+                poison(output)
             launch()
             self.machine.synchronize()
-            accuracy = compare(launch.output, operands.truth)
-            columns = _accuracy_columns(accuracy)
-            if reason := accuracy.failure(cell.scheme):
-                raise IncorrectError(reason, columns)
+            found = measure_all(launch.outputs, operands.truth)
+            columns = _accuracy_columns(min(found, key=lambda accuracy: accuracy.snr_db))
+            for number, accuracy in enumerate(found, start=1):
+                if reason := accuracy.failure(cell.scheme):
+                    which = f"output {number} of {len(found)}: " if len(found) > 1 else ""
+                    raise IncorrectError(which + reason, columns)
         return columns
 
     def check_negated(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:
@@ -137,7 +139,7 @@ class Bench:
         finally:
             operands.negate()
 
-    def candidates(self, provider: Provider, cell: Cell) -> Sequence[Config]:
+    def candidates(self, provider: AnyProvider, cell: Cell) -> Sequence[Config]:
         """Configurations that `provider` offers for a cell, its default first. Raises ProviderError for a bad one."""
         found = provider.candidates(cell.problem, cell.scheme, self.device)
         for config in found:
@@ -146,7 +148,7 @@ class Bench:
 
     def search(
         self,
-        provider: Provider,
+        provider: AnyProvider,
         cell: Cell,
         operands: Operands,
         begin: Callable[[int], object],
@@ -159,9 +161,9 @@ class Bench:
         provider raises before its first candidate, and whatever costs the device or the shared weights.
         """
         copies = self.copies(cell)
-        support = provider.supports(cell.problem, cell.scheme, self.device)
-        if not support.ok:
-            return nothing_to_search(Verdict.UNSUPPORTED, support.reason)
+        answer = support(provider, cell.problem, cell.scheme, self.device)
+        if not answer.ok:
+            return nothing_to_search(Verdict.UNSUPPORTED, answer.reason)
         truth = operands.truth
         assert truth is not None
 

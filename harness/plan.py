@@ -2,20 +2,23 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, product
 from typing import Any
 
 from ..shapes.device import Device
 from ..shapes.errors import UsageError
-from ..shapes.problem import Problem
+from ..shapes.problem import Pass, Problem
 from ..shapes.protocol import Protocol
 from ..shapes.scheme import Scheme
 from ..shapes.shapeset import Shape
 from ..shapes.suite import Cache, Suite
 
-MODEL_FIELDS = ("suite", "model", "layer", "op", "pass", "B", "M", "N", "K", "dtype", "scheme", "provider", "cache")
+MODEL_FIELDS = (
+    *("suite", "model", "layer", "op", "pass", "B", "E", "top_k", "M", "N", "K"),
+    *("dtype", "scheme", "provider", "cache"),
+)
 """What --filter can speak about, and what a stored row says about its cell."""
 
 
@@ -44,6 +47,8 @@ class Cell:
                     problem.op.value,
                     problem.pass_.value,
                     problem.B,
+                    problem.E,
+                    problem.top_k,
                     problem.M,
                     problem.N,
                     problem.K,
@@ -82,15 +87,24 @@ def plan(suite: Suite, filter_expression: str = "") -> tuple[Cell, ...]:
 
     `filter_expression` is a pandas query over `MODEL_FIELDS`, such as "M <= 64 and model.str.startswith('llama')".
     """
-    for shape in suite.shapes:
-        if shape.B != 1:
-            raise UsageError(f"shape {shape.label}: B={shape.B}, but a GEMM with 4-bit weights has no batch: write 1")
     cells = tuple(
-        Cell(suite.name, shape, Problem(M=m, N=shape.N, K=shape.K, B=shape.B), Scheme.parse(scheme, dtype), name, cache)
-        for shape, scheme, dtype, m in product(suite.shapes, suite.schemes, suite.dtypes, suite.axes["M"])
+        Cell(suite.name, shape, problem, scheme, name, cache)
+        for shape, scheme, pass_ in product(suite.shapes, suite.parsed_schemes(), suite.passes)
+        for problem in _problems(suite, shape, scheme, pass_)
         for name, cache in product(suite.providers, suite.caches)
     )
     return _filtered(cells, filter_expression) if filter_expression else cells
+
+
+def _problems(suite: Suite, shape: Shape, scheme: Scheme, pass_: Pass) -> Iterator[Problem]:
+    """Yield the problems of one shape by rising M. Raises UsageError for what the scheme cannot store."""
+    for m in suite.sizes(shape):
+        try:
+            problem = Problem(m, shape.N, shape.K, shape.B, suite.op, pass_, shape.E, shape.top_k)
+            scheme.check(problem)
+        except UsageError as error:
+            raise UsageError(f"shape {shape.label}: {error}") from None
+        yield problem
 
 
 def tasks(cells: tuple[Cell, ...]) -> tuple[Task, ...]:
@@ -120,9 +134,13 @@ def cell_id(
 
 def static_columns(cell: Cell) -> Mapping[str, Any]:
     """Columns of a stored row that follow from the cell alone."""
+    problem, scheme = cell.problem, cell.scheme
     return cell.fields | {
-        "flops": cell.problem.flops,
-        "compulsory_bytes": cell.scheme.compulsory_bytes(cell.problem),
+        "M_total": problem.rows,
+        "M_per_expert": problem.rows / problem.E if problem.E > 1 else None,
+        "flops": problem.flops,
+        "compulsory_bytes": scheme.compulsory_bytes(problem),
+        "output_bytes": scheme.output_bytes(problem),
     }
 
 

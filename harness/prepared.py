@@ -5,8 +5,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..kernels.inputs import FourBitInputs
-from ..kernels.provider import Config, Launch, Provider
+from ..kernels.inputs import Inputs
+from ..kernels.provider import AnyProvider, Config, Launch
 from .accelerator import Host
 from .faults import ProviderError
 from .messages import Chosen
@@ -25,7 +25,7 @@ class Prepared:
         return replace(self, chosen=chosen)
 
 
-def prepare(provider: Provider, copies: Sequence[FourBitInputs], chosen: Chosen, machine: Host) -> Prepared:
+def prepare(provider: AnyProvider, copies: Sequence[Inputs], chosen: Chosen, machine: Host) -> Prepared:
     """Let `provider` set up a launch on each of `copies`, and wait until that is done."""
     begin = time.perf_counter()
     if chosen.config is None:

@@ -31,7 +31,7 @@ class DeviceTrial:
         timer: Timer,
         machine: Host,
         telemetry: Telemetry,
-        truth: torch.Tensor,
+        truth: Sequence[torch.Tensor],
         begin: Callable[[], object],
         check_again: Callable[[], object],
     ) -> None:
@@ -40,7 +40,8 @@ class DeviceTrial:
         self._is_proven = False
         self.disturbed = ""
         self.resolution_s = timer.resolution_s
-        self.error_ratio: float | None = error_ratio(ready.launches[0].output, truth)
+        pairs = zip(ready.launches[0].outputs, truth, strict=True)
+        self.error_ratio: float | None = max(error_ratio(output, expected) for output, expected in pairs)
 
     def sample(self, rule: StopRule) -> Sequence[float]:
         """Time launches until `rule` stops; samples that do not count are left out."""

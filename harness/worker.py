@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from ..kernels import provider as providers
 from ..kernels import registry
 from ..kernels.inputs import make_inputs, make_weight
 from ..kernels.source_hash import source_hash
@@ -221,7 +222,7 @@ class Worker:
     def _make_operands(self, job: Job) -> Operands | None:
         job.begin("make the operands of", job.open_cells)
         problem, scheme = job.task.problem, job.task.scheme
-        key = (problem.N, problem.K, problem.B, scheme)
+        key = (replace(problem, M=1), scheme)
         try:
             if self._weight[0] != key:
                 self._weight = (None, None)  # free the old weight before the new one is drawn
@@ -241,7 +242,7 @@ class Worker:
             job.begin("prepare", mine)
             ready: dict[tuple[str, int], Prepared] = {}
             try:
-                support = provider.supports(inputs.problem, inputs.scheme, self.device)
+                support = providers.support(provider, inputs.problem, inputs.scheme, self.device)
                 if not support.ok:
                     job.fail_all(mine, Verdict.UNSUPPORTED, support.reason)
                     continue

@@ -24,9 +24,16 @@ from ..shapes.verdict import Verdict
 _WAVE64 = ("gfx90a", "gfx942", "gfx950")
 _WAVE32 = ("gfx1100", "gfx1151", "gfx1201")
 _CUDA = ("sm80", "sm90", "sm100")
+_MORE_CUDA = ("sm89", "sm120")
 
 ARCHES = (*_WAVE64, *_WAVE32, *_CUDA)
 """Architectures that kernels are compiled for in the tests."""
+
+KNOWN_ARCHES = (*ARCHES, *_MORE_CUDA)
+"""Architectures that kernels can be compiled for."""
+
+LARGE_BYTES = 1 << 31
+"""Operands of so many bytes are out of reach of AMD's 32-bit buffer offsets; the JIT looks at each tensor's size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +41,18 @@ class Request:
     """One kernel to compile.
 
     kernel     "module:attribute" of the jit function
-    arguments  runtime arguments by parameter name: a pointer type ("*bf16"), an int, or None for an absent operand
+    arguments  runtime arguments by parameter name: a pointer type ("*bf16"), a number, or None for an absent operand
     constants  constexpr arguments; options  num_warps, num_stages and what else the backend knows
+    large      names of the pointers to LARGE_BYTES or more
+    decoded    weight elements that one program decodes per iteration of its main loop; None: it decodes none
     """
 
     kernel: str
-    arguments: Mapping[str, str | int | None]
+    arguments: Mapping[str, str | int | float | None]
     constants: Mapping[str, Any]
-    options: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    large: Sequence[str] = ()
+    decoded: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,8 @@ class Build:
     shared_bytes   shared memory (LDS) per program
     assembly       PTX or AMD GCN text
     machine_code   SASS of NVIDIA binaries; GCN text already is the machine code
+    warps          warps (waves) per program, those of specialized warps included
+    name           of the kernel; triton  version of the compiler
     """
 
     verdict: Verdict
@@ -61,63 +74,73 @@ class Build:
     shared_bytes: int = 0
     assembly: str = ""
     machine_code: str = ""
+    warps: int = 0
+    name: str = ""
+    triton: str = ""
+
+
+def is_amd(arch: str) -> bool:
+    """True for AMD's architectures."""
+    return arch.startswith("gfx")
+
+
+def wave_size(arch: str) -> int:
+    """Lanes of a wave (AMD) or warp (NVIDIA)."""
+    return 64 if arch in _WAVE64 else 32
+
+
+def check_arch(arch: str) -> str:
+    """Return `arch`; raise UsageError when it is unknown."""
+    if arch not in KNOWN_ARCHES:
+        raise unknown_name("architecture", arch, list(KNOWN_ARCHES))
+    return arch
+
+
+def kernel_path(kernel: Any) -> str:
+    """Return "module:attribute" of a jit function, as a Request names it."""
+    return f"{kernel.fn.__module__}:{kernel.fn.__name__}"
+
+
+def find_kernel(path: str) -> Any:
+    """Return the jit function of "module:attribute"."""
+    module, _, attribute = path.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def large_operands(sizes_bytes: Mapping[str, int]) -> tuple[str, ...]:
+    """Names of the operands that are LARGE_BYTES or more."""
+    return tuple(name for name, size in sizes_bytes.items() if size >= LARGE_BYTES)
 
 
 def compile_in_child(arch: str, requests: Sequence[Request], cache: Path, timeout_s: float = 300.0) -> list[Build]:
-    """Compile `requests` for one of ARCHES, in order. A child that dies costs the request it was working on.
+    """Compile `requests` for one of KNOWN_ARCHES, in order. A child that dies costs the request it was working on.
 
-    cache      folder for Triton's cache; timeout_s  for one child, after which the request in work is given up
+    cache      folder for Triton's cache; timeout_s  for one request, after which it is given up
     Raises UsageError for an unknown architecture.
     """
-    if arch not in ARCHES:
-        raise unknown_name("architecture", arch, list(ARCHES))
-    builds: list[Build] = []
-    while len(builds) < len(requests):
-        done, failure = _run_child(arch, requests[len(builds) :], cache, timeout_s)
-        builds += done
-        if failure is not None and len(builds) < len(requests):
-            builds.append(failure)
-    return builds
+    from .aot_child import Compiler
+
+    check_arch(arch)
+    with Compiler(cache, timeout_s) as compiler:
+        return [compiler.build(arch, request) for request in requests]
 
 
-def _run_child(
-    arch: str, requests: Sequence[Request], cache: Path, timeout_s: float
-) -> tuple[list[Build], Build | None]:
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment |= {"TRITON_CACHE_DIR": str(cache), "TRITON_DEFAULT_FP_FUSION": "1"}
-    orders = json.dumps({"arch": arch, "requests": [asdict(request) for request in requests]})
-    # Results go to a file: the compiler itself prints to stdout and stderr.
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder, "results.jsonl")
-        command = [sys.executable, "-m", "rooflens.kernels.aot", str(results)]
-        failure = None
-        try:
-            child = subprocess.run(
-                command, input=orders, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
-            )
-            if child.returncode:
-                failure = Build(Verdict.CRASHED, f"exit status {child.returncode}: {_last_line(child.stderr)}")
-        except subprocess.TimeoutExpired:
-            failure = Build(Verdict.TIMEOUT, f"not compiled after {timeout_s:g} s")
-        lines = results.read_text(encoding="utf-8").splitlines(keepends=True) if results.exists() else []
-    rows = [json.loads(line) for line in lines if line.endswith("\n")]
-    builds = [Build(**{**row, "verdict": Verdict(row["verdict"])}) for row in rows]
-    if failure is None and len(builds) < len(requests):
-        failure = Build(Verdict.CRASHED, "the child stopped without a result")
-    return builds, failure
-
-
-def _last_line(text: str) -> str:
+def last_line(text: str) -> str:
+    """Return the last line that is not blank."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no message"
 
 
 def specialize(
-    kernel: Any, arguments: Mapping[str, str | int | None], constants: Mapping[str, Any], backend: str
+    kernel: Any,
+    arguments: Mapping[str, str | int | float | None],
+    constants: Mapping[str, Any],
+    backend: str,
+    large: Sequence[str] = (),
 ) -> tuple[dict[str, str], dict[tuple[int, ...], Any], dict[tuple[int, ...], list[list[Any]]]]:
     """Return signature, constants and attributes as Triton's JIT derives them from real arguments (3.4 to 3.9).
 
-    Pointers are taken to be 16-byte aligned and, on "hip", below 2 GiB, as tensors of a benchmark are.
+    Pointers are taken to be 16-byte aligned and, on "hip", below 2 GiB unless they are `large`.
     """
     signature: dict[str, str] = {}
     fixed: dict[tuple[int, ...], Any] = {}
@@ -129,15 +152,21 @@ def specialize(
             signature[name], fixed[(index,)] = "constexpr", constants.get(name)
             continue
         value = arguments[name]
+        assert value is not None
+        special = not parameter.do_not_specialize
         if isinstance(value, str):
             signature[name] = value
-            attributes[(index,)] = [aligned, ["tt.pointer_range", 32]] if backend == "hip" else [aligned]
-        elif value == 1 and not parameter.do_not_specialize:
-            signature[name], fixed[(index,)] = "constexpr", 1
+            near = [["tt.pointer_range", 32]] if backend == "hip" and name not in large else []
+            attributes[(index,)] = [aligned, *near]
+        elif isinstance(value, float):
+            signature[name] = "fp32"
+        elif value == 1 and special:
+            signature[name], fixed[(index,)] = "constexpr", value
+        elif isinstance(value, bool):
+            signature[name] = "u1"
         else:
-            assert value is not None
             signature[name] = "i32" if -(1 << 31) <= value < 1 << 31 else "i64"
-            if value % 16 == 0 and not parameter.do_not_specialize:
+            if value % 16 == 0 and special:
                 attributes[(index,)] = [aligned]
     return signature, fixed, attributes
 
@@ -148,29 +177,39 @@ def compile_here(arch: str, request: Request) -> Build:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    module, _, attribute = request.kernel.partition(":")
-    kernel = getattr(importlib.import_module(module), attribute)
-    cuda = arch in _CUDA
-    target = GPUTarget("cuda", int(arch[2:]), 32) if cuda else GPUTarget("hip", arch, 64 if arch in _WAVE64 else 32)
-    signature, constants, attributes = specialize(kernel, request.arguments, request.constants, target.backend)
+    kernel = find_kernel(request.kernel)
+    target = GPUTarget("hip", arch, wave_size(arch)) if is_amd(arch) else GPUTarget("cuda", int(arch[2:]), 32)
+    signature, constants, attributes = specialize(
+        kernel, request.arguments, request.constants, target.backend, request.large
+    )
     try:
         source = ASTSource(kernel, signature, constexprs=constants, attrs=attributes)
         compiled = triton.compile(source, target=target, options=dict(request.options))
     except Exception as error:
-        return Build(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {_last_line(str(error))}")
-    shared = int(compiled.metadata.shared)
-    if not cuda:
-        text = compiled.asm["amdgcn"]
         return Build(
-            Verdict.PASSED,
-            registers=_number(r"\.vgpr_count:\s+(\d+)", text),
-            spills=_number(r"\.private_segment_fixed_size:\s+(\d+)", text),
-            shared_bytes=shared,
-            assembly=text,
+            Verdict.COMPILE_ERROR, f"{type(error).__name__}: {last_line(str(error))}", triton=triton.__version__
         )
-    usage, sass = _inspect_cubin(compiled.asm["cubin"])
-    spills = _number(r"STACK:(\d+)", usage) + _number(r"LOCAL:(\d+)", usage)
-    return Build(Verdict.PASSED, "", _number(r"REG:(\d+)", usage), spills, shared, compiled.asm["ptx"], sass)
+    if is_amd(arch):
+        text, sass = compiled.asm["amdgcn"], ""
+        registers = _number(r"\.vgpr_count:\s+(\d+)", text)
+        spills = _number(r"\.private_segment_fixed_size:\s+(\d+)", text)
+    else:
+        text = compiled.asm["ptx"]
+        usage, sass = _inspect_cubin(compiled.asm["cubin"])
+        registers = _number(r"REG:(\d+)", usage)
+        spills = _number(r"STACK:(\d+)", usage) + _number(r"LOCAL:(\d+)", usage)
+    threads = re.search(r"\.(?:max_flat_workgroup_size:|reqntid|maxntid)\s+(\d+)", text)
+    return Build(
+        Verdict.PASSED,
+        registers=registers,
+        spills=spills,
+        shared_bytes=int(compiled.metadata.shared),
+        assembly=text,
+        machine_code=sass,
+        warps=int(threads[1]) // wave_size(arch) if threads else int(compiled.metadata.num_warps),
+        name=compiled.metadata.name,
+        triton=triton.__version__,
+    )
 
 
 def _inspect_cubin(cubin: bytes) -> tuple[str, str]:
@@ -197,14 +236,21 @@ def _number(pattern: str, text: str) -> int:
     return int(match.group(1))
 
 
-def _main(results: str) -> None:
-    orders = json.loads(sys.stdin.read())
-    with Path(results).open("w", encoding="utf-8") as file:
-        for order in orders["requests"]:
-            build = compile_here(orders["arch"], Request(**order))
-            file.write(json.dumps(asdict(build)) + "\n")
-            file.flush()
+def _main(results: int, files: Sequence[str]) -> None:
+    """Compile the orders on stdin, one JSON line each, and answer each with a line to file descriptor `results`."""
+    with os.fdopen(results, "w", encoding="utf-8") as file:
+        import triton  # noqa: F401  the time limit is for compiling
+
+        if files:
+            from . import registry
+
+            registry.load((), map(Path, files))
+        print("ready", file=file, flush=True)
+        for line in sys.stdin:
+            order = json.loads(line)
+            build = compile_here(order["arch"], Request(**order["request"]))
+            print(json.dumps(asdict(build)), file=file, flush=True)
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    _main(int(sys.argv[1]), sys.argv[2:])

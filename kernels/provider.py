@@ -19,17 +19,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import torch
 
 from ..shapes.device import Device
 from ..shapes.problem import Problem
 from ..shapes.scheme import Scheme
-from .inputs import FourBitInputs
+from .inputs import Inputs
+
+if TYPE_CHECKING:
+    from .aot import Request
 
 Config = Mapping[str, Any]
 """Tile sizes, warps, threads, ...: plain JSON values."""
+
+SchemeT = TypeVar("SchemeT", bound=Scheme)
+InputsT = TypeVar("InputsT", bound=Inputs)
 
 
 class Role(StrEnum):
@@ -66,12 +72,14 @@ class Launch:
 
     A library that allocates its own result rebinds `output` to it in `run`, so read `launch.output` after the call.
 
-    `config` is what ran, `kernels` the names of the device kernels of one call, `dispatched` the choice of a provider
-    with a dispatch rule of its own, `artifact` a hash of the compiled code. All but `run` and `output` may be empty.
+    `output` is a tuple where the operation has several results (data and scales, gradients), in the order of
+    `Inputs.empty_outputs`. `config` is what ran, `kernels` the names of the device kernels of one call, `dispatched` the
+    choice of a provider with a dispatch rule of its own, `artifact` a hash of the compiled code. All but `run` and
+    `output` may be empty.
     """
 
     run: Callable[[], object]
-    output: torch.Tensor
+    output: torch.Tensor | tuple[torch.Tensor, ...]
     config: Config = field(default_factory=dict)
     kernels: tuple[str, ...] = ()
     dispatched: str = ""
@@ -81,38 +89,67 @@ class Launch:
         """Run once."""
         self.run()
 
+    @property
+    def outputs(self) -> tuple[torch.Tensor, ...]:
+        """All results."""
+        return self.output if isinstance(self.output, tuple) else (self.output,)
 
-class Provider(ABC):
-    """One implementation. Subclasses set `name` and `role` and define `prepare`; the rest has defaults."""
+
+class Provider(ABC, Generic[SchemeT, InputsT]):
+    """One implementation. Subclasses set `name` and `role` and define `prepare`; the rest has defaults.
+
+    A family's providers derive from `Provider[ItsScheme, ItsInputs]` and set `family`; asked for a problem of another
+    family (`support`), they are unsupported without being asked.
+    """
 
     name: ClassVar[str]
     role: ClassVar[Role] = Role.CANDIDATE
+    family: ClassVar[str] = ""
+    """Family of schemes that it computes with; "": any, `supports` decides."""
     sources: ClassVar[tuple[str, ...]] = ()
     """Files beside the module that belong to its source hash (a .cpp or .cu, relative to the module)."""
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: SchemeT, device: Device) -> Support:
         """Say whether this problem can be computed on this device. Cheap: imports and compiles nothing heavy."""
         return Support.yes()
 
-    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+    def candidates(self, problem: Problem, scheme: SchemeT, device: Device) -> Sequence[Config]:
         """Configurations worth trying, the default first. Empty: there is nothing to choose."""
         return ()
 
     @abstractmethod
-    def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
+    def prepare(self, inputs: InputsT, config: Config | None = None) -> Launch:
         """Pack, allocate, compile and warm up; everything that is not the timed call. `config` None: the default.
 
-        The launch must read activations from `inputs.x` at every call (they are overwritten with fresh values to check
-        the output again after timing) and write all of its `output`, [M,N] in the scheme's dtype.
+        The launch must read `inputs.activations` at every call (they are overwritten with fresh values to check the
+        output again after timing) and write all of its output: tensors as `inputs.empty_outputs()` makes them.
         """
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
+    def moved_bytes(self, problem: Problem, scheme: SchemeT, config: Config) -> int | None:
         """Bytes that this algorithm really moves per call (re-reads, intermediates); None when unknown."""
         return None
 
-    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def working_set_bytes(self, problem: Problem, scheme: SchemeT, config: Config) -> int:
         """Bytes of distinct memory that one call touches: which cache holds them when nothing is evicted in between.
 
         The default is right for what reads the operands as they are stored; what keeps a dense copy touches that.
         """
         return scheme.compulsory_bytes(problem)
+
+    def math_dtype(self, problem: Problem, scheme: SchemeT, device: Device) -> str:
+        """Type that its matrix units multiply in ("bf16", "fp8", ...): the peak that can bound it."""
+        return scheme.math_dtype
+
+    def builds(self, problem: Problem, scheme: SchemeT, device: Device, config: Config) -> "Sequence[Request]":
+        """Kernels that one launch compiles for `device` (which need not be here); empty: none that Triton compiles."""
+        return ()
+
+
+AnyProvider = Provider[Any, Any]
+
+
+def support(provider: AnyProvider, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    """Ask `provider`, unless it is another family's."""
+    if provider.family and provider.family != scheme.family:
+        return Support.no(f"computes {provider.family} problems; this one is {scheme.family}")
+    return provider.supports(problem, scheme, device)

@@ -1,20 +1,16 @@
-"""The reference product in fp64, and how far an output is from it.
+"""How far an output is from its reference in fp64.
 
-The reference is computed from the SAME quantized bits that every provider gets: the weight is code * absmax in fp32,
-not rounded to the activation type. What is judged is the kernel's arithmetic, never the quantization.
+The reference (`Inputs.reference`) is computed from the SAME quantized bits that every provider gets. What is judged is
+the kernel's arithmetic, never the quantization.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from ..shapes.scheme import Scheme
-from .fourbit.quantize import dequantize_range
-from .inputs import FourBitInputs
-
-_CHUNK_ELEMENTS = 1 << 22
-"""Weight elements expanded to fp64 at once (32 MiB)."""
 
 _ELEMENT_MARGIN = 10.0
 """A single element may be off by this many times the noise level (rms) that the scheme's SNR floor allows overall.
@@ -70,40 +66,22 @@ class Accuracy:
         return not self.failure(scheme)
 
 
-def reference(inputs: FourBitInputs) -> torch.Tensor:
-    """Return Y[M,N] = X W^T + bias in fp64, on the device of the inputs.
-
-    W is expanded some rows at a time; beyond the result and X in fp64 this takes about 64 MiB.
-    """
-    rows, columns, depth = inputs.problem.M, inputs.problem.N, inputs.problem.K
-    x = inputs.x.double()
-    result = torch.empty(rows, columns, dtype=torch.float64, device=x.device)
-    step = max(1, _CHUNK_ELEMENTS // depth)
-    for first in range(0, columns, step):
-        last = min(first + step, columns)
-        weight = dequantize_range(inputs.weight, first * depth, last * depth).view(last - first, depth)
-        result[:, first:last] = x @ weight.double().t()
-    if inputs.bias is not None:
-        result += inputs.bias.double()
-    return result
-
-
 def measure(output: torch.Tensor, reference: torch.Tensor) -> Accuracy:
-    """Compare `output` [M,N] of any float type with `reference` [M,N] in fp64; see `Accuracy` for the edge cases.
+    """Compare `output` of any type with `reference` in fp64, of the same shape; see `Accuracy` for the edge cases.
 
-    Raises ValueError when the shapes differ.
+    Rows are counted over all leading dimensions. Raises ValueError when the shapes differ.
     """
     if output.shape != reference.shape:
         raise ValueError(f"output is {list(output.shape)}, reference {list(reference.shape)}")
-    columns = reference.shape[1]
+    columns = reference.shape[-1]
     signal = torch.linalg.vector_norm(reference).item()
     rms = signal / math.sqrt(reference.numel())
-    finite = torch.isfinite(output)
+    product = output.double()  # some types know no other operation
+    finite = torch.isfinite(product)
     non_finite = int(output.numel() - finite.sum().item())
     if non_finite:
-        first = int(finite.logical_not_().view(-1).byte().argmax().item())
+        first = int(finite.logical_not_().reshape(-1).byte().argmax().item())
         return Accuracy(-math.inf, math.inf, None, math.inf, rms, divmod(first, columns), non_finite)
-    product = output.double()
     dot = torch.dot(product.reshape(-1), reference.reshape(-1)).item()
     length = torch.linalg.vector_norm(product).item()
     error = product.sub_(reference) if product is not output else product - reference
@@ -113,11 +91,16 @@ def measure(output: torch.Tensor, reference: torch.Tensor) -> Accuracy:
         snr_db=_snr_db(signal, noise),
         relative_error=noise / signal if signal else (math.inf if noise else 0.0),
         cosine=dot / (length * signal) if length and signal else (None if noise else 1.0),
-        max_abs_error=error.view(-1)[largest].item(),
+        max_abs_error=error.reshape(-1)[largest].item(),
         reference_rms=rms,
         worst=divmod(largest, columns),
         non_finite=0,
     )
+
+
+def measure_all(outputs: Sequence[torch.Tensor], references: Sequence[torch.Tensor]) -> list[Accuracy]:
+    """Compare each output with its reference. Raises ValueError when their numbers or shapes differ."""
+    return [measure(output, truth) for output, truth in zip(outputs, references, strict=True)]
 
 
 def _snr_db(signal: float, noise: float) -> float:

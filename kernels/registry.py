@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..shapes.errors import RooflensError, UsageError, unknown_name
 
 if TYPE_CHECKING:
-    from .provider import Provider
+    from .provider import AnyProvider
 
 BUILTIN = {
     "simt_4bit": "rooflens.kernels.fourbit.triton_providers:SIMT",
@@ -40,13 +40,13 @@ def names() -> list[str]:
     return list(dict.fromkeys((*BUILTIN, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP)))))
 
 
-def load(wanted: Iterable[str], files: Iterable[Path] = ()) -> "dict[str, Provider]":
+def load(wanted: Iterable[str], files: Iterable[Path] = ()) -> "dict[str, AnyProvider]":
     """Import the providers named in `wanted`, and all providers of the user's `files`.
 
     Providers of `files` come first. Raises UsageError for an unknown name, a name given twice, or a file that fails,
     and RooflensError for an installed provider that cannot be imported.
     """
-    loaded: dict[str, Provider] = {}
+    loaded: dict[str, AnyProvider] = {}
     for file in files:
         for provider in _from_file(file):
             if provider.name in loaded or provider.name in names():
@@ -63,7 +63,7 @@ def load(wanted: Iterable[str], files: Iterable[Path] = ()) -> "dict[str, Provid
     return loaded
 
 
-def _installed(name: str, target: str) -> "Provider":
+def _installed(name: str, target: str) -> "AnyProvider":
     """Import "module:attribute" and check that it is the provider of that name."""
     from .provider import Provider
 
@@ -77,7 +77,7 @@ def _installed(name: str, target: str) -> "Provider":
     return provider
 
 
-def _from_file(file: Path) -> "list[Provider]":
+def _from_file(file: Path) -> "list[AnyProvider]":
     """Import a user's file under a name of its own, its folder importable, and return its PROVIDERS."""
     from .provider import Provider
 

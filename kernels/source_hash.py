@@ -17,14 +17,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..shapes.errors import RooflensError
-from .provider import Provider
+from .provider import AnyProvider
 from .registry import BUILTIN
 
 _DIGITS = 16
 _USER_MODULE = "rooflens_user_"
 
 
-def source_hash(provider: Provider) -> str:
+def source_hash(provider: AnyProvider) -> str:
     """Return 16 hex digits over every file that `provider` is made of.
 
     Raises RooflensError when one of its `sources` does not exist.
@@ -65,7 +65,7 @@ def _tree(module: str, file: Path) -> tuple[Path, str]:
     return file.parents[depth], top
 
 
-def _listed_in(provider: Provider) -> Iterator[Path]:
+def _listed_in(provider: AnyProvider) -> Iterator[Path]:
     """Files that instantiate the provider: its arguments are code too."""
     if provider.name in BUILTIN:
         module = BUILTIN[provider.name].partition(":")[0]
@@ -119,7 +119,7 @@ def _resolve(file: Path, tree: Path, package: str, level: int, module: str, name
                 yield found.resolve()
 
 
-def _existing(provider: Provider, module_file: Path, sources: tuple[str, ...]) -> Iterator[Path]:
+def _existing(provider: AnyProvider, module_file: Path, sources: tuple[str, ...]) -> Iterator[Path]:
     for source in sources:
         path = (module_file.parent / source).resolve()
         if not path.is_file():

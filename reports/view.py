@@ -8,11 +8,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
+from ..analysis.coordinates import SETTING, size_label
 from ..analysis.crossovers import crossovers
 from ..analysis.load import RunData
 from ..analysis.median_crossover import MedianCrossover, median_crossovers
 from ..analysis.notes import parts
 from ..analysis.pipeline import Analysis
+from ..shapes.problem import Pass
 from ..shapes.verdict import Verdict
 from .formatting import plural
 from .model import Block, Section
@@ -26,7 +28,9 @@ class ShapeKey(NamedTuple):
 
     model: str
     layer: str
+    op: str
     B: int
+    E: int
     N: int
     K: int
 
@@ -38,13 +42,14 @@ class ShapeKey(NamedTuple):
     @property
     def size(self) -> str:
         """N x K, with the batch in front when there is one."""
-        return f"{f'{self.B}×' if self.B != 1 else ''}{self.N}×{self.K}"
+        return size_label(self._asdict(), "×")
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Cells that may share a table: one storage of the operands and one cache state."""
+    """Cells that may share a table: one pass, one storage of the operands and one cache state."""
 
+    pass_: str
     dtype: str
     scheme: str
     cache: str
@@ -53,7 +58,8 @@ class Slice:
     @property
     def id(self) -> str:
         """Part of an anchor."""
-        return anchor(f"{self.dtype}-{self.scheme}-{self.cache}")
+        of = "" if self.pass_ == Pass.FWD else f"{self.pass_}-"
+        return anchor(f"{of}{self.dtype}-{self.scheme}-{self.cache}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,13 +133,20 @@ class View:
 
     @cached_property
     def slices(self) -> tuple[Slice, ...]:
-        """Every (dtype, scheme, cache) that was measured; its title leaves out what all have in common."""
-        frame = self.cells
-        rows = list(dict.fromkeys(zip(frame["dtype"], frame["scheme"], frame["cache"], strict=True)))
-        schemes = {scheme for _, scheme, _ in rows}
+        """Every (pass, dtype, scheme, cache) that was measured; its title leaves out what all have in common."""
+        rows = list(dict.fromkeys(zip(*(self.cells[name] for name in SETTING), strict=True)))
+        several = [len(set(values)) > 1 for values in zip(*rows, strict=True)]
+        titles = [
+            " · ".join(
+                value
+                for name, value, varies in zip(SETTING, row, several, strict=True)
+                if varies or name in ("dtype", "cache")
+            )
+            for row in rows
+        ]
         return tuple(
-            Slice(dtype, scheme, cache, " · ".join([dtype, *([scheme] if len(schemes) > 1 else []), cache]))
-            for dtype, scheme, cache in rows
+            Slice(pass_, dtype, scheme, cache, title)
+            for (pass_, dtype, scheme, cache), title in zip(rows, titles, strict=True)
         )
 
     @cached_property
@@ -224,7 +237,7 @@ class View:
 
     @cached_property
     def medians(self) -> tuple[MedianCrossover, ...]:
-        """One per challenger, dtype, scheme and cache."""
+        """One per challenger, pass, dtype, scheme and cache."""
         groups = self.crossovers.groupby("challenger", sort=False)
         return tuple(median for _, rows in groups for median in median_crossovers(rows))
 
@@ -239,10 +252,8 @@ class View:
         if key not in self._kept:
             chosen = frame
             if part is not None:
-                same = (
-                    (frame["dtype"] == part.dtype) & (frame["scheme"] == part.scheme) & (frame["cache"] == part.cache)
-                )
-                chosen = frame[same]
+                wanted = [part.pass_, part.dtype, part.scheme, part.cache]
+                chosen = frame[(frame[[*SETTING]] == wanted).all(axis=1)]
             self._kept[key] = list(chosen.to_dict("records"))
         return self._kept[key]
 
@@ -262,7 +273,7 @@ class View:
 
 def shape_of(row: Row) -> ShapeKey:
     """Return the shape of a row."""
-    return ShapeKey(str(row["model"]), str(row["layer"]), int(row["B"]), int(row["N"]), int(row["K"]))
+    return ShapeKey(*(row[name] for name in ShapeKey._fields))
 
 
 def anchor(text: str) -> str:

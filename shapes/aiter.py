@@ -67,7 +67,7 @@ def tuned_csv(choices: Mapping[Key, Choice]) -> str:
 
 
 def _row(key: Key, choice: Choice) -> list[str]:
-    problem = Problem(key.M, key.N, key.K, key.B, Op(key.op), Pass(key.pass_))
+    problem = Problem(key.M, key.N, key.K, key.B, Op(key.op), Pass(key.pass_), key.E, key.top_k)
     scheme = Scheme.parse(key.scheme, DType(key.dtype))
     options = " ".join(f"{name}={value}" for name, value in sorted(choice.config.items()))
     return [

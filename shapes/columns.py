@@ -28,7 +28,10 @@ class Better(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name is its machine name everywhere; `required` columns are never empty."""
+    """One column: its name is its machine name everywhere; `required` columns are never empty.
+
+    `absent` is what a file has in every row that was written before there was this column; None: it is unknown.
+    """
 
     name: str
     kind: Kind
@@ -36,6 +39,7 @@ class Column:
     unit: str = ""
     better: Better = Better.NEITHER
     required: bool = False
+    absent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,16 @@ def _float(name: str, description: str, unit: str = "", better: Better = Better.
 
 CELL_ID = _text("cell_id", "content hash of problem, scheme, provider, its source, cache, device and protocol", True)
 
+SIZES = (
+    _int("B", "batch of independent GEMMs", required=True),
+    Column("E", Kind.INT, "groups or experts, each with its own weight", required=True, absent=1),
+    Column("top_k", Kind.INT, "experts that each token is routed to", required=True, absent=1),
+    _int("M", "rows of the activations: of one batch entry, of all groups together, or tokens", required=True),
+    _int("N", "output features; 1 of a quantization", required=True),
+    _int("K", "input features, the contracted dimension; the row length of a quantization", required=True),
+)
+"""Sizes of the problem."""
+
 CELLS = Table(
     "cells",
     "one row per finished (cell, round): the commit record, written after its samples",
@@ -92,10 +106,9 @@ CELLS = Table(
         _text("layer", "layer of that model", True),
         _text("op", "operation", True),
         _text("pass", "fwd; training passes have their own names", True),
-        _int("B", "batch of independent GEMMs", required=True),
-        _int("M", "rows of the activations, tokens", required=True),
-        _int("N", "output features", required=True),
-        _int("K", "input features, the contracted dimension", required=True),
+        *SIZES,
+        _int("M_total", "rows that are multiplied, of all batch entries and experts: B M top_k"),
+        _float("M_per_expert", "M_total / E, the mean over the experts; empty without experts"),
         _text("dtype", "activation and output type", True),
         _text("scheme", "storage of the operands", True),
         _text("provider", "the implementation that was timed", True),
@@ -133,8 +146,10 @@ CELLS = Table(
         _text("dispatched", "which of its kernels a provider with a dispatch rule of its own chose"),
         _text("artifact", "hash of the compiled code, where there is one"),
         _text("source", "hash of the provider's source files", True),
-        _int("flops", "useful FLOPs of one launch", "FLOP", True),
+        _text("math_dtype", "type that the matrix units multiply in: whose peak can bound the launch"),
+        _int("flops", "useful FLOPs of one launch; 0 of a quantization", "FLOP", True),
         _int("compulsory_bytes", "operands, scales and output once each", "byte", True),
+        _int("output_bytes", "of compulsory_bytes, what is written", "byte"),
         _int("moved_bytes", "traffic of this provider's algorithm, re-reads and intermediates included", "byte"),
         _int("seed", "seed of the operands", required=True),
         _text("started_at", "UTC time at which the round of this cell began", True),
@@ -195,10 +210,7 @@ TUNING = Table(
         _int("compute_units", "SMs or CUs of the device", required=True),
         _text("op", "operation", True),
         _text("pass", "fwd; training passes have their own names", True),
-        _int("B", "batch of independent GEMMs", required=True),
-        _int("M", "rows of the activations, tokens", required=True),
-        _int("N", "output features", required=True),
-        _int("K", "input features, the contracted dimension", required=True),
+        *SIZES,
         _text("dtype", "activation and output type", True),
         _text("scheme", "storage of the operands", True),
         _text("provider", "the implementation that was tuned", True),

@@ -1,21 +1,18 @@
-"""A scheme: how the operands of a GEMM are stored, what that costs in bytes, and how exact the output must be."""
+"""A scheme: how the operands of an operation are stored, what that costs in bytes, and how exact the output must be.
 
-import re
-from dataclasses import dataclass
+`Scheme` is what all families of formats have in common; one module of `shapes.schemes` per family says the rest.
+"""
+
+from abc import ABC, abstractmethod
 from enum import StrEnum
+from typing import ClassVar, Self
 
 from .errors import UsageError
-from .problem import Problem
-
-BLOCK_SIZES_4BIT = (32, 64, 128, 256, 512, 1024, 2048, 4096)
-"""Block sizes of the bitsandbytes 4-bit formats, in elements of the flattened weight."""
-
-NESTED_BLOCK_SIZE = 256
-"""absmax values per second-level block when absmax itself is quantized to 8 bits (bitsandbytes double quantization)."""
+from .problem import Op, Pass, Problem
 
 
 class DType(StrEnum):
-    """Activation and output type of a GEMM."""
+    """Activation and output type of an operation."""
 
     BF16 = "bf16"
     FP16 = "fp16"
@@ -42,72 +39,86 @@ Rounding the weights and the output to the activation type alone gives about 53 
 fp32; a wrong element per row or a TF32 product (about 65 dB) falls below the floor of its type.
 """
 
+EXACT_SNR_DB = 100.0
+"""Floor of a quantizer: one element that is off by one step of its format falls below."""
 
-@dataclass(frozen=True, slots=True)
-class Scheme:
-    """4-bit weights in blocks with fp32 absmax, optionally nested, and activations and output of `dtype`.
 
-    `weight` is "nf4" or "fp4" (the bitsandbytes FP4, not OCP e2m1); `group` counts elements of the flattened W[N,K],
-    so that a block straddles rows when K % group != 0. `nested` stores absmax in 8 bits (double quantization).
+class Scheme(ABC):
+    """Storage of the operands; `dtype` is the type of the activations before quantization, and of the output.
+
+    Subclasses are frozen dataclasses, so that equal storage is equal. `family` names the folder of `kernels` that
+    computes with it, `ops` and `passes` what can be asked for.
     """
 
-    weight: str
-    group: int
-    dtype: DType
-    nested: bool = False
-    bias: bool = False
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        if self.weight not in ("nf4", "fp4"):
-            raise UsageError(f"unknown weight format {self.weight!r}: known: nf4, fp4")
-        if self.group not in BLOCK_SIZES_4BIT:
-            sizes = ", ".join(map(str, BLOCK_SIZES_4BIT))
-            raise UsageError(f"block size {self.group} of {self.weight} does not exist: known: {sizes}")
+    dtype: DType
+
+    family: ClassVar[str]
+    ops: ClassVar[tuple[Op, ...]] = (Op.GEMM,)
+    passes: ClassVar[tuple[Pass, ...]] = (Pass.FWD,)
+    grammar: ClassVar[str]
+    """How names of this family are written, for error messages: "nf4-g64"."""
+
+    @staticmethod
+    def parse(name: str, dtype: DType) -> "Scheme":
+        """Read a name of any family; raise UsageError for what none of them knows."""
+        from .schemes import FAMILIES
+
+        for family in FAMILIES:
+            if scheme := family.read(name, dtype):
+                return scheme
+        known = "; ".join(dict.fromkeys(family.grammar for family in FAMILIES))
+        raise UsageError(f"unknown scheme {name!r}: write {known}")
 
     @classmethod
-    def parse(cls, name: str, dtype: DType) -> "Scheme":
-        """Read a name such as "nf4-g64", "fp4-g128-nested" or "nf4-g64-bias"; raise UsageError otherwise."""
-        match = re.fullmatch(r"(nf4|fp4)-g(\d+)(-nested)?(-bias)?", name)
-        if not match:
-            raise UsageError(
-                f"unknown scheme {name!r}: write nf4-g64 or fp4-g64 (any block size from 32 to 4096), "
-                "then -nested and -bias if wanted"
-            )
-        weight, group, nested, bias = match.groups()
-        return cls(weight=weight, group=int(group), dtype=dtype, nested=bool(nested), bias=bool(bias))
+    @abstractmethod
+    def read(cls, name: str, dtype: DType) -> Self | None:
+        """Read a name of this family; None when it is another's. Raises UsageError for one that is nearly right."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        """The name that `parse` reads; dtype is a column of its own."""
-        return f"{self.weight}-g{self.group}" + "-nested" * self.nested + "-bias" * self.bias
+        """The name that `read` reads; dtype is a column of its own."""
 
     @property
     def snr_floor_db(self) -> float:
         """A provider below this signal-to-noise ratio (dB) is incorrect."""
         return SNR_FLOOR_DB[self.dtype]
 
-    def weight_bytes(self, problem: Problem) -> int:
-        """Bytes of the packed weights: two elements per byte over the flattened tensor."""
-        return problem.B * ((problem.N * problem.K + 1) // 2)
+    @property
+    def math_dtype(self) -> str:
+        """Type that the matrix units multiply in, where the format has a say: "bf16", "fp8", ...: which peak limits."""
+        return self.dtype.value
 
+    def check(self, problem: Problem) -> None:
+        """Raise UsageError for a problem whose operands this scheme cannot store."""
+        if problem.op not in self.ops:
+            raise UsageError(f"scheme {self.name} has no {problem.op}: it has {', '.join(self.ops)}")
+        if problem.pass_ not in self.passes:
+            raise UsageError(f"scheme {self.name} has no pass {problem.pass_}: it has {', '.join(self.passes)}")
+        if problem.B != 1:
+            raise UsageError(f"scheme {self.name}: B={problem.B}, but it has no batch: write 1")
+
+    @abstractmethod
+    def weight_bytes(self, problem: Problem) -> int:
+        """Bytes of the stored weights, without scales: what does not change from call to call."""
+
+    @abstractmethod
     def scale_bytes(self, problem: Problem) -> int:
-        """Bytes of absmax: fp32 per block, or 8 bits per block + fp32 per 256 blocks + the 256-entry code + offset."""
-        blocks = -(-problem.N * problem.K // self.group)
-        if not self.nested:
-            return problem.B * 4 * blocks
-        return problem.B * (blocks + 4 * -(-blocks // NESTED_BLOCK_SIZE) + 4 * 256 + 4)
+        """Bytes of the scales of all stored operands."""
 
     def activation_bytes(self, problem: Problem) -> int:
-        """Bytes of X[M,K]."""
+        """Bytes of the activations that a call reads."""
         return problem.B * problem.M * problem.K * self.dtype.bytes
 
     def output_bytes(self, problem: Problem) -> int:
-        """Bytes of Y[M,N]."""
-        return problem.B * problem.M * problem.N * self.dtype.bytes
+        """Bytes of all that a call writes."""
+        return problem.rows * problem.N * self.dtype.bytes
 
     def bias_bytes(self, problem: Problem) -> int:
-        """Bytes of bias[N], 0 without one."""
-        return problem.B * problem.N * self.dtype.bytes if self.bias else 0
+        """Bytes of the bias, 0 without one."""
+        return 0
 
     def compulsory_bytes(self, problem: Problem) -> int:
         """Least traffic: every operand and its scales read once, the output written once."""

@@ -13,7 +13,10 @@ COLUMNS = ("suite", "model", "layer", "op", "N", "K", "B", "E", "top_k", "tp", "
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One weight shape W[N,K] and where it comes from; `label` ("model layer") is unique within its set."""
+    """One weight shape W[N,K] and where it comes from; `label` ("model layer") is unique within its set.
+
+    `E` and `top_k` are experts and how many of them a token goes to, `Ms` the sizes M that the source runs it at.
+    """
 
     model: str
     layer: str
@@ -21,6 +24,9 @@ class Shape:
     K: int
     B: int = 1
     alias: str = ""
+    E: int = 1
+    top_k: int = 1
+    Ms: tuple[int, ...] = ()
 
     @property
     def label(self) -> str:
@@ -55,7 +61,10 @@ def load(name_or_path: str, relative_to: Path | None = None) -> tuple[Shape, ...
 
 
 def parse(text: str, where: str) -> tuple[Shape, ...]:
-    """Parse the CSV text of a shape set; `where` names it in errors. Required columns: model, layer, N and K."""
+    """Parse the CSV text of a shape set; `where` names it in errors. Required columns: model, layer, N and K.
+
+    An empty N, B, E or top_k is 1 (the N of a quantization, say); M_list is space-separated.
+    """
     reader = csv.DictReader(text.splitlines())
     header = reader.fieldnames or []
     if unknown := [name for name in header if name not in COLUMNS]:
@@ -72,10 +81,13 @@ def parse(text: str, where: str) -> tuple[Shape, ...]:
             Shape(
                 model=row["model"],
                 layer=row["layer"],
-                N=_size(row["N"], "N", at),
+                N=_size(row["N"] or "1", "N", at),
                 K=_size(row["K"], "K", at),
                 B=_size(row.get("B") or "1", "B", at),
                 alias=notes.get("label", ""),
+                E=_size(row.get("E") or "1", "E", at),
+                top_k=_size(row.get("top_k") or "1", "top_k", at),
+                Ms=tuple(sorted(_size(text, "M_list", at) for text in (row.get("M_list") or "").split())),
             )
         )
     if not shapes:

@@ -6,13 +6,19 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from . import shapeset
 from .errors import UsageError, unknown_name
+from .problem import Op, Pass
 from .protocol import Protocol
 from .scheme import DType, Scheme
 from .shapeset import Shape
+
+Member = TypeVar("Member", bound=StrEnum)
+
+AXES = ("M",)
+"""Sizes of a problem that a suite can sweep."""
 
 
 class Cache(StrEnum):
@@ -25,6 +31,8 @@ class Cache(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Suite:
     """What to sweep. `schemes` are names (`Scheme.parse`); `axes` maps a size of the problem to its values.
+
+    Without an axis M every shape runs the sizes that its set lists for it.
 
     `baseline` is the provider that speedups are relative to, and the incumbent of the crossover; `challengers` are the
     providers whose crossover is the headline, the first one that ran.
@@ -40,7 +48,22 @@ class Suite:
     baseline: str
     challengers: tuple[str, ...]
     axes: dict[str, tuple[int, ...]]
+    op: Op = Op.GEMM
+    passes: tuple[Pass, ...] = (Pass.FWD,)
     protocol: Protocol = field(default_factory=Protocol)
+
+    def sizes(self, shape: Shape) -> tuple[int, ...]:
+        """Values of M for a shape: those of the axis, or the shape's own where the suite has no such axis."""
+        sizes = self.axes.get("M") or shape.Ms
+        if not sizes:
+            raise UsageError(
+                f"suite {self.name}: shape {shape.label} has no M_list, and the suite no axis M: give -a M=..."
+            )
+        return sizes
+
+    def parsed_schemes(self) -> tuple[Scheme, ...]:
+        """Schemes with each dtype."""
+        return tuple(Scheme.parse(name, dtype) for name in self.schemes for dtype in self.dtypes)
 
     def override(
         self,
@@ -53,8 +76,8 @@ class Suite:
     ) -> "Suite":
         """Return a suite with the given parts replaced; empty parts stay as they are. Unknown axes raise UsageError."""
         for axis in axes or {}:
-            if axis not in self.axes:
-                raise unknown_name(f"axis of suite {self.name}", axis, list(self.axes))
+            if axis not in AXES:
+                raise unknown_name(f"axis of suite {self.name}", axis, list(AXES))
         return replace(
             self,
             axes=self.axes | (axes or {}),
@@ -87,8 +110,8 @@ def load(name_or_path: str) -> Suite:
     return parse(text, f"suite {name_or_path}", None)
 
 
-_REQUIRED = ("name", "shapes", "schemes", "dtypes", "caches", "providers", "baseline", "axes")
-_OPTIONAL = ("description", "pick", "challengers", "protocol")
+_REQUIRED = ("name", "shapes", "schemes", "dtypes", "caches", "providers", "baseline")
+_OPTIONAL = ("description", "pick", "challengers", "axes", "op", "passes", "protocol")
 
 
 def parse(text: str, where: str, folder: Path | None = None) -> Suite:
@@ -121,7 +144,9 @@ def _parse(text: str, where: str, folder: Path | None) -> Suite:
         providers=_strings(table, "providers", where),
         baseline=_string(table, "baseline", where),
         challengers=_strings(table, "challengers", where),
-        axes=_axes(table["axes"], where),
+        axes=_axes(table.get("axes", {}), where),
+        op=_member(Op, table.get("op", Op.GEMM), f"{where}: op"),
+        passes=tuple(_member(Pass, name, f"{where}: pass") for name in _strings(table, "passes", where)) or (Pass.FWD,),
         protocol=Protocol(**protocol),
     )
     for key in ("schemes", "dtypes", "caches", "providers"):
@@ -174,11 +199,17 @@ def _strings(table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
     return tuple(values)
 
 
+def _member(kind: type[Member], value: object, where: str) -> Member:
+    """Read a member of an enumeration by its value."""
+    try:
+        return kind(str(value))
+    except ValueError:
+        raise unknown_name(f"{where}:", str(value), list(kind)) from None
+
+
 def _axes(table: object, where: str) -> dict[str, tuple[int, ...]]:
-    _known_keys(table, ("M",), f"{where} [axes]")
+    _known_keys(table, AXES, f"{where} [axes]")
     assert isinstance(table, dict)
-    if "M" not in table:
-        raise UsageError(f"{where} [axes]: M is missing")
     return {name: axis_values(name, values, f"{where} [axes]") for name, values in table.items()}
 
 

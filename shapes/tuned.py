@@ -30,6 +30,8 @@ class Key(NamedTuple):
     op: str
     pass_: str
     B: int
+    E: int
+    top_k: int
     M: int
     N: int
     K: int
@@ -47,6 +49,8 @@ class Key(NamedTuple):
             op=problem.op.value,
             pass_=problem.pass_.value,
             B=problem.B,
+            E=problem.E,
+            top_k=problem.top_k,
             M=problem.M,
             N=problem.N,
             K=problem.K,
@@ -151,6 +155,8 @@ def _choose(rows: Sequence[_Row]) -> Choice | None:
 
 
 _NUMBERS = ("compute_units", "B", "M", "N", "K")
+_NEWER = ("E", "top_k")
+"""Sizes that older tables do not have; they were 1."""
 _TEXTS = ("arch", "op", "pass", "dtype", "scheme", "provider", "cache")
 _NEEDED = ("cell_id", "search", "candidate", *_TEXTS, *_NUMBERS, "config", "time_s", "winner", "source")
 
@@ -180,6 +186,7 @@ def _rows(text: str, where: str) -> "list[_Row]":
 
 def _row(row: Mapping[str, str], at: str) -> _Row:
     numbers = {name: _whole(row, name, at) for name in _NUMBERS}
+    numbers |= {name: _whole(row, name, at) if name in row else 1 for name in _NEWER}
     texts = {name: row[name] for name in _TEXTS}
     if row["winner"] not in ("true", "false"):
         raise _fault(at, "winner", row, "is neither true nor false")

@@ -11,7 +11,8 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
-from ...shapes.scheme import DType, Scheme
+from ...shapes.scheme import DType
+from ...shapes.schemes.fourbit import FourBit
 from ..inputs import TORCH_DTYPES
 
 SIMT = "simt"
@@ -28,7 +29,7 @@ _MMA_DEPTH = 64
 """K must be a multiple of this for its tensor-core kernels."""
 
 
-def gemm_kernel(problem: Problem, scheme: Scheme, device: Device) -> str:
+def gemm_kernel(problem: Problem, scheme: FourBit, device: Device) -> str:
     """Kernel that `gemm_4bit` runs: "simt", "mma" or "dequant_linear"; bitsandbytes must be importable.
 
     "fused" when its version is another than the C++ rule was read in, "unknown" when even the Python rule has moved.
@@ -91,7 +92,7 @@ def cpu_has_gemv() -> bool:
     return bool(query is not None and query())
 
 
-def cpu_misreads_absmax(problem: Problem, scheme: Scheme) -> bool:
+def cpu_misreads_absmax(problem: Problem, scheme: FourBit) -> bool:
     """Whether its AVX-512 dequantizer takes wrong scales: it starts every row of W at a new block.
 
     That is right only when K % group == 0. Rows that are no multiple of its vector of 16, and blocks of 2048 and more,

@@ -9,23 +9,24 @@ import torch
 from ...shapes.device import Device
 from ...shapes.errors import RooflensError
 from ...shapes.problem import Problem
-from ...shapes.scheme import Scheme
-from ..inputs import FourBitInputs
+from ...shapes.schemes.fourbit import FourBit
 from ..provider import Config, Launch, Provider, Role, Support
 from .blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
+from .inputs import FourBitInputs
 from .quantize import prepare_dequantize
 
 
-class Blas(Provider):
+class Blas(Provider[FourBit, FourBitInputs]):
     """The GEMM alone: W is dequantized in `prepare`, so this is what a weight in 16 (or 32) bits costs.
 
     Config: `gemm` is a name of `blas_forms.FORMS`, `fp32_precision` torch's setting, `threads` those of a CPU.
     """
 
+    family = "fourbit"
     name = "blas"
     role = Role.BLAS
 
-    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+    def candidates(self, problem: Problem, scheme: FourBit, device: Device) -> Sequence[Config]:
         """The forms of the product, the fastest by rule first."""
         default = default_form(problem, scheme, device.kind)
         return [{"gemm": form} for form in sorted(forms(scheme, device.kind), key=lambda form: form != default)]
@@ -38,11 +39,11 @@ class Blas(Provider):
         run = prepare_gemm(form, inputs.x, weight, inputs.bias, out)
         return Launch(run, out, config={"gemm": form, **_environment(inputs.device)})
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
+    def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int | None:
         """Dense W, activations, Y, and the scratch of the form."""
         return moved_bytes(config["gemm"], problem, scheme)
 
-    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def working_set_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """Dense W, activations and Y; no packed weights."""
         return _dense_bytes(problem, scheme, config) + scheme.activation_bytes(problem) + scheme.output_bytes(problem)
 
@@ -72,14 +73,14 @@ class DequantBlas(Blas):
 
         return Launch(run, out, config={"dequantize": dequantizer, "gemm": form, **_environment(inputs.device)})
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
+    def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int | None:
         """Packed weights and scales read, dense W written, then the GEMM's; a nested absmax is rebuilt on the CPU."""
         in_memory = scheme.nested and config.get("dequantize") != "triton"
         rebuilt = 2 * 4 * -(-problem.B * problem.N * problem.K // scheme.group) if in_memory else 0
         read = scheme.weight_bytes(problem) + scheme.scale_bytes(problem) + rebuilt
         return read + _dense_bytes(problem, scheme, config) + moved_bytes(config["gemm"], problem, scheme)
 
-    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def working_set_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """Packed weights and scales beside what the GEMM touches."""
         packed = scheme.weight_bytes(problem) + scheme.scale_bytes(problem)
         return packed + super().working_set_bytes(problem, scheme, config)
@@ -95,7 +96,7 @@ class _RocmBlas(Blas):
     torch_library: ClassVar[str]
     """torch uses the CUDA names on ROCm too: "cublas" is rocBLAS (through hipBLAS), "cublaslt" hipBLASLt."""
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
         """On AMD GPUs only."""
         if device.is_rocm:
             return Support.yes()
@@ -146,7 +147,7 @@ BLAS_ROCBLAS = RocblasBlas()
 BLAS_HIPBLASLT = HipblasltBlas()
 
 
-def _dense_bytes(problem: Problem, scheme: Scheme, config: Config) -> int:
+def _dense_bytes(problem: Problem, scheme: FourBit, config: Config) -> int:
     bytes_each = 4 if config["gemm"].startswith("fp32") else scheme.dtype.bytes
     return problem.B * problem.N * problem.K * bytes_each
 

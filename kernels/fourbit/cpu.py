@@ -15,8 +15,8 @@ import torch
 from ...shapes.device import Device
 from ...shapes.errors import UsageError
 from ...shapes.problem import Problem
-from ...shapes.scheme import NESTED_BLOCK_SIZE, DType, Scheme
-from ..inputs import FourBitInputs
+from ...shapes.scheme import DType
+from ...shapes.schemes.fourbit import NESTED_BLOCK_SIZE, FourBit
 from ..provider import Config, Launch, Provider, Support
 from . import cpu_build
 from .cpu_library import (
@@ -36,6 +36,7 @@ from .cpu_library import (
     padded_rows,
     team,
 )
+from .inputs import FourBitInputs
 
 STREAM_MAX_M = {Isa.portable: 2, Isa.avx2: 8}
 """Largest M that the `stream` kernel is the default for; beyond, decoding once into a panel is cheaper. With AVX-512 a
@@ -48,13 +49,14 @@ LEAST_GROUP = 32
 """Scales are repacked per gcd(K, block size) columns, which lie in one row and one block, unless there are fewer."""
 
 
-class SimdCpu(Provider):
+class SimdCpu(Provider[FourBit, FourBitInputs]):
     """Fused decode + GEMM in C++; one row of X meets sixteen rows of W per vector instruction."""
 
+    family = "fourbit"
     name = "simd_4bit_cpu"
     sources = (*cpu_build.SOURCES, "cpu_build.py", "cpu_library.py")
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
         """On the CPU, unbatched, with a C++ compiler (which is looked for, not run)."""
         if device.kind != "cpu":
             return Support.no("runs on the CPU only")
@@ -64,7 +66,7 @@ class SimdCpu(Provider):
             return Support.no(cpu_build.NO_COMPILER)
         return Support.yes()
 
-    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+    def candidates(self, problem: Problem, scheme: FourBit, device: Device) -> Sequence[Config]:
         """Return both kernels, the default of this CPU first; `panel` alone when K % 32 != 0."""
         default = _default_kernel(problem, scheme, instruction_sets()[-1])
         if _straddles(problem, scheme):
@@ -128,7 +130,7 @@ class SimdCpu(Provider):
         call = Call(library().rooflens_gemm, arguments, inputs, weights, scales, scratch, out)
         return Launch(call, out, ran, kernels=(f"{kernel.value}_{isa.name}",), artifact=artifact())
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
+    def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int | None:
         """Count W and its scales once per 264 rows of X, X and its repacked copy (written and read) once, Y once.
 
         Of the packed layout, padding included. Reads from L2 by further register tiles are not memory traffic.
@@ -193,16 +195,16 @@ def prepare_dequantize(inputs: FourBitInputs, out: torch.Tensor, config: Config 
     return both
 
 
-def _group(problem: Problem, scheme: Scheme) -> int:
+def _group(problem: Problem, scheme: FourBit) -> int:
     """Columns of one row that surely share one absmax: the block size if it divides K, else a smaller power of two."""
     return math.gcd(problem.K, scheme.group)
 
 
-def _straddles(problem: Problem, scheme: Scheme) -> bool:
+def _straddles(problem: Problem, scheme: FourBit) -> bool:
     return _group(problem, scheme) < LEAST_GROUP
 
 
-def _default_kernel(problem: Problem, scheme: Scheme, isa: Isa) -> Kernel:
+def _default_kernel(problem: Problem, scheme: FourBit, isa: Isa) -> Kernel:
     stream = not _straddles(problem, scheme) and STREAM_MAX_M.get(isa, problem.M) >= problem.M
     return Kernel.STREAM if stream else Kernel.PANEL
 
@@ -225,7 +227,7 @@ def _threads(wanted: int | None) -> int:
     return threads
 
 
-def _tiled_scales(blocks: torch.Tensor, problem: Problem, scheme: Scheme, straddled: bool) -> torch.Tensor:
+def _tiled_scales(blocks: torch.Tensor, problem: Problem, scheme: FourBit, straddled: bool) -> torch.Tensor:
     """[cd(N*K, block)] in the format's order -> [pairs, K/group, 2*16], zero beyond N; straddling blocks stay flat."""
     if straddled:
         return blocks.contiguous()

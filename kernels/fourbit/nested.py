@@ -11,7 +11,7 @@ from functools import cache
 
 import torch
 
-from ...shapes.scheme import NESTED_BLOCK_SIZE
+from ...shapes.schemes.fourbit import NESTED_BLOCK_SIZE
 
 _BINS = 1 << 16
 

@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 from ...shapes.problem import Problem
-from ...shapes.scheme import DType, Scheme
+from ...shapes.scheme import DType
+from ...shapes.schemes.fourbit import FourBit
 from ..provider import Config
 from .triton_codes import gemm_planes
 
@@ -32,7 +33,7 @@ def fused_sizes(problem: Problem, config: Config, words: bool) -> dict[str, int]
     }
 
 
-def fused_constants(problem: Problem, scheme: Scheme, config: Config, isa: str, words: bool) -> dict[str, Any]:
+def fused_constants(problem: Problem, scheme: FourBit, config: Config, isa: str, words: bool) -> dict[str, Any]:
     """Return the constexpr arguments; `isa` as in `triton_decode.byte_permute`."""
     return {
         **gemm_planes(scheme.weight, scheme.dtype).constants(),
@@ -56,7 +57,7 @@ def fused_options(config: Config) -> dict[str, int]:
     return {"num_warps": config["num_warps"], "num_stages": config["num_stages"]}
 
 
-def fused_types(scheme: Scheme, config: Config, words: bool) -> dict[str, str | None]:
+def fused_types(scheme: FourBit, config: Config, words: bool) -> dict[str, str | None]:
     """Return the type of every pointer argument, None for an operand that is absent: what a tensor would tell."""
     kind = _TYPES[scheme.dtype]
     split = config["SPLIT_K"] > 1

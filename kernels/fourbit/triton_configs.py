@@ -10,7 +10,7 @@ from typing import Any
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
-from ...shapes.scheme import Scheme
+from ...shapes.schemes.fourbit import FourBit
 
 FILL = 2
 """Programs per compute unit below which K is split."""
@@ -121,7 +121,7 @@ def family(arch: str) -> str:
     return "cdna" if arch.startswith("gfx9") else "rdna"
 
 
-def tile_configs(kernel: str, problem: Problem, scheme: Scheme, device: Device) -> Sequence[TileConfig]:
+def tile_configs(kernel: str, problem: Problem, scheme: FourBit, device: Device) -> Sequence[TileConfig]:
     """Return the configurations of `kernel` worth trying for a problem on a device, the default first, none twice."""
     bits = scheme.dtype.bytes * 8
     rows = [

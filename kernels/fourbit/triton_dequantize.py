@@ -9,10 +9,11 @@ import torch
 import triton
 import triton.language as tl
 
-from ..inputs import FourBitInputs
+from ..triton_launch import CompiledLaunch, compile_launch
+from .inputs import FourBitInputs
 from .triton_codes import exact_planes
 from .triton_decode import decode_word, load_table
-from .triton_launch import CompiledLaunch, compile_launch, packed_view, scale_operands, target_isa
+from .triton_operands import packed_view, scale_operands, target_isa
 from .triton_tiles import join8, load_absmax
 
 BLOCK_WORDS = 1024

@@ -7,14 +7,15 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
-from ...shapes.scheme import Scheme
-from ..inputs import FourBitInputs
+from ...shapes.schemes.fourbit import FourBit
 from ..provider import Config, Launch, Provider, Role, Support
+from ..triton_launch import compile_launch
+from .inputs import FourBitInputs
 from .triton_arguments import fused_constants, fused_grid, fused_options, fused_sizes
 from .triton_configs import tile_configs
 from .triton_gemv import gemv_4bit_kernel, gemv_4bit_opt_kernel
-from .triton_launch import compile_launch, packed_view, scale_operands, target_isa
 from .triton_mma import mma_4bit_kernel
+from .triton_operands import packed_view, scale_operands, target_isa
 from .triton_simt import simt_4bit_kernel
 from .triton_tiled import tiled_gemm_kernel
 
@@ -33,16 +34,17 @@ def _supports(problem: Problem, device: Device) -> Support:
     return Support.yes()
 
 
-class _Fused(Provider):
+class _Fused(Provider[FourBit, FourBitInputs]):
     """A kernel that reads the packed weights; the four of them share their parameters."""
 
+    family = "fourbit"
     kernel: ClassVar[Any]
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
         """Any K, block size, format and dtype on a GPU."""
         return _supports(problem, device)
 
-    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+    def candidates(self, problem: Problem, scheme: FourBit, device: Device) -> Sequence[Config]:
         """Rows of the per-architecture table for this M, with K divided so that the grid fills the device."""
         return [tile.as_json() for tile in tile_configs(self.name, problem, scheme, device)]
 
@@ -51,7 +53,7 @@ class _Fused(Provider):
         config = config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0]
         return fused_launch(self.kernel, inputs, config, target_isa(inputs.device))
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """Weights and scales once per block of M; activations and output once; split-K parts written and read."""
         m_blocks = -(-problem.M // int(config["BLOCK_M"]))
         weights = m_blocks * (scheme.weight_bytes(problem) + scheme.scale_bytes(problem))
@@ -109,17 +111,18 @@ class _Mma(_Fused):
     kernel = mma_4bit_kernel
 
 
-class _StockTriton(Provider):
+class _StockTriton(Provider[FourBit, FourBitInputs]):
     """The plain tiled Triton GEMM on weights that were dequantized beforehand."""
 
+    family = "fourbit"
     name = "stock_triton"
     role = Role.STOCK_TRITON
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
         """Any problem on a GPU that has room for the dense weights."""
         return _supports(problem, device)
 
-    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+    def candidates(self, problem: Problem, scheme: FourBit, device: Device) -> Sequence[Config]:
         """One configuration: the provider stands for the untuned default."""
         return [tile.as_json() for tile in tile_configs(self.name, problem, scheme, device)]
 
@@ -144,7 +147,7 @@ class _StockTriton(Provider):
         launch = compile_launch(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, options)
         return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact)
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """Dense weights, activations, bias and output, each once: re-reads are served by the caches."""
         return (
             problem.N * problem.K * scheme.dtype.bytes

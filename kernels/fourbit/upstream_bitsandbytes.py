@@ -18,10 +18,11 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
-from ...shapes.scheme import DType, Scheme
-from ..inputs import FourBitInputs
+from ...shapes.scheme import DType
+from ...shapes.schemes.fourbit import FourBit
 from ..provider import Config, Launch, Provider, Role, Support
 from . import bitsandbytes_dispatch as dispatch
+from .inputs import FourBitInputs
 
 _CPU_ROWS_PER_PANEL = 32
 """The CPU's GEMV takes W in panels of so many rows."""
@@ -30,12 +31,13 @@ _GPU_LOAD_ELEMENTS = 32
 """The GPU's GEMV loads W 16 bytes at a time, from addresses that it rounds down: rows must be whole loads."""
 
 
-class _Bitsandbytes(Provider):
+class _Bitsandbytes(Provider[FourBit, FourBitInputs]):
     """What the three have in common: availability, and a launch whose `output` is what the library returned last."""
 
+    family = "fourbit"
     role = Role.UPSTREAM
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
         """Installed, and able to read these blocks on this device."""
         if importlib.util.find_spec("bitsandbytes") is None:
             return Support.no("bitsandbytes is not installed: pip install 'rooflens[upstream]'")
@@ -63,7 +65,7 @@ class _Bitsandbytes(Provider):
             launch()
         return launch
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
+    def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int | None:
         """Known for its SIMT and GEMV kernels and for dequantize + linear.
 
         SIMT reads W and its scales once per 8 rows of X; a nested absmax is rebuilt in memory except in SIMT.
@@ -118,7 +120,7 @@ class Gemv(_Bitsandbytes):
 
     name = "bitsandbytes_gemv"
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
         """M = 1 and K a multiple of 32 on GPUs; on CPUs bf16, K a multiple of the block size and N of 32."""
         support = super().supports(problem, scheme, device)
         if not support.ok:
@@ -166,7 +168,7 @@ class DequantLinear(_Bitsandbytes):
 
     name = "bitsandbytes_dequant"
 
-    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def working_set_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """What it reads as stored, and the dense weight in between."""
         dense = problem.B * problem.N * problem.K * scheme.dtype.bytes
         return super().working_set_bytes(problem, scheme, config) + dense

@@ -126,7 +126,7 @@ def _median_row(median: MedianCrossover) -> tuple[Cell, ...]:
     beyond = count[Status.ALWAYS] + count[Status.RIGHT_CENSORED]
     return (
         Cell(median.challenger),
-        Cell(f"{median.dtype} · {median.scheme} · {median.cache}"),
+        Cell(" · ".join(median.setting_words)),
         Cell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
         Cell(interval_text(median)),
         Cell(str(median.shapes), median.shapes),
@@ -174,7 +174,7 @@ def _threshold_row(median: MedianCrossover, rule: Threshold) -> tuple[Cell, ...]
     mean, worst = math.expm1(rule.mean_regret), math.expm1(rule.worst_regret)
     return (
         Cell(median.challenger),
-        Cell(f"{median.dtype} · {median.scheme} · {median.cache}"),
+        Cell(" · ".join(median.setting_words)),
         Cell(use, rule.M),
         Cell(fmt.signed_percent(mean), mean),
         Cell(fmt.signed_percent(worst), worst),

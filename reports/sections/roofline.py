@@ -57,14 +57,14 @@ def roofline(view: View) -> Section:
 
 
 def _shares(view: View) -> Table:
-    keys = ("dtype", "scheme", "cache", "provider")
+    keys = ("pass", "dtype", "scheme", "cache", "provider")
     shares = bound_shares(view.cells, keys).to_dict("records")
     present = [bound for bound in Bound if any(row["bound_class"] == bound for row in shares)]
     groups: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in shares:
         groups.setdefault(tuple(row[key] for key in keys), {})[row["bound_class"]] = row
     lines = []
-    for (dtype, _, cache, provider), found in groups.items():
+    for (_, dtype, _, cache, provider), found in groups.items():
         total = sum(int(row["cells"]) for row in found.values())
         lines.append(
             (

@@ -14,7 +14,8 @@ def cell(time_s: float, *, M: int = 1, N: int = 4096, K: int = 4096, **values: A
     planted = PlantedCell("m", "l", N=N, K=K, M=M, B=1, **chosen)
     compulsory = planted.storage.compulsory_bytes(planted.problem)
     row = {
-        "model": "m", "layer": "l", "op": "gemm", "pass": "fwd", "B": 1, "M": M, "N": N, "K": K, **chosen,
+        "model": "m", "layer": "l", "op": "gemm", "pass": "fwd", "B": 1, "E": 1, "top_k": 1, "M": M, "N": N, "K": K,
+        **chosen, "math_dtype": "", "output_bytes": planted.storage.output_bytes(planted.problem),
         "role": "candidate", "verdict": "passed", "time_s": time_s, "cache_level": "dram",
         "flops": planted.problem.flops, "compulsory_bytes": compulsory, "moved_bytes": float(compulsory),
     }  # fmt: skip

@@ -346,6 +346,8 @@ def _commit_row(
         "op": "gemm",
         "pass": "fwd",
         "B": cell.B,
+        "E": 1,
+        "top_k": 1,
         "M": cell.M,
         "N": cell.N,
         "K": cell.K,

@@ -8,7 +8,6 @@ from rooflens.harness.search import BRIEF
 from rooflens.harness.trial import DeviceTrial, error_ratio
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import Launch
-from rooflens.kernels.reference import reference
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
@@ -43,7 +42,7 @@ def test_a_trial_keeps_the_worst_of_what_its_passes_say(monkeypatch):
     begun, checked = [], []
     output = torch.zeros(2, 2)
     one = DeviceTrial(
-        Ready(output), None, Timer(), None, None, torch.zeros(2, 2, dtype=torch.float64),
+        Ready(output), None, Timer(), None, None, [torch.zeros(2, 2, dtype=torch.float64)],
         begin=lambda: begun.append(1), check_again=lambda: checked.append(1),
     )  # fmt: skip
     assert one.disturbed == ""
@@ -63,7 +62,7 @@ def test_a_trial_keeps_the_worst_of_what_its_passes_say(monkeypatch):
 def test_a_product_of_exact_weights_has_no_errors_and_one_of_rounded_weights_some(dtype, kind):
     """fp32 is the independent product here; that of aiter's tuners is the same, cast to the output type."""
     inputs = make_inputs(Problem(16, 512, 2048), Scheme.parse("nf4-g64", dtype), CPU, 0)
-    truth = reference(inputs)
+    truth = inputs.reference()[0]
     x, exact, rounded = inputs.x.float(), inputs.dequantized(torch.float32), inputs.dequantized(kind).float()
     assert error_ratio((x @ exact.t()).to(kind), truth) == 0
     share = error_ratio((x @ rounded.t()).to(kind), truth)

@@ -3,15 +3,15 @@
 import json
 import sys
 
+import interpreter_repairs
 import numpy as np
 import torch
-import triton.language as tl
 from rooflens.kernels.fourbit import triton_dequantize, triton_gemv, triton_mma, triton_providers, triton_simt
-from rooflens.kernels.inputs import FourBitInputs, make_inputs
+from rooflens.kernels.fourbit.inputs import FourBitInputs
+from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
-from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
 CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 KERNELS = {
@@ -20,33 +20,6 @@ KERNELS = {
     "gemv_4bit_opt": triton_gemv.gemv_4bit_opt_kernel,
     "mma_4bit": triton_mma.mma_4bit_kernel,
 }
-
-
-def repair_bf16():
-    """Give the interpreter the bf16 of the hardware.
-
-    To 3.9 it keeps bf16 as its bits in uint16, which tl.dot multiplies as integers (here they are widened to fp32
-    first), and truncates where fp32 becomes bf16 (here it rounds to nearest even, as torch and the GPUs do).
-    """
-    dot, cast = InterpreterBuilder.create_dot, InterpreterBuilder.cast_impl
-
-    def widen(handle):
-        if handle.dtype.scalar == tl.bfloat16:
-            handle.data = (handle.data.astype(np.uint32) << 16).view(np.float32)
-            handle.dtype = tl.float32
-        return handle
-
-    def create_dot(self, a, b, d, input_precision, max_num_imprecise_acc):
-        return dot(self, widen(a), widen(b), d, input_precision, max_num_imprecise_acc)
-
-    def cast_impl(self, src, dst_type):
-        if src.dtype.scalar != tl.float32 or dst_type.scalar != tl.bfloat16:
-            return cast(self, src, dst_type)
-        rounded = torch.from_numpy(np.ascontiguousarray(src.data)).to(torch.bfloat16).view(torch.uint16)
-        return TensorHandle(rounded.numpy().reshape(src.data.shape), tl.bfloat16)
-
-    InterpreterBuilder.create_dot = create_dot
-    InterpreterBuilder.cast_impl = cast_impl
 
 
 def dense_weight(inputs: FourBitInputs) -> np.ndarray:
@@ -131,7 +104,7 @@ def run_loop(case: dict) -> dict:
 
 
 if __name__ == "__main__":
-    repair_bf16()
+    interpreter_repairs.repair()
     handlers = {
         "gemm": run_gemm,
         "dequantize": run_dequantize,

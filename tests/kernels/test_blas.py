@@ -5,12 +5,14 @@ from collections.abc import Iterator
 import pytest
 import torch
 from rooflens.kernels.fourbit import blas, blas_forms
-from rooflens.kernels.inputs import FourBitInputs, make_inputs
-from rooflens.kernels.reference import measure, reference
+from rooflens.kernels.fourbit.inputs import FourBitInputs
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.reference import measure
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes.fourbit import FourBit
 
 CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
 AMD = Device("cuda", 0, "AMD Instinct MI300X", "AMD", "gfx942", 304, 1 << 28, 1 << 22, 1 << 37)
@@ -31,7 +33,7 @@ def test_every_form_is_right(form: str, dtype: DType, bias: str) -> None:
         for provider in (blas.BLAS, blas.DEQUANT_BLAS):
             launch = provider.prepare(inputs, {"gemm": form})
             launch()
-            accuracy = measure(launch.output, reference(inputs))
+            accuracy = measure(launch.output, inputs.reference()[0])
             assert not (reason := accuracy.failure(inputs.scheme)), f"{provider.name} M={rows}: {reason}"
             assert launch.config["gemm"] == form
 
@@ -52,7 +54,7 @@ def test_dequantization_is_part_of_the_call() -> None:
     inputs = inputs_of(Problem(2, 16, 64))
     dense, fused = blas.BLAS.prepare(inputs), blas.DEQUANT_BLAS.prepare(inputs)
     inputs.packed.zero_()
-    truth = reference(inputs)
+    truth = inputs.reference()[0]
     dense()
     fused()
     assert measure(fused.output, truth).passes(inputs.scheme)
@@ -68,14 +70,14 @@ def test_without_a_compiler_torch_dequantizes_and_the_config_says_so(monkeypatch
     launch = blas.DEQUANT_BLAS.prepare(inputs)
     launch()
     assert launch.config["dequantize"] == "torch"
-    assert measure(launch.output, reference(inputs)).passes(inputs.scheme)
+    assert measure(launch.output, inputs.reference()[0]).passes(inputs.scheme)
     with pytest.raises(RooflensError, match="no C\\+\\+ compiler"):
         blas.DEQUANT_BLAS.prepare(inputs, {"dequantize": "cpp"})
 
 
 @pytest.mark.parametrize("dtype", list(DType))
 def test_the_default_form_is_the_first_candidate(dtype: DType) -> None:
-    scheme = Scheme("nf4", 64, dtype)
+    scheme = FourBit("nf4", 64, dtype)
     for rows in (1, 4, 7, 64):
         problem = Problem(rows, 32, 64)
         for device in (CPU, NVIDIA):
@@ -87,7 +89,7 @@ def test_the_default_form_is_the_first_candidate(dtype: DType) -> None:
 
 def test_default_forms_follow_the_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     def form(rows: int, dtype: DType, kind: str = "cpu") -> str:
-        return blas_forms.default_form(Problem(rows, 64, 64), Scheme("nf4", 64, dtype), kind)
+        return blas_forms.default_form(Problem(rows, 64, 64), FourBit("nf4", 64, dtype), kind)
 
     monkeypatch.setattr(blas_forms, "_onednn_has", lambda dtype: dtype is DType.BF16)
     assert [form(rows, DType.BF16) for rows in (1, 2, 256)] == ["native", "mm", "mm"]
@@ -134,11 +136,11 @@ def test_fp32_means_fp32_whatever_the_process_had_set() -> None:
     launch()
     assert torch.get_float32_matmul_precision() == "highest"
     assert launch.config["fp32_precision"] == "highest"
-    assert measure(launch.output, reference(inputs)).snr_db > 110
+    assert measure(launch.output, inputs.reference()[0]).snr_db > 110
 
 
 def test_moved_bytes_are_those_of_the_algorithm() -> None:
-    problem, scheme = Problem(2, 4096, 4096), Scheme("nf4", 64, DType.BF16)
+    problem, scheme = Problem(2, 4096, 4096), FourBit("nf4", 64, DType.BF16)
     dense, x, y = 2 * 4096 * 4096, 2 * 2 * 4096, 2 * 2 * 4096
     packed, scales = 4096 * 4096 // 2, 4 * 4096 * 4096 // 64
     assert blas.BLAS.moved_bytes(problem, scheme, {"gemm": "mm"}) == dense + x + y
@@ -151,7 +153,7 @@ def test_moved_bytes_are_those_of_the_algorithm() -> None:
 
 def test_a_nested_absmax_is_counted_as_rebuilt_where_it_is() -> None:
     problem = Problem(1, 64, 4096)
-    plain, nested = Scheme("nf4", 64, DType.BF16), Scheme("nf4", 64, DType.BF16, nested=True)
+    plain, nested = FourBit("nf4", 64, DType.BF16), FourBit("nf4", 64, DType.BF16, nested=True)
     difference = nested.scale_bytes(problem) - plain.scale_bytes(problem)
     rebuilt = 4 * 64 * 64
     for dequantizer, extra in (("cpp", 2 * rebuilt), ("torch", 2 * rebuilt), ("triton", 0)):
@@ -199,7 +201,7 @@ def test_a_refused_rocm_library_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("provider", (blas.BLAS_ROCBLAS, blas.BLAS_HIPBLASLT))
 def test_rocm_libraries_need_an_amd_gpu(provider: blas.Blas) -> None:
-    problem, scheme = Problem(1, 64, 64), Scheme("nf4", 64, DType.BF16)
+    problem, scheme = Problem(1, 64, 64), FourBit("nf4", 64, DType.BF16)
     assert provider.supports(problem, scheme, AMD).ok
     for device in (CPU, NVIDIA):
         support = provider.supports(problem, scheme, device)

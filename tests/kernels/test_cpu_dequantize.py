@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.fourbit.cpu import prepare_dequantize
 from rooflens.kernels.fourbit.cpu_library import instruction_sets
+from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.fourbit.quantize import QuantizedWeight, code_table, dequantize
-from rooflens.kernels.inputs import FourBitInputs, make_inputs
+from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import BLOCK_SIZES_4BIT, DType, Scheme
+from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes.fourbit import BLOCK_SIZES_4BIT, FourBit
 
 if cpu_build.compiler_command() is None:
     pytest.skip(cpu_build.NO_COMPILER, allow_module_level=True)
@@ -45,7 +47,7 @@ def random_bits(N: int, K: int, scheme: Scheme, absmax: torch.Tensor) -> FourBit
 def test_bits_equal_the_reference(
     N: int, K: int, kind: str, group: int, nested: bool, threads: int, dtype: torch.dtype
 ) -> None:
-    inputs = make_inputs(Problem(1, N, K), Scheme(kind, group, DType.FP32, nested), CPU, seed=N * K)
+    inputs = make_inputs(Problem(1, N, K), FourBit(kind, group, DType.FP32, nested), CPU, seed=N * K)
     expected = dequantize(inputs.weight, dtype).view(N, K)
     for isa in instruction_sets():
         for streaming in (False, True):
@@ -63,7 +65,7 @@ def test_every_exponent_rounds_to_nearest_even(kind: str, dtype: torch.dtype) ->
     patterns = (exponents[:, None] | mantissas[None].int()).reshape(-1)
     subnormal = torch.tensor([0, 1, 2, 3, 0x8000, 0x18000, 0x400000, 0x7FFFFF], dtype=torch.int32)
     absmax = torch.cat((patterns, subnormal)).view(torch.float32)
-    inputs = random_bits(absmax.numel(), 64, Scheme(kind, 64, DType.FP32), absmax)
+    inputs = random_bits(absmax.numel(), 64, FourBit(kind, 64, DType.FP32), absmax)
     nibbles = torch.stack((inputs.packed >> 4, inputs.packed & 15), dim=1).reshape(-1, 64).int()
     with np.errstate(over="ignore", under="ignore"):
         product = code_table(kind, torch.device("cpu")).numpy()[nibbles.numpy()] * absmax.numpy()[:, None]
@@ -84,7 +86,7 @@ def test_every_exponent_rounds_to_nearest_even(kind: str, dtype: torch.dtype) ->
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_nan_and_infinite_absmax(dtype: torch.dtype) -> None:
     absmax = torch.tensor([torch.nan, torch.inf, -torch.inf, 1.0])
-    inputs = random_bits(4, 32, Scheme("nf4", 32, DType.FP32), absmax)
+    inputs = random_bits(4, 32, FourBit("nf4", 32, DType.FP32), absmax)
     expected = inputs.dequantized(dtype)
     for isa in instruction_sets():
         out = torch.empty(4, 32, dtype=dtype)
@@ -94,7 +96,7 @@ def test_nan_and_infinite_absmax(dtype: torch.dtype) -> None:
 
 
 def test_unaligned_out_and_packed() -> None:
-    inputs = make_inputs(Problem(1, 33, 65), Scheme("nf4", 32, DType.FP32), CPU, seed=1)
+    inputs = make_inputs(Problem(1, 33, 65), FourBit("nf4", 32, DType.FP32), CPU, seed=1)
     moved = torch.empty(inputs.packed.numel() + 1, dtype=torch.uint8)[1:].copy_(inputs.packed)
     weight = QuantizedWeight(moved, inputs.absmax, None, inputs.weight.numel, 32, "nf4")
     shifted = FourBitInputs(inputs.problem, inputs.scheme, CPU, 1, inputs.x, weight, None)
@@ -108,7 +110,7 @@ def test_unaligned_out_and_packed() -> None:
 
 
 def test_nested_absmax_is_rebuilt_at_every_call() -> None:
-    inputs = make_inputs(Problem(1, 16, 256), Scheme("nf4", 64, DType.FP32, nested=True), CPU, seed=1)
+    inputs = make_inputs(Problem(1, 16, 256), FourBit("nf4", 64, DType.FP32, nested=True), CPU, seed=1)
     assert inputs.nested is not None
     out = torch.empty(16, 256)
     run = prepare_dequantize(inputs, out)
@@ -125,6 +127,6 @@ def test_nested_absmax_is_rebuilt_at_every_call() -> None:
     ids=("size", "stride", "type"),
 )
 def test_wrong_out(out: torch.Tensor) -> None:
-    inputs = make_inputs(Problem(1, 4, 8), Scheme("nf4", 32, DType.FP32), CPU, seed=1)
+    inputs = make_inputs(Problem(1, 4, 8), FourBit("nf4", 32, DType.FP32), CPU, seed=1)
     with pytest.raises(ValueError, match=r"contiguous \[4, 8\]"):
         prepare_dequantize(inputs, out)

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.fourbit.cpu import BLOCK_M, SIMD_CPU
 from rooflens.kernels.fourbit.cpu_library import Isa, instruction_sets, library, stream_read
-from rooflens.kernels.inputs import FourBitInputs, make_inputs
+from rooflens.kernels.fourbit.inputs import FourBitInputs
+from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import BLOCK_SIZES_4BIT, DType, Scheme
+from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes.fourbit import BLOCK_SIZES_4BIT, FourBit
 
 if cpu_build.compiler_command() is None:
     pytest.skip(cpu_build.NO_COMPILER, allow_module_level=True)
@@ -51,7 +53,9 @@ def problems(draw: st.DrawFn) -> tuple[Problem, Scheme]:
     K = draw(st.one_of(st.integers(1, 200), st.sampled_from((32, 64, 96, 128, 256, 288, 1024, 4096, 5120))))
     kind = draw(st.sampled_from(("nf4", "fp4")))
     group = draw(st.sampled_from(BLOCK_SIZES_4BIT))
-    return Problem(M, N, K), Scheme(kind, group, draw(st.sampled_from(DType)), draw(st.booleans()), draw(st.booleans()))
+    return Problem(M, N, K), FourBit(
+        kind, group, draw(st.sampled_from(DType)), draw(st.booleans()), draw(st.booleans())
+    )
 
 
 @settings(max_examples=120)

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.fourbit.quantize import dequantize
-from rooflens.kernels.inputs import FourBitInputs, make_inputs, make_weight
+from rooflens.kernels.inputs import make_inputs, make_weight
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme

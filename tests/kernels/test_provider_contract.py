@@ -11,9 +11,10 @@ import pytest
 import torch
 from rooflens.harness.device import find_device
 from rooflens.kernels import registry
-from rooflens.kernels.inputs import FourBitInputs, make_inputs
+from rooflens.kernels.fourbit.inputs import FourBitInputs
+from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import Provider, Role, Support
-from rooflens.kernels.reference import measure, reference
+from rooflens.kernels.reference import measure
 from rooflens.kernels.source_hash import source_hash
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
@@ -59,7 +60,7 @@ def supported(
 
 
 def failure(launch_output: torch.Tensor, inputs: FourBitInputs) -> str:
-    return measure(launch_output, reference(inputs)).failure(inputs.scheme)
+    return measure(launch_output, inputs.reference()[0]).failure(inputs.scheme)
 
 
 def test_name_and_role(provider: Provider) -> None:

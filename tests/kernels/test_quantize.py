@@ -19,7 +19,7 @@ from rooflens.kernels.fourbit.quantize import (
     quantize,
 )
 from rooflens.kernels.fourbit.upstream_bitsandbytes import import_quietly
-from rooflens.shapes.scheme import BLOCK_SIZES_4BIT
+from rooflens.shapes.schemes.fourbit import BLOCK_SIZES_4BIT
 
 CPU = torch.device("cpu")
 KINDS = ("nf4", "fp4")

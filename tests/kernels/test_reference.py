@@ -6,11 +6,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from rooflens.kernels.inputs import FourBitInputs, make_inputs
-from rooflens.kernels.reference import Accuracy, measure, reference
+from rooflens.kernels.fourbit.inputs import FourBitInputs
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.reference import Accuracy, measure
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes.fourbit import FourBit
 
 CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
 SCHEMES = ("nf4-g64", "fp4-g32-nested", "nf4-g4096-bias", "fp4-g128-nested-bias")
@@ -41,16 +43,16 @@ def by_hand(inputs: FourBitInputs) -> np.ndarray:
 @pytest.mark.parametrize("sizes", [(1, 5, 64), (3, 7, 33), (2, 4, 200)])
 def test_reference_equals_a_literal_product(sizes: tuple[int, int, int], scheme: str, dtype: DType) -> None:
     inputs = inputs_of(Problem(*sizes), scheme, dtype)
-    result = reference(inputs)
+    result = inputs.reference()[0]
     assert result.dtype == torch.float64
     np.testing.assert_allclose(result.numpy(), by_hand(inputs), rtol=1e-12, atol=1e-12)
 
 
 def test_chunks_over_n_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = inputs_of(Problem(2, 50, 48), "nf4-g64-bias")
-    whole = reference(inputs)
-    monkeypatch.setattr("rooflens.kernels.reference._CHUNK_ELEMENTS", 7 * 48)
-    assert torch.allclose(reference(inputs), whole, rtol=1e-13, atol=1e-13)
+    whole = inputs.reference()[0]
+    monkeypatch.setattr("rooflens.kernels.fourbit.inputs._CHUNK_ELEMENTS", 7 * 48)
+    assert torch.allclose(inputs.reference()[0], whole, rtol=1e-13, atol=1e-13)
 
 
 def signal(rows: int = 64, columns: int = 256) -> torch.Tensor:
@@ -58,7 +60,7 @@ def signal(rows: int = 64, columns: int = 256) -> torch.Tensor:
 
 
 def scheme(dtype: DType = DType.BF16) -> Scheme:
-    return Scheme("nf4", 64, dtype)
+    return FourBit("nf4", 64, dtype)
 
 
 def test_figures_are_those_of_their_definitions() -> None:

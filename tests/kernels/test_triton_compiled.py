@@ -21,10 +21,11 @@ from rooflens.kernels.fourbit.triton_arguments import (
 from rooflens.kernels.fourbit.triton_codes import exact_planes, half_planes
 from rooflens.kernels.fourbit.triton_configs import tile_configs
 from rooflens.kernels.fourbit.triton_dequantize import BLOCK_WORDS
-from rooflens.kernels.fourbit.triton_launch import arch_isa
+from rooflens.kernels.fourbit.triton_operands import arch_isa
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes.fourbit import FourBit
 from rooflens.shapes.verdict import Verdict
 
 HERE = Path(__file__).parent
@@ -99,7 +100,7 @@ def fused_request(case, arch):
 
 
 def stock_request(arch, dtype):
-    scheme = Scheme("nf4", 64, DType(dtype))
+    scheme = FourBit("nf4", 64, DType(dtype))
     (tile, *_) = tile_configs("stock_triton", Problem(64, 4096, 4096), scheme, device(arch))
     constants = {"BM": tile.block_m, "BN": tile.block_n, "BK": tile.block_k, "GROUP_M": 8, "BIAS": False}
     arguments = {"x": f"*{dtype}", "w": f"*{dtype}", "bias": None, "y": f"*{dtype}", "M": 64, "N": 4096, "K": 4096}

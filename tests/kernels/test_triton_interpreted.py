@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.shapes.scheme import BLOCK_SIZES_4BIT, SNR_FLOOR_DB, DType
+from rooflens.shapes.scheme import SNR_FLOOR_DB, DType
+from rooflens.shapes.schemes.fourbit import BLOCK_SIZES_4BIT
 
 HERE = Path(__file__).parent
 ISAS = ("ptx_emulated", "gcn_emulated")

@@ -10,6 +10,7 @@ from rooflens.kernels.provider import Role
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes.fourbit import FourBit
 
 NAMES = ("simt_4bit", "gemv_4bit", "gemv_4bit_opt", "mma_4bit", "stock_triton")
 ARCHES = ("sm80", "sm89", "sm90", "sm100", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
@@ -21,7 +22,7 @@ def gpu(arch="sm90", compute_units=132):
 
 
 CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
-NF4 = Scheme("nf4", 64, DType.BF16)
+NF4 = FourBit("nf4", 64, DType.BF16)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_every_problem_has_a_configuration(providers, name, arch):
     for dtype in DType:
         for m in (1, 2, 3, 4, 5, 8, 9, 16, 33, 128, 2048):
             for k in (64, 2880, 4099, 28672):
-                scheme = Scheme("nf4", 64, dtype)
+                scheme = FourBit("nf4", 64, dtype)
                 candidates = providers[name].candidates(Problem(m, 4096, k), scheme, gpu(arch))
                 assert candidates
                 assert len({tuple(config.items()) for config in candidates}) == len(candidates)
@@ -84,7 +85,7 @@ def test_undivided_kernel_is_always_a_candidate():
 
 
 def test_moved_bytes(providers):
-    problem, scheme = Problem(20, 128, 256), Scheme("nf4", 64, DType.BF16)
+    problem, scheme = Problem(20, 128, 256), FourBit("nf4", 64, DType.BF16)
     config = {"BLOCK_M": 8, "BLOCK_N": 8, "BLOCK_K": 1024, "SPLIT_K": 1, "num_warps": 4, "num_stages": 3}
     weights = 128 * 256 // 2 + 128 * 256 // 64 * 4
     dense = 20 * 256 * 2 + 20 * 128 * 2

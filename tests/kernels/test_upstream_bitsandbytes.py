@@ -10,11 +10,13 @@ import pytest
 import torch
 from rooflens.kernels.fourbit import bitsandbytes_dispatch as dispatch
 from rooflens.kernels.fourbit import upstream_bitsandbytes as upstream
-from rooflens.kernels.inputs import FourBitInputs, make_inputs
-from rooflens.kernels.reference import measure, reference
+from rooflens.kernels.fourbit.inputs import FourBitInputs
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.reference import measure
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes.fourbit import FourBit
 
 if importlib.util.find_spec("bitsandbytes") is None:
     pytest.skip("bitsandbytes is not installed: pip install 'rooflens[test]'", allow_module_level=True)
@@ -23,7 +25,7 @@ CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
 H200 = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37)
 MI300X = Device("cuda", 0, "AMD Instinct MI300X", "AMD", "gfx942", 304, 1 << 28, 1 << 22, 1 << 37)
 ALL = (upstream.GEMM, upstream.GEMV, upstream.DEQUANT_LINEAR)
-BF16 = Scheme("nf4", 64, DType.BF16)
+BF16 = FourBit("nf4", 64, DType.BF16)
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +49,7 @@ def test_supported_problems_are_right(provider: upstream.Provider, scheme: str, 
             continue
         launch = provider.prepare(inputs)
         launch()
-        reason = measure(launch.output, reference(inputs)).failure(inputs.scheme)
+        reason = measure(launch.output, inputs.reference()[0]).failure(inputs.scheme)
         assert not reason, f"{problem}: {reason}"
 
 
@@ -60,7 +62,7 @@ def test_the_output_is_that_of_the_last_call() -> None:
         inputs.refresh_activations(seed)
         launch()
         assert not torch.equal(launch.output, first)
-        assert measure(launch.output, reference(inputs)).passes(inputs.scheme)
+        assert measure(launch.output, inputs.reference()[0]).passes(inputs.scheme)
 
 
 def test_problems_whose_scales_the_cpu_kernel_misreads_are_those_that_come_out_wrong() -> None:
@@ -68,7 +70,7 @@ def test_problems_whose_scales_the_cpu_kernel_misreads_are_those_that_come_out_w
     upstream.import_quietly()
     for group in (32, 64, 2048):
         for depth in (32, 40, 48, 96, 100, 45, 64):
-            problem, scheme = Problem(1, 6, depth), Scheme("nf4", group, DType.FP32)
+            problem, scheme = Problem(1, 6, depth), FourBit("nf4", group, DType.FP32)
             inputs = make_inputs(problem, scheme, CPU, seed=1)
             weight = torch.ops.bitsandbytes.dequantize_4bit.default(
                 inputs.packed.view(-1, 1), inputs.absmax, group, "nf4", [6, depth], torch.float32
@@ -93,7 +95,7 @@ def test_gemv_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "multiple of 32" in gemv.supports(Problem(1, 100, 80), BF16, H200).reason
     assert "M must be 1" in gemv.supports(Problem(2, 64, 64), BF16, H200).reason
     assert gemv.supports(Problem(5, 64, 64), BF16, CPU).ok
-    assert "use bf16" in gemv.supports(Problem(1, 64, 64), Scheme("nf4", 64, DType.FP32), CPU).reason
+    assert "use bf16" in gemv.supports(Problem(1, 64, 64), FourBit("nf4", 64, DType.FP32), CPU).reason
     assert "N % 32" in gemv.supports(Problem(1, 65, 64), BF16, CPU).reason
     monkeypatch.setattr(dispatch, "cpu_has_gemv", lambda: False)
     assert "AVX-512 BF16" in gemv.supports(Problem(1, 64, 64), BF16, CPU).reason
@@ -123,10 +125,11 @@ def test_asking_for_support_does_not_import_it() -> None:
         "from rooflens.kernels.fourbit import upstream_bitsandbytes as u\n"
         "from rooflens.shapes.device import Device\n"
         "from rooflens.shapes.problem import Problem\n"
-        "from rooflens.shapes.scheme import DType, Scheme\n"
+        "from rooflens.shapes.scheme import DType\n"
+        "from rooflens.shapes.schemes.fourbit import FourBit\n"
         "cpu = Device('cpu', 0, 'test', 'test', 'x86-64', 2, 1, 1, 1)\n"
         "for provider in (u.GEMM, u.GEMV, u.DEQUANT_LINEAR):\n"
-        "    provider.supports(Problem(1, 64, 64), Scheme('nf4', 64, DType.BF16), cpu)\n"
+        "    provider.supports(Problem(1, 64, 64), FourBit('nf4', 64, DType.BF16), cpu)\n"
         "assert 'bitsandbytes' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], timeout=120, check=True)
@@ -211,7 +214,7 @@ def test_the_restated_c_rule(
 
 
 def test_moved_bytes_follow_the_kernel_that_ran() -> None:
-    problem, nested = Problem(9, 64, 4096), Scheme("nf4", 64, DType.BF16, nested=True)
+    problem, nested = Problem(9, 64, 4096), FourBit("nf4", 64, DType.BF16, nested=True)
     elements, rest = 64 * 4096, 2 * (9 * 4096 + 9 * 64)
 
     def moved(kernel: str, scheme: Scheme = BF16) -> int | None:

@@ -1,0 +1,138 @@
+"""Operands of a GEMM with 4-bit weights, and its product in fp64."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Problem
+from ...shapes.schemes.fourbit import FourBit
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output, normal
+from .quantize import NestedAbsmax, QuantizedWeight, code_table, dequantize, dequantize_range, quantize
+
+_CHUNK_ELEMENTS = 1 << 22
+"""Weight elements expanded to fp64 at once (32 MiB)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FourBitInputs(Inputs):
+    """X[M,K] in the scheme's dtype and W[N,K] in 4 bits, on one device.
+
+    packed  uint8 [(N*K+1)//2], element 2j of the flattened weight in the HIGH nibble of byte j
+    absmax  fp32 [cd(N*K, group)], the effective scales (already rebuilt when the scheme is nested)
+    nested  8-bit absmax, its scales, code and offset when the scheme is nested, else None: a fused kernel reads this
+    code    fp32 [16], value of each nibble
+    bias    [N] in the scheme's dtype, or None
+    """
+
+    problem: Problem
+    scheme: FourBit
+    device: Device
+    seed: int
+    x: torch.Tensor
+    weight: QuantizedWeight
+    bias: torch.Tensor | None
+
+    @property
+    def packed(self) -> torch.Tensor:
+        """Packed nibbles, uint8 [(N*K+1)//2]."""
+        return self.weight.packed
+
+    @property
+    def absmax(self) -> torch.Tensor:
+        """Effective block scales, fp32 [cd(N*K, group)]."""
+        return self.weight.absmax
+
+    @property
+    def nested(self) -> NestedAbsmax | None:
+        """Second-level quantization of absmax, None when the scheme is not nested."""
+        return self.weight.nested
+
+    @property
+    def code(self) -> torch.Tensor:
+        """Value of each nibble, fp32 [16]."""
+        return code_table(self.scheme.weight, self.x.device)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Activation and output type."""
+        return self.x.dtype
+
+    def dequantized(self, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """Return W[N,K] as `dtype` (the scheme's by default): fp32 code times absmax, rounded once."""
+        return dequantize(self.weight, dtype or self.dtype).view(self.problem.N, self.problem.K)
+
+    @property
+    def activations(self) -> Tensors:
+        """X[M,K]."""
+        return (self.x,)
+
+    @property
+    def weights(self) -> Tensors:
+        """Packed weights, absmax, and its own quantization where it is nested."""
+        nested = (self.nested.q, self.nested.scale) if self.nested else ()
+        return (self.packed, self.absmax, *nested)
+
+    def empty_output(self) -> torch.Tensor:
+        """Allocate Y[M,N], poisoned with NaN so that an element which is never written cannot pass."""
+        return empty_output((self.problem.M, self.problem.N), self.dtype, self.x.device)
+
+    def empty_outputs(self) -> Tensors:
+        """Y[M,N]."""
+        return (self.empty_output(),)
+
+    def copy(self) -> "FourBitInputs":
+        """Return the same values in memory of their own, for rotation among copies."""
+        bias = self.bias.clone() if self.bias is not None else None
+        return replace(self, x=self.x.clone(), weight=self.weight.copy(), bias=bias)
+
+    def refresh_activations(self, seed: int) -> None:
+        """Overwrite `x` in place with new random values."""
+        generator = torch.Generator(self.x.device).manual_seed(seed)
+        self.x.copy_(normal(self.x.shape, generator, self.x.device))
+
+    def negate(self) -> None:
+        """Turn X into -X."""
+        self.x.neg_()
+
+    def reference(self) -> Tensors:
+        """Return Y[M,N] = X W^T + bias in fp64: the weight is code * absmax in fp32, not rounded to the type of X.
+
+        W is expanded some rows at a time; beyond the result and X in fp64 this takes about 64 MiB.
+        """
+        rows, columns, depth = self.problem.M, self.problem.N, self.problem.K
+        x = self.x.double()
+        result = torch.empty(rows, columns, dtype=torch.float64, device=x.device)
+        step = max(1, _CHUNK_ELEMENTS // depth)
+        for first in range(0, columns, step):
+            last = min(first + step, columns)
+            weight = dequantize_range(self.weight, first * depth, last * depth).view(last - first, depth)
+            result[:, first:last] = x @ weight.double().t()
+        if self.bias is not None:
+            result += self.bias.double()
+        return (result,)
+
+    def negate_reference(self, truth: Tensors) -> None:
+        """Y(-X) = 2 bias - Y(X)."""
+        truth[0].neg_()
+        if self.bias is not None:
+            truth[0].add_(self.bias.double(), alpha=2)
+
+
+def make_weight(problem: Problem, scheme: FourBit, device: Device, seed: int) -> QuantizedWeight:
+    """Draw W[N,K] from a standard normal on the device and quantize it. Shared by all M of one shape."""
+    generator = torch.Generator(device.torch_name).manual_seed(seed)
+    dense = normal((problem.N * problem.K,), generator, device.torch_name)
+    return quantize(dense, scheme.weight, scheme.group, nested=scheme.nested)
+
+
+def make_inputs(
+    problem: Problem, scheme: FourBit, device: Device, seed: int, weight: QuantizedWeight | None = None
+) -> FourBitInputs:
+    """Make the operands of one problem. `weight` reuses an already quantized weight of the same shape and seed."""
+    weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
+    generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
+    dtype = TORCH_DTYPES[scheme.dtype]
+    x = normal((problem.M, problem.K), generator, device.torch_name).to(dtype)
+    bias = normal((problem.N,), generator, device.torch_name).to(dtype) if scheme.bias else None
+    return FourBitInputs(problem, scheme, device, seed, x, weight, bias)
