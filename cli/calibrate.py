@@ -29,7 +29,7 @@ Row = dict[str, Any]
 @click.option(
     "--device", default="auto", metavar="NAME", help="cpu, cuda or cuda:N; the default is a GPU if there is one."
 )
-@click.option("--dtype", metavar="LIST", help="Types whose GEMM peak is measured; the default is bf16,fp16,fp32.")
+@click.option("--dtype", metavar="LIST", help="Types whose GEMM peak is measured; the default is bf16,fp16,fp32,fp8.")
 @click.option("--timer", type=click.Choice(TIMERS), default="auto", help="How time is taken; see rooflens run --help.")
 @click.option("--llc", metavar="SIZE", help="Last-level cache, such as 256MiB, if it is not found right.")
 @click.option(
@@ -74,19 +74,19 @@ def calibrate(**options: Any) -> None:
         click.echo(f"warning: {remark}", err=True)
 
 
-def _dtypes(text: str | None) -> list[DType]:
-    known = [dtype.value for dtype in DType]
+def _dtypes(text: str | None) -> list[str]:
+    known = [*(dtype.value for dtype in DType), "fp8"]
     chosen = values.names(text) if text is not None else known
     for name in chosen:
         if name not in known:
             raise unknown_name("dtype", name, known)
     if not chosen:
         raise UsageError(f"--dtype {text!r}: name at least one of {', '.join(known)}")
-    return [DType(name) for name in chosen]
+    return list(chosen)
 
 
 def _measure(
-    options: dict[str, Any], dtypes: Sequence[DType], llc_bytes: int | None
+    options: dict[str, Any], dtypes: Sequence[str], llc_bytes: int | None
 ) -> tuple["Device", list[Row], list[str]]:
     """Set the process up as the worker of a run does, and calibrate."""
     import torch
@@ -142,7 +142,7 @@ def _key(row: Row) -> tuple[str, str, str]:
     return row["ceiling"], row["level"], row["dtype"]
 
 
-def _show(device: "Device", table: Sequence[Row], dtypes: Sequence[DType]) -> None:
+def _show(device: "Device", table: Sequence[Row], dtypes: Sequence[str]) -> None:
     from ..reports import formatting
 
     scales = {"bandwidth": formatting.bandwidth, "peak": formatting.flops, "launch": formatting.time}

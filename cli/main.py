@@ -35,6 +35,7 @@ COMMANDS = {
     "run": Entry("run:run", "Measure SUITE and store every sample."),
     "calibrate": Entry("calibrate:calibrate", "Measure the ceilings of this device."),
     "tune": Entry("tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
+    "isa": Entry("isa:isa", "Compile the Triton kernels of SUITE for GPUs that are not here, and say what came out."),
     "report": Entry("report:report", "Write report.html and report.md of a run."),
     "crossover": Entry("crossover:crossover", "Say up to which M a challenger beats an incumbent."),
     "roofline": Entry("roofline:roofline", "Say what bounds each cell, and how far it is from the roof."),

@@ -9,6 +9,7 @@ from ..kernels.provider import AnyProvider, Config, support
 from ..kernels.reference import Accuracy, measure_all
 from ..shapes.device import Device
 from ..shapes.errors import UsageError
+from ..shapes.problem import Op
 from ..shapes.protocol import Protocol
 from ..shapes.suite import Cache
 from ..shapes.verdict import Verdict
@@ -213,7 +214,9 @@ def samples_of(taken: Measurement) -> Samples:
 
 
 def _rotated_bytes(cell: Cell) -> int:
-    """Bytes of one copy that every launch reads: weights and scales, whatever else it touches."""
+    """Bytes of one copy that every launch reads: weights and scales, whatever else it touches; of a quantizer, its X."""
+    if cell.problem.op is Op.QUANTIZE:
+        return cell.scheme.activation_bytes(cell.problem)
     return cell.scheme.weight_bytes(cell.problem) + cell.scheme.scale_bytes(cell.problem)
 
 

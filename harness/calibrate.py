@@ -2,7 +2,7 @@
 
 1. Bandwidth per level of the memory hierarchy and pattern (bytes read plus written); inside a cache with many passes in
    one launch (`kernels/probes`).
-2. GEMM peak per dtype: torch.mm on random normal data.
+2. GEMM peak per type that is multiplied: the vendor's GEMM on random normal data (`kernels/probes/products.py`).
 3. Launch floors: an empty kernel and one of a single tile, warm and after a flush.
 
 Each is the best of what a short budget holds: a ceiling is what the device can do, not what it does on average. What is
@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-from ..kernels.inputs import TORCH_DTYPES
 from ..kernels.probes.floors import floors
 from ..kernels.probes.probe import Pattern
+from ..kernels.probes.products import MEASURED, product
 from ..kernels.probes.sweeps import sweeps
 from ..shapes.device import Device
 from ..shapes.errors import RooflensError, UsageError
@@ -58,7 +58,7 @@ all instances together, than a few MiB, but tells the size of one instance only.
 
 
 def calibrate(
-    device: Device, machine: Host | Accelerator, dtypes: Iterable[DType], timer_name: str
+    device: Device, machine: Host | Accelerator, types: Iterable[str], timer_name: str
 ) -> tuple[list[Row], list[str]]:
     """Measure the ceilings of `device`, which must be the current one; `machine` is `accelerator(device)`.
 
@@ -66,13 +66,14 @@ def calibrate(
     A probe that fails costs its own ceiling only. Raises UsageError when the device has no timer of that name.
     """
     remarks: list[str] = []
+    types = tuple(types)
     stopwatch = partial(_fastest, timer_name, machine, device)
     measured = [
         *_bandwidths(device, stopwatch, remarks),
-        *_peaks(device, stopwatch, dtypes, remarks),
+        *_peaks(device, stopwatch, types, remarks),
         *_launch_floors(device, stopwatch, remarks, cold=timer_name != "graph"),
     ]
-    spec = _spec_rows(device)
+    spec = _spec_rows(device, types)
     limits = {_key(row): row["value"] for row in spec}
     kept = [row for row in measured if not _above(row, limits)]
     remarks += [
@@ -174,16 +175,16 @@ def _undisturbed(launch: Action, device: Device, flush: Flush | None = None) -> 
     return Subject(launch, before, flush.operations if flush else 0)
 
 
-def _peaks(device: Device, stopwatch: Stopwatch, dtypes: Iterable[DType], remarks: list[str]) -> Iterator[Row]:
+def _peaks(device: Device, stopwatch: Stopwatch, types: Iterable[str], remarks: list[str]) -> Iterator[Row]:
     m, n, k = (8192, 8192, 8192) if device.is_gpu else (512, 4096, 4096)
-    for dtype in dtypes:
-        with _reported(f"{dtype} peak", remarks):
-            a, b = (torch.randn(rows, k, device=device.torch_name).to(TORCH_DTYPES[dtype]) for rows in (m, n))
-            out = torch.empty(m, n, dtype=a.dtype, device=device.torch_name)
-            multiply = partial(torch.mm, a, b.t(), out=out)
+    for math_dtype in types:
+        if math_dtype not in (MEASURED if device.is_gpu else tuple(DType)):
+            continue
+        with _reported(f"{math_dtype} peak", remarks):
+            multiply, name = product(device, math_dtype, m, n, k)
             seconds, timer = stopwatch(_undisturbed(multiply, device))
-            how = f"torch.mm {m}x{n}x{k}, random normal, best, {timer} timer"
-            yield _row("peak", "", "gemm", dtype.value, 2 * m * n * k / seconds, "FLOP/s", how)
+            how = f"{name} {m}x{n}x{k}, random normal, best, {timer} timer"
+            yield _row("peak", "", "gemm", math_dtype, 2 * m * n * k / seconds, "FLOP/s", how)
 
 
 def _launch_floors(device: Device, stopwatch: Stopwatch, remarks: list[str], cold: bool) -> Iterator[Row]:
@@ -212,16 +213,16 @@ def _row(ceiling: str, level: str, pattern: str, dtype: str, value: float, unit:
     }
 
 
-def _spec_rows(device: Device) -> list[Row]:
+def _spec_rows(device: Device, types: Iterable[str]) -> list[Row]:
     spec = device.spec
     if spec is None:
         return []
     rows = []
     if spec.bandwidth_bytes_per_s:
         rows.append(_row("bandwidth", "dram", "", "", spec.bandwidth_bytes_per_s, "byte/s", spec.source))
-    for dtype in DType:
-        if peak := spec.peak_flops.get(dtype.value):
-            rows.append(_row("peak", "", "gemm", dtype.value, peak, "FLOP/s", spec.source))
+    for math_dtype in dict.fromkeys((*DType, *types)):
+        if peak := spec.peak_flops.get(math_dtype):
+            rows.append(_row("peak", "", "gemm", str(math_dtype), peak, "FLOP/s", spec.source))
     return [row | {"kind": "spec"} for row in rows]
 
 

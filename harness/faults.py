@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ..kernels.provider import DeclinedError
 from ..shapes.errors import RooflensError
 from ..shapes.verdict import Verdict
 from .accelerator import CaptureError
@@ -55,6 +56,8 @@ def explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
     reason = f"{doing}: {name}{' '.join(str(error).split())}"[:500]
     if isinstance(error, SearchError):
         return error.verdict, reason
+    if isinstance(error, DeclinedError):
+        return Verdict.UNSUPPORTED, reason
     if not isinstance(error, _SPEAKING):
         traceback.print_exception(error)  # into the worker's log
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):

@@ -7,7 +7,6 @@ from typing import Any
 
 from ..shapes.device import Device
 from ..shapes.protocol import Protocol
-from ..shapes.scheme import DType
 from ..shapes.verdict import Verdict
 from .plan import Task
 
@@ -58,9 +57,9 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Calibrate:
-    """Ask for the ceilings of the device, with the GEMM peak of these dtypes."""
+    """Ask for the ceilings of the device, with the GEMM peaks of these types."""
 
-    dtypes: tuple[DType, ...]
+    types: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

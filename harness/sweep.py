@@ -175,8 +175,9 @@ class Sweep:
         if not self.calibrate:
             return
         self.observer.doing("measure the ceilings of this device")
-        dtypes = tuple(dict.fromkeys(cell.scheme.dtype for cell in self.cells))
-        answer = self._ask(Calibrate(dtypes), "no ceilings")
+        schemes = dict.fromkeys(cell.scheme for cell in self.cells)
+        types = dict.fromkeys((*(one.dtype.value for one in schemes), *(one.math_dtype for one in schemes)))
+        answer = self._ask(Calibrate(tuple(types)), "no ceilings")
         if isinstance(answer, Ceilings):
             self.store.add_ceilings(answer.rows)
             self._remark(*answer.remarks)

@@ -148,7 +148,7 @@ class Worker:
     def _ceilings(self, message: Calibrate) -> Ceilings:
         """Calibrate; a device that cannot (out of memory, say) costs the ceilings and not the sweep."""
         try:
-            return Ceilings(*calibrate(self.device, self._bench.machine, message.dtypes, self._bench.timer))
+            return Ceilings(*calibrate(self.device, self._bench.machine, message.types, self._bench.timer))
         except Exception as error:
             return Ceilings([], [f"no ceilings: {explain(error, 'calibrating')[1]}"])
 

@@ -45,6 +45,7 @@ class Request:
     constants  constexpr arguments; options  num_warps, num_stages and what else the backend knows
     large      names of the pointers to LARGE_BYTES or more
     decoded    weight elements that one program decodes per iteration of its main loop; None: it decodes none
+    part       which part of the launch this is, where one kernel serves several: "wgrad", say
     """
 
     kernel: str
@@ -53,6 +54,7 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     large: Sequence[str] = ()
     decoded: int | None = None
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,18 @@ def compile_in_child(arch: str, requests: Sequence[Request], cache: Path, timeou
         return [compiler.build(arch, request) for request in requests]
 
 
+def diagnosis(text: str) -> str:
+    """Return the last error that the compiler wrote, with file and line where it names them, "" when it wrote none.
+
+    Folders are left out, temporary files too: the same mistake has the same text everywhere.
+    """
+    found = re.findall(r"^(?:\S*?([\w.]+\.py):(\d+):\d+: |.*?)\berror\s*: (.+)$", text, re.MULTILINE)
+    if not found:
+        return ""
+    file, line, message = found[-1]
+    return f"{file}:{line}: {message}" if file else message.strip()
+
+
 def last_line(text: str) -> str:
     """Return the last line that is not blank."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -171,6 +185,21 @@ def specialize(
     return signature, fixed, attributes
 
 
+def specialize_request(
+    arch: str, request: Request
+) -> tuple[dict[str, str], dict[tuple[int, ...], Any], dict[tuple[int, ...], list[list[Any]]]]:
+    """Return what `specialize` says of a request for one of KNOWN_ARCHES."""
+    kernel, backend = find_kernel(request.kernel), "hip" if is_amd(arch) else "cuda"
+    return specialize(kernel, request.arguments, request.constants, backend, request.large)
+
+
+def fingerprint(arch: str, request: Request) -> str:
+    """Write all that the compiler is told: where it is equal, the same source becomes the same code."""
+    signature, fixed, attributes = specialize_request(arch, request)
+    told = [request.kernel, signature, sorted(fixed.items()), sorted(attributes.items()), request.options]
+    return json.dumps([arch, *told], sort_keys=True, default=str)
+
+
 def compile_here(arch: str, request: Request) -> Build:
     """Compile in this process, which may die of it; see `compile_in_child`."""
     import triton
@@ -179,16 +208,13 @@ def compile_here(arch: str, request: Request) -> Build:
 
     kernel = find_kernel(request.kernel)
     target = GPUTarget("hip", arch, wave_size(arch)) if is_amd(arch) else GPUTarget("cuda", int(arch[2:]), 32)
-    signature, constants, attributes = specialize(
-        kernel, request.arguments, request.constants, target.backend, request.large
-    )
+    signature, constants, attributes = specialize_request(arch, request)
     try:
         source = ASTSource(kernel, signature, constexprs=constants, attrs=attributes)
         compiled = triton.compile(source, target=target, options=dict(request.options))
     except Exception as error:
-        return Build(
-            Verdict.COMPILE_ERROR, f"{type(error).__name__}: {last_line(str(error))}", triton=triton.__version__
-        )
+        reason = f"{type(error).__name__}: {diagnosis(str(error)) or last_line(str(error))}"
+        return Build(Verdict.COMPILE_ERROR, reason, triton=triton.__version__)
     if is_amd(arch):
         text, sass = compiled.asm["amdgcn"], ""
         registers = _number(r"\.vgpr_count:\s+(\d+)", text)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import torch
 
 from ..shapes.device import Device
+from ..shapes.errors import RooflensError
 from ..shapes.problem import Problem
 from ..shapes.scheme import Scheme
 from .inputs import Inputs
@@ -64,6 +65,10 @@ class Support:
     def no(cls, reason: str) -> "Support":
         """Not supported, for `reason`: one line, with the way out where there is one."""
         return cls(False, reason)
+
+
+class DeclinedError(RooflensError):
+    """A library that was asked for a problem says that it is not for it, which no `supports` could foresee."""
 
 
 @dataclass(slots=True)

@@ -79,15 +79,18 @@ def _listed_in(provider: AnyProvider) -> Iterator[Path]:
 
 @lru_cache(maxsize=256)
 def _parse(text: str) -> tuple[tuple[tuple[int, str, str], ...], tuple[str, ...]]:
-    """Imports of a module as (level, module, name), and the strings that are assigned to `sources`."""
+    """Imports of a module as (level, module, name), and the strings that the module or a class assigns to `sources`."""
     imports: list[tuple[int, str, str]] = []
     sources: list[str] = []
-    for node in ast.walk(ast.parse(text)):
+    module = ast.parse(text)
+    for node in _walk(module):
         if isinstance(node, ast.Import):
             imports += [(0, alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             imports += [(node.level, node.module or "", alias.name) for alias in node.names]
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+    classes = (node for node in module.body if isinstance(node, ast.ClassDef))
+    for node in (*module.body, *(member for one in classes for member in one.body)):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(isinstance(target, ast.Name) and target.id.lower() == "sources" for target in targets):
                 sources += [
@@ -96,6 +99,14 @@ def _parse(text: str) -> tuple[tuple[tuple[int, str, str], ...], tuple[str, ...]
                     if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
                 ]
     return tuple(imports), tuple(sources)
+
+
+def _walk(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node but those under `if TYPE_CHECKING`, which never runs."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+            yield node
+            yield from _walk(node)
 
 
 def _resolve(file: Path, tree: Path, package: str, level: int, module: str, name: str) -> Iterator[Path]:

@@ -3,6 +3,7 @@
 `Scheme` is what all families of formats have in common; one module of `shapes.schemes` per family says the rest.
 """
 
+import importlib
 from abc import ABC, abstractmethod
 from enum import StrEnum
 from typing import ClassVar, Self
@@ -63,12 +64,12 @@ class Scheme(ABC):
     @staticmethod
     def parse(name: str, dtype: DType) -> "Scheme":
         """Read a name of any family; raise UsageError for what none of them knows."""
-        from .schemes import FAMILIES
-
-        for family in FAMILIES:
+        # By name, so that the source hash of a provider holds the schemes of its own family only.
+        families: tuple[type[Scheme], ...] = importlib.import_module(".schemes", __package__).FAMILIES
+        for family in families:
             if scheme := family.read(name, dtype):
                 return scheme
-        known = "; ".join(dict.fromkeys(family.grammar for family in FAMILIES))
+        known = "; ".join(dict.fromkeys(family.grammar for family in families))
         raise UsageError(f"unknown scheme {name!r}: write {known}")
 
     @classmethod

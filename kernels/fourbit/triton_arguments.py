@@ -12,6 +12,11 @@ from .triton_codes import gemm_planes
 _TYPES = {DType.BF16: "*bf16", DType.FP16: "*fp16", DType.FP32: "*fp32"}
 
 
+def pointer_type(dtype: DType) -> str:
+    """Return Triton's name of a pointer to elements of `dtype`."""
+    return _TYPES[dtype]
+
+
 def row_unit(k: int, words: bool) -> int:
     """Return K_UNIT: the largest power of two up to 128 that divides K; at most 4 when rows are read byte by byte."""
     return math.gcd(k, 128 if words else 4)

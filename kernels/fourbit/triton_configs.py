@@ -127,8 +127,7 @@ def tile_configs(kernel: str, problem: Problem, scheme: FourBit, device: Device)
     rows = [
         row for row in _TABLE if row.kernel == kernel and row.family == family(device.arch) and row.bits in (0, bits)
     ]
-    bounds = sorted({row.max_m for row in rows}, key=lambda bound: bound or problem.M + 1)
-    bound = next(bound for bound in bounds if bound == 0 or bound >= problem.M)
+    bound = min((row.max_m for row in rows if row.max_m >= problem.M), default=0)
     if problem.K % 8 and kernel in _BYTEWISE:
         return (_BYTEWISE[kernel],)
     chosen: list[TileConfig] = []

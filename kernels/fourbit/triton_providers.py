@@ -8,14 +8,15 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
+from ..aot import Request, kernel_path, large_operands
 from ..provider import Config, Launch, Provider, Role, Support
 from ..triton_launch import compile_launch
 from .inputs import FourBitInputs
-from .triton_arguments import fused_constants, fused_grid, fused_options, fused_sizes
+from .triton_arguments import fused_constants, fused_grid, fused_options, fused_sizes, fused_types, pointer_type
 from .triton_configs import tile_configs
 from .triton_gemv import gemv_4bit_kernel, gemv_4bit_opt_kernel
 from .triton_mma import mma_4bit_kernel
-from .triton_operands import packed_view, scale_operands, target_isa
+from .triton_operands import arch_isa, packed_view, scale_operands, target_isa
 from .triton_simt import simt_4bit_kernel
 from .triton_tiled import tiled_gemm_kernel
 
@@ -52,6 +53,27 @@ class _Fused(Provider[FourBit, FourBitInputs]):
         """Allocate output and split-K scratch, compile and warm up."""
         config = config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0]
         return fused_launch(self.kernel, inputs, config, target_isa(inputs.device))
+
+    def builds(self, problem: Problem, scheme: FourBit, device: Device, config: Config) -> Sequence[Request]:
+        """The one kernel, for operands as `FourBitInputs` has them: rows of whole words are passed as words."""
+        words = problem.K % 8 == 0
+        parts = 4 * config["SPLIT_K"] * problem.M * problem.N
+        sizes_bytes = {
+            "x": scheme.activation_bytes(problem),
+            "packed": scheme.weight_bytes(problem),
+            "y": scheme.output_bytes(problem),
+            "partial": parts if config["SPLIT_K"] > 1 else 0,
+        }
+        return [
+            Request(
+                kernel_path(self.kernel),
+                {**fused_types(scheme, config, words), **fused_sizes(problem, config, words)},
+                fused_constants(problem, scheme, config, arch_isa(device.arch), words),
+                fused_options(config),
+                large_operands(sizes_bytes),
+                decoded=config["BLOCK_N"] * config["BLOCK_K"],
+            )
+        ]
 
     def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """Weights and scales once per block of M; activations and output once; split-K parts written and read."""
@@ -136,16 +158,31 @@ class _StockTriton(Provider[FourBit, FourBitInputs]):
             "x": inputs.x, "w": inputs.dequantized(), "bias": inputs.bias, "y": output,
             "M": problem.M, "N": problem.N, "K": problem.K,
         }  # fmt: skip
-        constants = {
-            "BM": config["BLOCK_M"],
-            "BN": config["BLOCK_N"],
-            "BK": config["BLOCK_K"],
-            "GROUP_M": 8,
-            "BIAS": inputs.bias is not None,
-        }
-        options = {"num_warps": config["num_warps"], "num_stages": config["num_stages"]}
-        launch = compile_launch(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, options)
+        constants = _tiled_constants(inputs.scheme, config)
+        launch = compile_launch(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, fused_options(config))
         return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact)
+
+    def builds(self, problem: Problem, scheme: FourBit, device: Device, config: Config) -> Sequence[Request]:
+        """The one kernel, on dense weights."""
+        kind = pointer_type(scheme.dtype)
+        arguments = {
+            "x": kind, "w": kind, "bias": kind if scheme.bias else None, "y": kind,
+            "M": problem.M, "N": problem.N, "K": problem.K,
+        }  # fmt: skip
+        sizes_bytes = {
+            "x": scheme.activation_bytes(problem),
+            "w": problem.N * problem.K * scheme.dtype.bytes,
+            "y": scheme.output_bytes(problem),
+        }
+        return [
+            Request(
+                kernel_path(tiled_gemm_kernel),
+                arguments,
+                _tiled_constants(scheme, config),
+                fused_options(config),
+                large_operands(sizes_bytes),
+            )
+        ]
 
     def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """Dense weights, activations, bias and output, each once: re-reads are served by the caches."""
@@ -155,6 +192,16 @@ class _StockTriton(Provider[FourBit, FourBitInputs]):
             + scheme.bias_bytes(problem)
             + scheme.output_bytes(problem)
         )
+
+
+def _tiled_constants(scheme: FourBit, config: Config) -> dict[str, Any]:
+    return {
+        "BM": config["BLOCK_M"],
+        "BN": config["BLOCK_N"],
+        "BK": config["BLOCK_K"],
+        "GROUP_M": 8,
+        "BIAS": scheme.bias,
+    }
 
 
 SIMT = _Simt()

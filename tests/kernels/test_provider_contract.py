@@ -11,29 +11,28 @@ import pytest
 import torch
 from rooflens.harness.device import find_device
 from rooflens.kernels import registry
-from rooflens.kernels.fourbit.inputs import FourBitInputs
-from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.provider import Provider, Role, Support
-from rooflens.kernels.reference import measure
+from rooflens.kernels.inputs import Inputs, make_inputs, poison
+from rooflens.kernels.provider import AnyProvider, Launch, Role, Support, support
+from rooflens.kernels.reference import measure_all
 from rooflens.kernels.source_hash import source_hash
 from rooflens.shapes.device import Device
-from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+
+from .contract_cases import CASES, schemes
 
 CPU = find_device("cpu")
 NVIDIA = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37)
 AMD = Device("cuda", 0, "AMD Instinct MI300X", "AMD", "gfx942", 304, 1 << 28, 1 << 22, 1 << 37)
 
-SCHEMES = ("nf4-g64", "fp4-g32", "nf4-g128-nested", "nf4-g64-bias", "fp4-g256-nested-bias")
-PROBLEMS = (
-    Problem(1, 64, 256),
-    Problem(5, 96, 512),  # M no power of two
-    Problem(33, 128, 256),
-    Problem(2, 33, 256),  # N odd
-    Problem(3, 32, 80),  # blocks straddle rows
-    Problem(2, 7, 45),  # N*K odd
-)
-ON_EVERY_MACHINE = ("blas", "dequant_blas")
+ON_EVERY_MACHINE = {
+    "fourbit": ("blas", "dequant_blas"),
+    "fp8train": ("blas_bf16_fp8", "dequant_blas_fp8", "torch_quant_fp8"),
+    "torchao": ("blas_bf16_ao", "dequant_blas_ao", "dequant_loop_ao", "loop_bf16_ao", "torch_quant_ao"),
+    "mxfp8": ("blas_bf16_mx", "dequant_blas_mx", "torch_quant_mx"),
+    "mxfp8_moe": ("dequant_loop_moe", "loop_bf16_moe"),
+    "a16w8": ("dequant_bmm_a16w8", "bmm_bf16_a16w8"),
+}
+"""Providers of each family that run on a CPU as well, so that its suites run everywhere."""
 
 
 @pytest.fixture(autouse=True)
@@ -44,28 +43,27 @@ def eager() -> Iterator[None]:
 
 
 @pytest.fixture(params=registry.BUILTIN)
-def provider(request: pytest.FixtureRequest) -> Provider:
+def provider(request: pytest.FixtureRequest) -> AnyProvider:
     name: str = request.param
     return registry.load([name])[name]
 
 
-def supported(
-    provider: Provider, dtype: DType, device: Device, schemes: tuple[str, ...] = SCHEMES
-) -> Iterator[FourBitInputs]:
-    for name in schemes:
-        scheme = Scheme.parse(name, dtype)
-        for problem in PROBLEMS:
-            if provider.supports(problem, scheme, device).ok:
+def supported(provider: AnyProvider, dtype: DType, device: Device) -> Iterator[Inputs]:
+    for scheme, problems in schemes(provider.family, dtype):
+        for problem in problems:
+            if support(provider, problem, scheme, device).ok:
                 yield make_inputs(problem, scheme, device, seed=11)
 
 
-def failure(launch_output: torch.Tensor, inputs: FourBitInputs) -> str:
-    return measure(launch_output, inputs.reference()[0]).failure(inputs.scheme)
+def failure(launch: Launch, inputs: Inputs) -> str:
+    found = measure_all(launch.outputs, inputs.reference())
+    return "; ".join(filter(None, (accuracy.failure(inputs.scheme) for accuracy in found)))
 
 
-def test_name_and_role(provider: Provider) -> None:
+def test_name_role_and_family(provider: AnyProvider) -> None:
     assert registry.BUILTIN[provider.name]
     assert provider.role in Role
+    assert provider.family in CASES
 
 
 def test_names_are_unique() -> None:
@@ -73,104 +71,136 @@ def test_names_are_unique() -> None:
     assert names == list(registry.BUILTIN)
 
 
-def test_each_baseline_role_is_filled() -> None:
+@pytest.mark.parametrize("family", CASES)
+def test_each_baseline_role_of_a_family_is_filled(family: str) -> None:
+    roles = {one.name: one.role for one in registry.load(registry.BUILTIN).values() if one.family == family}
+    assert {Role.DEQUANT_BLAS, Role.BLAS, Role.STOCK_TRITON, Role.CANDIDATE} <= set(roles.values())
+
+
+def test_bitsandbytes_is_upstream() -> None:
     roles = {name: provider.role for name, provider in registry.load(registry.BUILTIN).items()}
-    assert roles["dequant_blas"] is Role.DEQUANT_BLAS
-    assert roles["blas"] is Role.BLAS
-    assert roles["stock_triton"] is Role.STOCK_TRITON
     assert {role for name, role in roles.items() if name.startswith("bitsandbytes")} == {Role.UPSTREAM}
-    assert [name for name, role in roles.items() if role is Role.DEQUANT_BLAS] == ["dequant_blas"]
 
 
 @pytest.mark.parametrize("device", (CPU, NVIDIA, AMD), ids=lambda device: device.name)
-def test_support_is_an_answer_with_a_reason(provider: Provider, device: Device) -> None:
-    for scheme in SCHEMES:
+def test_support_is_an_answer_with_a_reason(provider: AnyProvider, device: Device) -> None:
+    for family in CASES:
         for dtype in DType:
-            for problem in PROBLEMS:
-                support = provider.supports(problem, Scheme.parse(scheme, dtype), device)
-                assert isinstance(support, Support)
-                assert support.ok != bool(support.reason), support
-                assert "\n" not in support.reason
+            for scheme, problems in schemes(family, dtype):
+                for problem in problems:
+                    answer = support(provider, problem, scheme, device)
+                    assert isinstance(answer, Support)
+                    assert answer.ok != bool(answer.reason), answer
+                    assert "\n" not in answer.reason
+                    assert not answer.ok or provider.family == family
 
 
-def test_candidates_are_plain_json_without_a_device(provider: Provider) -> None:
+def test_candidates_are_plain_json_without_a_device(provider: AnyProvider) -> None:
     for device in (CPU, NVIDIA, AMD):
-        for problem in PROBLEMS:
-            scheme = Scheme.parse("nf4-g64", DType.BF16)
-            if provider.supports(problem, scheme, device).ok:
-                configs = [dict(config) for config in provider.candidates(problem, scheme, device)]
-                assert json.loads(json.dumps(configs)) == configs
+        for scheme, problems in schemes(provider.family, DType.BF16):
+            for problem in problems:
+                if support(provider, problem, scheme, device).ok:
+                    configs = [dict(config) for config in provider.candidates(problem, scheme, device)]
+                    assert json.loads(json.dumps(configs)) == configs
 
 
-def test_source_hash(provider: Provider) -> None:
+def test_source_hash(provider: AnyProvider) -> None:
     assert int(source_hash(provider), 16) >= 0
     assert source_hash(provider) == source_hash(provider)
 
 
-def check_outputs(provider: Provider, dtype: DType, device: Device) -> int:
+def check_outputs(provider: AnyProvider, dtype: DType, device: Device) -> int:
     """Right, complete, from the activations of now, with operands left alone; returns how many problems it could."""
     number = 0
     for number, inputs in enumerate(supported(provider, dtype, device), start=1):
         where = f"{provider.name} {inputs.scheme.name} {inputs.problem}"
-        before = [inputs.x.clone(), inputs.packed.clone(), inputs.absmax.clone()]
+        before = [tensor.clone() for tensor in (*inputs.activations, *inputs.weights)]
         launch = provider.prepare(inputs)
-        launch.output.fill_(torch.nan)
-        launch()
-        assert launch.output.shape == (inputs.problem.M, inputs.problem.N), where
-        assert launch.output.dtype == inputs.dtype, where
-        assert not failure(launch.output, inputs), f"{where}: {failure(launch.output, inputs)}"
-        for operand, kept in zip((inputs.x, inputs.packed, inputs.absmax), before, strict=True):
-            assert torch.equal(operand, kept), f"{where}: prepare or launch changed an operand"
+        run_poisoned(launch)
+        for output, expected in zip(launch.outputs, inputs.empty_outputs(), strict=True):
+            assert (output.shape, output.dtype) == (expected.shape, expected.dtype), where
+        assert not failure(launch, inputs), f"{where}: {failure(launch, inputs)}"
+        for operand, kept in zip((*inputs.activations, *inputs.weights), before, strict=True):
+            same = torch.equal(operand.view(torch.uint8), kept.view(torch.uint8))
+            assert same, f"{where}: prepare or launch changed an operand"
 
         inputs.refresh_activations(number)
-        launch.output.fill_(torch.nan)
-        for _ in range(2):  # a launch that accumulates is right once only
-            launch()
-        assert not failure(launch.output, inputs), f"{where} with fresh activations: {failure(launch.output, inputs)}"
+        run_poisoned(launch, times=2)  # a launch that accumulates is right once only
+        assert not failure(launch, inputs), f"{where} with fresh activations: {failure(launch, inputs)}"
+
+        truth = inputs.reference()
+        inputs.negate()
+        inputs.negate_reference(truth)
+        run_poisoned(launch)
+        wrong = [one.failure(inputs.scheme) for one in measure_all(launch.outputs, truth)]
+        assert not any(wrong), f"{where} of the negated activations: {wrong}"
 
         config = dict(launch.config)
         assert json.loads(json.dumps(config)) == config, where
         assert all(isinstance(kernel, str) for kernel in launch.kernels), where
+        assert isinstance(provider.math_dtype(inputs.problem, inputs.scheme, device), str)
         moved = provider.moved_bytes(inputs.problem, inputs.scheme, config)
         operands = inputs.scheme.compulsory_bytes(inputs.problem) - inputs.scheme.scale_bytes(inputs.problem)
         assert moved is None or moved >= operands, where  # scales are not read where W is dense already
     return number
 
 
-def skip_unsupported(provider: Provider, dtype: DType, device: Device) -> None:
-    pytest.skip(provider.supports(PROBLEMS[0], Scheme.parse(SCHEMES[0], dtype), device).reason)
+def run_poisoned(launch: Launch, times: int = 1) -> None:
+    for output in launch.outputs:
+        poison(output)
+    for _ in range(times):
+        launch()
+
+
+def skip_unsupported(provider: AnyProvider, device: Device, dtype: DType) -> None:
+    reasons = [
+        support(provider, problem, scheme, device).reason
+        for scheme, problems in schemes(provider.family, dtype)
+        for problem in problems
+    ]
+    pytest.skip(reasons[0] if reasons else f"{provider.family} has no {dtype}")
 
 
 @pytest.mark.parametrize("dtype", list(DType))
-def test_outputs_on_the_cpu(provider: Provider, dtype: DType) -> None:
+def test_outputs_on_the_cpu(provider: AnyProvider, dtype: DType) -> None:
     checked = check_outputs(provider, dtype, CPU)
-    if provider.name in ON_EVERY_MACHINE:
-        assert checked == len(PROBLEMS) * len(SCHEMES)
+    if provider.name in ("blas", "dequant_blas"):
+        assert checked == sum(len(problems) for _, problems in CASES["fourbit"])
+    elif provider.name in ON_EVERY_MACHINE[provider.family] and dtype is DType.BF16:
+        assert checked
     elif not checked:
-        skip_unsupported(provider, dtype, CPU)
+        skip_unsupported(provider, CPU, dtype)
 
 
-def check_candidates(provider: Provider, device: Device) -> None:
-    for inputs in supported(provider, DType.BF16, device, ("nf4-g64",)):
+@pytest.mark.parametrize("family", CASES)
+def test_every_problem_of_a_family_can_be_computed_on_a_cpu(family: str) -> None:
+    able = registry.load(ON_EVERY_MACHINE[family]).values()
+    for scheme, problems in schemes(family, DType.BF16):
+        for problem in problems:
+            assert any(support(one, problem, scheme, CPU).ok for one in able), f"{scheme.name} {problem}"
+
+
+def check_candidates(provider: AnyProvider, device: Device) -> None:
+    for inputs in supported(provider, DType.BF16, device):
         for config in provider.candidates(inputs.problem, inputs.scheme, device):
             launch = provider.prepare(inputs, config)
             launch()
-            assert not failure(launch.output, inputs), f"{inputs.problem} {dict(config)}"
+            assert not failure(launch, inputs), f"{inputs.scheme.name} {inputs.problem} {dict(config)}"
             assert dict(config).items() <= dict(launch.config).items(), "the config that ran is another one"
 
 
-def test_every_candidate_is_right_on_the_cpu(provider: Provider) -> None:
+def test_every_candidate_is_right_on_the_cpu(provider: AnyProvider) -> None:
     check_candidates(provider, CPU)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", list(DType))
-def test_outputs_on_the_gpu(provider: Provider, dtype: DType) -> None:
+def test_outputs_on_the_gpu(provider: AnyProvider, dtype: DType) -> None:
     device = find_device("cuda")
     if not check_outputs(provider, dtype, device):
-        skip_unsupported(provider, dtype, device)
+        skip_unsupported(provider, device, dtype)
 
 
 @pytest.mark.gpu
-def test_every_candidate_is_right_on_the_gpu(provider: Provider) -> None:
+def test_every_candidate_is_right_on_the_gpu(provider: AnyProvider) -> None:
     check_candidates(provider, find_device("cuda"))

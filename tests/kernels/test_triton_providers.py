@@ -164,3 +164,11 @@ def test_dequantize_refuses_another_size():
         prepare_dequantize(inputs, torch.empty(8, 63))
     with pytest.raises(ValueError, match="contiguous"):
         prepare_dequantize(inputs, torch.empty(64, 8).T)
+
+
+def test_each_m_has_the_tile_of_its_own_range() -> None:
+    def rows(kernel: str, m: int) -> int:
+        return tile_configs(kernel, Problem(m, 4096, 4096), NF4, gpu())[0].block_m
+
+    assert [rows("mma_4bit", m) for m in range(1, 70)] == [16] * 16 + [32] * 16 + [64] * 37
+    assert [rows("simt_4bit", m) for m in range(1, 10)] == [1, 2, 4, 4, 8, 8, 8, 8, 8]

@@ -1,0 +1,130 @@
+"""Operands of a batched GEMM with block-scaled FP8 weights, and its product in fp64."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Problem
+from ...shapes.schemes.a16w8 import A16W8
+from ..fp8 import e4m3
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output, normal
+from .quantize import BlockScaledWeight, chunks, dequantize, quantize
+
+_CHUNK_ELEMENTS = 1 << 26
+"""Elements drawn in fp32 (256 MiB) or widened to fp64 (512 MiB) at once, but at least one matrix of the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class A16W8Inputs(Inputs):
+    """X[B,M,K] and bias[B,N] (or None) in the scheme's dtype, and W[B,N,K] in FP8, on one device."""
+
+    problem: Problem
+    scheme: A16W8
+    device: Device
+    seed: int
+    x: torch.Tensor
+    weight: BlockScaledWeight
+    bias: torch.Tensor | None
+
+    @property
+    def q(self) -> torch.Tensor:
+        """Weights in FP8, [B,N,K]: e4m3fnuz on gfx942, else e4m3fn."""
+        return self.weight.q
+
+    @property
+    def scale(self) -> torch.Tensor:
+        """Scales, fp32 [B, cd(N,128), cd(K,128)]."""
+        return self.weight.scale
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Activation and output type."""
+        return self.x.dtype
+
+    def dequantized(self) -> torch.Tensor:
+        """Return W[B,N,K] in the type of the activations: q * scale in fp32, rounded once."""
+        dense = torch.empty(self.q.shape, dtype=self.dtype, device=self.q.device)
+        for part in chunks(self.problem.B, self.problem.N * self.problem.K, _CHUNK_ELEMENTS):
+            dense[part] = dequantize(BlockScaledWeight(self.q[part], self.scale[part]), self.dtype)
+        return dense
+
+    @property
+    def activations(self) -> Tensors:
+        """X[B,M,K]."""
+        return (self.x,)
+
+    @property
+    def weights(self) -> Tensors:
+        """FP8 weights and their scales."""
+        return (self.q, self.scale)
+
+    def empty_output(self) -> torch.Tensor:
+        """Allocate Y[B,M,N], poisoned with NaN."""
+        shape = (self.problem.B, self.problem.M, self.problem.N)
+        return empty_output(shape, self.dtype, self.x.device)
+
+    def empty_outputs(self) -> Tensors:
+        """Y[B,M,N]."""
+        return (self.empty_output(),)
+
+    def copy(self) -> "A16W8Inputs":
+        """Return the same values in memory of their own, for rotation among copies."""
+        bias = self.bias.clone() if self.bias is not None else None
+        return replace(self, x=self.x.clone(), weight=self.weight.copy(), bias=bias)
+
+    def refresh_activations(self, seed: int) -> None:
+        """Overwrite `x` in place with new random values."""
+        _fill(self.x, torch.Generator(self.x.device).manual_seed(seed))
+
+    def negate(self) -> None:
+        """Turn X into -X."""
+        self.x.neg_()
+
+    def reference(self) -> Tensors:
+        """Return Y[B,M,N] = X W^T + bias in fp64, with W = q * scale in fp64 and X as it is: NOT prequantized.
+
+        Beyond the result this takes some batches of X and W in fp64: at M = N = K = 8192 about 2 GiB.
+        """
+        batch, rows, columns, depth = self.problem.B, self.problem.M, self.problem.N, self.problem.K
+        result = torch.empty(batch, rows, columns, dtype=torch.float64, device=self.x.device)
+        for part in chunks(batch, max(columns, rows) * depth, _CHUNK_ELEMENTS):
+            weight = dequantize(BlockScaledWeight(self.q[part], self.scale[part]), torch.float64)
+            torch.bmm(self.x[part].double(), weight.transpose(1, 2), out=result[part])
+        if self.bias is not None:
+            result += self.bias.double().unsqueeze(1)
+        return (result,)
+
+    def negate_reference(self, truth: Tensors) -> None:
+        """Y(-X) = 2 bias - Y(X)."""
+        truth[0].neg_()
+        if self.bias is not None:
+            truth[0].add_(self.bias.double().unsqueeze(1), alpha=2)
+
+
+def make_weight(problem: Problem, scheme: A16W8, device: Device, seed: int) -> BlockScaledWeight:
+    """Draw W[B,N,K] from a standard normal on the device, batch by batch, and quantize it."""
+    generator = torch.Generator(device.torch_name).manual_seed(seed)
+    parts = [
+        quantize(normal((part.stop - part.start, problem.N, problem.K), generator, device.torch_name), e4m3(device))
+        for part in chunks(problem.B, problem.N * problem.K, _CHUNK_ELEMENTS)
+    ]
+    return BlockScaledWeight(torch.cat([part.q for part in parts]), torch.cat([part.scale for part in parts]))
+
+
+def make_inputs(
+    problem: Problem, scheme: A16W8, device: Device, seed: int, weight: BlockScaledWeight | None = None
+) -> A16W8Inputs:
+    """Make the operands of one problem. `weight` reuses an already quantized weight of the same shape and seed."""
+    weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
+    generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
+    dtype = TORCH_DTYPES[scheme.dtype]
+    x = torch.empty((problem.B, problem.M, problem.K), dtype=dtype, device=device.torch_name)
+    _fill(x, generator)
+    bias = normal((problem.B, problem.N), generator, device.torch_name).to(dtype) if scheme.bias else None
+    return A16W8Inputs(problem, scheme, device, seed, x, weight, bias)
+
+
+def _fill(x: torch.Tensor, generator: torch.Generator) -> None:
+    for part in chunks(x.shape[0], x[0].numel(), _CHUNK_ELEMENTS):
+        x[part] = normal(x[part].shape, generator, x.device)

@@ -1,0 +1,74 @@
+"""FP8 with one fp32 scale per 128 x 128 block, in plain torch: the definition that operands and tests are made from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from ...shapes.schemes.a16w8 import SCALE_BLOCK
+
+LEAST_AMAX = 1e-12
+"""A block of smaller values is scaled as if this were its largest: an all-zero block stays zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockScaledWeight:
+    """W[B,N,K]: `q` FP8 [B,N,K] row-major, `scale` fp32 [B, cd(N,128), cd(K,128)]; W = q * scale of its block."""
+
+    q: torch.Tensor
+    scale: torch.Tensor
+
+    def copy(self) -> "BlockScaledWeight":
+        """Return the same values in memory of their own."""
+        return BlockScaledWeight(self.q.clone(), self.scale.clone())
+
+
+def chunks(count: int, elements_each: int, elements_at_once: int) -> Iterator[slice]:
+    """Divide a batch of `count` tensors into slices of at least one, and of `elements_at_once` elements at most."""
+    step = max(1, elements_at_once // elements_each)
+    return (slice(first, min(first + step, count)) for first in range(0, count, step))
+
+
+def block_amax(dense: torch.Tensor) -> torch.Tensor:
+    """Largest magnitude of each 128 x 128 block of [B,N,K]: [B, cd(N,128), cd(K,128)]. Edge blocks are smaller."""
+    batch, rows, columns = dense.shape
+    padded = torch.nn.functional.pad(dense, (0, -columns % SCALE_BLOCK, 0, -rows % SCALE_BLOCK))
+    tiles = padded.view(batch, -(-rows // SCALE_BLOCK), SCALE_BLOCK, -(-columns // SCALE_BLOCK), SCALE_BLOCK)
+    return tiles.abs().amax(dim=(2, 4))
+
+
+def expand(scale: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    """Repeat block scales [B, cd(rows,128), cd(columns,128)] per element: [B, rows, columns]."""
+    wide = scale.repeat_interleave(SCALE_BLOCK, dim=1)[:, :rows]
+    return wide.repeat_interleave(SCALE_BLOCK, dim=2)[:, :, :columns]
+
+
+def quantize(dense: torch.Tensor, dtype: torch.dtype) -> BlockScaledWeight:
+    """Quantize fp32 W[B,N,K]: scale = max(amax, 1e-12) / FP8_MAX, q = clamp(W / scale) rounded to nearest even.
+
+    The clamp is explicit: torch's cast to e4m3 saturates since 2.13 only.
+    """
+    largest = torch.finfo(dtype).max
+    scale = block_amax(dense).clamp_(min=LEAST_AMAX) / largest
+    scaled = dense / expand(scale, *dense.shape[1:])
+    return BlockScaledWeight(scaled.clamp_(-largest, largest).to(dtype), scale)
+
+
+def dequantize(weight: BlockScaledWeight, dtype: torch.dtype) -> torch.Tensor:
+    """Return W[B,N,K] as `dtype`: q * scale in fp32 (in fp64 for fp64), rounded once."""
+    wide = torch.float64 if dtype is torch.float64 else torch.float32
+    scale = expand(weight.scale, *weight.q.shape[1:]).to(wide)
+    return (weight.q.to(wide) * scale).to(dtype)
+
+
+def prequantize(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Quantize X[...,K] per row and 128 columns, as the kernels do in registers; K a multiple of 128.
+
+    Returns q [...,K] in FP8 and the fp32 scales [..., K/128] that dequantization multiplies with.
+    """
+    largest = torch.finfo(dtype).max
+    groups = x.float().unflatten(-1, (-1, SCALE_BLOCK))
+    amax = groups.abs().amax(dim=-1, keepdim=True).clamp_(min=LEAST_AMAX)
+    inverse = torch.full_like(amax, largest) / amax  # `largest / amax` would be a reciprocal times `largest`
+    q = (groups * inverse).clamp_(-largest, largest).to(dtype)
+    return q.flatten(-2), (amax / largest).squeeze(-1)

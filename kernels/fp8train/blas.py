@@ -1,0 +1,234 @@
+"""Library baselines: torch's bf16 GEMM on decoded operands, with and without quantizing and decoding in the call."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Pass, Problem
+from ...shapes.scheme import Scheme
+from ...shapes.schemes.fp8train import COMPUTES, SCALE_BYTES, Fp8Train, operand_scales, operands
+from ..provider import Config, Launch, Provider, Role, Support
+from .inputs import ORIGINS, TrainInputs
+from .products import output_shapes
+from .quantize import Quantized, decode_into, quantize_into, scale_shape
+from .saved import Saved
+from .triton_configs import QUANT, fp8_missing
+
+NO_GEMM = "computes GEMMs; this is a quantizer"
+
+
+class BlasBf16(Provider[Scheme, TrainInputs]):
+    """The bf16 GEMMs alone, on operands that were decoded beforehand: what not quantizing at all costs.
+
+    What is multiplied are the FP8 operands decoded to bf16, not the bf16 operands that they came from. That costs the
+    same, and can be judged by the one reference of the problem, which the original operands would fail.
+    """
+
+    family = "fp8train"
+    name = "blas_bf16_fp8"
+    role = Role.BLAS
+
+    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+        """Everywhere."""
+        return Support.yes() if isinstance(scheme, Fp8Train) else Support.no(NO_GEMM)
+
+    def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
+        """Decode the operands and allocate the outputs."""
+        outputs = inputs.empty_outputs()
+        decoded, saved = decoded_operands(inputs)
+        gemms = gemm_calls(inputs.problem, decoded, outputs)
+
+        def run() -> None:
+            saved.refresh()
+            for gemm in gemms:
+                gemm()
+
+        return Launch(run, outputs, environment(inputs.device))
+
+    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """Decoded operands of every product, and the outputs."""
+        return decoded_bytes(problem)
+
+    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """Distinct memory: a step reads the decoded W twice."""
+        return decoded_bytes(problem) - (2 * problem.N * problem.K if problem.pass_ is Pass.STEP else 0)
+
+    def math_dtype(self, problem: Problem, scheme: Scheme, device: Device) -> str:
+        """bf16."""
+        return "bf16"
+
+
+class DequantBlas(BlasBf16):
+    """FP8 without FP8 matrix units: quantize (unless prequantized), decode to bf16, multiply in bf16; all are timed.
+
+    Config: `kernels` is "triton" (quantizers and decoders in Triton; the default where the GPU has FP8) or "torch". W
+    found in FP8 by a pass after the forward one (`Fp8Train`) is decoded, not quantized again; X and dY are quantized.
+    """
+
+    name = "dequant_blas_fp8"
+    role = Role.DEQUANT_BLAS
+
+    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+        """Triton's quantizers first, where they run."""
+        kernels = ("torch",) if fp8_missing(device) else ("triton", "torch")
+        return [{"kernels": name} for name in kernels]
+
+    def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
+        """Allocate FP8 forms, bf16 operands and outputs; compile the quantizers."""
+        chosen = (config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0])["kernels"]
+        outputs = inputs.empty_outputs()
+        forms = {name: _form(inputs, name) for name in operands(inputs.problem.pass_)}
+        dense = {name: _dense_like(q) for name, q in forms.items()}
+        quantized = () if inputs.scheme.prequantized else tuple(forms)
+        saved = tuple(name for name in quantized if name == "w" and _finds_weight(inputs.problem))
+        timed = tuple(name for name in quantized if name not in saved)
+        quantizers = _triton_quantizers if chosen == "triton" else _torch_quantizers
+        fill = Saved([part for name in saved for part in inputs.sources(name)], quantizers(inputs, forms, saved, {})[0])
+        work, kernels, artifact = quantizers(inputs, forms, timed, dense)
+        gemms = gemm_calls(inputs.problem, dense, outputs)
+
+        def run() -> None:
+            fill.refresh()
+            work()
+            for gemm in gemms:
+                gemm()
+
+        config = {"kernels": chosen, **environment(inputs.device)}
+        return Launch(run, outputs, config, kernels, artifact=artifact)
+
+    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """Quantizers (bf16 read, FP8 written), decoders (FP8 read, bf16 written), GEMMs."""
+        assert isinstance(scheme, Fp8Train)
+        total = decoded_bytes(problem)
+        for name in operands(problem.pass_):
+            elements, scales = _elements(name, problem), SCALE_BYTES * operand_scales(name, problem)
+            total += 3 * elements + scales
+            if not scheme.prequantized and not (name == "w" and _finds_weight(problem)):
+                total += 3 * elements + scales
+        return total
+
+    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """FP8 forms beside the bf16 ones, and the tensors that are quantized."""
+        assert isinstance(scheme, Fp8Train)
+        forms = sum(_elements(n, problem) + SCALE_BYTES * operand_scales(n, problem) for n in operands(problem.pass_))
+        total = super().working_set_bytes(problem, scheme, config) + forms
+        if scheme.prequantized:
+            return total
+        names = (n for n in operands(problem.pass_) if not (n == "w" and _finds_weight(problem)))
+        return total + sum({ORIGINS[name][0]: 2 * _elements(name, problem) for name in names}.values())
+
+
+def decoded_operands(inputs: TrainInputs) -> tuple[dict[str, torch.Tensor], Saved]:
+    """Return the operands of a pass decoded to bf16, and what decodes them again once they were overwritten."""
+    names = operands(inputs.problem.pass_)
+    rows = {"x": inputs.problem.M, "dy": inputs.problem.M, "w": inputs.problem.N}
+    columns = {"x": inputs.problem.K, "dy": inputs.problem.N, "w": inputs.problem.K}
+    dense = {
+        name: torch.empty(
+            rows[ORIGINS[name][0]], columns[ORIGINS[name][0]], dtype=torch.bfloat16, device=inputs.device.torch_name
+        )
+        for name in names
+    }
+
+    def decode() -> None:
+        for name, out in dense.items():
+            decode_into(inputs.quantized(name), out)
+
+    return dense, Saved([part for name in names for part in inputs.sources(name)], decode)
+
+
+def gemm_calls(
+    problem: Problem, operands: Mapping[str, torch.Tensor], outputs: tuple[torch.Tensor, ...]
+) -> list[Callable[[], object]]:
+    """Return the calls of torch.mm that write the outputs of a pass from bf16 operands."""
+    calls = []
+    for product, out in zip(COMPUTES[problem.pass_], outputs, strict=True):
+        if product is Pass.FWD:
+            a, b = operands["x_row"], operands["w"].t()
+        elif product is Pass.DGRAD:
+            a, b = operands["dy_row"], operands["w"]
+        else:
+            a, b = operands["dy_col"].t(), operands["x_col"]
+        calls.append(_mm(a, b, out))
+    return calls
+
+
+def decoded_bytes(problem: Problem) -> int:
+    """Bytes of the bf16 operands of every product of a pass and of its outputs."""
+    m, n, k = problem.M, problem.N, problem.K
+    factors = {Pass.FWD: m * k + n * k, Pass.DGRAD: m * n + n * k, Pass.WGRAD: m * n + m * k}
+    read = sum(factors[product] for product in COMPUTES[problem.pass_])
+    return 2 * (read + sum(rows * columns for rows, columns in output_shapes(problem)))
+
+
+def environment(device: Device) -> dict[str, Any]:
+    """Settings of the process that a product on the CPU depends on."""
+    return {} if device.is_gpu else {"threads": torch.get_num_threads()}
+
+
+def _mm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
+    return lambda: torch.mm(a, b, out=out)
+
+
+def _finds_weight(problem: Problem) -> bool:
+    """Tell whether the pass finds W in FP8."""
+    return problem.pass_ in (Pass.DGRAD, Pass.BWD)
+
+
+def _elements(name: str, problem: Problem) -> int:
+    m, n, k = problem.M, problem.N, problem.K
+    return {"x": m * k, "w": n * k, "dy": m * n}[ORIGINS[name][0]]
+
+
+def _form(inputs: TrainInputs, name: str) -> Quantized:
+    """Return a given operand, or memory for one that the launch quantizes."""
+    if inputs.scheme.prequantized:
+        return inputs.given[name]
+    source, kind = ORIGINS[name]
+    x = inputs.dense[source]
+    data = torch.empty(x.shape, dtype=inputs.operand_dtype(name), device=x.device)
+    return Quantized(data, torch.empty(scale_shape(kind, *x.shape), device=x.device), kind)
+
+
+def _dense_like(q: Quantized) -> torch.Tensor:
+    return torch.empty(q.data.shape, dtype=torch.bfloat16, device=q.data.device)
+
+
+_Work = tuple[Callable[[], object], tuple[str, ...], str]
+"""A closure that quantizes and decodes, the names of its kernels, and their hash."""
+
+
+def _torch_quantizers(
+    inputs: TrainInputs, forms: dict[str, Quantized], quantized: tuple[str, ...], dense: dict[str, torch.Tensor]
+) -> _Work:
+    def work() -> None:
+        for name in quantized:
+            quantize_into(inputs.dense[ORIGINS[name][0]], forms[name])
+        for name, out in dense.items():
+            decode_into(forms[name], out)
+
+    return work, (), ""
+
+
+def _triton_quantizers(
+    inputs: TrainInputs, forms: dict[str, Quantized], quantized: tuple[str, ...], dense: dict[str, torch.Tensor]
+) -> _Work:
+    from .triton_calls import compile_calls, dequantize_call, quantize_call, weight_call
+
+    calls = []
+    for name in quantized:
+        source, kind = ORIGINS[name]
+        x, q, config = inputs.dense[source], forms[name], QUANT[kind][0]
+        if kind == "weight":
+            calls.append(weight_call(x, q, None, config))
+        else:
+            calls.append(quantize_call(x, q if kind == "row" else None, q if kind == "col" else None, config))
+    calls += [dequantize_call(forms[name], out) for name, out in dense.items()]
+    compiled = compile_calls(calls)
+    return compiled, compiled.kernels, compiled.artifact
+
+
+BLAS_BF16 = BlasBf16()
+DEQUANT_BLAS = DequantBlas()

@@ -1,0 +1,243 @@
+"""Operands of a linear layer's training GEMMs in FP8, or of a quantizer, and their results in fp64."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Pass, Problem
+from ...shapes.scheme import Scheme
+from ...shapes.schemes.fp8train import READS_DY, READS_W, READS_X, Fp8Quant, Fp8Train, operands
+from ..fp8 import negate_
+from ..inputs import Inputs, Tensors, empty_output, normal
+from .products import output_shapes, products
+from .quantize import Quantized, decode, fp8_dtype, quantize, quantize_into, scale_shape
+
+ORIGINS = {
+    "x_row": ("x", "row"),
+    "w": ("w", "weight"),
+    "dy_row": ("dy", "row"),
+    "x_col": ("x", "col"),
+    "dy_col": ("dy", "col"),
+}
+"""FP8 operand -> the bf16 tensor it comes from, and how it is grouped."""
+
+_CHUNK_ELEMENTS = 1 << 26
+"""Elements drawn in fp32 at once (256 MiB)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainInputs(Inputs):
+    """Operands of one pass, in bf16 or in FP8 as the scheme says; those that the pass does not read are absent.
+
+    dense  bf16 tensors by name: "x" [M,K], "w" [N,K], "dy" [M,N]; empty when the scheme is prequantized
+    given  FP8 operands by name (`ORIGINS`); empty unless the scheme is prequantized
+    """
+
+    problem: Problem
+    scheme: Fp8Train
+    device: Device
+    seed: int
+    dense: dict[str, torch.Tensor]
+    given: dict[str, Quantized]
+
+    def operand_dtype(self, operand: str) -> torch.dtype:
+        """FP8 type of an operand on this device."""
+        return fp8_dtype(self.device, gradient=self.scheme.hybrid and operand in ("dy_row", "dy_col", "x_col"))
+
+    def quantized(self, operand: str) -> Quantized:
+        """Return an FP8 operand: the given one, or the bf16 tensor quantized anew by the plain torch quantizer."""
+        if self.scheme.prequantized:
+            return self.given[operand]
+        source, kind = ORIGINS[operand]
+        return quantize(self.dense[source], kind, self.operand_dtype(operand))
+
+    def sources(self, operand: str) -> Tensors:
+        """Tensors of these inputs that an operand is made of."""
+        if self.scheme.prequantized:
+            return self.given[operand].data, self.given[operand].scale
+        return (self.dense[ORIGINS[operand][0]],)
+
+    def dequantized(self, operand: str, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+        """Return an FP8 operand decoded: data * scale in fp32, rounded once to `dtype`."""
+        return decode(self.quantized(operand), dtype)
+
+    @property
+    def activations(self) -> Tensors:
+        """X and dY: bf16, or FP8 data and scales."""
+        dense = tuple(tensor for name, tensor in self.dense.items() if name != "w")
+        return dense + tuple(part for name, q in self.given.items() if name != "w" for part in (q.data, q.scale))
+
+    @property
+    def weights(self) -> Tensors:
+        """W: bf16, or FP8 data and scales."""
+        given = (self.given["w"].data, self.given["w"].scale) if "w" in self.given else ()
+        return ((self.dense["w"],) if "w" in self.dense else ()) + given
+
+    def empty_outputs(self) -> Tensors:
+        """Y[M,N], dX[M,K], dW[N,K] in bf16: those that the pass computes."""
+        at = self.device.torch_name
+        return tuple(empty_output(shape, torch.bfloat16, at) for shape in output_shapes(self.problem))
+
+    def copy(self) -> "TrainInputs":
+        """Return the same values in memory of their own, for rotation among copies."""
+        dense = {name: tensor.clone() for name, tensor in self.dense.items()}
+        return replace(self, dense=dense, given={name: q.copy() for name, q in self.given.items()})
+
+    def refresh_activations(self, seed: int) -> None:
+        """Overwrite X and dY in place with new random values."""
+        generator = torch.Generator(self.device.torch_name).manual_seed(seed)
+        for name, shape in _activation_shapes(self.problem).items():
+            if not self.scheme.prequantized:
+                _fill(self.dense[name], generator)
+                continue
+            dense = _fill(torch.empty(shape, dtype=torch.bfloat16, device=self.device.torch_name), generator)
+            for operand, q in self.given.items():
+                if ORIGINS[operand][0] == name:
+                    quantize_into(dense, q)
+
+    def negate(self) -> None:
+        """Turn X into -X; in the passes `dgrad` and `bwd` dY into -dY, which all of their results depend on."""
+        name = _negated(self.problem.pass_)
+        if not self.scheme.prequantized:
+            self.dense[name].neg_()
+        for operand, q in self.given.items():
+            if ORIGINS[operand][0] == name:
+                negate_(q.data)
+
+    def reference(self) -> Tensors:
+        """Return the results of the pass in fp64, from the FP8 operands; beyond them this takes about 3 GiB."""
+        return products(self.problem, self.quantized)
+
+    def negate_reference(self, truth: Tensors) -> None:
+        """Y and dW change their signs with X, dX and dW with dY."""
+        unchanged = 1 if self.problem.pass_ is Pass.STEP else None
+        for number, result in enumerate(truth):
+            if number != unchanged:
+                result.neg_()
+
+
+@dataclass(frozen=True, slots=True)
+class QuantInputs(Inputs):
+    """X[M,K] in bf16, to be quantized."""
+
+    problem: Problem
+    scheme: Fp8Quant
+    device: Device
+    seed: int
+    x: torch.Tensor
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Kinds of quantization that are asked for, in the order of their outputs."""
+        return ("row", "col") if self.scheme.kind == "rowcol" else (self.scheme.kind,)
+
+    @property
+    def fp8_dtype(self) -> torch.dtype:
+        """Type of the data: e4m3 of this device."""
+        return fp8_dtype(self.device)
+
+    @property
+    def activations(self) -> Tensors:
+        """X[M,K]."""
+        return (self.x,)
+
+    @property
+    def weights(self) -> Tensors:
+        """Nothing stays as it is."""
+        return ()
+
+    def empty_outputs(self) -> Tensors:
+        """Data and scale of each form."""
+        m, k, at = self.problem.M, self.problem.K, self.x.device
+        return tuple(
+            tensor
+            for kind in self.forms
+            for tensor in (
+                empty_output((m, k), self.fp8_dtype, at),
+                empty_output(scale_shape(kind, m, k), torch.float32, at),
+            )
+        )
+
+    def copy(self) -> "QuantInputs":
+        """Return the same values in memory of their own, for rotation among copies."""
+        return replace(self, x=self.x.clone())
+
+    def refresh_activations(self, seed: int) -> None:
+        """Overwrite X in place with new random values."""
+        _fill(self.x, torch.Generator(self.x.device).manual_seed(seed))
+
+    def negate(self) -> None:
+        """Turn X into -X."""
+        self.x.neg_()
+
+    def reference(self) -> Tensors:
+        """Return what the plain torch quantizer makes of X, widened to fp64."""
+        results = [quantize(self.x, kind, self.fp8_dtype) for kind in self.forms]
+        return tuple(tensor.double() for q in results for tensor in (q.data, q.scale))
+
+    def negate_reference(self, truth: Tensors) -> None:
+        """The data change their signs, the scales stay."""
+        for data in truth[::2]:
+            data.neg_()
+
+
+def make_weight(problem: Problem, scheme: Scheme, device: Device, seed: int) -> torch.Tensor | Quantized | None:
+    """Draw W[N,K] from a standard normal: bf16, or FP8 for a prequantized scheme; None for a quantizer."""
+    if not isinstance(scheme, Fp8Train):
+        return None
+    shape, at = (problem.N, problem.K), device.torch_name
+    w = _fill(torch.empty(shape, dtype=torch.bfloat16, device=at), torch.Generator(at).manual_seed(seed))
+    return quantize(w, "weight", fp8_dtype(device)) if scheme.prequantized else w
+
+
+def make_inputs(
+    problem: Problem, scheme: Scheme, device: Device, seed: int, weight: torch.Tensor | Quantized | None = None
+) -> TrainInputs | QuantInputs:
+    """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
+    at = device.torch_name
+    if isinstance(scheme, Fp8Quant):
+        x = torch.empty(problem.M, problem.K, dtype=torch.bfloat16, device=at)
+        quant = QuantInputs(problem, scheme, device, seed, x)
+        quant.refresh_activations(seed + problem.M)
+        return quant
+    assert isinstance(scheme, Fp8Train)
+    dense: dict[str, torch.Tensor] = {}
+    given: dict[str, Quantized] = {}
+    if problem.pass_ in READS_W:
+        weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
+        if isinstance(weight, Quantized):
+            given["w"] = weight
+        elif weight is not None:
+            dense["w"] = weight
+    inputs = TrainInputs(problem, scheme, device, seed, dense, given)
+    shapes = _activation_shapes(problem)
+    if scheme.prequantized:
+        for operand in operands(problem.pass_):
+            source, kind = ORIGINS[operand]
+            if source == "w":
+                continue
+            data = torch.empty(shapes[source], dtype=inputs.operand_dtype(operand), device=at)
+            scale = torch.empty(scale_shape(kind, *shapes[source]), dtype=torch.float32, device=at)
+            given[operand] = Quantized(data, scale, kind)
+    else:
+        dense |= {name: torch.empty(shape, dtype=torch.bfloat16, device=at) for name, shape in shapes.items()}
+    inputs.refresh_activations(seed + problem.M)
+    return inputs
+
+
+def _activation_shapes(problem: Problem) -> dict[str, tuple[int, int]]:
+    shapes = {"x": (problem.M, problem.K)} if problem.pass_ in READS_X else {}
+    return shapes | ({"dy": (problem.M, problem.N)} if problem.pass_ in READS_DY else {})
+
+
+def _negated(pass_: Pass) -> str:
+    return "dy" if pass_ in (Pass.DGRAD, Pass.BWD) else "x"
+
+
+def _fill(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Overwrite tensor[R,C] with a standard normal, some rows at a time."""
+    step = max(1, _CHUNK_ELEMENTS // tensor.shape[1])
+    for part in tensor.split(step):
+        part.copy_(normal(part.shape, generator, tensor.device))
+    return tensor

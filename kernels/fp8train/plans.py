@@ -1,0 +1,208 @@
+"""From a pass to the kernel calls of one launch, for the two Triton GEMM providers.
+
+What is quantized where (each entry one launch; "+" is a fused one):
+
+    pass    shared                                   specialised
+    fwd     X row, W                                 X row + col, W
+    dgrad   dY row                                   dY row
+    wgrad   dY col, X col                            dY col
+    bwd     dY row, dY col, X col                    dY row + col
+    step    X row, W, dY row, dY col, X col          X row + col, W, dY row + col
+
+What a pass multiplies beyond that was saved by the forward pass: `Plan.saved`, which is not timed. The column form of X
+moves from the backward to the forward pass: only `step` compares the two. Prequantized operands need none of it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Pass, Problem
+from ...shapes.schemes.fp8train import BLOCK, COMPUTES, Fp8Train, cd, operands
+from .inputs import ORIGINS, TrainInputs
+from .products import output_shapes
+from .quantize import Quantized, scale_shape
+from .triton_calls import Call, quantize_call, transpose_call, weight_call
+from .triton_configs import QUANT
+from .triton_gemm_calls import Operand, shared_call, specialised_call
+
+FACTORS = {Pass.FWD: ("x_row", "w"), Pass.DGRAD: ("dy_row", "w"), Pass.WGRAD: ("x_col", "dy_col")}
+"""Operands of each product, as the kernels take them; a transposed wgrad takes them the other way round."""
+
+_SHARED_QUANT: dict[Pass, tuple[tuple[str, ...], ...]] = {
+    Pass.FWD: (("x_row",), ("w",)),
+    Pass.DGRAD: (("dy_row",),),
+    Pass.WGRAD: (("dy_col",), ("x_col",)),
+    Pass.BWD: (("dy_row",), ("dy_col",), ("x_col",)),
+    Pass.STEP: (("x_row",), ("w",), ("dy_row",), ("dy_col",), ("x_col",)),
+}
+SPECIALISED_QUANT: dict[Pass, tuple[tuple[str, ...], ...]] = {
+    Pass.FWD: (("x_row", "x_col"), ("w",)),
+    Pass.DGRAD: (("dy_row",),),
+    Pass.WGRAD: (("dy_col",),),
+    Pass.BWD: (("dy_row", "dy_col"),),
+    Pass.STEP: (("x_row", "x_col"), ("w",), ("dy_row", "dy_col")),
+}
+
+
+@dataclass(slots=True)
+class Plan:
+    """Calls of a launch in order, and those whose results it finds ready, with the tensors that these depend on."""
+
+    timed: list[Call] = field(default_factory=list)
+    saved: list[Call] = field(default_factory=list)
+    saved_from: list[torch.Tensor] = field(default_factory=list)
+
+
+def shared_plan(inputs: TrainInputs, outputs: tuple[torch.Tensor, ...], config: dict[str, Any]) -> Plan:
+    """Plan of the kernel that all layouts share: each operand quantized by itself, scales transposed for nt and nn.
+
+    Those transpositions are part of the launch, as in the code that this stands for.
+    """
+    plan = Plan()
+    pass_ = inputs.problem.pass_
+    forms = Forms(inputs, plan, k_major=False, scales_first=False)
+    forms.quantize(_SHARED_QUANT[pass_])
+    for product, out in zip(COMPUTES[pass_], outputs, strict=True):
+        first, second = (forms.operand(name) for name in FACTORS[product])
+        a = Operand(first.data, first.scale, 1, first.scale.shape[1])
+        b = Operand(second.data, second.scale, 1, second.scale.shape[1])
+        if product is not Pass.WGRAD:
+            a = transposed_scale(plan, first)
+        if product is Pass.FWD:
+            b = Operand(second.data, second.scale, second.scale.shape[1], 1)
+        if product is Pass.DGRAD:
+            b = transposed_scale(plan, Quantized(second.data, second.scale, "weight"))
+            b = Operand(b.data, b.scale, b.scale.shape[1], 1)
+        plan.timed.append(shared_call(product, a, b, out, config[product.value], inputs.device))
+    return plan
+
+
+def specialised_plan(inputs: TrainInputs, outputs: tuple[torch.Tensor, ...], config: dict[str, Any]) -> Plan:
+    """Plan of the kernels per layout: fused quantizers, scales written in the order in which the GEMMs read them.
+
+    With `K_MAJOR` all products run in the layout nt: the quantizers write the column forms of X and dY, and W a second
+    time, transposed; prequantized operands are transposed in the launch.
+    """
+    plan = Plan()
+    pass_, k_major = inputs.problem.pass_, bool(config["K_MAJOR"])
+    forms = Forms(inputs, plan, k_major=k_major, scales_first=True)
+    forms.quantize(SPECIALISED_QUANT[pass_])
+    for product, out in zip(COMPUTES[pass_], outputs, strict=True):
+        first, second = FACTORS[product]
+        if product is Pass.WGRAD and k_major:
+            first, second = second, first
+        a, b = forms.side(first, product), forms.side(second, product)
+        tile = config[product.value]
+        plan.timed.append(specialised_call(product, a, b, out, tile, inputs.device, k_major=k_major))
+    return plan
+
+
+class Forms:
+    """FP8 operands of one launch: given, quantized by it, or saved; `plan` receives the calls that make them.
+
+    k_major       column forms are [C,R], and W is there a second time as [K,N]
+    scales_first  scales of rows are [cd(C,128), R] where this launch writes them: a GEMM reads a block's together
+    """
+
+    def __init__(self, inputs: TrainInputs, plan: Plan, *, k_major: bool, scales_first: bool) -> None:
+        self._inputs, self._plan, self._k_major = inputs, plan, k_major
+        self._scales_first = scales_first and not inputs.scheme.prequantized
+        self._operands: dict[str, Quantized] = dict(inputs.given)
+        self._turned: dict[str, torch.Tensor] = {}
+
+    def operand(self, name: str) -> Quantized:
+        """Return an operand as it is stored."""
+        return self._operands[name]
+
+    def quantize(self, launches: tuple[tuple[str, ...], ...]) -> None:
+        """Plan the quantizers of the launch, and of what it finds saved; nothing for prequantized operands."""
+        if self._inputs.scheme.prequantized:
+            return
+        for names in launches:
+            self._plan.timed.append(self._quantizer(names))
+        for name in operands(self._inputs.problem.pass_):
+            if name not in self._operands:
+                self._plan.saved.append(self._quantizer((name,)))
+                self._plan.saved_from += self._inputs.sources(name)
+
+    def side(self, name: str, product: Pass) -> Operand:
+        """Return an operand with the strides of its scales, its data in the layout that the product's kernel wants."""
+        q = self._operands[name]
+        if name == "w":
+            blocks = q.scale.shape[1]
+            if product is Pass.FWD:
+                return Operand(q.data, q.scale, blocks, 1)
+            return Operand(self._along_depth("w") if self._k_major else q.data, q.scale, 1, blocks)
+        if q.kind == "col":
+            data = self._along_depth(name) if self._k_major else q.data
+            return Operand(data, q.scale, 1, q.scale.shape[1])
+        if self._scales_first:
+            return Operand(q.data, q.scale, 1, q.scale.shape[1])
+        return Operand(q.data, q.scale, q.scale.shape[1], 1)
+
+    def _quantizer(self, names: tuple[str, ...]) -> Call:
+        for name in names:
+            self._operands[name] = self._allocate(name)
+        source, _ = ORIGINS[names[0]]
+        x = self._inputs.dense[source]
+        if source == "w":
+            q = self._operands["w"]
+            if self._k_major:
+                self._turned["w"] = _empty(q.data, (q.data.shape[1], q.data.shape[0]))
+            return weight_call(x, q, self._turned.get("w"), QUANT["weight"][0])
+        row, col = (self._operands[name] if name in names else None for name in (f"{source}_row", f"{source}_col"))
+        kind = "rowcol" if row and col else "row" if row else "col"
+        if col and self._k_major:
+            self._turned[f"{source}_col"] = col.data
+        return quantize_call(x, row, col, QUANT[kind][0], k_major=self._k_major, scales_first=self._scales_first)
+
+    def _allocate(self, name: str) -> Quantized:
+        source, kind = ORIGINS[name]
+        x = self._inputs.dense[source]
+        rows, columns = x.shape
+        data_shape, scales = (rows, columns), scale_shape(kind, rows, columns)
+        if self._k_major and kind == "col":
+            data_shape = (columns, rows)
+        if self._scales_first and kind == "row":
+            scales = (cd(columns, BLOCK), rows)
+        dtype = self._inputs.operand_dtype(name)
+        return Quantized(_empty(x, data_shape, dtype), _empty(x, scales, torch.float32), kind)
+
+    def _along_depth(self, name: str) -> torch.Tensor:
+        """Data of an operand with its contracted dimension last; transposed in the launch where it is given."""
+        if name not in self._turned:
+            data = self._operands[name].data
+            self._turned[name] = _empty(data, (data.shape[1], data.shape[0]))
+            self._plan.timed.append(transpose_call(data, self._turned[name]))
+        return self._turned[name]
+
+
+def transposed_scale(plan: Plan, q: Quantized) -> Operand:
+    """Plan the transposition of scales [lines, blocks]; return the operand with its scales as [blocks, lines]."""
+    scale = _empty(q.scale, (q.scale.shape[1], q.scale.shape[0]))
+    plan.timed.append(transpose_call(q.scale, scale))
+    return Operand(q.data, scale, 1, scale.shape[1])
+
+
+def _empty(like: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype | None = None) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype or like.dtype, device=like.device)
+
+
+def placeholders(problem: Problem, scheme: Fp8Train, device: Device) -> tuple[TrainInputs, tuple[torch.Tensor, ...]]:
+    """Return inputs and outputs with types and shapes but no memory, for plans that are only described."""
+    shapes = {"x": (problem.M, problem.K), "w": (problem.N, problem.K), "dy": (problem.M, problem.N)}
+    inputs = TrainInputs(problem, scheme, device, 0, {}, {})
+    for name in operands(problem.pass_):
+        source, kind = ORIGINS[name]
+        shape = shapes[source]
+        if scheme.prequantized:
+            data = torch.empty(shape, dtype=inputs.operand_dtype(name), device="meta")
+            scale = torch.empty(scale_shape(kind, *shape), dtype=torch.float32, device="meta")
+            inputs.given[name] = Quantized(data, scale, kind)
+        else:
+            inputs.dense[source] = torch.empty(shape, dtype=torch.bfloat16, device="meta")
+    outputs = (torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in output_shapes(problem))
+    return inputs, tuple(outputs)

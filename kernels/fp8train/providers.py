@@ -1,0 +1,133 @@
+"""The Triton GEMM providers: the shared kernel, and the specialised ones with their quantizers."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Problem
+from ...shapes.scheme import Scheme
+from ...shapes.schemes.fp8train import READS_DY, READS_W, READS_X, Fp8Train
+from ..aot import Request
+from ..provider import Config, Launch, Provider, Support
+from .blas import NO_GEMM
+from .inputs import TrainInputs
+from .plans import Plan, placeholders, shared_plan, specialised_plan
+from .saved import Saved
+from .triton_calls import compile_calls, moved_bytes, touched_bytes
+from .triton_configs import fp8_missing, shared_configs, specialised_configs
+
+_MOST_ELEMENTS = 1 << 31
+"""Elements of an operand that 32-bit offsets reach."""
+
+_MOST_LINE = 1 << 22
+"""Elements of a row: up to 256 rows of a tile are reached by 32-bit offsets."""
+
+
+class _Planned(Provider[Scheme, TrainInputs]):
+    """A provider whose launch is a plan of Triton kernels."""
+
+    family = "fp8train"
+
+    @abstractmethod
+    def plan(self, inputs: TrainInputs, outputs: tuple[torch.Tensor, ...], config: dict[str, Any]) -> Plan:
+        """Kernel calls of one launch."""
+
+    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+        """Any sizes, on GPUs that multiply FP8."""
+        if not isinstance(scheme, Fp8Train):
+            return Support.no(NO_GEMM)
+        if missing := fp8_missing(device):
+            return Support.no(missing)
+        return self.fits(problem)
+
+    def fits(self, problem: Problem) -> Support:
+        """Whether the kernels' offsets reach all of the operands."""
+        if max(problem.M, problem.N, problem.K) > _MOST_LINE:
+            return Support.no(f"M, N and K are limited to {_MOST_LINE} (32-bit offsets inside a tile)")
+        return Support.yes()
+
+    def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
+        """Allocate outputs, FP8 forms and scales, compile, and fill what the forward pass saves."""
+        chosen = dict(config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0])
+        outputs = inputs.empty_outputs()
+        plan = self.plan(inputs, outputs, chosen)
+        saved = Saved(plan.saved_from, compile_calls(plan.saved)) if plan.saved else None
+        calls = compile_calls(plan.timed)
+
+        def run() -> None:
+            if saved is not None:
+                saved.refresh()
+            calls()
+
+        return Launch(run, outputs, chosen, calls.kernels, artifact=calls.artifact)
+
+    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """Every operand of every kernel once, FP8 forms and transposed copies in between included."""
+        return moved_bytes(self._described(problem, scheme, config).timed)
+
+    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """Distinct memory of all kernels."""
+        return touched_bytes(self._described(problem, scheme, config).timed)
+
+    def builds(self, problem: Problem, scheme: Scheme, device: Device, config: Config) -> Sequence[Request]:
+        """Every kernel of the plan, those that fill what the forward pass saves included."""
+        plan = self._described(problem, scheme, config, device)
+        return [call.request() for call in (*plan.timed, *plan.saved)]
+
+    def _described(self, problem: Problem, scheme: Scheme, config: Config, device: Device | None = None) -> Plan:
+        assert isinstance(scheme, Fp8Train)
+        device = device or Device("cuda", 0, "", "", "", 1, 1, 1, 1)
+        inputs, outputs = placeholders(problem, scheme, device)
+        return self.plan(inputs, outputs, dict(config))
+
+
+class Shared(_Planned):
+    """One kernel for the three layouts, masked along K, with a launch per quantizer: where training started from.
+
+    Its offsets are 32-bit, so that operands of 2^31 elements and more are beyond it.
+    """
+
+    name = "shared_fp8"
+
+    def plan(self, inputs: TrainInputs, outputs: tuple[torch.Tensor, ...], config: dict[str, Any]) -> Plan:
+        """One kernel per operand that is quantized, two or three per product."""
+        return shared_plan(inputs, outputs, config)
+
+    def fits(self, problem: Problem) -> Support:
+        """Operands and results below 2^31 elements."""
+        m, n, k, pass_ = problem.M, problem.N, problem.K, problem.pass_
+        sizes = {
+            "X[M,K]": m * k if pass_ in READS_X else 0,
+            "W[N,K]": n * k if pass_ in READS_W else 0,
+            "dY[M,N]": m * n if pass_ in READS_DY else 0,
+            "Y[M,N]": m * n,
+        }
+        for name, size in sizes.items():
+            if size >= _MOST_ELEMENTS:
+                return Support.no(f"{name} has {size} elements, 32-bit offsets reach 2^31: use specialised_fp8")
+        return super().fits(problem)
+
+    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+        """A tile for each product."""
+        return shared_configs(problem.pass_, device)
+
+
+class Specialised(_Planned):
+    """A kernel per layout, without masks where K is a multiple of 128, 64-bit addresses, and fused quantizers."""
+
+    name = "specialised_fp8"
+
+    def plan(self, inputs: TrainInputs, outputs: tuple[torch.Tensor, ...], config: dict[str, Any]) -> Plan:
+        """One kernel per tensor that is quantized, one per product, and one per transposition of a given operand."""
+        return specialised_plan(inputs, outputs, config)
+
+    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+        """A tile for each product, and the layout that the GPU's matrix units want."""
+        return specialised_configs(problem.pass_, device)
+
+
+SHARED = Shared()
+SPECIALISED = Specialised()

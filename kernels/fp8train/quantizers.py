@@ -1,0 +1,107 @@
+"""The quantizers as providers: in Triton, one launch each, and in plain torch."""
+
+from collections.abc import Sequence
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Problem
+from ...shapes.scheme import Scheme
+from ...shapes.schemes.fp8train import Fp8Quant
+from ..aot import Request
+from ..provider import Config, Launch, Provider, Support
+from .inputs import QuantInputs
+from .quantize import Quantized, fp8_dtype, quantize_into, scale_shape
+from .triton_calls import Call, compile_calls, quantize_call, weight_call
+from .triton_configs import QUANT, fp8_missing
+
+_NO_QUANTIZER = "quantizes; this is a GEMM"
+_MOST_LINE = 1 << 23
+"""Elements of a row: 128 rows of a tile are reached by 32-bit offsets."""
+
+
+class TritonQuant(Provider[Scheme, QuantInputs]):
+    """The family's Triton quantizers; "rowcol" reads X once and writes both forms."""
+
+    family = "fp8train"
+    name = "triton_quant_fp8"
+
+    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+        """Any sizes, on GPUs with FP8."""
+        if not isinstance(scheme, Fp8Quant):
+            return Support.no(_NO_QUANTIZER)
+        if missing := fp8_missing(device):
+            return Support.no(missing)
+        if problem.K > _MOST_LINE:
+            return Support.no(f"K is limited to {_MOST_LINE} (32-bit offsets inside a tile)")
+        return Support.yes()
+
+    def configs(self, scheme: Fp8Quant) -> Sequence[dict[str, int]]:
+        """Tiles of a quantizer, the default first."""
+        return QUANT[scheme.kind]
+
+    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+        """Tile sizes and warps."""
+        assert isinstance(scheme, Fp8Quant)
+        return self.configs(scheme)
+
+    def prepare(self, inputs: QuantInputs, config: Config | None = None) -> Launch:
+        """Allocate the outputs and compile."""
+        chosen = dict(config or self.configs(inputs.scheme)[0])
+        outputs = inputs.empty_outputs()
+        calls = compile_calls([_call(inputs.scheme, inputs.x, outputs, chosen)])
+        return Launch(calls.runs[0], outputs, chosen, calls.kernels, artifact=calls.artifact)
+
+    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """X read once, data and scales written once."""
+        return scheme.compulsory_bytes(problem)
+
+    def builds(self, problem: Problem, scheme: Scheme, device: Device, config: Config) -> Sequence[Request]:
+        """One kernel."""
+        assert isinstance(scheme, Fp8Quant)
+        m, k = problem.M, problem.K
+        outputs: list[torch.Tensor] = []
+        for kind in ("row", "col") if scheme.kind == "rowcol" else (scheme.kind,):
+            outputs.append(torch.empty(m, k, dtype=fp8_dtype(device), device="meta"))
+            outputs.append(torch.empty(scale_shape(kind, m, k), dtype=torch.float32, device="meta"))
+        x = torch.empty(m, k, dtype=torch.bfloat16, device="meta")
+        return [_call(scheme, x, tuple(outputs), dict(config)).request()]
+
+
+class TorchQuant(Provider[Scheme, QuantInputs]):
+    """The plain torch quantizer, operation by operation: what a framework does without a kernel for it."""
+
+    family = "fp8train"
+    name = "torch_quant_fp8"
+
+    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+        """Everywhere."""
+        return Support.yes() if isinstance(scheme, Fp8Quant) else Support.no(_NO_QUANTIZER)
+
+    def prepare(self, inputs: QuantInputs, config: Config | None = None) -> Launch:
+        """Allocate the outputs; torch allocates what is in between."""
+        outputs = inputs.empty_outputs()
+        results = _results(inputs.scheme, outputs)
+
+        def run() -> None:
+            for result in results:
+                quantize_into(inputs.x, result)
+
+        return Launch(run, outputs, {} if inputs.device.is_gpu else {"threads": torch.get_num_threads()})
+
+
+def _results(scheme: Fp8Quant, outputs: tuple[torch.Tensor, ...]) -> list[Quantized]:
+    """Outputs in pairs of data and scale."""
+    kinds = ("row", "col") if scheme.kind == "rowcol" else (scheme.kind,)
+    return [Quantized(outputs[2 * i], outputs[2 * i + 1], kind) for i, kind in enumerate(kinds)]
+
+
+def _call(scheme: Fp8Quant, x: torch.Tensor, outputs: tuple[torch.Tensor, ...], config: dict[str, int]) -> Call:
+    results = {q.kind: q for q in _results(scheme, outputs)}
+    if scheme.kind == "weight":
+        return weight_call(x, results["weight"], None, config)
+    return quantize_call(x, results.get("row"), results.get("col"), config)
+
+
+TRITON_QUANT = TritonQuant()
+TORCH_QUANT = TorchQuant()

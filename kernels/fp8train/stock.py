@@ -1,0 +1,144 @@
+"""stock_triton_fp8: the plain tiled bf16 GEMM that every Triton user starts from, on operands decoded beforehand."""
+
+# Triton types its kernels itself.
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+
+from ...shapes.device import Device
+from ...shapes.problem import Pass, Problem
+from ...shapes.scheme import Scheme
+from ...shapes.schemes.fp8train import COMPUTES, Fp8Train, cd
+from ..aot import Request
+from ..provider import Config, Launch, Provider, Role, Support
+from .blas import NO_GEMM, decoded_bytes, decoded_operands
+from .inputs import TrainInputs
+from .plans import FACTORS
+from .products import output_shapes
+from .triton_calls import Call, compile_calls
+from .triton_configs import STOCK, gpu_family
+from .triton_tiles import store_tile, tile_origin
+
+_MOST_LINE = 1 << 22
+
+
+@triton.jit
+def stock_gemm_kernel(
+    a, b, c, R, C, D, a_r, a_d, b_c, b_d, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr
+):
+    """C[R,C] = A[R,D] B[D,C] in bf16 with fp32 accumulation; A and B by strides, C row-major.
+
+    a  element [r,d] at r a_r + d a_d; b  element [d,c] at c b_c + d b_d. One program computes a BM x BN tile in steps
+    of BK. Grid (cd(R,BM) * cd(C,BN)). Traffic: A cd(C,BN) times and B cd(R,BM) times, mostly from L2; C once.
+    """
+    r0, c0 = tile_origin(R, C, BM, BN, GROUP_M, 1)
+    r = (r0 + tl.arange(0, BM)) % R
+    n = (c0 + tl.arange(0, BN)) % C
+    d = tl.arange(0, BK)
+    a_tile = a + r[:, None].to(tl.int64) * a_r + d[None, :] * a_d
+    b_tile = b + n[None, :].to(tl.int64) * b_c + d[:, None] * b_d
+    acc = tl.zeros([BM, BN], tl.float32)
+    for i in range(tl.cdiv(D, BK)):
+        x = tl.load(a_tile, mask=d[None, :] < D - i * BK, other=0.0)
+        y = tl.load(b_tile, mask=d[:, None] < D - i * BK, other=0.0)
+        acc = tl.dot(x, y, acc)
+        a_tile += BK * a_d
+        b_tile += BK * b_d
+    store_tile(c, acc, r0, c0, R, C, BM, BN, False)
+
+
+class StockTriton(Provider[Scheme, TrainInputs]):
+    """The plain tiled GEMM in bf16; it pays for no decoding, and reads operands of twice the size."""
+
+    family = "fp8train"
+    name = "stock_triton_fp8"
+    role = Role.STOCK_TRITON
+
+    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+        """Any sizes on a GPU."""
+        if not isinstance(scheme, Fp8Train):
+            return Support.no(NO_GEMM)
+        if not device.is_gpu:
+            return Support.no("Triton kernels need a GPU; on the CPU they are only checked in the interpreter")
+        if max(problem.M, problem.N, problem.K) > _MOST_LINE:
+            return Support.no(f"M, N and K are limited to {_MOST_LINE} (32-bit offsets inside a tile)")
+        return Support.yes()
+
+    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+        """One configuration: the provider stands for the untuned default."""
+        return [STOCK[gpu_family(device.arch)]]
+
+    def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
+        """Decode the operands, allocate the outputs, compile and warm up."""
+        chosen = dict(config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0])
+        outputs = inputs.empty_outputs()
+        decoded, saved = decoded_operands(inputs)
+        calls = compile_calls(stock_calls(inputs.problem, decoded, outputs, chosen))
+
+        def run() -> None:
+            saved.refresh()
+            calls()
+
+        return Launch(run, outputs, chosen, calls.kernels, artifact=calls.artifact)
+
+    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """Decoded operands of every product and the outputs once: repeated reads are left to the caches."""
+        return decoded_bytes(problem)
+
+    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """The same: a decoded W is one tensor, which a step reads twice."""
+        twice = 2 * problem.N * problem.K if problem.pass_ in (Pass.STEP, Pass.BWD) else 0
+        return decoded_bytes(problem) - (twice if problem.pass_ is Pass.STEP else 0)
+
+    def math_dtype(self, problem: Problem, scheme: Scheme, device: Device) -> str:
+        """bf16."""
+        return "bf16"
+
+    def builds(self, problem: Problem, scheme: Scheme, device: Device, config: Config) -> Sequence[Request]:
+        """One kernel per product."""
+
+        def empty(shape: tuple[int, int]) -> torch.Tensor:
+            return torch.empty(shape, dtype=torch.bfloat16, device="meta")
+
+        m, n, k = problem.M, problem.N, problem.K
+        shapes = {"x_row": (m, k), "w": (n, k), "dy_row": (m, n), "x_col": (m, k), "dy_col": (m, n)}
+        outputs = tuple(empty(shape) for shape in output_shapes(problem))
+        operands = {name: empty(shape) for name, shape in shapes.items()}
+        return [call.request() for call in stock_calls(problem, operands, outputs, dict(config))]
+
+
+def stock_calls(
+    problem: Problem, operands: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ...], config: dict[str, int]
+) -> list[Call]:
+    """Calls for the products of a pass on decoded operands, row-major as their FP8 forms."""
+    m, n, k = problem.M, problem.N, problem.K
+    options = dict(config)
+    constants = {
+        "BM": options.pop("BLOCK_M"),
+        "BN": options.pop("BLOCK_N"),
+        "BK": options.pop("BLOCK_K"),
+        "GROUP_M": options.pop("GROUP_M"),
+    }
+    layouts = {
+        Pass.FWD: (m, n, k, k, 1, k, 1),
+        Pass.DGRAD: (m, k, n, n, 1, 1, k),
+        Pass.WGRAD: (n, k, m, 1, n, 1, k),
+    }
+    calls = []
+    for product, out in zip(COMPUTES[problem.pass_], outputs, strict=True):
+        first, second = FACTORS[product]
+        if product is Pass.WGRAD:
+            first, second = second, first
+        names = ("R", "C", "D", "a_r", "a_d", "b_c", "b_d")
+        sizes = dict(zip(names, layouts[product], strict=True))
+        arguments = {"a": operands[first], "b": operands[second], "c": out, **sizes}
+        programs = cd(sizes["R"], constants["BM"]) * cd(sizes["C"], constants["BN"])
+        calls.append(Call(stock_gemm_kernel, programs, arguments, constants, options))
+    return calls
+
+
+STOCK_TRITON = StockTriton()

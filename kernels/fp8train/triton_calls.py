@@ -1,0 +1,176 @@
+"""Kernel calls as values: to be compiled and launched on tensors, or described for an ahead-of-time compile.
+
+A plan is built once, on real tensors or on those of torch's "meta" device, which have a type and a shape but no memory.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...shapes.schemes.fp8train import BLOCK, cd
+from ..aot import Request, kernel_path, large_operands
+from ..triton_launch import compile_launch
+from .quantize import Quantized
+from .triton_configs import TRANSPOSE
+from .triton_dequantize import dequantize_kernel
+from .triton_quantize import quantize_kernel, quantize_weight_kernel, transpose_kernel
+
+POINTERS = {
+    torch.bfloat16: "*bf16",
+    torch.float32: "*fp32",
+    torch.float8_e4m3fn: "*fp8e4nv",
+    torch.float8_e4m3fnuz: "*fp8e4b8",
+    torch.float8_e5m2: "*fp8e5",
+    torch.float8_e5m2fnuz: "*fp8e5b16",
+}
+"""torch type -> Triton's name of a pointer to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One launch of a jit kernel; fields as `compile_launch` takes them, and a grid of one dimension."""
+
+    kernel: Any
+    programs: int
+    arguments: dict[str, Any]
+    constants: dict[str, Any]
+    options: dict[str, int]
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """Operands in memory."""
+        return [value for value in self.arguments.values() if isinstance(value, torch.Tensor)]
+
+    def request(self) -> Request:
+        """What to compile ahead of time."""
+        described = {
+            name: POINTERS[value.dtype] if isinstance(value, torch.Tensor) else value
+            for name, value in self.arguments.items()
+        }
+        sizes = {name: value.nbytes for name, value in self.arguments.items() if isinstance(value, torch.Tensor)}
+        path, large = kernel_path(self.kernel), large_operands(sizes)
+        return Request(path, described, self.constants, self.options, large)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCalls:
+    """Closures that enqueue calls, the kernels' names, and a hash over their machine code ("" when interpreted)."""
+
+    runs: tuple[Callable[[], None], ...]
+    kernels: tuple[str, ...]
+    artifact: str
+
+    def __call__(self) -> None:
+        """Enqueue all of them, in order."""
+        for run in self.runs:
+            run()
+
+
+def compile_calls(calls: Sequence[Call]) -> CompiledCalls:
+    """Compile each call and run it once, in order."""
+    launches = [
+        compile_launch(call.kernel, (call.programs, 1, 1), call.arguments, call.constants, call.options)
+        for call in calls
+    ]
+    hashes = [launch.artifact for launch in launches]
+    artifact = hashlib.sha256("".join(hashes).encode()).hexdigest()[:16] if hashes and all(hashes) else ""
+    return CompiledCalls(
+        tuple(launch.run for launch in launches), tuple(launch.kernel for launch in launches), artifact
+    )
+
+
+def moved_bytes(calls: Iterable[Call]) -> int:
+    """Bytes that the calls read and write: every operand once per call; a GEMM's repeated reads are left to caches."""
+    return sum(tensor.nbytes for call in calls for tensor in call.tensors)
+
+
+def touched_bytes(calls: Iterable[Call]) -> int:
+    """Bytes of distinct memory behind the calls."""
+    return sum({id(tensor): tensor.nbytes for call in calls for tensor in call.tensors}.values())
+
+
+def quantize_call(
+    x: torch.Tensor,
+    row: Quantized | None,
+    col: Quantized | None,
+    config: dict[str, int],
+    *,
+    k_major: bool = False,
+    scales_first: bool = False,
+) -> Call:
+    """Quantize x[R,C] by rows, by columns, or both at once.
+
+    row  data [R,C]; scale [R, cd(C,128)], or [cd(C,128), R] when `scales_first`
+    col  data [R,C], or [C,R] when `k_major`; scale [cd(R,128), C]
+    """
+    rows, columns = x.shape
+    blocks = cd(columns, BLOCK)
+    options = dict(config)
+    tile_rows, tile_columns = options.pop("ROWS"), options.pop("COLUMNS")
+    arguments = {
+        "x": x,
+        "row_data": row.data if row else None,
+        "row_scale": row.scale if row else None,
+        "col_data": col.data if col else None,
+        "col_scale": col.scale if col else None,
+        "R": rows,
+        "C": columns,
+        "row_scale_r": 1 if scales_first else blocks,
+        "row_scale_c": rows if scales_first else 1,
+        "col_data_r": 1 if k_major else columns,
+        "col_data_c": rows if k_major else 1,
+    }
+    constants = {
+        "ROWS": tile_rows,
+        "COLUMNS": tile_columns,
+        "TRANSPOSED": k_major,
+        "EVEN": rows % tile_rows == 0 and columns % tile_columns == 0,
+        "ROW_MAX": largest(row),
+        "COL_MAX": largest(col),
+    }
+    return Call(quantize_kernel, cd(rows, tile_rows) * cd(columns, tile_columns), arguments, constants, options)
+
+
+def weight_call(w: torch.Tensor, q: Quantized, transposed: torch.Tensor | None, config: dict[str, int]) -> Call:
+    """Quantize w[R,C] in blocks of 128 x 128; write the data to `transposed` [C,R] as well, unless it is None."""
+    rows, columns = w.shape
+    arguments = {"w": w, "data": q.data, "scale": q.scale, "transposed": transposed, "R": rows, "C": columns}
+    constants = {
+        "BOTH": transposed is not None,
+        "EVEN": rows % BLOCK == 0 and columns % BLOCK == 0,
+        "LARGEST": largest(q),
+    }
+    return Call(quantize_weight_kernel, cd(rows, BLOCK) * cd(columns, BLOCK), arguments, constants, dict(config))
+
+
+def transpose_call(source: torch.Tensor, target: torch.Tensor) -> Call:
+    """target[C,R] = source[R,C]^T."""
+    rows, columns = source.shape
+    options = dict(TRANSPOSE)
+    constants = {"ROWS": options.pop("ROWS"), "COLUMNS": options.pop("COLUMNS")}
+    programs = cd(rows, constants["ROWS"]) * cd(columns, constants["COLUMNS"])
+    arguments = {"source": source, "target": target, "R": rows, "C": columns}
+    return Call(transpose_kernel, programs, arguments, constants, options)
+
+
+def dequantize_call(q: Quantized, out: torch.Tensor) -> Call:
+    """out[R,C] = data * scale."""
+    rows, columns = q.data.shape
+    tile_rows, tile_columns = 32, 128
+    arguments = {"data": q.data, "scale": q.scale, "out": out, "R": rows, "C": columns, "scale_r": q.scale.shape[1]}
+    constants = {
+        "ROWS": tile_rows,
+        "COLUMNS": tile_columns,
+        "GROUP_R": 1 if q.kind == "row" else BLOCK,
+        "GROUP_C": 1 if q.kind == "col" else BLOCK,
+    }
+    programs = cd(rows, tile_rows) * cd(columns, tile_columns)
+    return Call(dequantize_kernel, programs, arguments, constants, {"num_warps": 4})
+
+
+def largest(q: Quantized | None) -> float:
+    """Largest value of the FP8 type; 0 for what is absent."""
+    return torch.finfo(q.data.dtype).max if q else 0.0

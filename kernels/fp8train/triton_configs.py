@@ -1,0 +1,133 @@
+"""Configurations of the Triton kernels, as data: per GPU family and layout, the default first.
+
+Rows were chosen from what the compiler emits (registers, spills, shared memory), not from timings. Sizes are elements;
+BLOCK_K is 128, the block that scales belong to.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...shapes.device import Device
+from ...shapes.problem import Pass
+from ...shapes.schemes.fp8train import BLOCK, COMPUTES
+
+Tile = dict[str, int]
+
+
+def _tile(block_m: int, block_n: int, warps: int, stages: int, group_m: int = 8, **options: int) -> Tile:
+    return {
+        "BLOCK_M": block_m,
+        "BLOCK_N": block_n,
+        "BLOCK_K": BLOCK,
+        "GROUP_M": group_m,
+        "num_warps": warps,
+        "num_stages": stages,
+        **options,
+    }
+
+
+_CUDA_NT = (
+    _tile(128, 128, 8, 4),
+    _tile(128, 128, 8, 3),
+    _tile(128, 128, 8, 4, 16),
+    _tile(128, 64, 8, 4),
+    _tile(64, 128, 4, 3),
+)
+_GFX942 = (
+    _tile(128, 128, 4, 2),
+    _tile(128, 128, 4, 2, 4),
+    _tile(128, 128, 4, 2, matrix_instr_nonkdim=16),
+)
+_GFX950 = (
+    _tile(256, 128, 8, 2),
+    _tile(256, 128, 8, 2, matrix_instr_nonkdim=16),
+    _tile(128, 128, 4, 2),
+    _tile(256, 128, 8, 2, 4),
+)
+_RDNA = (_tile(128, 64, 8, 2), _tile(64, 64, 4, 2))
+
+SPECIALISED: dict[str, dict[str, tuple[Tile, ...]]] = {
+    "cuda": {"nt": _CUDA_NT},
+    "gfx942": dict.fromkeys(("nt", "nn", "tn"), _GFX942),
+    "gfx950": dict.fromkeys(("nt", "nn", "tn"), _GFX950),
+    "rdna": dict.fromkeys(("nt", "nn", "tn"), _RDNA),
+}
+"""Family -> layout -> tiles. NVIDIA's FP8 matrix instructions read both operands along the contracted dimension, so
+that there is one layout, and operands of the others are transposed first (`K_MAJOR`)."""
+
+SHARED: dict[str, tuple[Tile, ...]] = {
+    "cuda": (_tile(128, 128, 8, 3), _tile(128, 128, 8, 2), _tile(64, 128, 4, 3)),
+    "gfx942": (_tile(128, 128, 4, 2), _tile(128, 128, 4, 2, 4)),
+    "gfx950": (_tile(256, 128, 8, 2), _tile(128, 128, 4, 2), _tile(256, 128, 8, 2, 4)),
+    "rdna": _RDNA,
+}
+
+STOCK: dict[str, dict[str, int]] = {
+    "cuda": _tile(128, 128, 8, 3) | {"BLOCK_K": 64},
+    "gfx942": _tile(128, 128, 8, 2) | {"BLOCK_K": 64},
+    "gfx950": _tile(128, 128, 8, 2) | {"BLOCK_K": 64},
+    "rdna": _tile(64, 128, 4, 2) | {"BLOCK_K": 32},
+}
+"""The plain bf16 GEMM."""
+
+XCDS = {"gfx942": 8, "gfx950": 8}
+"""Chiplets with an L2 of their own, which workgroups are dealt to in turn."""
+
+QUANT = {
+    "row": ({"ROWS": 32, "COLUMNS": 128, "num_warps": 4}, {"ROWS": 64, "COLUMNS": 128, "num_warps": 8}),
+    "col": ({"ROWS": 128, "COLUMNS": 64, "num_warps": 4}, {"ROWS": 128, "COLUMNS": 128, "num_warps": 8}),
+    "rowcol": ({"ROWS": 128, "COLUMNS": 128, "num_warps": 8}, {"ROWS": 128, "COLUMNS": 128, "num_warps": 16}),
+    "weight": ({"num_warps": 8}, {"num_warps": 4}, {"num_warps": 16}),
+}
+"""Quantizers, by what they write."""
+
+TRANSPOSE = {"ROWS": 128, "COLUMNS": 128, "num_warps": 8}
+
+FP8_ARCHES = ("sm89", "sm90", "sm100", "sm103", "sm120", "sm121", "gfx942", "gfx950", "gfx1200", "gfx1201", "gfx1250")
+"""GPU architectures whose matrix units multiply FP8."""
+
+
+def gpu_family(arch: str) -> str:
+    """Return the row of the tables for a GPU architecture: "cuda" (sm90, ...), "gfx942", "gfx950" or "rdna"."""
+    if not arch.startswith("gfx"):
+        return "cuda"
+    return arch if arch in SHARED else "rdna"
+
+
+def fp8_missing(device: Device) -> str:
+    """Say why FP8 kernels cannot run on a device; empty when they can."""
+    if not device.is_gpu:
+        return "Triton kernels need a GPU; on the CPU they are only checked in the interpreter"
+    if device.arch not in FP8_ARCHES:
+        return f"{device.arch} has no FP8 matrix instructions: needs sm89 or newer, gfx942, gfx950 or gfx12"
+    return ""
+
+
+def layout_of(product: Pass, k_major: bool) -> str:
+    """Layout of the kernel that computes a product."""
+    if k_major:
+        return "nt"
+    return {Pass.FWD: "nt", Pass.DGRAD: "nn", Pass.WGRAD: "tn"}[product]
+
+
+def specialised_configs(pass_: Pass, device: Device) -> list[dict[str, Any]]:
+    """Configurations of the specialised GEMMs: K_MAJOR, and a tile for each product of the pass."""
+    family = gpu_family(device.arch)
+    k_major = family == "cuda"
+    tables = {product: SPECIALISED[family][layout_of(product, k_major)] for product in COMPUTES[pass_]}
+    return _zipped(tables, K_MAJOR=k_major)
+
+
+def shared_configs(pass_: Pass, device: Device) -> list[dict[str, Any]]:
+    """Configurations of the shared GEMM: a tile for each product of the pass."""
+    tiles = SHARED[gpu_family(device.arch)]
+    return _zipped(dict.fromkeys(COMPUTES[pass_], tiles))
+
+
+def _zipped(tables: Mapping[Pass, tuple[Tile, ...]], **more: Any) -> list[dict[str, Any]]:
+    """The i-th tile of every product together; a shorter table repeats its default."""
+    count = max(map(len, tables.values()))
+    return [
+        more | {product.value: dict(tiles[i] if i < len(tiles) else tiles[0]) for product, tiles in tables.items()}
+        for i in range(count)
+    ]

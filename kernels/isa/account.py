@@ -1,0 +1,67 @@
+"""From a finished compile to the values of its row: registers, spills, occupancy, and counts of instructions."""
+
+import re
+from typing import Any
+
+from ..aot import Build, is_amd, wave_size
+from . import gcn, sass
+from .code import Kind, count
+from .loops import main_loop
+from .occupancy import occupancy
+
+_DECODING = ("convert", "valu")
+"""Counts of the main loop that decoding consists of, with the address arithmetic and multiply-adds beside it."""
+
+
+def account(build: Build, arch: str, decoded: int | None = None) -> dict[str, Any]:
+    """Return the columns of isa.csv that follow from a passed build for `arch`; unknown values are left out.
+
+    decoded  weight elements that one program decodes per iteration of its main loop
+    """
+    code = gcn.parse(build.assembly) if is_amd(arch) else sass.parse(build.machine_code)
+    body = main_loop(code)
+    registers = amd_registers(build.assembly) if is_amd(arch) else {"vgprs": build.registers}
+    # AMD's .vgpr_count is that of the one file that holds both kinds of vector registers
+    resident = occupancy(arch, build.warps, build.registers, registers.get("sgprs", 0), build.shared_bytes)
+    whole = count(code.instructions)
+    inner = {f"loop_{name}": number for name, number in count(body).items()} if body else {}
+    values: dict[str, Any] = {
+        **registers,
+        "scratch_bytes": build.spills,
+        "shared_bytes": build.shared_bytes,
+        "warps": build.warps,
+        "occupancy": resident.waves,
+        "occupancy_slots": resident.slots,
+        "occupancy_limit": resident.limit,
+        "matrix_instructions": " ".join(_matrix_names(build, arch)),
+        **whole,
+        **inner,
+        "decoded": decoded,
+        "code": code.digest,
+        "triton": build.triton,
+    }
+    if decoded and body:
+        vector_work = sum(inner[f"loop_{name}"] for name in _DECODING)
+        values["decode_per_weight"] = round(vector_work * build.warps * wave_size(arch) / decoded, 4)
+    return values
+
+
+def amd_registers(text: str) -> dict[str, int]:
+    """Registers and spills from the metadata at the end of AMD's assembly; `vgprs` without accumulation registers."""
+    found = {name: int(number) for name, number in re.findall(r"^\s+(?:- )?\.(\w+):\s+(\d+)$", text, re.MULTILINE)}
+    total, accumulators = found["vgpr_count"], found.get("agpr_count", 0)
+    own = re.search(r"^; NumVgprs: (\d+)", text, re.MULTILINE)
+    return {
+        "vgprs": int(own[1]) if own else total - accumulators,
+        "agprs": accumulators,
+        "sgprs": found["sgpr_count"],
+        "spilled_vgprs": found["vgpr_spill_count"],
+        "spilled_sgprs": found["sgpr_spill_count"],
+    }
+
+
+def _matrix_names(build: Build, arch: str) -> list[str]:
+    """Names of the matrix instructions, each once: of AMD's assembly, and of PTX, which says types and shape."""
+    if not is_amd(arch):
+        return sorted(set(sass.ptx_matrix_instructions(build.assembly)))
+    return sorted({one.opcode for one in gcn.parse(build.assembly).instructions if one.kind is Kind.MATRIX})

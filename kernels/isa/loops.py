@@ -1,0 +1,109 @@
+"""Loops of machine code: blocks of instructions, which of them dominate which, and the loop that does the work.
+
+Natural loops (Aho, Lam, Sethi, Ullman, "Compilers", section 9.6): a jump back to a block that is on every path to the
+jump makes a loop of that block and all from which the jump can be reached without it. Labels and jumps alone would not
+do: compilers place waits for a barrier behind the kernel's end, and jump back from there.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from .code import Code, Instruction, Kind
+
+Indices = frozenset[int]
+"""Indices of instructions."""
+
+
+def loops(code: Code) -> list[Indices]:
+    """Return the instructions of every loop, in the order of their first blocks."""
+    starts = _block_starts(code)
+    successors = [list(_successors(code, starts, number)) for number in range(len(starts))]
+    dominators = _dominators(successors)
+    bodies: dict[int, set[int]] = {}
+    for source, after in enumerate(successors):
+        for header in after:
+            if dominators[source] >> header & 1:
+                bodies.setdefault(header, {header}).update(_body(header, source, successors))
+    ends = [*starts[1:], len(code.instructions)]
+    return [
+        frozenset(index for block in blocks for index in range(starts[block], ends[block]))
+        for _, blocks in sorted(bodies.items())
+    ]
+
+
+def main_loop(code: Code) -> list[Instruction]:
+    """Return the instructions of the main loop, none where the code has no loop that loads or multiplies.
+
+    Of the loops with matrix instructions (without any: of those that load from memory), the innermost ones count, that
+    is those without another one inside; so neither the tiles of a persistent kernel are taken for the main loop, nor a
+    wait for a barrier inside of it. Among them, the one with most matrix instructions, then with most bytes loaded
+    per lane, then the longest.
+    """
+    found = loops(code)
+    for wanted in (Kind.MATRIX, Kind.LOAD):
+        working = [body for body in found if any(code.instructions[index].kind is wanted for index in body)]
+        innermost = [body for body in working if not any(other < body for other in working)]
+        if innermost:
+            return max(([code.instructions[index] for index in sorted(body)] for body in innermost), key=_weight)
+    return []
+
+
+def _weight(body: list[Instruction]) -> tuple[int, int, int]:
+    matrix = sum(one.kind is Kind.MATRIX for one in body)
+    return matrix, sum(one.bytes for one in body if one.kind is Kind.LOAD), len(body)
+
+
+def _block_starts(code: Code) -> list[int]:
+    """Indices of the first instructions of all blocks, rising; 0 first."""
+    size = len(code.instructions)
+    targets = {code.labels[one.target] for one in code.instructions if one.target in code.labels}
+    after_jumps = {index + 1 for index, one in enumerate(code.instructions) if one.target or not one.falls_through}
+    return sorted(index for index in {0} | targets | after_jumps if index < size)
+
+
+def _successors(code: Code, starts: Sequence[int], number: int) -> Iterator[int]:
+    """Blocks that may run after block `number`."""
+    end = starts[number + 1] if number + 1 < len(starts) else len(code.instructions)
+    last = code.instructions[end - 1] if end else None
+    if last is None:
+        return
+    if last.falls_through and number + 1 < len(starts):
+        yield number + 1
+    target = code.labels.get(last.target, len(code.instructions))
+    if target < len(code.instructions):
+        yield starts.index(target)
+
+
+def _dominators(successors: Sequence[Sequence[int]]) -> list[int]:
+    """Per block the set of blocks on every path to it from the first, itself included, as bits; 0 if out of reach."""
+    predecessors: list[list[int]] = [[] for _ in successors]
+    for source, after in enumerate(successors):
+        for block in after:
+            predecessors[block].append(source)
+    found = [0] * len(successors)
+    if found:
+        found[0] = 1
+    changed = True
+    while changed:
+        changed = False
+        for block in range(1, len(successors)):
+            known = [found[one] for one in predecessors[block] if found[one]]
+            if not known:
+                continue
+            shared = known[0]
+            for one in known[1:]:
+                shared &= one
+            if (shared | 1 << block) != found[block]:
+                found[block], changed = shared | 1 << block, True
+    return found
+
+
+def _body(header: int, source: int, successors: Sequence[Sequence[int]]) -> set[int]:
+    """Blocks from which `source` can be reached without passing `header`, and `source`."""
+    body, open_ends = {header, source}, [source] if source != header else []
+    while open_ends:
+        block = open_ends.pop()
+        for before, after in enumerate(successors):
+            if block in after and before not in body:
+                body.add(before)
+                open_ends.append(before)
+    return body

@@ -1,0 +1,179 @@
+"""Operands of a product of two MX-FP8 matrices, and of a quantization to MX-FP8; their results in fp64."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Problem
+from ...shapes.schemes.mxfp8 import BLOCK, MxFp8, MxFp8Quant
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output, normal
+from .quantize import dequantize_mx, quantize_mx
+
+_CHUNK_ELEMENTS = 1 << 22
+"""Elements expanded to fp64 at once (32 MiB)."""
+
+_SIGN = 0x80
+
+_WEIGHT_SEED = 1 << 30
+"""Keeps weights from being drawn with a seed of the activations: equal rows would correlate."""
+
+
+@dataclass(frozen=True, slots=True)
+class MxFp8Inputs(Inputs):
+    """X[M,K] and W[N,K], both quantized, on one device.
+
+    x         float8_e4m3fn [M, K]; x_scale  uint8 [M, K/32], e8m0
+    w         float8_e4m3fn [N, K]; w_scale  uint8 [N, K/32], e8m0
+    All are contiguous.
+    """
+
+    problem: Problem
+    scheme: MxFp8
+    device: Device
+    seed: int
+    x: torch.Tensor
+    x_scale: torch.Tensor
+    w: torch.Tensor
+    w_scale: torch.Tensor
+
+    @property
+    def activations(self) -> Tensors:
+        """X and its scales."""
+        return (self.x, self.x_scale)
+
+    @property
+    def weights(self) -> Tensors:
+        """W and its scales."""
+        return (self.w, self.w_scale)
+
+    def dequantized(self, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+        """W[N,K], payload times scale; exact in bf16 where the scales lie between 2^-124 and 2^119."""
+        return dequantize_mx(self.w, self.w_scale, dtype)
+
+    def empty_output(self) -> torch.Tensor:
+        """Allocate Y[M,N] in bf16, poisoned."""
+        return empty_output((self.problem.M, self.problem.N), TORCH_DTYPES[self.scheme.dtype], self.x.device)
+
+    def empty_outputs(self) -> Tensors:
+        """Y[M,N]."""
+        return (self.empty_output(),)
+
+    def copy(self) -> "MxFp8Inputs":
+        """Return the same values in memory of their own, for rotation among copies."""
+        tensors = {name: getattr(self, name).clone() for name in ("x", "x_scale", "w", "w_scale")}
+        return replace(self, **tensors)
+
+    def refresh_activations(self, seed: int) -> None:
+        """Draw new activations and quantize them, in place."""
+        generator = torch.Generator(self.x.device).manual_seed(seed)
+        x, scale = quantize_mx(normal(self.x.shape, generator, self.x.device).bfloat16(), self.scheme.rule)
+        self.x.copy_(x)
+        self.x_scale.copy_(scale)
+
+    def negate(self) -> None:
+        """Flip the sign of every payload; the scales have none."""
+        self.x.view(torch.uint8).bitwise_xor_(_SIGN)
+
+    def reference(self) -> Tensors:
+        """Y[M,N] in fp64; W is expanded some rows at a time, which takes about 64 MiB beyond Y and X."""
+        rows, columns, depth = self.problem.M, self.problem.N, self.problem.K
+        x = dequantize_mx(self.x, self.x_scale, torch.float64)
+        result = torch.empty(rows, columns, dtype=torch.float64, device=x.device)
+        step = max(1, _CHUNK_ELEMENTS // depth)
+        for first in range(0, columns, step):
+            part = slice(first, min(first + step, columns))
+            result[:, part] = x @ dequantize_mx(self.w[part], self.w_scale[part], torch.float64).t()
+        return (result,)
+
+    def negate_reference(self, truth: Tensors) -> None:
+        """Y(-X) = -Y(X)."""
+        truth[0].neg_()
+
+
+@dataclass(frozen=True, slots=True)
+class MxFp8QuantInputs(Inputs):
+    """bf16 X[M,K] that is to be quantized. Results are bytes, so that comparing them compares bits:
+
+    payload uint8 [M, K], the bits of float8_e4m3fn; scales uint8 [M, K/32], e8m0
+    """
+
+    problem: Problem
+    scheme: MxFp8Quant
+    device: Device
+    seed: int
+    x: torch.Tensor
+
+    @property
+    def activations(self) -> Tensors:
+        """X."""
+        return (self.x,)
+
+    @property
+    def weights(self) -> Tensors:
+        """None."""
+        return ()
+
+    def empty_outputs(self) -> Tensors:
+        """Payload and scales, poisoned with 255, which is NaN in both formats."""
+        m, k = self.x.shape
+        device = self.x.device
+        return empty_output((m, k), torch.uint8, device), empty_output((m, k // BLOCK), torch.uint8, device)
+
+    def copy(self) -> "MxFp8QuantInputs":
+        """Return the same values in memory of their own, for rotation among copies."""
+        return replace(self, x=self.x.clone())
+
+    def refresh_activations(self, seed: int) -> None:
+        """Overwrite `x` in place with new random values."""
+        generator = torch.Generator(self.x.device).manual_seed(seed)
+        self.x.copy_(_drawn(self.x.shape, generator, self.x.device))
+
+    def negate(self) -> None:
+        """Turn X into -X."""
+        self.x.neg_()
+
+    def reference(self) -> Tensors:
+        """Payload and scale bytes as fp64 numbers, quantized some rows at a time."""
+        payload, scales = (
+            torch.empty(out.shape, dtype=torch.float64, device=out.device) for out in self.empty_outputs()
+        )
+        step = max(1, _CHUNK_ELEMENTS // self.problem.K)
+        for first in range(0, self.problem.M, step):
+            part = slice(first, first + step)
+            q, scale = quantize_mx(self.x[part], self.scheme.rule)
+            payload[part] = q.view(torch.uint8).double()
+            scales[part] = scale.double()
+        return payload, scales
+
+    def negate_reference(self, truth: Tensors) -> None:
+        """The sign bit of every payload flips; the scales stay."""
+        truth[0].add_(_SIGN).remainder_(2 * _SIGN)
+
+
+def make_weight(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, seed: int) -> Any:
+    """Draw W[N,K] from a standard normal and quantize it: payload and scales. None for a quantization."""
+    if isinstance(scheme, MxFp8Quant):
+        return None
+    generator = torch.Generator(device.torch_name).manual_seed(seed + _WEIGHT_SEED)
+    return quantize_mx(normal((problem.N, problem.K), generator, device.torch_name), scheme.rule)
+
+
+def make_inputs(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, seed: int, weight: Any = None) -> Any:
+    """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
+    generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
+    shape = (problem.M, problem.K)
+    if isinstance(scheme, MxFp8Quant):
+        return MxFp8QuantInputs(problem, scheme, device, seed, _drawn(shape, generator, device.torch_name))
+    w, w_scale = weight if weight is not None else make_weight(problem, scheme, device, seed)
+    x, x_scale = quantize_mx(normal(shape, generator, device.torch_name).bfloat16(), scheme.rule)
+    return MxFp8Inputs(problem, scheme, device, seed, x, x_scale, w, w_scale)
+
+
+def _drawn(shape: Any, generator: torch.Generator, device: torch.device | str) -> torch.Tensor:
+    """Random bf16 rows whose magnitudes span 2^-6 .. 2^6 over the rows' blocks, so that scales differ."""
+    values = normal(shape, generator, device)
+    blocks = (shape[0], shape[1] // BLOCK)
+    exponents = torch.randint(-6, 7, blocks, generator=generator, device=device)
+    return torch.ldexp(values, exponents.repeat_interleave(BLOCK, -1)).bfloat16()

@@ -1,0 +1,172 @@
+"""Library baselines: one BLAS GEMM per hit expert on bf16 weights, that are dequantized in the timed call or before.
+
+Which slots belong to which expert is read in `prepare`: a framework that loops over experts would have to wait for the
+device to learn it, and that is not counted here.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Problem
+from ...shapes.schemes.mxfp8 import BLOCK
+from ...shapes.schemes.mxfp8_moe import MxFp8Moe
+from ..mxfp8.quantize import dequantize_mx
+from ..provider import Config, Launch, Provider, Role, Support
+from .inputs import MoeInputs
+from .traffic import hit_elements, other_bytes
+
+if TYPE_CHECKING:
+    from ..aot import Request
+
+_BF16 = 2
+
+Step = Callable[[], object]
+
+
+class LoopBf16(Provider[MxFp8Moe, MoeInputs]):
+    """The GEMMs alone: weights of the hit experts are dequantized in `prepare`, X in the call."""
+
+    family = "mxfp8_moe"
+    name = "loop_bf16_moe"
+    role = Role.BLAS
+
+    def supports(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> Support:
+        """Any problem, on any device."""
+        return Support.yes()
+
+    def prepare(self, inputs: MoeInputs, config: Config | None = None) -> Launch:
+        """Dequantize the experts that are hit; allocate output and scratch."""
+        weights = {
+            expert: dequantize_mx(inputs.w[expert], inputs.w_scale[expert], torch.bfloat16)
+            for expert, _ in inputs.groups()
+        }
+        return loop_launch(inputs, [], weights)
+
+    def moved_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
+        """bf16 weights of the expected hit experts, X and its bf16 copies, and Y twice (gathered, then scattered)."""
+        return _BF16 * hit_elements(problem) + _row_bytes(problem, scheme)
+
+    def working_set_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
+        """bf16 weights of the expected hit experts, X and Y; no quantized weights."""
+        return _BF16 * hit_elements(problem) + other_bytes(problem, scheme)
+
+    def builds(
+        self, problem: Problem, scheme: MxFp8Moe, device: Device, config: Config
+    ) -> "Sequence[Request]":  # fmt: skip
+        """On a GPU, the dequantizer of X, and that of the weights where they are dequantized in the call."""
+        if not device.is_gpu:
+            return ()
+        from .triton_dequantize import dequantize_request
+
+        return [dequantize_request(elements // BLOCK, device.arch) for elements in self.dequantized(problem)]
+
+    def dequantized(self, problem: Problem) -> tuple[int, ...]:
+        """Elements of each matrix that a launch dequantizes."""
+        return (problem.M * problem.K,)
+
+    def math_dtype(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> str:
+        """bf16."""
+        return "bf16"
+
+
+class DequantLoop(LoopBf16):
+    """What can be done without a fused kernel: dequantize each hit expert into one buffer, then the BLAS; all timed."""
+
+    name = "dequant_loop_moe"
+    role = Role.DEQUANT_BLAS
+
+    def prepare(self, inputs: MoeInputs, config: Config | None = None) -> Launch:
+        """Allocate the weight buffer [N,K], output and scratch; compile the dequantizer on a GPU."""
+        buffer = torch.empty(inputs.w.shape[1:], dtype=torch.bfloat16, device=inputs.x.device)
+        groups = inputs.groups()
+        steps = [dequantizer(inputs, inputs.w[expert], inputs.w_scale[expert], buffer) for expert, _ in groups]
+        return loop_launch(inputs, steps, {expert: buffer for expert, _ in groups})
+
+    def moved_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
+        """Quantized weights read, bf16 weights written and read, rows as in `loop_bf16_moe`."""
+        elements = hit_elements(problem)
+        return elements + elements // BLOCK + 2 * _BF16 * elements + _row_bytes(problem, scheme)
+
+    def dequantized(self, problem: Problem) -> tuple[int, ...]:
+        """X, and one expert."""
+        return problem.M * problem.K, problem.N * problem.K
+
+    def working_set_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
+        """Quantized weights of the expected hit experts, one bf16 buffer, X and Y."""
+        return scheme.compulsory_bytes(problem) + _BF16 * problem.N * problem.K
+
+
+def loop_launch(inputs: MoeInputs, before: Sequence[Step], weights: dict[int, torch.Tensor]) -> Launch:
+    """Return the launch that loops over hit experts: gather rows, multiply, weight, scatter.
+
+    before  what runs before the product of each expert, or empty; weights  bf16 [N,K] by expert
+    """
+    problem, device = inputs.problem, inputs.x.device
+    output = inputs.empty_output()
+    x = torch.empty(inputs.x.shape, dtype=torch.bfloat16, device=device)
+    widen = dequantizer(inputs, inputs.x, inputs.x_scale, x)
+    groups = inputs.groups()
+    most = max(slots.numel() for _, slots in groups)
+    rows = torch.empty(most, problem.K, dtype=torch.bfloat16, device=device)
+    products = torch.empty(most, problem.N, dtype=torch.bfloat16, device=device)
+    factors = inputs.topk_weights.reshape(-1, 1) if inputs.topk_weights is not None else None
+    plan = [
+        (
+            before[index] if before else None,
+            weights[expert].t(),
+            slots,
+            slots // problem.top_k,
+            rows[: slots.numel()],
+            products[: slots.numel()],
+            factors[slots] if factors is not None else None,
+        )
+        for index, (expert, slots) in enumerate(groups)
+    ]
+
+    def run() -> None:
+        widen()
+        for step, weight, slots, tokens, gathered, product, factor in plan:
+            if step is not None:
+                step()
+            torch.index_select(x, 0, tokens, out=gathered)
+            torch.mm(gathered, weight, out=product)
+            if factor is not None:
+                product.mul_(factor)
+            output.index_copy_(0, slots, product)
+
+    config = {"experts": len(groups)}
+    return Launch(run, output, config if device.type != "cpu" else {**config, "threads": torch.get_num_threads()})
+
+
+def dequantizer(inputs: MoeInputs, payload: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> Step:
+    """Return the call that writes `out` [..., K] in bf16: one Triton kernel on a GPU, torch on the CPU."""
+    if inputs.device.is_gpu:
+        from .triton_dequantize import prepare_dequantize
+
+        return prepare_dequantize(payload, scales, out, inputs.device.arch)
+    blocks = out.view(*scales.shape, BLOCK)
+    source = payload.view(*scales.shape, BLOCK)
+    factor = torch.empty((*scales.shape, 1), dtype=torch.bfloat16, device=out.device)
+    wide = torch.empty(scales.shape, dtype=torch.int16, device=out.device)
+
+    def run() -> None:
+        # An e8m0 byte is the exponent field of bf16; only byte 0 is a subnormal there.
+        wide.copy_(scales).mul_(1 << 7).clamp_(min=1 << 6)
+        factor.view(torch.int16).copy_(wide[..., None])
+        blocks.copy_(source)
+        blocks.mul_(factor)
+
+    return run
+
+
+def _row_bytes(problem: Problem, scheme: MxFp8Moe) -> int:
+    """Bytes of all but the weights: X, its bf16 copy, gathered rows, products, Y, and routing."""
+    copies = 2 * _BF16 * (problem.M * problem.K + problem.rows * problem.K + problem.rows * problem.N)
+    return other_bytes(problem, scheme) + copies
+
+
+LOOP_BF16 = LoopBf16()
+DEQUANT_LOOP = DequantLoop()

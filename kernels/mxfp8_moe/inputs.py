@@ -1,0 +1,162 @@
+"""Operands of an MX-FP8 MoE product, the routing of its rows, and its result in fp64."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Problem
+from ...shapes.schemes.mxfp8 import BLOCK
+from ...shapes.schemes.mxfp8_moe import MxFp8Moe
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output, normal
+from ..mxfp8.quantize import dequantize_mx, quantize_mx
+from .routing import route
+
+_CHUNK_ELEMENTS = 1 << 22
+"""Weight elements expanded to fp64 at once (32 MiB)."""
+
+_SIGN = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertWeights:
+    """w float8_e4m3fn [E, N, K] and w_scale uint8 [E, N, K/32] (e8m0), contiguous."""
+
+    w: torch.Tensor
+    w_scale: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class MoeInputs(Inputs):
+    """X[M,K], W[E,N,K] and which token goes where, on one device.
+
+    x             float8_e4m3fn [M, K]; x_scale  uint8 [M, K/32], e8m0
+    experts       weights of all E experts, those without a row included
+    topk_ids      int32 [M, top_k], distinct experts of each token, uniform; the same on every device. It stays when the
+                  activations are refreshed
+    topk_weights  fp32 [M, top_k], uniform in [0, 1), or None where the scheme is not weighted
+    """
+
+    problem: Problem
+    scheme: MxFp8Moe
+    device: Device
+    seed: int
+    x: torch.Tensor
+    x_scale: torch.Tensor
+    experts: ExpertWeights
+    topk_ids: torch.Tensor
+    topk_weights: torch.Tensor | None
+
+    @property
+    def w(self) -> torch.Tensor:
+        """Payload of the weights, float8_e4m3fn [E, N, K]."""
+        return self.experts.w
+
+    @property
+    def w_scale(self) -> torch.Tensor:
+        """Scales of the weights, uint8 [E, N, K/32]."""
+        return self.experts.w_scale
+
+    @property
+    def activations(self) -> Tensors:
+        """X and its scales."""
+        return (self.x, self.x_scale)
+
+    @property
+    def weights(self) -> Tensors:
+        """Expert weights and scales, routing, and routing weights."""
+        routing_weights = (self.topk_weights,) if self.topk_weights is not None else ()
+        return (self.w, self.w_scale, self.topk_ids, *routing_weights)
+
+    def groups(self) -> list[tuple[int, torch.Tensor]]:
+        """Each expert that is hit, with its slots (token * top_k + choice), int64 rising. Waits for the device."""
+        experts = self.topk_ids.reshape(-1).long()
+        order = experts.argsort(stable=True)
+        counts = torch.bincount(experts, minlength=self.problem.E).tolist()
+        return [
+            (expert, slots)
+            for expert, slots in enumerate(order.split(counts))
+            if slots.numel()
+        ]  # fmt: skip
+
+    def empty_output(self) -> torch.Tensor:
+        """Allocate Y [M * top_k, N] in bf16, poisoned."""
+        return empty_output((self.problem.rows, self.problem.N), TORCH_DTYPES[self.scheme.dtype], self.x.device)
+
+    def empty_outputs(self) -> Tensors:
+        """Y [M * top_k, N]."""
+        return (self.empty_output(),)
+
+    def copy(self) -> "MoeInputs":
+        """Return the same values in memory of their own, for rotation among copies."""
+        return replace(
+            self,
+            x=self.x.clone(),
+            x_scale=self.x_scale.clone(),
+            experts=ExpertWeights(self.w.clone(), self.w_scale.clone()),
+            topk_ids=self.topk_ids.clone(),
+            topk_weights=self.topk_weights.clone() if self.topk_weights is not None else None,
+        )
+
+    def refresh_activations(self, seed: int) -> None:
+        """Draw new activations and quantize them, in place. The routing stays."""
+        generator = torch.Generator(self.x.device).manual_seed(seed)
+        x, scale = quantize_mx(normal(self.x.shape, generator, self.x.device).bfloat16(), self.scheme.rule)
+        self.x.copy_(x)
+        self.x_scale.copy_(scale)
+
+    def negate(self) -> None:
+        """Flip the sign of every payload; the scales have none."""
+        self.x.view(torch.uint8).bitwise_xor_(_SIGN)
+
+    def reference(self) -> Tensors:
+        """Y [M * top_k, N] in fp64; weights are expanded some rows at a time (about 64 MiB beyond Y and X)."""
+        columns, depth, top_k = self.problem.N, self.problem.K, self.problem.top_k
+        x = dequantize_mx(self.x, self.x_scale, torch.float64)
+        result = torch.empty(self.problem.rows, columns, dtype=torch.float64, device=x.device)
+        step = max(1, _CHUNK_ELEMENTS // depth)
+        for expert, slots in self.groups():
+            rows = x[slots // top_k]
+            for first in range(0, columns, step):
+                part = slice(first, min(first + step, columns))
+                w = dequantize_mx(self.w[expert, part], self.w_scale[expert, part], torch.float64)
+                result[slots, part] = rows @ w.t()
+        if self.topk_weights is not None:
+            result *= self.topk_weights.reshape(-1, 1).double()
+        return (result,)
+
+    def negate_reference(self, truth: Tensors) -> None:
+        """Y(-X) = -Y(X)."""
+        truth[0].neg_()
+
+
+def make_weight(problem: Problem, scheme: MxFp8Moe, device: Device, seed: int) -> ExpertWeights:
+    """Draw W[E,N,K] from a standard normal and quantize it, expert by expert: E = 256 would not fit in fp32."""
+    generator = torch.Generator(device.torch_name).manual_seed(seed)
+    shape = (problem.E, problem.N, problem.K)
+    w = torch.empty(shape, dtype=torch.float8_e4m3fn, device=device.torch_name)
+    w_scale = torch.empty((*shape[:2], problem.K // BLOCK), dtype=torch.uint8, device=device.torch_name)
+    for expert in range(problem.E):
+        payload, scale = quantize_mx(normal(shape[1:], generator, device.torch_name), scheme.rule)
+        w[expert].copy_(payload)
+        w_scale[expert].copy_(scale)
+    return ExpertWeights(w, w_scale)
+
+
+def make_inputs(
+    problem: Problem, scheme: MxFp8Moe, device: Device, seed: int, weight: ExpertWeights | None = None
+) -> MoeInputs:
+    """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
+    weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
+    generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
+    x, x_scale = quantize_mx(
+        normal((problem.M, problem.K), generator, device.torch_name).bfloat16(), scheme.rule
+    )  # fmt: skip
+    drawn = torch.Generator("cpu").manual_seed(seed + problem.M)
+    topk_ids = route(problem.M, problem.E, problem.top_k, drawn)
+    topk_weights = None
+    if scheme.weighted:
+        topk_weights = torch.rand(topk_ids.shape, generator=drawn, dtype=torch.float32).to(device.torch_name)
+    return MoeInputs(
+        problem, scheme, device, seed, x, x_scale, weight, topk_ids.to(device.torch_name), topk_weights
+    )  # fmt: skip

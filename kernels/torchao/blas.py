@@ -1,0 +1,183 @@
+"""Library baselines: products of dequantized operands, and what a framework does without a blockwise-scaled GEMM."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Op, Problem
+from ...shapes.schemes.torchao import BLOCK, Torchao
+from ..provider import Config, Launch, Provider, Role, Support
+from .groups import group_rows
+from .linear_inputs import LinearInputs
+from .product_inputs import ProductInputs
+from .quantize import quantize
+from .support import fp8_support, other_op
+from .traffic import cast_bytes, casts_inside, dense_bytes, dequantized_bytes, quantized_bytes
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+def dense_weight(inputs: ProductInputs | LinearInputs) -> torch.Tensor:
+    """W [E,N,K] in the scheme's dtype as the FP8 bits have it, rounded once."""
+    if isinstance(inputs, LinearInputs):
+        weight = torch.empty_like(inputs.w)
+        if not weight.is_meta:
+            for out, expert in zip(weight, inputs.w, strict=True):
+                quantize(expert, BLOCK, BLOCK, inputs.fp8).dequantize(out)
+        return weight
+    weight = torch.empty(inputs.b.shape, dtype=inputs.a_dense.dtype, device=inputs.b.device)
+    if not weight.is_meta:
+        for expert, out in enumerate(weight):
+            inputs.right(expert).dequantize(out)
+    return weight
+
+
+def dense_operands(inputs: ProductInputs | LinearInputs) -> tuple[torch.Tensor, torch.Tensor]:
+    """X [M,K] and W [E,N,K] of the forward product; X is overwritten with every draw of the activations."""
+    x = inputs.dense[0] if isinstance(inputs, LinearInputs) else inputs.a_dense
+    return x, dense_weight(inputs)
+
+
+def dense_products(activations: Tensors, weight: torch.Tensor, ends: tuple[int, ...], outputs: Tensors) -> None:
+    """Multiply with the vendor's GEMM, expert by expert: Y = X W^T, and with three outputs dX = dY W, dW = dY^T X.
+
+    activations  X [M,K]; in a step X and dY of the first two products, then X and dY of dW
+    """
+    for expert, (first, last) in enumerate(group_rows(ends)):
+        torch.mm(activations[0][first:last], weight[expert].t(), out=outputs[0][first:last])
+    if len(outputs) == 1:
+        return
+    _, dy, x_columns, dy_columns = activations
+    gradients = outputs[2] if outputs[2].dim() == 3 else outputs[2][None]
+    for expert, (first, last) in enumerate(group_rows(ends)):
+        torch.mm(dy[first:last], weight[expert], out=outputs[1][first:last])
+        torch.mm(dy_columns[first:last].t(), x_columns[first:last], out=gradients[expert])
+
+
+class Blas(Provider[Torchao, Any]):
+    """The products alone: W is dequantized in `prepare`, and X and dY are taken dequantized.
+
+    This is what a linear in the scheme's dtype costs, at the values that FP8 has.
+    """
+
+    family = "torchao"
+    name = "blas_bf16_ao"
+    role: ClassVar[Role] = Role.BLAS
+    op: ClassVar[Op] = Op.GEMM
+
+    def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
+        """Its operation, anywhere."""
+        return other_op(self.op, problem) or Support.yes()
+
+    def prepare(self, inputs: ProductInputs | LinearInputs, config: Config | None = None) -> Launch:
+        """Dequantize W once, allocate the results."""
+        weight, outputs = dense_weight(inputs), inputs.empty_outputs()
+        activations = inputs.dense if isinstance(inputs, LinearInputs) else (inputs.a_dense,)
+        return _launch(lambda: dense_products(activations, weight, inputs.ends, outputs), outputs, inputs.device, {})
+
+    def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
+        """Dense operands and results, each once per product."""
+        return dense_bytes(problem, scheme)
+
+    def working_set_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
+        """Dense operands and results."""
+        return dense_bytes(problem, scheme)
+
+    def math_dtype(self, problem: Problem, scheme: Torchao, device: Device) -> str:
+        """Nothing is multiplied in FP8."""
+        return scheme.dtype.value
+
+
+class DequantBlas(Blas):
+    """Quantize where the scheme casts inside, dequantize, multiply with the vendor's GEMM: all of it timed.
+
+    Config `dequantize`: "triton" (GPUs with FP8) or "torch" (the plain quantizer and dequantizer, anywhere).
+    """
+
+    name = "dequant_blas_ao"
+    role = Role.DEQUANT_BLAS
+
+    def prepare(self, inputs: ProductInputs | LinearInputs, config: Config | None = None) -> Launch:
+        """Allocate dense operands and results; compile the Triton kernels where they serve."""
+        chosen = (config or {}).get("dequantize") or ("triton" if fp8_support(inputs.device).ok else "torch")
+        outputs = inputs.empty_outputs()
+        if chosen == "triton":
+            from .triton_dequantize import prepare_dequantize as prepare_triton
+
+            dequantize, activations, weight = prepare_triton(inputs)
+        else:
+            dequantize, activations, weight = _prepare_torch(inputs)
+
+        def run() -> None:
+            dequantize()
+            dense_products(activations, weight, inputs.ends, outputs)
+
+        return _launch(run, outputs, inputs.device, {"dequantize": chosen})
+
+    def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
+        """Casts if they are inside, FP8 read, dense operands written and read, results written."""
+        casts = cast_bytes(problem, scheme) if casts_inside(scheme) else 0
+        read = quantized_bytes(problem, scheme) if casts_inside(scheme) else _stored_bytes(problem, scheme)
+        return casts + read + dequantized_bytes(problem, scheme) + dense_bytes(problem, scheme)
+
+    def working_set_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
+        """What comes in, its dense copies, and the results."""
+        return scheme.compulsory_bytes(problem) + dequantized_bytes(problem, scheme)
+
+
+def _stored_bytes(problem: Problem, scheme: Torchao) -> int:
+    return scheme.weight_bytes(problem) + scheme.scale_bytes(problem) + scheme.activation_bytes(problem)
+
+
+def _launch(run: Callable[[], object], outputs: Tensors, device: Device, config: Config) -> Launch:
+    torch.set_float32_matmul_precision("highest")
+    settings = {} if device.is_gpu else {"threads": torch.get_num_threads()}
+    return Launch(run, outputs if len(outputs) > 1 else outputs[0], {**config, **settings})
+
+
+def _prepare_torch(inputs: ProductInputs | LinearInputs) -> tuple[Callable[[], None], Tensors, torch.Tensor]:
+    """The call that fills dense activations and weights, and those."""
+    if isinstance(inputs, ProductInputs):
+        a, b = (
+            torch.empty_like(inputs.a_dense),
+            torch.empty(inputs.b.shape, dtype=inputs.a_dense.dtype, device=inputs.b.device),
+        )
+
+        def dequantize() -> None:
+            inputs.left().dequantize(a)
+            for expert, out in enumerate(b):
+                inputs.right(expert).dequantize(out)
+
+        return dequantize, (a,), b
+    sources: Tensors = (inputs.x,) if inputs.dy is None else (inputs.x, inputs.dy, inputs.x, inputs.dy)
+    activations, weight = tuple(torch.empty_like(source) for source in sources), torch.empty_like(inputs.w)
+
+    def cast() -> None:
+        for source, out, rows in zip(sources, activations, (1, 1, BLOCK, BLOCK), strict=False):
+            quantize(source, rows, BLOCK if rows == 1 else 1, inputs.fp8).dequantize(out)
+        for out, expert in zip(weight, inputs.w, strict=True):
+            quantize(expert, BLOCK, BLOCK, inputs.fp8).dequantize(out)
+
+    return cast, activations, weight
+
+
+class LoopBlas(Blas):
+    """The same, one GEMM per expert."""
+
+    name = "loop_bf16_ao"
+    op = Op.GROUPED_GEMM
+
+
+class DequantLoop(DequantBlas):
+    """The same, one GEMM per expert."""
+
+    name = "dequant_loop_ao"
+    op = Op.GROUPED_GEMM
+
+
+DEQUANT_BLAS = DequantBlas()
+BLAS = Blas()
+DEQUANT_LOOP = DequantLoop()
+LOOP_BLAS = LoopBlas()

@@ -1,0 +1,131 @@
+"""Quantized operands of a GEMM, dense or grouped over experts, and its product in fp64."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Problem
+from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, blocks
+from ..fp8 import e4m3, negate_
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
+from .draw import draw
+from .groups import group_ends, group_rows
+from .products import exact_rows
+from .quantize import Operand, quantize
+
+
+@dataclass(frozen=True, slots=True)
+class ProductInputs(Inputs):
+    """a[M,K] in 1x128 groups and b of every expert, both in FP8, as they lie in memory.
+
+    a        [M,K], a_scale [cd(K,128),M]: what torchao calls a[M,K] with a_s[M,K/128] of stride (1,M)
+    a_dense  [M,K] of the output type, the same values rounded: for providers that multiply without scales
+    b        [E,N,K], b_scale [E,cd(N,128),cd(K,128)] (128x128) or [E,cd(K,128),N] (128x1): torchao's b[K,N], whose K is
+             contiguous
+    offs     int32 [E], the inclusive end row of each group on the device; ends are the same numbers on the host
+    """
+
+    problem: Problem
+    scheme: AoGemm | AoGrouped
+    device: Device
+    seed: int
+    a: torch.Tensor
+    a_scale: torch.Tensor
+    a_dense: torch.Tensor
+    b: torch.Tensor
+    b_scale: torch.Tensor
+    offs: torch.Tensor
+    ends: tuple[int, ...]
+
+    @classmethod
+    def empty(
+        cls,
+        problem: Problem,
+        scheme: AoGemm | AoGrouped,
+        device: Device,
+        seed: int,
+        weight: tuple[torch.Tensor, torch.Tensor],
+        offs: torch.Tensor,
+        ends: tuple[int, ...],
+    ) -> "ProductInputs":
+        """Allocate the activations beside the weights: `b` and `b_scale`."""
+        b, b_scale = weight
+        rows, depth = problem.M, problem.K
+        a = torch.empty(rows, depth, dtype=b.dtype, device=b.device)
+        a_scale = torch.empty(blocks(depth), rows, dtype=torch.float32, device=b.device)
+        a_dense = torch.empty(rows, depth, dtype=TORCH_DTYPES[scheme.dtype], device=b.device)
+        return cls(problem, scheme, device, seed, a, a_scale, a_dense, b, b_scale, offs, ends)
+
+    @classmethod
+    def meta(cls, problem: Problem, scheme: AoGemm | AoGrouped, device: Device) -> "ProductInputs":
+        """Shapes and types only, for compiling without the device."""
+        experts, depth = problem.E, blocks(problem.K)
+        by_column = isinstance(scheme, AoGemm) and scheme.right == "128x1"
+        b = torch.empty(experts, problem.N, problem.K, dtype=e4m3(device), device="meta")
+        scale_shape = (experts, depth, problem.N) if by_column else (experts, blocks(problem.N), depth)
+        b_scale = torch.empty(scale_shape, dtype=torch.float32, device="meta")
+        offs = torch.empty(experts, dtype=torch.int32, device="meta")
+        return cls.empty(problem, scheme, device, 0, (b, b_scale), offs, group_ends(problem, scheme, 0))
+
+    @property
+    def by_column(self) -> bool:
+        """b has 128x1 groups."""
+        return isinstance(self.scheme, AoGemm) and self.scheme.right == "128x1"
+
+    @property
+    def activations(self) -> Tensors:
+        """Data, scales, and the dense copy of a."""
+        return self.a, self.a_scale, self.a_dense
+
+    @property
+    def weights(self) -> Tensors:
+        """Data and scales of b, and the ends of the groups."""
+        return self.b, self.b_scale, self.offs
+
+    def left(self) -> Operand:
+        """a as [M,K]."""
+        return Operand(self.a, self.a_scale.t(), 1, BLOCK)
+
+    def right(self, expert: int) -> Operand:
+        """b of one expert as it lies in memory, [N,K]."""
+        if self.by_column:
+            return Operand(self.b[expert], self.b_scale[expert].t(), 1, BLOCK)
+        return Operand(self.b[expert], self.b_scale[expert], BLOCK, BLOCK)
+
+    def empty_output(self) -> torch.Tensor:
+        """Y[M,N], poisoned."""
+        return empty_output((self.problem.M, self.problem.N), TORCH_DTYPES[self.scheme.dtype], self.a.device)
+
+    def empty_outputs(self) -> Tensors:
+        """Y."""
+        return (self.empty_output(),)
+
+    def copy(self) -> "ProductInputs":
+        """Return the same values in memory of their own."""
+        names = ("a", "a_scale", "a_dense", "b", "b_scale", "offs")
+        return replace(self, **{name: getattr(self, name).clone() for name in names})
+
+    def refresh_activations(self, seed: int) -> None:
+        """Draw new rows and quantize them."""
+        draw(self.a_dense, torch.Generator(self.a.device).manual_seed(seed))
+        quantized = quantize(self.a_dense, 1, BLOCK, self.a.dtype)
+        self.a.copy_(quantized.data)
+        self.a_scale.copy_(quantized.scale.t())
+        self.left().dequantize(self.a_dense)
+
+    def negate(self) -> None:
+        """Turn a into -a: the scales stay."""
+        negate_(self.a)
+        self.a_dense.neg_()
+
+    def reference(self) -> Tensors:
+        """Y of the same bits, in fp64."""
+        result = torch.empty(self.problem.M, self.problem.N, dtype=torch.float64, device=self.a.device)
+        for expert, (first, last) in enumerate(group_rows(self.ends)):
+            exact_rows(self.left().part(first, last), self.right(expert), result[first:last])
+        return (result,)
+
+    def negate_reference(self, truth: Tensors) -> None:
+        """Y(-a) = -Y(a)."""
+        truth[0].neg_()

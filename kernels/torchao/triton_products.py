@@ -1,0 +1,114 @@
+"""Calls of the GEMM kernels: dense, grouped in one launch, or one launch per expert, with casts where they belong."""
+
+import torch
+
+from ...shapes.schemes.torchao import BLOCK, AoGroupedLinear, AoLinear
+from ..provider import Config
+from .groups import group_rows
+from .linear_inputs import LinearInputs
+from .product_inputs import ProductInputs
+from .triton_calls import Call
+from .triton_casts import cast
+from .triton_gemm import gemm_kernel, grouped_wgrad_kernel
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+"""FP8 data and fp32 scales, as they lie in memory."""
+
+
+def product_calls(inputs: ProductInputs, output: torch.Tensor, config: Config, per_expert: bool = False) -> list[Call]:
+    """Y from quantized operands."""
+    left, right = (inputs.a, inputs.a_scale), (inputs.b, inputs.b_scale)
+    if inputs.by_column:
+        return [gemm_call(left, right, output, config, by_column=True)]
+    return _rows_calls(inputs, left, right, output, config, per_expert)
+
+
+def linear_calls(
+    inputs: LinearInputs, outputs: tuple[torch.Tensor, ...], config: Config, per_expert: bool = False
+) -> list[Call]:
+    """Casts and products: Y, and in a step dX and dW as well, each cast just before the product that needs it."""
+    x, x_scale, cast_x = cast(inputs.x, "act-lhs", inputs.fp8)
+    w, w_scale, cast_w = cast(inputs.w, "weight-transposed-rhs", inputs.fp8)
+    calls = [cast_x, cast_w]
+    calls += _rows_calls(inputs, (x, x_scale), (w, w_scale), outputs[0], config, per_expert)
+    if inputs.dy is None:
+        return calls
+    dy, dy_scale, cast_dy = cast(inputs.dy, "act-lhs", inputs.fp8)
+    wt, wt_scale, cast_wt = cast(inputs.w, "weight-rhs", inputs.fp8)
+    calls += [cast_dy, cast_wt]
+    calls += _rows_calls(inputs, (dy, dy_scale), (wt, wt_scale), outputs[1], config, per_expert)
+    dyt, dyt_scale, cast_dyt = cast(inputs.dy, "act-transposed-lhs", inputs.fp8)
+    xt, xt_scale, cast_xt = cast(inputs.x, "act-rhs", inputs.fp8)
+    left, right = (dyt, dyt_scale), (xt, xt_scale)
+    calls += [cast_dyt, cast_xt]
+    if isinstance(inputs.scheme, AoLinear):
+        return [*calls, gemm_call(left, right, outputs[2], config, by_column=True)]
+    experts = range(inputs.problem.E)
+    spans = [(expert, 1) for expert in experts] if per_expert else [(0, len(experts))]
+    return [*calls, *(wgrad_call(left, right, inputs.offs, outputs[2], config, *span) for span in spans)]
+
+
+def _rows_calls(
+    inputs: ProductInputs | LinearInputs,
+    left: Pair,
+    right: Pair,
+    output: torch.Tensor,
+    config: Config,
+    per_expert: bool,
+) -> list[Call]:
+    """Rows of `left` times the weights of their expert."""
+    if len(inputs.ends) == 1 and not isinstance(inputs.scheme, AoGroupedLinear):
+        return [gemm_call(left, right, output, config)]
+    if not per_expert:
+        return [gemm_call(left, right, output, config, offs=inputs.offs)]
+    return [
+        gemm_call((left[0][first:last], left[1][:, first:last]), (right[0][e], right[1][e]), output[first:last], config)
+        for e, (first, last) in enumerate(group_rows(inputs.ends))
+        if first < last
+    ]
+
+
+def gemm_call(
+    left: Pair,
+    right: Pair,
+    output: torch.Tensor,
+    config: Config,
+    *,
+    offs: torch.Tensor | None = None,
+    by_column: bool = False,
+) -> Call:
+    """One launch of `gemm_kernel`: left [M,K], right [N,K] or [E,N,K]; grouped when there are `offs`."""
+    (m, k), n = left[0].shape, right[0].shape[-2]
+    experts = 1 if offs is None else offs.shape[0]
+    tiles = -(-m // config["BLOCK_M"]) + (experts if offs is not None else 0)
+    arguments = {
+        "a": left[0], "b": right[0], "c": output, "a_scale": left[1], "b_scale": right[1], "offs": offs,
+        "M": m, "N": n, "K": k, "E": experts, "a_scale_pitch": left[1].stride(0),
+    }  # fmt: skip
+    constants = {
+        "BM": config["BLOCK_M"],
+        "BN": config["BLOCK_N"],
+        "GROUP_M": config["GROUP_M"],
+        "EXPERTS": 0 if offs is None else max(2, 1 << (experts - 1).bit_length()),
+        "BY_COLUMN": by_column,
+        "WHOLE_K": k % BLOCK == 0,
+    }
+    return Call(gemm_kernel, (tiles * -(-n // config["BLOCK_N"]), 1, 1), arguments, constants, _options(config))
+
+
+def wgrad_call(
+    left: Pair, right: Pair, offs: torch.Tensor, output: torch.Tensor, config: Config, first: int, experts: int
+) -> Call:
+    """One launch of `grouped_wgrad_kernel` for `experts` experts from `first` on; left [N,M], right [K,M]."""
+    (n, m), k = left[0].shape, right[0].shape[0]
+    arguments = {
+        "a": left[0], "b": right[0], "c": output, "a_scale": left[1], "b_scale": right[1], "offs": offs,
+        "M": m, "N": n, "K": k, "first_expert": first,
+    }  # fmt: skip
+    constants = {"BM": config["BLOCK_M"], "BN": config["BLOCK_N"], "GROUP_M": config["GROUP_M"]}
+    tiles = -(-n // config["BLOCK_M"]) * -(-k // config["BLOCK_N"])
+    return Call(grouped_wgrad_kernel, (tiles, experts, 1), arguments, constants, _options(config))
+
+
+def _options(config: Config) -> dict[str, int]:
+    return {"num_warps": int(config["num_warps"]), "num_stages": int(config["num_stages"])}

@@ -1,0 +1,194 @@
+"""The Triton providers: quantizers, the dense and the grouped product, and the plain tiled GEMM beside them."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Op, Pass, Problem
+from ...shapes.schemes.torchao import AoQuant, Torchao
+from ..aot import Request
+from ..fourbit.triton_tiled import tiled_gemm_kernel
+from ..provider import Config, Launch, Provider, Role, Support
+from .blas import dense_operands
+from .linear_inputs import LinearInputs
+from .product_inputs import ProductInputs
+from .quant_inputs import QuantInputs
+from .support import LONGEST_ROW, fp8_support, gpu_family, other_op
+from .traffic import casts_inside, dense_bytes, fp8_bytes, quantized_bytes
+from .triton_calls import Call, launch_all, requests
+from .triton_casts import LAYOUTS, quantize_call
+from .triton_configs import GROUP_M, gemm_configs, quantize_configs
+from .triton_products import linear_calls, product_calls
+
+AnyInputs = QuantInputs | ProductInputs | LinearInputs
+
+
+class _Triton(Provider[Torchao, Any]):
+    """Calls of Triton kernels on operands that are there, or on their shapes for compiling ahead of time."""
+
+    family = "torchao"
+    op: ClassVar[Op]
+
+    def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
+        """Its operation, on a GPU with FP8, of rows and columns that a tile can address."""
+        if support := other_op(self.op, problem):
+            return support
+        if max(problem.M, problem.N, problem.K) >= LONGEST_ROW:
+            return Support.no(f"M, N and K are limited to {LONGEST_ROW - 1} (32-bit offsets inside a tile)")
+        return fp8_support(device)
+
+    def prepare(self, inputs: AnyInputs, config: Config | None = None) -> Launch:
+        """Allocate outputs and intermediates, compile and warm up."""
+        config = config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0]
+        outputs = inputs.empty_outputs()
+        calls = self._calls(inputs, outputs, config)
+        return launch_all(calls, outputs if len(outputs) > 1 else outputs[0], config)
+
+    def builds(self, problem: Problem, scheme: Torchao, device: Device, config: Config) -> Sequence[Request]:
+        """The kernels of one launch."""
+        inputs = meta_inputs(problem, scheme, device)
+        return requests(self._calls(inputs, inputs.empty_outputs(), config))
+
+    @abstractmethod
+    def _calls(self, inputs: Any, outputs: tuple[torch.Tensor, ...], config: Config) -> list[Call]:
+        """Kernel launches of one call, in order."""
+
+
+class Quantize(_Triton):
+    """The five quantizers, one launch each."""
+
+    name = "triton_quant_ao"
+    op = Op.QUANTIZE
+
+    def candidates(self, problem: Problem, scheme: Torchao, device: Device) -> Sequence[Config]:
+        """Tiles of the kernel that makes this layout."""
+        assert isinstance(scheme, AoQuant)
+        return quantize_configs(LAYOUTS[scheme.kind][0], problem.K)
+
+    def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
+        """Everything once."""
+        return scheme.compulsory_bytes(problem)
+
+    def _calls(self, inputs: QuantInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> list[Call]:
+        data, scale = outputs
+        return [quantize_call(inputs.x, inputs.scheme.kind, data, scale, config)]
+
+
+class Products(_Triton):
+    """The blockwise-scaled GEMM; a linear's casts are launches of their own."""
+
+    per_expert: ClassVar[bool] = False
+    """Launch once for every expert with rows (and for the gradient of every expert's weight)."""
+
+    def candidates(self, problem: Problem, scheme: Torchao, device: Device) -> Sequence[Config]:
+        """Tiles, the largest that fills the device first."""
+        rows = -(-problem.M // problem.E) if self.per_expert else problem.M
+        # a step contracts over K, then N, then M, which is a multiple of 128 there
+        contraction = math.gcd(problem.K, problem.N) if problem.pass_ is Pass.STEP else problem.K
+        return gemm_configs(rows, problem.N, contraction, device)
+
+    def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
+        """Operands and results once per product: re-reads of tiles are served by the caches."""
+        return fp8_bytes(problem, scheme)
+
+    def working_set_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
+        """What comes in and goes out, and the FP8 copies between."""
+        between = quantized_bytes(problem, scheme, every_expert=True) if casts_inside(scheme) else 0
+        return scheme.compulsory_bytes(problem) + between
+
+    def _calls(
+        self, inputs: ProductInputs | LinearInputs, outputs: tuple[torch.Tensor, ...], config: Config
+    ) -> list[Call]:
+        if isinstance(inputs, LinearInputs):
+            return linear_calls(inputs, outputs, config, self.per_expert)
+        return product_calls(inputs, outputs[0], config, self.per_expert)
+
+
+class Gemm(Products):
+    """One dense product, or the three of a step."""
+
+    name = "gemm_ao"
+    op = Op.GEMM
+
+
+class Grouped(Products):
+    """All experts in one launch; which tiles belong to whom is found on the device."""
+
+    name = "grouped_ao"
+    op = Op.GROUPED_GEMM
+
+
+class Loop(Products):
+    """The same kernel, launched expert by expert from ends of groups that the host knows."""
+
+    name = "loop_ao"
+    op = Op.GROUPED_GEMM
+    per_expert = True
+
+
+class StockTriton(_Triton):
+    """The plain tiled Triton GEMM in the scheme's dtype, on operands that were dequantized beforehand."""
+
+    name = "stock_triton_ao"
+    role = Role.STOCK_TRITON
+    op = Op.GEMM
+
+    def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
+        """The forward product on any GPU."""
+        if support := other_op(self.op, problem):
+            return support
+        if problem.pass_ is not Pass.FWD:
+            return Support.no("computes the forward product only: its operands lie as Y = X W^T needs them")
+        return Support.yes() if device.is_gpu else fp8_support(device)
+
+    def candidates(self, problem: Problem, scheme: Torchao, device: Device) -> Sequence[Config]:
+        """One configuration: the provider stands for the untuned default."""
+        rdna, wide = gpu_family(device.arch) == "rdna", scheme.dtype.bytes == 4
+        return [{"BLOCK_M": 64, "BLOCK_N": 64 if wide else 128, "BLOCK_K": 32 if rdna or wide else 64,
+                 "num_warps": 4, "num_stages": 2}]  # fmt: skip
+
+    def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
+        """Dense operands and output, each once."""
+        return dense_bytes(problem, scheme)
+
+    def working_set_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
+        """Dense operands and output."""
+        return dense_bytes(problem, scheme)
+
+    def math_dtype(self, problem: Problem, scheme: Torchao, device: Device) -> str:
+        """Nothing is multiplied in FP8."""
+        return scheme.dtype.value
+
+    def _calls(
+        self, inputs: ProductInputs | LinearInputs, outputs: tuple[torch.Tensor, ...], config: Config
+    ) -> list[Call]:
+        x, weight = dense_operands(inputs)
+        problem = inputs.problem
+        tiles = -(-problem.M // config["BLOCK_M"]) * -(-problem.N // config["BLOCK_N"])
+        arguments = {
+            "x": x, "w": weight[0], "bias": None, "y": outputs[0], "M": problem.M, "N": problem.N, "K": problem.K,
+        }  # fmt: skip
+        constants = {"BM": config["BLOCK_M"], "BN": config["BLOCK_N"], "BK": config["BLOCK_K"]}
+        constants |= {"GROUP_M": GROUP_M, "BIAS": False}
+        options = {"num_warps": int(config["num_warps"]), "num_stages": int(config["num_stages"])}
+        return [Call(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, options)]
+
+
+def meta_inputs(problem: Problem, scheme: Torchao, device: Device) -> AnyInputs:
+    """Operands without memory."""
+    if isinstance(scheme, AoQuant):
+        return QuantInputs.empty(problem, scheme, device, 0, "meta")
+    kind: Any = LinearInputs if casts_inside(scheme) else ProductInputs
+    inputs: LinearInputs | ProductInputs = kind.meta(problem, scheme, device)
+    return inputs
+
+
+QUANTIZE = Quantize()
+GEMM = Gemm()
+GROUPED = Grouped()
+LOOP = Loop()
+STOCK_TRITON = StockTriton()

@@ -1,0 +1,91 @@
+"""MX-FP8 mixture of experts: the grouped product of routed rows, with the formats of `schemes.mxfp8`."""
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..problem import Op, Problem
+from ..scheme import DType, Scheme
+from .mxfp8 import BLOCK, RULES, check_block, check_format
+
+ID_BYTES = 4
+"""Bytes of a slot number, of an expert number and of a routing weight."""
+
+
+def expected_hits(problem: Problem) -> float:
+    """Experts with at least one row, expected: E (1 - (1 - k/E)^M) when each of M tokens draws k distinct ones."""
+    share = problem.top_k / problem.E
+    return float(problem.E * (1.0 - (1.0 - share) ** problem.M))
+
+
+@dataclass(frozen=True, slots=True)
+class MxFp8Moe(Scheme):
+    """Y[slot] = X[slot // top_k] W[expert of slot]^T for the M * top_k slots of M tokens; output bf16 [M * top_k, N].
+
+    X[M,K] and W[E,N,K] are quantized by `rule` before the call. `weighted` multiplies each row by its fp32 routing
+    weight, as the second GEMM of an MoE layer may (its rows are routed already: top_k = 1 there).
+
+    Which experts are hit depends on the draw. A scheme knows sizes only, so its bytes count the expected number.
+    """
+
+    rule: str
+    dtype: DType
+    weighted: bool = False
+
+    family: ClassVar[str] = "mxfp8_moe"
+    ops: ClassVar[tuple[Op, ...]] = (Op.MOE_GEMM,)
+    grammar: ClassVar[str] = "mxfp8-moe-rceil (or -floor, -ceil, -even), then -weighted if wanted"
+
+    def __post_init__(self) -> None:
+        check_format(self, self.rule)
+
+    @classmethod
+    def read(cls, name: str, dtype: DType) -> "MxFp8Moe | None":
+        """Read a name such as "mxfp8-moe-rceil" or "mxfp8-moe-rceil-weighted"."""
+        match = re.fullmatch(rf"mxfp8-moe-({'|'.join(RULES)})(-weighted)?", name)
+        return cls(match.group(1), dtype, bool(match.group(2))) if match else None
+
+    @property
+    def name(self) -> str:
+        """The name that `read` reads; dtype is a column of its own."""
+        return f"mxfp8-moe-{self.rule}" + "-weighted" * self.weighted
+
+    @property
+    def snr_floor_db(self) -> float:
+        """46 dB, as the dense product (`MxFp8.snr_floor_db`): rounding the output to bf16 leaves 55 dB.
+
+        Rounding a product to bf16 once more before its routing weight is applied leaves 52 dB. A routed row that got
+        the weights of another expert costs twice the square of the row: 15 dB among 64 rows.
+        """
+        return 46.0
+
+    @property
+    def math_dtype(self) -> str:
+        """Matrix units that take the scales with the operands multiply in this type."""
+        return "mxfp8"
+
+    def check(self, problem: Problem) -> None:
+        """K must be whole blocks of 32."""
+        Scheme.check(self, problem)
+        check_block(self, problem)
+
+    def weight_bytes(self, problem: Problem) -> int:
+        """One byte per element of the experts that are expected to be hit."""
+        return round(expected_hits(problem) * problem.N * problem.K)
+
+    def scale_bytes(self, problem: Problem) -> int:
+        """One byte per 32 elements of X and of the experts that are expected to be hit."""
+        return (problem.M * problem.K + self.weight_bytes(problem)) // BLOCK
+
+    def activation_bytes(self, problem: Problem) -> int:
+        """One byte per element of X: a token's row is read once, whatever number of experts it goes to."""
+        return problem.M * problem.K
+
+    def routing_bytes(self, problem: Problem) -> int:
+        """Slot numbers, the expert of each hit expert's rows, and the routing weights."""
+        per_row = ID_BYTES * (2 if self.weighted else 1)
+        return per_row * problem.rows + ID_BYTES * round(expected_hits(problem))
+
+    def compulsory_bytes(self, problem: Problem) -> int:
+        """Least traffic: the weights of hit experts, X, routing and scales read once, the output written once."""
+        return Scheme.compulsory_bytes(self, problem) + self.routing_bytes(problem)

@@ -1,0 +1,74 @@
+"""Run the A16W8 kernels in Triton's interpreter. Started with TRITON_INTERPRET=1; cases come and results go as JSON."""
+
+import json
+import sys
+from dataclasses import replace
+
+import interpreter_repairs
+import torch
+from rooflens.kernels.a16w8 import triton_configs, triton_launches, triton_providers
+from rooflens.kernels.a16w8.inputs import make_inputs
+from rooflens.kernels.a16w8.quantize import dequantize, prequantize
+from rooflens.kernels.reference import measure
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+PROVIDERS = {
+    provider.name: provider
+    for provider in (
+        triton_providers.TUNED,
+        triton_providers.KERNEL,
+        triton_providers.WRAPPER,
+        triton_providers.STOCK_TRITON,
+    )
+}
+
+
+def cpu(arch):
+    """The CPU under the name of a GPU architecture: FP8 type and configurations are that GPU's."""
+    return Device("cpu", 0, "cpu", "", arch, 2, 1 << 20, 1 << 20, 1 << 30)
+
+
+def operands(case):
+    problem = Problem(case["M"], case["N"], case["K"], case["B"])
+    scheme = Scheme.parse(case["scheme"], DType(case["dtype"]))
+    return make_inputs(problem, scheme, cpu(case["arch"]), case["seed"])
+
+
+def prequantized_product(inputs):
+    """Y in fp64 of what the kernel multiplies: X rounded to FP8 per row and 128 columns."""
+    depth = inputs.problem.K
+    padded = torch.nn.functional.pad(inputs.x.float(), (0, -depth % 128))
+    q, scale = prequantize(padded, inputs.q.dtype)
+    x = (q.double().unflatten(-1, (-1, 128)) * scale.double().unsqueeze(-1)).flatten(-2)[..., :depth]
+    product = torch.bmm(x, dequantize(inputs.weight, torch.float64).transpose(1, 2))
+    return product if inputs.bias is None else product + inputs.bias.double().unsqueeze(1)
+
+
+def run_gemm(case):
+    inputs = operands(case)
+    provider = PROVIDERS[case["provider"]]
+    tile = triton_configs.TileConfig(*case["tile"])
+    launch = provider.prepare(inputs, replace(tile, batch_inner=case["batch_inner"]).as_json())
+    inputs.refresh_activations(case["seed"] + 1)  # every launch must read X anew
+    launch.output.fill_(torch.nan)
+    launch()
+    (truth,) = inputs.reference()
+    result = {"failure": measure(launch.output, truth).failure(inputs.scheme), "kernels": list(launch.kernels)}
+    if inputs.scheme.prequant:
+        result["snr_of_rounded_db"] = measure(launch.output, prequantized_product(inputs)).snr_db
+    return result
+
+
+def run_dequantize(case):
+    inputs = operands(case)
+    out = torch.full(inputs.q.shape, torch.nan, dtype=inputs.dtype)
+    triton_launches.dequantize_launch(inputs, out).run()
+    return {"differing": int((out != inputs.dequantized()).sum())}
+
+
+if __name__ == "__main__":
+    interpreter_repairs.repair()
+    handlers = {"gemm": run_gemm, "dequantize": run_dequantize}
+    print(json.dumps([handlers[case["step"]](case) for case in json.load(sys.stdin)]))

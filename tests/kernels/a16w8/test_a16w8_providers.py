@@ -1,0 +1,209 @@
+"""The A16W8 providers: what they support and why not, their bytes counted by hand, and their results."""
+
+import json
+
+import pytest
+import torch
+from rooflens.harness.device import find_device
+from rooflens.kernels.a16w8 import blas, dequantize
+from rooflens.kernels.a16w8.triton_configs import native_configs, transposed_configs
+from rooflens.kernels.a16w8.triton_providers import KERNEL, STOCK_TRITON, TUNED, WRAPPER
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.provider import Role
+from rooflens.kernels.reference import measure
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+TRITON = (TUNED, KERNEL, WRAPPER, STOCK_TRITON)
+LIBRARY = (blas.BMM, blas.DEQUANT_BMM)
+SCHEMES = tuple(f"a16w8-128x128{more}" for more in ("", "-bias", "-prequant", "-prequant-bias"))
+CPU = find_device("cpu")
+SMALL = Problem(32, 512, 128, B=16)
+GPUS = ("sm89", "sm90", "sm100", "sm120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
+
+
+def gpu(arch="sm90"):
+    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
+    return Device("cuda", 0, arch, vendor, arch, 132, 1 << 26, 1 << 26, 1 << 36)
+
+
+def scheme(name="a16w8-128x128", dtype=DType.BF16):
+    return Scheme.parse(name, dtype)
+
+
+@pytest.mark.parametrize("provider", TRITON, ids=lambda provider: provider.name)
+def test_limits(provider):
+    assert provider.supports(SMALL, scheme(), gpu()).ok
+    assert "need a GPU" in provider.supports(SMALL, scheme(), CPU).reason
+    assert "needs sm89" in provider.supports(SMALL, scheme(), gpu("sm86")).reason or provider is STOCK_TRITON
+    assert "limited to 4194304" in provider.supports(Problem(1, 16, (1 << 22) + 1), scheme(), gpu()).reason
+    assert "2^31 tiles" in provider.supports(Problem(1, 1, 1, B=1 << 31), scheme(), gpu()).reason
+    for arch in ("gfx90a", "gfx1100"):
+        assert provider.supports(SMALL, scheme(), gpu(arch)).ok
+        assert "multiplies no FP8" in provider.supports(SMALL, scheme("a16w8-128x128-prequant"), gpu(arch)).reason
+
+
+def test_the_upstream_tile_needs_its_shared_memory():
+    assert "128 KiB" in STOCK_TRITON.supports(SMALL, scheme(), gpu("sm120")).reason
+    assert KERNEL.supports(SMALL, scheme(), gpu("sm120")).ok
+
+
+def test_roles():
+    assert {provider.role for provider in (TUNED, KERNEL, WRAPPER)} == {Role.CANDIDATE}
+    assert STOCK_TRITON.role is Role.STOCK_TRITON
+    assert (blas.BMM.role, blas.DEQUANT_BMM.role) == (Role.BLAS, Role.DEQUANT_BLAS)
+
+
+@pytest.mark.parametrize("arch", GPUS)
+@pytest.mark.parametrize("name", SCHEMES)
+def test_configurations(arch, name):
+    for m in (1, 2, 15, 16, 17, 32, 33, 64, 65, 128, 129, 8192):
+        problem = Problem(m, 512, 128, B=16)
+        for configs in (native_configs, transposed_configs):
+            tiles = configs(problem, scheme(name), gpu(arch))
+            assert len(tiles) == len(set(tiles)) > 0
+            assert tiles[0].block_m == 16 or m > 16, "the default of a few rows is the smallest tile"
+            assert tiles[0].block_m < 2 * max(m, 16), "the default tile is mostly full"
+            for tile in tiles:
+                assert 128 % tile.block_k == 0
+                assert (tile.block_k, tile.scaling) == (128, "parts") or "prequant" not in name
+                assert json.loads(json.dumps(tile.as_json())) == tile.as_json()
+
+
+def test_the_stock_configuration_is_the_upstream_one():
+    published = {
+        "BLOCK_M": 64, "BLOCK_N": 256, "BLOCK_K": 128, "GROUP_M": 8, "num_warps": 8, "num_stages": 2,
+    }  # fmt: skip
+    for m in (1, 8192):
+        (nvidia,) = STOCK_TRITON.candidates(Problem(m, 512, 128), scheme(), gpu())
+        (amd,) = STOCK_TRITON.candidates(Problem(m, 512, 128), scheme(), gpu("gfx950"))
+        assert published.items() <= nvidia.items()
+        assert (published | {"waves_per_eu": 2, "matrix_instr_nonkdim": 16}).items() <= amd.items()
+        assert "waves_per_eu" not in nvidia, "the NVIDIA backend knows no such option"
+
+
+X, W, S, Y = 16 * 32 * 128 * 2, 16 * 512 * 128, 16 * 4 * 4, 16 * 32 * 512 * 2
+DENSE = 2 * W
+
+
+def test_bytes_of_the_kernels_by_hand():
+    for provider in (TUNED, KERNEL, STOCK_TRITON):
+        assert provider.moved_bytes(SMALL, scheme(), {}) == X + W + S + Y
+        assert provider.working_set_bytes(SMALL, scheme(), {}) == X + W + S + Y
+    assert WRAPPER.moved_bytes(SMALL, scheme(), {}) == X + W + S + Y + 2 * (W + S)
+    assert WRAPPER.working_set_bytes(SMALL, scheme(), {}) == X + Y + 2 * (W + S)
+
+
+def test_bytes_of_the_libraries_by_hand():
+    bmm, fp32 = {"gemm": "bmm"}, {"gemm": "fp32_bmm"}
+    assert blas.BMM.moved_bytes(SMALL, scheme(), bmm) == X + DENSE + Y
+    assert blas.BMM.moved_bytes(SMALL, scheme("a16w8-128x128-bias"), bmm) == X + DENSE + 3 * Y + 16 * 512 * 2
+    assert blas.BMM.moved_bytes(SMALL, scheme(), fp32) == X + Y + 2 * DENSE + 2 * 2 * (X + Y)
+    assert blas.BMM.working_set_bytes(SMALL, scheme(), bmm) == X + DENSE + Y
+    triton, eager = {"dequantize": "triton", **bmm}, {"dequantize": "torch", **bmm}
+    assert blas.DEQUANT_BMM.moved_bytes(SMALL, scheme(), triton) == W + S + DENSE + X + DENSE + Y
+    assert blas.DEQUANT_BMM.moved_bytes(SMALL, scheme(), eager) == W + S + 3 * DENSE + X + DENSE + Y
+    assert blas.DEQUANT_BMM.working_set_bytes(SMALL, scheme(), triton) == W + S + DENSE + X + Y
+
+
+def test_libraries_multiply_in_16_bits_whatever_the_kernels_may_do():
+    prequant = scheme("a16w8-128x128-prequant", DType.FP16)
+    assert TUNED.math_dtype(SMALL, prequant, gpu()) == "fp8"
+    assert blas.BMM.math_dtype(SMALL, prequant, gpu()) == "fp16"
+    assert blas.DEQUANT_BMM.math_dtype(SMALL, prequant, gpu()) == "fp16"
+
+
+def test_where_triton_has_no_fp8_torch_dequantizes():
+    names = {
+        arch: blas.DEQUANT_BMM.candidates(SMALL, scheme(), gpu(arch))[0]["dequantize"] for arch in ("sm80", "sm90")
+    }
+    assert names == {"sm80": "torch", "sm90": "triton"}
+    assert blas.DEQUANT_BMM.builds(SMALL, scheme(), gpu("sm80"), {"dequantize": "torch"}) == ()
+
+
+PROBLEMS = (Problem(1, 64, 128, B=3), Problem(33, 150, 300, B=2), Problem(5, 128, 512))
+
+
+def check(provider, name, dtype, device):
+    """Right for every candidate, from the activations of now, with the operands left alone."""
+    checked = 0
+    for problem in PROBLEMS:
+        if not provider.supports(problem, scheme(name, dtype), device).ok:
+            continue
+        inputs = make_inputs(problem, scheme(name, dtype), device, seed=3)
+        kept = [tensor.view(torch.uint8).clone() for tensor in inputs.weights]
+        for config in provider.candidates(problem, inputs.scheme, device):
+            launch = provider.prepare(inputs, config)
+            assert dict(config).items() <= dict(launch.config).items()
+            for seed in (1, 2):
+                inputs.refresh_activations(seed)
+                launch.output.fill_(torch.nan)
+                for _ in range(2):  # a launch that accumulates is right once only
+                    launch()
+                failure = measure(launch.output, inputs.reference()[0]).failure(inputs.scheme)
+                assert not failure, (provider.name, problem, dict(config), failure)
+            checked += 1
+        for tensor, before in zip(inputs.weights, kept, strict=True):
+            assert torch.equal(tensor.view(torch.uint8), before)
+    return checked
+
+
+@pytest.mark.parametrize("provider", LIBRARY, ids=lambda provider: provider.name)
+@pytest.mark.parametrize("dtype", (DType.BF16, DType.FP16))
+@pytest.mark.parametrize("name", SCHEMES)
+def test_libraries_on_the_cpu(provider, name, dtype):
+    assert check(provider, name, dtype, CPU) == 2 * len(PROBLEMS)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("provider", (*TRITON, *LIBRARY), ids=lambda provider: provider.name)
+@pytest.mark.parametrize("dtype", (DType.BF16, DType.FP16))
+@pytest.mark.parametrize("name", SCHEMES)
+def test_on_the_gpu(provider, name, dtype):
+    device = find_device("cuda")
+    if not check(provider, name, dtype, device):
+        pytest.skip(provider.supports(PROBLEMS[0], scheme(name, dtype), device).reason)
+
+
+@pytest.mark.gpu
+def test_dequantization_is_exact_on_the_gpu():
+    device = find_device("cuda")
+    inputs = make_inputs(Problem(1, 150, 300, B=2), scheme(), device, seed=1)
+    if blas.DEQUANT_BMM.candidates(inputs.problem, inputs.scheme, device)[0]["dequantize"] != "triton":
+        pytest.skip(f"Triton has no FP8 on {device.arch}")
+    from rooflens.kernels.a16w8.triton_launches import dequantize_launch
+
+    out = torch.full(inputs.q.shape, torch.nan, dtype=inputs.dtype, device=inputs.q.device)
+    dequantize_launch(inputs, out).run()
+    assert torch.equal(out, inputs.dequantized())
+
+
+@pytest.mark.gpu
+def test_offsets_beyond_32_bits_on_the_gpu():
+    """Y has more than 2^31 elements: its last batch entry lies beyond every 32-bit offset."""
+    device = find_device("cuda")
+    problem = Problem(8192, 8192, 128, B=33)
+    if device.memory_bytes < 64 << 30:
+        pytest.skip("needs 64 GiB of device memory")
+    inputs = make_inputs(problem, scheme(), device, seed=1)
+    launch = TUNED.prepare(inputs)
+    launch()
+    weight = inputs.q[-1].double() * inputs.scale[-1].double().repeat_interleave(128, 0).repeat_interleave(128, 1)
+    assert not measure(launch.output[-1], inputs.x[-1].double() @ weight.t()).failure(inputs.scheme)
+
+
+@pytest.mark.parametrize("form", ("torch", "bits"))
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16, torch.float32))
+def test_every_dequantizer_is_exact(form, dtype):
+    """All 254 finite values, both zeros included, under scales that differ from block to block; padded blocks too."""
+    inputs = make_inputs(Problem(1, 150, 300, B=5), scheme(), CPU, seed=1)
+    octets = torch.arange(256, dtype=torch.uint8)
+    octets = octets[(octets & 0x7F) != 0x7F]
+    inputs.q.view(torch.uint8).copy_(octets.repeat(5 * 150 * 300 // 254 + 1)[: 5 * 150 * 300].view(5, 150, 300))
+    made = dequantize.prepare(form, inputs, dtype)
+    made.weight.fill_(torch.nan)
+    made.run()
+    made.run()
+    wide = inputs.scale.repeat_interleave(128, 1)[:, :150].repeat_interleave(128, 2)[:, :, :300]
+    assert torch.equal(made.weight, (inputs.q.float() * wide).to(dtype))

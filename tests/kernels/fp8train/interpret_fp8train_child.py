@@ -1,0 +1,138 @@
+"""Run the family's kernels in Triton's interpreter. Started with TRITON_INTERPRET=1; cases and results are JSON."""
+
+import json
+import sys
+from dataclasses import replace
+
+import interpreter_repairs
+import torch
+from rooflens.kernels.inputs import make_inputs, poison
+from rooflens.kernels.reference import measure
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Op, Pass, Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+
+
+def tile(block_m, block_n, group_m=2):
+    return {"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": 128, "GROUP_M": group_m, "num_warps": 4, "num_stages": 2}
+
+
+def judge(provider, inputs, config):
+    """Launch on the drawn operands, and again on other ones; SNR of every output, the lesser of both times."""
+    launch = provider.prepare(inputs, config)
+    worst = [float("inf")] * len(launch.outputs)
+    for seed in (None, 77):
+        if seed is not None:
+            inputs.refresh_activations(seed)
+        for output in launch.outputs:
+            poison(output)
+        launch()
+        for number, (output, truth) in enumerate(zip(launch.outputs, inputs.reference(), strict=True)):
+            worst[number] = min(worst[number], measure(output, truth).snr_db)
+    return {"snr_db": worst, "kernels": list(launch.kernels)}
+
+
+def run_gemm(case):
+    from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
+
+    problem = Problem(case["M"], case["N"], case["K"], pass_=Pass(case["pass"]))
+    device = replace(CPU, arch=case["arch"])
+    inputs = make_inputs(problem, Scheme.parse(case["scheme"], DType.BF16), device, case.get("seed", 1))
+    config = {product.value: tile(*case["tile"]) for product in (Pass.FWD, Pass.DGRAD, Pass.WGRAD)}
+    config |= {"K_MAJOR": case.get("k_major", False)}
+    return judge(SHARED if case["provider"] == "shared" else SPECIALISED, inputs, config)
+
+
+def run_stock(case):
+    from rooflens.kernels.fp8train.stock import STOCK_TRITON
+
+    problem = Problem(case["M"], case["N"], case["K"], pass_=Pass(case["pass"]))
+    inputs = make_inputs(problem, Scheme.parse(case["scheme"], DType.BF16), CPU, 1)
+    return judge(STOCK_TRITON, inputs, tile(32, 32) | {"BLOCK_K": 32})
+
+
+def run_dequant(case):
+    from rooflens.kernels.fp8train.blas import DEQUANT_BLAS
+
+    problem = Problem(case["M"], case["N"], case["K"], pass_=Pass(case["pass"]))
+    inputs = make_inputs(problem, Scheme.parse(case["scheme"], DType.BF16), CPU, 1)
+    return judge(DEQUANT_BLAS, inputs, {"kernels": "triton"})
+
+
+def run_quantize(case):
+    """Number of elements that differ from the plain torch quantizer, per output."""
+    from rooflens.kernels.fp8train.quantizers import TRITON_QUANT
+
+    problem = Problem(case["M"], 1, case["K"], op=Op.QUANTIZE)
+    device = replace(CPU, arch=case["arch"])
+    inputs = make_inputs(problem, Scheme.parse(case["scheme"], DType.BF16), device, 5)
+    inputs.x[0, : min(200, case["K"])] = 0.0  # a group of zeros, amax below its floor
+    inputs.x[-1, -1] = 3.0e38
+    config = dict(TRITON_QUANT.configs(inputs.scheme)[case.get("config", 0)])
+    launch = TRITON_QUANT.prepare(inputs, config)
+    for output in launch.outputs:
+        poison(output)
+    launch()
+    different = [
+        int((output.double() != truth).sum()) for output, truth in zip(launch.outputs, inputs.reference(), strict=True)
+    ]
+    return {"different": different, "kernels": list(launch.kernels)}
+
+
+def run_transposed_quantize(case):
+    """Elements of the fused quantizer's transposed outputs that differ from the plain ones."""
+    from rooflens.kernels.fp8train.quantize import Quantized, quantize
+    from rooflens.kernels.fp8train.triton_calls import compile_calls, quantize_call, transpose_call, weight_call
+
+    torch.manual_seed(3)
+    m, k = case["M"], case["K"]
+    x = torch.randn(m, k).bfloat16()
+    types = (torch.float8_e4m3fn, torch.float8_e5m2)
+    row, col, block = quantize(x, "row", types[0]), quantize(x, "col", types[1]), quantize(x, "weight", types[0])
+    mine = [
+        Quantized(torch.empty(m, k, dtype=types[0]), torch.empty(row.scale.shape[::-1]), "row"),
+        Quantized(torch.empty(k, m, dtype=types[1]), torch.empty(col.scale.shape), "col"),
+        Quantized(torch.empty(m, k, dtype=types[0]), torch.empty(block.scale.shape), "weight"),
+    ]
+    turned, back = torch.empty(k, m, dtype=types[0]), torch.empty(m, k, dtype=types[0])
+    config = {"ROWS": 128, "COLUMNS": 128, "num_warps": 8}
+    calls = [
+        quantize_call(x, mine[0], mine[1], config, k_major=True, scales_first=True),
+        weight_call(x, mine[2], turned, {"num_warps": 8}),
+        transpose_call(turned, back),
+    ]
+    compile_calls(calls)()  # the interpreter runs nothing while it "compiles"
+    pairs = (
+        (mine[0].data, row.data),
+        (mine[0].scale.t(), row.scale),
+        (mine[1].data.t(), col.data),
+        (mine[1].scale, col.scale),
+        (mine[2].data, block.data),
+        (mine[2].scale, block.scale),
+        (turned.t(), block.data),
+        (back, block.data),
+    )
+    return {"different": [int((a.float() != b.float()).sum()) for a, b in pairs]}
+
+
+def run_loop(case):
+    import triton_probes
+
+    out = torch.empty(1)
+    triton_probes.loop_kernel[(1,)](out, case["n"])
+    return {"out": out.item()}
+
+
+if __name__ == "__main__":
+    interpreter_repairs.repair()
+    handlers = {
+        "gemm": run_gemm,
+        "stock": run_stock,
+        "dequant": run_dequant,
+        "quantize": run_quantize,
+        "transposed": run_transposed_quantize,
+        "loop": run_loop,
+    }
+    print(json.dumps([handlers[case["step"]](case) for case in json.load(sys.stdin)]))

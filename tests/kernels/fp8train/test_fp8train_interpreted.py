@@ -1,0 +1,132 @@
+"""The family's Triton kernels in Triton's interpreter, against the fp64 products and the plain quantizer."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SCHEMES = ("fp8-blockwise", "fp8-blockwise-hybrid", "fp8-blockwise-prequantized", "fp8-blockwise-prequantized-hybrid")
+FLOOR_DB = 48
+"""bf16 rounding of the operands and of the output leaves 51 dB, of the output alone 55."""
+
+
+def interpret(cases, check=True):
+    """Results of the child for `cases`, or None when it failed and `check` is off."""
+    path = os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    child = subprocess.run(
+        [sys.executable, str(HERE / "interpret_fp8train_child.py")],
+        input=json.dumps(cases),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    if child.returncode:
+        assert not check, child.stderr[-3000:]
+        return None
+    return json.loads(child.stdout)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _interpreter_works():
+    if interpret([{"step": "loop", "n": 5}], check=False) != [{"out": 10.0}]:
+        pytest.skip("this Triton's interpreter cannot run a loop with this numpy (Triton 3.6 with numpy 2.4)")
+
+
+def gemm(provider, sizes, pass_, scheme, *, tile=(32, 64), k_major=False, arch="x86-64", seed=1):
+    m, n, k = sizes
+    return {
+        "step": "gemm", "provider": provider, "M": m, "N": n, "K": k, "pass": pass_, "scheme": scheme, "tile": tile,
+        "k_major": k_major, "arch": arch, "seed": seed,
+    }  # fmt: skip
+
+
+def assert_correct(cases):
+    for case, result in zip(cases, interpret(cases), strict=True):
+        assert min(result["snr_db"]) > FLOOR_DB, (case, result)
+
+
+WHOLE, TAILS, ONE = (128, 128, 256), (70, 150, 200), (1, 129, 130)
+
+
+@pytest.mark.parametrize("k_major", [False, True])
+def test_specialised(k_major):
+    """Whole blocks without masks; tails everywhere; one row; both FP8 types, on a device with the fnuz ones as well."""
+    lines = (
+        (WHOLE, "step", SCHEMES[0], {}),
+        (TAILS, "step", SCHEMES[3], {"arch": "gfx942"}),
+        (TAILS, "bwd", SCHEMES[0], {"tile": (64, 32)}),
+        (ONE, "step", SCHEMES[1], {}),
+        (ONE, "wgrad", SCHEMES[2], {}),
+    )
+    assert_correct([gemm("specialised", *line[:3], k_major=k_major, **line[3]) for line in lines])
+
+
+def test_shared():
+    lines = (
+        (WHOLE, "step", SCHEMES[0], {}),
+        (TAILS, "step", SCHEMES[3], {"arch": "gfx942"}),
+        (TAILS, "bwd", SCHEMES[1], {"tile": (64, 32)}),
+        (ONE, "step", SCHEMES[2], {}),
+    )
+    assert_correct([gemm("shared", *line[:3], **line[3]) for line in lines])
+
+
+def test_random_shapes_and_passes():
+    draw = random.Random(12)
+    cases = []
+    for _ in range(10):
+        sizes = tuple(draw.randint(1, 150) for _ in range(3))
+        provider, pass_ = draw.choice(("shared", "specialised")), draw.choice(("fwd", "dgrad", "wgrad", "bwd", "step"))
+        tile, k_major = (draw.choice((32, 64)), draw.choice((32, 64, 128))), draw.choice((True, False))
+        scheme, seed = draw.choice(SCHEMES), draw.randint(0, 1000)
+        cases.append(gemm(provider, sizes, pass_, scheme, tile=tile, k_major=k_major, seed=seed))
+    assert_correct(cases)
+
+
+def test_kernels_of_a_launch():
+    """One kernel per entry of the table in `plans`, then those of the products."""
+    cases = [
+        gemm("specialised", TAILS, "step", SCHEMES[0]),
+        gemm("specialised", TAILS, "step", SCHEMES[2], k_major=True),
+        gemm("shared", TAILS, "bwd", SCHEMES[0]),
+    ]
+    names = [[name.removesuffix("_kernel") for name in result["kernels"]] for result in interpret(cases)]
+    assert names[0] == ["quantize", "quantize_weight", "quantize", "nt_gemm", "nn_gemm", "tn_gemm"]
+    assert names[1] == ["nt_gemm", "transpose", "nt_gemm", "transpose", "transpose", "nt_gemm"]
+    assert names[2] == ["quantize"] * 3 + ["transpose", "transpose", "shared_gemm", "shared_gemm"]
+
+
+def test_quantizers_are_exact():
+    """Signed data, groups of zeros and of large values; whole tiles and tails; both ranges of E4M3."""
+    lines = ((256, 256, "x86-64"), (150, 300, "gfx942"), (1, 130, "x86-64"), (130, 77, "gfx942"))
+    cases = [
+        {"step": "quantize", "M": m, "K": k, "scheme": f"fp8-quant-{kind}", "arch": arch, "config": i % 2}
+        for kind in ("row", "col", "rowcol", "weight")
+        for i, (m, k, arch) in enumerate(lines)
+    ]
+    for case, result in zip(cases, interpret(cases), strict=True):
+        assert not any(result["different"]), (case, result)
+        assert len(result["kernels"]) == 1
+
+
+def test_transposed_forms_are_exact():
+    cases = [{"step": "transposed", "M": m, "K": k} for m, k in ((256, 128), (150, 300), (1, 130))]
+    for case, result in zip(cases, interpret(cases), strict=True):
+        assert not any(result["different"]), (case, result)
+
+
+def test_baselines():
+    cases = [
+        {"step": step, "M": 40, "N": 130, "K": 150, "pass": pass_, "scheme": scheme}
+        for step in ("stock", "dequant")
+        for pass_, scheme in (("step", SCHEMES[0]), ("bwd", SCHEMES[3]), ("fwd", SCHEMES[2]))
+    ]
+    assert_correct(cases)

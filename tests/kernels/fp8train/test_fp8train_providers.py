@@ -1,0 +1,241 @@
+"""The family's providers: the contract on the CPU, what they decline and why, and the bytes they say they move."""
+
+import json
+
+import pytest
+import torch
+from rooflens.harness.device import find_device
+from rooflens.kernels.fp8train.blas import BLAS_BF16, DEQUANT_BLAS
+from rooflens.kernels.fp8train.inputs import make_inputs
+from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
+from rooflens.kernels.fp8train.quantizers import TORCH_QUANT, TRITON_QUANT
+from rooflens.kernels.fp8train.saved import Saved
+from rooflens.kernels.fp8train.scaled_mm import TORCH_SCALED_MM
+from rooflens.kernels.fp8train.stock import STOCK_TRITON
+from rooflens.kernels.inputs import poison
+from rooflens.kernels.reference import measure
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Op, Pass, Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+CPU = find_device("cpu")
+GEMMS = (SHARED, SPECIALISED, STOCK_TRITON, DEQUANT_BLAS, BLAS_BF16, TORCH_SCALED_MM)
+QUANTIZERS = (TRITON_QUANT, TORCH_QUANT)
+SCHEMES = ("fp8-blockwise", "fp8-blockwise-hybrid", "fp8-blockwise-prequantized", "fp8-blockwise-prequantized-hybrid")
+SIZES = ((64, 128, 256), (1, 33, 130), (70, 150, 200))
+
+
+def gpu(arch):
+    return Device("cuda", 0, arch, "AMD" if arch.startswith("gfx") else "NVIDIA", arch, 132, 1 << 26, 1 << 26, 1 << 37)
+
+
+def scheme_of(name):
+    return Scheme.parse(name, DType.BF16)
+
+
+def by_name(provider):
+    return provider.name
+
+
+def check(provider, inputs, config=None):
+    """Right on the operands of now, twice, on fresh ones and on negated ones; operands stay as they are."""
+    operands = [tensor.clone() for tensor in (*inputs.activations, *inputs.weights)]
+    launch = provider.prepare(inputs, config)
+    for change in (lambda: None, lambda: inputs.refresh_activations(9), inputs.negate):
+        change()
+        truth = inputs.reference()
+        for output in launch.outputs:
+            poison(output)
+        launch()
+        launch()
+        for output, wanted in zip(launch.outputs, truth, strict=True):
+            assert output.shape == wanted.shape
+            assert not measure(output, wanted).failure(inputs.scheme), f"{provider.name} {inputs.problem}"
+    inputs.refresh_activations(inputs.seed + inputs.problem.M)
+    for tensor, kept in zip((*inputs.activations, *inputs.weights), operands, strict=True):
+        assert torch.equal(tensor.float(), kept.float()), f"{provider.name} changed an operand"
+    assert json.loads(json.dumps(dict(launch.config))) == dict(launch.config)
+    return launch
+
+
+@pytest.mark.parametrize("pass_", list(Pass))
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("provider", [BLAS_BF16, DEQUANT_BLAS], ids=by_name)
+def test_baselines_on_the_cpu(provider, scheme, pass_):
+    for sizes in SIZES:
+        problem = Problem(*sizes, pass_=pass_)
+        assert provider.supports(problem, scheme_of(scheme), CPU).ok
+        launch = check(provider, make_inputs(problem, scheme_of(scheme), CPU, 3))
+        moved = provider.moved_bytes(problem, scheme_of(scheme), launch.config)
+        assert moved >= provider.working_set_bytes(problem, scheme_of(scheme), launch.config)
+
+
+@pytest.mark.parametrize("kind", ["row", "col", "rowcol", "weight"])
+def test_torch_quantizer_on_the_cpu(kind):
+    for m, k in ((64, 256), (1, 130), (300, 77)):
+        problem = Problem(m, 1, k, op=Op.QUANTIZE)
+        inputs = make_inputs(problem, scheme_of(f"fp8-quant-{kind}"), CPU, 3)
+        launch = check(TORCH_QUANT, inputs)
+        launch()
+        for output, wanted in zip(launch.outputs, inputs.reference(), strict=True):
+            assert torch.equal(output.double(), wanted)
+
+
+def test_a_product_that_was_not_quantized_is_not_right():
+    """The floor tells FP8 operands from the bf16 ones they came from."""
+    inputs = make_inputs(Problem(256, 256, 512), scheme_of("fp8-blockwise"), CPU, 3)
+    product = inputs.dense["x"] @ inputs.dense["w"].t()
+    accuracy = measure(product, inputs.reference()[0])
+    assert 26 < accuracy.snr_db < 31
+    assert accuracy.failure(inputs.scheme)
+
+
+def test_saved_values_follow_their_sources():
+    source, seen = torch.zeros(3), []
+    saved = Saved([source], lambda: seen.append(source.sum().item()))
+    saved.refresh()
+    assert seen == [0.0]
+    source.add_(2)
+    source[:1].mul_(3)
+    saved.refresh()
+    saved.refresh()
+    assert seen == [0.0, 10.0]
+
+
+@pytest.mark.parametrize("provider", [*GEMMS, *QUANTIZERS], ids=by_name)
+@pytest.mark.parametrize("arch", ["sm80", "sm90", "sm100", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
+def test_support_is_an_answer_with_a_reason(provider, arch):
+    for name in (*SCHEMES, "fp8-quant-row"):
+        for pass_ in Pass if name in SCHEMES else (Pass.FWD,):
+            op = Op.GEMM if name in SCHEMES else Op.QUANTIZE
+            problem = Problem(256, 256 if name in SCHEMES else 1, 512, op=op, pass_=pass_)
+            support = provider.supports(problem, scheme_of(name), gpu(arch))
+            assert support.ok != bool(support.reason)
+            assert "\n" not in support.reason
+            if support.ok:
+                configs = [dict(config) for config in provider.candidates(problem, scheme_of(name), gpu(arch))]
+                assert json.loads(json.dumps(configs)) == configs
+                assert len({json.dumps(config, sort_keys=True) for config in configs}) == len(configs)
+
+
+@pytest.mark.parametrize("provider", [SHARED, SPECIALISED, TRITON_QUANT], ids=by_name)
+def test_no_fp8_no_kernel(provider):
+    quant = provider is TRITON_QUANT
+    problem = Problem(256, 1, 512, op=Op.QUANTIZE) if quant else Problem(256, 256, 512)
+    scheme = scheme_of("fp8-quant-row" if quant else "fp8-blockwise")
+    for arch in ("sm80", "gfx90a", "gfx1100", "gfx1151"):
+        assert f"{arch} has no FP8" in provider.supports(problem, scheme, gpu(arch)).reason
+    assert "need a GPU" in provider.supports(problem, scheme, CPU).reason
+    assert provider.supports(problem, scheme, gpu("gfx950")).ok
+
+
+def test_gemms_and_quantizers_decline_each_other():
+    for provider in GEMMS:
+        reason = provider.supports(Problem(8, 1, 8, op=Op.QUANTIZE), scheme_of("fp8-quant-row"), gpu("sm90")).reason
+        assert "quantizer" in reason
+    for provider in QUANTIZERS:
+        assert "GEMM" in provider.supports(Problem(8, 8, 8), scheme_of("fp8-blockwise"), gpu("sm90")).reason
+
+
+def test_32_bit_offsets_end_before_the_largest_layer():
+    """M=32768 N=106496 K=16384: dY and Y have 3.5e9 elements."""
+    scheme, device = scheme_of("fp8-blockwise"), gpu("gfx950")
+    for pass_ in Pass:
+        largest = Problem(32768, 106496, 16384, pass_=pass_)
+        assert SPECIALISED.supports(largest, scheme, device).ok
+        assert "2^31: use specialised_fp8" in SHARED.supports(largest, scheme, device).reason
+        assert SHARED.supports(Problem(16384, 106496, 16384, pass_=pass_), scheme, device).ok
+        assert SHARED.supports(Problem(32768, 59136, 8192, pass_=pass_), scheme, device).ok
+    long = Problem(128, 128, (1 << 22) + 128)
+    assert "4194304" in SPECIALISED.supports(long, scheme, device).reason
+    assert "4194304" in STOCK_TRITON.supports(long, scheme, device).reason
+    line = Problem(1, 1, (1 << 23) + 1, op=Op.QUANTIZE)
+    assert "8388608" in TRITON_QUANT.supports(line, scheme_of("fp8-quant-row"), device).reason
+
+
+def test_scaled_mm_is_asked_for(monkeypatch):
+    problem, scheme = Problem(256, 256, 512), scheme_of("fp8-blockwise")
+    assert "sm90 only" in TORCH_SCALED_MM.supports(problem, scheme, gpu("sm100")).reason
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    assert "CUDA 12.9" in TORCH_SCALED_MM.supports(problem, scheme, gpu("sm90")).reason
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    if not hasattr(torch.nn.functional, "scaled_mm"):
+        pytest.skip(f"torch {torch.__version__} has no scaled_mm")
+    assert TORCH_SCALED_MM.supports(problem, scheme, gpu("sm90")).ok
+    ragged = Problem(256, 256, 500)
+    assert "multiples of 128" in TORCH_SCALED_MM.supports(ragged, scheme, gpu("sm90")).reason
+    step = Problem(256, 256, 512, pass_=Pass.STEP)
+    assert "e5m2" in TORCH_SCALED_MM.supports(step, scheme_of("fp8-blockwise-hybrid"), gpu("sm90")).reason
+    monkeypatch.delattr(torch.nn.functional, "scaled_mm")
+    assert "no torch.nn.functional.scaled_mm" in TORCH_SCALED_MM.supports(problem, scheme, gpu("sm90")).reason
+
+
+def test_a_tile_that_scales_do_not_fit_is_refused():
+    inputs = make_inputs(Problem(64, 128, 256), scheme_of("fp8-blockwise-prequantized"), CPU, 3)
+    for wrong in ({"BLOCK_K": 64}, {"BLOCK_N": 256}):
+        for provider in (SHARED, SPECIALISED):
+            config = dict(provider.candidates(inputs.problem, inputs.scheme, gpu("sm90"))[0])
+            config["fwd"] = config["fwd"] | wrong
+            with pytest.raises(ValueError, match="BLOCK_K"):
+                provider.prepare(inputs, config)
+
+
+# M = 256, N = 384, K = 512: 2, 3 and 4 blocks of 128.
+X, W, DY = 256 * 512, 384 * 512, 256 * 384
+X_ROW, X_COL, W_SCALE, DY_ROW, DY_COL = 4 * 256 * 4, 4 * 2 * 512, 4 * 3 * 4, 4 * 256 * 3, 4 * 2 * 384
+GEMM = {
+    "fwd": X + X_ROW + W + W_SCALE + 2 * DY,
+    "dgrad": DY + DY_ROW + W + W_SCALE + 2 * X,
+    "wgrad": DY + DY_COL + X + X_COL + 2 * W,
+}
+
+
+def moved(provider, scheme, pass_, arch):
+    problem = Problem(256, 384, 512, pass_=Pass(pass_))
+    config = provider.candidates(problem, scheme_of(scheme), gpu(arch))[0]
+    return provider.moved_bytes(problem, scheme_of(scheme), config)
+
+
+def test_bytes_of_prequantized_products():
+    name = "fp8-blockwise-prequantized"
+    for pass_, bytes_ in GEMM.items():
+        assert moved(SPECIALISED, name, pass_, "gfx950") == bytes_
+    turned = {"fwd": 0, "dgrad": 2 * W, "wgrad": 2 * X + 2 * DY}
+    for pass_, bytes_ in GEMM.items():
+        assert moved(SPECIALISED, name, pass_, "sm90") == bytes_ + turned[pass_], "operands transposed in the call"
+    scales = {"fwd": 2 * X_ROW, "dgrad": 2 * DY_ROW + 2 * W_SCALE, "wgrad": 0}
+    for pass_, bytes_ in GEMM.items():
+        assert moved(SHARED, name, pass_, "gfx950") == bytes_ + scales[pass_], "scales transposed in the call"
+
+
+def test_bytes_of_a_step_with_quantization():
+    products = sum(GEMM.values())
+    x_both, dy_both = 4 * X + X_ROW + X_COL, 4 * DY + DY_ROW + DY_COL
+    fused = x_both + dy_both + 3 * W + W_SCALE
+    assert moved(SPECIALISED, "fp8-blockwise", "step", "gfx950") == products + fused
+    assert moved(SPECIALISED, "fp8-blockwise", "step", "sm90") == products + fused + W, "W^T is written as well"
+    single = fused + 2 * X + 2 * DY  # X and dY are read twice
+    scales = 2 * (X_ROW + DY_ROW + W_SCALE)
+    assert moved(SHARED, "fp8-blockwise", "step", "gfx950") == products + single + scales
+
+
+def test_what_is_quantized_where():
+    """The column form of X is made by the forward pass of `specialised`, by the backward pass of `shared`."""
+    assert moved(SPECIALISED, "fp8-blockwise", "fwd", "gfx950") == GEMM["fwd"] + 4 * X + X_ROW + X_COL + 3 * W + W_SCALE
+    backward = GEMM["dgrad"] + GEMM["wgrad"]
+    assert moved(SPECIALISED, "fp8-blockwise", "bwd", "gfx950") == backward + 4 * DY + DY_ROW + DY_COL
+    single = 3 * DY + DY_ROW + 3 * DY + DY_COL + 3 * X + X_COL
+    scales = 2 * (DY_ROW + W_SCALE)
+    assert moved(SHARED, "fp8-blockwise", "bwd", "gfx950") == backward + single + scales
+
+
+def test_bytes_of_the_baselines():
+    scheme, problem = scheme_of("fp8-blockwise"), Problem(256, 384, 512, pass_=Pass.STEP)
+    dense = 2 * (2 * X + 2 * W + 2 * DY) + 2 * (X + W + DY)
+    for provider in (BLAS_BF16, STOCK_TRITON):
+        assert provider.moved_bytes(problem, scheme, {}) == dense
+        assert provider.working_set_bytes(problem, scheme, {}) == dense - 2 * W
+    forms = 2 * X + W + 2 * DY
+    scales = X_ROW + X_COL + W_SCALE + DY_ROW + DY_COL
+    assert DEQUANT_BLAS.moved_bytes(problem, scheme, {}) == dense + 2 * (3 * forms + scales)
+    assert DEQUANT_BLAS.working_set_bytes(problem, scheme, {}) == dense - 2 * W + forms + scales + 2 * (X + W + DY)

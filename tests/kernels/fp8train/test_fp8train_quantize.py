@@ -1,0 +1,164 @@
+"""The plain torch quantizer against its definition, element by element, and the operands made of it."""
+
+import math
+
+import pytest
+import torch
+from rooflens.kernels.fp8train import products, quantize
+from rooflens.kernels.fp8train.inputs import make_inputs, make_weight
+from rooflens.kernels.fp8train.quantize import decode, fp8_dtype
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Op, Pass, Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+TYPES = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2)
+GROUPS = {"row": (1, 128), "col": (128, 1), "weight": (128, 128)}
+
+
+def device(arch="x86-64"):
+    return Device("cpu", 0, "cpu", "", arch, 2, 1 << 20, 1 << 20, 1 << 30)
+
+
+def divide(a, b):
+    """fp32 quotient, rounded to nearest: the fp64 quotient of fp32 numbers rounds to it (53 >= 2 * 24 + 2 bits)."""
+    return torch.tensor(a / b, dtype=torch.float64).float().item()
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("kind", GROUPS)
+def test_definition(kind, dtype):
+    torch.manual_seed(7)
+    x = (torch.randn(150, 140) * torch.logspace(-3, 3, 140)).bfloat16()
+    x[:, 3] = 0.0
+    x[0] = -1e-5  # amax below its floor
+    rows, columns = GROUPS[kind]
+    largest = torch.finfo(dtype).max
+    result = quantize.quantize(x, kind, dtype)
+    for i in range(math.ceil(150 / rows)):
+        for j in range(math.ceil(140 / columns)):
+            if kind != "weight" and (i * 31 + j) % 7:
+                continue  # a seventh of the groups, in no pattern of the blocks
+            part = (slice(i * rows, (i + 1) * rows), slice(j * columns, (j + 1) * columns))
+            amax = max(x[part].float().abs().max().item(), torch.tensor(1e-4).item())
+            s = divide(largest, amax)
+            expected = (x[part].float() * s).clamp(-largest, largest).to(dtype)
+            assert torch.equal(result.data[part].float(), expected.float()), (i, j)
+            assert result.scale[i, j].item() == divide(1.0, s), (i, j)
+    assert result.scale.shape == (math.ceil(150 / rows), math.ceil(140 / columns))
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_pieces_do_not_show(kind, monkeypatch):
+    x = torch.randn(700, 130).bfloat16()
+    whole = quantize.quantize(x, kind, TYPES[0])
+    monkeypatch.setattr(quantize, "_CHUNK_ELEMENTS", 1)
+    pieces = quantize.quantize(x, kind, TYPES[0])
+    assert torch.equal(whole.data.view(torch.uint8), pieces.data.view(torch.uint8))
+    assert torch.equal(whole.scale, pieces.scale)
+    assert torch.equal(decode(whole, torch.float64), decode(pieces, torch.float64))
+
+
+def test_largest_values_are_those_of_the_device():
+    assert fp8_dtype(device("gfx942")) is torch.float8_e4m3fnuz
+    assert fp8_dtype(device("gfx942"), gradient=True) is torch.float8_e5m2fnuz
+    for arch in ("sm90", "gfx950", "gfx1201", "x86-64"):
+        assert fp8_dtype(device(arch)) is torch.float8_e4m3fn
+        assert fp8_dtype(device(arch), gradient=True) is torch.float8_e5m2
+    x = torch.randn(8, 128).bfloat16()
+    assert quantize.quantize(x, "row", torch.float8_e4m3fnuz).data.float().abs().max() == 240
+
+
+def inputs_of(scheme, pass_, arch="x86-64", sizes=(70, 150, 200)):
+    return make_inputs(Problem(*sizes, pass_=pass_), Scheme.parse(scheme, DType.BF16), device(arch), seed=3)
+
+
+def plain(q):
+    """Decode in fp64 by indexing, not by the code under test."""
+    rows, columns = q.data.shape
+    r, c = torch.arange(rows), torch.arange(columns)
+    group_rows, group_columns = GROUPS[q.kind]
+    return q.data.double() * q.scale.double()[(r // group_rows)[:, None], (c // group_columns)[None, :]]
+
+
+@pytest.mark.parametrize("scheme", ["fp8-blockwise-hybrid", "fp8-blockwise-prequantized"])
+def test_reference_is_the_three_products(scheme, monkeypatch):
+    inputs = inputs_of(scheme, Pass.STEP)
+    operand = {name: plain(inputs.quantized(name)) for name in ("x_row", "w", "dy_row", "x_col", "dy_col")}
+    expected = (
+        operand["x_row"] @ operand["w"].t(),
+        operand["dy_row"] @ operand["w"],
+        operand["dy_col"].t() @ operand["x_col"],
+    )
+    for chunk in (1 << 27, 1000):
+        monkeypatch.setattr(products, "_CHUNK_ELEMENTS", chunk)
+        for found, wanted in zip(inputs.reference(), expected, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("pass_", list(Pass))
+@pytest.mark.parametrize("scheme", ["fp8-blockwise", "fp8-blockwise-prequantized-hybrid"])
+@pytest.mark.parametrize("arch", ["x86-64", "gfx942"])
+def test_negation_is_exact_and_an_involution(scheme, pass_, arch):
+    inputs = inputs_of(scheme, pass_, arch)
+    truth = inputs.reference()
+    before = [tensor.clone() for tensor in inputs.activations]
+    changed = [result.clone() for result in truth]
+    inputs.negate()
+    inputs.negate_reference(changed)
+    for found, wanted in zip(inputs.reference(), changed, strict=True):
+        assert torch.equal(found, wanted)
+    assert any(not torch.equal(a, b) for a, b in zip(changed, truth, strict=True))
+    inputs.negate()
+    for tensor, kept in zip(inputs.activations, before, strict=True):
+        assert torch.equal(tensor.float(), kept.float())
+
+
+@pytest.mark.parametrize("pass_", list(Pass))
+@pytest.mark.parametrize("scheme", ["fp8-blockwise", "fp8-blockwise-prequantized"])
+def test_fresh_activations_and_copies(scheme, pass_):
+    inputs = inputs_of(scheme, pass_)
+    weights = [tensor.clone() for tensor in inputs.weights]
+    copy = inputs.copy()
+    first = inputs.reference()
+    inputs.refresh_activations(11)
+    assert all(not torch.equal(a, b) for a, b in zip(inputs.reference(), first, strict=True))
+    for found, wanted in zip(copy.reference(), first, strict=True):
+        assert torch.equal(found, wanted), "a copy has memory of its own"
+    copy.refresh_activations(11)
+    for found, wanted in zip(copy.reference(), inputs.reference(), strict=True):
+        assert torch.equal(found, wanted), "the same seed gives the same operands"
+    assert all(torch.equal(a.float(), b.float()) for a, b in zip(inputs.weights, weights, strict=True))
+    assert bool(inputs.weights) is (pass_ is not Pass.WGRAD)
+
+
+def test_prequantized_operands_are_the_quantized_ones():
+    """Both schemes ask for the same product: the same seed gives the same FP8 bits."""
+    for pass_ in (Pass.FWD, Pass.STEP):
+        for a, b in zip(
+            inputs_of("fp8-blockwise", pass_).reference(),
+            inputs_of("fp8-blockwise-prequantized", pass_).reference(),
+            strict=True,
+        ):
+            assert torch.equal(a, b)
+
+
+def test_a_weight_is_shared():
+    problem, scheme = Problem(8, 150, 200), Scheme.parse("fp8-blockwise-prequantized", DType.BF16)
+    weight = make_weight(problem, scheme, device(), 5)
+    inputs = make_inputs(problem, scheme, device(), 5, weight)
+    assert inputs.given["w"] is weight
+    other = make_inputs(Problem(9, 150, 200), scheme, device(), 5)
+    assert torch.equal(other.given["w"].scale, weight.scale)
+
+
+@pytest.mark.parametrize("kind", ["row", "col", "rowcol", "weight"])
+def test_operands_of_a_quantizer(kind):
+    problem, scheme = Problem(130, 1, 260, op=Op.QUANTIZE), Scheme.parse(f"fp8-quant-{kind}", DType.BF16)
+    inputs = make_inputs(problem, scheme, device(), 5, make_weight(problem, scheme, device(), 5))
+    truth = inputs.reference()
+    assert [result.shape for result in truth] == [output.shape for output in inputs.empty_outputs()]
+    assert all(output.double().isnan().all() for output in inputs.empty_outputs())
+    inputs.negate()
+    inputs.negate_reference(truth)
+    for found, wanted in zip(inputs.reference(), truth, strict=True):
+        assert torch.equal(found, wanted)

@@ -1,0 +1,128 @@
+"""Real compiles: the counts agree with the tile, with what the compiler says of itself, and with a second look."""
+
+import re
+from pathlib import Path
+
+import pytest
+from rooflens.kernels import registry
+from rooflens.kernels.aot import wave_size
+from rooflens.kernels.isa import compile_all as compiling
+from rooflens.kernels.isa.account import account, amd_registers
+from rooflens.kernels.isa.compile_all import Cache, compile_all
+from rooflens.kernels.isa.occupancy import waves_by_registers
+from rooflens.kernels.isa.scan import Asked, scan
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.verdict import Verdict
+
+ARCHES = ("gfx942", "gfx950", "gfx1201", "sm80", "sm90", "sm100")
+NF4 = Scheme.parse("nf4-g64", DType.BF16)
+ASKED = (("simt_4bit", Problem(1, 4096, 4096)), ("mma_4bit", Problem(16, 4096, 4096)))
+PROBES = Path(__file__).parent / "isa_probes.py"
+
+
+def collected(entries, cache, **options):
+    """Compile the requests of entries, in order; beside each build whether it came from the cache."""
+    found = {}
+    tasks = [(entry.arch, entry.request) for entry in entries]
+    compile_all(tasks, cache, lambda index, build, cached: found.update({index: (build, cached)}), **options)
+    return [found[index] for index in range(len(tasks))]
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """(entry, build) of the default configurations, and the folder that keeps them."""
+    folder = tmp_path_factory.mktemp("isa")
+    providers = registry.load([name for name, _ in ASKED])
+    entries = scan([Asked(providers[name], problem, NF4) for name, problem in ASKED], ARCHES, defaults_only=True)
+    builds = [build for build, _ in collected(entries, Cache(folder), jobs=2)]
+    assert [build.verdict for build in builds] == [Verdict.PASSED] * len(entries) == [Verdict.PASSED] * 12
+    return list(zip(entries, builds, strict=True)), folder
+
+
+def test_the_main_loop_multiplies_one_tile_of_k(compiled):
+    checked = set()
+    for entry, build in compiled[0]:
+        tile = entry.config["BLOCK_M"] * entry.config["BLOCK_N"] * entry.config["BLOCK_K"]
+        values = account(build, entry.arch, entry.request.decoded)
+        if entry.asked.provider.name == "simt_4bit":
+            assert values["matrix"] == values["loop_matrix"] == 0
+            continue
+        name = values["matrix_instructions"]
+        shape = re.search(r"m(\d+)n(\d+)k(\d+)", name) or re.search(r"_(\d+)x(\d+)x(\d+)", name)
+        if shape is None:
+            assert entry.arch == "sm100"  # tcgen05 has its shape in a descriptor: 128 or 64 rows, 16 deep
+            continue
+        m, n, k = map(int, shape.groups())
+        together = 4 if "wgmma" in name else 1  # warps that issue one instruction
+        assert values["loop_matrix"] * m * n * k * build.warps // together == tile, (entry.arch, name)
+        checked.add(entry.arch)
+    assert checked == set(ARCHES) - {"sm100"}
+
+
+def test_occupancy_by_registers_is_what_the_compiler_writes(compiled):
+    checked = 0
+    for entry, build in compiled[0]:
+        if written := re.search(r"^; Occupancy: (\d+)", build.assembly, re.MULTILINE):
+            scalar = amd_registers(build.assembly)["sgprs"]
+            assert waves_by_registers(entry.arch, build.registers, scalar) == int(written[1])
+            checked += 1
+    assert checked == 6
+
+
+def test_weights_of_simt_are_decoded_in_the_loop(compiled):
+    """2 to 2.75 permutes per weight (test_triton_compiled), and the multiply-add, unpacking and scale beside them."""
+    for entry, build in compiled[0]:
+        if entry.asked.provider.name == "simt_4bit":
+            values = account(build, entry.arch, entry.request.decoded)
+            lanes = build.warps * wave_size(entry.arch)
+            assert values["decoded"] == entry.config["BLOCK_N"] * entry.config["BLOCK_K"]
+            work = values["loop_valu"] + values["loop_convert"]
+            assert values["decode_per_weight"] == pytest.approx(work / (values["decoded"] / lanes), rel=1e-3)
+            assert 3 < values["decode_per_weight"] < 8, entry.arch
+
+
+def test_registers_of_amd_are_those_of_the_metadata(compiled):
+    for entry, build in compiled[0]:
+        values = account(build, entry.arch)
+        if entry.arch.startswith("gfx9"):
+            both = -(-values["vgprs"] // 4) * 4 + values["agprs"] if values["agprs"] else values["vgprs"]
+            assert both == build.registers
+        assert values["vgprs"] > 0
+        assert values["scratch_bytes"] == 0
+        assert "decode_per_weight" not in values
+
+
+def test_what_was_compiled_is_not_compiled_again(compiled, monkeypatch):
+    pairs, folder = compiled
+    monkeypatch.setattr(compiling, "Compiler", None)
+    again = collected([entry for entry, _ in pairs], Cache(folder))
+    assert again == [(build, True) for _, build in pairs]
+
+
+def test_a_damaged_file_in_the_cache_is_compiled_again(compiled, tmp_path):
+    (entry, build), *_ = compiled[0]
+    cache = Cache(tmp_path)
+    (tmp_path / f"{cache.key(entry.arch, entry.request)}.json.gz").write_bytes(b"\x1f\x8b broken")
+    assert collected([entry], cache) == [(build, False)]
+    assert collected([entry], cache) == [(build, True)]
+
+
+def probed(*names):
+    probes = registry.load((), [PROBES])
+    return scan([Asked(probes[name], Problem(64, 64, 64), NF4) for name in names], ["gfx950"], defaults_only=True)
+
+
+def test_a_hang_costs_one_kernel(tmp_path):
+    found = collected(probed("sleeping", "aborting"), Cache(tmp_path), timeout_s=4, files=[PROBES])
+    assert [build.verdict for build, _ in found] == [Verdict.TIMEOUT, Verdict.CRASHED]
+    assert found[0][0].reason == "not compiled after 4 s"
+
+
+def test_a_death_costs_one_kernel_and_is_tried_again(tmp_path):
+    entries, cache = probed("aborting", "plain"), Cache(tmp_path)
+    found = collected(entries, cache, files=[PROBES])
+    assert [build.verdict for build, _ in found] == [Verdict.CRASHED, Verdict.PASSED]
+    assert "exit status -6" in found[0][0].reason
+    kept = [cache.load(cache.key(entry.arch, entry.request)) for entry in entries]
+    assert kept == [None, found[1][0]]

@@ -1,0 +1,132 @@
+"""The MX-FP8 kernels compiled for every GPU architecture, without a GPU: the machine code is as intended."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from rooflens.kernels import aot
+from rooflens.kernels.mxfp8.blas import decode_request
+from rooflens.kernels.mxfp8.providers import GEMV, MMA
+from rooflens.kernels.mxfp8.quantizers import TRITON_QUANT
+from rooflens.kernels.mxfp8.stock import SMALL_TILE, STOCK_TRITON
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Op, Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
+from rooflens.shapes.verdict import Verdict
+
+GEMM, QUANT = MxFp8("rceil", DType.BF16), MxFp8Quant("rceil", DType.BF16)
+CASES = ((GEMV, 1), (GEMV, 16), (MMA, 64), (STOCK_TRITON, 64), (SMALL_TILE, 16))
+NATIVE = r"v_mfma_scale_f32|kind::mxf8f6f4\.block_scale|kind::mxf8f6f4.*ue8m0"
+BF16 = r"mf?ma\S*bf16|kind::f16"
+FP8 = {"sm90": r"wgmma\S*e4m3\.e4m3"}
+SHARED_BYTES = {"gfx950": 163840, "sm80": 166912, "sm90": 232448, "sm100": 232448}
+"""Most shared memory of one program; 64 KiB elsewhere."""
+
+
+def device(arch):
+    return Device("cuda", 0, arch, "AMD" if arch.startswith("gfx") else "NVIDIA", arch, 132, 1 << 26, 1 << 26, 1 << 36)
+
+
+def gemm_requests(arch):
+    """{(provider name, M): (config, Request)} of the default configurations of what the architecture supports."""
+    requests = {}
+    for provider, m in CASES:
+        problem = Problem(m, 2304, 6144)
+        if provider.supports(problem, GEMM, device(arch)).ok:
+            config = provider.candidates(problem, GEMM, device(arch))[0]
+            (request,) = provider.builds(problem, GEMM, device(arch), config)
+            requests[provider.name, m] = (config, request)
+    return requests
+
+
+def quantize_request(arch):
+    problem = Problem(64, 1, 6144, op=Op.QUANTIZE)
+    (request,) = TRITON_QUANT.builds(
+        problem, QUANT, device(arch), TRITON_QUANT.candidates(problem, QUANT, device(arch))[0]
+    )
+    return request
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory):
+    """{arch: {key: Build}}, two children at a time."""
+    cache = tmp_path_factory.mktemp("triton")
+
+    def compile_all(arch):
+        requests = {key: request for key, (_, request) in gemm_requests(arch).items()}
+        requests |= {"quantize": quantize_request(arch), "decode": decode_request(2304, 6144)}
+        return dict(zip(requests, aot.compile_in_child(arch, list(requests.values()), cache), strict=True))
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(aot.ARCHES, pool.map(compile_all, aot.ARCHES), strict=True))
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_all_kernels_compile_and_ours_do_not_spill(builds, arch):
+    for key, build in builds[arch].items():
+        assert build.verdict is Verdict.PASSED, (key, build.reason)
+        assert build.shared_bytes <= SHARED_BYTES.get(arch, 65536), key
+        if key[0] not in (STOCK_TRITON.name, SMALL_TILE.name):
+            assert build.spills == 0, (key, build.registers, build.spills)
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_emulated_says_what_dot_scaled_became(builds, arch):
+    seen = 0
+    for key, (config, request) in gemm_requests(arch).items():
+        if "emulated" not in config:
+            assert "dot_scaled" not in request.kernel
+            continue
+        seen += 1
+        text = builds[arch][key].assembly
+        assert bool(re.search(NATIVE, text)) is not config["emulated"], (key, config)
+        assert bool(re.search(BF16, text)) is config["emulated"], (key, config)
+    assert seen >= (0 if arch in ("sm80", "gfx90a") else 2)
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_kernels_multiply_where_they_say(builds, arch):
+    matrix = r"\bw?mma\S*sync|tcgen05\.mma|v_mfma|v_wmma"
+    for key, (config, _) in gemm_requests(arch).items():
+        text = builds[arch][key].assembly
+        kernel = config.get("kernel")
+        if kernel == "vector":
+            assert not re.search(matrix, text), key
+        elif kernel == "diagonal":
+            assert re.search(FP8[arch], text), key
+            assert not re.search(r"cvt\S*e4m3|bf16x2", text.partition("st.global")[0]), "nothing is decoded"
+        elif kernel == "bf16":
+            assert re.search(matrix, text), key
+            assert re.search(BF16, text), key
+
+
+WIDE = r"LDG\.E\S*\.128|LDGSTS\S*\.128|(?:buffer|global)_load_(?:dwordx4|b128)"
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_payloads_are_loaded_16_bytes_at_a_time(builds, arch):
+    for key, build in builds[arch].items():
+        assert re.search(WIDE, build.machine_code or build.assembly), key
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_parts_of_k_have_left_every_wave_before_the_program_announces_them(builds, arch):
+    """One lane announces the stores of all waves: each of them waits for its own before the barrier."""
+    divided = [key for key, (config, _) in gemm_requests(arch).items() if config.get("SPLIT_K", 1) > 1]
+    assert divided
+    for key in divided:
+        build = builds[arch][key]
+        before = re.split(r"ATOMG|global_atomic_add", build.machine_code or build.assembly)[0]
+        after_store = re.split(r"\bSTG\b|(?:buffer|global)_store_", before)[-1]
+        if arch.startswith("gfx"):
+            to_barrier = after_store.partition("s_barrier")[0]
+            assert re.search(r"s_waitcnt vmcnt\(0\)|s_waitcnt_vscnt null, 0x0|s_wait_storecnt 0x0", to_barrier), key
+        else:
+            assert re.search(r"BAR\.SYNC[\s\S]*MEMBAR\.\w+\.GPU", after_store), key
+
+
+@pytest.mark.parametrize("arch", ["sm90", "sm100", "gfx950"])
+def test_payloads_are_narrowed_by_the_hardware_where_it_can(builds, arch):
+    pattern = r"cvt\.rn\.satfinite\.e4m3x2" if arch.startswith("sm") else r"v_cvt_(?:scalef32_)?pk_fp8_f32"
+    assert re.search(pattern, builds[arch]["quantize"].assembly)

@@ -1,0 +1,220 @@
+"""Providers of the MX-FP8 family: what they take, what they move, and what those that run on a CPU compute."""
+
+import pytest
+import torch
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.mxfp8 import scaled_mm
+from rooflens.kernels.mxfp8.blas import BLAS_BF16, DEQUANT_BLAS
+from rooflens.kernels.mxfp8.launches import scratch_bytes, tile_launch
+from rooflens.kernels.mxfp8.providers import GEMV, MMA
+from rooflens.kernels.mxfp8.quantizers import TORCH_QUANT, TRITON_QUANT
+from rooflens.kernels.mxfp8.scaled_mm import TORCH_SCALED_MM, swizzle, swizzled_shape
+from rooflens.kernels.mxfp8.stock import SMALL_TILE, STOCK_TRITON
+from rooflens.kernels.mxfp8.triton_configs import Tile, emulated, parts
+from rooflens.kernels.provider import Role
+from rooflens.kernels.reference import measure_all
+from rooflens.shapes.device import Device
+from rooflens.shapes.errors import RooflensError
+from rooflens.shapes.problem import Op, Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
+
+CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+GEMM, QUANT = MxFp8("rceil", DType.BF16), MxFp8Quant("rceil", DType.BF16)
+QKV = Problem(4, 2304, 6144)
+
+
+def gpu(arch, units=132):
+    return Device(
+        "cuda", 0, arch, "AMD" if arch.startswith("gfx") else "NVIDIA", arch, units, 1 << 26, 1 << 26, 1 << 36
+    )
+
+
+@pytest.mark.parametrize("provider", [BLAS_BF16, DEQUANT_BLAS])
+@pytest.mark.parametrize("sizes", [(1, 40, 96), (5, 33, 256), (16, 300, 1024)])
+def test_library_products_on_a_cpu(provider, sizes):
+    inputs = make_inputs(Problem(*sizes), GEMM, CPU, 2)
+    for config in (None, *provider.candidates(inputs.problem, GEMM, CPU)):
+        launch = provider.prepare(inputs, config)
+        for seed in (1, 2):
+            inputs.refresh_activations(seed)
+            launch()
+            (accuracy,) = measure_all(launch.outputs, inputs.reference())
+            assert accuracy.passes(GEMM), accuracy
+        assert launch.config["gemm"] == (config or launch.config)["gemm"]
+
+
+@pytest.mark.parametrize("rule", ["floor", "ceil", "even", "rceil"])
+def test_torch_quantizer_on_a_cpu(rule):
+    scheme = MxFp8Quant(rule, DType.BF16)
+    inputs = make_inputs(Problem(7, 1, 224, op=Op.QUANTIZE), scheme, CPU, 2)
+    launch = TORCH_QUANT.prepare(inputs)
+    inputs.refresh_activations(3)
+    launch()
+    accuracies = measure_all(launch.outputs, inputs.reference())
+    assert [accuracy.max_abs_error for accuracy in accuracies] == [0, 0]
+
+
+def test_what_needs_a_gpu_says_so():
+    for provider in (GEMV, MMA, STOCK_TRITON, SMALL_TILE):
+        assert "need a GPU" in provider.supports(QKV, GEMM, CPU).reason
+    assert "need a GPU" in TRITON_QUANT.supports(Problem(1, 1, 64, op=Op.QUANTIZE), QUANT, CPU).reason
+    assert "this is x86-64" in TORCH_SCALED_MM.supports(QKV, GEMM, CPU).reason
+
+
+def test_products_and_quantizers_keep_apart():
+    quantize = Problem(1, 1, 64, op=Op.QUANTIZE)
+    for provider in (GEMV, MMA, STOCK_TRITON, SMALL_TILE, BLAS_BF16, DEQUANT_BLAS, TORCH_SCALED_MM):
+        assert "this is a quantize" in provider.supports(quantize, QUANT, gpu("sm100")).reason
+    for provider in (TRITON_QUANT, TORCH_QUANT):
+        assert "this is a gemm" in provider.supports(QKV, GEMM, gpu("sm90")).reason
+
+
+@pytest.mark.parametrize(
+    ("provider", "problem", "arch", "reason"),
+    [
+        (GEMV, Problem(17, 64, 64), "sm90", "M=17: made for up to 16 rows"),
+        (MMA, Problem(65, 64, 64), "sm90", "M=65: made for up to 64 rows"),
+        (MMA, Problem(8, 64, 1 << 25), "sm90", "K is limited to 16777216"),
+        (STOCK_TRITON, Problem(8, 64, 160), "sm90", "K=160 is not a multiple of 128"),
+        (STOCK_TRITON, Problem(8, 1 << 18, 1 << 13), "sm90", "W has 2147483648 elements"),
+        (STOCK_TRITON, QKV, "gfx90a", "may abort inside LLVM"),
+        (SMALL_TILE, QKV, "sm80", "needs sm89"),
+        (TORCH_SCALED_MM, QKV, "sm90", "needs block-scaled FP8 matrix units"),
+        (TORCH_SCALED_MM, Problem(4, 100, 64), "sm100", "N=100 is not a multiple of 16"),
+    ],
+)
+def test_guards(provider, problem, arch, reason):
+    answer = provider.supports(problem, GEMM, gpu(arch))
+    assert not answer.ok
+    assert reason in answer.reason
+    assert "\n" not in answer.reason
+
+
+def test_roles():
+    assert STOCK_TRITON.role is Role.STOCK_TRITON
+    assert DEQUANT_BLAS.role is Role.DEQUANT_BLAS
+    assert BLAS_BF16.role is Role.BLAS
+
+
+def test_gemv_streams_weights_once_per_tile_of_m():
+    for m in (1, 2, 3, 4, 8, 16):
+        config = GEMV.candidates(Problem(m, 2304, 6144), GEMM, gpu("sm90"))[0]
+        assert config["BLOCK_M"] == max(2, 1 << (m - 1).bit_length())
+        assert config["kernel"] == "diagonal"
+    assert GEMV.candidates(QKV, GEMM, gpu("gfx950"))[0]["kernel"] == "scaled"
+    assert GEMV.candidates(QKV, GEMM, gpu("gfx942"))[0]["kernel"] == "vector"
+
+
+def test_k_is_divided_until_the_device_is_full_and_no_part_is_empty():
+    config = GEMV.candidates(Problem(1, 2304, 6144), GEMM, gpu("sm90"))[0]
+    assert config["SPLIT_K"] == 8, "36 tiles of N, room for 11 times as many; 24 tiles of K: three each"
+    assert parts(Problem(1, 768, 6144), 256, 16) == 12, "24 tiles of K: two each"
+    assert parts(Problem(1, 768, 96), 256, 16) == 1
+    undivided = GEMV.candidates(Problem(1, 2304, 6144), GEMM, gpu("sm90"))[-1]
+    assert undivided["SPLIT_K"] == 1
+
+
+def test_moved_bytes():
+    """qkv at M = 4: everything once is the compulsory traffic; parts of K are written and read as fp32 tiles."""
+    config = Tile("diagonal", 4, 64, 256, 4, 4, split_k=8).as_json("sm90")
+    assert GEMV.moved_bytes(QKV, GEMM, config) == 2308 * 6144 * 33 // 32 + 8 * 2304 + 2 * 4 * 8 * 4 * 2304
+    assert scratch_bytes(QKV, Tile("diagonal", 4, 64, 256, 4, 4, split_k=1)) == 0
+    assert scratch_bytes(Problem(3, 100, 256), Tile("bf16", 16, 64, 128, 4, 4, split_k=2)) == 4 * 2 * 2 * 64 * 16
+    five = Problem(5, 64, 1024)
+    config = Tile("vector", 4, 8, 1024, 4, 3).as_json("sm90")
+    weights = 64 * 1024 * 33 // 32
+    assert GEMV.moved_bytes(five, GEMM, config) == 2 * weights + 5 * 1024 * 33 // 32 + 2 * 5 * 64
+    assert STOCK_TRITON.moved_bytes(five, GEMM, {}) == GEMM.compulsory_bytes(five)
+    x, dense = 5 * (1024 + 32), 2 * 64 * 1024
+    assert BLAS_BF16.moved_bytes(five, GEMM, {"gemm": "mm"}) == x + 4 * 5 * 1024 + dense + 2 * 5 * 64
+    assert DEQUANT_BLAS.moved_bytes(five, GEMM, {"gemm": "mm"}) == weights + 2 * dense + x + 4 * 5 * 1024 + 2 * 5 * 64
+
+
+def test_emulation_is_labelled():
+    assert STOCK_TRITON.candidates(QKV, GEMM, gpu("sm90"))[0]["emulated"] is True
+    assert STOCK_TRITON.candidates(QKV, GEMM, gpu("gfx950"))[0]["emulated"] is False
+    assert STOCK_TRITON.math_dtype(QKV, GEMM, gpu("sm90")) == "bf16"
+    assert SMALL_TILE.math_dtype(QKV, GEMM, gpu("gfx950")) == "mxfp8"
+    assert emulated("sm100", 64, 128), "the tensor cores of sm100 want 128 rows"
+    assert not emulated("sm100", 128, 16)
+    for provider in (GEMV, MMA):
+        for config in provider.candidates(QKV, GEMM, gpu("sm100")):
+            assert config.get("emulated", False) is False
+
+
+def test_small_tiles_divide_k_and_are_stock_above_64_rows():
+    for k in (6144, 2048, 1536, 768, 640):
+        for arch in ("sm90", "gfx950"):
+            for config in SMALL_TILE.candidates(Problem(64, 512, k), GEMM, gpu(arch)):
+                assert config["BLOCK_M"] == 16
+                assert k % config["BLOCK_K"] == 0
+    assert SMALL_TILE.candidates(Problem(1, 512, 6144), GEMM, gpu("gfx950"))[0]["BLOCK_K"] == 1024
+    assert SMALL_TILE.candidates(Problem(65, 512, 6144), GEMM, gpu("sm90"))[0]["BLOCK_M"] == 64
+
+
+@pytest.mark.parametrize(("kernel", "byte"), [("bf16", 135), ("vector", 195)])
+def test_scales_beyond_what_a_decode_can_represent_are_refused(kernel, byte):
+    inputs = make_inputs(Problem(2, 16, 128), GEMM, CPU, 1)
+    inputs.w_scale[3, 1] = byte
+    with pytest.raises(RooflensError, match="takes scales up to 2\\^"):
+        tile_launch(inputs, Tile(kernel, 16, 16, 128, 4, 2).as_json("sm90"))
+
+
+def test_swizzled_scales_are_in_the_documented_place():
+    """Byte of (row, block): tile (row // 128, block // 4), in it (row % 32) * 16 + (row // 32 % 4) * 4 + block % 4."""
+    rows, blocks = 200, 6
+    scales = torch.arange(rows * blocks).remainder(251).to(torch.uint8).view(rows, blocks)
+    padded, out = torch.zeros(256, 8, dtype=torch.uint8), torch.zeros(swizzled_shape(rows, blocks), dtype=torch.uint8)
+    swizzle(scales, padded, out)
+    flat = out.flatten()
+    assert flat.numel() == 256 * 8
+    for row, block in ((0, 0), (1, 0), (31, 3), (32, 0), (127, 3), (128, 4), (199, 5)):
+        place = (row // 128 * 2 + block // 4) * 512 + row % 32 * 16 + row // 32 % 4 * 4 + block % 4
+        assert flat[place] == scales[row, block]
+    assert int(flat.sum()) == int(scales.sum()), "the padding is zero"
+
+
+class FakeScaledMm:
+    """Stands for `torch._scaled_mm`: multiplies what the operands mean, with the scales out of the swizzled layout."""
+
+    def __init__(self, inputs):
+        self.inputs, self.calls = inputs, 0
+
+    def __call__(self, x, w, scale_x, scale_w, out_dtype):
+        self.calls += 1
+        assert scale_x.dtype == scale_w.dtype == torch.float8_e8m0fnu
+        assert w.stride() == (1, w.shape[0]), "column-major"
+        inputs = self.inputs
+        rows, blocks = inputs.x_scale.shape
+        tiles = scale_x.view(torch.uint8).view(swizzled_shape(rows, blocks)).permute(0, 3, 2, 1, 4)
+        plain = tiles.reshape(-1, -(-blocks // 4) * 4)[:rows, :blocks]
+        assert torch.equal(plain, inputs.x_scale)
+        (truth,) = inputs.reference()
+        return truth.to(out_dtype)
+
+
+def test_scaled_mm_gets_its_scales_anew_at_every_call(monkeypatch):
+    inputs = make_inputs(Problem(5, 32, 192), GEMM, CPU, 1)
+    fake = FakeScaledMm(inputs)
+    monkeypatch.setattr(torch, "_scaled_mm", fake)
+    launch = TORCH_SCALED_MM.prepare(inputs)
+    for seed in (1, 2):
+        inputs.refresh_activations(seed)
+        launch()
+        (accuracy,) = measure_all(launch.outputs, inputs.reference())
+        assert accuracy.passes(GEMM)
+    assert fake.calls == 3
+    assert TORCH_SCALED_MM.supports(inputs.problem, GEMM, gpu("sm100")).ok
+
+
+def test_scaled_mm_that_torch_lacks_or_refuses(monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("Invalid scaling configuration\nmore lines")
+
+    inputs = make_inputs(Problem(5, 32, 192), GEMM, CPU, 1)
+    monkeypatch.setattr(torch, "_scaled_mm", refuse)
+    with pytest.raises(RooflensError, match=r"refuses MX scales here: Invalid scaling configuration$"):
+        TORCH_SCALED_MM.prepare(inputs)
+    monkeypatch.setattr(scaled_mm, "missing_in_torch", lambda: "torch.float8_e8m0fnu")
+    assert "has no torch.float8_e8m0fnu" in TORCH_SCALED_MM.supports(QKV, GEMM, gpu("sm100")).reason

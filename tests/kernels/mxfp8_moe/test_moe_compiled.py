@@ -1,0 +1,147 @@
+"""Every kernel of the family compiled for every GPU architecture, without a GPU: the machine code is as intended."""
+
+import re
+
+import pytest
+from rooflens.kernels import aot
+from rooflens.kernels.mxfp8_moe.blas import DEQUANT_LOOP
+from rooflens.kernels.mxfp8_moe.end_to_end import GROUPED_WITH_ALIGN
+from rooflens.kernels.mxfp8_moe.providers import GEMV, GROUPED, GUARDED
+from rooflens.kernels.mxfp8_moe.stock import STOCK_TRITON, is_emulated
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Op, Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
+from rooflens.shapes.verdict import Verdict
+
+PLAIN = MxFp8Moe("rceil", DType.BF16)
+WEIGHTED = MxFp8Moe("rceil", DType.BF16, weighted=True)
+
+
+def moe(m, n, k, e, top_k):
+    return Problem(m, n, k, op=Op.MOE_GEMM, E=e, top_k=top_k)
+
+
+FEW = moe(4, 1536, 6144, 32, 4)
+MANY = moe(256, 1536, 6144, 32, 4)
+SECOND = moe(8, 6144, 768, 64, 1)
+
+CASES = {
+    "few rows": (GROUPED, FEW, PLAIN),
+    "gemv": (GEMV, FEW, PLAIN),
+    "stock": (STOCK_TRITON, FEW, PLAIN),
+    "many rows": (GROUPED, MANY, PLAIN),
+    "second": (GROUPED, SECOND, WEIGHTED),
+    "over 2 GiB": (GROUPED, moe(2, 1536, 6144, 256, 4), PLAIN),
+    "32-bit": (GUARDED, FEW, PLAIN),
+    "gemv second": (GEMV, SECOND, WEIGHTED),
+    "tails": (GROUPED, moe(3, 100, 160, 5, 2), PLAIN),
+}
+
+EVERYWHERE = ("few rows", "gemv", "stock")
+THOROUGH = ("sm90", "gfx950")
+"""These compile all cases, and three candidates for few rows."""
+
+
+def device(arch):
+    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
+    return Device("cuda", 0, arch, vendor, arch, 132, 1 << 26, 1 << 26, 1 << 36)
+
+
+def requests(arch):
+    chosen = {}
+    for name, (provider, problem, scheme) in CASES.items():
+        thorough = arch in THOROUGH
+        if not provider.supports(problem, scheme, device(arch)).ok or not (thorough or name in EVERYWHERE):
+            continue
+        candidates = provider.candidates(problem, scheme, device(arch))
+        for index, config in enumerate(candidates[: 3 if name == "few rows" and thorough else 1]):
+            (chosen[f"{name} {index}"],) = provider.builds(problem, scheme, device(arch), config)
+    config = GROUPED.candidates(FEW, PLAIN, device(arch))[0]
+    count, place, _ = GROUPED_WITH_ALIGN.builds(FEW, PLAIN, device(arch), config)
+    _, weights = DEQUANT_LOOP.builds(FEW, PLAIN, device(arch), {})
+    return chosen | {"align count": count, "align place": place, "dequantize": weights}
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory):
+    cache = tmp_path_factory.mktemp("triton")
+    done = {}
+
+    def build(arch):
+        if arch not in done:
+            wanted = requests(arch)
+            done[arch] = dict(zip(wanted, aot.compile_in_child(arch, list(wanted.values()), cache), strict=True))
+        return done[arch]
+
+    return build
+
+
+def text(build):
+    return build.machine_code or build.assembly
+
+
+def main_loop(sass):
+    """Text between the label and the backward branch that are farthest apart."""
+    lines, labels, body = sass.splitlines(), {}, (0, 0)
+    for i, line in enumerate(lines):
+        if label := re.match(r"\s*(\.L\w+):", line):
+            labels[label.group(1)] = i
+        branch = re.search(r"BRA\S* .*`\((\.L\w+)", line)
+        if branch and branch.group(1) in labels:
+            body = max(body, (labels[branch.group(1)], i), key=lambda span: span[1] - span[0])
+    return "\n".join(lines[body[0] : body[1]])
+
+
+MATRIX = {
+    **dict.fromkeys(("gfx90a", "gfx942"), r"v_mfma_f32_\w*f16"),
+    "gfx950": r"v_mfma_scale_f32_(16x16x128|32x32x64)_f8f6f4",
+    **dict.fromkeys(("gfx1100", "gfx1151", "gfx1201"), r"v_wmma_f32_16x16x16_f16"),
+    **dict.fromkeys(("sm80", "sm90", "sm100"), r"HMMA\.16816\.F32\b"),
+}
+SHARED = {"gfx950": 163840, "sm80": 163840, "sm90": 163840, "sm100": 163840}
+"""Shared memory of a program that leaves something to others, where it is not 64 KiB."""
+
+ANY_MATRIX = r"v_mfma_\w+|v_wmma_\w+|\w*MMA\.\S+"
+
+
+@pytest.mark.parametrize("arch", aot.ARCHES)
+def test_kernels_compile_without_spills_to_the_intended_instructions(builds, arch):
+    built = builds(arch)
+    assert ("stock 0" in built) == (arch != "sm80")
+    for name, build in built.items():
+        assert build.verdict is Verdict.PASSED, (name, build.reason)
+        assert build.shared_bytes <= SHARED.get(arch, 65536), name
+        if name != "stock 0":  # an untuned baseline, which may
+            assert build.spills == 0, (name, build.registers, build.spills)
+    for name, build in built.items():
+        matrix = set(re.findall(ANY_MATRIX, text(build)))
+        if name == "stock 0":
+            native = any("scale" in one for one in matrix)
+            assert native != is_emulated(arch), matrix
+        elif CASES.get(name.rpartition(" ")[0], (None,))[0] in (GROUPED, GUARDED):
+            assert matrix, name
+            assert all(re.match(MATRIX[arch], one) for one in matrix), (name, matrix)
+        else:
+            assert not matrix, (name, matrix)
+
+
+def test_loads_of_the_main_loop_are_prefetched_on_sm90(builds):
+    """Payloads and scales go to shared memory ahead of their use: no load of the loop is waited for at once."""
+    loop = main_loop(text(builds("sm90")["few rows 0"]))
+    assert "HMMA" in loop
+    assert re.search(r"LDGSTS\S*\.128", loop)
+    assert not re.search(r"\bLDG\b", loop)
+    weights = 64 * 256 // (8 * 32)
+    instructions = len(re.findall(r"^\s*/\*[0-9a-f]+\*/\s+\S", loop, re.MULTILINE))
+    assert instructions < 3.5 * weights
+
+
+def test_offsets_into_more_than_2_gib_are_64_bit():
+    config = GROUPED.candidates(FEW, PLAIN, device("gfx942"))[0]
+    (large,) = GROUPED.builds(moe(2, 1536, 6144, 256, 4), PLAIN, device("gfx942"), config)
+    (small,) = GUARDED.builds(FEW, PLAIN, device("gfx942"), config)
+    assert large.constants["WIDE"]
+    assert list(large.large) == ["w"]
+    assert not small.constants["WIDE"]
+    assert not small.large

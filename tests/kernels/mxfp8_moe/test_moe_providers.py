@@ -1,0 +1,317 @@
+"""The MoE providers: what they support, what dispatch chooses, their traffic; results on the CPU, and on a GPU."""
+
+import pytest
+import torch
+from rooflens.kernels import registry
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.mxfp8_moe.align import prepare_align
+from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH, ENVELOPE, refusal
+from rooflens.kernels.mxfp8_moe.routing import align
+from rooflens.kernels.mxfp8_moe.traffic import expected_blocks
+from rooflens.kernels.mxfp8_moe.triton_arguments import max_blocks
+from rooflens.kernels.mxfp8_moe.triton_configs import FILL, grouped_configs
+from rooflens.kernels.provider import Role
+from rooflens.kernels.reference import measure
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Op, Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
+
+FUSED = ("grouped_moe", "gemv_moe", "guarded_moe", "dispatch_moe", "grouped_with_align_moe", "stock_triton_moe")
+LOOPS = ("dequant_loop_moe", "loop_bf16_moe")
+ARCHES = ("sm80", "sm89", "sm90", "sm100", "sm120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
+PLAIN = MxFp8Moe("rceil", DType.BF16)
+WEIGHTED = MxFp8Moe("rceil", DType.BF16, weighted=True)
+CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+
+
+def gpu(arch="sm90", compute_units=132):
+    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
+    return Device("cuda", 0, arch, vendor, arch, compute_units, 1 << 26, 1 << 26, 1 << 36)
+
+
+def moe(m, n, k, e, top_k):
+    return Problem(m, n, k, op=Op.MOE_GEMM, E=e, top_k=top_k)
+
+
+GEMM1 = moe(4, 1536, 6144, 128, 4)
+
+
+@pytest.fixture(scope="module")
+def providers():
+    return registry.load((*FUSED, *LOOPS))
+
+
+def test_roles(providers):
+    roles = {name: provider.role for name, provider in providers.items() if provider.role is not Role.CANDIDATE}
+    assert roles == {
+        "stock_triton_moe": Role.STOCK_TRITON,
+        "dequant_loop_moe": Role.DEQUANT_BLAS,
+        "loop_bf16_moe": Role.BLAS,
+    }
+    assert {provider.family for provider in providers.values()} == {"mxfp8_moe"}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_kernels_need_a_gpu(providers, name):
+    reason = providers[name].supports(GEMM1, PLAIN, CPU).reason
+    assert reason == "Triton kernels need a GPU; on the CPU they are only checked in the interpreter"
+    for arch in ARCHES:
+        assert providers[name].supports(GEMM1, PLAIN, gpu(arch)).ok or (name, arch) == ("stock_triton_moe", "sm80")
+
+
+def test_32_bit_offsets_are_guarded(providers):
+    guarded, grouped = providers["guarded_moe"], providers["grouped_moe"]
+    whole = moe(2, 1536, 6144, 256, 4)  # 2.4 GB of weights, none of which are allocated here
+    assert not guarded.supports(whole, PLAIN, gpu()).ok
+    reason = guarded.supports(whole, PLAIN, gpu()).reason
+    assert reason == (
+        "32-bit offsets: E N K = 2415919104 bytes of weights are not below 2147483648; take grouped_moe"
+    )  # fmt: skip
+    assert grouped.supports(whole, PLAIN, gpu()).ok
+    assert grouped.wide
+    assert not guarded.wide
+    assert guarded.supports(moe(2, 1536, 6144, 227, 4), PLAIN, gpu()).ok, "2,142,240,768 bytes"
+    assert not guarded.supports(moe(2, 1024, 1024, 2048, 4), PLAIN, gpu()).ok, "2^31 itself is too much"
+    tall = moe(1 << 21, 64, 1024, 4, 1)
+    assert "M K = 2147483648 bytes" in guarded.supports(tall, PLAIN, gpu()).reason
+    assert guarded.supports(moe((1 << 21) - 1, 64, 1024, 4, 1), PLAIN, gpu()).ok
+
+
+def test_other_limits(providers):
+    assert "65 routed rows" in providers["gemv_moe"].supports(moe(65, 64, 64, 8, 1), PLAIN, gpu()).reason
+    assert providers["gemv_moe"].supports(moe(16, 64, 64, 8, 4), PLAIN, gpu()).ok
+    assert "multiple of 128" in providers["stock_triton_moe"].supports(moe(4, 64, 96, 8, 1), PLAIN, gpu()).reason
+    assert "sm89" in providers["stock_triton_moe"].supports(GEMM1, PLAIN, gpu("sm80")).reason
+    assert "K is limited" in providers["grouped_moe"].supports(moe(1, 1, 1 << 25, 4, 1), PLAIN, gpu()).reason
+
+
+def test_emulation_is_labelled(providers):
+    stock, grouped = providers["stock_triton_moe"], providers["grouped_moe"]
+    assert stock.math_dtype(GEMM1, PLAIN, gpu("gfx950")) == "mxfp8"
+    assert stock.math_dtype(GEMM1, PLAIN, gpu("sm90")) == "bf16"
+    assert grouped.math_dtype(GEMM1, PLAIN, gpu("gfx950")) == "mxfp8"
+    assert grouped.math_dtype(GEMM1, PLAIN, gpu("sm90")) == "fp16"
+    assert providers["gemv_moe"].math_dtype(GEMM1, PLAIN, gpu("gfx950")) == "fp32"
+
+
+# gemm1 engages up to 16 routed rows, up to 64 from 128 experts on; gemm2 up to 8; never beyond the table or 2 GiB
+DISPATCHED = (
+    (moe(4, 1536, 6144, 32, 4), PLAIN, "guarded_moe"),
+    (moe(5, 1536, 6144, 32, 4), PLAIN, "stock_triton_moe: 20 routed rows are above 16"),
+    (moe(16, 1536, 6144, 128, 4), PLAIN, "guarded_moe"),
+    (moe(17, 1536, 6144, 128, 4), PLAIN, "stock_triton_moe: 68 routed rows are above 64"),
+    (moe(4, 768, 6144, 32, 4), PLAIN, "guarded_moe"),
+    (moe(8, 6144, 768, 64, 1), WEIGHTED, "guarded_moe"),
+    (moe(8, 6144, 768, 128, 1), PLAIN, "guarded_moe"),
+    (moe(9, 6144, 768, 128, 1), PLAIN, "stock_triton_moe: 9 routed rows are above 8"),
+    (moe(8, 6144, 384, 64, 1), PLAIN, "stock_triton_moe: K=384 is neither a multiple of 1024 nor 768"),
+    (moe(4, 1536, 6144, 32, 4), WEIGHTED, "stock_triton_moe: N=1536 K=6144 a_div=4 weighted=True is not in the table"),
+    (moe(4, 1536, 6144, 32, 2), PLAIN, "stock_triton_moe: N=1536 K=6144 a_div=2 weighted=False is not in the table"),
+    (
+        moe(2, 1536, 6144, 256, 4),
+        PLAIN,
+        "stock_triton_moe: 32-bit offsets: E N K = 2415919104 bytes of weights are not below 2147483648; "
+        "take grouped_moe",
+    ),
+)
+
+
+@pytest.mark.parametrize(("problem", "scheme", "record"), DISPATCHED, ids=[str(line[0]) for line in DISPATCHED])
+def test_dispatch(providers, problem, scheme, record):
+    chosen, recorded = DISPATCH.choose(problem, scheme, gpu("gfx950"))
+    assert recorded == record
+    assert chosen is providers[record.partition(":")[0]]
+    config = DISPATCH.candidates(problem, scheme, gpu("gfx950"))
+    assert config == [chosen.candidates(problem, scheme, gpu("gfx950"))[0]]
+
+
+def test_every_entry_of_the_envelope_engages():
+    for n, k, a_div, weighted in ENVELOPE:
+        scheme = WEIGHTED if weighted else PLAIN
+        for experts in (32, 64, 128):
+            assert not refusal(moe(2, n, k, experts, a_div), scheme)
+
+
+def power_of_two(value):
+    return value > 0 and value & (value - 1) == 0
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_every_problem_has_a_configuration(providers, arch):
+    for name in ("grouped_moe", "gemv_moe", "stock_triton_moe"):
+        for m in (1, 2, 5, 16, 100, 4096):
+            for n, k, experts, top_k in ((1536, 6144, 128, 4), (6144, 768, 32, 1), (40, 160, 6, 3)):
+                candidates = providers[name].candidates(moe(m, n, k, experts, top_k), PLAIN, gpu(arch))
+                assert candidates
+                assert len({tuple(config.items()) for config in candidates}) == len(candidates)
+                for config in candidates:
+                    assert all(power_of_two(value) for key, value in config.items() if key != "num_stages")
+                    assert config["SPLIT_K"] <= max(1, k // config["BLOCK_K"]), "no part of K may be empty"
+
+
+def test_blocks_of_rows_grow_with_the_rows_per_expert():
+    def block_m(m):
+        return grouped_configs(moe(m, 1536, 6144, 32, 4), gpu())[0].block_m
+
+    assert [block_m(m) for m in (1, 16, 64, 256, 1024)] == [8, 8, 16, 32, 64]
+
+
+def test_k_is_divided_until_the_grid_fills_the_device():
+    def split(m, n, experts, units):
+        return grouped_configs(moe(m, n, 6144, experts, 4), gpu(compute_units=units))[0].split_k
+
+    assert split(1, 768, 32, 132) == 8, "four experts, twelve tiles of 64 columns each"
+    assert split(16, 1536, 128, 132) == 1, "50 experts of 24 tiles are two and a half times the target"
+    assert 50 * 24 > FILL * 132 > 4 * 24
+    assert split(16, 1536, 128, 1000) == 4
+
+
+def test_grid_covers_every_block_in_use():
+    for m, experts, top_k, block in ((4, 128, 4, 8), (300, 4, 2, 16), (7, 9, 1, 64)):
+        problem = moe(m, 64, 64, experts, top_k)
+        ids = torch.stack([torch.randperm(experts)[:top_k] for _ in range(m)])
+        aligned = align(ids, block, experts)
+        assert max_blocks(problem, block) == aligned.max_blocks
+        assert int(aligned.padded) <= aligned.max_blocks * block
+
+
+def test_moved_bytes(providers):
+    # 3 tokens that go to all 4 experts: each hit, 3 rows each
+    problem = moe(3, 64, 128, 4, 4)
+    config = {"BLOCK_M": 8, "BLOCK_N": 64, "BLOCK_K": 128, "SPLIT_K": 1, "num_warps": 4, "num_stages": 3}
+    weights = 4 * (64 * 128 + 64 * 4)
+    rows = 3 * 128 + 3 * 4 + 12 * 64 * 2  # X and its scales, Y
+    ids = 4 * (12 + 4)
+    grouped = providers["grouped_moe"]
+    assert grouped.moved_bytes(problem, PLAIN, config) == weights + rows + ids + 4 * (32 - 12)
+    two = config | {"BLOCK_M": 2}  # 3 rows are two blocks of 2
+    assert grouped.moved_bytes(problem, PLAIN, two) == 2 * weights + rows + ids + 4 * (16 - 12)
+    divided = config | {"SPLIT_K": 2}
+    parts = 2 * 4 * 2 * 12 * 64
+    assert grouped.moved_bytes(problem, PLAIN, divided) == weights + rows + ids + 4 * (32 - 12) + parts
+    layout = 4 * (2 * 12 + (12 + 4 * 7) + 5 + 8 * 4)
+    end_to_end = providers["grouped_with_align_moe"].moved_bytes(problem, PLAIN, config)
+    assert end_to_end == grouped.moved_bytes(problem, PLAIN, config) + layout
+    dense, copies = 4 * 64 * 128, 2 * 2 * (3 * 128 + 12 * 128 + 12 * 64)
+    assert providers["loop_bf16_moe"].moved_bytes(problem, PLAIN, {}) == 2 * dense + rows + ids + copies
+    assert providers["dequant_loop_moe"].moved_bytes(problem, PLAIN, {}) == weights + 4 * dense + rows + ids + copies
+
+
+def test_expected_blocks():
+    assert expected_blocks(moe(3, 64, 64, 4, 4), 2) == 8, "four experts, three rows each"
+    assert expected_blocks(moe(1, 64, 64, 256, 8), 16) == pytest.approx(8)
+    # three tokens to one of two experts: 0, 1, 2, 3 rows with chances 1, 3, 3, 1 of 8, in blocks of two: 0, 1, 1, 2
+    assert expected_blocks(moe(3, 64, 64, 2, 1), 2) == pytest.approx(2 * (3 + 3 + 2) / 8)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("scheme", [PLAIN, WEIGHTED, MxFp8Moe("floor", DType.BF16)], ids=lambda scheme: scheme.name)
+def test_loops_on_the_cpu(providers, name, scheme):
+    for sizes in ((5, 48, 160, 6, 3), (1, 40, 64, 9, 2), (17, 33, 96, 2, 1)):
+        inputs = make_inputs(moe(*sizes), scheme, CPU, seed=3)
+        launch = providers[name].prepare(inputs)
+        for seed in (1, 2):
+            inputs.refresh_activations(seed)
+            launch.output.fill_(torch.nan)
+            launch()
+            truth = inputs.reference()
+            assert not measure(launch.output, truth[0]).failure(scheme)
+        inputs.negate()
+        launch()
+        inputs.negate_reference(truth)
+        assert not measure(launch.output, truth[0]).failure(scheme)
+
+
+def test_operands():
+    inputs = make_inputs(moe(5, 48, 160, 6, 3), WEIGHTED, CPU, seed=3)
+    again = make_inputs(moe(5, 48, 160, 6, 3), WEIGHTED, CPU, seed=3, weight=inputs.experts)
+    assert again.w is inputs.w
+    assert torch.equal(again.topk_ids, inputs.topk_ids)
+    copy = inputs.copy()
+    for tensor, other in zip((*inputs.activations, *inputs.weights), (*copy.activations, *copy.weights), strict=True):
+        assert tensor.data_ptr() != other.data_ptr()
+        assert torch.equal(tensor.view(torch.uint8), other.view(torch.uint8))
+    slots = torch.cat([slots for _, slots in inputs.groups()])
+    assert sorted(slots.tolist()) == list(range(15))
+    flat = inputs.topk_ids.reshape(-1)
+    assert all((flat[slots] == expert).all() for expert, slots in inputs.groups())
+
+
+def test_reference_is_the_product_of_the_same_bits():
+    """Element by element, decoded here from the definition of e4m3 and e8m0."""
+    inputs = make_inputs(moe(2, 3, 64, 4, 2), WEIGHTED, CPU, seed=8)
+
+    def value(byte):
+        exponent, mantissa = (byte >> 3) & 15, byte & 7
+        magnitude = mantissa * 2.0**-9 if exponent == 0 else (8 + mantissa) * 2.0 ** (exponent - 10)
+        return -magnitude if byte & 128 else magnitude
+
+    x, w = inputs.x.view(torch.uint8).tolist(), inputs.w.view(torch.uint8).tolist()
+    xs, ws = inputs.x_scale.tolist(), inputs.w_scale.tolist()
+    (truth,) = inputs.reference()
+    for slot, expert in enumerate(inputs.topk_ids.reshape(-1).tolist()):
+        token = slot // 2
+        for n in range(3):
+            total = sum(
+                value(x[token][k]) * value(w[expert][n][k]) * 2.0 ** (xs[token][k // 32] + ws[expert][n][k // 32] - 254)
+                for k in range(64)
+            )
+            expected = total * inputs.topk_weights.reshape(-1)[slot].item()
+            assert truth[slot, n].item() == pytest.approx(expected, rel=1e-12)
+
+
+def this_gpu():
+    properties = torch.cuda.get_device_properties(0)
+    arch = getattr(properties, "gcnArchName", "").split(":")[0] or f"sm{properties.major}{properties.minor}"
+    return gpu(arch, properties.multi_processor_count)
+
+
+GPU_CASES = (
+    (4, 1536, 6144, 32, 4),
+    (8, 6144, 768, 64, 1),
+    (1, 512, 1024, 16, 2),
+    (3, 100, 160, 5, 2),
+    (200, 256, 512, 8, 2),
+    (1000, 256, 512, 4, 2),
+)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scheme", [PLAIN, WEIGHTED], ids=lambda scheme: scheme.name)
+@pytest.mark.parametrize("name", [*FUSED, *LOOPS])
+def test_results_on_the_gpu(providers, name, scheme):
+    device = this_gpu()
+    provider = providers[name]
+    for sizes in GPU_CASES:
+        problem = moe(*sizes)
+        if not provider.supports(problem, scheme, device).ok:
+            continue
+        inputs = make_inputs(problem, scheme, device, seed=5)
+        for config in provider.candidates(problem, scheme, device) or ({},):
+            launch = provider.prepare(inputs, config)
+            for seed in (1, 2):
+                inputs.refresh_activations(seed)
+                launch.output.fill_(torch.nan)
+                launch()
+                out = launch.output.clone()
+                failure = measure(out, inputs.reference()[0]).failure(scheme)
+                assert not failure, (failure, problem, config)
+                launch()
+                assert torch.equal(out, launch.output), ("not deterministic", problem, config)
+
+
+@pytest.mark.gpu
+def test_align_on_the_gpu():
+    for tokens, experts, top_k, block in ((1, 8, 2, 16), (64, 128, 4, 8), (3000, 256, 8, 64)):
+        generator = torch.Generator().manual_seed(tokens)
+        ids = torch.rand(tokens, experts, generator=generator).argsort(1)[:, :top_k].int().cuda()
+        run, aligned = prepare_align(ids, block, experts)
+        run()
+        truth = align(ids, block, experts)
+        assert torch.equal(aligned.padded, truth.padded)
+        assert torch.equal(aligned.expert_ids, truth.expert_ids)
+        numel = ids.numel()
+        flat = torch.cat([ids.reshape(-1), ids.new_tensor([experts])])
+        assert torch.equal(flat[aligned.sorted_ids.clamp_max(numel)], flat[truth.sorted_ids.clamp_max(numel)])
+        assert torch.equal(aligned.sorted_ids.sort().values, truth.sorted_ids.sort().values)

@@ -1,0 +1,109 @@
+"""Routing layouts: the published test vector, and properties over random routings."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from rooflens.kernels.mxfp8_moe.routing import align, expected_hits, moe_sorting, route
+from rooflens.shapes.errors import UsageError
+
+VECTOR = torch.tensor([[1, 2, 3], [0, 1, 3], [0, 2, 3], [0, 1, 2]], dtype=torch.int32)
+"""Example of vLLM's moe_align_block_size: block 4, 4 experts."""
+
+
+def test_the_published_vector():
+    result = align(VECTOR, 4, 4)
+    assert result.sorted_ids.tolist() == [3, 6, 9, 12, 0, 4, 10, 12, 1, 7, 11, 12, 2, 5, 8, 12, *[12] * 8]
+    assert result.expert_ids.tolist() == [0, 1, 2, 3, 0, 0]
+    assert result.padded.tolist() == [16]
+    assert result.max_blocks == 6
+
+
+def test_an_expert_map_marks_the_blocks_of_absent_experts():
+    result = align(VECTOR, 4, 4, torch.tensor([-1, 0, -1, 1]))
+    assert result.sorted_ids.tolist() == align(VECTOR, 4, 4).sorted_ids.tolist()
+    assert result.expert_ids.tolist() == [-1, 0, -1, 1, 0, 0], "zero, not the first expert's place, beyond the end"
+
+
+routings = st.tuples(
+    st.integers(1, 40), st.integers(1, 12), st.integers(1, 12), st.sampled_from([1, 2, 4, 8, 16, 64, 3]), st.integers()
+)
+
+
+@given(routings)
+def test_every_slot_stands_in_a_block_of_its_expert(drawn):
+    tokens, experts, top_k, block, seed = drawn
+    top_k = min(top_k, experts)
+    generator = torch.Generator().manual_seed(seed % (1 << 32))
+    topk_ids = route(tokens, experts, top_k, generator)
+    result = align(topk_ids, block, experts)
+    numel = tokens * top_k
+    padded = int(result.padded)
+    assert padded % block == 0
+    assert result.sorted_ids.numel() == numel + experts * (block - 1)
+    assert result.expert_ids.numel() == -(-result.sorted_ids.numel() // block)
+    assert padded // block <= result.max_blocks
+    ids = result.sorted_ids.tolist()
+    assert sorted(slot for slot in ids if slot != numel) == list(range(numel)), "each slot once"
+    assert all(slot == numel for slot in ids[padded:])
+    flat = topk_ids.reshape(-1).tolist()
+    blocks_of = {}
+    for index in range(padded // block):
+        rows = [slot for slot in ids[index * block : (index + 1) * block] if slot != numel]
+        expert = int(result.expert_ids[index])
+        assert rows, "no block without a row"
+        assert {flat[slot] for slot in rows} == {expert}
+        blocks_of[expert] = blocks_of.get(expert, 0) + 1
+    for expert, blocks in blocks_of.items():
+        assert blocks == -(-flat.count(expert) // block)
+    assert not result.expert_ids[padded // block :].any()
+
+
+def test_one_expert_gets_everything():
+    result = align(torch.full((9, 1), 2), 4, 5)
+    assert result.padded.tolist() == [12]
+    assert result.expert_ids.tolist()[:3] == [2, 2, 2]
+    assert result.sorted_ids.tolist()[:12] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9]
+
+
+def test_tokens_go_to_distinct_experts():
+    topk_ids = route(200, 8, 4, torch.Generator().manual_seed(1))
+    assert topk_ids.dtype == torch.int32
+    assert all(len(set(row)) == 4 for row in topk_ids.tolist())
+    assert set(topk_ids.reshape(-1).tolist()) == set(range(8))
+    counts = torch.bincount(topk_ids.reshape(-1).long())
+    assert counts.min() > 70, "uniform: 100 each, and four standard deviations below is 72"
+
+
+def test_expected_hits():
+    # the published row for E = 256, k = 8
+    assert [round(expected_hits(m, 256, 8)) for m in (1, 16, 64, 256)] == [8, 102, 222, 256]
+    draws = torch.Generator().manual_seed(2)
+    seen = [len(set(route(16, 32, 4, draws).reshape(-1).tolist())) for _ in range(300)]
+    assert abs(sum(seen) / len(seen) - expected_hits(16, 32, 4)) < 0.4
+
+
+def test_moe_sorting_has_choice_and_token_in_one_id():
+    weights = torch.arange(12, dtype=torch.float32).reshape(4, 3) + 1
+    result = moe_sorting(align(VECTOR, 4, 4), weights, 4)
+    nothing = (3 << 24) | 4
+    expected = [1, 2, 3, nothing, 0, (1 << 24) | 1, (1 << 24) | 3, nothing]  # slots 3 6 9, and 0 4 10
+    assert result.ids.tolist()[:8] == expected
+    assert result.ids.numel() == 12 + 4 * 4 - 3
+    assert set(result.ids.tolist()[16:]) == {nothing}
+    assert result.weights.tolist()[:8] == [4, 7, 10, 0, 1, 5, 11, 0]
+    assert result.valid.tolist() == [16, 4]
+    assert result.expert_ids.tolist() == [0, 1, 2, 3, 0, 0]
+
+
+def test_what_cannot_be_laid_out_is_refused():
+    with pytest.raises(UsageError, match="block=0"):
+        align(VECTOR, 0, 4)
+    with pytest.raises(UsageError, match=r"outside 0 \.\. 2"):
+        align(VECTOR, 4, 3)
+    with pytest.raises(UsageError, match=r"outside 0 \.\. 3"):
+        align(-VECTOR, 4, 4)
+    with pytest.raises(UsageError, match="32-bit"):
+        align(VECTOR, 1 << 30, 4)
+    with pytest.raises(UsageError, match="24 bits"):
+        moe_sorting(align(VECTOR, 4, 4), torch.empty(1 << 24, 0), 4)

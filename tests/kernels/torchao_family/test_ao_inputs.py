@@ -1,0 +1,157 @@
+"""Operands of the torchao family: groups of rows, exact results from the quantized bits, and exact negation."""
+
+import random
+
+import pytest
+import torch
+from rooflens.kernels.inputs import make_inputs, make_weight
+from rooflens.kernels.torchao.groups import group_ends, group_rows
+from rooflens.kernels.torchao.quantize import quantize
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Op, Pass, Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes.torchao import AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
+
+BF16 = DType.BF16
+G = Op.GROUPED_GEMM
+
+
+def cpu(arch="x86-64"):
+    return Device("cpu", 0, "cpu", "", arch, 2, 1 << 20, 1 << 20, 1 << 30)
+
+
+CASES = (
+    (Problem(7, 5, 300), AoGemm("128x128", BF16)),
+    (Problem(5, 130, 300), AoGemm("128x1", BF16)),
+    (Problem(130, 70, 300), AoLinear(BF16)),
+    (Problem(256, 70, 130, pass_=Pass.STEP), AoLinear(BF16)),
+    (Problem(112, 70, 130, E=3, op=G), AoGrouped(BF16)),
+    (Problem(512, 70, 130, E=3, op=G, pass_=Pass.STEP), AoGroupedLinear(BF16)),
+    (Problem(256, 70, 130, E=3, op=G, pass_=Pass.STEP), AoGroupedLinear(BF16)),  # an expert without rows
+    (Problem(130, 1, 256, op=Op.QUANTIZE), AoQuant("act-rhs", BF16)),
+)
+
+
+@pytest.fixture(params=CASES, ids=[f"{scheme.name} {problem}" for problem, scheme in CASES])
+def case(request):
+    return request.param
+
+
+def test_outputs_have_the_shapes_of_the_reference(case):
+    inputs = make_inputs(*case, cpu(), 3)
+    truth, outputs = inputs.reference(), inputs.empty_outputs()
+    assert [tensor.shape for tensor in outputs] == [tensor.shape for tensor in truth]
+    assert all(tensor.dtype is torch.float64 for tensor in truth)
+    assert all(tensor.double().isnan().all() for tensor in outputs)
+
+
+@pytest.mark.parametrize("arch", ["x86-64", "gfx942"])
+def test_negation_is_exact_and_changes_every_result(case, arch):
+    inputs = make_inputs(*case, cpu(arch), 3)
+    before = [tensor.clone() for tensor in inputs.activations]
+    truth = inputs.reference()
+    inputs.negate()
+    negated = [tensor.clone() for tensor in truth]
+    inputs.negate_reference(negated)
+    for mine, direct in zip(negated, inputs.reference(), strict=True):
+        assert torch.equal(mine, direct) or (mine - direct).abs().max() < 1e-13 * direct.abs().max()
+    assert not torch.equal(negated[0], truth[0])
+    if len(truth) == 3:  # every row of dW, and at least half of the rows of Y and dX
+        assert all((new != old).double().mean() > 0.45 for new, old in zip(negated, truth, strict=True))
+        assert torch.equal(negated[2], -truth[2])
+    inputs.negate()
+    assert all(torch.equal(old.double(), new.double()) for old, new in zip(before, inputs.activations, strict=True))
+
+
+def test_copies_are_equal_and_apart(case):
+    inputs = make_inputs(*case, cpu(), 3)
+    copy = inputs.copy()
+    for mine, other in zip((*inputs.activations, *inputs.weights), (*copy.activations, *copy.weights), strict=True):
+        assert mine.data_ptr() != other.data_ptr()
+        assert torch.equal(mine.double(), other.double())
+    inputs.refresh_activations(9)
+    copy.refresh_activations(9)
+    assert all(torch.equal(a.double(), b.double()) for a, b in zip(inputs.activations, copy.activations, strict=True))
+    assert not torch.equal(make_inputs(*case, cpu(), 3).activations[0].double(), inputs.activations[0].double())
+
+
+def test_weights_of_a_shape_are_the_same_for_every_m():
+    problem, scheme = CASES[4]
+    weight = make_weight(problem, scheme, cpu(), 3)
+    inputs = make_inputs(Problem(160, 70, 130, E=3, op=G), scheme, cpu(), 3, weight)
+    assert inputs.b is weight[0]
+    assert torch.equal(inputs.b.float(), make_inputs(problem, scheme, cpu(), 3).b.float())
+
+
+def test_layouts_are_what_torchao_takes():
+    inputs = make_inputs(Problem(7, 200, 300), AoGemm("128x128", BF16), cpu(), 3)
+    a_scale, b, b_scale = inputs.a_scale.t(), inputs.b[0].t(), inputs.b_scale[0].t()
+    assert (inputs.a.stride(), tuple(a_scale.shape), a_scale.stride()) == ((300, 1), (7, 3), (1, 7))
+    assert (tuple(b.shape), b.stride(), tuple(b_scale.shape), b_scale.stride()) == (
+        (300, 200),
+        (1, 300),
+        (3, 2),
+        (1, 3),
+    )
+    inputs = make_inputs(Problem(7, 200, 300), AoGemm("128x1", BF16), cpu(), 3)
+    assert (tuple(inputs.b_scale[0].shape), inputs.b_scale[0].stride()) == ((3, 200), (200, 1))
+    grouped = make_inputs(*CASES[4], cpu(), 3)
+    assert tuple(grouped.b.shape) == (3, 70, 130)
+    assert tuple(grouped.b_scale.shape) == (3, 1, 2)
+    assert (grouped.offs.dtype, grouped.offs.tolist()) == (torch.int32, list(grouped.ends))
+
+
+def test_product_by_the_definition():
+    """Element by element from data and scales, without any helper of the family."""
+    for right in ("128x128", "128x1"):
+        inputs = make_inputs(Problem(3, 130, 257), AoGemm(right, BF16), cpu(), 5)
+        a, b = inputs.a.double(), inputs.b[0].double()
+        (truth,) = inputs.reference()
+        for m, n in ((0, 0), (2, 129), (1, 128)):
+            total = 0.0
+            for k in range(257):
+                b_scale = (
+                    inputs.b_scale[0, n // 128, k // 128] if right == "128x128" else inputs.b_scale[0, k // 128, n]
+                )
+                total += float(a[m, k] * b[n, k]) * float(inputs.a_scale[k // 128, m]) * float(b_scale)
+            assert total == pytest.approx(truth[m, n].item(), rel=1e-12)
+
+
+def test_step_by_the_definition():
+    """Each product from casts along its own contraction, dY in both directions."""
+    problem, scheme = CASES[5]
+    inputs = make_inputs(problem, scheme, cpu(), 5)
+
+    def cast(x, rows, columns):
+        operand = quantize(x.contiguous(), rows, columns, torch.float8_e4m3fn)
+        return operand.dequantize(torch.empty(x.shape, dtype=torch.float64))
+
+    y, dx, dw = inputs.reference()
+    for expert, (first, last) in enumerate(group_rows(inputs.ends)):
+        w, x, dy = inputs.w[expert], inputs.x[first:last], inputs.dy[first:last]
+        assert torch.allclose(y[first:last], cast(x, 1, 128) @ cast(w, 128, 128).t(), rtol=1e-12, atol=1e-12)
+        assert torch.allclose(dx[first:last], cast(dy, 1, 128) @ cast(w, 128, 128), rtol=1e-12, atol=1e-12)
+        # groups are multiples of 128 rows, so that casting them alone gives the same bits
+        assert torch.allclose(dw[expert], cast(dy, 128, 1).t() @ cast(x, 128, 1), rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("scheme", [AoGrouped(BF16), AoGroupedLinear(BF16)])
+def test_groups(scheme):
+    draw = random.Random(2)
+    for _ in range(200):
+        experts, units = draw.randint(1, 20), draw.randint(1, 40)
+        problem = Problem(units * scheme.unit, 1, 128, E=experts, op=G)
+        ends = group_ends(problem, scheme, draw.randint(0, 5))
+        sizes = [last - first for first, last in group_rows(ends)]
+        assert (len(ends), ends[-1]) == (experts, problem.M)
+        assert all(size >= 0 and size % scheme.unit == 0 for size in sizes)
+        assert sum(size > 0 for size in sizes) == scheme.experts_with_rows(problem) == min(experts, units)
+
+
+def test_groups_follow_from_the_seed_and_are_not_equal():
+    problem = Problem(16640, 1, 128, E=8, op=G)
+    first = group_ends(problem, AoGrouped(BF16), 1)
+    assert first == group_ends(problem, AoGrouped(BF16), 1) != group_ends(problem, AoGrouped(BF16), 2)
+    assert len({last - begin for begin, last in group_rows(first)}) > 4
+    assert group_ends(problem, AoGrouped(BF16, balanced=True), 1) == tuple(2080 * (e + 1) for e in range(8))
+    assert group_ends(Problem(7, 5, 300), AoLinear(BF16), 1) == (7,)

@@ -1,0 +1,227 @@
+"""Providers of the torchao family: what they take and why not, correct results on the CPU and on a GPU, bytes moved."""
+
+import json
+
+import pytest
+import torch
+from rooflens.kernels.inputs import make_inputs, poison
+from rooflens.kernels.provider import Role, support
+from rooflens.kernels.reference import measure_all
+from rooflens.kernels.torchao import blas, grouped_mm, torch_quantize, triton_providers, upstream
+from rooflens.kernels.torchao.quantize import quantized_layout
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Op, Pass, Problem
+from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes.torchao import QUANTIZERS, AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
+
+BF16, G, STEP = DType.BF16, Op.GROUPED_GEMM, Pass.STEP
+CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+H200 = Device("cuda", 0, "H200", "NVIDIA", "sm90", 132, 60 << 20, 60 << 20, 141 << 30)
+ALL = (
+    triton_providers.QUANTIZE,
+    torch_quantize.TORCH_QUANTIZE,
+    triton_providers.GEMM,
+    triton_providers.GROUPED,
+    triton_providers.LOOP,
+    triton_providers.STOCK_TRITON,
+    blas.BLAS,
+    blas.DEQUANT_BLAS,
+    blas.LOOP_BLAS,
+    blas.DEQUANT_LOOP,
+    grouped_mm.GROUPED_MM,
+    upstream.TORCHAO,
+)
+CASES = (
+    *((Problem(256, 1, 384, op=Op.QUANTIZE), AoQuant(kind, BF16)) for kind in QUANTIZERS),
+    (Problem(1, 5, 300), AoGemm("128x128", BF16)),
+    (Problem(70, 200, 256), AoGemm("128x1", DType.FP32)),
+    (Problem(33, 100, 130), AoLinear(DType.FP16)),
+    (Problem(256, 128, 200, pass_=STEP), AoLinear(BF16)),
+    (Problem(160, 200, 136, E=4, op=G), AoGrouped(BF16)),
+    (Problem(48, 64, 128, E=5, op=G), AoGrouped(DType.FP32)),
+    (Problem(640, 72, 136, E=3, op=G, pass_=STEP), AoGroupedLinear(BF16)),
+    (Problem(256, 72, 136, E=3, op=G, pass_=STEP), AoGroupedLinear(BF16)),
+)
+
+
+def check(provider, problem, scheme, device, config=None):
+    """Complete and right, twice, from the activations of now, with the weights left alone."""
+    inputs = make_inputs(problem, scheme, device, 1)
+    weights = [tensor.clone() for tensor in inputs.weights]
+    launch = provider.prepare(inputs, config)
+    for seed in (5, 6):
+        inputs.refresh_activations(seed)
+        for output in launch.outputs:
+            poison(output)
+        launch()
+        launch()
+        failures = [one.failure(scheme) for one in measure_all(launch.outputs, inputs.reference())]
+        assert not any(failures), (provider.name, scheme.name, str(problem), failures)
+    expected = inputs.empty_outputs()
+    assert [one.dtype for one in launch.outputs] == [one.dtype for one in expected]
+    if isinstance(scheme, AoQuant):
+        assert [one.stride() for one in launch.outputs] == [one.stride() for one in expected]
+        truth = quantized_layout(inputs.x, scheme.kind, inputs.fp8)
+        for one, other in zip(launch.outputs, truth, strict=True):
+            assert torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8)), "bits differ"
+    for kept, tensor in zip(weights, inputs.weights, strict=True):
+        assert torch.equal(kept.view(torch.uint8), tensor.view(torch.uint8))
+    assert json.loads(json.dumps(dict(launch.config))) == dict(launch.config)
+    return launch
+
+
+@pytest.mark.parametrize("provider", ALL, ids=lambda provider: provider.name)
+def test_results_on_the_cpu(provider):
+    able = [case for case in CASES if support(provider, *case, CPU).ok]
+    for case in able:
+        launch = check(provider, *case, CPU)
+        moved = provider.moved_bytes(*case, launch.config)
+        assert moved is None or moved >= case[1].output_bytes(case[0])
+        assert provider.working_set_bytes(*case, launch.config) > 0
+    if not able:
+        assert provider.name in {"triton_quant_ao", "gemm_ao", "grouped_ao", "loop_ao", "stock_triton_ao", "torchao_ao",
+                                 "grouped_mm_bf16_ao"}  # fmt: skip
+        pytest.skip(support(provider, *CASES[0], CPU).reason)
+
+
+def test_every_problem_has_a_provider_on_the_cpu():
+    """A suite on a machine without GPU measures something: the reference, and BLAS where there is a product."""
+    for problem, scheme in CASES:
+        roles = {provider.role for provider in ALL if support(provider, problem, scheme, CPU).ok}
+        assert roles >= ({Role.CANDIDATE} if problem.op is Op.QUANTIZE else {Role.BLAS, Role.DEQUANT_BLAS})
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("provider", ALL, ids=lambda provider: provider.name)
+def test_results_on_the_gpu(provider):
+    from rooflens.harness.device import find_device
+
+    device = find_device("cuda")
+    able = [case for case in CASES if support(provider, *case, device).ok]
+    for case in able:
+        for config in provider.candidates(*case, device) or (None,):
+            check(provider, *case, device, config)
+    if not able:
+        pytest.skip(support(provider, *CASES[-1], device).reason)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", QUANTIZERS)
+def test_quantizers_on_the_gpu_to_the_bit(kind):
+    """Zeros, tiny and huge values in one tensor; the unpatched cast of the device."""
+    from rooflens.harness.device import find_device
+
+    device = find_device("cuda")
+    if not triton_providers.QUANTIZE.supports(Problem(128, 1, 128, op=Op.QUANTIZE), AoQuant(kind, BF16), device).ok:
+        pytest.skip(f"{device.name} has no FP8")
+    inputs = make_inputs(Problem(1024, 1, 2048, op=Op.QUANTIZE), AoQuant(kind, BF16), device, 1)
+    inputs.x.mul_(torch.logspace(-20, 20, 2048, device=inputs.x.device).to(torch.bfloat16))
+    inputs.x[256:512] = 0
+    for config in triton_providers.QUANTIZE.candidates(inputs.problem, inputs.scheme, device):
+        launch = triton_providers.QUANTIZE.prepare(inputs, config)
+        truth = quantized_layout(inputs.x, kind, inputs.fp8)
+        for one, other in zip(launch.outputs, truth, strict=True):
+            assert torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8)), config
+
+
+@pytest.mark.parametrize("provider", ALL, ids=lambda provider: provider.name)
+def test_other_families_and_operations_are_declined_in_one_line(provider):
+    assert not support(provider, Problem(1, 1, 64), Scheme.parse("nf4-g64", BF16), H200).ok
+    taken = {problem.op for problem, scheme in CASES if support(provider, problem, scheme, H200).ok}
+    for problem, scheme in CASES:
+        answer = support(provider, problem, scheme, H200)
+        assert answer.ok or (answer.reason and "\n" not in answer.reason)
+    assert len(taken) == (0 if provider is upstream.TORCHAO else 1)
+
+
+@pytest.mark.parametrize(
+    ("problem", "scheme", "arch", "reason"),
+    [
+        (Problem(64, 8, 128, E=2, op=G), AoGrouped(DType.FP16), "sm90", "takes bf16"),
+        (Problem(64, 12, 128, E=2, op=G), AoGrouped(BF16), "sm90", "multiples of 8"),
+        (Problem(64, 8, 128, E=2, op=G), AoGrouped(BF16), "sm80", "is a loop on sm80"),
+    ],
+)
+def test_what_grouped_mm_declines(problem, scheme, arch, reason):
+    device = Device("cuda", 0, arch, "NVIDIA", arch, 108, 1 << 25, 1 << 25, 1 << 36)
+    assert reason in support(grouped_mm.GROUPED_MM, problem, scheme, device).reason
+
+
+def test_stock_kernel_multiplies_forward_only():
+    reason = support(triton_providers.STOCK_TRITON, Problem(128, 128, 128, pass_=STEP), AoLinear(BF16), H200).reason
+    assert "forward product only" in reason
+
+
+def test_default_tiles_fill_the_device():
+    def default(m, n):
+        config = triton_providers.GEMM.candidates(Problem(m, n, 512), AoGemm("128x128", BF16), H200)[0]
+        return config["BLOCK_M"], config["BLOCK_N"]
+
+    assert default(16640, 5120) == (128, 128)
+    assert default(1024, 1792) == (64, 128), "112 tiles of 128 x 128 on 132 compute units"
+    assert default(16, 64) == (64, 64)
+    (unaligned,) = triton_providers.GEMM.candidates(Problem(16640, 5120, 520), AoGemm("128x128", BF16), H200)
+    assert (unaligned["BLOCK_M"], unaligned["BLOCK_N"]) == (64, 32)
+    for provider, problem, scheme in (
+        (triton_providers.QUANTIZE, *CASES[0]),
+        (triton_providers.GEMM, *CASES[6]),
+        (triton_providers.GROUPED, *CASES[10]),
+    ):
+        configs = provider.candidates(problem, scheme, H200)
+        assert len({json.dumps(config) for config in configs}) == len(configs) > 1
+
+
+@pytest.mark.parametrize(
+    ("provider", "problem", "scheme", "moved"),
+    [
+        # data 1 byte and scales; one pass
+        (
+            triton_providers.GEMM, Problem(256, 384, 128), AoGemm("128x128", BF16),
+            256 * 128 + 384 * 128 + 4 * (256 + 3) + 2 * 256 * 384,
+        ),
+        # casts: read 2 bytes, write 1 and scales; the product reads those and writes 2 bytes per result
+        (
+            triton_providers.GEMM, Problem(256, 384, 128), AoLinear(BF16),
+            2 * (256 * 128 + 384 * 128) + 2 * (256 * 128 + 4 * 256 + 384 * 128 + 4 * 3) + 2 * 256 * 384,
+        ),
+        # two experts of three have rows: the third is cast and not multiplied
+        (
+            triton_providers.GROUPED, Problem(256, 384, 128, E=3, op=G), AoGroupedLinear(BF16),
+            2 * (256 * 128 + 3 * 384 * 128) + (256 * 128 + 4 * 256 + 3 * (384 * 128 + 4 * 3))
+            + (256 * 128 + 4 * 256 + 2 * (384 * 128 + 4 * 3)) + 2 * 256 * 384 + 4 * 3,
+        ),
+        (blas.BLAS, Problem(256, 384, 128), AoLinear(BF16), 2 * (256 * 128 + 384 * 128 + 256 * 384)),
+        # three products of two dense operands and one result each
+        (blas.BLAS, Problem(256, 384, 128, pass_=STEP), AoLinear(BF16), 3 * 2 * (256 * 128 + 384 * 128 + 256 * 384)),
+        (
+            blas.DEQUANT_BLAS, Problem(256, 384, 128), AoGemm("128x128", BF16),
+            (256 * 128 + 384 * 128 + 4 * (256 + 3)) + 2 * 2 * (256 * 128 + 384 * 128) + 2 * 256 * 384,
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)  # fmt: skip
+def test_bytes_moved(provider, problem, scheme, moved):
+    assert provider.moved_bytes(problem, scheme, {}) == moved
+
+
+def test_dense_baselines_do_not_multiply_in_fp8():
+    for provider in (blas.BLAS, blas.DEQUANT_BLAS, grouped_mm.GROUPED_MM, triton_providers.STOCK_TRITON):
+        assert provider.math_dtype(Problem(1, 1, 128), AoGemm("128x128", BF16), H200) == "bf16"
+    assert triton_providers.GEMM.math_dtype(Problem(1, 1, 128), AoGemm("128x128", BF16), H200) == "fp8"
+
+
+def test_a_missing_scale_or_block_is_seen():
+    """The floor of the family tells apart what a kernel could get wrong."""
+    scheme = AoGemm("128x128", BF16)
+    inputs = make_inputs(Problem(64, 128, 1280), scheme, CPU, 1)
+    (truth,) = inputs.reference()
+    for wrong in ("scale", "block", "row"):
+        spoilt = make_inputs(inputs.problem, scheme, CPU, 1)
+        if wrong == "scale":
+            spoilt.b_scale.fill_(float(spoilt.b_scale.mean()))
+        elif wrong == "block":
+            spoilt.a[:, 1152:].zero_()
+        else:
+            spoilt.a_scale[:, 5] *= 1.2
+        (result,) = measure_all([spoilt.reference()[0].to(torch.bfloat16)], [truth.clone()])
+        assert result.failure(scheme), wrong

@@ -1,0 +1,127 @@
+"""The plain torch quantizers: bits against numpy, layouts as torchao documents them, and what the kernels rely on."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from rooflens.kernels.torchao.quantize import Operand, empty_layout, quantize, quantized_layout
+from rooflens.shapes.schemes.torchao import QUANTIZERS
+
+FP8 = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
+
+
+def wild(rows, columns, seed=0):
+    """Signed values over 12 orders of magnitude, rows of zeros, and amax below the smallest that is used."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, columns, generator=generator) * torch.logspace(-6, 6, columns)
+    x[: rows // 4] *= 1e-14
+    x[-(rows // 4) :, ::3] = 0
+    x[rows // 2] = 0
+    return x.to(torch.bfloat16)
+
+
+def e4m3_grid(dtype):
+    """Every finite value of the type, from the type's definition: 4 exponent bits, 3 of mantissa."""
+    bias, top = (8, 127) if dtype is torch.float8_e4m3fnuz else (7, 126)
+    values = []
+    for code in range(top + 1):
+        exponent, mantissa = code >> 3, code & 7
+        values.append(
+            (mantissa / 8) * 2.0 ** (1 - bias) if exponent == 0 else (1 + mantissa / 8) * 2.0 ** (exponent - bias)
+        )
+    return np.array(values)
+
+
+def nearest(values, dtype):
+    """Round to the grid, ties to the even code: what a cast to FP8 does."""
+    grid = e4m3_grid(dtype)
+    magnitude = np.abs(values)
+    above = np.clip(np.searchsorted(grid, magnitude), 1, len(grid) - 1)
+    low, high = grid[above - 1], grid[above]
+    up = (magnitude - low > high - magnitude) | ((magnitude - low == high - magnitude) & (above % 2 == 0))
+    return np.copysign(np.where(up, high, low), values)
+
+
+@pytest.mark.parametrize("dtype", FP8)
+@pytest.mark.parametrize("groups", [(1, 128), (128, 1), (128, 128)])
+def test_every_bit_follows_from_the_definition(groups, dtype):
+    x = wild(300, 200)
+    operand = quantize(x, *groups, dtype)
+    limit = {torch.float8_e4m3fn: 448.0, torch.float8_e4m3fnuz: 240.0}[dtype]
+    dense = x.double().numpy()
+    for i in range(math.ceil(300 / groups[0])):
+        for j in range(math.ceil(200 / groups[1])):
+            part = np.s_[i * groups[0] : (i + 1) * groups[0], j * groups[1] : (j + 1) * groups[1]]
+            amax = max(np.abs(dense[part]).max(), 1e-12)
+            s = np.float32(np.float64(limit) / np.float64(amax))
+            assert operand.scale[i, j].item() == np.float32(1) / s
+            scaled = (dense[part].astype(np.float32) * s).clip(-limit, limit)
+            assert (operand.data[part].double().numpy() == nearest(scaled.astype(np.float64), dtype)).all()
+
+
+def test_the_largest_value_of_a_group_is_the_largest_of_the_type():
+    for dtype in FP8:
+        data = quantize(torch.randn(128, 256), 1, 128, dtype).data.float().abs()
+        assert (data.view(128, 2, 128).amax(2) == torch.finfo(dtype).max).all()
+
+
+LAYOUTS = {
+    # kind: of x[256,384], shape and stride of data and scales, as torchao's quantizers return them
+    "act-lhs": ((256, 384), (384, 1), (256, 3), (1, 256)),
+    "act-rhs": ((256, 384), (1, 256), (2, 384), (384, 1)),
+    "act-transposed-lhs": ((384, 256), (256, 1), (384, 2), (1, 384)),
+    "weight-rhs": ((256, 384), (1, 256), (2, 3), (1, 2)),
+    "weight-transposed-rhs": ((384, 256), (1, 384), (3, 2), (1, 3)),
+}
+
+
+@pytest.mark.parametrize("kind", QUANTIZERS)
+def test_layouts(kind):
+    x = wild(256, 384)
+    for data, scale in (quantized_layout(x, kind, FP8[0]), empty_layout(256, 384, kind, FP8[0], "cpu")):
+        assert (tuple(data.shape), data.stride(), tuple(scale.shape), scale.stride()) == LAYOUTS[kind]
+        assert (data.dtype, scale.dtype) == (FP8[0], torch.float32)
+
+
+@pytest.mark.parametrize("kind", QUANTIZERS)
+def test_layouts_hold_the_values(kind):
+    x = torch.randn(256, 384)
+    data, scale = quantized_layout(x, kind, FP8[0])
+    rows, columns, _ = QUANTIZERS[kind]
+    if "transposed" in kind:
+        data, scale = data.t(), scale.t()
+    back = data.float() * scale.repeat_interleave(rows, 0).repeat_interleave(columns, 1)
+    assert (back - x).abs().max() <= x.abs().max() / 448 * 16, "half a step of the largest values"
+    assert torch.equal(back, Operand(data, scale, rows, columns).dequantize(torch.empty(256, 384)))
+
+
+@pytest.mark.parametrize("groups", [(1, 128), (128, 1), (128, 128)])
+def test_pieces_of_an_operand_are_the_same_values(groups):
+    operand = quantize(wild(384, 300), *groups, FP8[0])
+    whole = operand.dequantize(torch.empty(384, 300, dtype=torch.float64))
+    for piece, expected in (
+        (operand.part(128, 300), whole[128:300]),
+        (operand.section(128, 200), whole[:, 128:200]),
+        (operand.transposed(), whole.t()),
+        (operand.part(256, 384).transposed(), whole[256:].t()),
+    ):
+        assert torch.equal(piece.dequantize(torch.empty(expected.shape, dtype=torch.float64)), expected)
+
+
+@pytest.mark.parametrize("limit", [448.0, 240.0])
+def test_an_fp32_division_rounds_like_fp64_and_then_fp32(limit):
+    """The kernels divide in fp32, the definition in fp64: the same, for every exponent and random mantissas."""
+    draw = np.random.default_rng(7)
+    amax = np.ldexp(draw.uniform(1, 2, 1 << 20), draw.integers(-39, 127, 1 << 20)).astype(np.float32)
+    assert (np.float32(limit) / amax == (np.float64(limit) / amax.astype(np.float64)).astype(np.float32)).all()
+
+
+def test_large_tensors_are_quantized_in_pieces(monkeypatch):
+    x = wild(700, 130)
+    expected = [quantize(x, *groups, FP8[0]) for groups in ((1, 128), (128, 1), (128, 128))]
+    monkeypatch.setattr("rooflens.kernels.torchao.quantize._CHUNK_ELEMENTS", 130 * 200)
+    for whole, groups in zip(expected, ((1, 128), (128, 1), (128, 128)), strict=True):
+        pieces = quantize(x, *groups, FP8[0])
+        assert torch.equal(pieces.data.view(torch.uint8), whole.data.view(torch.uint8))
+        assert torch.equal(pieces.scale, whole.scale)

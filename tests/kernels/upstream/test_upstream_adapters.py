@@ -1,0 +1,290 @@
+"""The adapters of aiter and Primus-Turbo, against packages of those names with their signatures (folder stub)."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.provider import Role
+from rooflens.kernels.reference import measure, measure_all
+from rooflens.kernels.upstream import observe
+from rooflens.kernels.upstream.aiter_a16w8 import AITER_A16W8
+from rooflens.kernels.upstream.aiter_mx import AITER_MX
+from rooflens.kernels.upstream.packages import DeclinedError
+from rooflens.kernels.upstream.primus_turbo import PRIMUS_TURBO_FP8
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Op, Pass, Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+STUB = Path(__file__).parent / "stub"
+PACKAGES = ("aiter", "primus_turbo")
+CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+ADAPTERS = {
+    AITER_A16W8: ("a16w8-128x128", Problem(3, 130, 140, B=2)),
+    AITER_MX: ("mxfp8-rceil", Problem(3, 64, 128)),
+    PRIMUS_TURBO_FP8: ("fp8-blockwise", Problem(130, 140, 150)),
+}
+
+
+def gpu(arch):
+    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
+    return Device("cuda", 0, arch, vendor, arch, 256, 1 << 28, 1 << 22, 1 << 37)
+
+
+def forget():
+    for name in [name for name in sys.modules if name.split(".")[0] in PACKAGES]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Put the packages of the stub folder where installed ones would be found."""
+    forget()
+    monkeypatch.syspath_prepend(str(STUB))
+    yield
+    forget()
+
+
+@pytest.fixture
+def not_installed(monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in PACKAGES else find(name))
+
+
+def case(provider):
+    name, problem = ADAPTERS[provider]
+    return problem, Scheme.parse(name, DType.BF16)
+
+
+@pytest.mark.parametrize("provider", ADAPTERS, ids=lambda provider: provider.name)
+@pytest.mark.usefixtures("not_installed")
+def test_not_installed(provider):
+    assert provider.role is Role.UPSTREAM
+    for device in (CPU, gpu("gfx950")):
+        reason = provider.supports(*case(provider), device).reason
+        package = "primus_turbo" if provider is PRIMUS_TURBO_FP8 else "aiter"
+        assert reason.startswith(f"{package} is not installed: see https://github.com/")
+
+
+@pytest.mark.parametrize("provider", ADAPTERS, ids=lambda provider: provider.name)
+@pytest.mark.usefixtures("installed")
+def test_installed_is_supported_on_its_gpus_without_importing_it(provider):
+    assert provider.supports(*case(provider), gpu("gfx950")).ok
+    assert provider.supports(*case(provider), gpu("gfx942")).ok == (provider is not AITER_MX)
+    for device in (CPU, gpu("sm90"), gpu("gfx1100")):
+        assert "only" in provider.supports(*case(provider), device).reason
+    assert not set(PACKAGES) & set(sys.modules)
+
+
+def test_another_project_of_the_name_is_not_taken_for_it(monkeypatch, tmp_path):
+    (tmp_path / "aiter").mkdir()
+    (tmp_path / "aiter" / "__init__.py").write_text("raise RuntimeError('imported')")
+    forget()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for provider in (AITER_A16W8, AITER_MX):
+        reason = provider.supports(*case(provider), gpu("gfx950")).reason
+        assert "the installed aiter has no ops/" in reason
+        assert "another version or project" in reason
+    forget()
+
+
+def run_checked(provider, inputs):
+    """Prepare, and check the output twice, with fresh activations in between; return the launch."""
+    launch = provider.prepare(inputs)
+    for seed in (5, 6):
+        inputs.refresh_activations(seed)
+        launch()
+        for accuracy in measure_all(launch.outputs, inputs.reference()):
+            assert not accuracy.failure(inputs.scheme), accuracy.failure(inputs.scheme)
+    return launch
+
+
+@pytest.mark.parametrize("dtype", (DType.BF16, DType.FP16))
+@pytest.mark.parametrize("name", ("a16w8-128x128", "a16w8-128x128-bias", "a16w8-128x128-prequant-bias"))
+@pytest.mark.usefixtures("installed")
+def test_aiter_a16w8(name, dtype):
+    problem, scheme = Problem(3, 130, 140, B=2), Scheme.parse(name, dtype)
+    inputs = make_inputs(problem, scheme, CPU, seed=2)
+    launch = run_checked(AITER_A16W8, inputs)
+    module = importlib.import_module("aiter.ops.triton.gemm.batched.batched_gemm_a16w8")
+    assert set(module.SEEN) == {((2, 130, 140), scheme.prequant)}, "the native layout, and the scheme's prequantization"
+    assert launch.config == {"aiter": "0.0+stub", "function": f"{module.__name__}.batched_gemm_a16w8"}
+    weight, scales = 2 * 130 * 140, 2 * 4 * 2 * 2
+    moved = AITER_A16W8.moved_bytes(problem, scheme, launch.config)
+    assert moved == scheme.compulsory_bytes(problem) + 2 * (weight + scales)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_function_of_the_same_name_that_does_something_else_is_declined(monkeypatch):
+    module = importlib.import_module("aiter.ops.triton.gemm.batched.batched_gemm_a16w8")
+    monkeypatch.setattr(module, "batched_gemm_a16w8", lambda X, WQ, w_scale, group_size, YQ=None: None)
+    problem, scheme = case(AITER_A16W8)
+    with pytest.raises(DeclinedError, match=r"is another function: it takes no x"):
+        AITER_A16W8.prepare(make_inputs(problem, scheme, CPU, seed=2))
+
+
+GEMV, MFMA = "smallm_mxfp8_gemv block_n=8", "smallm_mxfp8_mfma n_sub=1 k_splits=2"
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "dispatched"),
+    ((1, 64, GEMV), (3, 64, GEMV), (8, 64, MFMA), (64, 64, MFMA), (16, 160, GEMV)),
+    ids=("one row", "padded rows", "matrix units", "64 rows", "fallback of the wrapper"),
+)
+@pytest.mark.usefixtures("installed")
+def test_aiter_mx_says_which_kernel_ran(m, n, dispatched):
+    inputs = make_inputs(Problem(m, n, 128), Scheme.parse("mxfp8-rceil", DType.BF16), CPU, seed=2)
+    launch = run_checked(AITER_MX, inputs)
+    assert launch.dispatched == dispatched
+    assert launch.kernels == (dispatched.split()[0],)
+    module = importlib.import_module("aiter.ops.smallm_gemm_mxfp8")
+    assert module.smallm_mxfp8_gemv.__module__ == module.smallm_mxfp8_mfma.__module__ == module.__name__
+
+
+HIDDEN = "hid an error and returned None: smallm_mxfp8_"
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "message"),
+    (
+        (1, 48, "returned None for M=1 N=48 K=128: it leaves it to Triton"),
+        (40, 64, "returned None for M=40 N=64 K=128: it leaves it to Triton"),
+        (1, 96, HIDDEN + "gemv: RuntimeError: gemv: no kernel image for this device"),
+        (8, 96, HIDDEN + "mfma: RuntimeError: mfma: k_splits does not divide K; smallm_mxfp8_gemv: RuntimeError"),
+    ),
+)
+@pytest.mark.usefixtures("installed")
+def test_none_is_told_apart_from_a_hidden_error(m, n, message):
+    inputs = make_inputs(Problem(m, n, 128), Scheme.parse("mxfp8-rceil", DType.BF16), CPU, seed=2)
+    with pytest.raises(DeclinedError) as caught:
+        AITER_MX.prepare(inputs)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_launch_that_turns_none_later_does_not_pass_an_old_output(monkeypatch):
+    inputs = make_inputs(Problem(1, 64, 128), Scheme.parse("mxfp8-rceil", DType.BF16), CPU, seed=2)
+    launch = AITER_MX.prepare(inputs)
+
+    def broken(*arguments):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(importlib.import_module("aiter.ops.smallm_gemm_mxfp8"), "smallm_mxfp8_gemv", broken)
+    with pytest.raises(DeclinedError):
+        launch()
+
+
+def test_bytes_of_aiter_mx_by_hand():
+    problem, scheme = Problem(3, 64, 128), Scheme.parse("mxfp8-rceil", DType.BF16)
+    once = (3 + 64) * (128 + 4) + 2 * 3 * 64
+    mfma = {"kernel": "smallm_mxfp8_mfma", "n_sub": 1}
+    assert AITER_MX.moved_bytes(problem, scheme, mfma | {"k_splits": 1}) == once
+    assert AITER_MX.moved_bytes(problem, scheme, mfma | {"k_splits": 4}) == once + 2 * 4 * 3 * 64 * 4
+    padded = (4 + 3 + 4) * (128 + 4) + 2 * 64 * (4 + 3)
+    assert AITER_MX.moved_bytes(problem, scheme, {"kernel": "smallm_mxfp8_gemv"}) == once + padded
+    one = Problem(1, 64, 128)
+    assert AITER_MX.moved_bytes(one, scheme, {"kernel": "smallm_mxfp8_gemv"}) == (1 + 64) * (128 + 4) + 2 * 64
+    assert AITER_MX.moved_bytes(problem, scheme, {"kernel": "unknown"}) is None
+
+
+NT, NN, TN = (False, True, False), (False, False, False), (True, False, True)
+LAYOUTS = {
+    Pass.FWD: [NT], Pass.DGRAD: [NN], Pass.WGRAD: [TN], Pass.BWD: [NN, TN], Pass.STEP: [NT, NN, TN],
+}  # fmt: skip
+
+
+def modules():
+    return (
+        importlib.import_module("primus_turbo.triton.gemm.gemm_fp8_kernel"),
+        importlib.import_module("primus_turbo.pytorch.kernels.quantization.quantization_impl"),
+    )
+
+
+def train_inputs(pass_, name="fp8-blockwise"):
+    return make_inputs(Problem(130, 140, 150, pass_=pass_), Scheme.parse(name, DType.BF16), CPU, seed=2)
+
+
+@pytest.mark.parametrize("pass_", list(Pass))
+@pytest.mark.parametrize("name", ("fp8-blockwise", "fp8-blockwise-hybrid", "fp8-blockwise-prequantized"))
+@pytest.mark.usefixtures("installed")
+def test_primus_turbo_computes_every_pass(pass_, name):
+    launch = run_checked(PRIMUS_TURBO_FP8, train_inputs(pass_, name))
+    gemm, _ = modules()
+    gemm.CALLS.clear()
+    launch()
+    assert LAYOUTS[pass_] == gemm.CALLS
+    assert launch.config["primus_turbo"] == "0.0+stub"
+
+
+FUSED = {
+    Pass.FWD: ["row+col", "weight"],
+    Pass.DGRAD: ["row"],
+    Pass.WGRAD: ["col"],
+    Pass.BWD: ["row+col"],
+    Pass.STEP: ["row+col", "weight", "row+col"],
+}
+SEPARATE = {
+    Pass.FWD: ["row", "weight"],
+    Pass.DGRAD: ["row"],
+    Pass.WGRAD: ["col", "col"],
+    Pass.BWD: ["col", "row", "col"],
+    Pass.STEP: ["row", "weight", "col", "row", "col"],
+}
+
+
+@pytest.mark.parametrize("pass_", list(Pass))
+@pytest.mark.parametrize("fused", (True, False), ids=("fused quantizer", "separate quantizers"))
+@pytest.mark.usefixtures("installed")
+def test_primus_turbo_quantizes_what_its_autograd_function_does(pass_, fused, monkeypatch):
+    _, quantizers = modules()
+    if not fused:
+        monkeypatch.delattr(quantizers, "quant_fp8_blockwise_dual_impl")
+    launch = run_checked(PRIMUS_TURBO_FP8, train_inputs(pass_))
+    quantizers.CALLS.clear()
+    launch()
+    assert (FUSED if fused else SEPARATE)[pass_] == quantizers.CALLS
+    assert launch.config["fused_quantizer"] is fused
+
+
+def test_primus_turbo_quantizers_and_bytes():
+    quantizer = Scheme.parse("fp8-quant-row", DType.BF16)
+    assert "quantizer" in PRIMUS_TURBO_FP8.supports(Problem(8, 1, 128, op=Op.QUANTIZE), quantizer, gpu("gfx950")).reason
+    scheme = Scheme.parse("fp8-blockwise-prequantized", DType.BF16)
+    m, n, k = 256, 384, 512
+    moved = PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k), scheme, {})
+    assert moved == m * k + n * k + 2 * m * n + 4 * (m * 4 + 3 * 4) + 2 * 4 * m * 4
+    dgrad = PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k, pass_=Pass.DGRAD), scheme, {})
+    assert dgrad == m * n + n * k + 2 * m * k + 4 * (m * 3 + 3 * 4) + 2 * 4 * (m * 3 + 3 * 4)
+    wgrad = PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k, pass_=Pass.WGRAD), scheme, {})
+    assert wgrad == m * n + m * k + 2 * n * k + 4 * (2 * k + 2 * n)
+    assert PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k), Scheme.parse("fp8-blockwise", DType.BF16), {}) is None
+
+
+@pytest.mark.usefixtures("installed")
+def test_watching_leaves_the_module_as_it_was():
+    module = importlib.import_module("aiter.ops.smallm_gemm_mxfp8")
+    before = dict(vars(module))
+    with pytest.raises(ZeroDivisionError), observe.watched(module, {"smallm_mxfp8_gemv": (), "absent": ()}):
+        raise ZeroDivisionError
+    assert dict(vars(module)) == before
+
+
+@pytest.mark.gpu
+def test_launched_triton_kernels_are_seen():
+    from rooflens.harness.device import find_device
+    from rooflens.kernels.a16w8.triton_providers import TUNED
+
+    device = find_device("cuda")
+    scheme = Scheme.parse("a16w8-128x128", DType.BF16)
+    if not TUNED.supports(Problem(1, 64, 128), scheme, device).ok:
+        pytest.skip(TUNED.supports(Problem(1, 64, 128), scheme, device).reason)
+    inputs = make_inputs(Problem(1, 64, 128), scheme, device, seed=2)
+    launch = TUNED.prepare(inputs)
+    assert observe.triton_kernels(launch) == ("a16w8_kernel",)
+    assert observe.triton_kernels(lambda: torch.add(inputs.x, 1)) == ()
+    assert not measure(launch.output, inputs.reference()[0]).failure(scheme)
