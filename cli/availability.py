@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING
 
 from ..harness.device import find_device
 from ..kernels import registry
+from ..kernels.provider import support
 from ..shapes.device import Device
-from ..shapes.problem import Problem
-from ..shapes.scheme import DType
-from ..shapes.schemes.fourbit import FourBit
+from ..shapes.schemes.probes import probes
 
 if TYPE_CHECKING:
     from ..kernels.provider import AnyProvider
-
-PROBE = Problem(M=1, N=4096, K=4096)
-"""One token through a square weight: every provider that runs at all supports it."""
-PROBE_SCHEME = FourBit("nf4", 64, DType.BF16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +20,7 @@ class Availability:
     """One provider on one device; `reason` says why not, in one line."""
 
     name: str
+    family: str
     role: str
     supported: bool
     reason: str
@@ -50,13 +46,18 @@ def _row(name: str, device: Device) -> Availability:
     try:
         provider = registry.load([name])[name]
     except Exception as error:
-        return Availability(name, "", False, f"{type(error).__name__}: {error}")
+        return Availability(name, "", "", False, f"{type(error).__name__}: {error}")
     return _ask(name, provider, device)
 
 
 def _ask(name: str, provider: "AnyProvider", device: Device) -> Availability:
+    """Put the problems of its family to a provider: it can run when it can compute one of them."""
     try:
-        role, support = provider.role.value, provider.supports(PROBE, PROBE_SCHEME, device)
+        role, family = provider.role.value, provider.family
+        answers = [support(provider, problem, scheme, device) for scheme, problem in probes(family)]
     except Exception as error:
-        return Availability(name, "", False, f"{type(error).__name__}: {error}")
-    return Availability(name, role, support.ok, support.reason)
+        return Availability(name, "", "", False, f"{type(error).__name__}: {error}")
+    able = any(answer.ok for answer in answers)
+    # What is no operation of its own says the least.
+    reasons = sorted((answer.reason for answer in answers), key=lambda reason: "; this is a" in reason)
+    return Availability(name, family, role, able, "" if able else reasons[0])

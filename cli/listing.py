@@ -100,8 +100,8 @@ def shapes(name: str | None, as_json: bool) -> None:
 def providers(files: tuple[Path, ...], as_json: bool) -> None:
     """List the implementations that can be timed, and whether each can run on this machine's best device.
 
-    The question put to each is a small 4-bit GEMM: M=1, N=K=4096, NF4 in blocks of 64, bf16 activations. A provider
-    that cannot run says why, and what to install where that helps.
+    The question put to each is a problem of its family with N=K=4096 in bf16; for 4-bit weights M=1, NF4 in blocks of
+    64. A provider that cannot run says why, and what to install where that helps.
 
     \b
     Examples:
@@ -114,8 +114,8 @@ def providers(files: tuple[Path, ...], as_json: bool) -> None:
     if as_json:
         print_json({"device": device, "providers": rows})
         return
-    body = [(row.name, row.role, "yes" if row.supported else "no", row.reason) for row in rows]
-    print_table(("provider", "role", "here", "reason"), body, title=f"on {device}")
+    body = [(row.name, row.family, row.role, "yes" if row.supported else "no", row.reason) for row in rows]
+    print_table(("provider", "family", "role", "here", "reason"), body, title=f"on {device}")
 
 
 @listing.command(short_help="Devices whose published peaks are known.")

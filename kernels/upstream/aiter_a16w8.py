@@ -10,9 +10,9 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
 from ..a16w8.inputs import A16W8Inputs
-from ..provider import Config, Launch, Provider, Role, Support
+from ..provider import Config, DeclinedError, Launch, Provider, Role, Support
 from .observe import triton_kernels
-from .packages import DeclinedError, find_function, support, version
+from .packages import find_function, support, version
 
 _FILES = (
     "ops/triton/gemm/batched/batched_gemm_a16w8_blockscale.py",

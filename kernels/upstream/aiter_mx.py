@@ -13,9 +13,9 @@ from ...shapes.problem import Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.mxfp8 import BLOCK, MxFp8
 from ..mxfp8.inputs import MxFp8Inputs
-from ..provider import Config, Launch, Provider, Role, Support
+from ..provider import Config, DeclinedError, Launch, Provider, Role, Support
 from .observe import Calls, watched
-from .packages import DeclinedError, find_function, support, version
+from .packages import find_function, support, version
 
 _FILES = ("ops/smallm_gemm_mxfp8.py",)
 _HOME = "https://github.com/ROCm/aiter/pull/3783"

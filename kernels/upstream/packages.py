@@ -8,15 +8,10 @@ from types import ModuleType
 from typing import Any
 
 from ...shapes.device import Device
-from ...shapes.errors import RooflensError
-from ..provider import Support
+from ..provider import DeclinedError, Support
 
 INSTINCT = ("gfx942", "gfx950")
 """Architectures that aiter and Primus-Turbo have kernels for (MI300 and MI350 series)."""
-
-
-class DeclinedError(RooflensError):
-    """An upstream wrapper does not compute this problem and said so only when it was called."""
 
 
 def support(package: str, files: Sequence[str], home: str, device: Device, arches: Sequence[str] = INSTINCT) -> Support:

@@ -14,7 +14,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, SCALE_BYTES, Fp8Train, line_scales, operand_scales, operands
-from ..fp8train.inputs import SOURCES, TrainInputs
+from ..fp8train.inputs import ORIGINS, TrainInputs
 from ..fp8train.saved import Saved
 from ..provider import Config, Launch, Provider, Role, Support
 from .observe import triton_kernels
@@ -84,7 +84,7 @@ class PrimusTurboFp8(Provider[Scheme, TrainInputs]):
         total = scheme.output_bytes(problem)
         for product in COMPUTES[problem.pass_]:
             for name in operands(product):
-                total += elements[SOURCES[name][0]] + SCALE_BYTES * operand_scales(name, problem)
+                total += elements[ORIGINS[name][0]] + SCALE_BYTES * operand_scales(name, problem)
             transposed = {Pass.FWD: line_scales(m, k), Pass.DGRAD: line_scales(m, n) + operand_scales("w", problem)}
             total += 2 * SCALE_BYTES * transposed.get(product, 0)
         return total

@@ -130,7 +130,7 @@ def test_providers_say_why_they_are_not_available():
     silent = [name for name, row in rows.items() if not row["supported"] and not row["reason"]]
     assert not silent
     assert next(iter(rows)) == "my_gemm", "those of one's own file come first"
-    assert rows["my_gemm"] == {"name": "my_gemm", "role": "candidate", "supported": True, "reason": ""}
+    assert rows["my_gemm"] == {"name": "my_gemm", "family": "", "role": "candidate", "supported": True, "reason": ""}
     roles = {row["role"] for row in rows.values()}
     assert roles <= {"candidate", "dequant_blas", "stock_triton", "blas", "upstream"}
 

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.provider import Role
+from rooflens.kernels.provider import DeclinedError, Role
 from rooflens.kernels.reference import measure, measure_all
 from rooflens.kernels.upstream import observe
 from rooflens.kernels.upstream.aiter_a16w8 import AITER_A16W8
 from rooflens.kernels.upstream.aiter_mx import AITER_MX
-from rooflens.kernels.upstream.packages import DeclinedError
 from rooflens.kernels.upstream.primus_turbo import PRIMUS_TURBO_FP8
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
