@@ -4,10 +4,11 @@ import dataclasses
 import itertools
 
 import pytest
-from rooflens.harness.plan import cell_id, plan, tasks
+from rooflens.harness.plan import cell_id, plan, static_columns, tasks
 from rooflens.shapes import suite
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
+from rooflens.shapes.problem import Pass
 from rooflens.shapes.protocol import Protocol
 
 DEVICE = Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34)
@@ -64,3 +65,22 @@ def test_identity_is_content():
         base,
     }
     assert len(others) == 5
+
+
+def test_passes_are_cells_of_their_own_and_sizes_have_their_columns():
+    training = suite.load("fp8-train-quick").override(providers=("blas_bf16_fp8",))
+    cells = plan(training)
+    assert {cell.problem.pass_.value for cell in cells} == {"fwd", "step"}
+    assert len({cell_id(cell, "s", DEVICE, Protocol()) for cell in cells}) == len(cells)
+    routed = plan(suite.load("mxfp8-moe-quick"))[0]
+    row = static_columns(routed)
+    problem = routed.problem
+    assert (row["E"], row["top_k"], row["M_total"]) == (problem.E, problem.top_k, problem.M * problem.top_k)
+    assert row["M_per_expert"] == problem.M * problem.top_k / problem.E
+    assert static_columns(cells[0])["M_per_expert"] is None
+
+
+def test_a_pass_that_a_scheme_lacks_is_refused_with_the_shape():
+    training = dataclasses.replace(suite.load("llm4bit-quick"), passes=(Pass.STEP,))
+    with pytest.raises(UsageError, match=r"shape llama3.2-1b k/v: scheme nf4-g64 has no pass step"):
+        plan(training)

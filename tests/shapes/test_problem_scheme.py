@@ -2,7 +2,7 @@
 
 import pytest
 from rooflens.shapes.errors import UsageError
-from rooflens.shapes.problem import Problem
+from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType, Scheme
 
 
@@ -43,3 +43,58 @@ def test_bytes_per_element_of_nf4_g64():
 def test_compulsory_bytes_of_a_biased_problem():
     problem, scheme = Problem(M=4, N=10, K=33), Scheme.parse("fp4-g32-bias", DType.FP32)
     assert scheme.compulsory_bytes(problem) == 165 + 4 * 11 + 4 * 4 * 33 + 4 * 10 + 4 * 4 * 10
+
+
+@pytest.mark.parametrize(("pass_", "products"), [("fwd", 1), ("dgrad", 1), ("wgrad", 1), ("bwd", 2), ("step", 3)])
+def test_a_pass_counts_its_products(pass_, products):
+    """6MNK for a step: the convention of training benchmarks."""
+    assert Problem(8, 16, 32, pass_=Pass(pass_)).flops == products * 2 * 8 * 16 * 32
+
+
+def test_experts_share_the_rows_and_routing_multiplies_them():
+    """The FLOPs of a grouped GEMM count its rows once, whatever the number of groups."""
+    grouped = Problem(M=16640, N=8192, K=5120, op=Op.GROUPED_GEMM, E=8)
+    assert grouped.flops == 2 * 16640 * 8192 * 5120
+    assert (grouped.rows, grouped.weights) == (16640, 8)
+    routed = Problem(M=4, N=1536, K=6144, op=Op.MOE_GEMM, E=128, top_k=4)
+    assert (routed.rows, routed.flops) == (16, 2 * 16 * 1536 * 6144)
+    assert str(routed) == "E=128 top_k=4 M=4 N=1536 K=6144"
+
+
+def test_a_quantization_has_no_flops():
+    problem = Problem(M=128, N=1, K=4096, op=Op.QUANTIZE)
+    assert problem.flops == 0
+    assert str(problem) == "M=128 K=4096"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"E": 8}, "a gemm has no experts"),
+        ({"E": 8, "top_k": 2, "op": Op.GROUPED_GEMM}, "only a moe_gemm routes tokens"),
+        ({"E": 4, "top_k": 5, "op": Op.MOE_GEMM}, "top_k=5 of E=4 experts"),
+        ({"M": 1 << 40, "N": 1 << 20}, "too large"),
+    ],
+)
+def test_sizes_that_do_not_go_with_the_operation(sizes, message):
+    with pytest.raises(UsageError, match=message):
+        Problem(**({"M": 1, "N": 1, "K": 1} | sizes))
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (Problem(1, 64, 64, B=2), "B=2"),
+        (Problem(1, 64, 64, op=Op.GROUPED_GEMM), "has no grouped_gemm: it has gemm"),
+        (Problem(1, 64, 64, pass_=Pass.STEP), "has no pass step: it has fwd"),
+    ],
+)
+def test_a_scheme_refuses_what_it_cannot_store(problem, message):
+    with pytest.raises(UsageError, match=message):
+        Scheme.parse("nf4-g64", DType.BF16).check(problem)
+
+
+def test_an_unknown_scheme_names_how_those_of_each_family_are_written():
+    with pytest.raises(UsageError, match=r"nf4-g64.*fp8-blockwise.*mxfp8-rceil.*ao-act-lhs") as error:
+        Scheme.parse("int3-g64", DType.BF16)
+    assert "\n" not in str(error.value)

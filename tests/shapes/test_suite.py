@@ -116,3 +116,30 @@ def test_unreadable_files(tmp_path):
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="cannot read suite"):
         suite.load(str(tmp_path / "binary.toml"))
+
+
+def test_without_an_axis_each_shape_runs_the_sizes_of_its_set(tmp_path):
+    (tmp_path / "mine.csv").write_text("model,layer,N,K,E,top_k,M_list\nm,up,64,128,8,2,16 1 4\nm,down,128,64,8,2,\n")
+    text = (
+        'name = "mine"\nshapes = "mine.csv"\nop = "moe_gemm"\nschemes = ["mxfp8-moe-rceil"]\ndtypes = ["bf16"]\n'
+        'caches = ["cold"]\nproviders = ["a"]\nbaseline = "a"\n'
+    )
+    mine = suite.parse(text, "mine.toml", tmp_path)
+    up, down = mine.shapes
+    assert (up.E, up.top_k, mine.sizes(up)) == (8, 2, (1, 4, 16))
+    with pytest.raises(UsageError, match="m down has no M_list"):
+        mine.sizes(down)
+    assert mine.override(axes={"M": (2,)}).sizes(down) == (2,)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [('op = "conv"', "unknown op.*conv|op.*'conv'"), ('passes = ["backward"]', "pass.*'backward'")],
+)
+def test_operations_and_passes_that_do_not_exist(line, message):
+    text = (
+        'name = "mine"\nshapes = "llm4bit_40"\nschemes = ["nf4-g64"]\ndtypes = ["bf16"]\ncaches = ["cold"]\n'
+        f'providers = ["a"]\nbaseline = "a"\n{line}\n'
+    )
+    with pytest.raises(UsageError, match=message):
+        suite.parse(text, "mine.toml")

@@ -1,0 +1,67 @@
+"""Operands of any family: copies, restoring, negation, and that a change of a weight is noticed in any layout."""
+
+import pytest
+import torch
+from rooflens.harness.device import find_device
+from rooflens.harness.operands import Operands
+from rooflens.kernels.inputs import make_inputs
+from rooflens.shapes.problem import Op, Pass, Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+CPU = find_device("cpu")
+CASES = (
+    ("nf4-g64-bias", Problem(3, 32, 128)),
+    ("fp8-blockwise-prequantized", Problem(128, 256, 128, pass_=Pass.STEP)),
+    ("ao-grouped", Problem(64, 128, 128, op=Op.GROUPED_GEMM, E=2)),
+    ("mxfp8-rceil", Problem(4, 64, 128)),
+    ("mxfp8-moe-rceil", Problem(4, 32, 128, op=Op.MOE_GEMM, E=4, top_k=2)),
+    ("a16w8-128x128", Problem(2, 128, 128, B=2)),
+)
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case[0])
+def operands(request):
+    name, problem = request.param
+    return Operands(make_inputs(problem, Scheme.parse(name, DType.BF16), CPU, seed=0))
+
+
+def octets(tensor):
+    return tensor.contiguous().view(torch.uint8)
+
+
+def test_copies_have_the_same_bits_in_memory_of_their_own(operands):
+    first, *others = operands.copies(3)
+    operands.draw(5)
+    for copy in others:
+        pairs = zip((*first.activations, *first.weights), (*copy.activations, *copy.weights), strict=True)
+        for mine, theirs in pairs:
+            assert mine.data_ptr() != theirs.data_ptr()
+            assert mine.stride() == theirs.stride()
+            assert torch.equal(octets(mine), octets(theirs))
+
+
+def test_the_reference_is_drawn_with_the_activations_and_negated_with_them(operands):
+    operands.draw(1)
+    before = [one.clone() for one in operands.truth]
+    operands.draw(2)
+    assert not all(torch.equal(one, other) for one, other in zip(before, operands.truth, strict=True))
+    operands.draw(1)
+    assert all(torch.equal(one, other) for one, other in zip(before, operands.truth, strict=True))
+    operands.negate()
+    fresh = operands.inputs.reference()
+    for found, expected in zip(operands.truth, fresh, strict=True):
+        assert torch.allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_changed_byte_of_any_weight_is_noticed(operands):
+    operands.copies(2)
+    assert operands.intact()
+    for copy in operands.copies(2):
+        for weight in copy.weights:
+            last = tuple(size - 1 for size in weight.shape)
+            kept = weight[last].clone()
+            view = weight[last].view(torch.uint8) if weight[last].dim() else weight[last].reshape(1).view(torch.uint8)
+            view.bitwise_xor_(1)
+            assert not operands.intact()
+            weight[last] = kept
+            assert operands.intact()
