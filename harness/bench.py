@@ -214,7 +214,7 @@ def samples_of(taken: Measurement) -> Samples:
 
 
 def _rotated_bytes(cell: Cell) -> int:
-    """Bytes of one copy that every launch reads: weights and scales, whatever else it touches; of a quantizer, its X."""
+    """Bytes of one copy that every launch surely reads: weights and scales, or the X of a quantizer."""
     if cell.problem.op is Op.QUANTIZE:
         return cell.scheme.activation_bytes(cell.problem)
     return cell.scheme.weight_bytes(cell.problem) + cell.scheme.scale_bytes(cell.problem)

@@ -78,8 +78,8 @@ class Launch:
     A library that allocates its own result rebinds `output` to it in `run`, so read `launch.output` after the call.
 
     `output` is a tuple where the operation has several results (data and scales, gradients), in the order of
-    `Inputs.empty_outputs`. `config` is what ran, `kernels` the names of the device kernels of one call, `dispatched` the
-    choice of a provider with a dispatch rule of its own, `artifact` a hash of the compiled code. All but `run` and
+    `Inputs.empty_outputs`. `config` is what ran, `kernels` the names of the device kernels of one call, `dispatched`
+    the choice of a provider with a dispatch rule of its own, `artifact` a hash of the compiled code. All but `run` and
     `output` may be empty.
     """
 

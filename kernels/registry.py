@@ -75,6 +75,7 @@ BUILTIN = {
     "torchao_ao": "rooflens.kernels.torchao.upstream:TORCHAO",
     "aiter_a16w8": "rooflens.kernels.upstream.aiter_a16w8:AITER_A16W8",
     "aiter_mx": "rooflens.kernels.upstream.aiter_mx:AITER_MX",
+    "primus_turbo_fp8": "rooflens.kernels.upstream.primus_turbo:PRIMUS_TURBO_FP8",
 }
 """name -> "module:attribute". To add a provider, write its module and one line here."""
 

@@ -169,7 +169,8 @@ def test_wrong_names_are_usage_errors(tmp_path):
 def row(label: str, **values) -> dict[str, object]:
     """One row of a crossover table, as `crossovers` makes them."""
     base = {
-        "challenger": "a", "incumbent": "b", "model": "m", "layer": label, "op": "gemm", "pass": "fwd", "B": 1, "E": 1, "top_k": 1, "N": 64,
+        "challenger": "a", "incumbent": "b", "model": "m", "layer": label, "op": "gemm", "pass": "fwd", "B": 1,
+        "E": 1, "top_k": 1, "N": 64,
         "K": 96, "dtype": "bf16", "scheme": "nf4-g64", "cache": "cold", "status": "single", "crossover_M": 8.0,
         "low_M": 4.0, "high_M": 16.0, "challenger_wins": "below", "verified": True, "changes": (), "M_min": 1.0,
         "M_max": 64.0, "Ms": (), "log_ratios": (), "missing": 0, "warnings": (),

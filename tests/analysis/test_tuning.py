@@ -17,7 +17,8 @@ def searched(number, times, winner, near=(), cell="c0", **columns):
     """Rows of one search; `times` maps the name of a configuration, the default first, to seconds (None: failed)."""
     fixed = {
         "cell_id": cell, "search": number, "arch": "sm90", "compute_units": 132, "op": "gemm", "pass": "fwd",
-        "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16", "scheme": "nf4-g64", "provider": "simt_4bit",
+        "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16", "scheme": "nf4-g64",
+        "provider": "simt_4bit",
         "cache": "cold", "candidates": len(times), "search_s": 2.0, "source": "s",
     }  # fmt: skip
     return [
@@ -139,7 +140,8 @@ def test_cells_are_votes_and_three_searches_are_three_pairs(frame):
 
 @pytest.mark.parametrize("column", [name for name in CELL if name not in ("op", "pass", "arch")])
 def test_searches_of_different_cells_are_never_compared(frame, column):
-    other = {"compute_units": 114, "B": 2, "E": 2, "top_k": 2, "M": 2, "N": 8, "K": 8, "dtype": "fp16", "scheme": "fp4-g64",
+    other = {"compute_units": 114, "B": 2, "E": 2, "top_k": 2, "M": 2, "N": 8, "K": 8, "dtype": "fp16",
+             "scheme": "fp4-g64",
              "provider": "mma_4bit", "cache": "warm", "source": "t"}[column]  # fmt: skip
     table = frame(searched(0, {"a": 1e-6, "b": 2e-6}, "a"), searched(1, {"a": 1e-6, "b": 2e-6}, "b", **{column: other}))
     assert drift(table).empty

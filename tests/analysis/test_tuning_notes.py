@@ -12,7 +12,8 @@ def one(config, search=0, cell="c0", **columns):
     """One row of a search of as many candidates as `candidates` says."""
     fixed = {
         "cell_id": cell, "search": search, "candidate": 0, "arch": "sm90", "compute_units": 132, "op": "gemm",
-        "pass": "fwd", "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16", "scheme": "nf4-g64", "provider": "tri",
+        "pass": "fwd", "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16",
+        "scheme": "nf4-g64", "provider": "tri",
         "cache": "cold", "config": config, "verdict": "passed", "winner": False, "near_tie": False, "candidates": 1,
         "source": "s",
     }  # fmt: skip

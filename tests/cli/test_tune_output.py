@@ -14,7 +14,8 @@ def searched(times, winner, search=0, cell="c0", near=(), **columns):
     """Rows of one search; `times` maps the name of a configuration to its seconds."""
     fixed = {
         "cell_id": cell, "search": search, "arch": "sm90", "compute_units": 132, "op": "gemm", "pass": "fwd",
-        "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16", "scheme": "nf4-g64", "provider": "tri",
+        "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16", "scheme": "nf4-g64",
+        "provider": "tri",
         "cache": "cold", "candidates": len(times), "search_s": 2.0, "source": "s", "error_ratio": 0.0,
     }  # fmt: skip
     return [
