@@ -37,7 +37,9 @@ test: $(VENV)/.installed-test
 	@echo "==> mypy"
 	@$(BIN)/mypy -p rooflens
 	@echo "==> pytest"
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n 2 --dist loadfile tests/kernels tests/shapes tests/analysis tests/reports
+	@# These time what they run, or kill it, and want the machine for themselves.
+	@$(BIN)/pytest tests/harness tests/cli tests/test_*.py
 
 bench: $(VENV)/.installed-test
 	@for program in benchmarks/*.py; do echo "==> $$program"; $(BIN)/python "$$program"; done

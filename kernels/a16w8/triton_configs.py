@@ -51,32 +51,32 @@ UPSTREAM = TileConfig(64, 256, 128, 8, 2, swap=False, scaling="parts")
 
 _UPSTREAM_ON_AMD = (("waves_per_eu", 2), ("matrix_instr_nonkdim", 16))
 
-P, S, W = "parts", "sum", "weights"
+P, W = "parts", "weights"
 _Tile = tuple[int, int, int, int, int, int, bool, str]
 
 # (largest M or 0, BLOCK_M, BLOCK_N, BLOCK_K, warps, stages, swap, scaling); the first row that fits is the default.
 # Native layout, product in 16 bits. On NVIDIA GPUs the converted weights stay in registers when they are the first
-# operand (swap), which wgmma wants 64 rows of. 128 x 128 x 64 with "sum" takes 128 registers: two programs fit.
+# operand (swap), which wgmma wants 64 rows of. "weights" takes half the registers of "parts" for its sums.
 _NATIVE: dict[str, tuple[_Tile, ...]] = {
     "cuda": (
         (16, 16, 64, 128, 4, 4, True, P), (16, 16, 32, 128, 4, 4, True, P), (16, 16, 128, 128, 4, 4, True, P),
         (16, 16, 64, 64, 4, 4, True, P),
         (32, 32, 64, 128, 4, 4, True, P), (32, 32, 128, 128, 4, 3, True, P), (32, 32, 64, 64, 4, 4, True, P),
-        (64, 64, 64, 128, 4, 3, True, S), (64, 64, 128, 128, 8, 3, True, S), (64, 32, 64, 128, 4, 3, True, P),
-        (128, 64, 64, 128, 4, 3, True, S), (128, 128, 64, 128, 4, 3, True, S), (128, 128, 128, 64, 8, 4, True, S),
-        (0, 128, 128, 64, 8, 4, True, S), (0, 256, 128, 64, 8, 4, True, S), (0, 256, 128, 64, 8, 4, True, W),
-        (0, 128, 128, 128, 8, 3, True, S),
+        (64, 64, 64, 128, 4, 3, True, W), (64, 64, 128, 128, 8, 3, True, W), (64, 32, 64, 128, 4, 3, True, P),
+        (128, 64, 64, 128, 4, 3, True, W), (128, 128, 64, 128, 4, 3, True, W), (128, 128, 128, 64, 8, 4, True, W),
+        (128, 64, 64, 128, 4, 3, True, P), (128, 64, 64, 64, 4, 4, True, P),
+        (0, 128, 128, 64, 8, 4, True, W), (0, 256, 128, 64, 8, 4, True, W), (0, 128, 128, 128, 8, 3, True, W),
     ),
     "cdna": (
         (16, 16, 64, 128, 4, 2, False, P), (16, 16, 32, 128, 4, 2, False, P), (16, 16, 64, 128, 4, 2, True, P),
         (32, 32, 64, 128, 4, 2, False, P), (32, 32, 32, 128, 4, 2, False, P),
-        (128, 64, 64, 128, 4, 2, False, P), (128, 64, 64, 64, 4, 2, False, S), (128, 128, 64, 64, 4, 2, False, S),
-        (0, 256, 128, 64, 8, 2, False, S), (0, 128, 128, 64, 8, 2, False, S), (0, 128, 128, 64, 4, 2, False, S),
+        (128, 64, 64, 128, 4, 2, False, P), (128, 64, 64, 64, 4, 2, False, W), (128, 128, 64, 64, 4, 2, False, W),
+        (0, 256, 128, 64, 8, 2, False, W), (0, 128, 128, 64, 8, 2, False, W), (0, 128, 128, 64, 4, 2, False, W),
     ),
     "rdna": (
         (16, 16, 64, 64, 4, 2, False, P), (16, 16, 64, 128, 4, 2, False, P),
         (32, 32, 64, 64, 4, 2, False, P),
-        (0, 64, 64, 64, 4, 2, False, S), (0, 128, 128, 64, 8, 2, False, S),
+        (0, 64, 64, 64, 4, 2, False, W), (0, 128, 128, 64, 8, 2, False, W),
     ),
 }  # fmt: skip
 

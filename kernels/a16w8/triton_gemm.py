@@ -27,8 +27,6 @@ def a16w8_kernel(
               converted may stay in registers (wgmma)
     SCALING   where the scale of a step of K enters:
               "parts"    every step has an accumulator of its own, which is scaled and added
-              "sum"      the sum so far is brought to the scale of the step, and the step accumulates onto it: half the
-                         registers, one fp32 rounding more per step
               "weights"  the weights are scaled and rounded to the type of X
     PREQUANT  rounds X to FP8 per row and BK columns first; the product is one of FP8, SCALING must be "parts"
     With a bias the sum is rounded to its type before the bias is added.
@@ -80,7 +78,6 @@ def a16w8_kernel(
     else:
         acc = tl.zeros([BM, BN], tl.float32)
     s_next = tl.load(scale)
-    s = s_next
     for k0 in range(0, K, BK):
         if EVEN_K:
             xs = tl.load(x + x_tile)
@@ -101,7 +98,6 @@ def a16w8_kernel(
             w += BK * N.to(tl.int64)
         else:
             w += BK
-        s_before = s
         s = s_next
         # Of the step after this one: no step waits for its own scale.
         s_next = tl.load(scale + tl.minimum((k0 + BK) // 128, k_groups - 1) * k_stride)
@@ -129,14 +125,6 @@ def a16w8_kernel(
             b = ws if KN else tl.trans(ws)
         if SCALING == "weights":
             acc = tl.dot(a, b, acc)
-        elif SCALING == "sum":
-            if BN <= 128:
-                acc *= s_before / s
-            elif SWAP:
-                acc *= (s_before / s)[:, None]
-            else:
-                acc *= (s_before / s)[None, :]
-            acc = tl.dot(a, b, acc)
         else:
             part = tl.dot(a, b)
             if PREQUANT:
@@ -148,13 +136,6 @@ def a16w8_kernel(
             else:
                 acc += part * s[None, :]
 
-    if SCALING == "sum":
-        if BN <= 128:
-            acc *= s
-        elif SWAP:
-            acc *= s[:, None]
-        else:
-            acc *= s[None, :]
     if SWAP:
         acc = tl.trans(acc)
     kind: tl.constexpr = y.dtype.element_ty

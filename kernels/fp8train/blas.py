@@ -14,7 +14,7 @@ from .inputs import ORIGINS, TrainInputs
 from .products import output_shapes
 from .quantize import Quantized, decode_into, quantize_into, scale_shape
 from .saved import Saved
-from .triton_configs import QUANT, fp8_missing
+from .triton_configs import fp8_missing, quant_configs
 
 NO_GEMM = "computes GEMMs; this is a quantizer"
 
@@ -220,7 +220,8 @@ def _triton_quantizers(
     calls = []
     for name in quantized:
         source, kind = ORIGINS[name]
-        x, q, config = inputs.dense[source], forms[name], QUANT[kind][0]
+        x, q = inputs.dense[source], forms[name]
+        config = quant_configs(kind, inputs.device, *x.shape)[0]
         if kind == "weight":
             calls.append(weight_call(x, q, None, config))
         else:

@@ -25,7 +25,7 @@ from .inputs import ORIGINS, TrainInputs
 from .products import output_shapes
 from .quantize import Quantized, scale_shape
 from .triton_calls import Call, quantize_call, transpose_call, weight_call
-from .triton_configs import QUANT
+from .triton_configs import quant_configs
 from .triton_gemm_calls import Operand, shared_call, specialised_call
 
 FACTORS = {Pass.FWD: ("x_row", "w"), Pass.DGRAD: ("dy_row", "w"), Pass.WGRAD: ("x_col", "dy_col")}
@@ -147,17 +147,18 @@ class Forms:
         for name in names:
             self._operands[name] = self._allocate(name)
         source, _ = ORIGINS[names[0]]
-        x = self._inputs.dense[source]
+        x, device = self._inputs.dense[source], self._inputs.device
         if source == "w":
             q = self._operands["w"]
             if self._k_major:
                 self._turned["w"] = _empty(q.data, (q.data.shape[1], q.data.shape[0]))
-            return weight_call(x, q, self._turned.get("w"), QUANT["weight"][0])
+            return weight_call(x, q, self._turned.get("w"), quant_configs("weight", device, *x.shape)[0])
         row, col = (self._operands[name] if name in names else None for name in (f"{source}_row", f"{source}_col"))
         kind = "rowcol" if row and col else "row" if row else "col"
         if col and self._k_major:
             self._turned[f"{source}_col"] = col.data
-        return quantize_call(x, row, col, QUANT[kind][0], k_major=self._k_major, scales_first=self._scales_first)
+        config = quant_configs(kind, device, *x.shape)[0]
+        return quantize_call(x, row, col, config, k_major=self._k_major, scales_first=self._scales_first)
 
     def _allocate(self, name: str) -> Quantized:
         source, kind = ORIGINS[name]

@@ -12,6 +12,7 @@ from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import READS_DY, READS_W, READS_X, Fp8Train
 from ..aot import Request
 from ..provider import Config, Launch, Provider, Support
+from ..triton_scratch import provide_scratch
 from .blas import NO_GEMM
 from .inputs import TrainInputs
 from .plans import Plan, placeholders, shared_plan, specialised_plan
@@ -52,6 +53,7 @@ class _Planned(Provider[Scheme, TrainInputs]):
     def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
         """Allocate outputs, FP8 forms and scales, compile, and fill what the forward pass saves."""
         chosen = dict(config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0])
+        provide_scratch()
         outputs = inputs.empty_outputs()
         plan = self.plan(inputs, outputs, chosen)
         saved = Saved(plan.saved_from, compile_calls(plan.saved)) if plan.saved else None
@@ -116,7 +118,10 @@ class Shared(_Planned):
 
 
 class Specialised(_Planned):
-    """A kernel per layout, without masks where K is a multiple of 128, 64-bit addresses, and fused quantizers."""
+    """A kernel per layout, without masks where K is a multiple of 128, 64-bit addresses, and fused quantizers.
+
+    On sm90 a persistent, warp-specialized kernel whose operands come through the tensor memory accelerator.
+    """
 
     name = "specialised_fp8"
 
@@ -126,7 +131,7 @@ class Specialised(_Planned):
 
     def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
         """A tile for each product, and the layout that the GPU's matrix units want."""
-        return specialised_configs(problem.pass_, device)
+        return specialised_configs(problem, device)
 
 
 SHARED = Shared()

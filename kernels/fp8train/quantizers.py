@@ -13,7 +13,7 @@ from ..provider import Config, Launch, Provider, Support
 from .inputs import QuantInputs
 from .quantize import Quantized, fp8_dtype, quantize_into, scale_shape
 from .triton_calls import Call, compile_calls, quantize_call, weight_call
-from .triton_configs import QUANT, fp8_missing
+from .triton_configs import QUANT, fp8_missing, quant_configs
 
 _NO_QUANTIZER = "quantizes; this is a GEMM"
 _MOST_LINE = 1 << 23
@@ -37,17 +37,17 @@ class TritonQuant(Provider[Scheme, QuantInputs]):
         return Support.yes()
 
     def configs(self, scheme: Fp8Quant) -> Sequence[dict[str, int]]:
-        """Tiles of a quantizer, the default first."""
+        """Tiles of a quantizer that any matrix and device can take, the default first."""
         return QUANT[scheme.kind]
 
     def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
         """Tile sizes and warps."""
         assert isinstance(scheme, Fp8Quant)
-        return self.configs(scheme)
+        return quant_configs(scheme.kind, device, problem.M, problem.K)
 
     def prepare(self, inputs: QuantInputs, config: Config | None = None) -> Launch:
         """Allocate the outputs and compile."""
-        chosen = dict(config or self.configs(inputs.scheme)[0])
+        chosen = dict(config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0])
         outputs = inputs.empty_outputs()
         calls = compile_calls([_call(inputs.scheme, inputs.x, outputs, chosen)])
         return Launch(calls.runs[0], outputs, chosen, calls.kernels, artifact=calls.artifact)

@@ -13,6 +13,7 @@ import torch
 from ...shapes.schemes.fp8train import BLOCK, cd
 from ..aot import Request, kernel_path, large_operands
 from ..triton_launch import compile_launch
+from ..triton_quantizing import newton
 from .quantize import Quantized
 from .triton_configs import TRANSPOSE
 from .triton_dequantize import dequantize_kernel
@@ -130,6 +131,8 @@ def quantize_call(
         "EVEN": rows % tile_rows == 0 and columns % tile_columns == 0,
         "ROW_MAX": largest(row),
         "COL_MAX": largest(col),
+        "VECTOR": options.pop("VECTOR", 0),
+        "NEWTON": newton(x, options.pop("NEWTON", 0)),
     }
     return Call(quantize_kernel, cd(rows, tile_rows) * cd(columns, tile_columns), arguments, constants, options)
 
@@ -137,13 +140,16 @@ def quantize_call(
 def weight_call(w: torch.Tensor, q: Quantized, transposed: torch.Tensor | None, config: dict[str, int]) -> Call:
     """Quantize w[R,C] in blocks of 128 x 128; write the data to `transposed` [C,R] as well, unless it is None."""
     rows, columns = w.shape
+    options = dict(config)
     arguments = {"w": w, "data": q.data, "scale": q.scale, "transposed": transposed, "R": rows, "C": columns}
     constants = {
         "BOTH": transposed is not None,
         "EVEN": rows % BLOCK == 0 and columns % BLOCK == 0,
         "LARGEST": largest(q),
+        "VECTOR": options.pop("VECTOR", 0),
+        "NEWTON": newton(w, options.pop("NEWTON", 0)),
     }
-    return Call(quantize_weight_kernel, cd(rows, BLOCK) * cd(columns, BLOCK), arguments, constants, dict(config))
+    return Call(quantize_weight_kernel, cd(rows, BLOCK) * cd(columns, BLOCK), arguments, constants, options)
 
 
 def transpose_call(source: torch.Tensor, target: torch.Tensor) -> Call:

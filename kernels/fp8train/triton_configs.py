@@ -1,14 +1,15 @@
 """Configurations of the Triton kernels, as data: per GPU family and layout, the default first.
 
-Rows were chosen from what the compiler emits (registers, spills, shared memory), not from timings. Sizes are elements;
-BLOCK_K is 128, the block that scales belong to.
+Rows were chosen from what the compiler emits (registers, spills, shared memory), those of sm90 from timings on an H200
+as well. Sizes are elements; BLOCK_K is 128, the block that scales belong to. A tile with PROGRAMS, the number of
+programs per multiprocessor, is one of a persistent, warp-specialized kernel; WIDE is two tiles beside each other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...shapes.device import Device
-from ...shapes.problem import Pass
+from ...shapes.problem import Pass, Problem
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES
 
 Tile = dict[str, int]
@@ -33,6 +34,12 @@ _CUDA_NT = (
     _tile(128, 64, 8, 4),
     _tile(64, 128, 4, 3),
 )
+_SM90_NT = (_tile(128, 128, 4, 2, PROGRAMS=1, WIDE=1), _tile(128, 128, 4, 4, PROGRAMS=1), *_CUDA_NT)
+"""Wide tiles keep 11 barriers per stage, single ones 8. Triton 3.6 gives the memory of one of them to an operand and
+does not tell the hardware, which writes the barrier back over the data once more than 32 are in use (seen on an
+H200; Triton 3.9 allots it elsewhere): no more than 2 and 4 stages.
+"""
+
 _GFX942 = (
     _tile(128, 128, 4, 2),
     _tile(128, 128, 4, 2, 4),
@@ -48,6 +55,7 @@ _RDNA = (_tile(128, 64, 8, 2), _tile(64, 64, 4, 2))
 
 SPECIALISED: dict[str, dict[str, tuple[Tile, ...]]] = {
     "cuda": {"nt": _CUDA_NT},
+    "sm90": {"nt": _SM90_NT},
     "gfx942": dict.fromkeys(("nt", "nn", "tn"), _GFX942),
     "gfx950": dict.fromkeys(("nt", "nn", "tn"), _GFX950),
     "rdna": dict.fromkeys(("nt", "nn", "tn"), _RDNA),
@@ -70,6 +78,9 @@ STOCK: dict[str, dict[str, int]] = {
 }
 """The plain bf16 GEMM."""
 
+TMA_ALIGNMENT = 16
+"""Bytes of which the rows of an operand must be whole multiples for the tensor memory accelerator."""
+
 XCDS = {"gfx942": 8, "gfx950": 8}
 """Chiplets with an L2 of their own, which workgroups are dealt to in turn."""
 
@@ -79,7 +90,29 @@ QUANT = {
     "rowcol": ({"ROWS": 128, "COLUMNS": 128, "num_warps": 8}, {"ROWS": 128, "COLUMNS": 128, "num_warps": 16}),
     "weight": ({"num_warps": 8}, {"num_warps": 4}, {"num_warps": 16}),
 }
-"""Quantizers, by what they write."""
+"""Quantizers, by what they write, for matrices with partial tiles and for AMD."""
+
+QUANT_WHOLE_CUDA = {
+    "row": (
+        {"ROWS": 32, "COLUMNS": 128, "VECTOR": 8, "NEWTON": 1, "num_warps": 4},
+        {"ROWS": 16, "COLUMNS": 128, "VECTOR": 8, "NEWTON": 1, "num_warps": 4},
+    ),
+    "col": (
+        {"ROWS": 128, "COLUMNS": 64, "VECTOR": 8, "NEWTON": 1, "num_warps": 4},
+        {"ROWS": 128, "COLUMNS": 64, "VECTOR": 4, "NEWTON": 1, "num_warps": 4},
+        {"ROWS": 128, "COLUMNS": 64, "VECTOR": 8, "NEWTON": 1, "num_warps": 2},
+    ),
+    "rowcol": (
+        {"ROWS": 128, "COLUMNS": 128, "VECTOR": 8, "NEWTON": 1, "num_warps": 4},
+        {"ROWS": 128, "COLUMNS": 128, "VECTOR": 16, "NEWTON": 1, "num_warps": 8},
+    ),
+    "weight": (
+        {"VECTOR": 16, "NEWTON": 1, "num_warps": 4},
+        {"VECTOR": 16, "NEWTON": 1, "num_warps": 8},
+    ),
+}
+"""The same for NVIDIA GPUs and matrices of whole blocks, with VECTOR and NEWTON (`triton_quantizing`), by timings on an
+H200: four warps that hold a tile in up to 168 registers do better than eight, which wait for one another."""
 
 TRANSPOSE = {"ROWS": 128, "COLUMNS": 128, "num_warps": 8}
 
@@ -92,6 +125,13 @@ def gpu_family(arch: str) -> str:
     if not arch.startswith("gfx"):
         return "cuda"
     return arch if arch in SHARED else "rdna"
+
+
+def quant_configs(kind: str, device: Device, rows: int, columns: int) -> Sequence[dict[str, int]]:
+    """Configurations of the quantizer `kind` of a matrix [rows, columns], the default first."""
+    whole = rows % BLOCK == 0 and columns % BLOCK == 0
+    table = QUANT_WHOLE_CUDA if whole and gpu_family(device.arch) == "cuda" else QUANT
+    return table[kind]
 
 
 def fp8_missing(device: Device) -> str:
@@ -110,12 +150,27 @@ def layout_of(product: Pass, k_major: bool) -> str:
     return {Pass.FWD: "nt", Pass.DGRAD: "nn", Pass.WGRAD: "tn"}[product]
 
 
-def specialised_configs(pass_: Pass, device: Device) -> list[dict[str, Any]]:
+def specialised_configs(problem: Problem, device: Device) -> list[dict[str, Any]]:
     """Configurations of the specialised GEMMs: K_MAJOR, and a tile for each product of the pass."""
     family = gpu_family(device.arch)
     k_major = family == "cuda"
-    tables = {product: SPECIALISED[family][layout_of(product, k_major)] for product in COMPUTES[pass_]}
+    rows = SPECIALISED.get(device.arch, SPECIALISED[family])
+    tables = {}
+    for product in COMPUTES[problem.pass_]:
+        tiles = rows[layout_of(product, k_major)]
+        tables[product] = tuple(tile for tile in tiles if _runs(tile, product, problem))
     return _zipped(tables, K_MAJOR=k_major)
+
+
+def _runs(tile: Tile, product: Pass, problem: Problem) -> bool:
+    """Whether a tile's kernel can compute a product: all can but the persistent ones.
+
+    Wide tiles are for whole ones of forward products: with the strides that W's scales have in dgrad, registers spill.
+    """
+    depth = {Pass.FWD: problem.K, Pass.DGRAD: problem.N, Pass.WGRAD: problem.M}[product]
+    if "WIDE" in tile and (product is not Pass.FWD or problem.M % BLOCK or problem.N % (2 * BLOCK)):
+        return False
+    return depth % TMA_ALIGNMENT == 0 or "PROGRAMS" not in tile
 
 
 def shared_configs(pass_: Pass, device: Device) -> list[dict[str, Any]]:

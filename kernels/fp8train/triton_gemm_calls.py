@@ -9,6 +9,7 @@ from ...shapes.problem import Pass
 from ...shapes.schemes.fp8train import BLOCK, cd
 from .triton_calls import Call
 from .triton_configs import XCDS, Tile, layout_of
+from .triton_persistent import nt_persistent_kernel, nt_wide_kernel
 from .triton_shared import shared_gemm_kernel
 from .triton_specialised import nn_gemm_kernel, nt_gemm_kernel, tn_gemm_kernel
 
@@ -63,7 +64,17 @@ def specialised_call(
         "a": a.data, "b": b.data, "c": out, "a_scale": a.scale, "b_scale": b.scale, "R": rows, "C": columns, "D": depth,
         **_scale_strides(a, b),
     }  # fmt: skip
-    return Call(KERNELS[layout], cd(rows, block_m) * cd(columns, block_n), arguments, constants, options)
+    tiles = cd(rows, block_m) * cd(columns, block_n)
+    if programs := options.pop("PROGRAMS", 0) * device.compute_units:
+        shape = {name: constants[name] for name in ("BM", "BN", "BK", "GROUP_M")}
+        if options.pop("WIDE", 0):
+            if product is Pass.WGRAD or rows % block_m or columns % (2 * block_n):
+                raise ValueError(f"WIDE: {rows}x{columns} must be whole tiles, with one scale per 128 columns")
+            shape["SCALES_FIRST"] = a.scale_line == 1
+            return Call(nt_wide_kernel, min(tiles // 2, programs), arguments, shape, options)
+        shape |= {name: constants[name] for name in ("SCALE_2D_B", "EVEN_R", "EVEN_C")}
+        return Call(nt_persistent_kernel, min(tiles, programs), arguments, shape, options)
+    return Call(KERNELS[layout], tiles, arguments, constants, options)
 
 
 def shared_call(product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: Tile, device: Device) -> Call:

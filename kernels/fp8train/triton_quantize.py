@@ -1,6 +1,7 @@
 """Quantizers in Triton, to the bit those of `quantize`, and the transposition of what they wrote.
 
-Divisions are rounded to nearest (`tl.div_rn`; a plain `/` is approximate on NVIDIA GPUs). Traffic: every operand once.
+Quotients are rounded to nearest (a plain `/` is approximate on NVIDIA GPUs). Nothing is clamped: x s is at most FP8_MAX
+(1 + 2^-23), which rounds to FP8_MAX. Traffic: every operand once. VECTOR and NEWTON: see `triton_quantizing`.
 """
 
 # Triton types its kernels itself.
@@ -9,28 +10,25 @@ Divisions are rounded to nearest (`tl.div_rn`; a plain `/` is approximate on NVI
 import triton
 import triton.language as tl
 
+from ..triton_quantizing import quotient, reciprocal, row_major
 from .quantize import AMAX_FLOOR
 
 _FLOOR = tl.constexpr(AMAX_FLOOR)
 
 
 @triton.jit
-def _multiplier(amax, LARGEST: tl.constexpr):
-    """Return FP8_MAX / max(amax, floor)."""
-    return tl.div_rn(tl.full(amax.shape, LARGEST, tl.float32), tl.maximum(amax, _FLOOR))
-
-
-@triton.jit
-def _reciprocal(s):
-    """Return 1 / s, the scale that is stored."""
-    return tl.div_rn(tl.full(s.shape, 1.0, tl.float32), s)
+def _scales(amax, LARGEST: tl.constexpr, NEWTON: tl.constexpr):
+    """s = FP8_MAX / max(amax, floor), and 1 / s, the scale that is stored."""
+    a = tl.maximum(amax, _FLOOR)
+    s = quotient(a, LARGEST, NEWTON)
+    return s, reciprocal(s, a, LARGEST, NEWTON)
 
 
 @triton.jit
 def quantize_kernel(
     x, row_data, row_scale, col_data, col_scale, R, C, row_scale_r, row_scale_c, col_data_r, col_data_c,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, TRANSPOSED: tl.constexpr, EVEN: tl.constexpr,
-    ROW_MAX: tl.constexpr, COL_MAX: tl.constexpr,
+    ROW_MAX: tl.constexpr, COL_MAX: tl.constexpr, VECTOR: tl.constexpr, NEWTON: tl.constexpr,
 ):  # fmt: skip
     """Quantize x[R,C] in groups of 1 x 128 (`row_data` is not None), of 128 x 1 (`col_data` is not None), or both.
 
@@ -49,25 +47,25 @@ def quantize_kernel(
     c = tl.arange(0, COLUMNS)
     inside = (r < R - r0)[:, None] & (c < C - c0)[None, :]
     start = r0.to(tl.int64) * C + c0
-    offsets = r[:, None] * C + c[None, :]
+    offsets = row_major(r, c, C, VECTOR)
     if EVEN:
         v = tl.load(x + start + offsets).to(tl.float32)
     else:
         v = tl.load(x + start + offsets, mask=inside, other=0.0).to(tl.float32)
     magnitude = tl.abs(v)
     if row_data is not None:
-        s = _multiplier(tl.max(magnitude, axis=1), ROW_MAX)
-        q = tl.clamp(v * s[:, None], -ROW_MAX, ROW_MAX).to(row_data.dtype.element_ty)
+        s, inverse = _scales(tl.max(magnitude, axis=1), ROW_MAX, NEWTON)
+        q = (v * s[:, None]).to(row_data.dtype.element_ty)
         scales = row_scale + r0.to(tl.int64) * row_scale_r + c0 // 128 * row_scale_c + r * row_scale_r
         if EVEN:
             tl.store(row_data + start + offsets, q)
-            tl.store(scales, _reciprocal(s))
+            tl.store(scales, inverse)
         else:
             tl.store(row_data + start + offsets, q, mask=inside)
-            tl.store(scales, _reciprocal(s), mask=r < R - r0)
+            tl.store(scales, inverse, mask=r < R - r0)
     if col_data is not None:
-        s = _multiplier(tl.max(magnitude, axis=0), COL_MAX)
-        q = tl.clamp(v * s[None, :], -COL_MAX, COL_MAX).to(col_data.dtype.element_ty)
+        s, inverse = _scales(tl.max(magnitude, axis=0), COL_MAX, NEWTON)
+        q = (v * s[None, :]).to(col_data.dtype.element_ty)
         tile = col_data + r0.to(tl.int64) * col_data_r + c0.to(tl.int64) * col_data_c
         scales = col_scale + (r0 // 128).to(tl.int64) * C + c0 + c
         if TRANSPOSED:
@@ -75,19 +73,20 @@ def quantize_kernel(
             q = tl.trans(q)
             within = (c < C - c0)[:, None] & (r < R - r0)[None, :]
         else:
-            places = tile + r[:, None] * col_data_r + c[None, :]
+            places = tile + row_major(r, c, col_data_r, VECTOR)
             within = inside
         if EVEN:
             tl.store(places, q)
-            tl.store(scales, _reciprocal(s))
+            tl.store(scales, inverse)
         else:
             tl.store(places, q, mask=within)
-            tl.store(scales, _reciprocal(s), mask=c < C - c0)
+            tl.store(scales, inverse, mask=c < C - c0)
 
 
 @triton.jit
 def quantize_weight_kernel(
-    w, data, scale, transposed, R, C, BOTH: tl.constexpr, EVEN: tl.constexpr, LARGEST: tl.constexpr
+    w, data, scale, transposed, R, C, BOTH: tl.constexpr, EVEN: tl.constexpr, LARGEST: tl.constexpr,
+    VECTOR: tl.constexpr, NEWTON: tl.constexpr,
 ):  # fmt: skip
     """Quantize w[R,C] in blocks of 128 x 128.
 
@@ -102,25 +101,28 @@ def quantize_weight_kernel(
     c = tl.arange(0, 128)
     inside = (r < R - r0)[:, None] & (c < C - c0)[None, :]
     start = r0.to(tl.int64) * C + c0
-    offsets = r[:, None] * C + c[None, :]
+    offsets = row_major(r, c, C, VECTOR)
     if EVEN:
         v = tl.load(w + start + offsets).to(tl.float32)
     else:
         v = tl.load(w + start + offsets, mask=inside, other=0.0).to(tl.float32)
-    s = _multiplier(tl.max(tl.max(tl.abs(v), axis=1, keep_dims=True), axis=0, keep_dims=True), LARGEST)
-    q = tl.clamp(v * s, -LARGEST, LARGEST).to(data.dtype.element_ty)
+    amax = tl.max(tl.max(tl.abs(v), axis=1, keep_dims=True), axis=0, keep_dims=True)
+    s, inverse = _scales(amax, LARGEST, NEWTON)
+    q = (v * s).to(data.dtype.element_ty)
     place = scale + tl.program_id(0) + tl.zeros([1, 1], tl.int32)
-    tl.store(place, _reciprocal(s))
+    tl.store(place, inverse)
     if EVEN:
         tl.store(data + start + offsets, q)
     else:
         tl.store(data + start + offsets, q, mask=inside)
     if BOTH:
         places = transposed + c0.to(tl.int64) * R + r0 + c[:, None] * R + r[None, :]
+        # narrowed a second time: Triton 3.6 on sm90 stored a third of `tl.trans(q)` wrong where q is stored as well
+        again = (tl.trans(v) * s).to(data.dtype.element_ty)
         if EVEN:
-            tl.store(places, tl.trans(q))
+            tl.store(places, again)
         else:
-            tl.store(places, tl.trans(q), mask=(c < C - c0)[:, None] & (r < R - r0)[None, :])
+            tl.store(places, again, mask=(c < C - c0)[:, None] & (r < R - r0)[None, :])
 
 
 @triton.jit

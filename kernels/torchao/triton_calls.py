@@ -12,6 +12,7 @@ import torch
 from ..aot import Request, kernel_path, large_operands
 from ..provider import Config, Launch
 from ..triton_launch import compile_launch
+from ..triton_scratch import provide_scratch
 
 _POINTERS = {
     torch.bfloat16: "*bf16",
@@ -52,6 +53,7 @@ class Call:
 
 def launch_all(calls: Sequence[Call], output: torch.Tensor | tuple[torch.Tensor, ...], config: Config) -> Launch:
     """Compile every call, run it once, and return the launch that runs all of them in order."""
+    provide_scratch()
     launches = [compile_launch(call.kernel, call.grid, call.arguments, call.constants, call.options) for call in calls]
     runs: list[Callable[[], None]] = [launch.run for launch in launches]
 

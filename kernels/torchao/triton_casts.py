@@ -5,8 +5,10 @@ from typing import Any
 
 import torch
 
+from ...shapes.device import Device
 from ...shapes.schemes.torchao import BLOCK, blocks
 from ..provider import Config
+from ..triton_quantizing import newton
 from .quantize import SMALLEST_AMAX
 from .triton_calls import Call
 from .triton_configs import quantize_configs
@@ -34,6 +36,7 @@ def quantize_call(x: torch.Tensor, kind: str, data: torch.Tensor, scale: torch.T
     block = int(config["BLOCK"])
     limit = torch.finfo(data.dtype).max
     constants: dict[str, Any] = {"FP8_MAX": limit, "CEILING": _float32(limit / SMALLEST_AMAX)}
+    constants |= {"VECTOR": config.get("VECTOR", 0), "NEWTON": newton(x, config.get("NEWTON", 0))}
     if name == "rows":
         kernel, programs = quantize_rows_kernel, -(-m // block) * blocks(k)
         constants |= {"BM": block, "WHOLE": m % block == 0 and k % BLOCK == 0}
@@ -48,7 +51,7 @@ def quantize_call(x: torch.Tensor, kind: str, data: torch.Tensor, scale: torch.T
     return Call(kernel, (programs, experts, 1), arguments, constants, {"num_warps": int(config["num_warps"])})
 
 
-def cast(x: torch.Tensor, kind: str, fp8: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, Call]:
+def cast(x: torch.Tensor, kind: str, fp8: torch.dtype, device: Device) -> tuple[torch.Tensor, torch.Tensor, Call]:
     """Allocate data and scales of the quantizer `kind`, in the order of memory, and the call that fills them.
 
     act-lhs [M,K], [cd(K),M]; act-rhs and act-transposed-lhs [K,M], [cd(M),K];
@@ -65,7 +68,7 @@ def cast(x: torch.Tensor, kind: str, fp8: torch.dtype) -> tuple[torch.Tensor, to
     leading = tuple(x.shape[:-2])
     data = torch.empty(leading + data_shape, dtype=fp8, device=x.device)
     scale = torch.empty(leading + scale_shape, dtype=torch.float32, device=x.device)
-    return data, scale, quantize_call(x, kind, data, scale, quantize_configs(name, k)[0])
+    return data, scale, quantize_call(x, kind, data, scale, quantize_configs(name, m, k, device)[0])
 
 
 def dequantize_call(data: torch.Tensor, scale: torch.Tensor, group_rows: int, out: torch.Tensor) -> Call:

@@ -44,7 +44,7 @@ def dequantize_calls(inputs: ProductInputs | LinearInputs) -> tuple[list[Call], 
 
 
 def _round_trip(x: torch.Tensor, kind: str, inputs: LinearInputs) -> tuple[torch.Tensor, list[Call]]:
-    data, scale, quantize = cast(x, kind, inputs.fp8)
+    data, scale, quantize = cast(x, kind, inputs.fp8, inputs.device)
     dense = torch.empty(data.shape, dtype=x.dtype, device=x.device)
     group_rows = BLOCK if kind.startswith("weight") else 1
     return dense, [quantize, dequantize_call(data, scale, group_rows, dense)]

@@ -9,17 +9,22 @@ from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
 from .triton_calls import Call
 from .triton_casts import cast
+from .triton_configs import WIDE, wgrad_config
 from .triton_gemm import gemm_kernel, grouped_wgrad_kernel
+from .triton_persistent import gemm_persistent_kernel, tile_rows_kernel
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 """FP8 data and fp32 scales, as they lie in memory."""
+
+_COMPARED = 4096
+"""Pairs of a tile and an expert that one program of `tile_rows_kernel` compares."""
 
 
 def product_calls(inputs: ProductInputs, output: torch.Tensor, config: Config, per_expert: bool = False) -> list[Call]:
     """Y from quantized operands."""
     left, right = (inputs.a, inputs.a_scale), (inputs.b, inputs.b_scale)
     if inputs.by_column:
-        return [gemm_call(left, right, output, config, by_column=True)]
+        return gemm_calls(left, right, output, config, by_column=True)
     return _rows_calls(inputs, left, right, output, config, per_expert)
 
 
@@ -27,22 +32,22 @@ def linear_calls(
     inputs: LinearInputs, outputs: tuple[torch.Tensor, ...], config: Config, per_expert: bool = False
 ) -> list[Call]:
     """Casts and products: Y, and in a step dX and dW as well, each cast just before the product that needs it."""
-    x, x_scale, cast_x = cast(inputs.x, "act-lhs", inputs.fp8)
-    w, w_scale, cast_w = cast(inputs.w, "weight-transposed-rhs", inputs.fp8)
+    x, x_scale, cast_x = cast(inputs.x, "act-lhs", inputs.fp8, inputs.device)
+    w, w_scale, cast_w = cast(inputs.w, "weight-transposed-rhs", inputs.fp8, inputs.device)
     calls = [cast_x, cast_w]
     calls += _rows_calls(inputs, (x, x_scale), (w, w_scale), outputs[0], config, per_expert)
     if inputs.dy is None:
         return calls
-    dy, dy_scale, cast_dy = cast(inputs.dy, "act-lhs", inputs.fp8)
-    wt, wt_scale, cast_wt = cast(inputs.w, "weight-rhs", inputs.fp8)
+    dy, dy_scale, cast_dy = cast(inputs.dy, "act-lhs", inputs.fp8, inputs.device)
+    wt, wt_scale, cast_wt = cast(inputs.w, "weight-rhs", inputs.fp8, inputs.device)
     calls += [cast_dy, cast_wt]
     calls += _rows_calls(inputs, (dy, dy_scale), (wt, wt_scale), outputs[1], config, per_expert)
-    dyt, dyt_scale, cast_dyt = cast(inputs.dy, "act-transposed-lhs", inputs.fp8)
-    xt, xt_scale, cast_xt = cast(inputs.x, "act-rhs", inputs.fp8)
+    dyt, dyt_scale, cast_dyt = cast(inputs.dy, "act-transposed-lhs", inputs.fp8, inputs.device)
+    xt, xt_scale, cast_xt = cast(inputs.x, "act-rhs", inputs.fp8, inputs.device)
     left, right = (dyt, dyt_scale), (xt, xt_scale)
     calls += [cast_dyt, cast_xt]
     if isinstance(inputs.scheme, AoLinear):
-        return [*calls, gemm_call(left, right, outputs[2], config, by_column=True)]
+        return [*calls, *gemm_calls(left, right, outputs[2], config, by_column=True)]
     experts = range(inputs.problem.E)
     spans = [(expert, 1) for expert in experts] if per_expert else [(0, len(experts))]
     return [*calls, *(wgrad_call(left, right, inputs.offs, outputs[2], config, *span) for span in spans)]
@@ -58,17 +63,18 @@ def _rows_calls(
 ) -> list[Call]:
     """Rows of `left` times the weights of their expert."""
     if len(inputs.ends) == 1 and not isinstance(inputs.scheme, AoGroupedLinear):
-        return [gemm_call(left, right, output, config)]
+        return gemm_calls(left, right, output, config)
     if not per_expert:
-        return [gemm_call(left, right, output, config, offs=inputs.offs)]
-    return [
-        gemm_call((left[0][first:last], left[1][:, first:last]), (right[0][e], right[1][e]), output[first:last], config)
-        for e, (first, last) in enumerate(group_rows(inputs.ends))
-        if first < last
-    ]
+        return gemm_calls(left, right, output, config, offs=inputs.offs)
+    calls = []
+    for e, (first, last) in enumerate(group_rows(inputs.ends)):
+        if first < last:
+            rows = left[0][first:last], left[1][:, first:last]
+            calls += gemm_calls(rows, (right[0][e], right[1][e]), output[first:last], config)
+    return calls
 
 
-def gemm_call(
+def gemm_calls(
     left: Pair,
     right: Pair,
     output: torch.Tensor,
@@ -76,24 +82,45 @@ def gemm_call(
     *,
     offs: torch.Tensor | None = None,
     by_column: bool = False,
-) -> Call:
-    """One launch of `gemm_kernel`: left [M,K], right [N,K] or [E,N,K]; grouped when there are `offs`."""
+) -> list[Call]:
+    """left [M,K] times right [N,K] or [E,N,K]: `gemm_kernel`, or the persistent one; grouped when there are `offs`."""
     (m, k), n = left[0].shape, right[0].shape[-2]
     experts = 1 if offs is None else offs.shape[0]
     tiles = -(-m // config["BLOCK_M"]) + (experts if offs is not None else 0)
+    powers = 0 if offs is None else max(2, 1 << (experts - 1).bit_length())
     arguments = {
-        "a": left[0], "b": right[0], "c": output, "a_scale": left[1], "b_scale": right[1], "offs": offs,
+        "a": left[0], "b": right[0], "c": output, "a_scale": left[1], "b_scale": right[1],
         "M": m, "N": n, "K": k, "E": experts, "a_scale_pitch": left[1].stride(0),
     }  # fmt: skip
     constants = {
         "BM": config["BLOCK_M"],
         "BN": config["BLOCK_N"],
         "GROUP_M": config["GROUP_M"],
-        "EXPERTS": 0 if offs is None else max(2, 1 << (experts - 1).bit_length()),
         "BY_COLUMN": by_column,
-        "WHOLE_K": k % BLOCK == 0,
     }
-    return Call(gemm_kernel, (tiles * -(-n // config["BLOCK_N"]), 1, 1), arguments, constants, _options(config))
+    programs = tiles * -(-n // config["BLOCK_N"])
+    if "PROGRAMS" in config:
+        wide = "WIDE_STAGES" in config and n % WIDE == 0 and not by_column
+        grid = (min(programs // 2 if wide else programs, config["PROGRAMS"]), 1, 1)
+        options = _options(config) | ({"num_stages": int(config["WIDE_STAGES"])} if wide else {})
+        where = None if offs is None else torch.empty(4, tiles, dtype=torch.int32, device=offs.device)
+        arguments |= {"where": where, "tiles": tiles}
+        gemm = Call(gemm_persistent_kernel, grid, arguments, constants | {"WIDE": wide}, options)
+        if offs is None or where is None:
+            return [gemm]
+        return [_tile_rows_call(offs, where, config["BLOCK_M"], powers), gemm]
+    arguments |= {"offs": offs}
+    constants |= {"EXPERTS": powers, "WHOLE_K": k % BLOCK == 0}
+    return [Call(gemm_kernel, (programs, 1, 1), arguments, constants, _options(config))]
+
+
+def _tile_rows_call(offs: torch.Tensor, where: torch.Tensor, block_m: int, experts: int) -> Call:
+    """Write the rows and the expert of every tile to where[4,tiles]; `experts` is a power of two."""
+    tiles = where.shape[1]
+    block = max(1, _COMPARED // experts)
+    arguments = {"offs": offs, "where": where, "E": offs.shape[0], "tiles": tiles}
+    constants = {"BM": block_m, "EXPERTS": experts, "BLOCK": block}
+    return Call(tile_rows_kernel, (-(-tiles // block), 1, 1), arguments, constants, {"num_warps": 4, "num_stages": 1})
 
 
 def wgrad_call(
@@ -101,6 +128,7 @@ def wgrad_call(
 ) -> Call:
     """One launch of `grouped_wgrad_kernel` for `experts` experts from `first` on; left [N,M], right [K,M]."""
     (n, m), k = left[0].shape, right[0].shape[0]
+    config = wgrad_config(config)
     arguments = {
         "a": left[0], "b": right[0], "c": output, "a_scale": left[1], "b_scale": right[1], "offs": offs,
         "M": m, "N": n, "K": k, "first_expert": first,

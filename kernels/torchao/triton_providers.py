@@ -9,7 +9,7 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Op, Pass, Problem
-from ...shapes.schemes.torchao import AoQuant, Torchao
+from ...shapes.schemes.torchao import AoGemm, AoQuant, Torchao
 from ..aot import Request
 from ..fourbit.triton_tiled import tiled_gemm_kernel
 from ..provider import Config, Launch, Provider, Role, Support
@@ -67,7 +67,7 @@ class Quantize(_Triton):
     def candidates(self, problem: Problem, scheme: Torchao, device: Device) -> Sequence[Config]:
         """Tiles of the kernel that makes this layout."""
         assert isinstance(scheme, AoQuant)
-        return quantize_configs(LAYOUTS[scheme.kind][0], problem.K)
+        return quantize_configs(LAYOUTS[scheme.kind][0], problem.M, problem.K, device)
 
     def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
         """Everything once."""
@@ -89,7 +89,8 @@ class Products(_Triton):
         rows = -(-problem.M // problem.E) if self.per_expert else problem.M
         # a step contracts over K, then N, then M, which is a multiple of 128 there
         contraction = math.gcd(problem.K, problem.N) if problem.pass_ is Pass.STEP else problem.K
-        return gemm_configs(rows, problem.N, contraction, device)
+        by_column = isinstance(scheme, AoGemm) and scheme.right == "128x1"
+        return gemm_configs(rows, problem.N, contraction, device, wide=not by_column)
 
     def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
         """Operands and results once per product: re-reads of tiles are served by the caches."""

@@ -1,6 +1,8 @@
 """The quantizers as Triton kernels, and the way back. Each reads its input once and writes data and scales once.
 
 Offsets inside a tile of up to 128 rows are 32-bit, so that addresses need few registers; where a tile begins is 64-bit.
+Nothing is clamped: x s is at most FP8_MAX (1 + 2^-23), which rounds to FP8_MAX. VECTOR and NEWTON: see
+`triton_quantizing`.
 """
 
 # Triton types its kernels itself.
@@ -9,21 +11,24 @@ Offsets inside a tile of up to 128 rows are 32-bit, so that addresses need few r
 import triton
 import triton.language as tl
 
+from ..triton_quantizing import quotient, reciprocal, row_major
+
 
 @triton.jit
-def _scales(amax, FP8_MAX: tl.constexpr, CEILING: tl.constexpr):
+def _scales(amax, FP8_MAX: tl.constexpr, CEILING: tl.constexpr, NEWTON: tl.constexpr):
     """s of groups with the given amax, and 1/s, both rounded to nearest.
 
     float32(FP8_MAX / float64(amax)) is the correctly rounded fp32 quotient: 53 bits are more than 2 * 24 + 2, so that
     rounding twice is harmless. CEILING is s for amax = 1e-12, the least that is used.
     """
-    s = tl.where(amax > 1e-12, tl.div_rn(tl.full(amax.shape, FP8_MAX, tl.float32), amax), CEILING)
-    return s, tl.div_rn(tl.full(amax.shape, 1.0, tl.float32), s)
+    s = tl.where(amax > 1e-12, quotient(amax, FP8_MAX, NEWTON), CEILING)
+    return s, reciprocal(s, tl.maximum(amax, 1e-12), FP8_MAX, NEWTON)
 
 
 @triton.jit
 def quantize_rows_kernel(
     x, q, scale, M, K, BM: tl.constexpr, FP8_MAX: tl.constexpr, CEILING: tl.constexpr, WHOLE: tl.constexpr,
+    VECTOR: tl.constexpr, NEWTON: tl.constexpr,
 ):  # fmt: skip
     """x[M,K] in groups of 1x128: q[M,K] row-major, scale [cd(K,128),M].
 
@@ -36,14 +41,14 @@ def quantize_rows_kernel(
     m = m0 + tl.arange(0, BM)
     k = k_block * 128 + tl.arange(0, 128)
     corner = m0.to(tl.int64) * K + k_block * 128
-    at = tl.arange(0, BM)[:, None] * K + tl.arange(0, 128)[None, :]
+    at = row_major(tl.arange(0, BM), tl.arange(0, 128), K, VECTOR)
     inside = (m < M)[:, None] & (k < K)[None, :]
     if WHOLE:
         values = tl.load(x + corner + at).to(tl.float32)
     else:
         values = tl.load(x + corner + at, mask=inside, other=0.0).to(tl.float32)
-    s, inverse = _scales(tl.max(tl.abs(values), axis=1), FP8_MAX, CEILING)
-    data = tl.clamp(values * s[:, None], -FP8_MAX, FP8_MAX).to(q.dtype.element_ty)
+    s, inverse = _scales(tl.max(tl.abs(values), axis=1), FP8_MAX, CEILING, NEWTON)
+    data = (values * s[:, None]).to(q.dtype.element_ty)
     scale_at = scale + k_block.to(tl.int64) * M + m
     if WHOLE:
         tl.store(q + corner + at, data)
@@ -56,6 +61,7 @@ def quantize_rows_kernel(
 @triton.jit
 def quantize_columns_kernel(
     x, q, scale, M, K, BK: tl.constexpr, FP8_MAX: tl.constexpr, CEILING: tl.constexpr, WHOLE: tl.constexpr,
+    VECTOR: tl.constexpr, NEWTON: tl.constexpr,
 ):  # fmt: skip
     """x[M,K] in groups of 128x1: q[K,M] (the data transposed), scale [cd(M,128),K].
 
@@ -66,13 +72,14 @@ def quantize_columns_kernel(
     m = m_block * 128 + tl.arange(0, 128)
     k0 = tl.program_id(0) % k_tiles * BK
     k = k0 + tl.arange(0, BK)
-    from_at = x + (m_block.to(tl.int64) * 128 * K + k0) + (tl.arange(0, 128)[:, None] * K + tl.arange(0, BK)[None, :])
+    at = row_major(tl.arange(0, 128), tl.arange(0, BK), K, VECTOR)
+    from_at = x + (m_block.to(tl.int64) * 128 * K + k0) + at
     if WHOLE:
         values = tl.load(from_at).to(tl.float32)
     else:
         values = tl.load(from_at, mask=(m < M)[:, None] & (k < K)[None, :], other=0.0).to(tl.float32)
-    s, inverse = _scales(tl.max(tl.abs(values), axis=0), FP8_MAX, CEILING)
-    data = tl.trans(tl.clamp(values * s[None, :], -FP8_MAX, FP8_MAX).to(q.dtype.element_ty))
+    s, inverse = _scales(tl.max(tl.abs(values), axis=0), FP8_MAX, CEILING, NEWTON)
+    data = tl.trans((values * s[None, :]).to(q.dtype.element_ty))
     to = q + (k0.to(tl.int64) * M + m_block * 128) + (tl.arange(0, BK)[:, None] * M + tl.arange(0, 128)[None, :])
     scale_at = scale + m_block.to(tl.int64) * K + k
     if WHOLE:
@@ -86,6 +93,7 @@ def quantize_columns_kernel(
 @triton.jit
 def quantize_blocks_kernel(
     x, q, scale, M, K, TRANSPOSE: tl.constexpr, FP8_MAX: tl.constexpr, CEILING: tl.constexpr, WHOLE: tl.constexpr,
+    VECTOR: tl.constexpr, NEWTON: tl.constexpr,
 ):  # fmt: skip
     """x[E,M,K] in groups of 128x128: q[E,M,K], scale [E,cd(M,128),cd(K,128)]; TRANSPOSE: M and K exchanged in both.
 
@@ -103,14 +111,14 @@ def quantize_blocks_kernel(
     row = tl.arange(0, 128)
     inside = (m < M)[:, None] & (k < K)[None, :]
     corner = matrix + m_block.to(tl.int64) * 128 * K + k_block * 128
-    at = row[:, None] * K + row[None, :]
+    at = row_major(row, row, K, VECTOR)
     if WHOLE:
         values = tl.load(x + corner + at).to(tl.float32)
     else:
         values = tl.load(x + corner + at, mask=inside, other=0.0).to(tl.float32)
     amax = tl.max(tl.max(tl.abs(values), axis=1, keep_dims=True), axis=0, keep_dims=True)
-    s, inverse = _scales(amax, FP8_MAX, CEILING)
-    data = tl.clamp(values * s, -FP8_MAX, FP8_MAX).to(q.dtype.element_ty)
+    s, inverse = _scales(amax, FP8_MAX, CEILING, NEWTON)
+    data = (values * s).to(q.dtype.element_ty)
     one = tl.arange(0, 1)
     if TRANSPOSE:
         corner = matrix + k_block.to(tl.int64) * 128 * M + m_block * 128

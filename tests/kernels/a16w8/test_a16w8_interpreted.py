@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-PARTS, SUM, WEIGHTS = "parts", "sum", "weights"
+PARTS, WEIGHTS = "parts", "weights"
 
 
 def interpret(cases, check=True):
@@ -62,10 +62,10 @@ def assert_correct(cases):
 NATIVE = (
     gemm((1, 64, 128, 3), "", (16, 32, 128, True, PARTS)),
     gemm((5, 150, 200, 2), "-bias", (16, 32, 128, True, PARTS), dtype="fp16", batch_inner=False),
-    gemm((18, 272, 300, 2), "", (16, 256, 64, True, SUM), dtype="fp16"),
-    gemm((18, 272, 300, 2), "-bias", (16, 256, 64, False, SUM)),
+    gemm((18, 272, 300, 2), "", (16, 256, 64, True, WEIGHTS), dtype="fp16"),
+    gemm((18, 272, 300, 2), "-bias", (16, 256, 64, False, WEIGHTS)),
     gemm((18, 272, 300, 1), "", (16, 256, 128, False, PARTS)),
-    gemm((3, 140, 260, 2), "-bias", (16, 32, 64, True, SUM)),
+    gemm((3, 140, 260, 2), "-bias", (16, 32, 64, True, WEIGHTS)),
     gemm((3, 140, 260, 2), "", (16, 32, 64, True, WEIGHTS), dtype="fp16"),
     gemm((17, 300, 132, 1), "", (16, 256, 32, False, WEIGHTS)),
     gemm((17, 160, 300, 2), "", (16, 32, 128, False, PARTS), arch="gfx942", dtype="fp16"),
@@ -78,7 +78,7 @@ PREQUANTIZED = (
 )
 TRANSPOSED = (
     gemm((1, 64, 128, 3), "", (16, 32, 128, False, PARTS), provider="kernel_a16w8"),
-    gemm((18, 272, 300, 2), "-bias", (16, 256, 64, False, SUM), provider="kernel_a16w8", dtype="fp16"),
+    gemm((18, 272, 300, 2), "-bias", (16, 256, 64, False, WEIGHTS), provider="kernel_a16w8", dtype="fp16"),
     gemm((5, 150, 200, 2), "", (16, 32, 64, True, WEIGHTS), provider="wrapper_a16w8"),
     gemm((5, 300, 200, 2), "", (16, 256, 128, False, WEIGHTS), provider="kernel_a16w8"),
     gemm((7, 140, 300, 2), "-prequant-bias", (16, 64, 128, False, PARTS), provider="wrapper_a16w8", arch="gfx942"),
@@ -99,7 +99,7 @@ def test_random_shapes_and_tiles():
         prequant = draw.random() < 0.4
         scheme = "-prequant" * prequant + draw.choice(("", "-bias"))
         block_k = 128 if prequant else draw.choice((32, 64, 128))
-        scaling = PARTS if prequant else draw.choice((PARTS, SUM, WEIGHTS))
+        scaling = PARTS if prequant else draw.choice((PARTS, WEIGHTS))
         tile = (16, draw.choice((16, 64, 128, 256)), block_k, draw.random() < 0.5, scaling)
         sizes = (draw.randint(1, 34), draw.randint(1, 300), draw.randint(1, 300), draw.randint(1, 3))
         provider = draw.choice(("tuned_a16w8", "kernel_a16w8", "wrapper_a16w8"))

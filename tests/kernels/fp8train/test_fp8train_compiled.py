@@ -125,7 +125,8 @@ def test_a_transposed_epilogue_stores_16_bytes_at_a_time(builds, arch):
 
 @pytest.mark.parametrize("arch", FP8)
 def test_whole_blocks_are_read_and_quantized_16_bytes_at_a_time(builds, arch):
-    loads = r"LDG\.E\S*\.128|LDGSTS\S*\.128|(?:buffer|global)_load_(?:dwordx4|b128)"
+    """Or in tiles, by the tensor memory accelerator."""
+    loads = r"LDG\.E\S*\.128|LDGSTS\S*\.128|UTMALDG|(?:buffer|global)_load_(?:dwordx4|b128)"
     for what in ("quantizer", "specialised"):
         for build in of(builds, arch, what):
             assert re.search(loads, text(build)), what

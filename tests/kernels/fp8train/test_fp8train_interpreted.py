@@ -69,6 +69,23 @@ def test_specialised(k_major):
     assert_correct([gemm("specialised", *line[:3], k_major=k_major, **line[3]) for line in lines])
 
 
+def test_persistent():
+    """Fewer programs than tiles; tails of rows, columns and blocks, where whole 16 bytes make a row; one row."""
+    lines = (
+        ((256, 128, 256), "step", SCHEMES[0], {"tile": (64, 128)}),
+        ((70, 144, 208), "fwd", SCHEMES[2], {"tile": (32, 64)}),
+        ((80, 144, 208), "step", SCHEMES[1], {"tile": (64, 32)}),
+        ((1, 130, 144), "fwd", SCHEMES[0], {}),
+    )
+    cases = [gemm("specialised", *line[:3], k_major=True, **line[3]) | {"programs": 1} for line in lines]
+    wide = {"programs": 1, "wide": 1}
+    cases += [
+        gemm("specialised", (256, 512, 256), "fwd", name, k_major=True, tile=(128, 128)) | wide for name in SCHEMES[::3]
+    ]
+    assert_correct(cases)
+    assert {name for result in interpret(cases[1:2]) for name in result["kernels"]} == {"nt_persistent_kernel"}
+
+
 def test_shared():
     lines = (
         (WHOLE, "step", SCHEMES[0], {}),

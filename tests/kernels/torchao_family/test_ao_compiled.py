@@ -80,9 +80,10 @@ def test_kernels_compile_for_this_architecture(arch, tmp_path):
         wanted.setdefault(specialization(request), request)
     found = list(wanted.values())
     kernels = {request.kernel.partition(":")[2] for request in found}
+    persistent = {"gemm_persistent_kernel", "tile_rows_kernel"} if arch == "sm90" else set()
     assert kernels == {
         "quantize_rows_kernel", "quantize_columns_kernel", "quantize_blocks_kernel", "dequantize_kernel",
-        "gemm_kernel", "grouped_wgrad_kernel", "tiled_gemm_kernel",
+        "gemm_kernel", "grouped_wgrad_kernel", "tiled_gemm_kernel", *persistent,
     }  # fmt: skip
     for request, build in zip(found, aot.compile_in_child(arch, found, tmp_path), strict=True):
         what = f"{request.kernel} {dict(request.constants)} {dict(request.options)}"
@@ -90,7 +91,8 @@ def test_kernels_compile_for_this_architecture(arch, tmp_path):
         assert build.spills == 0, (what, build.registers, build.spills)
         assert build.shared_bytes <= SHARED[arch], what
         products = bool(re.search(MATRIX[arch], build.assembly))
-        assert products == request.kernel.endswith((":gemm_kernel", ":grouped_wgrad_kernel")), what
+        gemms = (":gemm_kernel", ":grouped_wgrad_kernel", ":gemm_persistent_kernel")
+        assert products == request.kernel.endswith(gemms), what
         if "quantize_" in what and request.constants["WHOLE"]:
             wide = r"ld\.global\S*\.v4\.b32|(?:global|buffer)_load_(?:dwordx4|b128)"
             assert re.search(wide, build.assembly), (what, "x is not loaded 16 bytes at a time")

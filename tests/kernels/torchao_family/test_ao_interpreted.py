@@ -151,6 +151,27 @@ def test_grouped_products(provider):
     )
 
 
+def test_persistent_products():
+    """Fewer programs than tiles; tails of every size; a last group of K that is partial; experts without rows."""
+    one, wide = TILE | {"PROGRAMS": 3}, WIDE | {"PROGRAMS": 2}
+    cases = [
+        gemm("ao-1x128-128x128", 300, 200, 256, one),
+        gemm("ao-1x128-128x128", 1, 5, 304, one),
+        gemm("ao-1x128-128x1", 200, 130, 336, wide, dtype="fp32"),
+        gemm("ao-linear", 128, 96, 208, one, **{"pass": "step"}),
+        grouped("grouped_ao", "ao-grouped", (160, 100, 144, 5), one),
+        grouped("grouped_ao", "ao-grouped", (48, 70, 256, 8), wide),
+        grouped("grouped_ao", "ao-grouped-balanced", (192, 64, 208, 3), one, dtype="fp16"),
+        grouped("loop_ao", "ao-grouped", (160, 100, 144, 5), one),
+        grouped("grouped_ao", "ao-grouped-linear", (384, 112, 144, 5), wide, **{"pass": "step"}),
+        gemm("ao-1x128-128x128", 150, 512, 272, wide | {"WIDE_STAGES": 2}),
+        grouped("grouped_ao", "ao-grouped-linear", (256, 256, 144, 2), wide | {"WIDE_STAGES": 2}, **{"pass": "step"}),
+    ]
+    assert_correct(cases)
+    results = interpret(cases[4:5])
+    assert results[0]["kernels"] == ["tile_rows_kernel", "gemm_persistent_kernel"]
+
+
 def test_random_products():
     draw = random.Random(13)
     cases = []
