@@ -22,7 +22,7 @@ _GEMM: dict[str, tuple[Tile, ...]] = {
 }
 """The first is the default of large problems, the last that of grids which would not fill the device otherwise."""
 
-_PERSISTENT: dict[str, Tile] = {"sm90": (128, 128, 4, 4)}
+_PERSISTENT: dict[str, Tile] = {"sm90": (128, 128, 4, 3)}
 """The tile of the persistent kernel, which comes first where there is one."""
 
 _WIDE_STAGES = 2
@@ -30,8 +30,11 @@ _WIDE_STAGES = 2
 
 These keep 11 barriers per stage, single ones 8. Triton 3.6 gives the memory of one of them to an operand without a word
 to the hardware, which writes the barrier back over the data once more than 32 are in use (seen on an H200; Triton 3.9
-allots it elsewhere): no more than 2 and 4 stages.
+allots it elsewhere). Two and three stages stay well below that.
 """
+
+_PERSISTENT_DEPTH = 512
+"""Least contracted length of the persistent kernel; `fp8train.triton_configs.PERSISTENT_DEPTH` says why."""
 
 _WIDE_WAVES = 4
 """Least programs per multiprocessor for wide tiles to come first: with fewer, the last ones leave too much idle."""
@@ -75,7 +78,7 @@ def gemm_configs(m: int, n: int, contraction: int, device: Device, *, wide: bool
     if contraction % _ALIGNMENT:
         return [_tile(_UNALIGNED, device)]
     rows = [_tile(tile, device) for tile in _GEMM[gpu_family(device.arch)]]
-    if device.arch in _PERSISTENT:
+    if device.arch in _PERSISTENT and contraction >= _PERSISTENT_DEPTH:
         single = _tile(_PERSISTENT[device.arch], device) | {"PROGRAMS": device.compute_units}
         rows.insert(0, single)
         if wide and n % WIDE == 0:
