@@ -26,6 +26,7 @@ class BestSpeedup:
     verified: bool
     shape: str
     M: int
+    pass_: str
     dtype: str
     scheme: str
     cache: str
@@ -92,6 +93,7 @@ def _best(analysis: Analysis) -> BestSpeedup | None:
         verified=row["verdict"] == "faster",
         shape=shape_label(row),
         M=int(row["M"]),
+        pass_=row["pass"],
         dtype=row["dtype"],
         scheme=row["scheme"],
         cache=row["cache"],

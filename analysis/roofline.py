@@ -110,8 +110,8 @@ def roofline_warnings(placed: pd.DataFrame, ceilings: pd.DataFrame) -> tuple[str
     warnings = list(ceiling_warnings(ceilings, pd.unique(pd.Series(_math_dtypes(passed))), levels))
     if count := int((passed["bound_class"] == Bound.UNEXPLAINED).sum()):
         warnings.append(
-            f"{count} of {len(passed)} cells take over {UNEXPLAINED_FACTOR:g} x all their limits added up: decoding on "
-            "the vector units is not among the limits, and is a likely cause for 4-bit kernels"
+            f"{count} of {len(passed)} cells take over {UNEXPLAINED_FACTOR:g} x all their limits added up: decoding "
+            "and scaling on the vector units are not among the limits, and are a likely cause for quantized weights"
         )
     if count := int((passed["bound_class"] == Bound.IMPOSSIBLE).sum()):
         warnings.append(f"{count} of {len(passed)} cells are faster than possible: see their notes before using any")

@@ -6,6 +6,7 @@ from ...analysis.bounds import Bound
 from ...analysis.headline import BestSpeedup, Headline
 from ...analysis.headline import headline as find
 from ...analysis.median_crossover import MedianCrossover
+from ...shapes.problem import Pass
 from .. import formatting as fmt
 from ..model import Bullets, KeyNumber, KeyNumbers, Section, Share, Text
 from ..view import View
@@ -30,7 +31,8 @@ def _best(view: View, best: BestSpeedup | None) -> KeyNumber:
     if best is None:
         return KeyNumber(label, "none", "No provider and the baseline both have a time for the same cell.")
     interval = f", 95% interval {fmt.ratio_interval(best.low, best.high)}" if best.low is not None else ", no interval"
-    where = f"{best.provider}, {fmt.shape(best.shape)}, M={best.M}, {best.dtype}, {best.cache}"
+    what = "" if best.pass_ == Pass.FWD else f"{best.pass_}, "
+    where = f"{best.provider}, {fmt.shape(best.shape)}, M={best.M}, {what}{best.dtype}, {best.cache}"
     if best.verified:
         return KeyNumber(label, fmt.ratio(best.ratio), f"{where}{interval}", best.ratio, note=best.note)
     if best.high is not None and best.high < 1:  # the largest ratio is verified too: to be slower

@@ -175,3 +175,18 @@ def test_nothing_is_imported(tmp_path: Path) -> None:
     provider = registry.load([], [folder / "gemm.py"])["mine"]
     source_hash.source_hash(provider)
     assert "pkg_of_test.late" not in sys.modules
+
+
+def test_what_never_runs_and_what_is_no_list_of_files_does_not_count(tmp_path: Path) -> None:
+    """Imports for the type checker only, and a variable of a function that happens to be called sources."""
+    folder = repository(tmp_path)
+    gemm, types = folder / "gemm.py", folder / "types_of_test.py"
+    gemm.write_text(
+        "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    import types_of_test\n"
+        + gemm.read_text()
+        + "\ndef f():\n    sources = ('x_row', 'w')\n"
+    )
+    types.write_text("X = 1\n")
+    before = hash_of(folder)
+    types.write_text("X = 2\n")
+    assert hash_of(folder) == before
