@@ -5,12 +5,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import triton
 
 from ..shapes.errors import RooflensError
 
 INTERPRETED = bool(triton.knobs.runtime.interpret)
 """Triton runs kernels in its interpreter (TRITON_INTERPRET=1 when it was imported): correctness checks on the CPU."""
+
+POINTERS = {
+    torch.bfloat16: "*bf16",
+    torch.float16: "*fp16",
+    torch.float32: "*fp32",
+    torch.int32: "*i32",
+    torch.uint8: "*u8",
+    torch.float8_e4m3fn: "*fp8e4nv",
+    torch.float8_e4m3fnuz: "*fp8e4b8",
+    torch.float8_e5m2: "*fp8e5",
+    torch.float8_e5m2fnuz: "*fp8e5b16",
+}
+"""torch type -> Triton's name of a pointer to it."""
 
 _DIGITS = 16
 

@@ -7,9 +7,9 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.schemes.a16w8 import SCALE_BLOCK
+from ..arch import converts_fp8
 from .inputs import A16W8Inputs
 from .quantize import chunks
-from .triton_configs import converts_fp8
 
 FORMS = {
     "triton": "one pass of a Triton kernel",

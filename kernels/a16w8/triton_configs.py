@@ -11,6 +11,7 @@ from typing import Any
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
+from ..arch import gpu_family
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,30 +121,10 @@ _TRANSPOSED: dict[str, tuple[_Tile, ...]] = {
 SMALL_SHARED = ("sm86", "sm89", "sm120", "sm121")
 """NVIDIA architectures with at most 99 KiB of shared memory per program: two stages of prefetching at most."""
 
-_FIRST_FP8_SM = 89
-_FP8_GFX = ("gfx942", "gfx950", "gfx12")
-
-
-def family(arch: str) -> str:
-    """Return the family of a GPU architecture: "cuda" (sm90, ...), "cdna" (gfx9..., waves of 64) or "rdna"."""
-    if not arch.startswith("gfx"):
-        return "cuda"
-    return "cdna" if arch.startswith("gfx9") else "rdna"
-
-
-def converts_fp8(arch: str) -> bool:
-    """Whether Triton knows e4m3 on a GPU architecture; AMD's without instructions for it compute the conversion."""
-    return arch.startswith("gfx") or int(arch.removeprefix("sm")) >= _FIRST_FP8_SM
-
-
-def multiplies_fp8(arch: str) -> bool:
-    """Whether a GPU architecture has matrix instructions on FP8."""
-    return arch.startswith(_FP8_GFX) if arch.startswith("gfx") else converts_fp8(arch)
-
 
 def upstream_config(device: Device) -> TileConfig:
     """Return the upstream configuration with the options that its backend knows."""
-    return UPSTREAM if family(device.arch) == "cuda" else replace(UPSTREAM, more=_UPSTREAM_ON_AMD)
+    return UPSTREAM if gpu_family(device.arch) == "cuda" else replace(UPSTREAM, more=_UPSTREAM_ON_AMD)
 
 
 def native_configs(problem: Problem, scheme: A16W8, device: Device) -> Sequence[TileConfig]:
@@ -152,7 +133,7 @@ def native_configs(problem: Problem, scheme: A16W8, device: Device) -> Sequence[
     The XCDs of CDNA GPUs take programs in turn: with `batch_inner` one XCD, with its own L2, sees few batch entries.
     """
     table = _NATIVE_FP8 if scheme.prequant else _NATIVE
-    inner = family(device.arch) == "cdna"
+    inner = gpu_family(device.arch) == "cdna"
     return [replace(tile, batch_inner=inner) for tile in _rows(table, problem, device)]
 
 
@@ -162,13 +143,13 @@ def transposed_configs(problem: Problem, scheme: A16W8, device: Device) -> Seque
     Upstream's own is the last of them, except where its tile does not fit (`SMALL_SHARED`) or spills registers (RDNA).
     """
     tiles = _rows(_TRANSPOSED, problem, device)
-    if device.arch in SMALL_SHARED or family(device.arch) == "rdna":
+    if device.arch in SMALL_SHARED or gpu_family(device.arch) == "rdna":
         return tiles
     return [*tiles, upstream_config(device)]
 
 
 def _rows(table: Mapping[str, tuple[_Tile, ...]], problem: Problem, device: Device) -> list[TileConfig]:
-    rows = table[family(device.arch)]
+    rows = table[gpu_family(device.arch)]
     bound = min((row[0] for row in rows if row[0] >= problem.M), default=0)
     stages = 2 if device.arch in SMALL_SHARED else 4
     tiles = [TileConfig(*row[1:]) for row in rows if row[0] == bound]

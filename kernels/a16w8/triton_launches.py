@@ -7,19 +7,17 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
-from ...shapes.scheme import DType
 from ...shapes.schemes.a16w8 import A16W8
 from ..aot import Request, large_operands
 from ..fp8 import e4m3
+from ..inputs import TORCH_DTYPES
 from ..provider import Config
-from ..triton_launch import CompiledLaunch, compile_launch
+from ..triton_launch import POINTERS, CompiledLaunch, compile_launch
 from .inputs import A16W8Inputs
 from .quantize import LEAST_AMAX
 from .triton_dequantize import BLOCK_N, dequantize_a16w8_kernel
 from .triton_gemm import a16w8_kernel
 
-_POINTERS = {DType.BF16: "*bf16", DType.FP16: "*fp16"}
-_FP8_POINTERS = {torch.float8_e4m3fn: "*fp8e4nv", torch.float8_e4m3fnuz: "*fp8e4b8"}
 _OPTIONS = ("num_warps", "num_stages", "waves_per_eu", "matrix_instr_nonkdim")
 _PACKAGE = __name__.rpartition(".")[0]
 
@@ -42,10 +40,10 @@ def gemm_launch(
 
 def gemm_request(problem: Problem, scheme: A16W8, device: Device, config: Config, transposed: bool) -> Request:
     """What `gemm_launch` would compile for `device`."""
-    kind, fp8 = _POINTERS[scheme.dtype], e4m3(device)
+    kind, fp8 = POINTERS[TORCH_DTYPES[scheme.dtype]], e4m3(device)
     bias = kind if scheme.bias else None
     arguments: Mapping[str, str | int | None] = {
-        "x": kind, "w": _FP8_POINTERS[fp8], "scale": "*fp32", "bias": bias, "y": kind, **_sizes(problem),
+        "x": kind, "w": POINTERS[fp8], "scale": "*fp32", "bias": bias, "y": kind, **_sizes(problem),
     }  # fmt: skip
     constants = _constants(problem, scheme, fp8, config, transposed)
     decoded = None if scheme.prequant else config["BLOCK_N"] * config["BLOCK_K"]
@@ -68,7 +66,7 @@ def dequantize_launch(inputs: A16W8Inputs, out: torch.Tensor) -> CompiledLaunch:
 def dequantize_request(problem: Problem, scheme: A16W8, device: Device) -> Request:
     """What `dequantize_launch` would compile for `device`."""
     arguments: Mapping[str, str | int | None] = {
-        "q": _FP8_POINTERS[e4m3(device)], "scale": "*fp32", "out": _POINTERS[scheme.dtype],
+        "q": POINTERS[e4m3(device)], "scale": "*fp32", "out": POINTERS[TORCH_DTYPES[scheme.dtype]],
         "N": problem.N, "K": problem.K,
     }  # fmt: skip
     kernel = f"{_PACKAGE}.triton_dequantize:dequantize_a16w8_kernel"

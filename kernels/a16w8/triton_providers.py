@@ -9,20 +9,18 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
 from ..aot import Request
+from ..arch import NOT_ON_CPU, converts_fp8, multiplies_fp8
 from ..provider import Config, Launch, Provider, Role, Support
 from .inputs import A16W8Inputs
 from .triton_configs import (
     SMALL_SHARED,
     TileConfig,
-    converts_fp8,
-    multiplies_fp8,
     native_configs,
     transposed_configs,
     upstream_config,
 )
 from .triton_launches import gemm_launch, gemm_request, tiles
 
-_NOT_ON_CPU = "Triton kernels need a GPU; on the CPU they are only checked in the interpreter"
 _MAX_SIZE = 1 << 22
 """Offsets inside a tile are 32-bit: 256 rows of this many elements, 128 rows of transposed weights."""
 
@@ -36,7 +34,7 @@ class _Gemm(Provider[A16W8, A16W8Inputs]):
     def supports(self, problem: Problem, scheme: A16W8, device: Device) -> Support:
         """Any sizes up to 2^22 on a GPU with FP8 conversions; prequantization where FP8 is multiplied natively."""
         if not device.is_gpu:
-            return Support.no(_NOT_ON_CPU)
+            return Support.no(NOT_ON_CPU)
         if not converts_fp8(device.arch):
             return Support.no(f"Triton has no FP8 e4m3 on {device.arch}: needs sm89 or newer")
         if scheme.prequant and not multiplies_fp8(device.arch):

@@ -11,6 +11,7 @@ from typing import Any
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
+from ..arch import gpu_family
 
 FILL = 2
 """Programs per compute unit below which K is split."""
@@ -114,18 +115,13 @@ SPLITTABLE = ("simt_4bit", "gemv_4bit_opt", "mma_4bit")
 """Kernels that can divide K among programs."""
 
 
-def family(arch: str) -> str:
-    """Return the family of a GPU architecture: "cuda" (sm80, ...), "cdna" (gfx9..., waves of 64) or "rdna"."""
-    if not arch.startswith("gfx"):
-        return "cuda"
-    return "cdna" if arch.startswith("gfx9") else "rdna"
-
-
 def tile_configs(kernel: str, problem: Problem, scheme: FourBit, device: Device) -> Sequence[TileConfig]:
     """Return the configurations of `kernel` worth trying for a problem on a device, the default first, none twice."""
     bits = scheme.dtype.bytes * 8
     rows = [
-        row for row in _TABLE if row.kernel == kernel and row.family == family(device.arch) and row.bits in (0, bits)
+        row
+        for row in _TABLE
+        if row.kernel == kernel and row.family == gpu_family(device.arch) and row.bits in (0, bits)
     ]
     bound = min((row.max_m for row in rows if row.max_m >= problem.M), default=0)
     if problem.K % 8 and kernel in _BYTEWISE:

@@ -9,6 +9,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
 from ..aot import Request, kernel_path, large_operands
+from ..arch import NOT_ON_CPU
 from ..provider import Config, Launch, Provider, Role, Support
 from ..triton_launch import compile_launch
 from .inputs import FourBitInputs
@@ -20,14 +21,13 @@ from .triton_operands import arch_isa, packed_view, scale_operands, target_isa
 from .triton_simt import simt_4bit_kernel
 from .triton_tiled import tiled_gemm_kernel
 
-_NOT_ON_CPU = "Triton kernels need a GPU; on the CPU they are only checked in the interpreter"
 _MAX_K = 1 << 24
 """Offsets inside the rows of one program are 32-bit: up to 128 rows of this many elements."""
 
 
 def _supports(problem: Problem, device: Device) -> Support:
     if not device.is_gpu:
-        return Support.no(_NOT_ON_CPU)
+        return Support.no(NOT_ON_CPU)
     if problem.B != 1:
         return Support.no("no batched kernel: B must be 1")
     if problem.K > _MAX_K:

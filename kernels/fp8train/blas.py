@@ -9,12 +9,13 @@ from ...shapes.device import Device
 from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import COMPUTES, SCALE_BYTES, Fp8Train, operand_scales, operands
+from ..arch import fp8_missing
 from ..provider import Config, Launch, Provider, Role, Support
 from .inputs import ORIGINS, TrainInputs
 from .products import output_shapes
 from .quantize import Quantized, decode_into, quantize_into, scale_shape
 from .saved import Saved
-from .triton_configs import fp8_missing, quant_configs
+from .triton_configs import quant_configs
 
 NO_GEMM = "computes GEMMs; this is a quantizer"
 

@@ -11,6 +11,7 @@ from ...shapes.problem import Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import READS_DY, READS_W, READS_X, Fp8Train
 from ..aot import Request
+from ..arch import fp8_missing
 from ..provider import Config, Launch, Provider, Support
 from ..triton_scratch import provide_scratch
 from .blas import NO_GEMM
@@ -18,7 +19,7 @@ from .inputs import TrainInputs
 from .plans import Plan, placeholders, shared_plan, specialised_plan
 from .saved import Saved
 from .triton_calls import compile_calls, moved_bytes, touched_bytes
-from .triton_configs import fp8_missing, shared_configs, specialised_configs
+from .triton_configs import shared_configs, specialised_configs
 
 _MOST_ELEMENTS = 1 << 31
 """Elements of an operand that 32-bit offsets reach."""

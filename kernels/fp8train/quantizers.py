@@ -9,11 +9,12 @@ from ...shapes.problem import Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import Fp8Quant
 from ..aot import Request
+from ..arch import fp8_missing
 from ..provider import Config, Launch, Provider, Support
 from .inputs import QuantInputs
 from .quantize import Quantized, fp8_dtype, quantize_into, scale_shape
 from .triton_calls import Call, compile_calls, quantize_call, weight_call
-from .triton_configs import QUANT, fp8_missing, quant_configs
+from .triton_configs import QUANT, quant_configs
 
 _NO_QUANTIZER = "quantizes; this is a GEMM"
 _MOST_LINE = 1 << 23

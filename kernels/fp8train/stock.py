@@ -14,13 +14,14 @@ from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import COMPUTES, Fp8Train, cd
 from ..aot import Request
+from ..arch import NOT_ON_CPU, gpu_family
 from ..provider import Config, Launch, Provider, Role, Support
 from .blas import NO_GEMM, decoded_bytes, decoded_operands
 from .inputs import TrainInputs
 from .plans import FACTORS
 from .products import output_shapes
 from .triton_calls import Call, compile_calls
-from .triton_configs import STOCK, gpu_family
+from .triton_configs import STOCK
 from .triton_tiles import store_tile, tile_origin
 
 _MOST_LINE = 1 << 22
@@ -63,7 +64,7 @@ class StockTriton(Provider[Scheme, TrainInputs]):
         if not isinstance(scheme, Fp8Train):
             return Support.no(NO_GEMM)
         if not device.is_gpu:
-            return Support.no("Triton kernels need a GPU; on the CPU they are only checked in the interpreter")
+            return Support.no(NOT_ON_CPU)
         if max(problem.M, problem.N, problem.K) > _MOST_LINE:
             return Support.no(f"M, N and K are limited to {_MOST_LINE} (32-bit offsets inside a tile)")
         return Support.yes()

@@ -12,22 +12,12 @@ import torch
 
 from ...shapes.schemes.fp8train import BLOCK, cd
 from ..aot import Request, kernel_path, large_operands
-from ..triton_launch import compile_launch
+from ..triton_launch import POINTERS, compile_launch
 from ..triton_quantizing import newton
 from .quantize import Quantized
 from .triton_configs import TRANSPOSE
 from .triton_dequantize import dequantize_kernel
 from .triton_quantize import quantize_kernel, quantize_weight_kernel, transpose_kernel
-
-POINTERS = {
-    torch.bfloat16: "*bf16",
-    torch.float32: "*fp32",
-    torch.float8_e4m3fn: "*fp8e4nv",
-    torch.float8_e4m3fnuz: "*fp8e4b8",
-    torch.float8_e5m2: "*fp8e5",
-    torch.float8_e5m2fnuz: "*fp8e5b16",
-}
-"""torch type -> Triton's name of a pointer to it."""
 
 
 @dataclass(frozen=True, slots=True)

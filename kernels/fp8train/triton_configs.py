@@ -11,6 +11,7 @@ from typing import Any
 from ...shapes.device import Device
 from ...shapes.problem import Pass, Problem
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES
+from ..arch import gpu_family
 
 Tile = dict[str, int]
 
@@ -77,8 +78,7 @@ SHARED: dict[str, tuple[Tile, ...]] = {
 
 STOCK: dict[str, dict[str, int]] = {
     "cuda": _tile(128, 128, 8, 3) | {"BLOCK_K": 64},
-    "gfx942": _tile(128, 128, 8, 2) | {"BLOCK_K": 64},
-    "gfx950": _tile(128, 128, 8, 2) | {"BLOCK_K": 64},
+    "cdna": _tile(128, 128, 8, 2) | {"BLOCK_K": 64},
     "rdna": _tile(64, 128, 4, 2) | {"BLOCK_K": 32},
 }
 """The plain bf16 GEMM."""
@@ -121,31 +121,17 @@ H200: four warps that hold a tile in up to 168 registers do better than eight, w
 
 TRANSPOSE = {"ROWS": 128, "COLUMNS": 128, "num_warps": 8}
 
-FP8_ARCHES = ("sm89", "sm90", "sm100", "sm103", "sm120", "sm121", "gfx942", "gfx950", "gfx1200", "gfx1201", "gfx1250")
-"""GPU architectures whose matrix units multiply FP8."""
 
-
-def gpu_family(arch: str) -> str:
+def table_of(arch: str) -> str:
     """Return the row of the tables for a GPU architecture: "cuda" (sm90, ...), "gfx942", "gfx950" or "rdna"."""
-    if not arch.startswith("gfx"):
-        return "cuda"
-    return arch if arch in SHARED else "rdna"
+    return arch if arch in SHARED else gpu_family(arch)
 
 
 def quant_configs(kind: str, device: Device, rows: int, columns: int) -> Sequence[dict[str, int]]:
     """Configurations of the quantizer `kind` of a matrix [rows, columns], the default first."""
     whole = rows % BLOCK == 0 and columns % BLOCK == 0
-    table = QUANT_WHOLE_CUDA if whole and gpu_family(device.arch) == "cuda" else QUANT
+    table = QUANT_WHOLE_CUDA if whole and table_of(device.arch) == "cuda" else QUANT
     return table[kind]
-
-
-def fp8_missing(device: Device) -> str:
-    """Say why FP8 kernels cannot run on a device; empty when they can."""
-    if not device.is_gpu:
-        return "Triton kernels need a GPU; on the CPU they are only checked in the interpreter"
-    if device.arch not in FP8_ARCHES:
-        return f"{device.arch} has no FP8 matrix instructions: needs sm89 or newer, gfx942, gfx950 or gfx12"
-    return ""
 
 
 def layout_of(product: Pass, k_major: bool) -> str:
@@ -157,7 +143,7 @@ def layout_of(product: Pass, k_major: bool) -> str:
 
 def specialised_configs(problem: Problem, device: Device) -> list[dict[str, Any]]:
     """Configurations of the specialised GEMMs: K_MAJOR, and a tile for each product of the pass."""
-    family = gpu_family(device.arch)
+    family = table_of(device.arch)
     k_major = family == "cuda"
     rows = SPECIALISED.get(device.arch, SPECIALISED[family])
     tables = {}
@@ -180,7 +166,7 @@ def _runs(tile: Tile, product: Pass, problem: Problem) -> bool:
 
 def shared_configs(pass_: Pass, device: Device) -> list[dict[str, Any]]:
     """Configurations of the shared GEMM: a tile for each product of the pass."""
-    tiles = SHARED[gpu_family(device.arch)]
+    tiles = SHARED[table_of(device.arch)]
     return _zipped(dict.fromkeys(COMPUTES[pass_], tiles))
 
 

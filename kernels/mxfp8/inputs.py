@@ -8,6 +8,7 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8 import BLOCK, MxFp8, MxFp8Quant
+from ..fp8 import negate_
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output, normal
 from .quantize import dequantize_mx, quantize_mx
 
@@ -74,7 +75,7 @@ class MxFp8Inputs(Inputs):
 
     def negate(self) -> None:
         """Flip the sign of every payload; the scales have none."""
-        self.x.view(torch.uint8).bitwise_xor_(_SIGN)
+        negate_(self.x)
 
     def reference(self) -> Tensors:
         """Y[M,N] in fp64; W is expanded some rows at a time, which takes about 64 MiB beyond Y and X."""

@@ -6,12 +6,11 @@ from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..aot import Request
+from ..arch import NOT_ON_CPU
 from ..provider import Config, Launch, Provider, Support
 from .inputs import MxFp8Inputs
 from .launches import scratch_bytes, tile_launch, tile_request
 from .triton_configs import from_json, largest_m, tiles
-
-NOT_ON_CPU = "Triton kernels need a GPU; on the CPU they are only checked in the interpreter"
 
 MAX_K = 1 << 24
 """Offsets inside the rows of one program are 32-bit: up to 128 rows of this many bytes."""

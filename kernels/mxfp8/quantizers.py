@@ -9,10 +9,10 @@ from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8Quant
 from ..aot import Request, kernel_path, large_operands
+from ..arch import NOT_ON_CPU
 from ..provider import Config, Launch, Provider, Support
 from ..triton_launch import compile_launch
 from .inputs import MxFp8QuantInputs
-from .providers import NOT_ON_CPU
 from .quantize import BLOCK, LARGEST_MANTISSA, quantize_mx
 from .triton_configs import group
 from .triton_quantize import quantize_mx_kernel

@@ -9,10 +9,10 @@ from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..aot import Request, kernel_path
+from ..arch import NOT_ON_CPU
 from ..provider import Config, Launch, Provider, Role, Support
 from ..triton_launch import compile_launch
 from .inputs import MxFp8Inputs
-from .providers import NOT_ON_CPU
 from .triton_configs import emulated, group
 from .triton_stock import scaled_gemm_kernel
 

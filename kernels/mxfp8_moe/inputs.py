@@ -8,14 +8,13 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8 import BLOCK
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
+from ..fp8 import negate_
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output, normal
 from ..mxfp8.quantize import dequantize_mx, quantize_mx
 from .routing import route
 
 _CHUNK_ELEMENTS = 1 << 22
 """Weight elements expanded to fp64 at once (32 MiB)."""
-
-_SIGN = 0x80
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class MoeInputs(Inputs):
 
     def negate(self) -> None:
         """Flip the sign of every payload; the scales have none."""
-        self.x.view(torch.uint8).bitwise_xor_(_SIGN)
+        negate_(self.x)
 
     def reference(self) -> Tensors:
         """Y [M * top_k, N] in fp64; weights are expanded some rows at a time (about 64 MiB beyond Y and X)."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
+from ..arch import NOT_ON_CPU
 from ..provider import Config, Launch, Provider, Support
 from .inputs import MoeInputs
 from .launch import moe_launch, moe_request
@@ -19,7 +20,6 @@ from .triton_grouped import grouped_moe_kernel
 if TYPE_CHECKING:
     from ..aot import Request
 
-NOT_ON_CPU = "Triton kernels need a GPU; on the CPU they are only checked in the interpreter"
 MAX_K = 1 << 24
 """Offsets inside the rows of one program are 32-bit: up to 128 rows of this many elements."""
 

@@ -6,10 +6,11 @@ from typing import ClassVar
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
+from ..arch import gpu_family
 from ..provider import Config, Launch, Role, Support
 from .inputs import MoeInputs
 from .providers import Fused
-from .triton_configs import TileConfig, family
+from .triton_configs import TileConfig
 from .triton_stock import stock_moe_kernel
 
 _BLOCK_K = 128
@@ -36,7 +37,7 @@ class StockTriton(Fused):
 
     def tiles(self, problem: Problem, device: Device) -> Sequence[TileConfig]:
         """One: the provider stands for the untuned default."""
-        return (TileConfig(64, 128, _BLOCK_K, 8, 3 if family(device.arch) == "cuda" else 2),)
+        return (TileConfig(64, 128, _BLOCK_K, 8, 3 if gpu_family(device.arch) == "cuda" else 2),)
 
     def prepare(self, inputs: MoeInputs, config: Config | None = None) -> Launch:
         """As the other fused kernels; `emulated` is true where the matrix units multiply bf16 copies."""

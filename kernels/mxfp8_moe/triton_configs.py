@@ -11,6 +11,7 @@ from typing import Any
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
+from ..arch import gpu_family
 from .traffic import expected_blocks, mean_rows
 
 FILL = 4
@@ -38,16 +39,9 @@ class Traits:
     isa: str
 
 
-def family(arch: str) -> str:
-    """Return the family of a GPU architecture: "cuda", "cdna" (gfx9..., waves of 64) or "rdna"."""
-    if not arch.startswith("gfx"):
-        return "cuda"
-    return "cdna" if arch.startswith("gfx9") else "rdna"
-
-
 def traits(arch: str) -> Traits:
     """Return what `arch` wants; a CPU, where Triton's interpreter runs, is taken for a recent NVIDIA GPU."""
-    kind = family(arch)
+    kind = gpu_family(arch)
     if arch == "gfx950":
         return Traits("scaled", "cvt", direct=True, words=False, isa="cdna")
     if kind == "cuda":
@@ -104,7 +98,7 @@ _GEMV: dict[str, tuple[tuple[int, int, int, int], ...]] = {
 
 def grouped_configs(problem: Problem, device: Device) -> Sequence[TileConfig]:
     """Configurations of the grouped kernel worth trying, the default first, none twice."""
-    rows = _GROUPED.get(device.arch) or _GROUPED[family(device.arch)]
+    rows = _GROUPED.get(device.arch) or _GROUPED[gpu_family(device.arch)]
     mean = mean_rows(problem)
     bound = next(row[0] for row in rows if row[0] == 0 or mean <= row[0])
     chosen = [_filled(TileConfig(*row[1:]), problem, device) for row in rows if row[0] == bound]
@@ -116,7 +110,7 @@ def grouped_configs(problem: Problem, device: Device) -> Sequence[TileConfig]:
 def gemv_configs(problem: Problem, device: Device) -> Sequence[TileConfig]:
     """Configurations of the GEMV kernel, the default first; BLOCK_K is halved where K is not a multiple of it."""
     chosen = []
-    for block_n, block_k, warps, stages in _GEMV[family(device.arch)]:
+    for block_n, block_k, warps, stages in _GEMV[gpu_family(device.arch)]:
         fitting = block_k // 2 if problem.K % block_k and problem.K % (block_k // 2) == 0 else block_k
         chosen.append(TileConfig(GEMV_ROWS, block_n, fitting, warps, stages))
     return tuple(chosen)

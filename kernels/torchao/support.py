@@ -1,9 +1,8 @@
 """What a provider of this family can be asked for, and on which devices FP8 exists."""
 
-import re
-
 from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
+from ..arch import fp8_missing
 from ..provider import Support
 
 
@@ -18,18 +17,5 @@ LONGEST_ROW = 1 << 24
 
 def fp8_support(device: Device) -> Support:
     """Whether the device is a GPU with FP8 conversions and matrix instructions for its own e4m3."""
-    if not device.is_gpu:
-        return Support.no("Triton kernels need a GPU; on the CPU they are only checked in the interpreter")
-    cuda = re.fullmatch(r"sm(\d+)", device.arch)
-    if cuda and int(cuda.group(1)) < 89:
-        return Support.no(f"{device.arch} has no FP8: needs sm89 or newer")
-    if not cuda and device.arch not in ("gfx942", "gfx950") and not device.arch.startswith("gfx12"):
-        return Support.no(f"{device.arch} has no FP8 matrix instructions: needs gfx942, gfx950 or gfx12")
-    return Support.yes()
-
-
-def gpu_family(arch: str) -> str:
-    """Return "cuda", "cdna" (gfx9...) or "rdna"."""
-    if not arch.startswith("gfx"):
-        return "cuda"
-    return "cdna" if arch.startswith("gfx9") else "rdna"
+    missing = fp8_missing(device)
+    return Support.no(missing) if missing else Support.yes()

@@ -11,17 +11,8 @@ import torch
 
 from ..aot import Request, kernel_path, large_operands
 from ..provider import Config, Launch
-from ..triton_launch import compile_launch
+from ..triton_launch import POINTERS, compile_launch
 from ..triton_scratch import provide_scratch
-
-_POINTERS = {
-    torch.bfloat16: "*bf16",
-    torch.float16: "*fp16",
-    torch.float32: "*fp32",
-    torch.int32: "*i32",
-    torch.float8_e4m3fn: "*fp8e4nv",
-    torch.float8_e4m3fnuz: "*fp8e4b8",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +28,7 @@ class Call:
     def request(self) -> Request:
         """Describe it for `aot.compile_in_child`."""
         arguments = {
-            name: _POINTERS[value.dtype] if isinstance(value, torch.Tensor) else value
+            name: POINTERS[value.dtype] if isinstance(value, torch.Tensor) else value
             for name, value in self.arguments.items()
         }
         # the JIT looks at the size of the whole storage that a slice belongs to

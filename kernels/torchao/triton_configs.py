@@ -10,7 +10,7 @@ from typing import Any
 
 from ...shapes.device import Device
 from ...shapes.schemes.torchao import BLOCK
-from .support import gpu_family
+from ..arch import gpu_family
 
 Tile = tuple[int, int, int, int]
 """BLOCK_M, BLOCK_N, warps, stages of prefetching."""

@@ -11,13 +11,14 @@ from ...shapes.device import Device
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.torchao import AoGemm, AoQuant, Torchao
 from ..aot import Request
+from ..arch import gpu_family
 from ..fourbit.triton_tiled import tiled_gemm_kernel
 from ..provider import Config, Launch, Provider, Role, Support
 from .blas import dense_operands
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
 from .quant_inputs import QuantInputs
-from .support import LONGEST_ROW, fp8_support, gpu_family, other_op
+from .support import LONGEST_ROW, fp8_support, other_op
 from .traffic import casts_inside, dense_bytes, fp8_bytes, quantized_bytes
 from .triton_calls import Call, launch_all, requests
 from .triton_casts import LAYOUTS, quantize_call

@@ -3,11 +3,7 @@
 import collections
 import ctypes
 import itertools
-import json
-import os
 import re
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,6 +21,8 @@ from rooflens.kernels.probes.sweeps import sweeps
 from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, BLOCK_WORDS, SLICES, again_and_again, once
 from rooflens.shapes.device import Device
 from rooflens.shapes.verdict import Verdict
+
+from . import interpreter
 
 HERE = Path(__file__).parent
 CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
@@ -81,23 +79,8 @@ def test_all_blocks_are_visited_about_equally_often():
 # ---- the kernels in the interpreter ---------------------------------------------------------------------------------
 
 
-def child(*arguments, **pipes):
-    path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False, **pipes
-    )
-
-
-LOOP_ONLY = "import torch, triton_probes; triton_probes.loop_kernel[(1,)](torch.empty(1), 5)"
-
-
 def interpret(cases):
-    done = child(str(HERE / "interpret_probes.py"), input=json.dumps(cases))
-    if done.returncode and child("-c", LOOP_ONLY).returncode:
-        pytest.skip("this Triton's interpreter cannot run a loop with this numpy (Triton 3.6 with numpy 2.4)")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
+    return interpreter.interpret(HERE / "interpret_probes.py", cases)
 
 
 ORDERS = (

@@ -1,46 +1,21 @@
 """Every Triton kernel of the family against an fp64 product, in Triton's interpreter (child processes)."""
 
-import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from rooflens.shapes.scheme import SNR_FLOOR_DB, DType
 from rooflens.shapes.schemes.fourbit import BLOCK_SIZES_4BIT
 
+from . import interpreter
+
 HERE = Path(__file__).parent
 ISAS = ("ptx_emulated", "gcn_emulated")
 FUSED = ("simt_4bit", "gemv_4bit", "gemv_4bit_opt", "mma_4bit")
 
 
-def interpret(cases, check=True):
-    """Results of interpret_child.py for `cases`, or None when it failed and `check` is off."""
-    path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    child = subprocess.run(
-        [sys.executable, str(HERE / "interpret_child.py")],
-        input=json.dumps(cases),
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    if child.returncode:
-        assert not check, child.stderr[-3000:]
-        return None
-    return json.loads(child.stdout)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _interpreter_works():
-    result = interpret([{"step": "loop", "n": 5}], check=False)
-    if result is None:
-        pytest.skip("this Triton's interpreter cannot run a loop with this numpy (Triton 3.6 with numpy 2.4)")
-    assert result == [{"out": 10.0}]
+def interpret(cases):
+    return interpreter.interpret(HERE / "interpret_child.py", cases)
 
 
 def config(block_m=2, block_n=4, block_k=128, split=1):

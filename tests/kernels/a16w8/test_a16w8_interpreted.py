@@ -1,35 +1,18 @@
 """The A16W8 kernels against an fp64 product, in Triton's interpreter (child processes; its FP8 casts are repaired)."""
 
-import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from .. import interpreter
 
 HERE = Path(__file__).parent
 PARTS, WEIGHTS = "parts", "weights"
 
 
-def interpret(cases, check=True):
-    """Results of the child for `cases`, or None when it failed and `check` is off."""
-    path = os.pathsep.join(filter(None, (str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH"))))
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    child = subprocess.run(
-        [sys.executable, str(HERE / "a16w8_interpret_child.py")],
-        input=json.dumps(cases),
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    if child.returncode:
-        assert not check, child.stderr[-3000:]
-        return None
-    return json.loads(child.stdout)
+def interpret(cases):
+    return interpreter.interpret(HERE / "a16w8_interpret_child.py", cases)
 
 
 def gemm(sizes, scheme, tile, *, provider="tuned_a16w8", arch="sm90", dtype="bf16", batch_inner=True, seed=1):
@@ -41,12 +24,6 @@ def gemm(sizes, scheme, tile, *, provider="tuned_a16w8", arch="sm90", dtype="bf1
         "tile": [block_m, block_n, block_k, 4, 1, swap, scaling], "dtype": dtype, "arch": arch,
         "batch_inner": batch_inner, "seed": seed,
     }  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _interpreter_works():
-    if interpret([gemm((1, 16, 128, 1), "", (16, 16, 128, True, PARTS))], check=False) is None:
-        pytest.skip("this Triton's interpreter cannot run the kernel (Triton 3.6 with numpy 2.4)")
 
 
 def assert_correct(cases):

@@ -1,13 +1,11 @@
 """The family's Triton kernels in Triton's interpreter, against the fp64 products and the plain quantizer."""
 
-import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from .. import interpreter
 
 HERE = Path(__file__).parent
 SCHEMES = ("fp8-blockwise", "fp8-blockwise-hybrid", "fp8-blockwise-prequantized", "fp8-blockwise-prequantized-hybrid")
@@ -15,29 +13,8 @@ FLOOR_DB = 48
 """bf16 rounding of the operands and of the output leaves 51 dB, of the output alone 55."""
 
 
-def interpret(cases, check=True):
-    """Results of the child for `cases`, or None when it failed and `check` is off."""
-    path = os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH"))))
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    child = subprocess.run(
-        [sys.executable, str(HERE / "interpret_fp8train_child.py")],
-        input=json.dumps(cases),
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    if child.returncode:
-        assert not check, child.stderr[-3000:]
-        return None
-    return json.loads(child.stdout)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _interpreter_works():
-    if interpret([{"step": "loop", "n": 5}], check=False) != [{"out": 10.0}]:
-        pytest.skip("this Triton's interpreter cannot run a loop with this numpy (Triton 3.6 with numpy 2.4)")
+def interpret(cases):
+    return interpreter.interpret(HERE / "interpret_fp8train_child.py", cases)
 
 
 def gemm(provider, sizes, pass_, scheme, *, tile=(32, 64), k_major=False, arch="x86-64", seed=1):

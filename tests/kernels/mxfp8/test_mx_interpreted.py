@@ -1,36 +1,19 @@
 """Every MX-FP8 kernel against an fp64 product of the same bits, in Triton's interpreter (child processes)."""
 
-import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from rooflens.kernels.mxfp8.triton_configs import parts
 from rooflens.shapes.problem import Problem
 
+from .. import interpreter
+
 HERE = Path(__file__).parent
 
 
 def interpret(cases):
-    """Results of mx_interpret_child.py for `cases`."""
-    path = os.pathsep.join(filter(None, (str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH"))))
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    child = subprocess.run(
-        [sys.executable, str(HERE / "mx_interpret_child.py")],
-        input=json.dumps(cases),
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    if child.returncode and "only length-1 arrays can be converted" in child.stderr:
-        pytest.skip("this Triton's interpreter cannot run a loop with this numpy (Triton 3.6 with numpy 2.4)")
-    assert not child.returncode, child.stderr[-3000:]
-    return json.loads(child.stdout)
+    return interpreter.interpret(HERE / "mx_interpret_child.py", cases)
 
 
 NAMES = {

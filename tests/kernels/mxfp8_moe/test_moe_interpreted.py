@@ -1,15 +1,13 @@
 """Every Triton kernel of the family against an fp64 product, in Triton's interpreter (a child process)."""
 
-import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from rooflens.kernels.mxfp8_moe.routing import align
+
+from .. import interpreter
 
 HERE = Path(__file__).parent
 
@@ -20,24 +18,8 @@ TRAITS = {
 }
 
 
-def interpret(cases, check=True):
-    """Results of interpret_moe_child.py for `cases`, or None when it failed and `check` is off."""
-    path = os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH"))))
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "interpret_moe_child.py")]
-    child = subprocess.run(
-        command, input=json.dumps(cases), env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    if child.returncode:
-        assert not check, child.stderr[-3000:]
-        return None
-    return json.loads(child.stdout)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _interpreter_works():
-    if interpret([{"step": "align", "topk_ids": [[0]], "block": 1, "experts": 1}], check=False) is None:
-        pytest.skip("this Triton's interpreter cannot run a loop with this numpy (Triton 3.6 with numpy 2.4)")
+def interpret(cases):
+    return interpreter.interpret(HERE / "interpret_moe_child.py", cases)
 
 
 def config(block_m, block_n, block_k, split=1):

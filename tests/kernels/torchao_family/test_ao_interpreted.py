@@ -1,13 +1,11 @@
 """Every Triton kernel of the family against the torch specification, in Triton's interpreter (child processes)."""
 
-import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from .. import interpreter
 
 HERE = Path(__file__).parent
 TILE = {"BLOCK_M": 64, "BLOCK_N": 64, "GROUP_M": 2, "num_warps": 4, "num_stages": 2}
@@ -15,29 +13,8 @@ WIDE = TILE | {"BLOCK_M": 128, "BLOCK_N": 128}
 STOCK = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "num_warps": 4, "num_stages": 2}
 
 
-def interpret(cases, check=True):
-    """Results of interpret_ao_child.py for `cases`, or None when it failed and `check` is off."""
-    path = os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH"))))
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    child = subprocess.run(
-        [sys.executable, str(HERE / "interpret_ao_child.py")],
-        input=json.dumps(cases),
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    if child.returncode:
-        assert not check, child.stderr[-3000:]
-        return None
-    return json.loads(child.stdout)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _interpreter_works():
-    if interpret([gemm("ao-1x128-128x128", 1, 1, 129)], check=False) is None:
-        pytest.skip("this Triton's interpreter cannot run a loop with this numpy (Triton 3.6 with numpy 2.4)")
+def interpret(cases):
+    return interpreter.interpret(HERE / "interpret_ao_child.py", cases)
 
 
 def quantizer(kind, m, k, block=32, **more):
