@@ -19,6 +19,9 @@ SNR alone forgives one wrong column among 28,672 (45 dB). Rounding noise of bf16
 largest element among 10^8 near 7 times its rms plus one rounding of the output, so that 10 leaves a factor of 3.
 """
 
+_CHUNK = 1 << 27
+"""Elements measured at a time: a GiB in fp64, and cuBLAS's dot products end at 2^31."""
+
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
@@ -74,28 +77,55 @@ def measure(output: torch.Tensor, reference: torch.Tensor) -> Accuracy:
     if output.shape != reference.shape:
         raise ValueError(f"output is {list(output.shape)}, reference {list(reference.shape)}")
     columns = reference.shape[-1]
-    signal = torch.linalg.vector_norm(reference).item()
+    flat, truth = output.reshape(-1), reference.reshape(-1)
+    parts = [_part(flat[i : i + _CHUNK], truth[i : i + _CHUNK]) for i in range(0, flat.numel(), _CHUNK)]
+    signal = math.hypot(*(part.signal for part in parts))
     rms = signal / math.sqrt(reference.numel())
-    product = output.double()  # some types know no other operation
-    finite = torch.isfinite(product)
-    non_finite = int(output.numel() - finite.sum().item())
-    if non_finite:
-        first = int(finite.logical_not_().reshape(-1).byte().argmax().item())
+    if non_finite := sum(part.non_finite for part in parts):
+        where = next(i for i, part in enumerate(parts) if part.non_finite)
+        first = where * _CHUNK + parts[where].worst
         return Accuracy(-math.inf, math.inf, None, math.inf, rms, divmod(first, columns), non_finite)
-    dot = torch.dot(product.reshape(-1), reference.reshape(-1)).item()
-    length = torch.linalg.vector_norm(product).item()
-    error = product.sub_(reference) if product is not output else product - reference
-    noise = torch.linalg.vector_norm(error).item()
-    largest = int(error.abs_().argmax().item())
+    noise = math.hypot(*(part.noise for part in parts))
+    length = math.hypot(*(part.length for part in parts))
+    dot = math.fsum(part.dot for part in parts)
+    where = max(range(len(parts)), key=lambda i: parts[i].largest)
     return Accuracy(
         snr_db=_snr_db(signal, noise),
         relative_error=noise / signal if signal else (math.inf if noise else 0.0),
         cosine=dot / (length * signal) if length and signal else (None if noise else 1.0),
-        max_abs_error=error.reshape(-1)[largest].item(),
+        max_abs_error=parts[where].largest,
         reference_rms=rms,
-        worst=divmod(largest, columns),
+        worst=divmod(where * _CHUNK + parts[where].worst, columns),
         non_finite=0,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Sums over a part of an output. `worst` is the index of its largest error, or of its first non-finite element."""
+
+    signal: float
+    noise: float
+    length: float
+    dot: float
+    largest: float
+    worst: int
+    non_finite: int
+
+
+def _part(output: torch.Tensor, reference: torch.Tensor) -> _Part:
+    signal = torch.linalg.vector_norm(reference).item()
+    product = output.double()  # some types know no other operation
+    finite = torch.isfinite(product)
+    if non_finite := int(output.numel() - finite.sum().item()):
+        first = int(finite.logical_not_().byte().argmax().item())
+        return _Part(signal, math.inf, math.inf, math.nan, math.inf, first, non_finite)
+    dot = torch.dot(product, reference).item()
+    length = torch.linalg.vector_norm(product).item()
+    error = product.sub_(reference) if product is not output else product - reference
+    noise = torch.linalg.vector_norm(error).item()
+    worst = int(error.abs_().argmax().item())
+    return _Part(signal, noise, length, dot, error[worst].item(), worst, 0)
 
 
 def measure_all(outputs: Sequence[torch.Tensor], references: Sequence[torch.Tensor]) -> list[Accuracy]:

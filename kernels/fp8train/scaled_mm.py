@@ -38,13 +38,15 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
     role = Role.UPSTREAM
 
     def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
-        """On sm90, with a torch that has it and CUDA 12.9 or newer; whole blocks; no product of two e5m2 operands."""
+        """On sm90, with a torch that has it and CUDA 12.9 or newer; whole blocks; e4m3 only."""
         if not isinstance(scheme, Fp8Train):
             return Support.no(NO_GEMM)
         if missing := _missing(device):
             return Support.no(missing)
-        if scheme.hybrid and problem.pass_ not in (Pass.FWD, Pass.DGRAD):
-            return Support.no("cuBLAS does not multiply e5m2 by e5m2 (wgrad of a hybrid scheme)")
+        if scheme.hybrid and problem.pass_ is not Pass.FWD:
+            return Support.no(
+                "cuBLAS multiplies e4m3 only under blockwise scales; a hybrid scheme has gradients in e5m2"
+            )
         whole = (problem.N, problem.K) if problem.pass_ is Pass.FWD else (problem.M, problem.N, problem.K)
         if any(size % BLOCK for size in whole) or problem.M % _SCALE_PAD:
             return Support.no("N and K (beyond the forward pass M as well) must be multiples of 128, M of 4")

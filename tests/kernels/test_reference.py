@@ -75,6 +75,21 @@ def test_figures_are_those_of_their_definitions() -> None:
     assert accuracy.non_finite == 0
 
 
+@pytest.mark.parametrize("wrong", [None, 3, 17, 44])
+def test_chunks_of_an_output_do_not_change_its_figures(monkeypatch: pytest.MonkeyPatch, wrong: int | None) -> None:
+    reference = torch.randn(9, 5, dtype=torch.float64)
+    output = reference + 0.01 * torch.randn(9, 5, dtype=torch.float64)
+    if wrong is not None:
+        output.view(-1)[wrong:] = math.nan
+    whole = measure(output, reference)
+    for size in (1, 4, 5, 44, 45):
+        monkeypatch.setattr("rooflens.kernels.reference._CHUNK", size)
+        parts = measure(output, reference)
+        for name, value in dataclasses.asdict(whole).items():
+            found = getattr(parts, name)
+            assert found == value or found == pytest.approx(value, rel=1e-12), name
+
+
 def test_measuring_changes_neither_operand() -> None:
     truth = signal()
     output = truth.clone()
