@@ -11,6 +11,7 @@ order of the verified winners, in this order of precedence:
                   last two octaves: no crossover is in sight
   right_censored  no crossover up to the last M, but the lead shrinks or was not verified at every M: crossover > M_max
   never           the incumbent wins from the first M on: crossover < M_min
+  one_m           both ran at one M only, which says nothing of where they cross
   unmeasured      no M at which both ran
 
 `always` and `right_censored` both mean "beyond M_max"; they differ in whether a longer sweep would find a crossover.
@@ -39,12 +40,31 @@ class Status(StrEnum):
     NEVER = "never"
     RIGHT_CENSORED = "right_censored"
     PARITY = "parity"
+    ONE_M = "one_m"
     UNMEASURED = "unmeasured"
 
     @property
     def is_beyond(self) -> bool:
         """True where the crossover is above the largest M."""
         return self in (Status.ALWAYS, Status.RIGHT_CENSORED)
+
+    @property
+    def is_told(self) -> bool:
+        """False where too little was measured to say anything of a crossover."""
+        return self not in (Status.ONE_M, Status.UNMEASURED)
+
+
+MEANINGS = {
+    Status.SINGLE: "the faster one changes once",
+    Status.MULTIPLE: "the verified winner changes twice or more",
+    Status.ALWAYS: "the challenger is verified faster at every M and its lead does not shrink: no crossover in sight",
+    Status.RIGHT_CENSORED: "no crossover up to the last M, and not shown that the lead holds beyond",
+    Status.NEVER: "the incumbent is faster from the first M on",
+    Status.PARITY: "within 1% of each other over an octave of M or more: nothing to choose",
+    Status.ONE_M: "measured at one M; a crossover needs two",
+    Status.UNMEASURED: "no M at which both have a time",
+}
+"""What each status means, for a reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +108,8 @@ def locate(
     m, y_, low_, high_, se_ = (np.asarray(values, dtype=np.float64) for values in (Ms, y, low, high, se))
     if len(m) == 0:
         return Crossing(Status.UNMEASURED, None, 0.0, np.inf, "", False, (), ())
+    if len(m) == 1:
+        return Crossing(Status.ONE_M, None, 0.0, np.inf, "", False, (), ())
     clear = np.abs(y_) > delta
     winners = np.where(clear & (high_ < 0), -1, np.where(clear & (low_ > 0), 1, 0))
     runs = _runs(winners)

@@ -54,7 +54,7 @@ def _crossing(cells: pd.DataFrame, delta: float) -> dict[str, Any]:
     lost = cells.loc[cells["log_ratio"].isna()]
     warnings = [*found.warnings, *_losses(lost), *_qualifications(used)]
     if len(used) == 1:
-        warnings.append("only one M was measured: sweep more")
+        warnings.append("measured at one M, and a crossover needs two: sweep M with the option -a")
     return {
         "status": found.status.value,
         "crossover_M": np.nan if found.crossover_M is None else found.crossover_M,

@@ -1,6 +1,12 @@
-"""The three numbers that head every report: the best speedup, the median crossover, and what bounds the cells."""
+"""The three numbers that head every report: the best speedup, the median crossover, and what bounds the cells.
+
+Only challengers of the run can head it. A reference (role blas) that happens to be the fastest is no choice to make,
+and stands in the grids.
+"""
 
 from dataclasses import dataclass
+
+import pandas as pd
 
 from ..shapes.verdict import Verdict
 from .coordinates import shape_label
@@ -8,6 +14,10 @@ from .median_crossover import MedianCrossover
 from .pipeline import Analysis
 from .roofline import bound_shares
 from .speedup import best_speedups
+from .uncompared import why_uncompared
+
+SETTLED = 2.0
+"""Largest ratio of the ends of an interval within which one number may stand for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +26,9 @@ class BestSpeedup:
 
     Of verified ones the one with the largest lower bound; without any, simply the largest ratio. `note` is what
     qualifies it (`speedup.speedups`), "" when nothing does.
+
+    largest         largest ratio of any challenger, verified or not: at least `ratio`
+    cells, slower   cells of challengers that have a ratio, and those of them at which it is verified to be below 1
     """
 
     provider: str
@@ -26,12 +39,26 @@ class BestSpeedup:
     verified: bool
     shape: str
     M: int
+    op: str
     pass_: str
     dtype: str
     scheme: str
     cache: str
     device: str
     note: str
+    largest: float
+    cells: int
+    slower: int
+
+    @property
+    def settled(self) -> bool:
+        """True where the interval is narrow enough for `ratio` to be told: its ends are within a factor of two."""
+        return self.low is not None and self.high is not None and self.high <= SETTLED * self.low
+
+    @property
+    def slower_everywhere(self) -> bool:
+        """True where no challenger is faster than the baseline at any cell, verified or not."""
+        return self.largest < 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +74,27 @@ class BoundShare:
 class Headline:
     """None where the run does not say: no speedup without a passed pair, no crossover without a challenger.
 
-    `crossover` is that of the first (pass, dtype, scheme, cache), cold before warm; `shares` add up to 1 over `cells`
-    cells.
+    `uncompared` says why there are neither, "" when there are. `crossover` is that of the first (pass, dtype, scheme,
+    cache) that has one to tell, cold before warm; `shares` add up to 1 over `cells` cells.
     """
 
     best: BestSpeedup | None
     crossover: MedianCrossover | None
+    uncompared: str
     shares: tuple[BoundShare, ...]
     cells: int
     passed: int
 
 
 def headline(analysis: Analysis) -> Headline:
-    """Take the headline from the results of a run. The best speedup is of its challengers, or of any if none ran."""
+    """Take the headline from the results of a run: that of its challengers, and of nothing else that ran."""
     shares = bound_shares(analysis.cells)
+    uncompared = why_uncompared(analysis)
+    medians = () if uncompared else analysis.medians
     return Headline(
         best=_best(analysis),
-        crossover=min(analysis.medians, key=lambda found: found.cache != "cold", default=None),
+        crossover=min(medians, key=lambda found: (not found.is_told, found.cache != "cold"), default=None),
+        uncompared=uncompared,
         shares=tuple(
             BoundShare(name, int(cells), float(share))
             for name, cells, share in shares[["bound_class", "cells", "share"]].itertuples(index=False, name=None)
@@ -75,15 +106,14 @@ def headline(analysis: Analysis) -> Headline:
 
 def _best(analysis: Analysis) -> BestSpeedup | None:
     ratios = analysis.speedups
-    named = ratios.loc[ratios["provider"].isin(analysis.run.challengers)]
-    pool = named if named["ratio"].notna().any() else ratios
-    if pool["ratio"].isna().all():
+    pool = ratios.loc[ratios["provider"].isin(analysis.run.challengers)].dropna(subset=["ratio"])
+    if pool.empty:
         return None
     if (pool["verdict"] == "faster").any():
         row = best_speedups(pool, by=("baseline",)).to_dict("records")[0]
     else:
         row = pool.nlargest(1, "ratio").to_dict("records")[0]
-    known = row["ratio_low"] == row["ratio_low"]
+    known = not pd.isna(row["ratio_low"])
     return BestSpeedup(
         provider=row["provider"],
         baseline=row["baseline"],
@@ -93,10 +123,14 @@ def _best(analysis: Analysis) -> BestSpeedup | None:
         verified=row["verdict"] == "faster",
         shape=shape_label(row),
         M=int(row["M"]),
+        op=row["op"],
         pass_=row["pass"],
         dtype=row["dtype"],
         scheme=row["scheme"],
         cache=row["cache"],
         device=str(analysis.run.device.get("name", "")),
         note=row["note"],
+        largest=float(pool["ratio"].max()),
+        cells=len(pool),
+        slower=int((pool["verdict"] == "slower").sum()),
     )

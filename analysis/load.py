@@ -35,6 +35,9 @@ _MANIFEST_TYPES: dict[str, tuple[type, str]] = {
 }
 """Keys of run.json that the analysis reads; others are passed on as they are."""
 
+REFERENCE = "blas"
+"""Role of a provider that is compared against, and never for its own sake."""
+
 _KEY = ["cell_id", "round"]
 
 
@@ -68,8 +71,17 @@ class RunData:
 
     @property
     def challengers(self) -> tuple[str, ...]:
-        """Providers whose crossover is of interest, the most interesting first."""
-        return tuple(self.manifest["challengers"])
+        """Providers whose speedup and crossover are of interest, the most interesting first.
+
+        Those that run.json names, without the baseline and without references (role blas): what pays for no decoding
+        or quantization is nothing that could be dispatched to.
+        """
+        others = (name for name in self.manifest["challengers"] if name != self.baseline)
+        return tuple(name for name in others if self.role(name) != REFERENCE)
+
+    def role(self, provider: str) -> str:
+        """Role of a provider by run.json, "" where it does not say."""
+        return str((self.manifest["providers"].get(provider) or {}).get("role", ""))
 
     @property
     def device(self) -> Mapping[str, Any]:

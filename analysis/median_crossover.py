@@ -10,9 +10,12 @@ import numpy as np
 import pandas as pd
 
 from ..shapes.median import interval
-from ..shapes.problem import Pass
+from ..shapes.problem import Op
 from .coordinates import SETTING, shape_label
 from .crossover import Status
+
+_APART = (Status.PARITY, Status.ONE_M, Status.UNMEASURED)
+"""What has no place on the axis of M, and so none in the median."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,10 @@ class MedianCrossover:
 
     median_M      inf: half or more of the shapes cross beyond `M_max`; 0: half or more before `M_min`; None: no shape
     low_M, high_M 95 % interval by order statistics, 0 and inf as above; None for fewer than six shapes
-    shapes        shapes in the median; parity, reversed (the challenger wins above) and unmeasured ones are apart
+    shapes        shapes in the median; parity, reversed (the challenger wins above) and those measured at one M or none
+                  are apart
     statuses      number of shapes per status, reversed ones left out
+    has_passes    False for a quantization, which is no part of a training step
     """
 
     challenger: str
@@ -55,6 +60,7 @@ class MedianCrossover:
     reversed: int
     M_min: float | None
     M_max: float | None
+    has_passes: bool
     threshold: Threshold | None
     warnings: tuple[str, ...]
 
@@ -65,12 +71,19 @@ class MedianCrossover:
 
     @property
     def setting_words(self) -> tuple[str, ...]:
-        """The setting for a reader; a forward pass goes without saying."""
-        return tuple(word for word in self.setting if word != Pass.FWD)
+        """The whole setting for a reader; the pass of an operation that has one pass goes without saying."""
+        return self.setting if self.has_passes else self.setting[1:]
+
+    @property
+    def is_told(self) -> bool:
+        """False where every shape was measured at one M or none."""
+        return self.reversed > 0 or any(Status(status).is_told for status in self.statuses)
 
     @property
     def text(self) -> str:
-        """The median as a report prints it: "42", "> 2048", "< 1" or "none"."""
+        """The median as a report prints it: "42", "> 2048", "< 1", "none", or "needs two M"."""
+        if not self.is_told and Status.ONE_M in self.statuses:
+            return "needs two M"
         return self.as_text(self.median_M)
 
     @property
@@ -106,7 +119,7 @@ def median_crossover(crossovers: pd.DataFrame) -> MedianCrossover:
     if len(crossovers[one_of].drop_duplicates()) > 1:
         raise ValueError("a median crossover is of one pair of providers, pass, dtype, scheme and cache state")
     reversed_ = (crossovers["challenger_wins"] == "above").to_numpy(dtype=bool)
-    apart = reversed_ | crossovers["status"].isin([Status.PARITY, Status.UNMEASURED]).to_numpy(dtype=bool)
+    apart = reversed_ | crossovers["status"].isin(_APART).to_numpy(dtype=bool)
     entered = crossovers.loc[~apart]
     values = sorted(map(_value, entered["status"], entered["crossover_M"]))
     bounds = interval(values)
@@ -127,18 +140,25 @@ def median_crossover(crossovers: pd.DataFrame) -> MedianCrossover:
         reversed=int(reversed_.sum()),
         M_min=float(measured["M_min"].min()) if len(measured) else None,
         M_max=float(measured["M_max"].max()) if len(measured) else None,
+        has_passes=bool((crossovers["op"] != Op.QUANTIZE).any()),
         threshold=best_threshold(measured),
-        warnings=tuple(_warnings(entered, values, point, bounds is not None, int(reversed_.sum()))),
+        warnings=(
+            *_warnings(entered, values, point, bounds is not None, int(reversed_.sum())),
+            *_too_few(crossovers["status"]),
+        ),
     )
 
 
 def best_threshold(crossovers: pd.DataFrame) -> Threshold | None:
-    """Find the constant M with the least mean regret; among equals the least worst regret, then the smallest M."""
+    """Find the constant M with the least mean regret; among equals the least worst regret, then the smallest M.
+
+    None with fewer than two distinct M: there is no rule in M to choose.
+    """
     labels = [shape_label(row) for row in crossovers.to_dict("records")]
     shape = np.repeat(np.arange(len(labels)), [len(sizes) for sizes in crossovers["Ms"]])
     sizes = np.array([size for row in crossovers["Ms"] for size in row], dtype=np.float64)
     y = np.array([value for row in crossovers["log_ratios"] for value in row], dtype=np.float64)
-    if len(sizes) == 0:
+    if len(np.unique(sizes)) < 2:
         return None
     candidates = [0.0, *np.unique(sizes).tolist()]
     regrets = [np.where(sizes <= limit, np.maximum(y, 0), np.maximum(-y, 0)) for limit in candidates]
@@ -154,6 +174,17 @@ def best_threshold(crossovers: pd.DataFrame) -> Threshold | None:
         worst_shape=labels[shape[worst]] if loses else "",
         worst_M=int(sizes[worst]) if loses else 0,
     )
+
+
+def _too_few(statuses: "pd.Series[str]") -> list[str]:
+    """Say how many shapes tell nothing, because they were measured at one M."""
+    count = int((statuses == Status.ONE_M).sum())
+    if not count:
+        return []
+    every = "the shape" if count == 1 else f"all {count} shapes"
+    of = every if count == len(statuses) else f"{count} of {len(statuses)} shapes"
+    verb = "was" if count == 1 else "were"
+    return [f"{of} {verb} measured at one M, and a crossover needs two: sweep M with the option -a"]
 
 
 def _value(status: str, crossover_M: float) -> float:
@@ -184,7 +215,8 @@ def _warnings(
     # An infinite median is printed as beyond the largest M of any shape.
     reach = entered["M_max"].max() if point is not None and math.isinf(point) else point
     if reach is not None and (early := int((censored < reach).sum())):
-        warnings.append(f"{early} shapes count as beyond although they were measured to a smaller M than the median")
+        count = "1 shape counts" if early == 1 else f"{early} shapes count"
+        warnings.append(f"{count} as beyond M={reach:g}, the median, although measured to a smaller M only")
     if unverified := int((~entered["verified"].astype(bool)).sum()):
         warnings.append(f"not verified: {unverified} of {len(entered)} crossovers; more rounds would decide them")
     return warnings

@@ -19,8 +19,6 @@ RESOLUTION_SHARE = 0.002
 MIXED = "mixed"
 """Stands for timer, cold_by or tuning of a cell whose rounds differ in it."""
 
-DISTURBED = "something moved while it was measured (its disturbance is listed): stop other work and measure again"
-
 _SUPERSEDED = "measured again after its source or settings changed: only the newer measurement counts"
 _MIXED_CONFIG = "its configuration differs between rounds: measure it with --tuning pinned"
 _UNBLOCKED = "host latency is in it, because the device waited for launches: --timer graph leaves it out"
@@ -40,6 +38,30 @@ def notes(summary: pd.DataFrame, reasons: Mapping[str, Iterable[str]]) -> list[s
 def parts(note: str) -> list[str]:
     """Take a note apart, without the numbers that only one cell has."""
     return [generic(part) for part in note.split("; ") if part]
+
+
+def disturbed(what: str, *named: str) -> str:
+    """Say that something moved while `what` was measured: `named` causes, each told once."""
+    told = ", ".join(dict.fromkeys(named))
+    return f"something moved while {what} was measured ({told}): stop other work and measure again"
+
+
+def causes(text: str) -> list[str]:
+    """Name the causes in the text of a `disturbed` column, without the numbers that only one cell has."""
+    return [_cause(cause) for cause in text.split("; ") if cause]
+
+
+def _cause(cause: str) -> str:
+    """Name one cause of a `disturbed` column in a word or two, alike for all cells that it concerns."""
+    if cause.startswith("canary moved"):
+        return f"canary's {' and '.join(re.findall(r'[(]([a-z]+)[)]', cause))}"
+    if cause.startswith("clock from"):
+        return "clock"
+    if cause.startswith("other processes used"):
+        return "other processes on the cores"
+    if re.match(r"\d+ other process", cause):
+        return "other processes on the device"
+    return re.sub(r"\d[\d.]*", "some", cause.partition(" during ")[0])
 
 
 def generic(part: str) -> str:
@@ -86,7 +108,7 @@ def _parts(row: _Row, reasons: Mapping[str, Iterable[str]]) -> list[str]:
     if lost:
         found.append(f"samples were discarded ({', '.join(lost)}): {_after(lost)}")
     if row.disturbed:
-        found.append(DISTURBED)
+        found += [disturbed("it", cause) for cause in dict.fromkeys(causes(row.disturbed))]
     words = row.slowdown.split()
     hot = [word for word in words if word in WORTH_COOLING]
     if hot and not any("slowdown" in reason for reason in lost):

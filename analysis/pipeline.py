@@ -52,6 +52,7 @@ def analyze(run: RunData, challenger: str = "", delta: float = DELTA) -> Analysi
     Raises UsageError when a given one has none.
     """
     summary, rounds = summarize(run), round_medians(run)
+    canary = drifts(run.canary, run.several_devices)
     chosen = challenger or _first_challenger(run, summary)
     found = pd.DataFrame(columns=list(CROSSOVER_COLUMNS))
     if chosen and run.baseline in set(summary["provider"]):
@@ -68,12 +69,12 @@ def analyze(run: RunData, challenger: str = "", delta: float = DELTA) -> Analysi
         crossovers=found,
         medians=median_crossovers(found),
         conditions=conditions(run.telemetry),
-        canary=drifts(run.canary, run.several_devices),
+        canary=canary,
         warnings=(
             *_coverage(run, summary, chosen),
             *_mixtures(summary),
             *_disturbances(summary),
-            *roofline_warnings(cells, run.ceilings),
+            *roofline_warnings(cells, run.ceilings, canary),
         ),
     )
 
@@ -81,8 +82,7 @@ def analyze(run: RunData, challenger: str = "", delta: float = DELTA) -> Analysi
 def _first_challenger(run: RunData, summary: pd.DataFrame) -> str:
     passed = set(summary.loc[summary["verdict"] == Verdict.PASSED, "provider"])
     present = set(summary["provider"])
-    wanted = [name for name in run.challengers if name != run.baseline]
-    return next((name for names in (passed, present) for name in wanted if name in names), "")
+    return next((name for names in (passed, present) for name in run.challengers if name in names), "")
 
 
 def _coverage(run: RunData, summary: pd.DataFrame, challenger: str) -> list[str]:

@@ -20,12 +20,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..shapes.problem import Op
 from ..shapes.verdict import Verdict
 from .bounds import IMPOSSIBLE_FACTOR, LIMITS, UNEXPLAINED_FACTOR, Bound, classify, flat_cells
+from .canary import MOVED_ON_CPU, Drift
 from .ceilings import Ceiling, Ceilings, ceiling_warnings
 from .traffic import first_bytes, output_bytes, pattern, served_bytes
 
 Floats = NDArray[np.float64]
+
+_DECODE = ("candidate", "dequant_blas", "upstream")
+"""Roles whose kernels take quantized operands; blas multiplies what was decoded before, stock_triton mostly too."""
+
+_SUSPECT = ": suspect "
+_CANARY_OF = {"GEMM peak": "gemm", "bandwidth": "copy"}
+"""Part of the canary that moves with a ceiling, by a word of the suspect."""
 
 
 def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, Any]) -> pd.DataFrame:
@@ -103,19 +112,51 @@ def bound_shares(placed: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     return counts.sort_values(["group", "rank"]).drop(columns=["group", "rank"]).reset_index(drop=True)
 
 
-def roofline_warnings(placed: pd.DataFrame, ceilings: pd.DataFrame) -> tuple[str, ...]:
-    """Say what a reader of the placed cells must know: limits that are missing or low, cells without explanation."""
+def roofline_warnings(placed: pd.DataFrame, ceilings: pd.DataFrame, canary: Sequence[Drift] = ()) -> tuple[str, ...]:
+    """Say what a reader of the placed cells must know: limits that are missing or low, cells without explanation.
+
+    `canary` (`canary.drifts` of the run) tells whether a ceiling was measured while the device was busy.
+    """
     passed = placed.loc[placed["verdict"] == Verdict.PASSED]
     levels = sorted(set(passed["memory_level"]) - {""})
     warnings = list(ceiling_warnings(ceilings, pd.unique(pd.Series(_math_dtypes(passed))), levels))
     if count := int((passed["bound_class"] == Bound.UNEXPLAINED).sum()):
+        unexplained = passed.loc[passed["bound_class"] == Bound.UNEXPLAINED]
         warnings.append(
-            f"{count} of {len(passed)} cells take over {UNEXPLAINED_FACTOR:g} x all their limits added up: decoding "
-            "and scaling on the vector units are not among the limits, and are a likely cause for quantized weights"
+            f"{count} of {len(passed)} cells take over {UNEXPLAINED_FACTOR:g} x all their limits added up: "
+            + _missing_limit(unexplained)
         )
-    if count := int((passed["bound_class"] == Bound.IMPOSSIBLE).sum()):
-        warnings.append(f"{count} of {len(passed)} cells are faster than possible: see their notes before using any")
+    impossible = passed.loc[passed["bound_class"] == Bound.IMPOSSIBLE, "bound_note"]
+    if len(impossible):
+        warnings.append(
+            f"{len(impossible)} of {len(passed)} cells are faster than possible, and no time of theirs is to be used "
+            f"before it is known why. Main suspect: {_main_suspect(impossible, canary)}"
+        )
     return tuple(warnings)
+
+
+def _missing_limit(unexplained: pd.DataFrame) -> str:
+    """Name the limit that is missing, for providers that may decode; of others nothing is claimed."""
+    decode = unexplained["role"].isin(_DECODE) & (unexplained["op"] != Op.QUANTIZE)
+    if not decode.any():
+        return "nothing that was measured as a limit explains them"
+    cause = "decoding and scaling on the vector units are not among the limits, and a likely cause"
+    if decode.all():
+        return cause
+    others = ", ".join(dict.fromkeys(unexplained.loc[~decode, "provider"]))
+    return f"for {int(decode.sum())} of them, {cause}; nothing that was measured explains those of {others}"
+
+
+def _main_suspect(notes: "pd.Series[str]", canary: Sequence[Drift]) -> str:
+    """Name what most impossible cells are suspected of first, and how far the canary's part of the kind moved."""
+    suspects = notes.str.partition(_SUSPECT)[2].str.partition("; ")[0].value_counts()
+    suspect = str(suspects.index[0])
+    part = next((kind for ceiling, kind in _CANARY_OF.items() if ceiling in suspect), "")
+    for drift in canary:
+        if drift.kind == part and drift.range is not None and drift.range > MOVED_ON_CPU:
+            name = "GEMM" if part == "gemm" else part
+            return f"{suspect}, as the canary's {name} moved by {drift.range:.0%} over the run: the device was busy"
+    return suspect
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +224,7 @@ def _note(row: Mapping[Any, Any], llc_bytes: float) -> str:
     """Text for a reader about one placed cell; "" where the class says it all."""
     if row["bound_class"] == Bound.IMPOSSIBLE:
         share = row["time_s"] / row["hard_time_s"]
-        return f"takes {share:.2f} of the least possible time: suspect {'; '.join(_suspects(row, llc_bytes))}"
+        return f"takes {share:.2f} of the least possible time{_SUSPECT}{'; '.join(_suspects(row, llc_bytes))}"
     notes = []
     if row["bound_class"] and row["cache"] == "cold" and row["time_s"] < IMPOSSIBLE_FACTOR * row["bound_time_s"]:
         notes.append("faster than its bound: a ceiling was measured too low, or output stayed in the cache")

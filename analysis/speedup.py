@@ -12,7 +12,7 @@ import pandas as pd
 from ..shapes.verdict import Verdict
 from .coordinates import COORDINATES, GEMM, METHOD, SETTING
 from .intervals import mean_interval
-from .notes import MIXED
+from .notes import MIXED, causes, disturbed
 
 ALIKE = ("timer", "cold_by")
 """What both sides of a ratio must have in common besides their coordinates."""
@@ -65,18 +65,26 @@ def speedups(summary: pd.DataFrame, rounds: pd.DataFrame, baseline: str) -> pd.D
 def geometric_means(ratios: pd.DataFrame, by: Sequence[str] = ("provider", "baseline", *SETTING, "M")) -> pd.DataFrame:
     """Geometric mean of `ratio` per group of `by`, over distinct GEMMs: a GEMM under two model names is one vote.
 
-    Columns: by, ratio, ratio_min, ratio_max, gemms (in the mean), cells (with a ratio), excluded (cells without one:
-    a side failed or is missing). A group without any ratio keeps its row, with an empty ratio.
+    Columns: by, ratio, ratio_low, ratio_high, ratio_min, ratio_max, gemms (in the mean), cells (with a ratio), excluded
+    (cells without one: a side failed or is missing). A group without any ratio keeps its row, with an empty ratio.
+
+    ratio_low and ratio_high are the geometric means of the bounds of the ratios, as if their errors were one: at least
+    as wide as a 95 % interval of the mean, whatever the cells of a run have in common. NaN where a ratio has no bounds.
     """
     keys = list(by)
     counts = ratios.groupby(keys, sort=False).agg(cells=("log_ratio", "count"), rows=("log_ratio", "size"))
     identity = list(dict.fromkeys([*keys, *GEMM]))
-    votes = ratios.dropna(subset=["log_ratio"]).groupby(identity, sort=False)["log_ratio"].mean().reset_index()
+    known = ratios.dropna(subset=["log_ratio"])
+    known = known.assign(low=np.log(known["ratio_low"]), high=np.log(known["ratio_high"]))
+    votes = known.groupby(identity, sort=False)[["log_ratio", "low", "high"]].agg(_mean_of_all).reset_index()
     means = votes.groupby(keys, sort=False)["log_ratio"].agg(["mean", "min", "max", "size"])
-    joined = counts.join(means)
+    bounds = votes.groupby(keys, sort=False)[["low", "high"]].agg(_mean_of_all)
+    joined = counts.join(means).join(bounds)
     return pd.DataFrame(
         {
             "ratio": np.exp(joined["mean"]),
+            "ratio_low": np.exp(joined["low"]),
+            "ratio_high": np.exp(joined["high"]),
             "ratio_min": np.exp(joined["min"]),
             "ratio_max": np.exp(joined["max"]),
             "gemms": joined["size"].fillna(0).astype("int64"),
@@ -84,6 +92,11 @@ def geometric_means(ratios: pd.DataFrame, by: Sequence[str] = ("provider", "base
             "excluded": joined["rows"] - joined["cells"],
         }
     ).reset_index()
+
+
+def _mean_of_all(values: "pd.Series[float]") -> float:
+    """Mean, NaN when any value is."""
+    return float(values.mean(skipna=False))
 
 
 def all_disturbed(summary: pd.DataFrame) -> bool:
@@ -175,8 +188,9 @@ def _note(row: _Sides, baseline: str, telling: bool) -> str:
     notes = []
     if row.tuning != row.baseline_tuning:
         notes.append(f"{_difference('tuning', row, baseline)}: tune both to compare them at their best")
-    if telling and (row.disturbed or row.baseline_disturbed):
-        notes.append(f"something moved while it or {baseline} was measured: stop other work and measure again")
+    sides = [text for text in (row.disturbed, row.baseline_disturbed) if isinstance(text, str) and text]
+    if telling and sides:
+        notes.append(disturbed(f"it or {baseline}", *(cause for text in sides for cause in causes(text))))
     return "; ".join(notes)
 
 

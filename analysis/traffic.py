@@ -3,7 +3,8 @@
 A stored row counts `compulsory_bytes` (the operands as the scheme stores them) and `moved_bytes` (everything that the
 algorithm reads and writes). How the two differ follows from the role:
 
-  blas, stock_triton   read operands that were dequantized before: dense ones, not those of the scheme
+  blas, stock_triton   read operands that were dequantized before: dense ones, not those of the scheme; except where
+                       they move less than those, as a plain kernel on the format's own instructions does
   dequant_blas         writes a dense weight, and reads it back
   any other            reads operands of the scheme, some of them more than once
 
@@ -43,6 +44,7 @@ def first_bytes(cells: pd.DataFrame) -> "pd.Series[float]":
     size = cells["dtype"].map(_element_bytes)
     dense = cells["B"] * (cells["N"] * cells["K"] + cells["M"] * (cells["N"] + cells["K"])) * size
     given = cells["role"].isin(_DENSE_OPERANDS) & (size > 0) & _is_plain(cells)
+    given &= ~(cells["moved_bytes"].astype("float64") < dense)
     return cells["compulsory_bytes"].where(~given, dense).astype("float64")
 
 

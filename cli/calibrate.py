@@ -17,7 +17,8 @@ from ..shapes.errors import RooflensError, UsageError, unknown_name
 from ..shapes.protocol import TIMERS
 from ..shapes.scheme import DType
 from . import values
-from .output import print_json, print_table
+from .output import print_json
+from .tables import print_table
 
 if TYPE_CHECKING:
     from ..shapes.device import Device
@@ -164,9 +165,8 @@ def _show(device: "Device", table: Sequence[Row], dtypes: Sequence[str]) -> None
     published = [row["published"] for row in table if row["published"] is not None]
     if not published:  # of a CPU, or a device that the table does not know
         names, rows = (*names[:5], names[7]), [(*row[:5], row[7]) for row in rows]
-    print_table(
-        names, rows, title=f"on {device.name} ({device.arch}){'' if published else ', no published peaks known'}"
-    )
+    title = f"on {device.name} ({device.arch}){'' if published else ', no published peaks known'}"
+    print_table(names, rows, title, long=("how",))
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..shapes.errors import UsageError
-from .output import plain, print_json, print_table
+from .output import plain, print_json
 from .runs import find_run
+from .tables import print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,8 +63,10 @@ def _first_challenger(run: "RunData") -> str:
     for name in run.challengers:
         if name in passed:
             return name
-    known = ", ".join(sorted(passed - {run.baseline}))
-    raise UsageError(f"{run.id}: no challenger of its suite ran; name one with --challenger: {known}")
+    if others := sorted(passed - {run.baseline}):
+        raise UsageError(f"{run.id}: no challenger of its suite ran; name one with --challenger: {', '.join(others)}")
+    ran = f"only the baseline {run.baseline} has" if run.baseline in passed else "no provider has"
+    raise UsageError(f"{run.id}: nothing to compare: {ran} a time; the column reason of cells.csv says why")
 
 
 def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
@@ -83,7 +86,13 @@ def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
         for row in mine.to_dict("records")
     ]
     title = f"{median.challenger} against {median.incumbent}: {', '.join(median.setting_words)}"
-    print_table(("shape", "status", "crossover M", "verified between", "remark"), rows, title=title)
+    print_table(
+        ("shape", "status", "crossover M", "verified between", "remark"),
+        rows,
+        title,
+        long=("remark",),
+        heading=("shape",),
+    )
     for line in _over_shapes(median):
         click.echo(line)
 
@@ -107,7 +116,8 @@ def _over_shapes(median: "MedianCrossover") -> list[str]:
     found = median.text if median.text.startswith(("<", ">")) else f"= {median.text}"
     lines = [f"median crossover over {plural(median.shapes, 'shape')}: M {found}{interval}"]
     if not median.shapes:
-        lines = ["median crossover: none, no shape has one at which the challenger stops winning"]
+        none = "none, no shape has one at which the challenger stops winning"
+        lines = [f"median crossover: {none if median.is_told else median.text}"]
     if median.threshold:
         lines.append(f"best single rule: {_rule(median, median.threshold)}")
     return [*lines, *(f"note: {warning}" for warning in median.warnings)]

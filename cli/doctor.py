@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .output import print_json, print_table
+from .output import print_json
+from .reasons import grouped
+from .tables import print_table
 
 if TYPE_CHECKING:
     from ..harness.advice_values import Advice
@@ -69,9 +71,9 @@ def _show(survey: "Survey", findings: "list[Advice]") -> None:
         "room": _room(survey),
     }
     for name, rows in sections.items():
-        print_table((name.ljust(LABEL_WIDTH), ""), [row for row in rows if row[1]])
+        print_table((name.ljust(LABEL_WIDTH), ""), [row for row in rows if row[1]], long=("",))
         click.echo()
-    print_table(("advice", ""), [(one.level.value, one.text) for one in findings])
+    print_table(("advice", ""), [(one.level.value, one.text) for one in findings], long=("",))
 
 
 def _device(survey: "Survey") -> Iterator[Row]:
@@ -148,11 +150,9 @@ def _software(survey: "Survey") -> Iterator[Row]:
 
 def _offers(offers: "Iterable[Offer]") -> Iterator[Row]:
     """Those that can be had in one row, the others by their reason."""
-    reasons: dict[str, list[str]] = {}
-    for one in offers:
-        reasons.setdefault("" if one.available else one.reason, []).append(one.name)
-    yield "yes", " ".join(reasons.pop("", []))
-    for reason, names in reasons.items():
+    listed = list(offers)
+    yield "yes", " ".join(one.name for one in listed if one.available)
+    for reason, names in grouped((one.name, one.reason) for one in listed if not one.available).items():
         yield "no", f"{' '.join(names)}: {reason}"
 
 

@@ -12,9 +12,9 @@ from ..shapes.errors import RooflensError, UsageError
 from ..shapes.suite import Suite
 from ..shapes.tuned import TunedTable
 from ..shapes.verdict import Verdict
-from .output import print_table
 from .runs import MANIFEST
 from .selection import refuse_another
+from .tables import print_table
 
 if TYPE_CHECKING:
     from ..harness.plan import Cell
@@ -41,16 +41,17 @@ def show_plan(suite: Suite, cells: "tuple[Cell, ...]", table: TunedTable | None,
 
 
 def _show_cells(cells: "tuple[Cell, ...]") -> None:
-    groups: dict[tuple[str, str, str, str, str], list[Cell]] = {}
+    groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
-        key = (cell.shape.label, str(cell.problem.N), str(cell.problem.K), cell.scheme.name, cell.scheme.dtype.value)
+        problem, scheme = cell.problem, cell.scheme
+        key = (cell.shape.label, problem.N, problem.K, problem.pass_.value, scheme.name, scheme.dtype.value)
         groups.setdefault(key, []).append(cell)
     rows = []
-    for key, members in groups.items():
+    for place, members in groups.items():
         sizes = sorted({cell.problem.M for cell in members})
         rows.append(
             [
-                *key,
+                *place,
                 " ".join(map(str, sizes)),
                 str(len({cell.provider for cell in members})),
                 " ".join(dict.fromkeys(cell.cache.value for cell in members)),
@@ -58,7 +59,10 @@ def _show_cells(cells: "tuple[Cell, ...]") -> None:
                 f"{max(cell.scheme.compulsory_bytes(cell.problem) for cell in members) / 1e6:.1f}",
             ]
         )
-    print_table(["shape", "N", "K", "scheme", "dtype", "M", "providers", "cache", "cells", "compulsory MB"], rows)
+    names = ("shape", "N", "K", "pass", "scheme", "dtype", "M", "providers", "cache", "cells", "compulsory MB")
+    print_table(
+        names, rows, once=("pass", "scheme", "dtype", "M", "providers", "cache"), heading=("shape", "N", "K", "scheme")
+    )
 
 
 def _stored_units(folder: Path, suite: Suite, cells: "tuple[Cell, ...]", table: TunedTable | None) -> int:
@@ -101,4 +105,6 @@ def _stored_units(folder: Path, suite: Suite, cells: "tuple[Cell, ...]", table: 
 def _clock(seconds: float) -> str:
     hours, rest = divmod(round(seconds), 3600)
     minutes, left = divmod(rest, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {left} s"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {left} s" if minutes else f"{left} s"

@@ -1,5 +1,6 @@
 """What `rooflens run` says at its end: the headline numbers, what came of the cells, and where everything is."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,25 @@ from .outcome import outcome
 from .runs import go_on
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..analysis.load import RunData
     from ..reports.model import KeyNumbers
+
+
+WORKER_LOG = "worker.log"
+
+TRACED = {Verdict.RUNTIME_ERROR, Verdict.COMPILE_ERROR, Verdict.OOM, Verdict.CRASHED}
+"""Verdicts of which the worker's log says where they happened."""
+
+MOST_CONCERNS = 6
+"""Notes on the run as a whole that end a run; the report has them all."""
 
 
 def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | None:
     """Print the headline, what came of the cells, and the paths; write the report when asked to.
 
-    Returns the error that --strict makes of an incomplete sweep or a wrong output, None when there is nothing to say.
+    Returns the error that --strict makes of a wrong output, a failed cell or an incomplete sweep, None without any.
     """
     from ..analysis.load import load_run
 
@@ -29,7 +41,7 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
             raise
         click.echo(go_on(folder), err=True)
         return IncompleteError(f"no round was finished: {go_on(folder)}")
-    written = _write_report(run, folder) if report else []
+    written, concerns = _write_report(run, folder) if report else ([], _concerns(run))
     for line in outcome(run, _stopped_at(folder)):
         click.echo(line)
     verdicts = set(run.cells["verdict"])
@@ -38,13 +50,49 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     click.echo(f"raw timings   {folder}/cells.csv, samples.csv, ceilings.csv, run.json")
     for path in written:
         click.echo(f"{'report' if path.suffix == '.html' else 'markdown':<14}{path}")
+    log = folder / WORKER_LOG
+    if verdicts & TRACED and log.is_file() and log.stat().st_size:
+        click.echo(f"{'traceback':<14}{log}")
+    _show_concerns(run, concerns)
     unfinished = not complete and run.missing_units > 0
     if unfinished:
         click.echo(go_on(folder), err=True)
-    if Verdict.INCORRECT in verdicts:
-        wrong = sorted(set(run.cells.loc[run.cells["verdict"] == Verdict.INCORRECT, "provider"]))
-        return CorrectnessError(f"wrong output of {', '.join(wrong)}: the reasons are in cells.csv and in the report")
-    return None if not unfinished else IncompleteError(f"the sweep is not complete: {go_on(folder)}")
+    return _blemish(run, folder, unfinished)
+
+
+def _failed(run: "RunData") -> "pd.DataFrame":
+    """Cells that were to have a time and have none: provider and verdict, each pair once."""
+    failed = ~run.cells["verdict"].isin([Verdict.PASSED, Verdict.UNSUPPORTED])
+    return run.cells.loc[failed, ["provider", "verdict"]].drop_duplicates()
+
+
+def _blemish(run: "RunData", folder: Path, unfinished: bool) -> RooflensError | None:
+    """Return the worst that happened as an error."""
+    failed = _failed(run)
+    if len(failed):
+        names = ", ".join(f"{provider} {verdict}" for provider, verdict in failed.itertuples(index=False, name=None))
+        wrong = (failed["verdict"] == Verdict.INCORRECT).any()
+        return (CorrectnessError if wrong else IncompleteError)(
+            f"failed: {names}; the column reason of cells.csv says why"
+        )
+    return IncompleteError(f"the sweep is not complete: {go_on(folder)}") if unfinished else None
+
+
+def _show_concerns(run: "RunData", concerns: Sequence[str]) -> None:
+    """Print what concerns the run as a whole, without what the end of a run says anyway: who failed, how to go on."""
+    failed = tuple(f"{name}: " for name in set(_failed(run)["provider"]))
+    left = [one for one in concerns if not one.startswith(failed) and "--resume" not in one]
+    for concern in left[:MOST_CONCERNS]:
+        click.echo(f"note: {concern}", err=True)
+    if len(left) > MOST_CONCERNS:
+        click.echo(f"note: and {len(left) - MOST_CONCERNS} more in the headline of the report", err=True)
+
+
+def _concerns(run: "RunData") -> list[str]:
+    """What the analysis says of the run as a whole, of a run without a report."""
+    from ..analysis.pipeline import analyze
+
+    return list(analyze(run).warnings)
 
 
 def _stopped_at(folder: Path) -> str:
@@ -57,20 +105,24 @@ def _stopped_at(folder: Path) -> str:
     return stamps[-1] if stamps else ""
 
 
-def _write_report(run: "RunData", folder: Path) -> list[Path]:
-    """Write both forms of the report, and print its headline block."""
+def _write_report(run: "RunData", folder: Path) -> tuple[list[Path], list[str]]:
+    """Write both forms of the report and print its headline; return the paths, and what the headline warns of."""
     from ..reports.build import build_report
-    from ..reports.model import KeyNumbers
+    from ..reports.model import Bullets, KeyNumbers
     from ..reports.write import write_report
     from .report import HTML, MARKDOWN
 
     built = build_report(run)
     written = write_report(built, folder / HTML, folder / MARKDOWN)
+    concerns: list[str] = []
     for section in built.sections:
-        for block in section.blocks:
-            if isinstance(block, KeyNumbers):
-                _print_headline(block)
-    return [path for path in written if path.parent == folder]
+        if any(isinstance(block, KeyNumbers) for block in section.blocks):
+            for block in section.blocks:
+                if isinstance(block, KeyNumbers):
+                    _print_headline(block)
+                elif isinstance(block, Bullets):
+                    concerns += block.items
+    return [path for path in written if path.parent == folder], concerns
 
 
 def _print_headline(block: "KeyNumbers") -> None:

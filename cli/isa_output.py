@@ -12,7 +12,8 @@ from ..analysis.isa_diff import PLACE, Difference, summarize_changes
 from ..shapes.columns import Kind
 from ..shapes.columns_isa import ISA
 from ..shapes.verdict import Verdict
-from .output import print_json, print_table
+from .output import print_json
+from .tables import print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,10 @@ SUMMARY = (
     *("spills", "short stores", "dwordx4 stores", "matrix", "not compiled"),
 )
 """Columns of the summary; the last but one say for how many of the binaries there is such an instruction at all."""
+
+CLAIM = (*GROUP, "holds for")
+
+CHANGES = (*PLACE, "what", "binaries", "base", "head")
 
 _WIDTHS = ("byte", "short", "dword", "dwordx2", "dwordx4", "bulk")
 
@@ -40,11 +45,10 @@ def show(
     if rows or (len(frame) <= FEW and difference is None and not claims):
         show_rows(frame)
         click.echo()
-    names, body = summary_table(summary)
-    print_table(names, body)
+    _print(SUMMARY, _summary_rows(summary))
     for found in claims:
         click.echo()
-        print_table(*claim_table(found), title=f"claim: {found['claim'].iloc[0]}" if len(found) else "claim")
+        _print(CLAIM, _claim_rows(found), title=f"claim: {found['claim'].iloc[0]}" if len(found) else "claim")
         if not len(found):
             click.echo("no binary")
     if difference is not None:
@@ -67,7 +71,11 @@ def notes(frame: "pd.DataFrame") -> list[str]:
 
 def summary_table(summary: "pd.DataFrame") -> tuple[list[str], list[list[str]]]:
     """Return header and rows of the summary, without the columns that say nothing."""
-    return _telling(SUMMARY, [_summary_row(row) for row in summary.to_dict("records")])
+    return _telling(SUMMARY, _summary_rows(summary))
+
+
+def _summary_rows(summary: "pd.DataFrame") -> list[list[str]]:
+    return [_summary_row(row) for row in summary.to_dict("records")]
 
 
 def _summary_row(row: Mapping[Hashable, Any]) -> list[str]:
@@ -91,11 +99,14 @@ def _range(row: Mapping[Hashable, Any], name: str) -> str:
 
 def claim_table(found: "pd.DataFrame") -> tuple[list[str], list[list[str]]]:
     """Return header and rows of one claim, without the columns that say nothing."""
-    body = [
+    return _telling(CLAIM, _claim_rows(found))
+
+
+def _claim_rows(found: "pd.DataFrame") -> list[list[str]]:
+    return [
         [*(str(row[name]) for name in GROUP), f"{row['holds']} / {row['binaries']} binaries"]
         for row in found.to_dict("records")
     ]
-    return _telling([*GROUP, "holds for"], body)
 
 
 ROWS = (
@@ -106,7 +117,7 @@ ROWS = (
 
 def show_rows(frame: "pd.DataFrame") -> None:
     """Print a line per binary."""
-    print_table(*rows_table(frame))
+    _print(ROWS, [_row_cells(row) for row in frame.to_dict("records")])
 
 
 def rows_table(frame: "pd.DataFrame") -> tuple[list[str], list[list[str]]]:
@@ -118,14 +129,22 @@ _NAMES = ("kernel", "part", "op", "pass", "dtype", "scheme")
 _VALUES = ("agprs", "per weight", "verdict", "not compiled")
 
 
-def _telling(names: Sequence[str], body: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Leave out names that are the same in every row, and values that are unknown or 0 in all of them."""
+def _telling(
+    names: Sequence[str], body: list[list[str]], constants: Sequence[str] = _NAMES
+) -> tuple[list[str], list[list[str]]]:
+    """Leave out `constants` that are the same in every row, and values that are unknown or 0 in all of them."""
     kept = []
     for index, name in enumerate(names):
         cells = {row[index] for row in body}
-        if not (name in _NAMES and len(cells) == 1) and not (name in _VALUES and cells <= {"", "0"}):
+        if not (name in constants and len(cells) == 1) and not (name in _VALUES and cells <= {"", "0"}):
             kept.append(index)
     return [names[index] for index in kept], [[row[index] for index in kept] for row in body]
+
+
+def _print(names: Sequence[str], body: list[list[str]], title: str = "") -> None:
+    """Print a table of binaries or of groups of them."""
+    columns, rows = _telling(names, body, constants=())
+    print_table(columns, rows, title, once=(*GROUP, "sizes"), long=("config", "stores", "loads"), heading=GROUP)
 
 
 def _row_cells(row: Mapping[Hashable, Any]) -> list[str]:
@@ -168,15 +187,18 @@ def show_difference(difference: Difference, rows: bool) -> None:
             ]
             for row in difference.changes.to_dict("records")
         ]
-        print_table(*_telling([*PLACE, "sizes", "config", "what", "base", "head"], body))
+        _print([*PLACE, "sizes", "config", "what", "base", "head"], body)
         return
-    print_table(*changes_table(difference))
+    _print(CHANGES, _change_rows(difference))
 
 
 def changes_table(difference: Difference) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of the summarized changes, without the columns that say nothing."""
-    body = [[str(value) for value in row] for row in summarize_changes(difference).itertuples(index=False)]
-    return _telling([*PLACE, "what", "binaries", "base", "head"], body)
+    return _telling(CHANGES, _change_rows(difference))
+
+
+def _change_rows(difference: Difference) -> list[list[str]]:
+    return [[str(value) for value in row] for row in summarize_changes(difference).itertuples(index=False)]
 
 
 def difference_lines(difference: Difference) -> list[str]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from .output import print_json, print_table
+from .output import print_json
+from .tables import print_table
 
 as_json_option: Callable[[Any], Any] = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -47,14 +48,14 @@ def suites(as_json: bool) -> None:
             one.name,
             len(one.shapes),
             " ".join(one.dtypes),
-            " ".join(f"{axis}={values[0]}..{values[-1]}" for axis, values in one.axes.items()),
+            f"{one.axes['M'][0]}..{one.axes['M'][-1]}" if "M" in one.axes else None,
             " ".join(one.caches),
             len(one.providers),
             one.description,
         )
         for one in found
     ]
-    print_table(("suite", "shapes", "dtypes", "axes", "caches", "providers", "description"), rows)
+    print_table(("suite", "shapes", "dtypes", "M", "caches", "providers", "description"), rows, long=("description",))
 
 
 @listing.command(short_help="Shape sets, or the shapes of one.")
@@ -84,7 +85,7 @@ def shapes(name: str | None, as_json: bool) -> None:
         print_json(found)
     else:
         rows = [(shape.label, shape.N, shape.K, shape.B, shape.alias) for shape in found]
-        print_table(("shape", "N", "K", "B", "alias"), rows)
+        print_table(("shape", "N", "K", "B", "alias"), rows, once=("B",), long=("alias",))
 
 
 @listing.command(short_help="Providers, and which can run here.")
@@ -109,13 +110,18 @@ def providers(files: tuple[Path, ...], as_json: bool) -> None:
       rooflens list providers --providers my_kernels.py
     """
     from .availability import provider_rows
+    from .reasons import grouped
 
     device, rows = provider_rows(files)
     if as_json:
         print_json({"device": device, "providers": rows})
         return
-    body = [(row.name, row.family, row.role, "yes" if row.supported else "no", row.reason) for row in rows]
-    print_table(("provider", "family", "role", "here", "reason"), body, title=f"on {device}")
+    body = [(row.name, row.family, row.role, "yes" if row.supported else "no") for row in rows]
+    print_table(("provider", "family", "role", "here"), body, title=f"on {device}")
+    if reasons := grouped((row.name, row.reason) for row in rows if not row.supported):
+        click.echo()
+        why = [("no", f"{' '.join(names)}: {reason}") for reason, names in reasons.items()]
+        print_table(("here", "why not"), why, long=("why not",))
 
 
 @listing.command(short_help="Devices whose published peaks are known.")
@@ -149,7 +155,7 @@ def devices(as_json: bool) -> None:
         for spec in found
     ]
     names = ("device", "arch", "CUs or SMs", "bf16 TFLOPS", "fp32 TFLOPS", "GB/s", "last cache MiB", "GiB", "status")
-    print_table(names, rows)
+    print_table(names, rows, once=("status",), heading=("arch", "status"))
 
 
 @listing.command(short_help="Columns of the stored tables.")
@@ -179,7 +185,7 @@ def columns(markdown: bool, as_json: bool) -> None:
         for stored in TABLES
         for column in stored.columns
     ]
-    print_table(("column", "kind", "unit", "better", "description"), rows)
+    print_table(("column", "kind", "unit", "better", "description"), rows, long=("description",))
 
 
 @listing.command(short_help="Runs stored in ./runs.")
@@ -202,8 +208,15 @@ def runs(as_json: bool) -> None:
         return
     print_table(
         ("run", "suite", "created", "device", "rows"),
-        [(run.id, run.suite, run.created_at, run.device, run.rows) for run in found],
+        [(run.id, run.suite, _minute(run.created_at), run.device, run.rows) for run in found],
+        once=("suite", "device"),
+        long=("device",),
     )
+
+
+def _minute(stamp: str) -> str:
+    """Shorten an ISO time to the minute, as it stands in run.json: in UTC."""
+    return stamp[:16].replace("T", " ")
 
 
 def _scaled(value: float | None, unit: float, digits: int | None = None) -> float | None:

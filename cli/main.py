@@ -39,6 +39,10 @@ COMMANDS = {
     "report": Entry("report:report", "Write report.html and report.md of a run."),
     "crossover": Entry("crossover:crossover", "Say up to which M a challenger beats an incumbent."),
     "roofline": Entry("roofline:roofline", "Say what bounds each cell, and how far it is from the roof."),
+    "compare": Entry("compare:compare", "Say which kernels a branch made faster or slower, and how sure that is."),
+    "history": Entry(
+        "history:history", "Show the trend of each cell over many runs, and propose where its level changed."
+    ),
     "validate": Entry("validate:validate", "Check run folders: are they whole, what is missing, would they merge?"),
     "merge": Entry("merge:merge", "Join shards of one sweep into one run folder."),
     "list": Entry("listing:listing", "List suites, shapes, providers, devices, columns or runs."),

@@ -7,15 +7,50 @@ from typing import IO
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Column
+from rich.text import Text
 
 from ..harness.plan import Cell
 from ..shapes.verdict import Verdict
+from .reasons import kind
 
 LINE_EVERY_S = 15.0
 """Without a terminal (a job's log) one line is written so often."""
+
+
+class _Units(MofNCompleteColumn):
+    """Units that are done, of all, once it is known how many there are."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.total is None else super().render(task)
+
+
+class _Clock(ProgressColumn):
+    """Time since the beginning. It goes on when all units are done, for the ceilings that are measured after them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = time.monotonic()
+
+    def render(self, task: Task) -> Text:
+        return Text(_clock(time.monotonic() - self._began), style="progress.elapsed")
+
+
+class _Left(TimeRemainingColumn):
+    """Time that the units at hand still take, where their pace is known."""
+
+    def render(self, task: Task) -> Text:
+        left = task.time_remaining
+        if task.total is None or task.finished or left is None:
+            return Text("")
+        return Text(f"{_clock(left)} left", style="progress.remaining")
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 class Progress:
@@ -25,11 +60,9 @@ class Progress:
         self._console = Console(file=stream)
         self._bar = Bar(
             BarColumn(bar_width=16),
-            MofNCompleteColumn(),
-            TextColumn("[dim]elapsed"),
-            TimeElapsedColumn(),
-            TextColumn("[dim]left"),
-            TimeRemainingColumn(elapsed_when_finished=True),
+            _Units(),
+            _Clock(),
+            _Left(),
             TextColumn("[dim]{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
             console=self._console,
             expand=True,
@@ -65,11 +98,11 @@ class Progress:
         self._line(what)
 
     def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
-        """Move the bar; a failure is told once per provider and reason."""
+        """Move the bar; a failure is told once per provider and reason, a declined problem once for all sizes."""
         self._done += units
         self._bar.update(self._task, completed=self._done)
         if verdict is not Verdict.PASSED:
-            key = (cell.provider, verdict.value, reason)
+            key = (cell.provider, verdict.value, kind(reason) if verdict is Verdict.UNSUPPORTED else reason)
             self._failures[key] += 1
             if self._failures[key] == 1:
                 where = "" if verdict is Verdict.UNSUPPORTED else f" ({cell.shape.label}, {cell.problem}, {cell.cache})"

@@ -1,7 +1,8 @@
 """`rooflens roofline`: what bounds each cell, and how far it is from its bound."""
 
 import json
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ import click
 
 from ..shapes.columns import CELLS, Kind
 from ..shapes.errors import unknown_name
-from .output import print_json, print_table
+from .output import print_json
+from .reasons import grouped, kind
 from .runs import find_run
+from .tables import print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,11 +63,18 @@ def roofline(run: Path, providers: tuple[str, ...], as_json: bool) -> None:
     _show_cells(shown.loc[~declined])
     click.echo()
     _show_shares(shares)
-    for reason, group in shown.loc[declined].groupby("reason", sort=False):
-        names = ", ".join(dict.fromkeys(group["provider"]))
-        click.echo(f"note: {len(group)} unsupported cells of {names}: {reason}", err=True)
+    for note in _declined(shown.loc[declined]):
+        click.echo(f"note: {note}", err=True)
     for warning in warnings:
         click.echo(f"note: {warning}", err=True)
+
+
+def _declined(cells: "pd.DataFrame") -> Iterator[str]:
+    """Say once per kind of reason how many cells were declined, and by whom."""
+    counts = Counter(map(kind, cells["reason"]))
+    for reason, names in grouped(zip(cells["provider"], cells["reason"], strict=True)).items():
+        count = counts[kind(reason)]
+        yield f"{count} unsupported cell{'s' * (count > 1)} of {', '.join(names)}: {reason}"
 
 
 def _record(row: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
@@ -75,14 +85,13 @@ def _record(row: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
 
 def _show_cells(placed: "pd.DataFrame") -> None:
     """Print one line per cell; one that failed says how in place of its bound. `placed`: without unsupported cells."""
-    from ..analysis.coordinates import shape_label
+    from ..analysis.coordinates import SETTING, shape_label
     from ..reports import formatting
 
     rows = [
         (
             shape_label(row),
-            row["dtype"],
-            row["cache"],
+            *(row[name] for name in SETTING),
             row["M"],
             row["provider"],
             formatting.time(row["time_s"]),
@@ -94,20 +103,9 @@ def _show_cells(placed: "pd.DataFrame") -> None:
         )
         for row in placed.to_dict("records")
     ]
-    names = (
-        "shape",
-        "dtype",
-        "cache",
-        "M",
-        "provider",
-        "time",
-        "rate",
-        "bandwidth",
-        "of bound",
-        "bounded by",
-        "remark",
-    )
-    print_table(names, rows)
+    names = ("M", "provider", "time", "rate", "bandwidth", "of bound", "bounded by", "remark")
+    common = ("shape", *SETTING)
+    print_table((*common, *names), rows, once=common, long=("remark",), heading=common)
 
 
 def _show_shares(shares: "pd.DataFrame") -> None:

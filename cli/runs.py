@@ -5,13 +5,16 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..shapes.errors import UsageError, unknown_name
+from ..shapes.errors import UsageError, nearest
 
 RUNS = Path("runs")
 """Where runs are stored unless -o says otherwise, relative to the working directory."""
 
 LATEST = "latest"
 MANIFEST = "run.json"
+
+NEWEST = 5
+"""Runs that are named to somebody who asks for one that does not exist."""
 
 TUNE = "tune"
 """Key of run.json that the folder of a rooflens tune has in place of `request`."""
@@ -50,7 +53,11 @@ def find_run(text: str, parent: Path = RUNS) -> Path:
     known = [run.id for run in stored_runs(parent)]
     if not known:
         raise UsageError(f"no run {text!r}: it is not a folder, and there are no runs in {parent.absolute()}")
-    raise unknown_name("run", text, known)
+    name = Path(text).name if Path(text).parent == parent else text
+    if near := nearest(name, known):
+        raise UsageError(f"unknown run {text!r}: did you mean {' or '.join(near)}?")
+    newest = ", ".join(known[:NEWEST]) + (", ...: rooflens list runs" if len(known) > NEWEST else "")
+    raise UsageError(f"unknown run {text!r}: the newest are {newest}")
 
 
 def go_on(folder: Path) -> str:

@@ -93,6 +93,13 @@ def completed(request: Request) -> Request:
     return dict.fromkeys(_REQUEST) | request
 
 
+def own_providers(request: Request) -> tuple[str, ...]:
+    """Names of the providers in the request's files."""
+    from ..kernels import registry
+
+    return tuple(registry.load((), map(Path, request["files"]))) if request["files"] else ()
+
+
 def suite_of(request: Request) -> Suite:
     """Load the suite and apply the options that override it."""
     suite = suites.load(request["suite"])
@@ -129,10 +136,14 @@ def suite_of(request: Request) -> Suite:
 
 
 def plan_of(suite: Suite, request: Request) -> "tuple[Cell, ...]":
-    """List the cells of the suite that the request's filter keeps."""
-    from ..harness.plan import plan
+    """List the cells of the suite that the request's filter keeps; say which passes its schemes do not have."""
+    from ..harness.plan import left_out, plan
 
-    return plan(suite, request["filter_expression"])
+    cells = plan(suite, request["filter_expression"])
+    if missing := left_out(suite):
+        told = ", ".join(f"{pass_} of {scheme}" for scheme, pass_ in missing)
+        click.echo(f"note: left out, because the scheme has no such pass: {told}", err=True)
+    return cells
 
 
 def manifest(folder: Path, suite: Suite) -> dict[str, Any]:

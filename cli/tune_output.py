@@ -9,7 +9,7 @@ import click
 from ..reports import formatting
 from ..reports.formatting import plural
 from ..shapes.columns import TUNING
-from .output import print_table
+from .tables import print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ def show_gains(frame: "pd.DataFrame") -> None:
         )
         for row in gains.to_dict("records")
     ]
-    print_table(names, rows)
+    print_table(names, rows, once=("cells", "searches"), heading=("provider",))
     click.echo(
         "gain: default over winner, geometric mean over cells; checked: timed in another search than the one that chose"
     )

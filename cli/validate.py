@@ -10,8 +10,9 @@ import click
 
 from ..shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ..shapes.verdict import Verdict
-from .output import plain, print_json, print_table
+from .output import plain, print_json
 from .runs import find_run, go_on
+from .tables import print_table
 
 if TYPE_CHECKING:
     from ..analysis.load import RunData
@@ -118,7 +119,7 @@ def show(found: Inventory) -> None:
         ("samples", found.samples),
         ("ceilings", found.ceilings),
     ]
-    print_table(("what", "found"), rows)
+    print_table(("what", "found"), rows, long=("found",))
     if found.not_begun:
         click.echo(f"shapes not begun: {', '.join(found.not_begun)}")
     if not found.complete:

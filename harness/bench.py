@@ -9,7 +9,6 @@ from ..kernels.provider import AnyProvider, Config, support
 from ..kernels.reference import Accuracy, measure_all
 from ..shapes.device import Device
 from ..shapes.errors import UsageError
-from ..shapes.problem import Op
 from ..shapes.protocol import Protocol
 from ..shapes.suite import Cache
 from ..shapes.verdict import Verdict
@@ -214,10 +213,11 @@ def samples_of(taken: Measurement) -> Samples:
 
 
 def _rotated_bytes(cell: Cell) -> int:
-    """Bytes of one copy that every launch surely reads: weights and scales, or the X of a quantizer."""
-    if cell.problem.op is Op.QUANTIZE:
-        return cell.scheme.activation_bytes(cell.problem)
-    return cell.scheme.weight_bytes(cell.problem) + cell.scheme.scale_bytes(cell.problem)
+    """Bytes of one copy that every launch surely reads: weights and scales; activations where there are no weights."""
+    scheme, problem = cell.scheme, cell.problem
+    weights = scheme.weight_bytes(problem)
+    # a quantizer, whose scales are results, or the gradient of the weights
+    return weights + scheme.scale_bytes(problem) if weights else scheme.activation_bytes(problem)
 
 
 def _accuracy_columns(accuracy: Accuracy) -> dict[str, Any]:

@@ -9,6 +9,7 @@ Each is the best of what a short budget holds: a ceiling is what the device can 
 above the published peak is not stored, and what is far below it gets a remark.
 """
 
+import itertools
 import math
 import random
 import time
@@ -58,27 +59,40 @@ all instances together, than a few MiB, but tells the size of one instance only.
 
 
 def calibrate(
-    device: Device, machine: Host | Accelerator, types: Iterable[str], timer_name: str
+    device: Device,
+    machine: Host | Accelerator,
+    types: Iterable[str],
+    timer_name: str,
+    step: Callable[[int, int, str], object] = lambda number, total, what: None,
 ) -> tuple[list[Row], list[str]]:
     """Measure the ceilings of `device`, which must be the current one; `machine` is `accelerator(device)`.
 
+    `step` is told the number of each step from 1, how many there are, and what it measures, before it begins.
     Returns rows of ceilings.csv, the published ones last, and remarks on what was refused, is low or was not measured.
     A probe that fails costs its own ceiling only. Raises UsageError when the device has no timer of that name.
     """
     remarks: list[str] = []
     types = tuple(types)
     stopwatch = partial(_fastest, timer_name, machine, device)
+    multiplied = [name for name in types if name in (MEASURED if device.is_gpu else tuple(DType))]
+    numbers, total = itertools.count(1), len(footprints(device)) * len(Pattern) + len(multiplied) + 1
+
+    def begin(what: str) -> None:
+        step(next(numbers), total, what)
+
     measured = [
-        *_bandwidths(device, stopwatch, remarks),
-        *_peaks(device, stopwatch, types, remarks),
+        *_bandwidths(device, stopwatch, begin, remarks),
+        *_peaks(device, stopwatch, multiplied, begin, remarks),
+    ]
+    begin("launch floors")
+    measured += [
         *_launch_floors(device, stopwatch, remarks, cold=timer_name != "graph"),
     ]
     spec = _spec_rows(device, types)
     limits = {_key(row): row["value"] for row in spec}
     kept = [row for row in measured if not _above(row, limits)]
     remarks += [
-        f"measured {_name(row)} of {row['value']:.4g} {row['unit']} is above the published {limits[_key(row)]:.4g}: "
-        "not stored"
+        f"measured {_name(row)} of {_amount(row)} is above the published {_amount(row, limits[_key(row)])}: not stored"
         for row in measured
         if _above(row, limits)
     ]
@@ -120,11 +134,14 @@ def _reported(what: str, remarks: list[str]) -> Iterator[None]:
         remarks.append(f"not measured: {what}: {type(error).__name__}: {lines[0] if lines else ''}"[:300])
 
 
-def _bandwidths(device: Device, stopwatch: Stopwatch, remarks: list[str]) -> Iterator[Row]:
+def _bandwidths(
+    device: Device, stopwatch: Stopwatch, begin: Callable[[str], object], remarks: list[str]
+) -> Iterator[Row]:
     for level, footprint in footprints(device).items():
         with _reported(f"{level} bandwidth", remarks):
             data = _words(footprint // 4, device)
             for pattern in Pattern:
+                begin(f"{level} {pattern} bandwidth")
                 found: list[tuple[float, str]] = []
                 with _reported(f"{level} {pattern} bandwidth", remarks):
                     for probe in sweeps(device, level, pattern, data):
@@ -175,11 +192,16 @@ def _undisturbed(launch: Action, device: Device, flush: Flush | None = None) -> 
     return Subject(launch, before, flush.operations if flush else 0)
 
 
-def _peaks(device: Device, stopwatch: Stopwatch, types: Iterable[str], remarks: list[str]) -> Iterator[Row]:
+def _peaks(
+    device: Device,
+    stopwatch: Stopwatch,
+    types: Iterable[str],
+    begin: Callable[[str], object],
+    remarks: list[str],
+) -> Iterator[Row]:
     m, n, k = (8192, 8192, 8192) if device.is_gpu else (512, 4096, 4096)
     for math_dtype in types:
-        if math_dtype not in (MEASURED if device.is_gpu else tuple(DType)):
-            continue
+        begin(f"{math_dtype} GEMM peak")
         with _reported(f"{math_dtype} peak", remarks):
             multiply, name = product(device, math_dtype, m, n, k)
             seconds, timer = stopwatch(_undisturbed(multiply, device))
@@ -245,8 +267,8 @@ def _low(rows: list[Row], limits: dict[tuple[str, str, str], float]) -> list[str
         if _key(row) in limits and row["value"] > best.get(_key(row), {"value": 0.0})["value"]:
             best[_key(row)] = row
     return [
-        f"measured {_name(row)} is only {row['value'] / limits[key]:.0%} of the published {limits[key]:.4g} "
-        f"{row['unit']}: was the device busy, or its clock or power limit low?"
+        f"measured {_name(row)} is only {row['value'] / limits[key]:.0%} of the published {_amount(row, limits[key])}: "
+        "was the device busy, or its clock or power limit low?"
         for key, row in best.items()
         if row["value"] < LOW_SHARE * limits[key]
     ]
@@ -255,8 +277,21 @@ def _low(rows: list[Row], limits: dict[tuple[str, str, str], float]) -> list[str
 def _behind_memory(rows: list[Row]) -> list[str]:
     """Remark on caches that came out slower than memory: somebody else used the cores or the cache."""
     memory = {row["pattern"]: row["value"] for row in rows if row["level"] == "dram"}
-    return [
-        f"measured {_name(row)} of {row['value']:.4g} {row['unit']} is below that of memory: was the device busy?"
+    slow = [
+        f"{row['level']} {row['pattern']} {_amount(row)}, memory {_amount(row, memory[row['pattern']])}"
         for row in rows
         if row["ceiling"] == "bandwidth" and row["level"] != "dram" and row["value"] < memory.get(row["pattern"], 0.0)
     ]
+    return [f"measured bandwidth of a cache is below that of memory ({'; '.join(slow)}): was the device busy?"] * bool(
+        slow
+    )
+
+
+_UNITS = {"byte/s": (1e9, "GB/s"), "FLOP/s": (1e12, "TFLOPS"), "s": (1e-6, "us")}
+"""Base unit -> what a reader is told: its size in base units, and its name."""
+
+
+def _amount(row: Row, value: float | None = None) -> str:
+    """Write the value of a row, or another `value` in its unit."""
+    size, name = _UNITS[row["unit"]]
+    return f"{(row['value'] if value is None else value) / size:.4g} {name}"

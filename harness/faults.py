@@ -1,6 +1,8 @@
 """What can go wrong inside of a worker, as a verdict and a reason, and what of it costs the worker its state."""
 
+import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -53,7 +55,7 @@ _LOST = ("CUDA error", "HIP error", "Triton Error [CUDA]", "Triton Error [HIP]")
 def explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
     """Verdict and one-line reason of an exception."""
     name = "" if isinstance(error, _SPEAKING) else f"{type(error).__name__}: "
-    reason = f"{doing}: {name}{' '.join(str(error).split())}"[:500]
+    reason = f"{doing}: {name}{' '.join(str(error).split())}"[:500] + ("" if not name else _place(error))
     if isinstance(error, SearchError):
         return error.verdict, reason
     if isinstance(error, DeclinedError):
@@ -65,6 +67,18 @@ def explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
     if type(error).__module__.startswith("triton") or "Triton" in type(error).__name__:
         return Verdict.COMPILE_ERROR, reason
     return Verdict.RUNTIME_ERROR, reason
+
+
+def _place(error: BaseException) -> str:
+    """Return " (my_kernels.py:41)": the innermost line that is the user's own, "" without one."""
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        module, file = str(frame.f_globals.get("__name__", "")), Path(frame.f_code.co_filename)
+        package = module.partition(".")[0]
+        installed = {"site-packages", "dist-packages"} & set(file.parts)
+        if package != "rooflens" and package not in sys.stdlib_module_names and not installed:
+            found = f" ({file.name}:{line})"
+    return found
 
 
 def is_lost(error: BaseException) -> bool:

@@ -26,7 +26,10 @@ def description(ready: Ready) -> dict[str, Any]:
         "device": {name: getattr(device, name) for name in DEVICE_FIELDS},
         "device_spec": device.spec.name if device.spec else None,
         "environment": ready.environment,
-        "providers": {name: {"role": info.role, "source": info.source} for name, info in ready.providers.items()},
+        "providers": {
+            name: {"role": info.role, "source": info.source, "file": info.file}
+            for name, info in ready.providers.items()
+        },
         "timer": ready.timer,
         "cold_by": ready.cold_by,
         "tuning": ready.tuning,

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ..shapes.device import Device
+from ..shapes.problem import Problem
 from ..shapes.protocol import Protocol
+from ..shapes.scheme import Scheme
 from ..shapes.verdict import Verdict
+from .origin import Origin
 from .plan import Task
 
 CANARY_PHASE = "time the canary"
@@ -21,7 +24,8 @@ Failure = tuple[Verdict, str]
 class Setup:
     """Everything a worker needs before its first task. `threads` None: as many as this process may use cores.
 
-    `tuned` is the table that pinned configurations come from.
+    `tuned` is the table that pinned configurations come from, `contests` who is compared on which problem
+    (`plan.contests`), `origin` where the code of an arm may come from.
     """
 
     device: str
@@ -31,14 +35,17 @@ class Setup:
     providers: tuple[str, ...]
     files: tuple[Path, ...]
     tuned: Path | None = None
+    contests: tuple[tuple[Problem, Scheme, tuple[str, ...]], ...] = ()
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderInfo:
-    """What is stored of a provider: its role and the hash of its source."""
+    """What is stored of a provider: its role, the hash of its source, and the file of its class."""
 
     role: str
     source: str
+    file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +111,10 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The worker is set up: the device it found, its environment, the providers it loaded."""
+    """The worker is set up: the device it found, its environment, the providers it loaded.
+
+    `remark` is what the user should know of them before anything is measured.
+    """
 
     device: Device
     environment: dict[str, str]
@@ -114,6 +124,16 @@ class Ready:
     tuning: str
     telemetry: str
     threads: int
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a calibration is: the worker turns to step `number` of `total`."""
+
+    number: int
+    total: int
+    what: str
 
 
 @dataclass(frozen=True, slots=True)

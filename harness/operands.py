@@ -1,5 +1,6 @@
 """The operands of one problem, shared by all its providers, their copies for rotation, and what guards them."""
 
+import hashlib
 from collections.abc import Sequence
 
 import torch
@@ -11,14 +12,15 @@ class Operands:
     """Inputs of one problem with as many bit-identical copies as were asked for, and the outputs they must give.
 
     Weights never change; activations are drawn anew in every round. `truth` holds the outputs for the present ones, in
-    fp64.
+    fp64, and `checksum` stands for the bits of weights and activations.
     """
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
         self.truth: tuple[torch.Tensor, ...] | None = None
+        self.checksum = ""
         self._copies = [inputs]
-        self._weights = _checksum([inputs])
+        self._weights = _sums(inputs.weights)
         self._seed = 0
 
     def copies(self, count: int) -> list[Inputs]:
@@ -28,9 +30,15 @@ class Operands:
         return self._copies[:count]
 
     def draw(self, seed: int) -> None:
-        """Draw new activations, the same for all copies; keep their fp64 reference."""
+        """Draw new activations, the same for all copies; keep their fp64 reference.
+
+        The former reference is let go first: Y[32768, 106496] alone takes 26 GiB in fp64.
+        """
         self._seed = seed
+        self.truth = None
         self.restore()
+        bits = (*self._weights, *_sums(self.inputs.activations))
+        self.checksum = hashlib.sha256(repr(bits).encode()).hexdigest()[:16]
         self.truth = self.inputs.reference()
 
     def restore(self) -> None:
@@ -49,18 +57,18 @@ class Operands:
 
     def intact(self) -> bool:
         """Tell whether the shared weights are what they were: a provider must leave them alone."""
-        return _checksum(self._copies) == self._weights * len(self._copies)
+        weights = [tensor for copy in self._copies for tensor in copy.weights]
+        return _sums(weights) == self._weights * len(self._copies)
 
 
-def _checksum(copies: Sequence[Inputs]) -> list[int]:
-    """Sums over the bits of all weights and scales, modulo 2^64, with one wait for the device."""
+def _sums(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Sums over the bits of each tensor, modulo 2^64, with one wait for the device."""
     sums = []
-    for inputs in copies:
-        for tensor in inputs.weights:
-            octets = _in_memory_order(tensor).view(torch.uint8)
-            whole = octets.numel() // 8 * 8
-            # As words of 8 bytes: torch adds single bytes a hundred times slower.
-            sums += [octets[:whole].view(torch.int64).sum(), octets[whole:].sum(dtype=torch.int64)]
+    for tensor in tensors:
+        octets = _in_memory_order(tensor).view(torch.uint8)
+        whole = octets.numel() // 8 * 8
+        # As words of 8 bytes: torch adds single bytes a hundred times slower.
+        sums += [octets[:whole].view(torch.int64).sum(), octets[whole:].sum(dtype=torch.int64)]
     found: list[int] = torch.stack(sums).tolist() if sums else []
     return found
 

@@ -85,15 +85,30 @@ class Task:
 def plan(suite: Suite, filter_expression: str = "") -> tuple[Cell, ...]:
     """List the cells of a suite: problems of one weight are neighbours (by rising M), and so are cells of one problem.
 
-    `filter_expression` is a pandas query over `MODEL_FIELDS`, such as "M <= 64 and model.str.startswith('llama')".
+    Passes that a scheme does not have are left out, see `left_out`. `filter_expression` is a pandas query over
+    `MODEL_FIELDS`, such as "M <= 64 and model.str.startswith('llama')". Raises UsageError for what no scheme of the
+    suite can store, and where no cell is left.
     """
+    missing = left_out(suite)
+    asked = [
+        (shape, scheme, pass_)
+        for shape, scheme, pass_ in product(suite.shapes, suite.parsed_schemes(), suite.passes)
+        if (scheme.name, pass_) not in missing
+    ]
+    # Where nothing is left, the schemes say themselves what they do not have.
     cells = tuple(
         Cell(suite.name, shape, problem, scheme, name, cache)
-        for shape, scheme, pass_ in product(suite.shapes, suite.parsed_schemes(), suite.passes)
+        for shape, scheme, pass_ in asked or product(suite.shapes, suite.parsed_schemes(), suite.passes)
         for problem in _problems(suite, shape, scheme, pass_)
         for name, cache in product(suite.providers, suite.caches)
     )
     return _filtered(cells, filter_expression) if filter_expression else cells
+
+
+def left_out(suite: Suite) -> tuple[tuple[str, Pass], ...]:
+    """Return each (name of a scheme, pass of the suite) of which the scheme has no such pass."""
+    schemes = dict.fromkeys((scheme.name, scheme.passes) for scheme in suite.parsed_schemes())
+    return tuple((name, pass_) for (name, passes), pass_ in product(schemes, suite.passes) if pass_ not in passes)
 
 
 def _problems(suite: Suite, shape: Shape, scheme: Scheme, pass_: Pass) -> Iterator[Problem]:
@@ -130,6 +145,13 @@ def cell_id(
         "tuning": [protocol.tuning, dict(pinned) if pinned else None],
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def contests(cells: tuple[Cell, ...]) -> tuple[tuple[Problem, Scheme, tuple[str, ...]], ...]:
+    """Return each problem and its storage, with the providers that are to be compared on it."""
+    return tuple(
+        (task.problem, task.scheme, tuple(dict.fromkeys(cell.provider for cell in task.cells))) for task in tasks(cells)
+    )
 
 
 def static_columns(cell: Cell) -> Mapping[str, Any]:

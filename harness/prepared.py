@@ -52,8 +52,20 @@ def require_json(config: Config) -> None:
 
 
 def offered(config: Config | None, candidates: Sequence[Config]) -> Config | None:
-    """Return the candidate that is stored as `config`: JSON knows no tuples, say. None when there is none."""
-    return {_text(candidate): candidate for candidate in candidates}.get(_text(config))
+    """Return the candidate that is stored as `config`: JSON knows no tuples, say. None when there is none.
+
+    A launch may say more of its configuration than the candidate that it was prepared with: then the only candidate
+    whose values it has all is meant.
+    """
+    if exact := {_text(candidate): candidate for candidate in candidates}.get(_text(config)):
+        return exact
+    said = _plain(config)
+    within = [candidate for candidate in candidates if candidate and _plain(candidate).items() <= said.items()]
+    return within[0] if len(within) == 1 else None
+
+
+def _plain(config: Config | None) -> dict[str, str]:
+    return {name: json.dumps(value, sort_keys=True) for name, value in dict(config or {}).items()}
 
 
 def _text(config: Config | None) -> str:

@@ -1,6 +1,7 @@
 """Run the planned cells: hand tasks to the worker, commit what comes back, restart it after a fault, resume."""
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ from .messages import (
     Result,
     Setup,
     Spoilt,
+    Step,
     Stored,
     TakeCanary,
     Trying,
@@ -44,6 +46,8 @@ WORKER_LOG = "worker.log"
 """What the worker and the libraries in it print."""
 
 CALIBRATION_TIMEOUT_S = 300.0
+
+_DIGITS = re.compile(r"[\d.]+")
 
 END_S = 2.0
 """What --max-time keeps back for a clean end: the last reading of the canary."""
@@ -83,6 +87,7 @@ class Sweep:
     _is_idle: bool = False
     _processes: int = 0
     _manifest: dict[str, Any] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
 
     def run(self, manifest: dict[str, Any]) -> bool:
         """Measure what is missing. Returns True when everything is finished, False when --max-time ended it.
@@ -112,6 +117,7 @@ class Sweep:
             total, missing = len(self.cells) * self.setup.protocol.rounds, sum(map(len, self._missing(self.cells)))
             self.observer.started(total, total - missing)
             if missing:
+                self._remark(*filter(None, [ready.remark]))
                 self._calibrate()
             for task in tasks(self.cells):
                 if self._is_enough():
@@ -182,7 +188,10 @@ class Sweep:
         answer = self._ask(Calibrate(tuple(types)), "no ceilings")
         if isinstance(answer, Ceilings):
             self.store.add_ceilings(answer.rows)
-            self._remark(*answer.remarks)
+            for remark in answer.remarks:
+                # The closing calibration says the same of other figures: events.log has them, the reader knows.
+                self._remark(remark, aloud=_DIGITS.sub("", remark) not in self._told)
+                self._told.add(_DIGITS.sub("", remark))
 
     def _last_canary(self) -> None:
         """At --max-time, take the last reading if the worker is free to; the clock may run over by `END_S`."""
@@ -207,8 +216,11 @@ class Sweep:
         """Put a question that is not about a cell; None when the worker did not survive it."""
         assert self._worker
         self._worker.send(message)
+        deadline = time.monotonic() + CALIBRATION_TIMEOUT_S
         try:
-            return self._receive(CALIBRATION_TIMEOUT_S)
+            while isinstance(answer := self._worker.receive(deadline), Step):
+                self.observer.doing(f"ceiling {answer.number} of {answer.total}: {answer.what}")
+            return answer
         except (WorkerEndedError, WorkerTimeoutError) as error:
             self._restart(f"{without}: {error}")
             return None
@@ -225,10 +237,11 @@ class Sweep:
         }
         self.store.write_manifest(self._manifest)
 
-    def _remark(self, *remarks: str) -> None:
+    def _remark(self, *remarks: str, aloud: bool = True) -> None:
         for remark in remarks:
             self.store.event(remark)
-            self.observer.remark(remark)
+            if aloud:
+                self.observer.remark(remark)
 
     def _missing(self, cells: Sequence[Cell]) -> list[tuple[int, ...]]:
         """Rounds to do per cell: none after a final failure, else those without a commit row."""

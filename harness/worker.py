@@ -5,6 +5,7 @@ of the unit in flight.
 """
 
 import contextlib
+import faulthandler
 import os
 import random
 import traceback
@@ -57,6 +58,7 @@ from .messages import (
     Result,
     Setup,
     Spoilt,
+    Step,
     Stored,
     TakeCanary,
     Trying,
@@ -65,7 +67,9 @@ from .messages import (
     Work,
 )
 from .operands import Operands
+from .origin import file_of
 from .prepared import Prepared, offered, prepare
+from .rivals import without_rival
 from .search import Search, nothing_to_search
 
 
@@ -73,6 +77,7 @@ def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
     """Entry of the child process: set up, then answer messages until the parent closes the pipe."""
     die_with(parent)
     redirect_output(log)
+    faulthandler.enable()  # a kernel that crashes leaves its Python lines in the log
     try:
         worker = Worker(connection, setup)
     except RooflensError as error:
@@ -105,6 +110,10 @@ class Worker:
             torch.cuda.set_device(self.device.index)  # Triton launches on the current device
         self._bench = Bench(self.device, setup.protocol)
         self._providers = registry.load(setup.providers, setup.files)
+        self._origin = setup.origin
+        if setup.origin:
+            setup.origin.check_providers(self._providers)
+            setup.origin.check_modules()
         if setup.protocol.tuning == "pinned" and setup.tuned is None:
             raise UsageError("tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
         self._tuned = tuned.load(setup.tuned) if setup.tuned else None
@@ -116,7 +125,9 @@ class Worker:
                 device=self.device,
                 environment=environment(self.device),
                 providers={
-                    name: ProviderInfo(provider.role.value, source_hash(provider))
+                    name: ProviderInfo(
+                        provider.role.value, source_hash(provider), str(file_of(type(provider).__module__))
+                    )
                     for name, provider in self._providers.items()
                 },
                 timer=self._bench.timer,
@@ -124,6 +135,7 @@ class Worker:
                 tuning=setup.protocol.tuning,
                 telemetry=self._bench.telemetry.name,
                 threads=torch.get_num_threads(),
+                remark=without_rival(self._providers, setup.contests, self.device),
             )
         )
 
@@ -148,7 +160,12 @@ class Worker:
     def _ceilings(self, message: Calibrate) -> Ceilings:
         """Calibrate; a device that cannot (out of memory, say) costs the ceilings and not the sweep."""
         try:
-            return Ceilings(*calibrate(self.device, self._bench.machine, message.types, self._bench.timer))
+            return Ceilings(
+                *calibrate(
+                    *(self.device, self._bench.machine, message.types, self._bench.timer),
+                    step=lambda number, total, what: self._send(Step(number, total, what)),
+                )
+            )
         except Exception as error:
             return Ceilings([], [f"no ceilings: {explain(error, 'calibrating')[1]}"])
 
@@ -254,6 +271,8 @@ class Worker:
                     if key not in ready:
                         ready[key] = prepare(provider, operands.copies(copies), choice, self._bench.machine)
                     found[index] = ready[key].chosen_as(choice)
+                if self._origin:
+                    self._origin.check_modules()  # what `prepare` imports
                 if wrong := self._restore():
                     raise ProviderError(wrong)
                 if not operands.intact():
@@ -331,12 +350,19 @@ class Worker:
     def _measure(self, job: Job, operands: Operands, ready: Prepared, index: int, number: int, order: int) -> None:
         """Check, time and check again one (cell, round).
 
-        The output is checked before timing, so that a wrong kernel costs no time, and after it on other activations, so
-        that one which goes wrong under repetition or keeps a result is not ranked.
+        The output is checked before timing, so that a wrong kernel costs no time, on activations that neither `prepare`
+        nor an earlier round has seen; and after it on the same with other signs (`Inputs.negate`). One that goes wrong
+        under repetition, or keeps a result, is therefore not ranked. That something was kept which does not depend on
+        signs (the scales of a quantization, say) shows in the next round; a single round does not tell.
         """
         cell, bench = job.task.cells[index], self._bench
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
-        columns: dict[str, Any] = {"order": order, "prepare_s": ready.seconds, "started_at": started}
+        columns: dict[str, Any] = {
+            "order": order,
+            "prepare_s": ready.seconds,
+            "started_at": started,
+            "operands": operands.checksum,
+        }
         try:
             bench.check(ready, operands, cell)
             taken = bench.measured(ready, cell)

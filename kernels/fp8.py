@@ -18,10 +18,20 @@ def e5m2(device: Device) -> torch.dtype:
     return torch.float8_e5m2fnuz if device.arch in _FNUZ_ARCHES else torch.float8_e5m2
 
 
+_FNUZ = (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+
+
 def negate_(tensor: torch.Tensor) -> None:
     """Turn x into -x in place, exactly. The byte 0x80 is NaN in fnuz types, whose zero keeps its sign."""
     octets = tensor.view(torch.uint8)
-    if tensor.dtype in (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz):
+    if tensor.dtype in _FNUZ:
         octets.copy_(torch.where(octets == 0, octets, octets ^ 0x80))
     else:
         octets.bitwise_xor_(0x80)
+
+
+def negate_widened_(tensor: torch.Tensor, dtype: torch.dtype) -> None:
+    """Do to values of FP8 `dtype` that are stored in a wider type what `negate_` does to them in FP8."""
+    tensor.neg_()
+    if dtype in _FNUZ:
+        tensor.add_(0.0)  # -0 + 0 is +0, and all else stays

@@ -57,7 +57,11 @@ class Inputs(ABC):
 
     @abstractmethod
     def negate(self) -> None:
-        """Overwrite the activations in place so that X becomes -X, exactly."""
+        """Overwrite the activations in place with themselves, exactly, but for signs; twice is not at all.
+
+        X becomes -X. Where that leaves an output as it is (dX of a training step), parts of X and dY change instead, so
+        that no output of a product stays.
+        """
 
     @abstractmethod
     def reference(self) -> Tensors:
@@ -65,7 +69,7 @@ class Inputs(ABC):
 
     @abstractmethod
     def negate_reference(self, truth: Tensors) -> None:
-        """Turn the reference of X into that of -X, in place."""
+        """Turn the reference of the activations into that of the negated ones, in place."""
 
 
 def make_weight(problem: Problem, scheme: Scheme, device: Device, seed: int) -> Any:

@@ -1,7 +1,9 @@
 """How far an output is from its reference in fp64.
 
 The reference (`Inputs.reference`) is computed from the SAME quantized bits that every provider gets. What is judged is
-the kernel's arithmetic, never the quantization.
+the kernel's arithmetic, never the quantization. Where a scheme is exact (quantizers), the reference holds the very
+values that must come out: FP8, bytes and fp32 widened to fp64, which keeps them apart, zeros of both signs too. Then
+bits are compared.
 """
 
 import math
@@ -34,6 +36,8 @@ class Accuracy:
     reference_rms   root mean square of the reference
     worst           row and column of the largest error, or of the first element that is not finite
     non_finite      number of NaN and Inf elements in the output (an element that was never written is NaN)
+    different       number of elements that are not the reference's to the bit, once widened to fp64; 0 and -0 differ
+    first_different  row and column of the first of them, None when there is none
     """
 
     snr_db: float
@@ -43,6 +47,8 @@ class Accuracy:
     reference_rms: float
     worst: tuple[int, int]
     non_finite: int
+    different: int
+    first_different: tuple[int, int] | None
 
     def failure(self, scheme: Scheme) -> str:
         """One line that says what is wrong with the output, empty when it is correct."""
@@ -50,6 +56,14 @@ class Accuracy:
         if self.non_finite:
             return (
                 f"{self.non_finite} elements are NaN or Inf (or were never written), the first at [m={row}, n={column}]"
+            )
+        if scheme.exact:
+            if self.first_different is None:
+                return ""
+            row, column = self.first_different
+            return (
+                f"{self.different} elements differ in their bits, the first at [m={row}, n={column}]; "
+                f"largest error {self.max_abs_error:.3g}"
             )
         if not self.snr_db >= scheme.snr_floor_db:
             return (
@@ -81,10 +95,14 @@ def measure(output: torch.Tensor, reference: torch.Tensor) -> Accuracy:
     parts = [_part(flat[i : i + _CHUNK], truth[i : i + _CHUNK]) for i in range(0, flat.numel(), _CHUNK)]
     signal = math.hypot(*(part.signal for part in parts))
     rms = signal / math.sqrt(reference.numel())
+    different = sum(part.different for part in parts)
+    begins = (i * _CHUNK + part.first_different for i, part in enumerate(parts) if part.different)
+    first_different = divmod(next(begins), columns) if different else None
     if non_finite := sum(part.non_finite for part in parts):
         where = next(i for i, part in enumerate(parts) if part.non_finite)
         first = where * _CHUNK + parts[where].worst
-        return Accuracy(-math.inf, math.inf, None, math.inf, rms, divmod(first, columns), non_finite)
+        place = divmod(first, columns)
+        return Accuracy(-math.inf, math.inf, None, math.inf, rms, place, non_finite, different, first_different)
     noise = math.hypot(*(part.noise for part in parts))
     length = math.hypot(*(part.length for part in parts))
     dot = math.fsum(part.dot for part in parts)
@@ -97,12 +115,17 @@ def measure(output: torch.Tensor, reference: torch.Tensor) -> Accuracy:
         reference_rms=rms,
         worst=divmod(where * _CHUNK + parts[where].worst, columns),
         non_finite=0,
+        different=different,
+        first_different=first_different,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Sums over a part of an output. `worst` is the index of its largest error, or of its first non-finite element."""
+    """Sums over a part of an output, and indices into it.
+
+    worst  of its largest error, or of its first non-finite element; first_different  0 when none is
+    """
 
     signal: float
     noise: float
@@ -111,21 +134,27 @@ class _Part:
     largest: float
     worst: int
     non_finite: int
+    different: int
+    first_different: int
 
 
 def _part(output: torch.Tensor, reference: torch.Tensor) -> _Part:
     signal = torch.linalg.vector_norm(reference).item()
     product = output.double()  # some types know no other operation
+    differs = product.view(torch.int64) != reference.view(torch.int64)
+    different = int(differs.sum().item())
+    first_different = int(differs.byte().argmax().item()) if different else 0
+    del differs
     finite = torch.isfinite(product)
     if non_finite := int(output.numel() - finite.sum().item()):
         first = int(finite.logical_not_().byte().argmax().item())
-        return _Part(signal, math.inf, math.inf, math.nan, math.inf, first, non_finite)
+        return _Part(signal, math.inf, math.inf, math.nan, math.inf, first, non_finite, different, first_different)
     dot = torch.dot(product, reference).item()
     length = torch.linalg.vector_norm(product).item()
     error = product.sub_(reference) if product is not output else product - reference
     noise = torch.linalg.vector_norm(error).item()
     worst = int(error.abs_().argmax().item())
-    return _Part(signal, noise, length, dot, error[worst].item(), worst, 0)
+    return _Part(signal, noise, length, dot, error[worst].item(), worst, 0, different, first_different)
 
 
 def measure_all(outputs: Sequence[torch.Tensor], references: Sequence[torch.Tensor]) -> list[Accuracy]:

@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from .chart import Axis, Tick
 from .formatting import tick_time
 
-_ONE_TWO_FIVE = (1, 2, 5)
+_BASES = (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
+
+_DENSITIES = ({*_BASES}, {1, 2, 3, 5, 7}, {1, 2, 5}, {1, 5}, {1})
+"""Bases that may bear a tick, from dense to sparse; the first that is not too many is taken."""
+
+CHARACTER = 8.0
+"""Width of a character of a label, in pixels, in the widest of the usual fonts, bold."""
+
+PLOT = 800.0
+"""Width of the plot area of a single chart, in pixels."""
 
 
 def m_axis(values: Sequence[float], label: str = "M (rows of activations)", labels: int = 5) -> Axis:
@@ -21,12 +30,17 @@ def m_axis(values: Sequence[float], label: str = "M (rows of activations)", labe
 
 def with_room(axis: Axis, left: int = 0, right: int = 0) -> Axis:
     """Widen an axis so that labels of `left` and `right` characters fit beside the data of a single chart."""
+    low, high = room(axis.low, axis.high, left, right)
+    return Axis(axis.label, low, high, axis.ticks)
+
+
+def room(low: float, high: float, left: int, right: int) -> tuple[float, float]:
+    """Widen a range so that labels of `left` and `right` characters fit beside it on a logarithmic axis."""
     share_left, share_right = (
-        min(0.3, (characters * 7.2 + 14) / 800 if characters else 0.0) for characters in (left, right)
+        min(0.3, (characters * CHARACTER + 14) / PLOT if characters else 0.0) for characters in (left, right)
     )
-    span = math.log(axis.high / axis.low) / (1 - share_left - share_right)
-    low = axis.low / math.exp(span * share_left)
-    return Axis(axis.label, low, axis.high * math.exp(span * share_right), axis.ticks)
+    span = math.log(high / low) / (1 - share_left - share_right)
+    return low / math.exp(span * share_left), high * math.exp(span * share_right)
 
 
 def time_axis(low: float, high: float, decades: float, label: str = "time") -> Axis:
@@ -37,16 +51,15 @@ def time_axis(low: float, high: float, decades: float, label: str = "time") -> A
 
 
 def decade_axis(low: float, high: float, text: Callable[[float], str], label: str, labels: int = 4) -> Axis:
-    """Axis from `low` to `high` with about `labels` ticks: at powers of ten, and at 5 or 2 and 5 if they fit."""
+    """Axis from `low` to `high` with about `labels` ticks at most: powers of ten, and as many between them as fit."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     inside = [
         (base * 10.0**power, base)
         for power in range(first, last + 1)
-        for base in _ONE_TWO_FIVE
+        for base in _BASES
         if low <= base * 10.0**power <= high
     ]
-    sets = ({1, 2, 5}, {1, 5}, {1})
-    kept = next((bases for bases in sets if sum(base in bases for _, base in inside) <= labels), {1})
+    kept = next((bases for bases in _DENSITIES if sum(base in bases for _, base in inside) <= labels), {1})
     return Axis(label, low, high, tuple(Tick(value, text(value)) for value, base in inside if base in kept))
 
 

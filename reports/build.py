@@ -60,7 +60,7 @@ def _facts(view: View) -> tuple[tuple[str, str], ...]:
         ("run", view.run_id),
         ("measured", str(view.manifest.get("created_at", ""))),
         ("device", " ".join(filter(None, (view.device_name, f"({device['arch']})" if device.get("arch") else "")))),
-        ("operands", f"{', '.join(view.schemes)} weights, {', '.join(view.dtypes)}"),
+        ("operands", _operands(view)),
         ("cache", ", ".join(view.caches)),
         ("baseline", view.baseline),
         ("challenger" if len(view.challengers) == 1 else "challengers", ", ".join(view.challengers)),
@@ -68,3 +68,9 @@ def _facts(view: View) -> tuple[tuple[str, str], ...]:
         ("rounds", str(view.rounds)),
     ]
     return tuple((name, value) for name, value in facts if value)
+
+
+def _operands(view: View) -> str:
+    """Say what is multiplied, or what is quantized to what: a quantization has no weights."""
+    schemes, dtypes = ", ".join(view.schemes), ", ".join(view.dtypes)
+    return f"{dtypes} to {schemes}" if view.only_quantizes else f"{schemes}; activations {dtypes}"

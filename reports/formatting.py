@@ -52,9 +52,14 @@ def undecided(value: float | None) -> str:
 
 
 def ratio_interval(low: float | None, high: float | None) -> str:
-    """Write the interval of a ratio: [3.60×, 3.69×]; a bound that says nothing as < 0.001× or > 1000×."""
+    """Write the interval of a ratio: [3.60×, 3.69×]; a bound that says nothing as < 0.001× or > 1000×.
+
+    An interval of which neither bound says anything is "unknown".
+    """
     if low is None or high is None or not (known(low) and known(high)):
         return ""
+    if low < 1e-3 and high > 1e3:
+        return "unknown"
     least = f"< 0.001{TIMES}" if low < 1e-3 else ratio(low)
     most = f"> 1000{TIMES}" if high > 1e3 else ratio(high)
     return f"[{least}, {most}]"
@@ -184,6 +189,30 @@ def signed_percent(fraction: float | None) -> str:
         return ""
     text = f"{fraction * 100:+.2f}"
     return "0.00" if text in ("+0.00", "-0.00") else text.replace("-", MINUS)
+
+
+def change(ratio: float | None) -> str:
+    """Write a ratio of times as a change: +3.10%, −0.25%; beyond a factor of 3 as the ratio: 4.2×, > 1000×."""
+    if ratio is None or not known(ratio):
+        return "unknown"
+    if ratio > _FACTOR:
+        return "> 1000×" if ratio > 1000 else f"{significant(ratio)}×"
+    if ratio < 1 / _FACTOR:
+        return "< 0.001×" if ratio < 0.001 else f"{significant(ratio, 2)}×"
+    return f"{signed_percent(ratio - 1)}%"
+
+
+def change_interval(low: float | None, high: float | None) -> str:
+    """Write an interval of ratios of times: [+2.80%, +3.40%]; "unknown" when it says nothing."""
+    if low is None or high is None or not (known(low) and known(high)):
+        return ""
+    if low < 0.001 and high > 1000:
+        return "unknown"
+    return f"[{change(low)}, {change(high)}]"
+
+
+_FACTOR = 3.0
+"""From here on a percentage reads badly."""
 
 
 def decibel(value: float | None) -> str:

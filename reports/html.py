@@ -8,11 +8,11 @@ from markupsafe import Markup
 
 from . import colours, svg
 from .chart import Chart
-from .model import Align, Block, Cell, Column, Note, Report, Scale, Table, Tone
+from .model import Align, Block, Cell, Column, Note, Report, Scale, Section, Table, Tone
 
 TONE_CLASS = {Tone.UNDECIDED: "u", Tone.FAILED: "f", Tone.MISSING: "x", Tone.BEST: "b"}
 
-WRAP_BEYOND = 48
+WRAP_BEYOND = 28
 """Characters of a left-aligned cell above which it may wrap."""
 
 
@@ -48,6 +48,7 @@ def _environment() -> Environment:
         is_heat=_is_heat,
         key_steps=_key_steps,
         kind_of=_kind_of,
+        nav_title=_nav_title,
         swatch=lambda style: Markup(svg.swatch(style)),
     )
     return environment
@@ -72,6 +73,11 @@ def _draw(chart: Chart, panel: bool) -> Markup:
 
 def _kind_of(block: Block) -> str:
     return type(block).__name__
+
+
+def _nav_title(section: Section) -> str:
+    """Title of a section without the name of a provider, for which the list of contents is too narrow."""
+    return section.title.partition(" over ")[0]
 
 
 def _is_heat(table: Table) -> bool:
@@ -143,7 +149,6 @@ def _variables(theme: colours.Theme) -> str:
         "soft": mix(theme.surface, theme.ink, 0.76),
         "link": theme.series[1],
         "mark": mix(theme.surface, theme.series[5], 0.3),
-        "hatch": mix(theme.surface, theme.ink, 0.5) + "55",
         "bar": mix(theme.surface, theme.series[1], 0.26),
     }
     for index in range(-colours.STEPS, colours.STEPS + 1):

@@ -1,16 +1,24 @@
 """Where the texts inside a single chart go, so that none covers another: the same places in SVG and PNG."""
 
 from dataclasses import dataclass, replace
-from math import atan2, degrees
+from itertools import pairwise
+from math import atan2, cos, degrees, radians
+from typing import TypeAlias
 
-from .axes import position
-from .chart import Chart, Roof
-
-CHARACTER = 7.2
-"""Width of a character of a label, in pixels, in the widest of the usual fonts."""
+from .axes import CHARACTER, position
+from .chart import Chart, Draw, Roof
 
 LINE = 13.0
 """Height of a line of labels, in pixels."""
+
+_DOWN = (0.0, 11.0, -11.0)
+"""How far below its point a label may stand, in order of preference."""
+
+LETTER = 5.0
+"""Half the height of a letter, in pixels."""
+
+_Segment: TypeAlias = tuple[float, float, float, float]
+"""Piece of a line in pixels: x0, y0, x1, y1 with x0 <= x1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +40,10 @@ class Label:
 def point_labels(chart: Chart, width: float, height: float) -> list[Label]:
     """Place the labels of points in a plot area of `width` x `height` pixels.
 
-    The first point of a line is labelled below to its right, where a rising line leaves room; others beside, to the
-    left where the right edge is near. A label that would cover another moves down.
+    Each label takes the first of its places where no line and no other label is: beside its point on the outer side of
+    a line's end, else above or below it. Where all are taken, it moves down from the first.
     """
+    lines = _segments(chart, width, height)
     wanted = [
         (
             position(chart.x, point.x) * width,
@@ -49,15 +58,18 @@ def point_labels(chart: Chart, width: float, height: float) -> list[Label]:
     ]
     boxes: list[_Box] = []
     for x, y, text, style, first in sorted(wanted, key=lambda label: (label[1], label[0])):
-        extent = CHARACTER * len(text)
-        end = x + 8 + extent > width
-        start = x - 8 - extent if end else x + 8
-        top = y + 11 if first else y
-        for other in sorted(boxes, key=lambda box: box.y):
-            if start < other.end and other.start < start + extent and abs(top - other.y) < LINE:
-                top = other.y + LINE
-        boxes.append(_Box(start, start + extent, top, Label(text, x - 8 if end else x + 8, top, end, style)))
+        places = [_box(x, y + down, text, end, style) for end in (first, not first) for down in _DOWN]
+        inside = [place for place in places if place.start >= 0 and place.end <= width] or places
+        free = (box for box in inside if not (any(map(box.touches, boxes)) or any(map(box.is_crossed, lines))))
+        boxes.append(next(free, None) or _below(inside[0], boxes))
     return _lifted(boxes, height - 6)
+
+
+def _box(x: float, y: float, text: str, end: bool, style: int) -> "_Box":
+    """A label that ends left of `x`, or begins right of it."""
+    extent, at = CHARACTER * len(text), x - 8 if end else x + 8
+    start = at - extent if end else at
+    return _Box(start, start + extent, y, Label(text, at, y, end, style))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,41 @@ class _Box:
     end: float
     y: float
     label: Label
+
+    def touches(self, other: "_Box") -> bool:
+        """True where the two would cover each other."""
+        return self.start < other.end and other.start < self.end and abs(self.y - other.y) < LINE
+
+    def is_crossed(self, line: _Segment) -> bool:
+        """True where a line runs through the text: its part above the box is at the height of the letters."""
+        x0, y0, x1, y1 = line
+        left, right = max(x0, self.start), min(x1, self.end)
+        if left >= right:
+            return False
+        at_left, at_right = (y0 + (y1 - y0) * (x - x0) / (x1 - x0) for x in (left, right))
+        return min(at_left, at_right) < self.y + LETTER and max(at_left, at_right) > self.y - LETTER
+
+
+def _segments(chart: Chart, width: float, height: float) -> list[_Segment]:
+    """Pieces of all lines and roofs, each from left to right, in pixels."""
+    pieces = [ends(chart, roof, width, height) for roof in chart.roofs]
+    for series in chart.series:
+        if series.draw is Draw.LINE:
+            at = [
+                (position(chart.x, point.x) * width, (1 - position(chart.y, point.y)) * height)
+                for point in series.points
+            ]
+            pieces += [(*start, *stop) for start, stop in pairwise(at)]
+    return [piece if piece[0] <= piece[2] else (*piece[2:], *piece[:2]) for piece in pieces]
+
+
+def _below(box: _Box, boxes: list[_Box]) -> _Box:
+    """Move a label down, past those that are in its way."""
+    for other in sorted(boxes, key=lambda box: box.y):
+        if box.touches(other):
+            y = other.y + LINE
+            box = replace(box, y=y, label=replace(box.label, y=y))
+    return box
 
 
 def _lifted(boxes: list[_Box], lowest: float) -> list[Label]:
@@ -91,10 +138,14 @@ def roof_labels(chart: Chart, width: float, height: float) -> list[Label]:
     slanted = sorted((roof for roof in chart.roofs if roof.y0 != roof.y1), key=lambda roof: roof.y0 / roof.x0)
     level = sorted((roof for roof in chart.roofs if roof.y0 == roof.y1), key=lambda roof: roof.y0)
     labels = []
+    # Left of the first point stand the labels of points.
+    first = min((position(chart.x, point.x) * width for series in chart.series for point in series.points), default=0)
     for number, roof in enumerate(slanted):
         x0, y0, x1, y1 = ends(chart, roof, width, height)
-        along = 0.02 + 0.36 * (number % 3)  # parallel roofs may be close together
         turn = degrees(atan2(y1 - y0, x1 - x0))
+        free = first < x1 - CHARACTER * len(roof.label) * cos(radians(turn))
+        begin = (first - x0) / (x1 - x0) if free and first > x0 else 0.0
+        along = begin + (1 - begin) * (0.02 + 0.36 * (number % 3))  # parallel roofs may be close together
         labels.append(Label(roof.label, x0 + (x1 - x0) * along, y0 + (y1 - y0) * along, False, None, turn))
     room = min((ends(chart, roof, width, height)[0] for roof in level), default=0.0)
     fits = all(CHARACTER * len(roof.label) + 10 < room for roof in level)

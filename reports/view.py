@@ -14,7 +14,8 @@ from ..analysis.load import RunData
 from ..analysis.median_crossover import MedianCrossover, median_crossovers
 from ..analysis.notes import parts
 from ..analysis.pipeline import Analysis
-from ..shapes.problem import Pass
+from ..analysis.uncompared import why_uncompared
+from ..shapes.problem import Op, Pass
 from ..shapes.verdict import Verdict
 from .formatting import plural
 from .model import Block, Section
@@ -177,6 +178,22 @@ class View:
     def caches(self) -> tuple[str, ...]:
         """Cache states, in the order of the run."""
         return tuple(dict.fromkeys(part.cache for part in self.slices))
+
+    @property
+    def only_quantizes(self) -> bool:
+        """True for a run without FLOPs that count."""
+        return all(shape.op == Op.QUANTIZE for shape in self.shapes)
+
+    @cached_property
+    def uncompared(self) -> str:
+        """Why no challenger is compared with the baseline, "" when one is."""
+        return why_uncompared(self.analysis)
+
+    def slice_of(self, setting: Sequence[str]) -> Slice:
+        """The slice of a (pass, dtype, scheme, cache)."""
+        pass_, dtype, scheme, cache = setting
+        wanted = (pass_, dtype, scheme, cache)
+        return next(part for part in self.slices if (part.pass_, part.dtype, part.scheme, part.cache) == wanted)
 
     @property
     def interval_sentence(self) -> str:

@@ -152,6 +152,7 @@ CELLS = Table(
         _int("output_bytes", "of compulsory_bytes, what is written", "byte"),
         _int("moved_bytes", "traffic of this provider's algorithm, re-reads and intermediates included", "byte"),
         _int("seed", "seed of the operands", required=True),
+        _text("operands", "checksum of the bits of weights and activations in this round"),
         _text("started_at", "UTC time at which the round of this cell began", True),
     ),
 )

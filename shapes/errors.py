@@ -1,5 +1,7 @@
 """Errors that know their exit code, each one line: what is wrong, where, and the way out."""
 
+from collections.abc import Sequence
+
 
 class RooflensError(Exception):
     """Something the user can act on. The command line prints the message as one line and exits with `exit_code`."""
@@ -37,13 +39,27 @@ class Interrupted(RooflensError):
     exit_code = 130
 
 
+LIKENESS = 0.6
+"""Share of common characters (difflib's ratio) below which a name is not taken for a slip of the keyboard."""
+
+NEARLY = 0.15
+"""Names that are less alike than the best one by more than this are no suggestions beside it."""
+
+
+def nearest(name: str, known: Sequence[str]) -> list[str]:
+    """Return up to three of the `known` names that `name` may have been meant to be, the most likely first."""
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=3, cutoff=LIKENESS)
+    likeness = {one: difflib.SequenceMatcher(None, one, name).ratio() for one in near}
+    return [one for one in near if likeness[one] >= max(likeness.values()) - NEARLY]
+
+
 def unknown_name(kind: str, name: str, known: list[str]) -> UsageError:
     """Build the error for a name that does not exist, with the nearest ones that do.
 
     `kind` is the noun shown to the user ("suite", "provider"); `known` are the valid names.
     """
-    import difflib
-
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    near = nearest(name, known)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
     return UsageError(f"unknown {kind} {name!r}: {hint}")

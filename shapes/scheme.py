@@ -4,6 +4,7 @@
 """
 
 import importlib
+import math
 from abc import ABC, abstractmethod
 from enum import StrEnum
 from typing import ClassVar, Self
@@ -40,8 +41,8 @@ Rounding the weights and the output to the activation type alone gives about 53 
 fp32; a wrong element per row or a TF32 product (about 65 dB) falls below the floor of its type.
 """
 
-EXACT_SNR_DB = 100.0
-"""Floor of a quantizer: one element that is off by one step of its format falls below."""
+EXACT_SNR_DB = math.inf
+"""Floor where every bit is specified, as of a quantizer; see `Scheme.exact`."""
 
 
 class Scheme(ABC):
@@ -86,6 +87,11 @@ class Scheme(ABC):
     def snr_floor_db(self) -> float:
         """A provider below this signal-to-noise ratio (dB) is incorrect."""
         return SNR_FLOOR_DB[self.dtype]
+
+    @property
+    def exact(self) -> bool:
+        """Whether each bit of the outputs is specified, the sign of a zero included: one that differs is an error."""
+        return self.snr_floor_db == EXACT_SNR_DB
 
     @property
     def math_dtype(self) -> str:

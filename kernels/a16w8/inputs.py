@@ -6,13 +6,19 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
-from ...shapes.schemes.a16w8 import A16W8
+from ...shapes.schemes.a16w8 import A16W8, SCALE_BLOCK
+from ..draw import BLOCKS, Exponents, multiply_groups_, rms, spread
 from ..fp8 import e4m3
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output, normal
 from .quantize import BlockScaledWeight, chunks, dequantize, quantize
 
 _CHUNK_ELEMENTS = 1 << 26
 """Elements drawn in fp32 (256 MiB) or widened to fp64 (512 MiB) at once, but at least one matrix of the batch."""
+
+
+_PREQUANT = (-1, 1)
+"""Exponents by which groups of X differ where a kernel quantizes them. At K = 128 a row of X is one group, and the
+noise of FP8 in the largest rows and columns must stay within what the accuracy check allows a single element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,7 @@ class A16W8Inputs(Inputs):
 
     def refresh_activations(self, seed: int) -> None:
         """Overwrite `x` in place with new random values."""
-        _fill(self.x, torch.Generator(self.x.device).manual_seed(seed))
+        _fill(self.x, torch.Generator(self.x.device).manual_seed(seed), self.scheme.prequant)
 
     def negate(self) -> None:
         """Turn X into -X."""
@@ -103,12 +109,13 @@ class A16W8Inputs(Inputs):
 
 
 def make_weight(problem: Problem, scheme: A16W8, device: Device, seed: int) -> BlockScaledWeight:
-    """Draw W[B,N,K] from a standard normal on the device, batch by batch, and quantize it."""
+    """Draw W[B,N,K] on the device, batch by batch, and quantize it: normal, blocks times powers of two (`spread`)."""
     generator = torch.Generator(device.torch_name).manual_seed(seed)
-    parts = [
-        quantize(normal((part.stop - part.start, problem.N, problem.K), generator, device.torch_name), e4m3(device))
-        for part in chunks(problem.B, problem.N * problem.K, _CHUNK_ELEMENTS)
-    ]
+    parts = []
+    for part in chunks(problem.B, problem.N * problem.K, _CHUNK_ELEMENTS):
+        dense = normal((part.stop - part.start, problem.N, problem.K), generator, device.torch_name)
+        _spread_groups(dense, SCALE_BLOCK, generator, BLOCKS)
+        parts.append(quantize(dense, e4m3(device)))
     return BlockScaledWeight(torch.cat([part.q for part in parts]), torch.cat([part.scale for part in parts]))
 
 
@@ -120,11 +127,25 @@ def make_inputs(
     generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
     dtype = TORCH_DTYPES[scheme.dtype]
     x = torch.empty((problem.B, problem.M, problem.K), dtype=dtype, device=device.torch_name)
-    _fill(x, generator)
-    bias = normal((problem.B, problem.N), generator, device.torch_name).to(dtype) if scheme.bias else None
+    _fill(x, generator, scheme.prequant)
+    bias = None
+    if scheme.bias:
+        # As large as the product it is added to, so that none, or another column's, is an error that counts.
+        size = problem.K**0.5 * rms(BLOCKS) * (rms(_PREQUANT) if scheme.prequant else 1.0)
+        bias = normal((problem.B, problem.N), generator, device.torch_name).mul_(size).to(dtype)
     return A16W8Inputs(problem, scheme, device, seed, x, weight, bias)
 
 
-def _fill(x: torch.Tensor, generator: torch.Generator) -> None:
+def _fill(x: torch.Tensor, generator: torch.Generator, prequant: bool) -> None:
     for part in chunks(x.shape[0], x[0].numel(), _CHUNK_ELEMENTS):
-        x[part] = normal(x[part].shape, generator, x.device)
+        values = normal(x[part].shape, generator, x.device)
+        if prequant:
+            _spread_groups(values, 1, generator, _PREQUANT)
+        x[part] = values
+
+
+def _spread_groups(values: torch.Tensor, rows: int, generator: torch.Generator, exponents: Exponents) -> None:
+    """Multiply values[B,R,C] by a random power of two for each group of rows x 128."""
+    batch, height, width = values.shape
+    grid = (batch, -(-height // rows), -(-width // SCALE_BLOCK))
+    multiply_groups_(values, rows, SCALE_BLOCK, spread(exponents)(grid, generator, values.device))

@@ -10,8 +10,8 @@ from ...shapes.device import Device
 from ...shapes.errors import RooflensError
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
+from ..blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
 from ..provider import Config, Launch, Provider, Role, Support
-from .blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
 from .inputs import FourBitInputs
 from .quantize import prepare_dequantize
 

@@ -7,6 +7,7 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
+from ..draw import LINES, multiply_groups_, rms, spread
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output, normal
 from .quantize import NestedAbsmax, QuantizedWeight, code_table, dequantize, dequantize_range, quantize
 
@@ -120,9 +121,14 @@ class FourBitInputs(Inputs):
 
 
 def make_weight(problem: Problem, scheme: FourBit, device: Device, seed: int) -> QuantizedWeight:
-    """Draw W[N,K] from a standard normal on the device and quantize it. Shared by all M of one shape."""
+    """Draw W[N,K] on the device and quantize it; shared by all M of one shape.
+
+    Values are normal, those of each block times a power of two (`spread`): the nibbles do not depend on it.
+    """
     generator = torch.Generator(device.torch_name).manual_seed(seed)
     dense = normal((problem.N * problem.K,), generator, device.torch_name)
+    blocks = -(-dense.numel() // scheme.group)
+    multiply_groups_(dense[None], 1, scheme.group, spread(LINES)((1, blocks), generator, dense.device))
     return quantize(dense, scheme.weight, scheme.group, nested=scheme.nested)
 
 
@@ -134,5 +140,9 @@ def make_inputs(
     generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
     dtype = TORCH_DTYPES[scheme.dtype]
     x = normal((problem.M, problem.K), generator, device.torch_name).to(dtype)
-    bias = normal((problem.N,), generator, device.torch_name).to(dtype) if scheme.bias else None
+    bias = None
+    if scheme.bias:
+        # As large as the product it is added to, so that none, or another column's, is an error that counts.
+        size = problem.K**0.5 * rms(LINES)
+        bias = normal((problem.N,), generator, device.torch_name).mul_(size).to(dtype)
     return FourBitInputs(problem, scheme, device, seed, x, weight, bias)

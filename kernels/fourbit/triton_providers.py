@@ -12,6 +12,7 @@ from ..aot import Request, kernel_path, large_operands
 from ..arch import NOT_ON_CPU
 from ..provider import Config, Launch, Provider, Role, Support
 from ..triton_launch import compile_launch
+from ..triton_tiled import tiled_gemm_kernel
 from .inputs import FourBitInputs
 from .triton_arguments import fused_constants, fused_grid, fused_options, fused_sizes, fused_types, pointer_type
 from .triton_configs import tile_configs
@@ -19,7 +20,6 @@ from .triton_gemv import gemv_4bit_kernel, gemv_4bit_opt_kernel
 from .triton_mma import mma_4bit_kernel
 from .triton_operands import arch_isa, packed_view, scale_operands, target_isa
 from .triton_simt import simt_4bit_kernel
-from .triton_tiled import tiled_gemm_kernel
 
 _MAX_K = 1 << 24
 """Offsets inside the rows of one program are 32-bit: up to 128 rows of this many elements."""
@@ -57,12 +57,11 @@ class _Fused(Provider[FourBit, FourBitInputs]):
     def builds(self, problem: Problem, scheme: FourBit, device: Device, config: Config) -> Sequence[Request]:
         """The one kernel, for operands as `FourBitInputs` has them: rows of whole words are passed as words."""
         words = problem.K % 8 == 0
-        parts = 4 * config["SPLIT_K"] * problem.M * problem.N
         sizes_bytes = {
             "x": scheme.activation_bytes(problem),
             "packed": scheme.weight_bytes(problem),
             "y": scheme.output_bytes(problem),
-            "partial": parts if config["SPLIT_K"] > 1 else 0,
+            "partial": _part_bytes(problem, config),
         }
         return [
             Request(
@@ -79,14 +78,23 @@ class _Fused(Provider[FourBit, FourBitInputs]):
         """Weights and scales once per block of M; activations and output once; split-K parts written and read."""
         m_blocks = -(-problem.M // int(config["BLOCK_M"]))
         weights = m_blocks * (scheme.weight_bytes(problem) + scheme.scale_bytes(problem))
-        parts = int(config["SPLIT_K"]) if config["SPLIT_K"] > 1 else 0
         return (
             weights
             + scheme.activation_bytes(problem)
             + scheme.bias_bytes(problem)
             + scheme.output_bytes(problem)
-            + 2 * 4 * parts * problem.M * problem.N
+            + 2 * _part_bytes(problem, config)
         )
+
+    def working_set_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
+        """Operands and output, and the parts of a divided K."""
+        return scheme.compulsory_bytes(problem) + _part_bytes(problem, config)
+
+
+def _part_bytes(problem: Problem, config: Config) -> int:
+    """Bytes of the fp32 copies of Y, one per part of a divided K."""
+    parts = int(config["SPLIT_K"])
+    return 4 * parts * problem.M * problem.N if parts > 1 else 0
 
 
 def fused_launch(kernel: Any, inputs: FourBitInputs, config: Config, isa: str) -> Launch:
@@ -192,6 +200,10 @@ class _StockTriton(Provider[FourBit, FourBitInputs]):
             + scheme.bias_bytes(problem)
             + scheme.output_bytes(problem)
         )
+
+    def working_set_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
+        """The same: dense weights, not the packed ones."""
+        return self.moved_bytes(problem, scheme, config)
 
 
 def _tiled_constants(scheme: FourBit, config: Config) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import COMPUTES, SCALE_BYTES, Fp8Train, operand_scales, operands
 from ..arch import fp8_missing
 from ..provider import Config, Launch, Provider, Role, Support
+from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
 from .products import output_shapes
 from .quantize import Quantized, decode_into, quantize_into, scale_shape
-from .saved import Saved
 from .triton_configs import quant_configs
 
 NO_GEMM = "computes GEMMs; this is a quantizer"

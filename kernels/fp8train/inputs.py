@@ -7,9 +7,10 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
-from ...shapes.schemes.fp8train import READS_DY, READS_W, READS_X, Fp8Quant, Fp8Train, operands
-from ..fp8 import negate_
-from ..inputs import Inputs, Tensors, empty_output, normal
+from ...shapes.schemes.fp8train import BLOCK, READS_DY, READS_W, READS_X, Fp8Quant, Fp8Train, operands
+from ..draw import draw, with_extremes
+from ..fp8 import negate_, negate_widened_
+from ..inputs import Inputs, Tensors, empty_output
 from .products import output_shapes, products
 from .quantize import Quantized, decode, fp8_dtype, quantize, quantize_into, scale_shape
 
@@ -22,8 +23,11 @@ ORIGINS = {
 }
 """FP8 operand -> the bf16 tensor it comes from, and how it is grouped."""
 
-_CHUNK_ELEMENTS = 1 << 26
-"""Elements drawn in fp32 at once (256 MiB)."""
+GROUPS = {"row": (1, BLOCK), "col": (BLOCK, 1), "weight": (BLOCK, BLOCK), "rowcol": (BLOCK, BLOCK)}
+"""Rows and columns of the groups that are drawn: those that share a scale; of two quantizations, blocks of both."""
+
+_SMALL, _LARGE = (-30, -12), (10, 21)
+"""Exponents of extreme groups that a quantizer reads: on both sides of the least amax, 1e-4, and up to 10^6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,33 +92,56 @@ class TrainInputs(Inputs):
         """Overwrite X and dY in place with new random values."""
         generator = torch.Generator(self.device.torch_name).manual_seed(seed)
         for name, shape in _activation_shapes(self.problem).items():
+            groups = _groups(name, self.problem.pass_)
             if not self.scheme.prequantized:
-                _fill(self.dense[name], generator)
+                draw(self.dense[name], generator, *groups)
                 continue
-            dense = _fill(torch.empty(shape, dtype=torch.bfloat16, device=self.device.torch_name), generator)
+            dense = torch.empty(shape, dtype=torch.bfloat16, device=self.device.torch_name)
+            draw(dense, generator, *groups)
             for operand, q in self.given.items():
                 if ORIGINS[operand][0] == name:
                     quantize_into(dense, q)
 
     def negate(self) -> None:
-        """Turn X into -X; in the passes `dgrad` and `bwd` dY into -dY, which all of their results depend on."""
-        name = _negated(self.problem.pass_)
-        if not self.scheme.prequantized:
-            self.dense[name].neg_()
+        """Turn X into -X; in the passes `dgrad` and `bwd` dY into -dY, which all of their results depend on.
+
+        In a step the first half of X and the second half of dY, so that all three results change: dW sums dY^T X over
+        rows of which either factor has changed. Groups keep their scales: only signs change.
+        """
+        rows = self._negated()
+        for name, part in rows.items():
+            if not self.scheme.prequantized:
+                self.dense[name][part].neg_()
         for operand, q in self.given.items():
-            if ORIGINS[operand][0] == name:
-                negate_(q.data)
+            if ORIGINS[operand][0] in rows:
+                negate_(q.data[rows[ORIGINS[operand][0]]])
+
+    def _negated(self) -> dict[str, slice]:
+        """Rows of X and dY that `negate` changes."""
+        if self.problem.pass_ is Pass.STEP:
+            half = (self.problem.M + 1) // 2
+            return {"x": slice(0, half), "dy": slice(half, None)}
+        return {"dy" if self.problem.pass_ in (Pass.DGRAD, Pass.BWD) else "x": slice(None)}
 
     def reference(self) -> Tensors:
-        """Return the results of the pass in fp64, from the FP8 operands; beyond them this takes about 3 GiB."""
+        """Return the results of the pass in fp64, from the FP8 operands.
+
+        Beside the results two pieces of operands are decoded (5 GiB at most) and, unless the scheme is prequantized,
+        two operands quantized. At M=32768 N=106496 K=16384 that is 26 + 5 + 2 GiB for fwd. A step holds results of
+        43 GiB, and besides them 5 + 4 GiB: 52 GiB at its peak.
+        """
         return products(self.problem, self.quantized)
 
     def negate_reference(self, truth: Tensors) -> None:
-        """Y and dW change their signs with X, dX and dW with dY."""
-        unchanged = 1 if self.problem.pass_ is Pass.STEP else None
-        for number, result in enumerate(truth):
-            if number != unchanged:
-                result.neg_()
+        """Y and dW change their signs with X, dX and dW with dY; in a step Y and dX in the rows that have changed."""
+        if self.problem.pass_ is Pass.STEP:
+            rows = self._negated()
+            truth[0][rows["x"]].neg_()
+            truth[1][rows["dy"]].neg_()
+            truth[2].neg_()
+            return
+        for result in truth:
+            result.neg_()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +191,9 @@ class QuantInputs(Inputs):
         return replace(self, x=self.x.clone())
 
     def refresh_activations(self, seed: int) -> None:
-        """Overwrite X in place with new random values."""
-        _fill(self.x, torch.Generator(self.x.device).manual_seed(seed))
+        """Overwrite X in place with new random values; some groups are zero, others very small or large."""
+        generator = torch.Generator(self.x.device).manual_seed(seed)
+        draw(self.x, generator, *GROUPS[self.scheme.kind], with_extremes(_SMALL, _LARGE))
 
     def negate(self) -> None:
         """Turn X into -X."""
@@ -179,15 +207,16 @@ class QuantInputs(Inputs):
     def negate_reference(self, truth: Tensors) -> None:
         """The data change their signs, the scales stay."""
         for data in truth[::2]:
-            data.neg_()
+            negate_widened_(data, self.fp8_dtype)
 
 
 def make_weight(problem: Problem, scheme: Scheme, device: Device, seed: int) -> torch.Tensor | Quantized | None:
-    """Draw W[N,K] from a standard normal: bf16, or FP8 for a prequantized scheme; None for a quantizer."""
+    """Draw W[N,K] (`draw`, in blocks of 128 x 128): bf16, or FP8 for a prequantized scheme; None for a quantizer."""
     if not isinstance(scheme, Fp8Train):
         return None
     shape, at = (problem.N, problem.K), device.torch_name
-    w = _fill(torch.empty(shape, dtype=torch.bfloat16, device=at), torch.Generator(at).manual_seed(seed))
+    w = torch.empty(shape, dtype=torch.bfloat16, device=at)
+    draw(w, torch.Generator(at).manual_seed(seed), *GROUPS["weight"])
     return quantize(w, "weight", fp8_dtype(device)) if scheme.prequantized else w
 
 
@@ -231,13 +260,7 @@ def _activation_shapes(problem: Problem) -> dict[str, tuple[int, int]]:
     return shapes | ({"dy": (problem.M, problem.N)} if problem.pass_ in READS_DY else {})
 
 
-def _negated(pass_: Pass) -> str:
-    return "dy" if pass_ in (Pass.DGRAD, Pass.BWD) else "x"
-
-
-def _fill(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Overwrite tensor[R,C] with a standard normal, some rows at a time."""
-    step = max(1, _CHUNK_ELEMENTS // tensor.shape[1])
-    for part in tensor.split(step):
-        part.copy_(normal(part.shape, generator, tensor.device))
-    return tensor
+def _groups(name: str, pass_: Pass) -> tuple[int, int]:
+    """Groups in which X or dY is drawn: those of its quantization, blocks where a pass quantizes it both ways."""
+    kinds = [kind for source, kind in map(ORIGINS.__getitem__, operands(pass_)) if source == name]
+    return GROUPS[kinds[0] if len(kinds) == 1 else "rowcol"]

@@ -9,8 +9,15 @@ What is quantized where (each entry one launch; "+" is a fused one):
     bwd     dY row, dY col, X col                    dY row + col
     step    X row, W, dY row, dY col, X col          X row + col, W, dY row + col
 
-What a pass multiplies beyond that was saved by the forward pass: `Plan.saved`, which is not timed. The column form of X
-moves from the backward to the forward pass: only `step` compares the two. Prequantized operands need none of it.
+What a pass multiplies beyond that was saved by the forward pass: `Plan.saved`, which is not timed. Prequantized
+operands need none of it.
+
+So the forward pass of the specialised kernels (and of torch's product, which uses their quantizers) writes what only
+the backward pass reads, as training code with fused quantizers does: X by columns, M K + 4 cd(M,128) K bytes, and where
+products want both operands along the contracted dimension (`K_MAJOR`: NVIDIA GPUs) W^T, N K bytes. Both come out of
+tiles that the quantizers hold anyway: no bf16 is read again, and the backward pass finds them. Therefore `fwd`
+understates the specialised kernels and `bwd` flatters them: `step` compares the two ways, and prequantized operands
+compare the products alone.
 """
 
 from dataclasses import dataclass, field
@@ -105,10 +112,15 @@ class Forms:
 
     k_major       column forms are [C,R], and W is there a second time as [K,N]
     scales_first  scales of rows are [cd(C,128), R] where this launch writes them: a GEMM reads a block's together
+    scale_pad     above 1: rows of W's scales have a multiple of so many elements (`padded_scale`)
     """
 
-    def __init__(self, inputs: TrainInputs, plan: Plan, *, k_major: bool, scales_first: bool) -> None:
+    def __init__(
+        self, inputs: TrainInputs, plan: Plan, *, k_major: bool, scales_first: bool, scale_pad: int = 1
+    ) -> None:
         self._inputs, self._plan, self._k_major = inputs, plan, k_major
+        self._scale_pad = scale_pad
+        self._padded: dict[Pass, torch.Tensor] = {}
         self._scales_first = scales_first and not inputs.scheme.prequantized
         self._operands: dict[str, Quantized] = dict(inputs.given)
         self._turned: dict[str, torch.Tensor] = {}
@@ -132,7 +144,7 @@ class Forms:
         """Return an operand with the strides of its scales, its data in the layout that the product's kernel wants."""
         q = self._operands[name]
         if name == "w":
-            blocks = q.scale.shape[1]
+            blocks = q.scale.stride(0)
             if product is Pass.FWD:
                 return Operand(q.data, q.scale, blocks, 1)
             return Operand(self._along_depth("w") if self._k_major else q.data, q.scale, 1, blocks)
@@ -143,22 +155,49 @@ class Forms:
             return Operand(q.data, q.scale, 1, q.scale.shape[1])
         return Operand(q.data, q.scale, q.scale.shape[1], 1)
 
+    def padded_scale(self, product: Pass) -> torch.Tensor:
+        """Scales of W [blocks of lines, blocks of the dimension that `product` contracts], rows filled up with zeros.
+
+        Its quantizer writes them in this order. Given ones are copied here, once: W never changes.
+        """
+        if product not in self._padded:
+            given = self._operands["w"].scale
+            source = given if product is Pass.FWD else given.t()
+            self._padded[product] = self._rows_of_scales(*source.shape)
+            self._padded[product][:, : source.shape[1]].copy_(source)
+        return self._padded[product]
+
     def _quantizer(self, names: tuple[str, ...]) -> Call:
-        for name in names:
-            self._operands[name] = self._allocate(name)
         source, _ = ORIGINS[names[0]]
         x, device = self._inputs.dense[source], self._inputs.device
         if source == "w":
-            q = self._operands["w"]
-            if self._k_major:
-                self._turned["w"] = _empty(q.data, (q.data.shape[1], q.data.shape[0]))
-            return weight_call(x, q, self._turned.get("w"), quant_configs("weight", device, *x.shape)[0])
+            return self._weight_quantizer(x)
+        for name in names:
+            self._operands[name] = self._allocate(name)
         row, col = (self._operands[name] if name in names else None for name in (f"{source}_row", f"{source}_col"))
         kind = "rowcol" if row and col else "row" if row else "col"
         if col and self._k_major:
             self._turned[f"{source}_col"] = col.data
         config = quant_configs(kind, device, *x.shape)[0]
         return quantize_call(x, row, col, config, k_major=self._k_major, scales_first=self._scales_first)
+
+    def _weight_quantizer(self, w: torch.Tensor) -> Call:
+        rows, columns = w.shape
+        lines, blocks = scale_shape("weight", rows, columns)
+        scale = self._rows_of_scales(lines, blocks)
+        q = Quantized(_empty(w, (rows, columns), self._inputs.operand_dtype("w")), scale, "weight")
+        self._operands["w"] = q
+        if self._k_major:
+            self._turned["w"] = _empty(q.data, (columns, rows))
+        if self._scale_pad > 1:
+            self._padded = {Pass.FWD: scale, Pass.DGRAD: self._rows_of_scales(blocks, lines)}
+        config = quant_configs("weight", self._inputs.device, rows, columns)[0]
+        return weight_call(w, q, self._turned.get("w"), config, self._padded.get(Pass.DGRAD))
+
+    def _rows_of_scales(self, rows: int, length: int) -> torch.Tensor:
+        """Scales of W, zero, in rows of `scale_pad` or a multiple."""
+        w = self._inputs.given["w"].scale if self._inputs.scheme.prequantized else self._inputs.dense["w"]
+        return torch.zeros(rows, length + -length % self._scale_pad, dtype=torch.float32, device=w.device)
 
     def _allocate(self, name: str) -> Quantized:
         source, kind = ORIGINS[name]

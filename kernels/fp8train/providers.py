@@ -7,25 +7,29 @@ from typing import Any
 import torch
 
 from ...shapes.device import Device
-from ...shapes.problem import Problem
+from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
-from ...shapes.schemes.fp8train import READS_DY, READS_W, READS_X, Fp8Train
+from ...shapes.schemes.fp8train import COMPUTES, READS_DY, READS_W, READS_X, Fp8Train
 from ..aot import Request
 from ..arch import fp8_missing
 from ..provider import Config, Launch, Provider, Support
+from ..saved import Saved
 from ..triton_scratch import provide_scratch
 from .blas import NO_GEMM
 from .inputs import TrainInputs
 from .plans import Plan, placeholders, shared_plan, specialised_plan
-from .saved import Saved
+from .products import output_shapes
 from .triton_calls import compile_calls, moved_bytes, touched_bytes
 from .triton_configs import shared_configs, specialised_configs
 
 _MOST_ELEMENTS = 1 << 31
-"""Elements of an operand that 32-bit offsets reach."""
+"""Elements of an operand or of a result that 32-bit offsets do not reach any more."""
 
 _MOST_LINE = 1 << 22
 """Elements of a row: up to 256 rows of a tile are reached by 32-bit offsets."""
+
+
+_RESULTS = {Pass.FWD: "Y[M,N]", Pass.DGRAD: "dX[M,K]", Pass.WGRAD: "dW[N,K]"}
 
 
 class _Planned(Provider[Scheme, TrainInputs]):
@@ -90,7 +94,7 @@ class _Planned(Provider[Scheme, TrainInputs]):
 class Shared(_Planned):
     """One kernel for the three layouts, masked along K, with a launch per quantizer: where training started from.
 
-    Its offsets are 32-bit, so that operands of 2^31 elements and more are beyond it.
+    Its offsets are 32-bit, so that operands and results of 2^31 elements and more are beyond it.
     """
 
     name = "shared_fp8"
@@ -106,8 +110,9 @@ class Shared(_Planned):
             "X[M,K]": m * k if pass_ in READS_X else 0,
             "W[N,K]": n * k if pass_ in READS_W else 0,
             "dY[M,N]": m * n if pass_ in READS_DY else 0,
-            "Y[M,N]": m * n,
         }
+        for product, (rows, columns) in zip(COMPUTES[pass_], output_shapes(problem), strict=True):
+            sizes[_RESULTS[product]] = rows * columns
         for name, size in sizes.items():
             if size >= _MOST_ELEMENTS:
                 return Support.no(f"{name} has {size} elements, 32-bit offsets reach 2^31: use specialised_fp8")

@@ -15,11 +15,11 @@ from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, Fp8Train
 from ..provider import Config, Launch, Provider, Role, Support
+from ..saved import Saved
 from .blas import NO_GEMM
 from .inputs import TrainInputs
-from .plans import FACTORS, SPECIALISED_QUANT, Forms, Plan, transposed_scale
-from .saved import Saved
-from .triton_calls import compile_calls
+from .plans import FACTORS, SPECIALISED_QUANT, Forms, Plan, placeholders, transposed_scale
+from .triton_calls import compile_calls, moved_bytes
 from .triton_gemm_calls import Operand
 
 _OLDEST_CUDA = (12, 9)
@@ -30,7 +30,8 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
     """torch.nn.functional.scaled_mm with scales of 1 x 128 and 128 x 128, or 1 x 128 twice (wgrad).
 
     Quantizers, and transpositions of operands that a product contracts along their other dimension, are those of
-    `specialised_fp8`, so that the products are what differs. torch allocates the results.
+    `specialised_fp8`, so that the products are what differs; the one of W writes its scales as cuBLAS wants them. torch
+    allocates the results.
     """
 
     family = "fp8train"
@@ -55,13 +56,11 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
     def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
         """Allocate FP8 forms and scales, compile the quantizers, and ask torch for each product once."""
         outputs = inputs.empty_outputs()
-        plan = Plan()
-        forms = Forms(inputs, plan, k_major=True, scales_first=True)
-        forms.quantize(SPECIALISED_QUANT[inputs.problem.pass_])
-        pairs = [(product, *_sides(forms, plan, product)) for product in COMPUTES[inputs.problem.pass_]]
+        plan, pairs = _plan(inputs)
         saved = Saved(plan.saved_from, compile_calls(plan.saved)) if plan.saved else None
         calls = compile_calls(plan.timed)
         products = [_product(product, a, b) for product, a, b in pairs]
+        _try(products)
         launch = Launch(lambda: None, outputs, kernels=(*calls.kernels, *("scaled_mm" for _ in products)))
 
         def run() -> None:
@@ -73,15 +72,46 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
         launch.run = run
         return launch
 
+    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """Operands of the quantizers and transpositions once per launch, those of the products, and the results."""
+        plan, tensors = self._described(problem, scheme)
+        read: int = sum(tensor.nbytes for tensor in tensors)
+        return moved_bytes(plan.timed) + read + scheme.output_bytes(problem)
+
+    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+        """Distinct memory of all of them."""
+        plan, tensors = self._described(problem, scheme)
+        found = {id(tensor): tensor.nbytes for call in plan.timed for tensor in call.tensors}
+        found |= {id(tensor): tensor.nbytes for tensor in tensors}
+        touched: int = sum(found.values())
+        return touched + scheme.output_bytes(problem)
+
+    def _described(self, problem: Problem, scheme: Scheme) -> tuple[Plan, list[torch.Tensor]]:
+        """The plan, and data and scales of every product."""
+        assert isinstance(scheme, Fp8Train)
+        inputs, _ = placeholders(problem, scheme, Device("cuda", 0, "", "", "sm90", 1, 1, 1, 1))
+        plan, pairs = _plan(inputs)
+        return plan, [tensor for _, *sides in pairs for side in sides for tensor in (side.data, side.scale)]
+
+
+def _plan(inputs: TrainInputs) -> tuple[Plan, list[tuple[Pass, Operand, Operand]]]:
+    """Quantizers and transpositions of one launch, and each product with its operands."""
+    plan = Plan()
+    forms = Forms(inputs, plan, k_major=True, scales_first=True, scale_pad=_SCALE_PAD)
+    forms.quantize(SPECIALISED_QUANT[inputs.problem.pass_])
+    return plan, [(product, *_sides(forms, plan, product)) for product in COMPUTES[inputs.problem.pass_]]
+
 
 def _sides(forms: Forms, plan: Plan, product: Pass) -> tuple[Operand, Operand]:
+    """Operands of a product; the scales of W are [blocks of lines, blocks of depth, filled up]."""
     first, second = FACTORS[product]
     if product is Pass.WGRAD:
         return forms.side(second, product), forms.side(first, product)
     a = forms.side(first, product)
     if a.scale_line != 1:  # given row by row
         a = transposed_scale(plan, forms.operand(first))
-    return a, forms.side(second, product)
+    scale = forms.padded_scale(product)
+    return a, Operand(forms.side(second, product).data, scale, scale.stride(0), 1)
 
 
 def _product(product: Pass, a: Operand, b: Operand) -> Callable[[], torch.Tensor]:
@@ -91,26 +121,17 @@ def _product(product: Pass, a: Operand, b: Operand) -> Callable[[], torch.Tensor
     turned = b.data.t()
     lines = ScalingType.BlockWise1x128
     a_scale = a.scale.t()
-    if product is Pass.WGRAD:
-        b_scale = b.scale.t()
-        return lambda: scaled_mm(a.data, turned, a_scale, lines, b_scale, lines, output_dtype=torch.bfloat16)
-    blocks = ScalingType.BlockWise128x128
-    source = b.scale.t() if b.scale_line == 1 else b.scale  # [blocks of lines, blocks of depth]
-    depth = source.shape[1]
-    if source.is_contiguous() and depth % _SCALE_PAD == 0:
-        whole = source.t()
-        return lambda: scaled_mm(a.data, turned, a_scale, lines, whole, blocks, output_dtype=torch.bfloat16)
-    padded = torch.zeros(source.shape[0], depth + -depth % _SCALE_PAD, device=source.device)
+    b_scale, kind = b.scale.t(), lines if product is Pass.WGRAD else ScalingType.BlockWise128x128
+    return lambda: scaled_mm(a.data, turned, a_scale, lines, b_scale, kind, output_dtype=torch.bfloat16)
 
-    def run() -> torch.Tensor:
-        padded[:, :depth].copy_(source)
-        return scaled_mm(a.data, turned, a_scale, lines, padded.t(), blocks, output_dtype=torch.bfloat16)
 
+def _try(products: list[Callable[[], torch.Tensor]]) -> None:
+    """Raise RooflensError where torch refuses a product."""
     try:
-        run()
+        for product in products:
+            product()
     except (RuntimeError, ValueError) as error:
         raise RooflensError(f"scaled_mm: {str(error).splitlines()[0]}") from error
-    return run
 
 
 def _missing(device: Device) -> str:

@@ -127,11 +127,30 @@ def quantize_call(
     return Call(quantize_kernel, cd(rows, tile_rows) * cd(columns, tile_columns), arguments, constants, options)
 
 
-def weight_call(w: torch.Tensor, q: Quantized, transposed: torch.Tensor | None, config: dict[str, int]) -> Call:
-    """Quantize w[R,C] in blocks of 128 x 128; write the data to `transposed` [C,R] as well, unless it is None."""
+def weight_call(
+    w: torch.Tensor,
+    q: Quantized,
+    transposed: torch.Tensor | None,
+    config: dict[str, int],
+    turned_scale: torch.Tensor | None = None,
+) -> Call:
+    """Quantize w[R,C] in blocks of 128 x 128; rows of scales may be longer than there are blocks.
+
+    Unless they are None, `transposed` [C,R] gets the same data, `turned_scale` [cd(C,128), cd(R,128)] the same scales.
+    """
     rows, columns = w.shape
     options = dict(config)
-    arguments = {"w": w, "data": q.data, "scale": q.scale, "transposed": transposed, "R": rows, "C": columns}
+    arguments = {
+        "w": w,
+        "data": q.data,
+        "scale": q.scale,
+        "transposed": transposed,
+        "turned_scale": turned_scale,
+        "R": rows,
+        "C": columns,
+        "scale_r": q.scale.stride(0),
+        "turned_r": 0 if turned_scale is None else turned_scale.stride(0),
+    }
     constants = {
         "BOTH": transposed is not None,
         "EVEN": rows % BLOCK == 0 and columns % BLOCK == 0,

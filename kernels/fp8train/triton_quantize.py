@@ -85,13 +85,15 @@ def quantize_kernel(
 
 @triton.jit
 def quantize_weight_kernel(
-    w, data, scale, transposed, R, C, BOTH: tl.constexpr, EVEN: tl.constexpr, LARGEST: tl.constexpr,
-    VECTOR: tl.constexpr, NEWTON: tl.constexpr,
+    w, data, scale, transposed, turned_scale, R, C, scale_r, turned_r,
+    BOTH: tl.constexpr, EVEN: tl.constexpr, LARGEST: tl.constexpr, VECTOR: tl.constexpr, NEWTON: tl.constexpr,
 ):  # fmt: skip
     """Quantize w[R,C] in blocks of 128 x 128.
 
-    w      bf16 [R,C]; data  FP8 [R,C]; scale  fp32 [cd(R,128), cd(C,128)]; all row-major
+    w      bf16 [R,C]; data  FP8 [R,C]; row-major
+    scale  fp32 [cd(R,128), cd(C,128)] in rows of scale_r elements
     BOTH   write the same FP8 values to `transposed` [C,R] as well
+    turned_scale  None, or the same scales as [cd(C,128), cd(R,128)] in rows of turned_r elements
     One program takes one block. Grid (cd(R,128) * cd(C,128)).
     """
     blocks = tl.cdiv(C, 128)
@@ -109,8 +111,10 @@ def quantize_weight_kernel(
     amax = tl.max(tl.max(tl.abs(v), axis=1, keep_dims=True), axis=0, keep_dims=True)
     s, inverse = _scales(amax, LARGEST, NEWTON)
     q = (v * s).to(data.dtype.element_ty)
-    place = scale + tl.program_id(0) + tl.zeros([1, 1], tl.int32)
-    tl.store(place, inverse)
+    one = tl.zeros([1, 1], tl.int32)
+    tl.store(scale + (r0 // 128).to(tl.int64) * scale_r + c0 // 128 + one, inverse)
+    if turned_scale is not None:
+        tl.store(turned_scale + (c0 // 128).to(tl.int64) * turned_r + r0 // 128 + one, inverse)
     if EVEN:
         tl.store(data + start + offsets, q)
     else:

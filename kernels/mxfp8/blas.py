@@ -1,4 +1,4 @@
-"""Library baselines: the bf16 GEMM on decoded operands, with and without the decoding of W in the timed call."""
+"""Library baselines: the bf16 GEMM on decoded operands, with and without their decoding in the timed call."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,8 +8,9 @@ from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..aot import Request, kernel_path, large_operands
-from ..fourbit.blas_forms import prepare_gemm
+from ..blas_forms import prepare_gemm
 from ..provider import Config, Launch, Provider, Role, Support
+from ..saved import Saved
 from .inputs import MxFp8Inputs
 from .quantize import BLOCK, scale_values
 
@@ -21,20 +22,20 @@ _CPU_CHUNK = 1 << 18
 
 
 def default_form(problem: Problem, device: Device) -> str:
-    """Form of the product (`fourbit.blas_forms.FORMS`): oneDNN does not reach the memory bandwidth at one row."""
+    """Form of the product (`blas_forms.FORMS`): oneDNN does not reach the memory bandwidth at one row."""
     return "native" if device.kind == "cpu" and problem.M == 1 else "mm"
 
 
 class BlasBf16Mx(Provider[MxFp8, MxFp8Inputs]):
-    """The bf16 GEMM on weights that `prepare` decoded: what weights of 16 bits cost.
+    """The bf16 GEMM alone, on operands that were decoded beforehand: what a layer in 16 bits costs.
 
-    X arrives quantized and is new at every call, so that it is decoded inside: [M, K] elements.
+    Such a layer has X in bf16. What is multiplied is X as MX-FP8 has it, decoded: the same cost, and one reference.
     """
 
     family = "mxfp8"
     name = "blas_bf16_mx"
     role = Role.BLAS
-    decodes_weights = False
+    decodes_inside = False
 
     def supports(self, problem: Problem, scheme: MxFp8, device: Device) -> Support:
         """Any device."""
@@ -47,16 +48,15 @@ class BlasBf16Mx(Provider[MxFp8, MxFp8Inputs]):
         return [{"gemm": form} for form in sorted(forms, key=lambda form: form != default)]
 
     def prepare(self, inputs: MxFp8Inputs, config: Config | None = None) -> Launch:
-        """Allocate both decoded operands and Y; decode W here, unless it belongs to the call."""
+        """Allocate both decoded operands and Y; decode here, unless that belongs to the call."""
         form = (config or {}).get("gemm") or default_form(inputs.problem, inputs.device)
         x = torch.empty(inputs.x.shape, dtype=torch.bfloat16, device=inputs.x.device)
         weight = torch.empty(inputs.w.shape, dtype=torch.bfloat16, device=inputs.x.device)
         out = inputs.empty_output()
         decode_x = prepare_decode(inputs.x, inputs.x_scale, x)
         decode_w = prepare_decode(inputs.w, inputs.w_scale, weight)
-        decode_w()
         gemm = prepare_gemm(form, x, weight, None, out)
-        if self.decodes_weights:
+        if self.decodes_inside:
 
             def run() -> None:
                 decode_x()
@@ -64,9 +64,11 @@ class BlasBf16Mx(Provider[MxFp8, MxFp8Inputs]):
                 gemm()
 
         else:
+            decode_w()
+            saved = Saved(inputs.activations, decode_x)
 
             def run() -> None:
-                decode_x()
+                saved.refresh()
                 gemm()
 
         settings = {} if inputs.device.is_gpu else {"threads": torch.get_num_threads()}
@@ -77,45 +79,54 @@ class BlasBf16Mx(Provider[MxFp8, MxFp8Inputs]):
         return "bf16"
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
-        """X read, its decoded copy written and read; decoded W and Y once; a transposed product is copied."""
-        m, n, k = problem.M, problem.N, problem.K
-        transposed = 4 * m * n if config["gemm"] == "mm_t" else 0
-        return m * (k + k // BLOCK) + 4 * m * k + 2 * n * k + 2 * m * n + transposed
+        """Decoded X, decoded W and Y once; a transposed product is written and read once more."""
+        return _product_bytes(problem, config) + _turned_bytes(problem, config)
 
     def working_set_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
-        """X, its decoded copy, decoded W, Y."""
-        m, n, k = problem.M, problem.N, problem.K
-        return m * (k + k // BLOCK) + 2 * m * k + 2 * n * k + 2 * m * n
+        """Decoded X, decoded W, Y, and a transposed product."""
+        return _product_bytes(problem, config)
 
     def builds(self, problem: Problem, scheme: MxFp8, device: Device, config: Config) -> Sequence[Request]:
-        """The kernel that decodes X; the GEMM is the library's."""
-        if not device.is_gpu:
-            return []
-        return [decode_request(problem.M, problem.K)]
-
-
-class DequantBlasMx(BlasBf16Mx):
-    """What a framework does without a fused kernel: decode W into a buffer, then the bf16 GEMM; both are timed."""
-
-    name = "dequant_blas_mx"
-    role = Role.DEQUANT_BLAS
-    decodes_weights = True
-
-    def moved_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
-        """W and its scales read and decoded W written, beside what the GEMM moves."""
-        n, k = problem.N, problem.K
-        return n * (k + k // BLOCK) + 2 * n * k + super().moved_bytes(problem, scheme, config)
-
-    def working_set_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
-        """Stored W and its scales beside what the GEMM touches."""
-        n, k = problem.N, problem.K
-        return n * (k + k // BLOCK) + super().working_set_bytes(problem, scheme, config)
-
-    def builds(self, problem: Problem, scheme: MxFp8, device: Device, config: Config) -> Sequence[Request]:
-        """The kernel that decodes X, and the same for W."""
+        """The kernel that decodes X and W; the GEMM is the library's."""
         if not device.is_gpu:
             return []
         return [decode_request(problem.M, problem.K), decode_request(problem.N, problem.K)]
+
+
+class DequantBlasMx(BlasBf16Mx):
+    """What a framework does without a fused kernel: decode X and W into buffers, then the bf16 GEMM; all is timed."""
+
+    name = "dequant_blas_mx"
+    role = Role.DEQUANT_BLAS
+    decodes_inside = True
+
+    def moved_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
+        """X and W with their scales read and written decoded, beside what the GEMM moves."""
+        return _stored_bytes(problem) + _decoded_bytes(problem) + super().moved_bytes(problem, scheme, config)
+
+    def working_set_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
+        """Stored X and W with their scales beside what the GEMM touches."""
+        return _stored_bytes(problem) + super().working_set_bytes(problem, scheme, config)
+
+
+def _stored_bytes(problem: Problem) -> int:
+    """Payload and scales of X and W."""
+    return (problem.M + problem.N) * (problem.K + problem.K // BLOCK)
+
+
+def _decoded_bytes(problem: Problem) -> int:
+    """X and W in bf16."""
+    return 2 * (problem.M + problem.N) * problem.K
+
+
+def _product_bytes(problem: Problem, config: Config) -> int:
+    """Memory of the product alone: decoded operands, Y, and the scratch of its form."""
+    return _decoded_bytes(problem) + 2 * problem.M * problem.N + _turned_bytes(problem, config)
+
+
+def _turned_bytes(problem: Problem, config: Config) -> int:
+    """The scratch [N,M] of the transposed form of the product."""
+    return 2 * problem.M * problem.N if config["gemm"] == "mm_t" else 0
 
 
 def prepare_decode(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:

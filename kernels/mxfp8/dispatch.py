@@ -147,8 +147,11 @@ class DispatchMx(Provider[MxFp8, MxFp8Inputs]):
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int | None:
         """Those of the provider that ran."""
-        route = next(provider for provider in (GEMV, MMA, STOCK_TRITON) if provider.name == config["route"])
-        return route.moved_bytes(problem, scheme, config)
+        return _routed(config).moved_bytes(problem, scheme, config)
+
+    def working_set_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
+        """That of the provider that ran."""
+        return _routed(config).working_set_bytes(problem, scheme, config)
 
     def math_dtype(self, problem: Problem, scheme: MxFp8, device: Device) -> str:
         """That of the provider that runs."""
@@ -158,6 +161,10 @@ class DispatchMx(Provider[MxFp8, MxFp8Inputs]):
         """The one kernel that runs."""
         choice = choose(problem, scheme, device)
         return choice.provider.builds(problem, scheme, device, choice.config)
+
+
+def _routed(config: Config) -> AnyProvider:
+    return next(provider for provider in (GEMV, MMA, STOCK_TRITON) if provider.name == config["route"])
 
 
 DISPATCH = DispatchMx()

@@ -8,14 +8,22 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8 import BLOCK, MxFp8, MxFp8Quant
+from ..draw import draw, with_extremes
 from ..fp8 import negate_
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output, normal
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
+from .draw import draw_operand
 from .quantize import dequantize_mx, quantize_mx
 
 _CHUNK_ELEMENTS = 1 << 22
 """Elements expanded to fp64 at once (32 MiB)."""
 
 _SIGN = 0x80
+
+_SMALL, _LARGE = (-126, -112), (7, 121)
+"""Exponents of extreme blocks that a quantizer reads: on both sides of the byte 0, and nearly to the largest bf16."""
+
+_USUAL = (-6, 7)
+"""Exponents of its other blocks."""
 
 _WEIGHT_SEED = 1 << 30
 """Keeps weights from being drawn with a seed of the activations: equal rows would correlate."""
@@ -50,7 +58,10 @@ class MxFp8Inputs(Inputs):
         return (self.w, self.w_scale)
 
     def dequantized(self, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
-        """W[N,K], payload times scale; exact in bf16 where the scales lie between 2^-124 and 2^119."""
+        """W[N,K], payload times scale; exact in bf16 where the scales lie between 2^-124 and 2^119.
+
+        Subnormal results (blocks with the byte 0) are rounded.
+        """
         return dequantize_mx(self.w, self.w_scale, dtype)
 
     def empty_output(self) -> torch.Tensor:
@@ -69,7 +80,7 @@ class MxFp8Inputs(Inputs):
     def refresh_activations(self, seed: int) -> None:
         """Draw new activations and quantize them, in place."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
-        x, scale = quantize_mx(normal(self.x.shape, generator, self.x.device).bfloat16(), self.scheme.rule)
+        x, scale = draw_operand(self.x.shape, self.scheme.rule, generator, self.x.device)
         self.x.copy_(x)
         self.x_scale.copy_(scale)
 
@@ -127,9 +138,9 @@ class MxFp8QuantInputs(Inputs):
         return replace(self, x=self.x.clone())
 
     def refresh_activations(self, seed: int) -> None:
-        """Overwrite `x` in place with new random values."""
+        """Overwrite `x` in place with new random values; some blocks are zero, others very small or large."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
-        self.x.copy_(_drawn(self.x.shape, generator, self.x.device))
+        draw(self.x, generator, 1, BLOCK, with_extremes(_SMALL, _LARGE, _USUAL))
 
     def negate(self) -> None:
         """Turn X into -X."""
@@ -154,27 +165,22 @@ class MxFp8QuantInputs(Inputs):
 
 
 def make_weight(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, seed: int) -> Any:
-    """Draw W[N,K] from a standard normal and quantize it: payload and scales. None for a quantization."""
+    """Draw W[N,K] (`draw.draw_operand`): payload and scales. None for a quantization."""
     if isinstance(scheme, MxFp8Quant):
         return None
     generator = torch.Generator(device.torch_name).manual_seed(seed + _WEIGHT_SEED)
-    return quantize_mx(normal((problem.N, problem.K), generator, device.torch_name), scheme.rule)
+    return draw_operand((problem.N, problem.K), scheme.rule, generator, device.torch_name)
 
 
 def make_inputs(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, seed: int, weight: Any = None) -> Any:
     """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
-    generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
     shape = (problem.M, problem.K)
     if isinstance(scheme, MxFp8Quant):
-        return MxFp8QuantInputs(problem, scheme, device, seed, _drawn(shape, generator, device.torch_name))
+        dense = torch.empty(shape, dtype=TORCH_DTYPES[scheme.dtype], device=device.torch_name)
+        quant = MxFp8QuantInputs(problem, scheme, device, seed, dense)
+        quant.refresh_activations(seed + problem.M)
+        return quant
+    generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
     w, w_scale = weight if weight is not None else make_weight(problem, scheme, device, seed)
-    x, x_scale = quantize_mx(normal(shape, generator, device.torch_name).bfloat16(), scheme.rule)
+    x, x_scale = draw_operand(shape, scheme.rule, generator, device.torch_name)
     return MxFp8Inputs(problem, scheme, device, seed, x, x_scale, w, w_scale)
-
-
-def _drawn(shape: Any, generator: torch.Generator, device: torch.device | str) -> torch.Tensor:
-    """Random bf16 rows whose magnitudes span 2^-6 .. 2^6 over the rows' blocks, so that scales differ."""
-    values = normal(shape, generator, device)
-    blocks = (shape[0], shape[1] // BLOCK)
-    exponents = torch.randint(-6, 7, blocks, generator=generator, device=device)
-    return torch.ldexp(values, exponents.repeat_interleave(BLOCK, -1)).bfloat16()

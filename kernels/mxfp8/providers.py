@@ -48,6 +48,10 @@ class TiledMx(Provider[MxFp8, MxFp8Inputs]):
         once = scheme.compulsory_bytes(problem) - weights
         return blocks * weights + once + 2 * scratch_bytes(problem, from_json(config))
 
+    def working_set_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
+        """Operands and Y, and the parts of a divided K."""
+        return scheme.compulsory_bytes(problem) + scratch_bytes(problem, from_json(config))
+
     def math_dtype(self, problem: Problem, scheme: MxFp8, device: Device) -> str:
         """The type that the default kernel multiplies in."""
         kernel = tiles(self.name, problem, device)[0].kernel

@@ -1,4 +1,4 @@
-"""Library baselines: one BLAS GEMM per hit expert on bf16 weights, that are dequantized in the timed call or before.
+"""Library baselines: one BLAS GEMM per hit expert on bf16 operands, that are dequantized in the timed call or before.
 
 Which slots belong to which expert is read in `prepare`: a framework that loops over experts would have to wait for the
 device to learn it, and that is not counted here.
@@ -15,8 +15,9 @@ from ...shapes.schemes.mxfp8 import BLOCK
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
 from ..mxfp8.quantize import dequantize_mx
 from ..provider import Config, Launch, Provider, Role, Support
+from ..saved import Saved
 from .inputs import MoeInputs
-from .traffic import hit_elements, other_bytes
+from .traffic import hit_elements
 
 if TYPE_CHECKING:
     from ..aot import Request
@@ -27,7 +28,10 @@ Step = Callable[[], object]
 
 
 class LoopBf16(Provider[MxFp8Moe, MoeInputs]):
-    """The GEMMs alone: weights of the hit experts are dequantized in `prepare`, X in the call."""
+    """The GEMMs alone, with the gathering of rows and the scattering of results: a layer in bf16 has its X in bf16.
+
+    X and the weights of the hit experts are dequantized beforehand.
+    """
 
     family = "mxfp8_moe"
     name = "loop_bf16_moe"
@@ -43,20 +47,23 @@ class LoopBf16(Provider[MxFp8Moe, MoeInputs]):
             expert: dequantize_mx(inputs.w[expert], inputs.w_scale[expert], torch.bfloat16)
             for expert, _ in inputs.groups()
         }
-        return loop_launch(inputs, [], weights)
+        x, widen = _dense_x(inputs)
+        saved = Saved(inputs.activations, widen)
+        return loop_launch(inputs, saved.refresh, x, [], weights)
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
-        """bf16 weights of the expected hit experts, X and its bf16 copies, and Y twice (gathered, then scattered)."""
-        return _BF16 * hit_elements(problem) + _row_bytes(problem, scheme)
+        """bf16 weights of the hit experts, bf16 rows read, gathered, read; products written, read, scattered."""
+        return _BF16 * hit_elements(problem) + _loop_bytes(problem, scheme)
 
     def working_set_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
-        """bf16 weights of the expected hit experts, X and Y; no quantized weights."""
-        return _BF16 * hit_elements(problem) + other_bytes(problem, scheme)
+        """bf16 weights of the hit experts, bf16 X, routing and Y; nothing quantized."""
+        dense = _BF16 * (hit_elements(problem) + problem.M * problem.K)
+        return dense + scheme.routing_bytes(problem) + scheme.output_bytes(problem)
 
     def builds(
         self, problem: Problem, scheme: MxFp8Moe, device: Device, config: Config
     ) -> "Sequence[Request]":  # fmt: skip
-        """On a GPU, the dequantizer of X, and that of the weights where they are dequantized in the call."""
+        """On a GPU, the dequantizer of X (also where it runs beforehand), and that of the weights inside the call."""
         if not device.is_gpu:
             return ()
         from .triton_dequantize import dequantize_request
@@ -73,7 +80,7 @@ class LoopBf16(Provider[MxFp8Moe, MoeInputs]):
 
 
 class DequantLoop(LoopBf16):
-    """What can be done without a fused kernel: dequantize each hit expert into one buffer, then the BLAS; all timed."""
+    """What can be done without a fused kernel: dequantize X, and each hit expert into one buffer; BLAS; all timed."""
 
     name = "dequant_loop_moe"
     role = Role.DEQUANT_BLAS
@@ -83,31 +90,39 @@ class DequantLoop(LoopBf16):
         buffer = torch.empty(inputs.w.shape[1:], dtype=torch.bfloat16, device=inputs.x.device)
         groups = inputs.groups()
         steps = [dequantizer(inputs, inputs.w[expert], inputs.w_scale[expert], buffer) for expert, _ in groups]
-        return loop_launch(inputs, steps, {expert: buffer for expert, _ in groups})
+        x, widen = _dense_x(inputs)
+        return loop_launch(inputs, widen, x, steps, {expert: buffer for expert, _ in groups})
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
-        """Quantized weights read, bf16 weights written and read, rows as in `loop_bf16_moe`."""
-        elements = hit_elements(problem)
-        return elements + elements // BLOCK + 2 * _BF16 * elements + _row_bytes(problem, scheme)
+        """X and weights read quantized and written in bf16, beside what `loop_bf16_moe` moves."""
+        elements = hit_elements(problem) + problem.M * problem.K
+        return elements + elements // BLOCK + _BF16 * elements + super().moved_bytes(problem, scheme, config)
 
     def dequantized(self, problem: Problem) -> tuple[int, ...]:
         """X, and one expert."""
         return problem.M * problem.K, problem.N * problem.K
 
     def working_set_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
-        """Quantized weights of the expected hit experts, one bf16 buffer, X and Y."""
-        return scheme.compulsory_bytes(problem) + _BF16 * problem.N * problem.K
+        """Quantized weights of the hit experts, one bf16 buffer, X with its bf16 copy, and Y."""
+        return scheme.compulsory_bytes(problem) + _BF16 * (problem.N + problem.M) * problem.K
 
 
-def loop_launch(inputs: MoeInputs, before: Sequence[Step], weights: dict[int, torch.Tensor]) -> Launch:
-    """Return the launch that loops over hit experts: gather rows, multiply, weight, scatter.
+def _dense_x(inputs: MoeInputs) -> tuple[torch.Tensor, Step]:
+    """Memory for X[M,K] in bf16, and the call that fills it."""
+    x = torch.empty(inputs.x.shape, dtype=torch.bfloat16, device=inputs.x.device)
+    return x, dequantizer(inputs, inputs.x, inputs.x_scale, x)
 
-    before  what runs before the product of each expert, or empty; weights  bf16 [N,K] by expert
+
+def loop_launch(
+    inputs: MoeInputs, first: Step, x: torch.Tensor, before: Sequence[Step], weights: dict[int, torch.Tensor]
+) -> Launch:
+    """Return the launch that loops over hit experts: gather rows of bf16 x[M,K], multiply, weight, scatter.
+
+    first   what runs before all; before  what runs before the product of each expert, or empty
+    weights  bf16 [N,K] by expert
     """
     problem, device = inputs.problem, inputs.x.device
     output = inputs.empty_output()
-    x = torch.empty(inputs.x.shape, dtype=torch.bfloat16, device=device)
-    widen = dequantizer(inputs, inputs.x, inputs.x_scale, x)
     groups = inputs.groups()
     most = max(slots.numel() for _, slots in groups)
     rows = torch.empty(most, problem.K, dtype=torch.bfloat16, device=device)
@@ -127,7 +142,7 @@ def loop_launch(inputs: MoeInputs, before: Sequence[Step], weights: dict[int, to
     ]
 
     def run() -> None:
-        widen()
+        first()
         for step, weight, slots, tokens, gathered, product, factor in plan:
             if step is not None:
                 step()
@@ -162,10 +177,11 @@ def dequantizer(inputs: MoeInputs, payload: torch.Tensor, scales: torch.Tensor, 
     return run
 
 
-def _row_bytes(problem: Problem, scheme: MxFp8Moe) -> int:
-    """Bytes of all but the weights: X, its bf16 copy, gathered rows, products, Y, and routing."""
-    copies = 2 * _BF16 * (problem.M * problem.K + problem.rows * problem.K + problem.rows * problem.N)
-    return other_bytes(problem, scheme) + copies
+def _loop_bytes(problem: Problem, scheme: MxFp8Moe) -> int:
+    """Bytes of all but the weights: bf16 X, gathered rows, products (weighted in place), Y, and routing."""
+    products = problem.rows * problem.N * (2 if scheme.weighted else 1)
+    copies = _BF16 * (problem.M * problem.K + 2 * problem.rows * problem.K + 2 * products)
+    return copies + scheme.output_bytes(problem) + scheme.routing_bytes(problem)
 
 
 LOOP_BF16 = LoopBf16()

@@ -86,6 +86,10 @@ class Dispatch(Provider[MxFp8Moe, MoeInputs]):
         """Either kernel reads the weights of a hit expert once per block of its rows."""
         return GUARDED.moved_bytes(problem, scheme, config)
 
+    def working_set_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
+        """Operands, Y, and the parts of a divided K, for either kernel."""
+        return GUARDED.working_set_bytes(problem, scheme, config)
+
     def math_dtype(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> str:
         """That of the chosen kernel."""
         chosen, _ = self.choose(problem, scheme, device)

@@ -9,8 +9,9 @@ from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8 import BLOCK
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
 from ..fp8 import negate_
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output, normal
-from ..mxfp8.quantize import dequantize_mx, quantize_mx
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
+from ..mxfp8.draw import draw_operand
+from ..mxfp8.quantize import dequantize_mx
 from .routing import route
 
 _CHUNK_ELEMENTS = 1 << 22
@@ -100,7 +101,7 @@ class MoeInputs(Inputs):
     def refresh_activations(self, seed: int) -> None:
         """Draw new activations and quantize them, in place. The routing stays."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
-        x, scale = quantize_mx(normal(self.x.shape, generator, self.x.device).bfloat16(), self.scheme.rule)
+        x, scale = draw_operand(self.x.shape, self.scheme.rule, generator, self.x.device)
         self.x.copy_(x)
         self.x_scale.copy_(scale)
 
@@ -130,13 +131,13 @@ class MoeInputs(Inputs):
 
 
 def make_weight(problem: Problem, scheme: MxFp8Moe, device: Device, seed: int) -> ExpertWeights:
-    """Draw W[E,N,K] from a standard normal and quantize it, expert by expert: E = 256 would not fit in fp32."""
+    """Draw W[E,N,K] (`mxfp8.draw`) expert by expert: E = 256 would not fit in fp32."""
     generator = torch.Generator(device.torch_name).manual_seed(seed)
     shape = (problem.E, problem.N, problem.K)
     w = torch.empty(shape, dtype=torch.float8_e4m3fn, device=device.torch_name)
     w_scale = torch.empty((*shape[:2], problem.K // BLOCK), dtype=torch.uint8, device=device.torch_name)
     for expert in range(problem.E):
-        payload, scale = quantize_mx(normal(shape[1:], generator, device.torch_name), scheme.rule)
+        payload, scale = draw_operand((problem.N, problem.K), scheme.rule, generator, device.torch_name)
         w[expert].copy_(payload)
         w_scale[expert].copy_(scale)
     return ExpertWeights(w, w_scale)
@@ -148,9 +149,7 @@ def make_inputs(
     """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
     weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
     generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
-    x, x_scale = quantize_mx(
-        normal((problem.M, problem.K), generator, device.torch_name).bfloat16(), scheme.rule
-    )  # fmt: skip
+    x, x_scale = draw_operand((problem.M, problem.K), scheme.rule, generator, device.torch_name)
     drawn = torch.Generator("cpu").manual_seed(seed + problem.M)
     topk_ids = route(problem.M, problem.E, problem.top_k, drawn)
     topk_weights = None

@@ -11,7 +11,7 @@ from ..provider import Config, Launch, Provider, Support
 from .inputs import MoeInputs
 from .launch import moe_launch, moe_request
 from .routing import align
-from .traffic import fused_bytes
+from .traffic import fused_bytes, part_bytes
 from .triton_arguments import SMALL
 from .triton_configs import GEMV_ROWS, TileConfig, gemv_configs, grouped_configs, traits
 from .triton_gemv import gemv_moe_kernel
@@ -66,8 +66,12 @@ class Fused(Provider[MxFp8Moe, MoeInputs]):
         return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact)
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
-        """Weights of hit experts once per block of their rows; expected numbers, as the scheme's."""
+        """Weights of hit experts once per block of their rows, whose number is the expected one."""
         return fused_bytes(problem, scheme, config)
+
+    def working_set_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
+        """Operands, routing and Y, and the parts of a divided K."""
+        return scheme.compulsory_bytes(problem) + part_bytes(problem, config)
 
     def builds(
         self, problem: Problem, scheme: MxFp8Moe, device: Device, config: Config

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from ...shapes.errors import UsageError
+from ...shapes.schemes.mxfp8_moe import hit_experts
 
 SLOT_BITS = 24
 """`moe_sorting`: an id holds the token in these low bits, the choice above."""
@@ -39,14 +40,17 @@ class Aligned:
 
 
 def route(tokens: int, experts: int, top_k: int, generator: torch.Generator) -> torch.Tensor:
-    """Draw topk_ids, int32 [tokens, top_k], on the generator's device: distinct experts per token, uniform."""
-    keys = torch.rand(tokens, experts, generator=generator, device=generator.device, dtype=torch.float32)
-    return keys.argsort(dim=1)[:, :top_k].to(torch.int32).contiguous()
+    """Draw topk_ids, int32 [tokens, top_k], on the generator's device: distinct experts per token.
 
-
-def expected_hits(tokens: int, experts: int, top_k: int) -> float:
-    """Experts with at least one row when each token draws `top_k` distinct ones uniformly: E (1 - (1 - k/E)^M)."""
-    return float(experts * (1.0 - (1.0 - top_k / experts) ** tokens))
+    Uniform among the draws that hit `hit_experts` experts in all, so that traffic does not depend on the seed. That is
+    the likeliest number or next to it: of 256 experts, one draw in fifteen hits just as many at worst.
+    """
+    hits = hit_experts(tokens, experts, top_k)
+    while True:
+        keys = torch.rand(tokens, experts, generator=generator, device=generator.device, dtype=torch.float32)
+        topk_ids = keys.argsort(dim=1)[:, :top_k]
+        if topk_ids.unique().numel() == hits:
+            return topk_ids.to(torch.int32).contiguous()
 
 
 def empty_aligned(numel: int, block: int, experts: int, device: torch.device | str) -> Aligned:

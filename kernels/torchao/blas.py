@@ -14,7 +14,14 @@ from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
 from .quantize import quantize
 from .support import fp8_support, other_op
-from .traffic import cast_bytes, casts_inside, dense_bytes, dequantized_bytes, quantized_bytes
+from .traffic import (
+    casts_inside,
+    dense_bytes,
+    dense_memory_bytes,
+    dequantized_bytes,
+    round_trip_bytes,
+    round_trip_reads,
+)
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -82,8 +89,8 @@ class Blas(Provider[Torchao, Any]):
         return dense_bytes(problem, scheme)
 
     def working_set_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
-        """Dense operands and results."""
-        return dense_bytes(problem, scheme)
+        """Dense operands and results: a step reads one W twice."""
+        return dense_memory_bytes(problem, scheme)
 
     def math_dtype(self, problem: Problem, scheme: Torchao, device: Device) -> str:
         """Nothing is multiplied in FP8."""
@@ -117,18 +124,15 @@ class DequantBlas(Blas):
         return _launch(run, outputs, inputs.device, {"dequantize": chosen})
 
     def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
-        """Casts if they are inside, FP8 read, dense operands written and read, results written."""
-        casts = cast_bytes(problem, scheme) if casts_inside(scheme) else 0
-        read = quantized_bytes(problem, scheme) if casts_inside(scheme) else _stored_bytes(problem, scheme)
-        return casts + read + dequantized_bytes(problem, scheme) + dense_bytes(problem, scheme)
+        """Casts if they are inside (W is cast once), FP8 read, dense operands written, then the products'."""
+        fp8 = round_trip_bytes(problem, scheme)
+        casts = round_trip_reads(problem, scheme) + fp8 if casts_inside(scheme) else 0
+        return casts + fp8 + dequantized_bytes(problem, scheme) + dense_bytes(problem, scheme)
 
     def working_set_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
-        """What comes in, its dense copies, and the results."""
-        return scheme.compulsory_bytes(problem) + dequantized_bytes(problem, scheme)
-
-
-def _stored_bytes(problem: Problem, scheme: Torchao) -> int:
-    return scheme.weight_bytes(problem) + scheme.scale_bytes(problem) + scheme.activation_bytes(problem)
+        """What comes in, FP8 between if casts are inside, dense copies, and the results."""
+        between = round_trip_bytes(problem, scheme) if casts_inside(scheme) else 0
+        return scheme.compulsory_bytes(problem) + between + dequantized_bytes(problem, scheme)
 
 
 def _launch(run: Callable[[], object], outputs: Tensors, device: Device, config: Config) -> Launch:

@@ -10,9 +10,9 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant, Torchao
+from ..draw import draw
 from ..fp8 import e4m3
 from ..inputs import TORCH_DTYPES, Inputs
-from .draw import draw
 from .groups import group_ends
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
@@ -21,7 +21,7 @@ from .quantize import quantize
 
 
 def make_weight(problem: Problem, scheme: Torchao, device: Device, seed: int) -> Any:
-    """Draw the weights of all experts from a standard normal; quantize them where the scheme takes them quantized.
+    """Draw the weights of all experts (`draw`, in the groups that share a scale); quantize them where the scheme does.
 
     fp8 [E,N,K] with fp32 scales [E,cd(N,128),cd(K,128)] (128x128) or [E,cd(K,128),N] (128x1), the scheme's dtype
     [E,N,K] of a linear, None of a quantizer.
@@ -34,15 +34,15 @@ def make_weight(problem: Problem, scheme: Torchao, device: Device, seed: int) ->
     if isinstance(scheme, AoLinear | AoGroupedLinear):
         weight = torch.empty(shape, dtype=dtype, device=device.torch_name)
         for expert in weight:
-            draw(expert, generator)
+            draw(expert, generator, BLOCK, BLOCK)
         return weight
     by_column = isinstance(scheme, AoGemm) and scheme.right == "128x1"
     data = torch.empty(shape, dtype=e4m3(device), device=device.torch_name)
     scales = []
+    rows = 1 if by_column else BLOCK  # b is W transposed: its 128x1 groups lie along the rows of W
     for expert in data:
-        dense = draw(torch.empty(shape[1:], dtype=dtype, device=device.torch_name), generator)
-        # b is W transposed: its 128x1 groups lie along the rows of W
-        quantized = quantize(dense, 1 if by_column else BLOCK, BLOCK, data.dtype)
+        dense = draw(torch.empty(shape[1:], dtype=dtype, device=device.torch_name), generator, rows, BLOCK)
+        quantized = quantize(dense, rows, BLOCK, data.dtype)
         expert.copy_(quantized.data)
         scales.append(quantized.scale.t() if by_column else quantized.scale)
     return data, torch.stack(scales).contiguous()

@@ -7,9 +7,9 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Pass, Problem
 from ...shapes.schemes.torchao import BLOCK, AoGroupedLinear, AoLinear
+from ..draw import draw
 from ..fp8 import e4m3
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
-from .draw import draw
 from .groups import group_ends, group_rows
 from .products import exact_rows
 from .quantize import Operand, quantize
@@ -97,9 +97,10 @@ class LinearInputs(Inputs):
     def refresh_activations(self, seed: int) -> None:
         """Overwrite X, dY and what their casts leave."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
-        draw(self.x, generator)
+        rows = 1 if self.dy is None else BLOCK  # a step casts X and dY in 1x128 and in 128x1 groups: blocks hold both
+        draw(self.x, generator, rows, BLOCK)
         if self.dy is not None:
-            draw(self.dy, generator)
+            draw(self.dy, generator, rows, BLOCK)
         for source, groups, out in zip(self._sources(), (1, 1, BLOCK, BLOCK), self.dense, strict=False):
             _cast(source, groups, self.fp8).dequantize(out)
 

@@ -7,9 +7,9 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, blocks
+from ..draw import draw
 from ..fp8 import e4m3, negate_
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
-from .draw import draw
 from .groups import group_ends, group_rows
 from .products import exact_rows
 from .quantize import Operand, quantize
@@ -108,7 +108,7 @@ class ProductInputs(Inputs):
 
     def refresh_activations(self, seed: int) -> None:
         """Draw new rows and quantize them."""
-        draw(self.a_dense, torch.Generator(self.a.device).manual_seed(seed))
+        draw(self.a_dense, torch.Generator(self.a.device).manual_seed(seed), 1, BLOCK)
         quantized = quantize(self.a_dense, 1, BLOCK, self.a.dtype)
         self.a.copy_(quantized.data)
         self.a_scale.copy_(quantized.scale.t())

@@ -6,11 +6,17 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
-from ...shapes.schemes.torchao import AoQuant
-from ..fp8 import e4m3
+from ...shapes.schemes.torchao import QUANTIZERS, AoQuant
+from ..draw import draw, with_extremes
+from ..fp8 import e4m3, negate_widened_
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, poison
-from .draw import draw
 from .quantize import empty_layout, quantized_layout
+
+_EXTREMES = (-50, -37), (10, 21)
+"""Exponents of extreme groups: on both sides of the least amax, 1e-12, and up to 10^6."""
+
+_EXTREMES_FP16 = (-20, -14), (8, 13)
+"""The same in fp16, from subnormals to almost 65504."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +63,11 @@ class QuantInputs(Inputs):
         return replace(self, x=self.x.clone())
 
     def refresh_activations(self, seed: int) -> None:
-        """Overwrite x with new random values."""
-        draw(self.x, torch.Generator(self.x.device).manual_seed(seed))
+        """Overwrite x with new random values; some groups are zero, others very small or large."""
+        generator = torch.Generator(self.x.device).manual_seed(seed)
+        rows, columns, _ = QUANTIZERS[self.scheme.kind]
+        factors = with_extremes(*(_EXTREMES_FP16 if self.x.dtype is torch.float16 else _EXTREMES))
+        draw(self.x, generator, rows, columns, factors)
 
     def negate(self) -> None:
         """Turn x into -x."""
@@ -71,4 +80,4 @@ class QuantInputs(Inputs):
 
     def negate_reference(self, truth: Tensors) -> None:
         """Signs of the data change, scales do not."""
-        truth[0].neg_()
+        negate_widened_(truth[0], self.fp8)

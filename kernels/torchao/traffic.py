@@ -1,7 +1,7 @@
 """Bytes that the algorithms of this family move: casts, products of FP8, products of dense operands."""
 
 from ...shapes.problem import Op, Pass, Problem
-from ...shapes.schemes.torchao import AoGrouped, AoGroupedLinear, AoLinear, Torchao, blocks
+from ...shapes.schemes.torchao import AoGemm, AoGrouped, AoGroupedLinear, AoLinear, Torchao, blocks
 
 
 def casts_inside(scheme: Torchao) -> bool:
@@ -31,9 +31,7 @@ def cast_bytes(problem: Problem, scheme: Torchao) -> int:
 def quantized_bytes(problem: Problem, scheme: Torchao, every_expert: bool = False) -> int:
     """FP8 data and scales of the operands of all products; weights of the experts with rows, or of every expert."""
     m, n, k = problem.M, problem.N, problem.K
-    experts = problem.E
-    if isinstance(scheme, AoGrouped) and not every_expert:
-        experts = scheme.experts_with_rows(problem)
+    experts = problem.E if every_expert else _experts(problem, scheme)
     weights = experts * (n * k + 4 * blocks(n) * blocks(k))
     total = m * k + 4 * m * blocks(k) + weights
     if problem.pass_ is Pass.STEP:
@@ -43,18 +41,52 @@ def quantized_bytes(problem: Problem, scheme: Torchao, every_expert: bool = Fals
 
 
 def dense_bytes(problem: Problem, scheme: Torchao) -> int:
-    """Operands of all products in the scheme's dtype, and the results."""
+    """Operands of all products in the scheme's dtype, once per product, and the results."""
     m, n, k = problem.M, problem.N, problem.K
-    experts = scheme.experts_with_rows(problem) if isinstance(scheme, AoGrouped) else problem.E
-    operands = m * k + experts * n * k
+    weights = _experts(problem, scheme) * n * k
+    operands = m * k + weights
     if problem.pass_ is Pass.STEP:
-        operands += m * n + experts * n * k + m * (n + k)
+        operands += m * n + weights + m * (n + k)
     return operands * scheme.dtype.bytes + scheme.output_bytes(problem) + _ends(scheme, problem)
 
 
+def dense_memory_bytes(problem: Problem, scheme: Torchao) -> int:
+    """Distinct memory of the same: a step reads one W for two products."""
+    elements = _rows_elements(problem) + _experts(problem, scheme) * problem.N * problem.K
+    return elements * scheme.dtype.bytes + scheme.output_bytes(problem) + _ends(scheme, problem)
+
+
+def round_trip_reads(problem: Problem, scheme: Torchao) -> int:
+    """What casts read before operands are dequantized: W once, X once, or in a step X and dY twice; 0 without casts."""
+    weights = problem.E * problem.N * problem.K
+    return (_rows_elements(problem) + weights) * scheme.dtype.bytes if casts_inside(scheme) else 0
+
+
+def round_trip_bytes(problem: Problem, scheme: Torchao) -> int:
+    """FP8 data and scales that are dequantized: each row form of X and dY, and one W of every expert."""
+    m, n, k = problem.M, problem.N, problem.K
+    if isinstance(scheme, AoGemm):
+        return scheme.weight_bytes(problem) + scheme.activation_bytes(problem) + scheme.scale_bytes(problem)
+    scales = m * blocks(k) + problem.E * blocks(n) * blocks(k)
+    if problem.pass_ is Pass.STEP:
+        scales += m * blocks(n) + blocks(m) * (n + k)
+    return _rows_elements(problem) + problem.E * n * k + 4 * scales
+
+
 def dequantized_bytes(problem: Problem, scheme: Torchao) -> int:
-    """Operands of all products in the scheme's dtype: what dequantizing them writes."""
-    return dense_bytes(problem, scheme) - scheme.output_bytes(problem) - _ends(scheme, problem)
+    """The same in the scheme's dtype, without scales."""
+    return (_rows_elements(problem) + problem.E * problem.N * problem.K) * scheme.dtype.bytes
+
+
+def _rows_elements(problem: Problem) -> int:
+    """Elements of X, or in a step of X and dY in groups of rows and again in groups of columns."""
+    step = problem.pass_ is Pass.STEP
+    return 2 * problem.M * (problem.K + problem.N) if step else problem.M * problem.K
+
+
+def _experts(problem: Problem, scheme: Torchao) -> int:
+    """Experts whose weights are multiplied."""
+    return scheme.experts_with_rows(problem) if isinstance(scheme, AoGrouped) else problem.E
 
 
 def _ends(scheme: Torchao, problem: Problem) -> int:

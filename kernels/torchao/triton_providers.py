@@ -12,8 +12,8 @@ from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.torchao import AoGemm, AoQuant, Torchao
 from ..aot import Request
 from ..arch import gpu_family
-from ..fourbit.triton_tiled import tiled_gemm_kernel
 from ..provider import Config, Launch, Provider, Role, Support
+from ..triton_tiled import tiled_gemm_kernel
 from .blas import dense_operands
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs

@@ -15,8 +15,8 @@ from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, SCALE_BYTES, Fp8Train, line_scales, operand_scales, operands
 from ..fp8train.inputs import ORIGINS, TrainInputs
-from ..fp8train.saved import Saved
 from ..provider import Config, Launch, Provider, Role, Support
+from ..saved import Saved
 from .observe import triton_kernels
 from .packages import find_function, support, version
 

@@ -55,30 +55,32 @@ def _slice(view: View, part: Slice, number: int, listed: list[int], proven: froz
     )
 
 
+def _has_flops(rows: list[Row]) -> bool:
+    """False for quantizations, whose work is counted in bytes alone."""
+    return any(row["flops"] > 0 for row in rows)
+
+
 def _peaks(rows: list[Row], part: Slice) -> Table:
-    unit = fmt.flops_unit(float(row["flops_per_s"]) for row in rows)
+    unit = fmt.flops_unit(_rates(rows))
+    flops = _has_flops(rows)
+    rate = (Column("highest rate", unit=unit), Column("at", align=Align.LEFT)) if flops else ()
     columns = (
         Column("provider", align=Align.LEFT),
-        Column("highest rate", unit=unit),
-        Column("at", align=Align.LEFT),
+        *rate,
         Column("highest bandwidth", unit="GB/s"),
         Column("at", align=Align.LEFT),
     )
     lines = []
     for provider in dict.fromkeys(str(row["provider"]) for row in rows):
         mine = [row for row in rows if row["provider"] == provider]
-        fast = max(mine, key=lambda row: float(row["flops_per_s"]))
         wide = max(mine, key=lambda row: float(row["bandwidth_bytes_per_s"]))
-        lines.append(
-            (
-                Cell(provider),
-                Cell(fmt.flops_in(unit, fast["flops_per_s"]), float(fast["flops_per_s"])),
-                Cell(_where(fast)),
-                Cell(fmt.gigabytes(wide["bandwidth_bytes_per_s"]), float(wide["bandwidth_bytes_per_s"])),
-                Cell(_where(wide)),
-            )
-        )
-    reading = "Useful FLOPs (2MNK) over time; compulsory bytes over time."
+        line = [Cell(provider)]
+        if flops:
+            fast = max(mine, key=lambda row: float(row["flops_per_s"]))
+            line += [Cell(fmt.flops_in(unit, fast["flops_per_s"]), float(fast["flops_per_s"])), Cell(_where(fast))]
+        reached = float(wide["bandwidth_bytes_per_s"])
+        lines.append((*line, Cell(fmt.gigabytes(reached), reached), Cell(_where(wide))))
+    reading = f"{'Useful FLOPs (2MNK) over time; compulsory' if flops else 'Compulsory'} bytes over time."
     return Table(f"peaks-{part.id}", "Highest rates reached", columns, tuple(lines), reading=reading)
 
 
@@ -87,8 +89,18 @@ def _where(row: Row) -> str:
     return f"{shape.label} {shape.size}, M={row['M']}"
 
 
+def _rates(rows: list[Row]) -> list[float]:
+    """FLOP/s of the cells that have any."""
+    return [float(row["flops_per_s"]) for row in rows if not math.isnan(row["flops_per_s"])]
+
+
 def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table | None:
-    """Total FLOP over total time per provider and M, over the shapes that all of its providers passed."""
+    """Total work over total time per provider and M, over the shapes that all of its providers passed.
+
+    Work is FLOPs, or compulsory bytes where there are none.
+    """
+    flops = _has_flops(rows)
+    work = "flops" if flops else "compulsory_bytes"
     frame = pd.DataFrame(rows)
     providers = [name for name in view.providers if name in set(frame["provider"])]
     frame["shape"] = [shape_of(row) for row in rows]
@@ -103,10 +115,10 @@ def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table 
     for name, m in product(providers, sizes):
         mine = frame[(frame["M"] == m) & (frame["provider"] == name) & frame["shape"].isin(common[m])]
         if len(mine):
-            rates[name, m] = float(mine["flops"].sum() / mine["time_s"].sum())
-    unit = fmt.flops_unit(rates.values())
+            rates[name, m] = float(mine[work].sum() / mine["time_s"].sum())
+    unit = fmt.flops_unit(rates.values()) if flops else "GB/s"
     lines = [
-        (Cell(name), *(Cell(fmt.flops_in(unit, rates.get((name, m))), rates.get((name, m))) for m in sizes))
+        (Cell(name), *(Cell(_in(unit, rates.get((name, m))), rates.get((name, m))) for m in sizes))
         for name in providers
     ]
     counts = (Cell("shapes in it"), *(Cell(str(len(common[m])), len(common[m])) for m in sizes))
@@ -116,11 +128,16 @@ def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table 
         f"Rate over the whole shape set, {unit}",
         columns,
         (*lines, counts),
-        reading="Sum of FLOPs over sum of times, over the shapes that every provider listed has a time for at that M; "
-        "large shapes weigh most.",
+        reading=f"Sum of {'FLOPs' if flops else 'compulsory bytes'} over sum of times, over the shapes that every "
+        "provider listed has a time for at that M; large shapes weigh most.",
         detail=detail,
         footer=1,
     )
+
+
+def _in(unit: str, rate: float | None) -> str:
+    """Write a rate in the unit of its table."""
+    return fmt.gigabytes(rate) if unit == "GB/s" else fmt.flops_in(unit, rate)
 
 
 def _cells(
@@ -128,14 +145,14 @@ def _cells(
 ) -> Table | None:
     if not rows:
         return None
-    unit = fmt.flops_unit(float(row["flops_per_s"]) for row in rows)
+    unit = fmt.flops_unit(_rates(rows)) if _has_flops(rows) else ""
     columns = (
         Column("shape", align=Align.LEFT),
         Column("N×K"),
         Column("provider", align=Align.LEFT),
         Column("time"),
         Column("95% interval"),
-        Column("rate", unit=unit),
+        *((Column("rate", unit=unit),) if unit else ()),
         Column("traffic", unit="GB/s"),
         Column("of bound", scale=Scale.BAR),
         Column("class", align=Align.LEFT),
@@ -187,7 +204,7 @@ def _cell_row(row: Row, is_fastest: bool, ratio: Row | None, unit: str, note: st
         Cell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
         Cell(fmt.time(time), time, note=note),
         Cell(fmt.time_interval(low, high)),
-        Cell(fmt.flops_in(unit, row["flops_per_s"]), float(row["flops_per_s"])),
+        *((Cell(fmt.flops_in(unit, row["flops_per_s"]), float(row["flops_per_s"])),) if unit else ()),
         Cell(fmt.gigabytes(row["bandwidth_bytes_per_s"]), float(row["bandwidth_bytes_per_s"])),
         Cell(fmt.share(fraction), fraction, fraction),
         Cell(str(row["bound_class"])),

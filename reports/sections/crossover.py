@@ -1,22 +1,13 @@
 """Crossover M: per shape with what is verified about it, the median over shapes, and the threshold that costs least."""
 
 import math
+from collections.abc import Iterable, Sequence
 
-from ...analysis.crossover import Status
+from ...analysis.crossover import MEANINGS, Status
 from ...analysis.median_crossover import MedianCrossover, Threshold
 from .. import formatting as fmt
 from ..model import Align, Cell, Column, Section, Table, Text, Tone
 from ..view import Row, Slice, View, anchors, chapter, shape_of
-
-WORDS = {
-    Status.SINGLE: "single",
-    Status.MULTIPLE: "multiple",
-    Status.ALWAYS: "always faster",
-    Status.NEVER: "never faster",
-    Status.RIGHT_CENSORED: "right-censored",
-    Status.PARITY: "parity",
-    Status.UNMEASURED: "not measured",
-}
 
 HOW = (
     "The crossover is the M at which the challenger stops being faster than {baseline}: the zero of a monotone fit "
@@ -28,21 +19,23 @@ HOW = (
 
 def crossover(view: View) -> Section:
     """Build the medians of all pairs, then one table per slice and challenger."""
-    if not view.medians:
-        text = (
-            f"No crossover: neither of {', '.join(view.challengers) or 'the challengers'} was measured beside "
-            f"{view.baseline}."
-            if view.challengers
-            else "No challenger is named in this run, so there is no crossover to look for."
-        )
-        return Section("crossover", "Crossover M", (Text(text),))
-    blocks = (
-        Text(HOW.format(baseline=view.baseline)),
-        _median_table(view.medians),
-        _threshold_table(view.medians),
-    )
+    told = [median for median in view.medians if median.is_told]
+    if not told:
+        return Section("crossover", "Crossover M", (Text(_nothing(view)),))
+    blocks: list[Text | Table] = [Text(HOW.format(baseline=view.baseline)), _median_table(view, told)]
+    if rules := [(median, median.threshold) for median in told if median.threshold is not None]:
+        blocks.append(_threshold_table(view, rules))
     parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
     return chapter("crossover", "Crossover M", blocks, parts)
+
+
+def _nothing(view: View) -> str:
+    """Say in one sentence why there is no crossover in the whole run."""
+    if not view.challengers:
+        return "No challenger is named in this run, so there is no crossover to look for."
+    if view.uncompared:
+        return f"No crossover: {view.uncompared}."
+    return "No crossover: every shape was measured at one M, and a crossover needs two: sweep M with the option -a."
 
 
 def position_cell(row: Row) -> Cell:
@@ -53,16 +46,22 @@ def position_cell(row: Row) -> Cell:
         return Cell(fmt.beyond(row["M_max"]), math.inf, note=note)
     if status is Status.NEVER:
         return Cell(fmt.before(row["M_min"]), 0.0, note=note)
+    if status is Status.ONE_M:
+        return Cell("needs two M", note=note, tone=Tone.FAILED)
     if fmt.known(row["crossover_M"]):
         return Cell(fmt.crossover(row["crossover_M"]), float(row["crossover_M"]), note=note)
     return Cell("none", note=note)
 
 
 def _slice(view: View, part: Slice, number: int) -> Section:
-    tables = []
+    blocks: list[Table | Text] = []
     for challenger, table_id in anchors(f"crossover-{part.id}", view.challengers):
         rows = view.rows(view.crossovers, part, challenger=challenger)
         if not rows:
+            continue
+        statuses = [Status(row["status"]) for row in rows]
+        if not any(status.is_told for status in statuses):
+            blocks.append(Text(f"{challenger}: {'; '.join(dict.fromkeys(MEANINGS[status] for status in statuses))}."))
             continue
         columns = (
             Column("shape", align=Align.LEFT),
@@ -72,17 +71,24 @@ def _slice(view: View, part: Slice, number: int) -> Section:
             Column("status", align=Align.LEFT),
             Column("verified", align=Align.LEFT),
         )
-        tables.append(
+        blocks.append(
             Table(
                 table_id,
                 f"{challenger} against {rows[0]['incumbent']}",
                 columns,
                 tuple(_shape_row(row) for row in rows),
-                reading=f"{challenger} is faster below the crossover, unless the status says above.",
+                reading=f"{challenger} is faster below the crossover, unless its status says above. "
+                f"{_defined(statuses)}",
                 detail=number > 0,
             )
         )
-    return Section(f"crossover-{part.id}", part.title, tuple(tables), folded=number > 0)
+    return Section(f"crossover-{part.id}", part.title, tuple(blocks), folded=number > 0)
+
+
+def _defined(statuses: Iterable[Status]) -> str:
+    """Define the statuses that occur, in their usual order."""
+    used = set(statuses)
+    return "; ".join(f"{status}: {meaning}" for status, meaning in MEANINGS.items() if status in used) + "."
 
 
 def _shape_row(row: Row) -> tuple[Cell, ...]:
@@ -93,53 +99,45 @@ def _shape_row(row: Row) -> tuple[Cell, ...]:
         Cell(shape.size),
         position_cell(row),
         Cell(fmt.m_interval(row["low_M"], row["high_M"])),
-        Cell(WORDS[Status(row["status"])] + side, str(row["status"])),
+        Cell(f"{row['status']}{side}", str(row["status"])),
         Cell("yes" if row["verified"] else "no"),
     )
 
 
-def _median_table(medians: tuple[MedianCrossover, ...]) -> Table:
+def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
+    used = [status for status in Status if any(status in median.statuses for median in medians)]
     columns = (
         Column("challenger", align=Align.LEFT),
         Column("operands", align=Align.LEFT),
         Column("median M"),
         Column("95% interval"),
         Column("shapes"),
-        Column("once"),
-        Column("several"),
-        Column("beyond"),
-        Column("before"),
-        Column("parity"),
+        *(Column(status) for status in used),
     )
-    rows = tuple(_median_row(median) for median in medians)
+    rows = tuple(_median_row(view, median, used) for median in medians)
     reading = (
-        f"The median over shapes of the crossover with {medians[0].incumbent}. Shapes that cross once, several "
-        "times, beyond the last measured M (censored) or before the first are all in it. Those at parity are apart, "
-        "and so are those where the challenger wins above the crossover. A median is not a dispatch rule: see the "
-        "constant threshold below."
+        f"The median over shapes of the crossover with {medians[0].incumbent}, and how many shapes have which status. "
+        f"{_defined(used)} Beyond the last M (always, right_censored) and before the first (never) count in the "
+        "median; parity, one_m, unmeasured and shapes where the challenger wins above the crossover do not. A median "
+        "is not a dispatch rule: see the constant threshold."
     )
     return Table("median-crossover", "Median crossover over shapes", columns, rows, reading=reading, stub=2)
 
 
-def _median_row(median: MedianCrossover) -> tuple[Cell, ...]:
-    count = {status: median.statuses.get(status.value, 0) for status in Status}
-    beyond = count[Status.ALWAYS] + count[Status.RIGHT_CENSORED]
+def _median_row(view: View, median: MedianCrossover, used: Sequence[Status]) -> tuple[Cell, ...]:
+    counts = [median.statuses.get(status.value, 0) for status in used]
     return (
         Cell(median.challenger),
-        Cell(" · ".join(median.setting_words)),
+        Cell(view.slice_of(median.setting).title),
         Cell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
         Cell(interval_text(median)),
         Cell(str(median.shapes), median.shapes),
-        Cell(str(count[Status.SINGLE]), count[Status.SINGLE]),
-        Cell(str(count[Status.MULTIPLE]), count[Status.MULTIPLE]),
-        Cell(str(beyond), beyond),
-        Cell(str(count[Status.NEVER]), count[Status.NEVER]),
-        Cell(str(count[Status.PARITY]), count[Status.PARITY]),
+        *(Cell(str(count), count) for count in counts),
     )
 
 
 def median_text(median: MedianCrossover) -> str:
-    """Write a median crossover: M~622, > 2048, < 1 or none."""
+    """Write a median crossover: M~622, > 2048, < 1, none, or needs two M."""
     size = median.median_M
     return fmt.crossover(size) if size is not None and 0 < size < math.inf else median.text
 
@@ -151,7 +149,7 @@ def interval_text(median: MedianCrossover) -> str:
     return f"[{median.as_text(median.low_M)}, {median.as_text(median.high_M)}]"
 
 
-def _threshold_table(medians: tuple[MedianCrossover, ...]) -> Table:
+def _threshold_table(view: View, rules: Sequence[tuple[MedianCrossover, Threshold]]) -> Table:
     columns = (
         Column("challenger", align=Align.LEFT),
         Column("operands", align=Align.LEFT),
@@ -161,7 +159,7 @@ def _threshold_table(medians: tuple[MedianCrossover, ...]) -> Table:
         Column("worst at", align=Align.LEFT),
         Column("cells"),
     )
-    rows = tuple(_threshold_row(median, median.threshold) for median in medians if median.threshold is not None)
+    rows = tuple(_threshold_row(view, median, rule) for median, rule in rules)
     reading = (
         "The one threshold for all shapes with the least mean loss (geometric). Loss: time of the provider that the "
         "rule takes over the faster one of the two, minus 1, over the measured cells."
@@ -169,12 +167,12 @@ def _threshold_table(medians: tuple[MedianCrossover, ...]) -> Table:
     return Table("threshold", "Best constant threshold", columns, rows, reading=reading, stub=2)
 
 
-def _threshold_row(median: MedianCrossover, rule: Threshold) -> tuple[Cell, ...]:
+def _threshold_row(view: View, median: MedianCrossover, rule: Threshold) -> tuple[Cell, ...]:
     use = "no M" if rule.M == 0 else "every M" if math.isinf(rule.M) else f"M ≤ {rule.M:g}"
     mean, worst = math.expm1(rule.mean_regret), math.expm1(rule.worst_regret)
     return (
         Cell(median.challenger),
-        Cell(" · ".join(median.setting_words)),
+        Cell(view.slice_of(median.setting).title),
         Cell(use, rule.M),
         Cell(fmt.signed_percent(mean), mean),
         Cell(fmt.signed_percent(worst), worst),

@@ -1,7 +1,7 @@
 """Figures of time and speedup against M: one panel per shape, and the median over shapes."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from ..chart import Axis, Chart, Figure, LegendEntry, Point, Series, Span
 from ..model import Section, Text
 from ..view import Row, ShapeKey, Slice, View, chapter, shape_of
 from .crossover import position_cell
+
+SAME_SHAPES = 0.5
+"""Share of the shapes of two M that both must have for a line to join their medians."""
 
 PANELS_HOW = (
     "Time of one launch against M, both logarithmic; lower is faster. A decade has the same height in every panel, "
@@ -24,7 +27,7 @@ CROSSOVER_HOW = (
 MEDIAN_HOW = (
     "Each line is the median over shapes of the time of {baseline} divided by the time of that provider. {band}Above "
     "the line at 1× a provider is faster than {baseline} on most shapes. A point counts the shapes for which both "
-    "have a time."
+    "have a time; a line breaks between M that have fewer than half of their shapes in common."
 )
 
 
@@ -59,19 +62,20 @@ def _panels(view: View, part: Slice, detail: bool) -> Figure | None:
     crossed: dict[ShapeKey, list[Row]] = {}
     for challenger in view.challengers:
         for row in view.rows(view.crossovers, part, challenger=challenger):
-            if Status(row["status"]) is not Status.UNMEASURED:
+            if Status(row["status"]).is_told:
                 crossed.setdefault(shape_of(row), []).append(row)
     decades = max(math.log10(high / low) for low, high in map(_range, by_shape.values()))
     x = m_axis([int(row["M"]) for row in timed], "M")
+    models = {shape.model for shape in by_shape}  # one that all share is named once, to leave room for the layers
     charts = tuple(
-        _panel(view, shape, by_shape[shape], crossed.get(shape, []), x, decades)
+        _panel(view, shape, by_shape[shape], crossed.get(shape, []), x, decades, named=len(models) > 1)
         for shape in view.shapes
         if shape in by_shape
     )
     crossover_how = CROSSOVER_HOW.format(challenger=" and ".join(view.challengers), baseline=view.baseline)
     return Figure(
         f"panels-{part.id}",
-        f"Time against M, one panel per shape ({part.title})",
+        f"Time against M, one panel per shape{f' of {models.pop()}' if len(models) == 1 else ''} ({part.title})",
         charts,
         how_to_read=PANELS_HOW.format(crossover=crossover_how if crossed else ""),
         alt=_panels_alt(part, charts, providers, [rows[0] for rows in crossed.values()]),
@@ -81,11 +85,13 @@ def _panels(view: View, part: Slice, detail: bool) -> Figure | None:
     )
 
 
-def _panel(view: View, shape: ShapeKey, rows: list[Row], crossed: list[Row], x: Axis, decades: float) -> Chart:
+def _panel(
+    view: View, shape: ShapeKey, rows: list[Row], crossed: list[Row], x: Axis, decades: float, named: bool
+) -> Chart:
     lines = ((name, _points(rows, name)) for name in (view.baseline, *view.others))
     found = position_cell(crossed[0]).text if crossed else ""
     return Chart(
-        title=shape.label,
+        title=shape.label if named else shape.layer,
         x=x,
         y=time_axis(*_range(rows), decades),
         series=tuple(Series(name, view.styles[name], points) for name, points in lines if points),
@@ -151,19 +157,20 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
     if len({shape_of(row) for row in known}) < 3:
         return None
     series = [
-        _median_line(view, name, [row for row in known if row["provider"] == name])
+        piece
         for name in view.others
-        if any(row["provider"] == name for row in known)
+        for piece in _median_lines(view, name, [row for row in known if row["provider"] == name])
     ]
+    names = list(dict.fromkeys(line.label for line in series))
     drawn = [point.y for line in series for point in line.points]
     drawn += [value for line in series for _, low, high in line.band for value in (low, high)]
     sizes = sorted({int(row["M"]) for row in known})
-    findings = [
-        f"{line.label} {fmt.ratio(line.points[0].y)} at M={line.points[0].x:g}, {fmt.ratio(line.points[-1].y)} at "
-        f"M={line.points[-1].x:g}"
-        for line in series
-        if line.label in view.challengers or not view.challengers
-    ]
+    findings = []
+    for name in names:
+        points = [point for line in series if line.label == name for point in line.points]
+        if name in view.challengers or not view.challengers:
+            ends = dict.fromkeys((points[0], points[-1]))
+            findings.append(f"{name} " + ", ".join(f"{fmt.ratio(point.y)} at M={point.x:g}" for point in ends))
     banded = [line.label for line in series if line.band]
     band = f"The band holds the middle half of the shapes for {banded[0]} (between the quartiles). " if banded else ""
     title = f"Median speedup over {view.baseline} against M"
@@ -175,7 +182,7 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
         ),
         series=tuple(series),
         level=1.0,
-        alt=f"{title}: {'; '.join(findings or [line.label for line in series])}",
+        alt=f"{title}: {'; '.join(findings or names)}",
     )
     return Figure(
         f"median-{part.id}",
@@ -183,27 +190,51 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
         (chart,),
         how_to_read=MEDIAN_HOW.format(baseline=view.baseline, band=band),
         alt=chart.alt,
-        legend=_legend(view, [line.label for line in series]),
+        legend=_legend(view, names),
         detail=detail,
     )
 
 
-def _median_line(view: View, provider: str, rows: list[Row]) -> Series:
-    """Median and quartiles of one provider's ratios at each M; the band only for the first challenger."""
-    ratios: dict[int, list[float]] = {}
+def _median_lines(view: View, provider: str, rows: list[Row]) -> list[Series]:
+    """Median and quartiles of one provider's ratios at each M; the band only for the first challenger.
+
+    A line joins only M that are measured for much the same shapes: what changes along it is then the M.
+    """
+    ratios: dict[int, dict[ShapeKey, float]] = {}
     for row in rows:
-        ratios.setdefault(int(row["M"]), []).append(float(row["ratio"]))
+        ratios.setdefault(int(row["M"]), {})[shape_of(row)] = float(row["ratio"])
     sizes = sorted(ratios)
-    quartiles = {m: [float(value) for value in np.quantile(ratios[m], (0.25, 0.5, 0.75))] for m in sizes}
-    points = tuple(
-        Point(
-            m,
-            middle,
-            name=f"{provider}, M={m}: median {fmt.ratio(middle)}, quartiles {fmt.ratio(low)} and {fmt.ratio(high)}, "
-            f"{fmt.plural(len(ratios[m]), 'shape')}",
-            label=provider if m == sizes[-1] else "",
+    pieces: list[list[int]] = []
+    for m in sizes:
+        alike = bool(pieces) and _in_common(ratios[pieces[-1][-1]].keys(), ratios[m].keys()) >= SAME_SHAPES
+        if alike:
+            pieces[-1].append(m)
+        else:
+            pieces.append([m])
+    banded = provider in view.challengers[:1]
+    quartiles = {m: _quartiles(list(ratios[m].values())) for m in sizes}
+    lines = []
+    for piece in pieces:
+        points = tuple(
+            Point(
+                m,
+                quartiles[m][1],
+                name=f"{provider}, M={m}: median {fmt.ratio(quartiles[m][1])}, quartiles {fmt.ratio(quartiles[m][0])} "
+                f"and {fmt.ratio(quartiles[m][2])}, {fmt.plural(len(ratios[m]), 'shape')}",
+                label=provider if m == sizes[-1] else "",
+            )
+            for m in piece
         )
-        for m, (low, middle, high) in quartiles.items()
-    )
-    band = tuple((float(m), low, high) for m, (low, _, high) in quartiles.items())
-    return Series(provider, view.styles[provider], points, band=band if provider in view.challengers[:1] else ())
+        band = tuple((float(m), quartiles[m][0], quartiles[m][2]) for m in piece) if banded else ()
+        lines.append(Series(provider, view.styles[provider], points, band=band))
+    return lines
+
+
+def _quartiles(values: list[float]) -> tuple[float, float, float]:
+    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
+    return float(low), float(middle), float(high)
+
+
+def _in_common(first: Set[ShapeKey], second: Set[ShapeKey]) -> float:
+    """Share of the shapes of either that both have."""
+    return len(first & second) / len(first | second)

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 from ...analysis.bounds import Bound
 from ...analysis.ceilings import Ceiling, Ceilings
+from ...analysis.coordinates import SETTING
 from ...analysis.roofline import bound_shares
 from .. import formatting as fmt
-from ..axes import decade_axis, with_room
+from ..axes import decade_axis, room
 from ..chart import Chart, Draw, Figure, LegendEntry, Point, Roof, Series
 from ..model import Align, Cell, Column, Scale, Section, Table, Text, Tone
 from ..view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
@@ -43,6 +44,9 @@ FIGURE_HOW = (
     "a problem share one x. Small problems stay below both roofs because of the launch floor ({launch})."
 )
 
+_BESIDE_RIDGE = 1.5
+"""Factor of intensity that is drawn on either side of a ridge point."""
+
 GRID_HOW = "Time at the bound over measured time: 100% is the limit of the device. Then what takes the time: {classes}."
 
 
@@ -57,19 +61,19 @@ def roofline(view: View) -> Section:
 
 
 def _shares(view: View) -> Table:
-    keys = ("pass", "dtype", "scheme", "cache", "provider")
+    keys = (*SETTING, "provider")
     shares = bound_shares(view.cells, keys).to_dict("records")
     present = [bound for bound in Bound if any(row["bound_class"] == bound for row in shares)]
     groups: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in shares:
         groups.setdefault(tuple(row[key] for key in keys), {})[row["bound_class"]] = row
     lines = []
-    for (_, dtype, _, cache, provider), found in groups.items():
+    for (*setting, provider), found in groups.items():
         total = sum(int(row["cells"]) for row in found.values())
         lines.append(
             (
                 Cell(provider),
-                Cell(f"{dtype} · {cache}"),
+                Cell(view.slice_of(setting).title),
                 Cell(str(total), total),
                 *(_share(found.get(b)) for b in present),
             )
@@ -146,24 +150,24 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
     series = [_line(view, name, shape, rows) for name in providers]
     dots = [_dots(view, name, shape, rows) for name in providers]
     low, high = (pick(float(row["intensity"]) for row in rows) for pick in (min, max))
-    ridge = peaks[0].value / max(slope.value for slope in slopes)
-    high = max(high, ridge * 1.5)
+    ridges = [peaks[0].value / slope.value for slope in slopes]
     names = max(len(name) for name in providers) + 6
-    x = with_room(
-        decade_axis(
-            low, high * 1.01, lambda value: f"{value:g}", "arithmetic intensity (FLOP per compulsory byte)", labels=9
-        ),
-        16,
-        names,
+    low, high = room(min(low, *ridges), max(high, *ridges), names, names)
+    # Both roofs are worth seeing: also where all cells lie far to one side of their ridge.
+    x = decade_axis(
+        min(low, min(ridges) / _BESIDE_RIDGE),
+        max(high, max(ridges) * _BESIDE_RIDGE),
+        lambda value: f"{value:g}",
+        "arithmetic intensity (FLOP per compulsory byte)",
+        labels=9,
     )
     slowest = min(float(row["flops_per_s"]) for row in rows)
+    lowest = min(slowest, min(slope.value for slope in slopes) * x.low) / 1.6
     roofs = _roofs(slopes, peaks, x.low, x.high)
     chart = Chart(
         title=part.title,
         x=x,
-        y=decade_axis(
-            slowest / 1.6, max(peak.value for peak in peaks) * 1.9, fmt.tick_flops, "useful FLOP/s", labels=9
-        ),
+        y=decade_axis(lowest, max(peak.value for peak in peaks) * 1.9, fmt.tick_flops, "useful FLOP/s", labels=9),
         series=tuple(line for line in (*dots, *series) if line.points),
         roofs=roofs,
         alt=_alt(view, part, rows),

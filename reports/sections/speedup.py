@@ -1,7 +1,7 @@
 """Speedup grids: shape x M, one per provider, each cell the ratio of the baseline's time to the provider's."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from .. import formatting as fmt
 from ..model import Align, Cell, Column, Scale, Section, Table, Text, Tone
@@ -10,7 +10,8 @@ from ..view import Row, ShapeKey, Slice, View, anchors, chapter
 HOW = (
     "Each number is the time of {baseline} divided by the time of the provider named above the grid: above 1 (blue) "
     "that provider is faster, below 1 (red) it is slower. Hatched with ~: undecided, the 95% interval includes 1. "
-    "~1.0× is a measured tie: the whole interval rounds to 1.0."
+    "~1.0× is a measured tie: the whole interval rounds to 1.0. The interval of a "
+    "geometric mean runs from the mean of the lower to the mean of the upper ends."
 )
 
 
@@ -22,9 +23,21 @@ def speedup(view: View) -> Section:
     if view.baseline not in view.providers:
         text = f"The baseline {view.baseline} has no cell in this run, so there is no ratio. Times are given below."
         return Section("speedup", f"Speedup over {view.baseline}", (Text(text),))
+    if view.ratios["ratio"].isna().all():
+        return Section("speedup", f"Speedup over {view.baseline}", tuple(_nothing(view)))
     parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
     lead = Text(HOW.format(baseline=view.baseline))
     return chapter("speedup", f"Speedup over {view.baseline}", (lead,), parts)
+
+
+def _nothing(view: View) -> Iterator[Text]:
+    """Say why no provider has a ratio, once per reason for the whole run."""
+    without: dict[str, list[str]] = {}
+    for provider in view.others:
+        rows = view.rows(view.ratios, provider=provider)
+        without.setdefault(_common_reason(rows), []).append(provider)
+    for reason, names in without.items():
+        yield Text(f"No ratio for {', '.join(names)}: {reason}")
 
 
 def _slice(view: View, part: Slice, number: int) -> Section:
@@ -35,7 +48,7 @@ def _slice(view: View, part: Slice, number: int) -> Section:
         if not rows:
             continue
         if all(math.isnan(row["ratio"]) for row in rows.values()):
-            without.setdefault(_common_reason(rows), []).append(provider)
+            without.setdefault(_common_reason(rows.values()), []).append(provider)
             continue
         key = not any(isinstance(block, Table) for block in blocks)
         detail = bool(number) or (provider not in view.challengers and key is False and len(view.shapes) > 12)
@@ -110,9 +123,13 @@ def ratio_cell(row: Row | None, common: str) -> Cell:
     note = "" if row["note"] == common else str(row["note"])
     if row["verdict"] != "undecided":
         return Cell(fmt.ratio(value), value, level, note)
-    low, high = float(row["ratio_low"]), float(row["ratio_high"])
-    is_tie = f"{low:.1f}" == f"{high:.1f}" == "1.0"
-    return Cell(fmt.tie() if is_tie else fmt.undecided(value), value, level, note, Tone.UNDECIDED)
+    return Cell(_undecided(row), value, level, note, Tone.UNDECIDED)
+
+
+def _undecided(row: Row) -> str:
+    """Write a ratio or a mean whose interval includes 1, or that has none: a tie where the whole interval is one."""
+    is_tie = f"{row['ratio_low']:.1f}" == f"{row['ratio_high']:.1f}" == "1.0"
+    return fmt.tie() if is_tie else fmt.undecided(float(row["ratio"]))
 
 
 def _word(reason: str) -> str:
@@ -126,15 +143,17 @@ def _mean_cell(row: Row | None) -> Cell:
         return Cell("")
     value, excluded = float(row["ratio"]), int(row["excluded"])
     note = f"leaves out {fmt.plural(excluded, 'cell')} in which a side has no time" if excluded else ""
-    return Cell(fmt.ratio(value), value, math.log2(value), note=note)
+    if row["ratio_low"] > 1 or row["ratio_high"] < 1:
+        return Cell(fmt.ratio(value), value, math.log2(value), note=note)
+    return Cell(_undecided(row), value, math.log2(value), note, Tone.UNDECIDED)
 
 
 def _count_cell(row: Row | None) -> Cell:
     return Cell("") if row is None else Cell(str(row["gemms"]), int(row["gemms"]))
 
 
-def _common_reason(rows: Mapping[tuple[ShapeKey, int], Row]) -> str:
-    reasons = list(dict.fromkeys(str(row["reason"]) for row in rows.values() if row["reason"]))
+def _common_reason(rows: Iterable[Row]) -> str:
+    reasons = list(dict.fromkeys(str(row["reason"]) for row in rows if row["reason"]))
     if len(reasons) == 1:
         return f"{reasons[0]}."
     return f"{len(reasons)} reasons, listed under “Failed and missing cells”." if reasons else ""

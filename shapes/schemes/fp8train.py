@@ -192,7 +192,7 @@ class Fp8Quant(Scheme):
 
     @property
     def snr_floor_db(self) -> float:
-        """Bit-exact: the arithmetic is specified to the last rounding."""
+        """Bits must be equal: the arithmetic is specified to the last rounding, and a cast keeps the sign of a zero."""
         return EXACT_SNR_DB
 
     @property

@@ -114,7 +114,7 @@ class MxFp8Quant(Scheme):
 
     @property
     def snr_floor_db(self) -> float:
-        """Bit-exact: payload and scales are compared as the numbers that their bits mean."""
+        """Bits must be equal: payload and scales are compared as bytes."""
         return EXACT_SNR_DB
 
     def check(self, problem: Problem) -> None:

@@ -12,10 +12,18 @@ ID_BYTES = 4
 """Bytes of a slot number, of an expert number and of a routing weight."""
 
 
-def expected_hits(problem: Problem) -> float:
-    """Experts with at least one row, expected: E (1 - (1 - k/E)^M) when each of M tokens draws k distinct ones."""
-    share = problem.top_k / problem.E
-    return float(problem.E * (1.0 - (1.0 - share) ** problem.M))
+def expected_hits(tokens: int, experts: int, top_k: int) -> float:
+    """Experts with at least one row when each token draws `top_k` distinct ones uniformly: E (1 - (1 - k/E)^M)."""
+    return float(experts * (1.0 - (1.0 - top_k / experts) ** tokens))
+
+
+def hit_experts(tokens: int, experts: int, top_k: int) -> int:
+    """Experts with at least one row in every draw: the whole number next to the expected one.
+
+    The routing is drawn again until it hits so many (`kernels.mxfp8_moe.routing.route`), so that bytes which follow
+    from the sizes are those of the operands, whatever the seed.
+    """
+    return round(expected_hits(tokens, experts, top_k))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +33,7 @@ class MxFp8Moe(Scheme):
     X[M,K] and W[E,N,K] are quantized by `rule` before the call. `weighted` multiplies each row by its fp32 routing
     weight, as the second GEMM of an MoE layer may (its rows are routed already: top_k = 1 there).
 
-    Which experts are hit depends on the draw. A scheme knows sizes only, so its bytes count the expected number.
+    Which experts are hit depends on the draw, how many (`hit_experts`) does not: bytes count those.
     """
 
     rule: str
@@ -70,11 +78,11 @@ class MxFp8Moe(Scheme):
         check_block(self, problem)
 
     def weight_bytes(self, problem: Problem) -> int:
-        """One byte per element of the experts that are expected to be hit."""
-        return round(expected_hits(problem) * problem.N * problem.K)
+        """One byte per element of the experts that are hit."""
+        return hit_experts(problem.M, problem.E, problem.top_k) * problem.N * problem.K
 
     def scale_bytes(self, problem: Problem) -> int:
-        """One byte per 32 elements of X and of the experts that are expected to be hit."""
+        """One byte per 32 elements of X and of the experts that are hit."""
         return (problem.M * problem.K + self.weight_bytes(problem)) // BLOCK
 
     def activation_bytes(self, problem: Problem) -> int:
@@ -84,7 +92,7 @@ class MxFp8Moe(Scheme):
     def routing_bytes(self, problem: Problem) -> int:
         """Slot numbers, the expert of each hit expert's rows, and the routing weights."""
         per_row = ID_BYTES * (2 if self.weighted else 1)
-        return per_row * problem.rows + ID_BYTES * round(expected_hits(problem))
+        return per_row * problem.rows + ID_BYTES * hit_experts(problem.M, problem.E, problem.top_k)
 
     def compulsory_bytes(self, problem: Problem) -> int:
         """Least traffic: the weights of hit experts, X, routing and scales read once, the output written once."""

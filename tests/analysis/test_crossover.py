@@ -143,9 +143,12 @@ def test_one_round_gives_the_point_and_verifies_nothing(y, status):
 
 
 def test_one_M_and_none():
-    assert crossing([-1]).status is Status.RIGHT_CENSORED
-    assert crossing([1]).status is Status.NEVER
-    assert crossing([0.001], half=0.1).status is not Status.PARITY
+    for only in ([-1], [1], [0.001]):
+        found = crossing(only)
+        assert (found.status, found.crossover_M, found.verified) == (Status.ONE_M, None, False)
+        assert (found.low_M, found.high_M) == (0, math.inf)  # one M says nothing of either side
+    assert not Status.ONE_M.is_told
+    assert not Status.ONE_M.is_beyond
     assert crossing([]) == Crossing(Status.UNMEASURED, None, 0.0, math.inf, "", False, (), ())
 
 
@@ -171,7 +174,7 @@ def min_max_fit(y):
     return [max(min(np.mean(y[a : b + 1]) for b in range(i, n)) for a in range(i + 1)) for i in range(n)]
 
 
-@given(st.lists(st.floats(-2, 2).map(lambda value: round(value, 3)), min_size=1, max_size=8))
+@given(st.lists(st.floats(-2, 2).map(lambda value: round(value, 3)), min_size=2, max_size=8))
 def test_the_point_is_the_zero_of_the_isotonic_fit(y):
     found = crossing(y, half=None, delta=1e-9)
     fit = np.asarray(min_max_fit(y))

@@ -135,11 +135,27 @@ def test_an_M_at_which_one_of_the_two_was_tuned_is_told(tmp_path):
 
 def test_one_shape_and_one_M(tmp_path):
     found = find(tmp_path, {"only": 4.0}, Ms=(1,))
-    assert found["status"].tolist() == ["right_censored"]
-    assert "only one M was measured: sweep more" in found["warnings"].iloc[0]
+    assert found["status"].tolist() == ["one_m"]
+    needed = "measured at one M, and a crossover needs two: sweep M with the option -a"
+    assert needed in found["warnings"].iloc[0]
     median = median_crossover(found)
-    assert (median.text, median.low_M, median.interval_text) == ("> 1", None, "")
-    assert "no interval: it takes six shapes, and there is 1" in median.warnings
+    assert (median.text, median.median_M, median.interval_text) == ("needs two M", None, "")
+    assert (median.shapes, median.is_told, median.threshold) == (0, False, None)
+    assert median.warnings == (f"the shape was {needed}",)
+
+
+def test_shapes_of_one_M_are_apart_and_do_not_move_the_median():
+    frame = pd.DataFrame(
+        [row("a", crossover_M=8.0), *(row(f"one {i}", status="one_m", crossover_M=math.nan) for i in "bcd")]
+    )
+    median = median_crossover(frame)
+    assert (median.median_M, median.shapes, median.is_told) == (8.0, 1, True)
+    assert any(text.startswith("3 of 4 shapes were measured at one M") for text in median.warnings)
+
+
+def test_the_setting_is_named_whole_but_for_the_pass_of_a_quantization():
+    assert median_crossover(pd.DataFrame([row("a")])).setting_words == ("fwd", "bf16", "nf4-g64", "cold")
+    assert median_crossover(pd.DataFrame([row("a", op="quantize")])).setting_words == ("bf16", "nf4-g64", "cold")
 
 
 def test_a_run_without_a_common_cell(tmp_path):
@@ -208,7 +224,9 @@ def test_half_never_and_half_censored_has_no_median():
 def test_early_censoring_is_warned_of():
     rows = [row(str(index), crossover_M=40.0) for index in range(5)]
     rows.append(row("short", status="right_censored", crossover_M=math.nan, M_max=16.0))
-    assert any(text.startswith("1 shapes count as beyond") for text in median_crossover(pd.DataFrame(rows)).warnings)
+    assert any(
+        text.startswith("1 shape counts as beyond M=40") for text in median_crossover(pd.DataFrame(rows)).warnings
+    )
 
 
 def test_a_censored_median_tells_of_shapes_that_were_not_measured_as_far_as_it_says():

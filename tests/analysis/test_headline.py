@@ -1,6 +1,7 @@
 """The whole pipeline on whole runs: the headline, coverage, and runs of which little is left."""
 
 import math
+import random
 import subprocess
 import sys
 
@@ -56,6 +57,103 @@ def test_the_three_numbers_of_a_planted_run(tmp_path):
     assert found.crossover.threshold.M == 8
     assert sum(share.share for share in found.shares) == pytest.approx(1)
     assert sum(share.cells for share in found.shares) == found.cells == found.passed == 6 * 9 * 4
+
+
+def test_a_reference_never_heads_not_even_when_it_is_named_a_challenger(tmp_path):
+    times = {"simt_4bit": 2e-3, "gemv_4bit": 4e-3, "blas": 1e-3, "dequant_blas": 8e-3}
+    analysis = analyzed(
+        tmp_path, Ms=(1, 2), challengers=("blas", "simt_4bit"), latency=lambda cell: times[cell.provider]
+    )
+    assert (analysis.run.challengers, analysis.challenger) == (("simt_4bit",), "simt_4bit")
+    found = headline(analysis)
+    assert found.best.provider == "simt_4bit"
+    assert found.best.ratio == pytest.approx(4, rel=0.05)
+    assert found.crossover.challenger == "simt_4bit"
+    blas = analysis.speedups.loc[analysis.speedups["provider"] == "blas", "ratio"]
+    assert blas.tolist() == pytest.approx([8] * 12, rel=0.1)  # it stands in the grids all the same
+    assert found.best.largest < 5
+
+
+def of(provider, verdict, reason=""):
+    """Failures of one provider."""
+    return {"failures": lambda cell: (verdict, reason) if cell.provider == provider else None}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            of("simt_4bit", "unsupported", "needs a GPU"),
+            "no challenger can run on this device (simt_4bit: needs a GPU)",
+        ),
+        (of("simt_4bit", "oom", "3 GiB asked"), "no challenger has a time (simt_4bit: oom, 3 GiB asked)"),
+        (of("dequant_blas", "crashed"), "the baseline dequant_blas has no time here: crashed"),
+        ({"challengers": ()}, "no challenger is named in this run"),
+        ({"challengers": ("blas",)}, "no challenger is named in this run"),
+        ({"challengers": ("mma_4bit",)}, "no challenger (mma_4bit) was measured"),
+        (
+            {"columns": lambda cell, round_: {"timer": "graph"} if cell.provider == "simt_4bit" else {}},
+            "no challenger has a time beside one of dequant_blas (timer differs: graph here, host for dequant_blas: "
+            "measure both with one --timer)",
+        ),
+        ({}, ""),
+    ],
+)
+def test_without_a_challenger_nothing_heads_and_the_reason_is_told(tmp_path, options, told):
+    found = headline(analyzed(tmp_path, Ms=(1, 8), **options))
+    assert found.uncompared == told
+    assert (found.best is None) == (found.crossover is None) == bool(told)
+
+
+def test_challengers_with_one_reason_are_named_together(tmp_path):
+    failures = {"failures": lambda cell: ("unsupported", "needs a GPU") if "4bit" in cell.provider else None}
+    analysis = analyzed(tmp_path, Ms=(1,), challengers=("simt_4bit", "gemv_4bit"), **failures)
+    assert headline(analysis).uncompared == "no challenger can run on this device (simt_4bit, gemv_4bit: needs a GPU)"
+
+
+def test_an_interval_over_a_factor_of_two_does_not_settle_a_number(tmp_path):
+    def latency(cell: PlantedCell) -> float:
+        return 80e-3 if cell.provider == "dequant_blas" else 1e-3
+
+    rounds = iter([0.8, 0.8, 1.2, 1.2])  # two cells in each of two rounds
+
+    def uneven(cell: PlantedCell) -> float:
+        return latency(cell) * (next(rounds) if cell.provider == "simt_4bit" else 1)
+
+    noisy = headline(
+        analyzed(tmp_path / "noisy", rounds=2, round_noise=0, sample_noise=0, **SAYING, latency=uneven)
+    ).best
+    assert noisy.verified
+    assert noisy.high > 2 * noisy.low > 2
+    assert not noisy.settled
+    calm = headline(analyzed(tmp_path / "calm", rounds=3, round_noise=0.01, **SAYING, latency=latency)).best
+    assert calm.settled
+    alone = headline(analyzed(tmp_path / "alone", rounds=1, **SAYING, latency=latency)).best
+    assert (alone.low, alone.settled) == (None, False)
+
+
+def test_the_best_is_ranked_by_its_lower_bound_and_the_largest_ratio_is_kept(tmp_path):
+    drawn = random.Random(1)
+
+    def latency(cell: PlantedCell) -> float:
+        """Nine times faster for sure at M=2; at M=1 about ten times, give or take a factor that differs by round."""
+        if cell.provider == "dequant_blas":
+            return 9e-3
+        return 1e-3 if cell.M == 2 else 0.9e-3 * math.exp(drawn.gauss(0, 0.3))
+
+    found = headline(analyzed(tmp_path, round_noise=1e-4, sample_noise=1e-4, **SAYING, latency=latency)).best
+    assert (found.M, found.ratio) == (2, pytest.approx(9, rel=1e-2))
+    assert found.largest > 1.05 * found.ratio
+
+
+def test_slower_everywhere_is_told_apart_from_not_verified(tmp_path):
+    slow = {"latency": lambda cell: 1e-3 if cell.provider == "dequant_blas" else 2e-3}
+    found = headline(analyzed(tmp_path / "slow", **SAYING, **slow)).best
+    assert (found.slower_everywhere, found.verified, found.cells, found.slower) == (True, False, 2, 2)
+    alone = headline(analyzed(tmp_path / "alone", **SAYING, **slow, rounds=1)).best
+    assert (alone.slower_everywhere, alone.slower) == (True, 0)
+    even = {"latency": lambda cell: 1e-3 if cell.provider == "dequant_blas" else 1e-3 * cell.M / 1.5}
+    assert not headline(analyzed(tmp_path / "even", **SAYING, **even)).best.slower_everywhere
 
 
 def test_headline_and_tables_are_the_same_objects(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.bounds import Bound
+from rooflens.analysis.canary import Drift
 from rooflens.analysis.roofline import bound_shares, place, roofline_warnings
 
 from .frames import CPU_CEILINGS, CPU_DEVICE, ceilings, cell
@@ -129,6 +130,46 @@ def test_slow_cells_are_unexplained_and_the_warning_says_what_is_not_modelled():
     warning = roofline_warnings(frame, TABLE)[-1]
     assert warning.startswith("1 of 2 cells take over 1.5 x all their limits")
     assert "vector units" in warning
+
+
+def unexplained_warning(*rows):
+    told = [text for text in roofline_warnings(placed(*rows), TABLE) if "added up" in text]
+    assert len(told) == 1
+    return told[0]
+
+
+def test_only_providers_that_decode_are_said_to_decode():
+    candidate, blas = cell(1.0), cell(1.0, provider="blas", role="blas")
+    likely = "decoding and scaling on the vector units are not among the limits, and a likely cause"
+    assert unexplained_warning(candidate).endswith(f": {likely}")
+    assert unexplained_warning(blas).endswith(": nothing that was measured as a limit explains them")
+    both = unexplained_warning(candidate, blas, cell(1.0, provider="dequant_blas", role="dequant_blas"))
+    assert both.startswith("3 of 3 cells")
+    assert both.endswith(f": for 2 of them, {likely}; nothing that was measured explains those of blas")
+    assert "decoding" not in unexplained_warning(cell(1.0, op="quantize"))
+
+
+def test_impossible_cells_name_their_main_suspect_and_the_canary_that_moved():
+    M = 4096
+    fast = cell(0.5 * 2 * M * NK / 400e9, M=M)
+    suspect = "Main suspect: a GEMM peak that was measured too low"
+    calm, busy = Drift("gemm", 5, 0.02, 0.0), Drift("gemm", 5, 1.09, 0.4)
+    (told,) = [text for text in roofline_warnings(placed(fast), TABLE, [calm]) if "possible" in text]
+    assert told.startswith("1 of 1 cells are faster than possible")
+    assert told.endswith(suspect)
+    (told,) = [text for text in roofline_warnings(placed(fast), TABLE, [busy]) if "possible" in text]
+    assert told.endswith(f"{suspect}, as the canary's GEMM moved by 109% over the run: the device was busy")
+    copy = Drift("copy", 5, 1.09, 0.4)  # says nothing of a GEMM
+    assert [text for text in roofline_warnings(placed(fast), TABLE, [copy]) if text.endswith(suspect)]
+
+
+def test_a_stock_kernel_that_moves_less_than_dense_operands_is_not_charged_for_them():
+    dense = 2 * (NK + K + N)
+    compulsory = NF4 + 2 * (K + N)
+    narrow = one(cell(400e-6, provider="stock_triton_mx", role="stock_triton", moved_bytes=float(compulsory)))
+    assert narrow["dram_time_s"] == pytest.approx(compulsory / 50e9)
+    wide = one(cell(900e-6, provider="stock_triton", role="stock_triton", moved_bytes=float(dense)))
+    assert wide["dram_time_s"] == pytest.approx(dense / 50e9)
 
 
 def test_faster_than_possible_is_never_more_than_100_percent():

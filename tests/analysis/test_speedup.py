@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from rooflens.analysis.coordinates import GEMM
 from rooflens.analysis.load import load_run
 from rooflens.analysis.speedup import best_speedups, geometric_means, speedups
 from rooflens.analysis.summarize import round_medians, summarize
@@ -108,7 +109,8 @@ def test_a_disturbed_side_is_noted_on_every_ratio_that_it_is_in(tmp_path, who, n
     found = ratios_of(tmp_path, **GRID, **EXACT, **only(who, disturbed="2 other processes on the device"))
     assert set(found.loc[found["note"] != "", "provider"]) == noted
     assert set(found["note"]) - {""} == {
-        "something moved while it or dequant_blas was measured: stop other work and measure again"
+        "something moved while it or dequant_blas was measured (other processes on the device): stop other work and "
+        "measure again"
     }
     assert found["ratio"].notna().all()
 
@@ -226,6 +228,21 @@ def test_geometric_mean_by_hand_with_one_vote_per_gemm(tmp_path):
     assert (row["ratio_min"], row["ratio_max"]) == pytest.approx((1.0, 4.0))
     assert (row["gemms"], row["cells"], row["excluded"]) == (2, 3, 0)
     assert (row["provider"], row["M"]) == ("simt_4bit", 1)
+
+
+def test_a_geometric_mean_is_bounded_by_the_means_of_the_bounds():
+    rows = [
+        {"provider": "a", "baseline": "b", **dict.fromkeys(GEMM, 1), "N": n, "ratio_low": low, "ratio_high": high,
+         "log_ratio": math.log(low * high) / 2}
+        for n, (low, high) in enumerate([(2.0, 8.0), (0.5, 2.0)])
+    ]  # fmt: skip
+    by = ("provider", "baseline")
+    row = geometric_means(pd.DataFrame(rows), by).iloc[0]
+    assert (row["ratio"], row["ratio_low"], row["ratio_high"]) == pytest.approx((2, 1, 4))
+    bare = pd.DataFrame([*rows, rows[0] | {"N": 9, "ratio_low": math.nan, "ratio_high": math.nan}])
+    unbounded = geometric_means(bare, by).iloc[0]
+    assert unbounded["gemms"] == 3
+    assert math.isnan(unbounded["ratio_low"])  # one ratio without an interval: nothing is known of the mean's
 
 
 def test_geometric_mean_counts_what_it_leaves_out(tmp_path):

@@ -24,3 +24,9 @@ def plant(tmp_path, monkeypatch) -> Callable[..., Path]:
 def place(tmp_path) -> Path:
     """Return a folder with the suite tiny.toml."""
     return write_suite(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def no_width(monkeypatch) -> None:
+    """Let no COLUMNS of whoever runs the tests lay tables out."""
+    monkeypatch.delenv("COLUMNS", raising=False)

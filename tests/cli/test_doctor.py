@@ -14,7 +14,7 @@ from rooflens.harness.survey import Offer
 from rooflens.harness.telemetry import DeviceProcess
 
 from ..harness.planted_surveys import GPU, HOST, ROCM
-from .test_output import on_terminal
+from .test_tables import on_terminal
 
 SECTIONS = ["device", "now", "caches", "host", "software", "timers", "providers", "room", "advice"]
 

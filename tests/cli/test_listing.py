@@ -40,9 +40,9 @@ def test_suites_as_json_hold_the_whole_sweep(listed):
 def test_suites_as_a_table(capsys):
     assert main(["list", "suites"]) == 0
     header, *rows = capsys.readouterr().out.splitlines()
-    assert header.split() == ["suite", "shapes", "dtypes", "axes", "caches", "providers", "description"]
+    assert header.split() == ["suite", "shapes", "dtypes", "M", "caches", "providers", "description"]
     full = next(row for row in rows if row.startswith("llm4bit "))
-    assert full.split()[1:8] == ["40", "bf16", "fp16", "fp32", "M=1..2048", "cold", "warm"]
+    assert full.split()[1:8] == ["40", "bf16", "fp16", "fp32", "1..2048", "cold", "warm"]
 
 
 def test_shapes_of_a_set_are_those_of_its_file(listed):
@@ -140,3 +140,25 @@ def test_a_file_of_ones_own_that_does_not_load_says_why(tmp_path, capsys):
     assert main(["list", "providers", "--providers", str(tmp_path / "broken.py")]) == 2
     err = capsys.readouterr().err
     assert "broken.py: ModuleNotFoundError: No module named 'nothing_of_that_name'" in err
+
+
+def test_providers_that_cannot_run_share_their_reason(capsys, monkeypatch):
+    from rooflens.cli import availability
+    from rooflens.cli.availability import Availability
+
+    rows = [
+        Availability("a", "f", "candidate", True, ""),
+        Availability("b", "f", "candidate", False, "needs a GPU"),
+        Availability("c", "f", "blas", False, "no M=1 here"),
+        Availability("d", "f", "candidate", False, "needs a GPU"),
+    ]
+    monkeypatch.setattr(availability, "provider_rows", lambda files: ("a CPU", rows))
+    assert main(["list", "providers"]) == 0
+    table, reasons = capsys.readouterr().out.split("\n\n")
+    assert [line.split() for line in table.splitlines()[2:]] == [
+        ["a", "f", "candidate", "yes"],
+        ["b", "f", "candidate", "no"],
+        ["c", "f", "blas", "no"],
+        ["d", "f", "candidate", "no"],
+    ]
+    assert reasons.splitlines() == ["here  why not", "no    b d: needs a GPU", "no    c: no M=1 here"]

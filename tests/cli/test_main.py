@@ -241,7 +241,7 @@ def test_a_closed_stdout_is_no_error():
 
 
 def test_a_terminal_without_unicode_gets_question_marks():
-    show = "from rooflens.cli.output import print_table\n"
+    show = "from rooflens.cli.tables import print_table\n"
     show += "import rooflens.shapes.suite as s\ns.names = lambda: print_table(['x'], [['\u2265 64']]) or []"
     done = call("list", "suites", code=show, PYTHONIOENCODING="latin-1")
     assert done.returncode == 0, done.stderr

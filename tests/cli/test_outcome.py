@@ -5,7 +5,7 @@ from rooflens.analysis.load import load_run
 from rooflens.cli.finish import finish
 from rooflens.cli.outcome import outcome
 from rooflens.shapes.columns import TUNING
-from rooflens.shapes.errors import IncompleteError
+from rooflens.shapes.errors import CorrectnessError, IncompleteError
 
 from ..analysis.synthetic import write_run, write_table
 
@@ -50,7 +50,7 @@ def test_a_run_that_only_lacks_its_closing_calibration_says_so(tmp_path, capsys,
     assert finish(folder, complete=True, report=False) is None
     out, err = capsys.readouterr()
     assert out.count("note: every cell is finished; only the closing calibration is missing") == told
-    assert err == ""
+    assert "--resume" not in err
 
 
 def test_strict_is_about_units(tmp_path, capsys):
@@ -59,6 +59,35 @@ def test_strict_is_about_units(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "cells: 8 of 8 have a time; 8 units still to do\n" in out
     assert "--resume" in err
+
+
+FAILED = {("simt_4bit", 1): ("incorrect", "SNR 3 dB"), ("gemv_4bit", 2): ("crashed", "signal 11")}
+
+
+@pytest.mark.parametrize(
+    ("failures", "kind", "code"), [(FAILED, CorrectnessError, 5), (dict([list(FAILED.items())[1]]), IncompleteError, 4)]
+)
+def test_a_failed_cell_is_named_with_the_exit_code_of_strict(tmp_path, capsys, failures, kind, code):
+    folder = write_run(tmp_path, **SMALL, failures=lambda cell: failures.get((cell.provider, cell.M)))
+    (folder / "worker.log").write_text("Traceback ...")
+    found = finish(folder, complete=True, report=False)
+    assert type(found) is kind
+    assert found.exit_code == code
+    named = ", ".join(sorted((f"{name} {verdict}" for (name, _), (verdict, _) in failures.items()), reverse=True))
+    assert str(found) == f"failed: {named}; the column reason of cells.csv says why"
+    out, err = capsys.readouterr()
+    assert f"traceback     {folder}/worker.log\n" in out
+    assert "ended as" not in err, "the line that counts the cells has said so"
+
+
+def test_what_concerns_the_run_as_a_whole_ends_it(tmp_path, capsys):
+    folder = write_run(tmp_path, **SMALL, ceilings=False)
+    for report in (False, True):
+        assert finish(folder, complete=True, report=report) is None
+        out, err = capsys.readouterr()
+        notes = [line for line in err.splitlines() if line.startswith("note: ")]
+        assert any("ceiling" in note or "calibrat" in note for note in notes), err
+        assert "traceback" not in out
 
 
 def candidate(number, do, verdict, provider="tri", time_s=None):

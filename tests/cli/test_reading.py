@@ -46,7 +46,7 @@ def test_crossovers_are_the_planted_ones(crossed, capsys):
 def test_crossovers_for_a_reader(crossed, capsys):
     assert main(["crossover", "latest", "--challenger", "simt_4bit", "--incumbent", "dequant_blas"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "simt_4bit against dequant_blas: bf16, nf4-g64, cold"
+    assert lines[0] == "simt_4bit against dequant_blas: fwd, bf16, nf4-g64, cold"
     rows = {line.split("(")[0].strip(): line for line in lines if "(" in line}
     assert "M~24" in rows["llama2-7b q/k/v/o"]
     assert "[16, 32]" in rows["llama2-7b q/k/v/o"]
@@ -72,6 +72,12 @@ def test_a_wrong_pair_is_a_usage_error(crossed, capsys, arguments, words):
     err = capsys.readouterr().err
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_where_only_the_baseline_ran_nothing_is_to_be_named(plant, capsys):
+    plant(Ms=(1,), providers=("dequant_blas",), challengers=("simt_4bit",))
+    assert main(["crossover", "planted"]) == 2
+    assert "planted: nothing to compare: only the baseline dequant_blas has a time" in capsys.readouterr().err
 
 
 def test_without_a_challenger_that_ran_the_error_names_those_that_did(plant, capsys):
@@ -104,12 +110,24 @@ def test_roofline_gives_the_planted_distance_and_bound(half_roof, capsys):
 def test_roofline_for_a_reader(half_roof, capsys):
     assert main(["roofline", "planted"]) == 0
     out = capsys.readouterr().out
-    header, first, *_ = out.splitlines()
-    assert header.split()[:5] == ["shape", "dtype", "cache", "M", "provider"]
+    same, header, first, *_ = out.splitlines()
+    assert same == "pass fwd, dtype bf16, scheme nf4-g64, cache cold"
+    assert header.split()[:4] == ["shape", "M", "provider", "time"]
     assert "50%" in first
     cells, shares = out.split("\n\n")
-    assert cells.count("\n") == 12
+    assert cells.count("\n") == 13
     assert shares.split()[:2] == ["provider", "cells"]
+
+
+def test_roofline_tells_schemes_apart_and_keeps_to_the_width(plant, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    plant(**EXACT, schemes=("nf4-g64", "nf4-g128"))
+    assert main(["roofline", "planted", "-p", "simt_4bit"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "pass fwd, dtype bf16, cache cold"
+    headings = [line for line in lines if line.startswith("llama2-7b q/k/v/o")]
+    assert headings == [f"llama2-7b q/k/v/o (4096x4096), {scheme}" for scheme in ("nf4-g64", "nf4-g128")]
 
 
 def test_roofline_shows_failures_with_their_reason(plant, capsys):

@@ -234,3 +234,23 @@ def test_bad_input_is_one_line_and_an_exit_code(place, arguments, code, words):
     assert sum("error:" in line for line in lines) == 1
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_passes_that_a_scheme_lacks_are_left_out_with_a_line(place):
+    text = SUITE.replace('"nf4-g64"', '"nf4-g64", "fp8-blockwise"').replace('"fp32"', '"bf16"')
+    (place / "mixed.toml").write_text(text.replace("baseline =", 'passes = ["fwd", "dgrad"]\nbaseline ='))
+    done = rooflens(place, "run", "mixed.toml", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "note: left out, because the scheme has no such pass: dgrad of nf4-g64\n"
+    assert done.stdout.splitlines()[-1].startswith("18 cells x 2 rounds")  # 2 shapes x 3 M x (1 + 2 passes)
+
+
+def test_what_cannot_be_compared_here_is_said_before_anything_is_measured(place):
+    quantizers = ["run", "mxfp8-quant-quick", "--device", "cpu", "-a", "M=1", "--no-report", "--no-calibrate"]
+    done = rooflens(place, *quantizers, "--filter", "scheme == 'mxfp8-quant-rceil'", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("nothing to compare on ")]
+    assert len(told) == 1
+    assert "only torch_quant_mx can run, not triton_quant_mx" in told[0]
+    lines = done.stderr.splitlines()
+    assert lines.index(told[0]) < next(i for i, line in enumerate(lines) if "unsupported" in line)

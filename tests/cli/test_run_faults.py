@@ -20,7 +20,7 @@ FAULTS = [
     ("crash", "crashed", "measure: worker killed by SIGSEGV"),
     ("wrong", "incorrect", "SNR"),
     ("late_wrong", "incorrect", "SNR"),
-    ("raises", "runtime_error", "measuring: RuntimeError: shared memory exhausted"),
+    ("raises", "runtime_error", "measuring: RuntimeError: shared memory exhausted second line (faulty_providers.py:"),
     ("oom", "oom", "allocate"),
 ]
 """Providers that fail at M = 2 only."""
@@ -116,6 +116,26 @@ def test_hangs_cost_no_neighbour_its_rounds(hung):
     assert [found.pop((name, 2)) for name in ("hang", "hang_prepare", "hang_supports", "stopped")] == [{"timeout"}] * 4
     assert all(words == {"passed"} for words in found.values())
     check_whole(hung, cells=6)
+
+
+def test_the_end_names_what_failed_the_traceback_and_strict(faults):
+    place, done = faults
+    assert "traceback     out/worker.log\n" in done.stdout
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("note: failed: ")
+    assert {f"{name} {verdict}" for name, verdict, _ in FAULTS} == set(
+        last.removeprefix("note: failed: ").partition(";")[0].split(", ")
+    )
+    assert last.endswith("the exit code is 0, and 5 with --strict")
+    log = (place / "out" / "worker.log").read_text()
+    assert "shared memory exhausted" in log
+    assert "Fatal Python error: Segmentation fault" in log
+
+
+def test_strict_makes_a_crash_an_exit_code(place):
+    done = rooflens(place, *run_args("right", "crash"), "--filter", "layer == 'q'", "--strict")
+    assert done.returncode == 4, done.stderr
+    assert "error: failed: crash crashed;" in done.stderr.splitlines()[-1]
 
 
 def test_strict_makes_a_wrong_output_an_exit_code(place):

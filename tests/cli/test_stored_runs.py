@@ -41,12 +41,23 @@ def test_a_run_is_a_path_a_name_or_latest(runs, tmp_path):
     "text, words",
     [
         ("b-odl", "unknown run 'b-odl': did you mean b-old"),
+        ("runs/b-odl", "unknown run 'runs/b-odl': did you mean b-old"),
+        ("zzz", r"unknown run 'zzz': the newest are a-new, b-old$"),
         ("runs/notes", "runs/notes is not the folder of a run: it has no run.json"),
     ],
 )
 def test_a_wrong_run_is_a_usage_error(runs, text, words):
     with pytest.raises(UsageError, match=words):
         find_run(text)
+
+
+def test_a_run_that_is_like_none_gets_the_newest_five(runs):
+    for number in range(5):
+        store(runs, f"later-{number}", f"2026-04-0{number + 1}T00:00:00+00:00")
+    with pytest.raises(UsageError) as error:
+        find_run("zzz")
+    told = "unknown run 'zzz': the newest are later-4, later-3, later-2, later-1, later-0, ...: rooflens list runs"
+    assert str(error.value) == told
 
 
 def test_without_runs_the_error_says_how_to_get_one(tmp_path, monkeypatch):
@@ -66,7 +77,12 @@ def test_list_runs_newest_first_and_only_runs(runs, capsys):
         ("b-old", "quick", "a CPU", 2),
     ]
     assert main(["list", "runs"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split()[0] == "a-new"
+    same, header, *rows = capsys.readouterr().out.splitlines()
+    assert (same, header.split()) == ("suite quick, device a CPU", ["run", "created", "rows"])
+    assert [row.split() for row in rows] == [
+        ["a-new", "2026-02-01", "00:00", "7"],
+        ["b-old", "2026-01-01", "00:00", "2"],
+    ]
 
 
 def test_list_runs_without_any_says_so_on_stderr(tmp_path, monkeypatch, capsys):

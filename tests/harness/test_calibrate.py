@@ -1,6 +1,7 @@
 """Ceilings against closed forms: with a timer that says 1 ms for everything, each is its bytes or FLOPs times 1,000."""
 
 import dataclasses
+import functools
 import re
 
 import pytest
@@ -91,7 +92,7 @@ def test_a_measurement_above_the_published_peak_is_refused(measured, share, refu
     assert ("bandwidth", "dram", "read", "measured") in rows
     assert len(remarks) == refused
     assert all(
-        re.search(r"fp32 gemm peak of 1.718e\+13 FLOP/s is above the published .*: not stored", r) for r in remarks
+        re.search(r"fp32 gemm peak of 17.18 TFLOPS is above the published 16.83 TFLOPS: not stored", r) for r in remarks
     )
 
 
@@ -119,7 +120,30 @@ def test_a_cache_slower_than_memory_gets_a_remark(measured, monkeypatch):
 
     monkeypatch.setattr(module, "sweeps", sweeps)
     _, remarks = measured(dtypes=[])
-    assert remarks == ["measured llc copy bandwidth of 9.99e+05 byte/s is below that of memory: was the device busy?"]
+    assert remarks == [
+        "measured bandwidth of a cache is below that of memory (llc copy 0.000999 GB/s, memory 0.001 GB/s): "
+        "was the device busy?"
+    ]
+
+
+def test_caches_slower_than_memory_share_a_remark(measured, monkeypatch):
+    def sweeps(device, level, pattern, data):
+        yield Probe(lambda: None, 10**6 if level == "llc" else 2 * 10**6, "planted")
+
+    monkeypatch.setattr(module, "sweeps", sweeps)
+    _, (remark,) = measured(dtypes=[])
+    assert remark.count("llc") == len(Pattern)
+    assert "llc read 1 GB/s, memory 2 GB/s" in remark
+
+
+def test_steps_are_told_before_they_begin(monkeypatch, measured):
+    steps = []
+    monkeypatch.setattr(module, "calibrate", functools.partial(module.calibrate, step=lambda *told: steps.append(told)))
+    measured(dtypes=[DType.FP32, DType.BF16, "fp8"])
+    total = 2 * len(Pattern) + 2 + 1
+    assert [step[:2] for step in steps] == [(number, total) for number in range(1, total + 1)]
+    assert [what for _, _, what in steps[-3:]] == ["fp32 GEMM peak", "bf16 GEMM peak", "launch floors"]
+    assert steps[0][2].startswith("dram ")
 
 
 def test_a_probe_that_fails_costs_its_own_ceiling(measured, monkeypatch):

@@ -1,5 +1,7 @@
 """Operands of any family: copies, restoring, negation, and that a change of a weight is noticed in any layout."""
 
+import weakref
+
 import pytest
 import torch
 from rooflens.harness.device import find_device
@@ -51,6 +53,37 @@ def test_the_reference_is_drawn_with_the_activations_and_negated_with_them(opera
     fresh = operands.inputs.reference()
     for found, expected in zip(operands.truth, fresh, strict=True):
         assert torch.allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_former_reference_is_let_go_before_the_next_is_computed(operands, monkeypatch):
+    """Both together may be more than the device holds: Y of the largest layer takes 26 GiB in fp64."""
+    operands.draw(1)
+    former = [weakref.ref(one) for one in operands.truth]
+    compute = type(operands.inputs).reference
+    left = []
+
+    def reference(inputs):
+        left.extend(one() for one in former)
+        return compute(inputs)
+
+    monkeypatch.setattr(type(operands.inputs), "reference", reference)
+    operands.draw(2)
+    assert left == [None] * len(former)
+    assert operands.truth is not None
+
+
+def test_negation_changes_every_output_in_all_copies_and_back(operands):
+    copies = operands.copies(2)
+    operands.draw(3)
+    before, truth = ([one.clone() for one in some] for some in (operands.inputs.activations, operands.truth))
+    operands.negate()
+    for old, new in zip(truth, operands.truth, strict=True):
+        assert (old != new).double().mean() > 0.4
+    for mine, theirs in zip(*(copy.activations for copy in copies), strict=True):
+        assert torch.equal(octets(mine), octets(theirs))
+    operands.negate()
+    for old, new in zip((*before, *truth), (*operands.inputs.activations, *operands.truth), strict=True):
+        assert torch.equal(old.double(), new.double())
 
 
 def test_a_changed_byte_of_any_weight_is_noticed(operands):

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 
 import pytest
-from rooflens.harness.plan import cell_id, plan, static_columns, tasks
+from rooflens.harness.plan import cell_id, contests, left_out, plan, static_columns, tasks
 from rooflens.shapes import suite
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
@@ -78,6 +78,24 @@ def test_passes_are_cells_of_their_own_and_sizes_have_their_columns():
     assert (row["E"], row["top_k"], row["M_total"]) == (problem.E, problem.top_k, problem.M * problem.top_k)
     assert row["M_per_expert"] == problem.M * problem.top_k / problem.E
     assert static_columns(cells[0])["M_per_expert"] is None
+
+
+def test_passes_that_a_scheme_lacks_are_left_out():
+    both = dataclasses.replace(
+        suite.load("fp8-train-quick"), schemes=("fp8-blockwise", "nf4-g64"), passes=(Pass.FWD, Pass.STEP)
+    )
+    assert left_out(both) == (("nf4-g64", Pass.STEP),)
+    found = {(cell.scheme.name, cell.problem.pass_) for cell in plan(both)}
+    assert found == {("fp8-blockwise", Pass.FWD), ("fp8-blockwise", Pass.STEP), ("nf4-g64", Pass.FWD)}
+    assert left_out(suite.load("fp8-train-quick")) == ()
+
+
+def test_contests_name_who_is_compared_on_each_problem():
+    quick = suite.load("llm4bit-quick")
+    found = contests(plan(quick, "M <= 2 and not (M == 1 and provider == 'blas')"))
+    assert len(found) == 2 * 6
+    for problem, _, names in found:
+        assert set(names) == set(quick.providers) - ({"blas"} if problem.M == 1 else set())
 
 
 def test_a_pass_that_a_scheme_lacks_is_refused_with_the_shape():

@@ -17,6 +17,7 @@ from rooflens.harness.messages import (
     Result,
     Samples,
     Setup,
+    Step,
     Stored,
     TakeCanary,
     Work,
@@ -40,13 +41,13 @@ class Silent:
     """Observer that keeps what it is told."""
 
     def __init__(self):
-        self.remarks = []
+        self.remarks, self.done = [], []
 
     def started(self, total_units, finished_units):
         self.total = total_units
 
     def doing(self, what):
-        pass
+        self.done.append(what)
 
     def finished(self, cell, verdict, reason, units):
         pass
@@ -79,10 +80,11 @@ class Workers:
 
 class Worker:
     def __init__(self, setup, script, source):
-        providers = {name: ProviderInfo("candidate", source) for name in setup.providers}
+        providers = {name: ProviderInfo("candidate", source, "my.py") for name in setup.providers}
         self.ready = Ready(DEVICE, {}, providers, "host", "flush", "default", "unknown", 2)
         self._script = script
         self._answers = []
+        self.calibrations = 0
 
     def send(self, message):
         if isinstance(message, Stored):
@@ -90,7 +92,9 @@ class Worker:
         if self._script is not None:
             self._answers = list(self._script)
         elif isinstance(message, Calibrate):
-            self._answers = [Ceilings([], [])]
+            self.calibrations += 1
+            low = f"measured llc bandwidth of {self.calibrations}.5 GB/s is low: busy?"
+            self._answers = [Step(1, 2, "dram read bandwidth"), Step(2, 2, "launch floors"), Ceilings([], [low])]
         elif isinstance(message, TakeCanary):
             self._answers = [CanaryTaken({"at": "now", "gemm_s": 2e-3, "copy_s": 1e-3})]
         elif isinstance(message, Work):
@@ -167,6 +171,16 @@ def test_a_calibration_that_kills_the_worker_costs_the_ceilings_only(run):
     rows, observer, _ = run(Workers([DIED]), calibrate=True)
     assert units(rows) == ALL_PASSED
     assert any("no ceilings" in remark for remark in observer.remarks)
+
+
+def test_ceilings_are_counted_and_what_both_calibrations_remark_is_told_once(run, tmp_path):
+    _, observer, _ = run(Workers(), calibrate=True)
+    steps = [what for what in observer.done if what.startswith("ceiling ")]
+    assert steps == ["ceiling 1 of 2: dram read bandwidth", "ceiling 2 of 2: launch floors"] * 2
+    assert observer.remarks == ["measured llc bandwidth of 1.5 GB/s is low: busy?"]
+    events = (tmp_path / "run" / "events.log").read_text()
+    assert "1.5 GB/s is low" in events
+    assert "2.5 GB/s is low" in events
 
 
 def test_every_worker_has_a_number_of_its_own_over_restarts_and_resumes(run):

@@ -57,7 +57,7 @@ class Workers:
 
 class Worker:
     def __init__(self, workers, script, source):
-        providers = {name: ProviderInfo("candidate", source) for name in PROVIDERS}
+        providers = {name: ProviderInfo("candidate", source, "my.py") for name in PROVIDERS}
         fields = {field.name: "" for field in dataclasses.fields(Ready)}
         fields |= {"device": DEVICE, "environment": {}, "providers": providers, "threads": 2}
         self.ready = Ready(**fields | {"timer": "host", "cold_by": "flush"})

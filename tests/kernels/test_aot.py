@@ -7,7 +7,7 @@ import torch
 from rooflens.kernels import aot
 from rooflens.kernels.fourbit.triton_dequantize import dequantize_4bit_kernel
 from rooflens.kernels.fourbit.triton_simt import simt_4bit_kernel
-from rooflens.kernels.fourbit.triton_tiled import tiled_gemm_kernel
+from rooflens.kernels.triton_tiled import tiled_gemm_kernel
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.verdict import Verdict
 from triton.backends.compiler import GPUTarget

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from rooflens.kernels.fourbit import blas, blas_forms
+from rooflens.kernels import blas_forms
+from rooflens.kernels.fourbit import blas
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.reference import measure

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from rooflens.kernels.draw import LINES, rms
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.inputs import make_inputs, make_weight
@@ -74,7 +75,11 @@ def test_data_look_like_the_distribution_that_is_documented() -> None:
     assert inputs.x.std() == pytest.approx(1.0, abs=0.02)
     weight = inputs.dequantized()
     assert weight.mean().abs() < 0.02
-    assert weight.std() == pytest.approx(1.0, abs=0.03)
+    assert weight.std() == pytest.approx(rms(LINES), abs=0.03)
+    normalised = weight.view(256, 16, 64) / inputs.absmax.view(256, 16, 1)
+    sizes = inputs.absmax.log2()
+    assert normalised.abs().amax() == 1.0
+    assert sizes.std() > 1.0, "blocks differ by powers of two"
 
 
 def test_refresh_overwrites_activations_in_place() -> None:

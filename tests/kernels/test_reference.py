@@ -90,6 +90,35 @@ def test_chunks_of_an_output_do_not_change_its_figures(monkeypatch: pytest.Monke
             assert found == value or found == pytest.approx(value, rel=1e-12), name
 
 
+def test_different_elements_are_counted_and_the_first_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = torch.tensor([[0.0, 1.0, -0.0], [2.0, 3.0, -4.0]], dtype=torch.float64)
+    output = torch.tensor([[0.0, 1.0, 0.0], [2.0, -3.0, -4.0]])
+    for size in (1 << 27, 1, 4):
+        monkeypatch.setattr("rooflens.kernels.reference._CHUNK", size)
+        accuracy = measure(output, truth)
+        assert (accuracy.different, accuracy.first_different) == (2, (0, 2))  # the sign of a zero is a bit
+        same = measure(truth.float(), truth)
+        assert (same.different, same.first_different) == (0, None)
+        for wrong in (math.nan, math.inf):
+            bad = output.clone()
+            bad[1, 2] = wrong
+            assert (measure(bad, truth).different, measure(bad, truth).non_finite) == (3, 1)
+
+
+@pytest.mark.parametrize("name", ["fp8-quant-row", "mxfp8-quant-rceil", "ao-act-lhs"])
+def test_quantizers_are_exact_and_products_are_not(name: str) -> None:
+    quantizer = Scheme.parse(name, DType.BF16)
+    assert quantizer.exact
+    assert not scheme().exact
+    truth = signal()
+    output = truth.clone()
+    assert measure(output, truth).passes(quantizer)
+    output[63, 255] *= 1 + 2**-52
+    assert measure(output, truth).passes(scheme(DType.FP32))
+    failure = measure(output, truth).failure(quantizer)
+    assert failure.startswith("1 elements differ in their bits, the first at [m=63, n=255]; largest error ")
+
+
 def test_measuring_changes_neither_operand() -> None:
     truth = signal()
     output = truth.clone()

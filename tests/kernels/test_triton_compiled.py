@@ -105,7 +105,7 @@ def stock_request(arch, dtype):
     constants = {"BM": tile.block_m, "BN": tile.block_n, "BK": tile.block_k, "GROUP_M": 8, "BIAS": False}
     arguments = {"x": f"*{dtype}", "w": f"*{dtype}", "bias": None, "y": f"*{dtype}", "M": 64, "N": 4096, "K": 4096}
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    return aot.Request(f"{FAMILY}.triton_tiled:tiled_gemm_kernel", arguments, constants, options)
+    return aot.Request("rooflens.kernels.triton_tiled:tiled_gemm_kernel", arguments, constants, options)
 
 
 def planes_only(planes):

@@ -154,11 +154,19 @@ def test_every_link_leads_somewhere_visible(visit):
     assert page.evaluate("document.querySelector('#roofline').getBoundingClientRect().top") < 200
 
 
+def test_the_contents_name_chapters_only_and_whole(visit):
+    page = visit()
+    entries = page.locator("nav a")
+    assert entries.count() == page.locator("main > section").count()
+    assert entries.all_inner_texts()[:3] == ["Headline", "Speedup", "Crossover M"]
+    assert page.locator('nav a[href*="bf16"]').count() == 0  # no part that may be folded
+
+
 def test_a_link_into_a_folded_part_unfolds_it(visit):
     page = visit()
     folded = page.locator("#speedup-fp32-nf4-g64-cold")
     assert folded.get_attribute("open") is None
-    page.locator('nav a[href="#speedup-fp32-nf4-g64-cold"]').click()
+    page.goto(page.url.partition("#")[0] + "#speedup-fp32-nf4-g64-cold")
     folded.locator("summary").first.click()
     assert page.locator("#speedup-fp32-nf4-g64-cold-simt-4bit").is_visible()
 

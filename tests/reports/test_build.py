@@ -54,7 +54,7 @@ def test_speedup_grid_by_hand(toy):
         "geometric mean",
         "distinct GEMMs in it",
     ]
-    assert grid[4][2:] == ["8.00×", "4.00×", "2.00×", "1.00×", "0.50×", "0.25×"]
+    assert grid[4][2:] == ["8.00×", "4.00×", "2.00×", "~1.0×", "0.50×", "0.25×"]
     assert grid[5][2:] == ["3"] * 6
 
 
@@ -71,7 +71,9 @@ def test_crossover_by_hand(toy):
         "toy up", "512×2048", "M~8", "[4, 16]", "single",
     ]  # fmt: skip
     median = dict(zip(*texts(found["median-crossover"])[:2], strict=True))
-    assert (median["median M"], median["shapes"], median["once"], median["beyond"]) == ("M~8", "3", "3", "0")
+    assert (median["median M"], median["shapes"], median["single"]) == ("M~8", "3", "3")
+    assert not {"always", "right_censored", "never"} & set(median)  # a status that no shape has takes no column
+    assert "single: the faster one changes once" in found["median-crossover"].reading
     assert texts(found["threshold"])[1][2:5] in (["M ≤ 4", "0.00", "0.00"], ["M ≤ 8", "0.00", "0.00"])
 
 
@@ -90,7 +92,8 @@ def test_headline_by_hand(toy):
     best, crossover, bounds = block.items
     assert best.text == "8.00×"
     assert best.value == pytest.approx(8)
-    assert "simt_4bit, toy up (512×2048), M=1, bf16, cold" in best.detail
+    assert "simt_4bit, toy up (512×2048), M=1, fwd, bf16, nf4-g64, cold" in best.detail
+    assert crossover.detail.startswith("fwd, bf16, nf4-g64, cold; 3 shapes")
     assert crossover.text == "M~8"
     assert sum(part.fraction for part in bounds.shares) == pytest.approx(1)
 
@@ -391,7 +394,9 @@ def test_beyond_and_before_are_counted(tmp_path):
     rows = {row[0]: row[2] for row in texts(tables(report)["crossover-bf16-nf4-g64-cold-simt-4bit"])[1:]}
     assert rows == {"toy up": "> 32", "toy down": "< 1", "toy square": "M~8"}
     median = dict(zip(*texts(tables(report)["median-crossover"])[:2], strict=True))
-    assert (median["beyond"], median["before"], median["median M"]) == ("1", "1", "M~8")
+    assert (median["always"], median["never"], median["single"], median["median M"]) == ("1", "1", "1", "M~8")
+    statuses = {row[0]: row[4] for row in texts(tables(report)["crossover-bf16-nf4-g64-cold-simt-4bit"])[1:]}
+    assert statuses == {"toy up": "always", "toy down": "never", "toy square": "single"}
 
 
 def test_tables_have_one_unit_per_column_and_no_zero_for_unknown(quick):

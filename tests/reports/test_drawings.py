@@ -3,14 +3,14 @@
 import io
 import re
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
 from rooflens.reports import png, svg
-from rooflens.reports.axes import decade_axis, m_axis, position
+from rooflens.reports.axes import decade_axis, m_axis, position, with_room
 from rooflens.reports.chart import Chart, Draw, Point, Roof, Series
 from rooflens.reports.formatting import tick_time
 from rooflens.reports.labels import LINE, point_labels, roof_labels
@@ -62,8 +62,8 @@ def test_named_points_can_be_pointed_at_and_labels_do_not_overlap():
     drawn = svg.draw(crowded, svg.SINGLE)
     root = ElementTree.fromstring(drawn)
     assert [circle.findtext("title") for circle in root.iter("circle")] == [f"point {n}" for n in range(5)]
-    heights = sorted(float(text.get("y")) for text in root.iter("text") if (text.text or "").startswith("label"))
-    assert all(b - a >= 12.9 for a, b in pairwise(heights))
+    assert len([text for text in root.iter("text") if (text.text or "").startswith("label")]) == 5
+    assert not covered(point_labels(crowded, 800, 400))
 
 
 def test_open_interval_reaches_the_edge():
@@ -127,6 +127,41 @@ def test_level_roofs_are_labelled_left_of_the_ridge_apart_from_each_other():
 def test_labels_at_the_bottom_stay_inside_and_apart():
     series = tuple(Series(f"p{n}", n, (Point(2, 1.01e-6, label=f"label {n}"),)) for n in range(6))
     low = Chart("c", m_axis([1, 2]), decade_axis(1e-6, 1e-4, tick_time, "t"), series)
-    heights = sorted(label.y for label in point_labels(low, 800, 400))
-    assert heights[-1] <= 394
-    assert all(b - a >= LINE - 1e-9 for a, b in pairwise(heights))
+    labels = point_labels(low, 800, 400)
+    assert max(label.y for label in labels) <= 394
+    assert not covered(labels)
+
+
+def covered(labels):
+    """Pairs of labels that cover each other, at 8 pixels per character."""
+    boxes = [(one.x - 8 * len(one.text), one.x) if one.end else (one.x, one.x + 8 * len(one.text)) for one in labels]
+    return [
+        (one.text, other.text)
+        for (one, (left, right)), (other, (start, end)) in combinations(zip(labels, boxes, strict=True), 2)
+        if left < end and start < right and abs(one.y - other.y) < LINE - 1e-9
+    ]
+
+
+def test_no_line_runs_through_the_label_of_a_point():
+    """Two lines rise from the same x; a label right of the lower first point would lie on its own line or the other."""
+    upper = Series("u", 1, (Point(1, 2e-6, label="upper first"), Point(16, 8e-5, label="upper last")))
+    lower = Series("l", 2, (Point(1, 1.5e-6, label="lower first"), Point(16, 6e-5, label="lower last")))
+    wide = Chart("c", with_room(m_axis([1, 4, 16]), 12, 12), decade_axis(1e-6, 1e-4, tick_time, "t"), (upper, lower))
+    places = {label.text: label for label in point_labels(wide, 800, 400)}
+    assert places["upper first"].end
+    assert places["lower first"].end
+    assert not places["upper last"].end
+    for label in places.values():
+        assert label.x - (8 * len(label.text) if label.end else 0) >= 0
+        assert label.x + (0 if label.end else 8 * len(label.text)) <= 800
+
+
+def test_the_label_of_a_slanted_roof_keeps_clear_of_the_first_points():
+    roofs = (Roof("dram 4 TB/s", 1, 1e-6, 16, 1.6e-5),)
+    line = Series("p", 1, (Point(2, 1.1e-6, label="p M=1"), Point(8, 2e-6)))
+    (label,) = roof_labels(
+        Chart("c", m_axis([1, 16]), decade_axis(1e-6, 1e-4, tick_time, "t"), (line,), roofs), 800, 400
+    )
+    assert label.x > 800 * position(m_axis([1, 16]), 2)
+    (alone,) = roof_labels(Chart("c", m_axis([1, 16]), decade_axis(1e-6, 1e-4, tick_time, "t"), (), roofs), 800, 400)
+    assert alone.x < label.x

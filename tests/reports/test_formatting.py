@@ -160,6 +160,8 @@ def test_a_shown_time_is_within_half_its_last_digit(seconds):
 
 
 def test_a_bound_that_says_nothing_is_not_spelled_out():
-    assert fmt.ratio_interval(1.4e-5, 5363062.9) == "[< 0.001×, > 1000×]"
+    assert fmt.ratio_interval(1.4e-5, 5363062.9) == "unknown"
+    assert fmt.ratio_interval(1.4e-5, 3.0) == "[< 0.001×, 3.00×]"
+    assert fmt.ratio_interval(5.99, 5363062.9) == "[5.99×, > 1000×]"
     assert fmt.ratio_interval(3.6, 3.69) == "[3.60×, 3.69×]"
     assert fmt.ratio_interval(None, 2.0) == ""

@@ -53,8 +53,9 @@ def test_m_axis_of_one_m_is_not_empty():
     "low, high, labels",
     [
         (1e-6, 1e-3, ["1 µs", "10 µs", "100 µs", "1 ms"]),
-        (8e-6, 60e-6, ["10 µs", "20 µs", "50 µs"]),
-        (30e-6, 45e-6, []),
+        (8e-6, 60e-6, ["10 µs", "20 µs", "30 µs", "50 µs"]),
+        (8e-6, 90e-6, ["10 µs", "20 µs", "50 µs"]),
+        (30e-6, 45e-6, ["30 µs", "40 µs"]),
     ],
 )
 def test_decade_axis_labels(low, high, labels):

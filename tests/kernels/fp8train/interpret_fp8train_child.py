@@ -7,7 +7,7 @@ from dataclasses import replace
 import interpreter_repairs
 import torch
 from rooflens.kernels.inputs import make_inputs, poison
-from rooflens.kernels.reference import measure
+from rooflens.kernels.reference import measure, measure_all
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType, Scheme
@@ -62,6 +62,44 @@ def run_dequant(case):
     return judge(DEQUANT_BLAS, inputs, {"kernels": "triton"})
 
 
+def scaled_mm(a, b, a_scale, a_kind, b_scale, b_kind, output_dtype):
+    """What cuBLAS computes, from operands that lie as it wants them: a[R,D] and b[D,C] contiguous along D.
+
+    1x128: scales [lines, blocks] with stride (1, lines); 128x128: [blocks of D filled up to 4, lines], along D as well
+    """
+    from torch.nn.functional import ScalingType
+
+    assert a_kind is ScalingType.BlockWise1x128
+    assert a.is_contiguous()
+    assert b.t().is_contiguous()
+    (rows, depth), columns = a.shape, b.shape[1]
+    blocks = depth // 128
+    assert a_scale.shape == (rows, blocks)
+    assert a_scale.stride() == (1, rows)
+    if b_kind is ScalingType.BlockWise1x128:
+        assert b_scale.shape == (columns, blocks)
+        assert b_scale.stride() == (1, columns)
+        by_column = b_scale
+    else:
+        filled = -(-blocks // 4) * 4
+        assert b_scale.shape == (filled, columns // 128)
+        assert b_scale.stride() == (1, filled)
+        assert not b_scale[blocks:].any()
+        by_column = b_scale[:blocks].t().repeat_interleave(128, 0)
+    left = a.double() * a_scale.double().repeat_interleave(128, 1)
+    right = b.t().double() * by_column.double().repeat_interleave(128, 1)
+    return (left @ right.t()).to(output_dtype)
+
+
+def run_scaled_mm(case):
+    from rooflens.kernels.fp8train.scaled_mm import TORCH_SCALED_MM
+
+    torch.nn.functional.scaled_mm = scaled_mm
+    problem = Problem(case["M"], case["N"], case["K"], pass_=Pass(case["pass"]))
+    device = replace(CPU, arch="sm90")
+    return judge(TORCH_SCALED_MM, make_inputs(problem, Scheme.parse(case["scheme"], DType.BF16), device, 1), None)
+
+
 def run_quantize(case):
     """Number of elements that differ from the plain torch quantizer, per output."""
     from rooflens.kernels.fp8train.quantizers import TRITON_QUANT
@@ -76,9 +114,7 @@ def run_quantize(case):
     for output in launch.outputs:
         poison(output)
     launch()
-    different = [
-        int((output.double() != truth).sum()) for output, truth in zip(launch.outputs, inputs.reference(), strict=True)
-    ]
+    different = [one.different for one in measure_all(launch.outputs, inputs.reference())]
     return {"different": different, "kernels": list(launch.kernels)}
 
 
@@ -95,13 +131,15 @@ def run_transposed_quantize(case):
     mine = [
         Quantized(torch.empty(m, k, dtype=types[0]), torch.empty(row.scale.shape[::-1]), "row"),
         Quantized(torch.empty(k, m, dtype=types[1]), torch.empty(col.scale.shape), "col"),
-        Quantized(torch.empty(m, k, dtype=types[0]), torch.empty(block.scale.shape), "weight"),
+        Quantized(torch.empty(m, k, dtype=types[0]), torch.zeros(block.scale.shape[0], 8), "weight"),
     ]
+    scale, turned_scale = mine[2].scale, torch.zeros(block.scale.shape[1], 12)
+    rows, columns = block.scale.shape
     turned, back = torch.empty(k, m, dtype=types[0]), torch.empty(m, k, dtype=types[0])
     config = {"ROWS": 128, "COLUMNS": 128, "num_warps": 8}
     calls = [
         quantize_call(x, mine[0], mine[1], config, k_major=True, scales_first=True),
-        weight_call(x, mine[2], turned, {"num_warps": 8}),
+        weight_call(x, mine[2], turned, {"num_warps": 8}, turned_scale),
         transpose_call(turned, back),
     ]
     compile_calls(calls)()  # the interpreter runs nothing while it "compiles"
@@ -111,7 +149,10 @@ def run_transposed_quantize(case):
         (mine[1].data.t(), col.data),
         (mine[1].scale, col.scale),
         (mine[2].data, block.data),
-        (mine[2].scale, block.scale),
+        (scale[:, :columns], block.scale),
+        (turned_scale[:, :rows].t(), block.scale),
+        (scale[:, columns:], torch.zeros(rows, 8 - columns)),
+        (turned_scale[:, rows:], torch.zeros(columns, 12 - rows)),
         (turned.t(), block.data),
         (back, block.data),
     )
@@ -132,6 +173,7 @@ if __name__ == "__main__":
         "gemm": run_gemm,
         "stock": run_stock,
         "dequant": run_dequant,
+        "scaled_mm": run_scaled_mm,
         "quantize": run_quantize,
         "transposed": run_transposed_quantize,
         "loop": run_loop,

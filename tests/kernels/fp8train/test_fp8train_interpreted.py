@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
+import torch
 
 from .. import interpreter
 
@@ -115,6 +116,33 @@ def test_transposed_forms_are_exact():
     cases = [{"step": "transposed", "M": m, "K": k} for m, k in ((256, 128), (150, 300), (1, 130))]
     for case, result in zip(cases, interpret(cases), strict=True):
         assert not any(result["different"]), (case, result)
+
+
+def test_scaled_mm_gets_every_operand_as_the_library_wants_it():
+    """A stand-in for torch's product checks strides and padding. No copy is left beside quantizers and products:
+
+    W's quantizer writes both orders of its scales, with rows of 4, whatever the number of blocks (3 and 5 here).
+    """
+    if not hasattr(torch.nn.functional, "ScalingType"):
+        pytest.skip(f"torch {torch.__version__} has no scaled_mm")
+    sizes = {"M": 128, "N": 384, "K": 640}
+    cases = [
+        {"step": "scaled_mm", **sizes, "pass": pass_, "scheme": scheme}
+        for scheme in (SCHEMES[0], SCHEMES[2])
+        for pass_ in ("fwd", "dgrad", "wgrad", "bwd", "step")
+    ]
+    assert_correct(cases)
+    kernels = {
+        case["pass"]: [name.removesuffix("_kernel") for name in result["kernels"]]
+        for case, result in zip(cases[:5], interpret(cases[:5]), strict=True)
+    }
+    assert kernels == {
+        "fwd": ["quantize", "quantize_weight", "scaled_mm"],
+        "dgrad": ["quantize", "scaled_mm"],
+        "wgrad": ["quantize", "scaled_mm"],
+        "bwd": ["quantize", "scaled_mm", "scaled_mm"],
+        "step": ["quantize", "quantize_weight", "quantize", *["scaled_mm"] * 3],
+    }
 
 
 def test_baselines():

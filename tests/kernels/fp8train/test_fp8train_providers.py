@@ -9,7 +9,6 @@ from rooflens.kernels.fp8train.blas import BLAS_BF16, DEQUANT_BLAS
 from rooflens.kernels.fp8train.inputs import make_inputs
 from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
 from rooflens.kernels.fp8train.quantizers import TORCH_QUANT, TRITON_QUANT
-from rooflens.kernels.fp8train.saved import Saved
 from rooflens.kernels.fp8train.scaled_mm import TORCH_SCALED_MM
 from rooflens.kernels.fp8train.stock import STOCK_TRITON
 from rooflens.kernels.inputs import poison
@@ -90,18 +89,6 @@ def test_a_product_that_was_not_quantized_is_not_right():
     assert accuracy.failure(inputs.scheme)
 
 
-def test_saved_values_follow_their_sources():
-    source, seen = torch.zeros(3), []
-    saved = Saved([source], lambda: seen.append(source.sum().item()))
-    saved.refresh()
-    assert seen == [0.0]
-    source.add_(2)
-    source[:1].mul_(3)
-    saved.refresh()
-    saved.refresh()
-    assert seen == [0.0, 10.0]
-
-
 @pytest.mark.parametrize("provider", [*GEMMS, *QUANTIZERS], ids=by_name)
 @pytest.mark.parametrize("arch", ["sm80", "sm90", "sm100", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
 def test_support_is_an_answer_with_a_reason(provider, arch):
@@ -146,6 +133,17 @@ def test_32_bit_offsets_end_before_the_largest_layer():
         assert "2^31: use specialised_fp8" in SHARED.supports(largest, scheme, device).reason
         assert SHARED.supports(Problem(16384, 106496, 16384, pass_=pass_), scheme, device).ok
         assert SHARED.supports(Problem(32768, 59136, 8192, pass_=pass_), scheme, device).ok
+    for pass_, sizes, name in (
+        (Pass.DGRAD, (262144, 128, 28672), "dX[M,K] has 7516192768"),
+        (Pass.WGRAD, (128, 106496, 28672), "dW[N,K] has 3053453312"),
+        (Pass.FWD, (262144, 28672, 128), "Y[M,N] has 7516192768"),
+        (Pass.FWD, (128, 106496, 28672), "W[N,K] has 3053453312"),
+    ):
+        assert name in SHARED.supports(Problem(*sizes, pass_=pass_), scheme, device).reason, "an operand or a result"
+        assert SPECIALISED.supports(Problem(*sizes, pass_=pass_), scheme, device).ok
+    just, least = Problem(65536, 128, 32767, pass_=Pass.DGRAD), Problem(65536, 128, 32768, pass_=Pass.DGRAD)
+    assert SHARED.supports(just, scheme, device).ok
+    assert not SHARED.supports(least, scheme, device).ok, "2^31 itself is too much"
     long = Problem(128, 128, (1 << 22) + 128)
     assert "4194304" in SPECIALISED.supports(long, scheme, device).reason
     assert "4194304" in STOCK_TRITON.supports(long, scheme, device).reason
@@ -244,6 +242,26 @@ def test_what_is_quantized_where():
     single = 3 * DY + DY_ROW + 3 * DY + DY_COL + 3 * X + X_COL
     scales = 2 * (DY_ROW + W_SCALE)
     assert moved(SHARED, "fp8-blockwise", "bwd", "gfx950") == backward + single + scales
+
+
+def test_bytes_of_torch_s_product():
+    """As `specialised_fp8` on sm90, with W's scales in both orders, in rows of a multiple of 4: [3, 4] and [4, 4]."""
+
+    def found(pass_, scheme="fp8-blockwise"):
+        problem = Problem(256, 384, 512, pass_=Pass(pass_))
+        return TORCH_SCALED_MM.moved_bytes(problem, scheme_of(scheme), {})
+
+    turned = 4 * 4 * 4
+    x_both, dy_both, weight = 4 * X + X_ROW + X_COL, 4 * DY + DY_ROW + DY_COL, 4 * W + W_SCALE + turned
+    filled = turned - W_SCALE
+    assert found("fwd") == x_both + weight + GEMM["fwd"]
+    assert found("dgrad") == 3 * DY + DY_ROW + GEMM["dgrad"] + filled, "W was quantized by the forward pass"
+    assert found("step") == x_both + weight + dy_both + sum(GEMM.values()) + filled
+    assert found("fwd", "fp8-blockwise-prequantized") == GEMM["fwd"] + 2 * X_ROW, "scales of X are transposed"
+    step = Problem(256, 384, 512, pass_=Pass.STEP)
+    forms = 2 * X + 2 * W + 2 * DY + X_ROW + X_COL + DY_ROW + DY_COL + W_SCALE + turned
+    touched = 2 * (X + W + DY) + forms + 2 * (X + W + DY)
+    assert TORCH_SCALED_MM.working_set_bytes(step, scheme_of("fp8-blockwise"), {}) == touched
 
 
 def test_bytes_of_the_baselines():

@@ -53,7 +53,9 @@ def test_reference_is_the_product_of_the_stored_bits():
     w = dequantize_mx(inputs.w, inputs.w_scale, torch.float64)
     (truth,) = inputs.reference()
     assert torch.allclose(truth, torch.einsum("mk,nk->mn", x, w), rtol=1e-12)
-    assert torch.equal(inputs.dequantized().double(), w), "exact in bf16"
+    normal = w.abs() >= torch.finfo(torch.bfloat16).tiny
+    assert torch.equal(inputs.dequantized().double()[normal], w[normal]), "exact in bf16"
+    assert torch.equal(inputs.dequantized(), w.bfloat16())
     (output,) = inputs.empty_outputs()
     assert output.isnan().all()
     assert output.dtype == torch.bfloat16
@@ -103,4 +105,4 @@ def test_one_wrong_bit_among_a_million_bytes_fails():
     exact = torch.randint(0, 255, (512, 2048), generator=torch.manual_seed(1)).double()
     wrong = exact.to(torch.uint8)
     wrong[100, 1000] ^= 1
-    assert "although SNR is" in measure(wrong, exact).failure(QUANT)
+    assert "1 elements differ in their bits, the first at [m=100, n=1000]" in measure(wrong, exact).failure(QUANT)

@@ -3,8 +3,9 @@
 import pytest
 import torch
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.mxfp8 import scaled_mm
+from rooflens.kernels.mxfp8 import blas, scaled_mm
 from rooflens.kernels.mxfp8.blas import BLAS_BF16, DEQUANT_BLAS
+from rooflens.kernels.mxfp8.dispatch import DISPATCH
 from rooflens.kernels.mxfp8.launches import scratch_bytes, tile_launch
 from rooflens.kernels.mxfp8.providers import GEMV, MMA
 from rooflens.kernels.mxfp8.quantizers import TORCH_QUANT, TRITON_QUANT
@@ -78,6 +79,9 @@ def test_products_and_quantizers_keep_apart():
         (MMA, Problem(8, 64, 1 << 25), "sm90", "K is limited to 16777216"),
         (STOCK_TRITON, Problem(8, 64, 160), "sm90", "K=160 is not a multiple of 128"),
         (STOCK_TRITON, Problem(8, 1 << 18, 1 << 13), "sm90", "W has 2147483648 elements"),
+        (STOCK_TRITON, Problem(1 << 18, 8, 1 << 13), "sm90", "X has 2147483648 elements"),
+        (STOCK_TRITON, Problem(1 << 16, 1 << 15, 128), "sm90", "Y has 2147483648 elements"),
+        (SMALL_TILE, Problem(1 << 16, 1 << 15, 128), "sm90", "Y has 2147483648 elements"),
         (STOCK_TRITON, QKV, "gfx90a", "may abort inside LLVM"),
         (SMALL_TILE, QKV, "sm80", "needs sm89"),
         (TORCH_SCALED_MM, QKV, "sm90", "needs block-scaled FP8 matrix units"),
@@ -93,6 +97,7 @@ def test_guards(provider, problem, arch, reason):
 
 def test_roles():
     assert STOCK_TRITON.role is Role.STOCK_TRITON
+    assert SMALL_TILE.role is Role.STOCK_TRITON
     assert DEQUANT_BLAS.role is Role.DEQUANT_BLAS
     assert BLAS_BF16.role is Role.BLAS
 
@@ -127,8 +132,55 @@ def test_moved_bytes():
     assert GEMV.moved_bytes(five, GEMM, config) == 2 * weights + 5 * 1024 * 33 // 32 + 2 * 5 * 64
     assert STOCK_TRITON.moved_bytes(five, GEMM, {}) == GEMM.compulsory_bytes(five)
     x, dense = 5 * (1024 + 32), 2 * 64 * 1024
-    assert BLAS_BF16.moved_bytes(five, GEMM, {"gemm": "mm"}) == x + 4 * 5 * 1024 + dense + 2 * 5 * 64
-    assert DEQUANT_BLAS.moved_bytes(five, GEMM, {"gemm": "mm"}) == weights + 2 * dense + x + 4 * 5 * 1024 + 2 * 5 * 64
+    product = 2 * 5 * 1024 + dense + 2 * 5 * 64
+    assert BLAS_BF16.moved_bytes(five, GEMM, {"gemm": "mm"}) == product
+    assert BLAS_BF16.moved_bytes(five, GEMM, {"gemm": "mm_t"}) == product + 2 * 2 * 5 * 64
+    decoding = weights + dense + x + 2 * 5 * 1024
+    assert DEQUANT_BLAS.moved_bytes(five, GEMM, {"gemm": "mm"}) == decoding + product
+
+
+def test_working_sets():
+    """As bytes moved, but every tensor once: a divided K has its parts beside the operands."""
+    five = Problem(5, 64, 1024)
+    weights, x, y = 64 * 1024 * 33 // 32, 5 * 1024 * 33 // 32, 2 * 5 * 64
+    for split in (1, 4):
+        config = Tile("vector", 4, 8, 1024, 4, 3, split_k=split).as_json("sm90")
+        parts = 4 * split * 8 * 64 if split > 1 else 0  # 5 rows are two tiles of 4
+        for provider in (GEMV, MMA):
+            assert provider.working_set_bytes(five, GEMM, config) == weights + x + y + parts
+        assert DISPATCH.working_set_bytes(five, GEMM, {"route": "gemv_mx", **config}) == weights + x + y + parts
+    dense = 2 * (64 + 5) * 1024
+    assert BLAS_BF16.working_set_bytes(five, GEMM, {"gemm": "mm"}) == dense + y
+    assert BLAS_BF16.working_set_bytes(five, GEMM, {"gemm": "mm_t"}) == dense + 2 * y
+    assert DEQUANT_BLAS.working_set_bytes(five, GEMM, {"gemm": "mm"}) == weights + x + dense + y
+
+
+def test_the_bf16_product_does_not_decode_in_the_call(monkeypatch):
+    """One role, one meaning: a layer in bf16 has its activations in bf16."""
+    decoded = []
+    original = blas.prepare_decode
+
+    def counting(q, scales, out):
+        run = original(q, scales, out)
+        return lambda: (decoded.append(tuple(out.shape)), run())
+
+    monkeypatch.setattr(blas, "prepare_decode", counting)
+    inputs = make_inputs(Problem(5, 33, 256), GEMM, CPU, 2)
+    launch = BLAS_BF16.prepare(inputs)
+    launch()
+    launch()
+    assert sorted(decoded) == [(5, 256), (33, 256)]
+    for change in (inputs.negate, lambda: inputs.refresh_activations(7), lambda: inputs.x_scale.add_(1)):
+        decoded.clear()
+        change()
+        launch()
+        launch()
+        assert decoded == [(5, 256)]
+        assert measure_all(launch.outputs, inputs.reference())[0].passes(GEMM)
+    decoded.clear()
+    launch = DEQUANT_BLAS.prepare(inputs)
+    launch()
+    assert decoded == [(5, 256), (33, 256)]
 
 
 def test_emulation_is_labelled():

@@ -4,6 +4,7 @@ import pytest
 import torch
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.mxfp8_moe import blas
 from rooflens.kernels.mxfp8_moe.align import prepare_align
 from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH, ENVELOPE, refusal
 from rooflens.kernels.mxfp8_moe.routing import align
@@ -193,16 +194,80 @@ def test_moved_bytes(providers):
     layout = 4 * (2 * 12 + (12 + 4 * 7) + 5 + 8 * 4)
     end_to_end = providers["grouped_with_align_moe"].moved_bytes(problem, PLAIN, config)
     assert end_to_end == grouped.moved_bytes(problem, PLAIN, config) + layout
-    dense, copies = 4 * 64 * 128, 2 * 2 * (3 * 128 + 12 * 128 + 12 * 64)
-    assert providers["loop_bf16_moe"].moved_bytes(problem, PLAIN, {}) == 2 * dense + rows + ids + copies
-    assert providers["dequant_loop_moe"].moved_bytes(problem, PLAIN, {}) == weights + 4 * dense + rows + ids + copies
+    dense, x = 4 * 64 * 128, 3 * 128  # elements of the weights, and of X
+    gathered, products = 2 * 2 * 12 * 128, 2 * 2 * 12 * 64  # bf16, written and read
+    loop = 2 * dense + 2 * x + gathered + products + 2 * 12 * 64 + ids
+    assert providers["loop_bf16_moe"].moved_bytes(problem, PLAIN, {}) == loop
+    assert providers["loop_bf16_moe"].moved_bytes(problem, WEIGHTED, {}) == loop + products + 4 * 12
+    decoding = weights + 2 * dense + x + x // 32 + 2 * x
+    assert providers["dequant_loop_moe"].moved_bytes(problem, PLAIN, {}) == decoding + loop
+
+
+def test_working_sets(providers):
+    """3 tokens that go to all 4 experts; as bytes moved, but every tensor once."""
+    problem = moe(3, 64, 128, 4, 4)
+    quantized = 4 * (64 * 128 + 64 * 4) + 3 * 128 + 3 * 4
+    rest = 2 * 12 * 64 + 4 * (12 + 4)  # Y and routing
+    config = {"BLOCK_M": 8, "SPLIT_K": 1}
+    for name in ("grouped_moe", "dispatch_moe", "stock_triton_moe"):
+        assert providers[name].working_set_bytes(problem, PLAIN, config) == quantized + rest
+    parts = 4 * 2 * 12 * 64
+    assert providers["grouped_moe"].working_set_bytes(problem, PLAIN, config | {"SPLIT_K": 2}) == (
+        quantized + rest + parts
+    )
+    loop, dequant = providers["loop_bf16_moe"], providers["dequant_loop_moe"]
+    assert loop.working_set_bytes(problem, PLAIN, {}) == 2 * (4 * 64 * 128 + 3 * 128) + rest
+    assert dequant.working_set_bytes(problem, PLAIN, {}) == quantized + rest + 2 * (64 * 128 + 3 * 128)
+
+
+def test_bytes_are_those_of_the_draw():
+    """Expert weights and scales that the operands' routing hits, counted from the operands."""
+    for seed in (0, 1, 2):
+        problem = moe(4, 8, 32, 32, 4)
+        inputs = make_inputs(problem, PLAIN, CPU, seed)
+        for drawn in (None, 5, 6):
+            if drawn is not None:
+                inputs.refresh_activations(drawn)
+            hit = len(inputs.groups())
+            read = inputs.x.nbytes + inputs.x_scale.nbytes + hit * (inputs.w[0].nbytes + inputs.w_scale[0].nbytes)
+            ids = 4 * (16 + hit)
+            assert PLAIN.compulsory_bytes(problem) == read + 2 * 16 * 8 + ids
+
+
+def test_the_bf16_loop_does_not_decode_in_the_call(providers, monkeypatch):
+    """One role, one meaning: a layer in bf16 has its activations in bf16."""
+    decoded = []
+    original = blas.dequantizer
+
+    def counting(inputs, payload, scales, out):
+        run = original(inputs, payload, scales, out)
+        return lambda: (decoded.append(tuple(out.shape)), run())
+
+    monkeypatch.setattr(blas, "dequantizer", counting)
+    inputs = make_inputs(moe(5, 48, 160, 6, 3), PLAIN, CPU, seed=3)
+    launch = providers["loop_bf16_moe"].prepare(inputs)
+    launch()
+    launch()
+    assert decoded == [(5, 160)]
+    inputs.negate()
+    launch()
+    inputs.refresh_activations(4)
+    launch()
+    launch()
+    assert decoded == 3 * [(5, 160)]
+    decoded.clear()
+    launch = providers["dequant_loop_moe"].prepare(inputs)
+    launch()
+    assert decoded == [(5, 160), *len(inputs.groups()) * [(48, 160)]]
 
 
 def test_expected_blocks():
     assert expected_blocks(moe(3, 64, 64, 4, 4), 2) == 8, "four experts, three rows each"
     assert expected_blocks(moe(1, 64, 64, 256, 8), 16) == pytest.approx(8)
-    # three tokens to one of two experts: 0, 1, 2, 3 rows with chances 1, 3, 3, 1 of 8, in blocks of two: 0, 1, 1, 2
-    assert expected_blocks(moe(3, 64, 64, 2, 1), 2) == pytest.approx(2 * (3 + 3 + 2) / 8)
+    # three tokens to one of two experts: 0, 1, 2, 3 rows with chances 1, 3, 3, 1 of 8, in blocks of two: 0, 1, 1, 2.
+    # An expert needs 1/8 block beyond its first; every draw hits both.
+    assert expected_blocks(moe(3, 64, 64, 2, 1), 2) == pytest.approx(2 + 2 * 1 / 8)
+    assert expected_blocks(moe(4, 64, 64, 32, 4), 4) == 13, "one block for each expert that is hit"
 
 
 @pytest.mark.parametrize("name", LOOPS)

@@ -4,8 +4,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from rooflens.kernels.mxfp8_moe.routing import align, expected_hits, moe_sorting, route
+from rooflens.kernels.mxfp8_moe.routing import align, moe_sorting, route
 from rooflens.shapes.errors import UsageError
+from rooflens.shapes.schemes.mxfp8_moe import expected_hits, hit_experts
 
 VECTOR = torch.tensor([[1, 2, 3], [0, 1, 3], [0, 2, 3], [0, 1, 2]], dtype=torch.int32)
 """Example of vLLM's moe_align_block_size: block 4, 4 experts."""
@@ -79,8 +80,28 @@ def test_expected_hits():
     # the published row for E = 256, k = 8
     assert [round(expected_hits(m, 256, 8)) for m in (1, 16, 64, 256)] == [8, 102, 222, 256]
     draws = torch.Generator().manual_seed(2)
-    seen = [len(set(route(16, 32, 4, draws).reshape(-1).tolist())) for _ in range(300)]
-    assert abs(sum(seen) / len(seen) - expected_hits(16, 32, 4)) < 0.4
+    free = [len({e for row in torch.rand(16, 32, generator=draws).argsort(1)[:, :4].tolist() for e in row})
+            for _ in range(300)]  # fmt: skip
+    assert abs(sum(free) / len(free) - expected_hits(16, 32, 4)) < 0.4
+
+
+def test_every_draw_hits_as_many_experts_as_the_bytes_count():
+    """E = 32, k = 4, M = 4: 32 (1 - (7/8)^4) = 13.24, and draws would hit 10 to 16."""
+    assert hit_experts(4, 32, 4) == 13
+    for seed in range(40):
+        draws = torch.Generator().manual_seed(seed)
+        assert len(set(route(4, 32, 4, draws).reshape(-1).tolist())) == 13
+        assert len(set(route(64, 256, 8, draws).reshape(-1).tolist())) == 222
+
+
+def test_tokens_are_still_independent_of_each_other_s_order():
+    """No expert and no token is preferred by the draws that were kept."""
+    draws = torch.Generator().manual_seed(3)
+    counts = torch.stack([torch.bincount(route(4, 8, 2, draws)[token].long(), minlength=8)
+                          for _ in range(400) for token in (0, 3)]).view(400, 2, 8).sum(0)  # fmt: skip
+    assert counts.sum() == 1600
+    assert counts.min() > 100 - 5 * 10
+    assert counts.max() < 100 + 5 * 10
 
 
 def test_moe_sorting_has_choice_and_token_in_one_id():

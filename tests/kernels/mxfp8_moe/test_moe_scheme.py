@@ -50,10 +50,12 @@ def test_bytes_when_every_token_goes_to_every_expert():
     assert MxFp8Moe("rceil", DType.BF16, weighted=True).compulsory_bytes(problem) == total + 4 * 12
 
 
-def test_bytes_count_experts_that_are_expected_to_be_hit():
-    # two tokens, one expert each of four: 4 (1 - (3/4)^2) = 1.75 experts
+def test_bytes_count_experts_that_every_draw_hits():
+    # two tokens, one expert each of four: 4 (1 - (3/4)^2) = 1.75 experts on average, 2 in every draw
     problem = moe(2, 64, 64, 4, 1)
-    assert PLAIN.weight_bytes(problem) == 1.75 * 64 * 64
+    assert PLAIN.weight_bytes(problem) == 2 * 64 * 64
+    assert PLAIN.scale_bytes(problem) == (2 * 64 + 2) * 2
+    assert PLAIN.routing_bytes(problem) == 4 * 2 + 4 * 2
     assert PLAIN.weight_bytes(moe(1, 64, 64, 256, 8)) == 8 * 64 * 64, "one token hits its eight experts"
 
 

@@ -13,9 +13,8 @@ from collections.abc import Callable
 
 import torch
 
-from ...shapes.problem import Problem
-from ...shapes.scheme import DType
-from ...shapes.schemes.fourbit import FourBit
+from ..shapes.problem import Problem
+from ..shapes.scheme import DType, Scheme
 
 FORMS = {
     "mm": "torch.mm or addmm of X and W.t()",
@@ -27,7 +26,7 @@ FORMS = {
 """Name -> what it does; `config["gemm"]` holds the name."""
 
 
-def default_form(problem: Problem, scheme: FourBit, kind: str) -> str:
+def default_form(problem: Problem, scheme: Scheme, kind: str) -> str:
     """Fastest form for a device of `kind` ("cpu" or "cuda"), by the rule that the measurements above gave."""
     if kind != "cpu":
         return "mm"
@@ -41,7 +40,7 @@ def default_form(problem: Problem, scheme: FourBit, kind: str) -> str:
     return "fp32_mm_t" if transposed else "fp32_mm"
 
 
-def forms(scheme: FourBit, kind: str) -> list[str]:
+def forms(scheme: Scheme, kind: str) -> list[str]:
     """Forms that make sense for this type on a device of `kind`."""
     if kind != "cpu":
         return ["mm", "mm_t"]
@@ -75,7 +74,7 @@ def prepare_gemm(
     return run
 
 
-def moved_bytes(form: str, problem: Problem, scheme: FourBit) -> int:
+def moved_bytes(form: str, problem: Problem, scheme: Scheme) -> int:
     """Bytes that `form` reads and writes: operands, Y, and the scratch that it writes and reads again."""
     rows, columns, depth = problem.M, problem.N, problem.K
     wide = form.startswith("fp32")

@@ -1,0 +1,138 @@
+"""The verdict of each cell: faster, slower, same or inconclusive, with the change that could have been found.
+
+A change must exceed a practical margin, not just zero, and the share of false ones among all that are called is held
+down over the whole suite (Benjamini and Hochberg 1995).
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from scipy import optimize
+from scipy.special import nctdtr, ndtr, ndtri, stdtr, stdtrit
+
+from ..false_discovery import adjusted
+from ..intervals import Floats
+from .moderation import fit_prior, shrink
+
+MARGIN = 0.01
+"""Changes of less are of no interest."""
+
+MARGIN_SHORT = 0.03
+"""The same for launches under `SHORT_S`, where a change of address is worth more than 1 %."""
+
+SHORT_S = 10e-6
+
+FALSE_DISCOVERY = 0.05
+"""Share of wrong ones that is accepted among the cells called faster or slower."""
+
+POWER = 0.8
+"""The smallest detectable change is found with this probability."""
+
+
+class Word(StrEnum):
+    """Verdict of a cell."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Per cell [C]: effect and its 95 % interval, p, q, verdict, and the smallest change found with 80 % power.
+
+    All effects are differences of ln time. `se` is the standard error that decides: from the moderated variance, or the
+    cell's own where that is larger; `freedom` are its degrees. `typical_se` is that of the moderated variance alone:
+    how far chance is expected to reach.
+    """
+
+    effect: Floats
+    se: Floats
+    typical_se: Floats
+    freedom: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+    q: Floats
+    words: np.ndarray
+    smallest: Floats
+
+
+def margins(times_s: Floats) -> Floats:
+    """Practical margin of each cell, as a difference of ln time, from its time in seconds [C]."""
+    return np.where(times_s < SHORT_S, MARGIN_SHORT, MARGIN)
+
+
+def decide(
+    effect: Floats, variance: Floats, freedom: Floats, count: Floats, margin: Floats, floor: Floats | float = 0.0
+) -> Decisions:
+    """Decide on cells with a mean effect, the variance of a single difference, its degrees of freedom and their number.
+
+    `floor` is the least variance that the timer's resolution allows. Cells without degrees of freedom are inconclusive.
+    """
+    moderated, degrees = shrink(variance, freedom, fit_prior(variance, freedom))
+    known = (freedom > 0) & np.isfinite(effect)
+    typical = np.where(known, np.sqrt(np.maximum(moderated, floor) / np.maximum(count, 1)), np.nan)
+    se = np.where(known, np.maximum(typical, np.sqrt(np.where(known, variance, 0) / np.maximum(count, 1))), np.nan)
+    degrees = np.where(known, degrees, np.nan)
+    p = _p_value(effect, se, degrees, margin)
+    q = adjusted(p)
+    half = _quantile(0.975, degrees) * se
+    within = np.abs(effect) + _quantile(0.95, degrees) * se < margin
+    called = q <= FALSE_DISCOVERY
+    words = np.where(
+        called & (effect > 0),
+        Word.SLOWER.value,
+        np.where(called, Word.FASTER.value, np.where(within, Word.SAME.value, Word.INCONCLUSIVE.value)),
+    )
+    smallest = margin + _noncentrality(degrees, _threshold(p[known], q[known])) * se
+    return Decisions(effect, se, typical, degrees, effect - half, effect + half, p, q, words, smallest)
+
+
+def _p_value(effect: Floats, se: Floats, degrees: Floats, margin: Floats) -> Floats:
+    """Probability of so large an effect when the true one is at the margin, on either side."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        beyond, against = (np.abs(effect) - margin) / se, (np.abs(effect) + margin) / se
+    p = _survival(beyond, degrees) + _survival(against, degrees)
+    return np.where(np.isfinite(se), np.minimum(p, 1.0), np.nan)
+
+
+def _survival(t: Floats, degrees: Floats) -> Floats:
+    """P(T > t); degrees inf: normal."""
+    finite = np.where(np.isfinite(degrees), degrees, 1.0)
+    return np.asarray(np.where(np.isinf(degrees), ndtr(-t), stdtr(finite, -t)), dtype=np.float64)
+
+
+def _quantile(probability: float, degrees: Floats) -> Floats:
+    finite = np.where(np.isfinite(degrees), degrees, 1.0)
+    found = np.where(np.isinf(degrees), ndtri(probability), stdtrit(finite, probability))
+    return np.asarray(np.where(np.isnan(degrees), np.nan, found), dtype=np.float64)
+
+
+def _threshold(p: Floats, q: Floats) -> float:
+    """Largest p that is called; where nothing is called, what the best cell would have needed."""
+    if not len(p):
+        return FALSE_DISCOVERY
+    called = p[q <= FALSE_DISCOVERY]
+    return max(float(called.max()) if len(called) else 0.0, FALSE_DISCOVERY / len(p))
+
+
+def _noncentrality(degrees: Floats, threshold: float) -> Floats:
+    """Per cell: by how many standard errors the truth must exceed the margin to be called with probability `POWER`."""
+    found = np.full_like(degrees, np.nan)
+    for value in np.unique(degrees[~np.isnan(degrees)]):
+        found[degrees == value] = _one_noncentrality(float(value), threshold)
+    return found
+
+
+def _one_noncentrality(degrees: float, threshold: float) -> float:
+    if math.isinf(degrees):
+        return float(ndtri(POWER) - ndtri(threshold))
+    critical = float(-stdtrit(degrees, threshold))
+    return float(
+        # one minus the noncentral distribution function
+        optimize.brentq(lambda shift: 1 - POWER - nctdtr(degrees, shift, critical), 0.0, 2 * critical + 10, xtol=1e-6)
+    )

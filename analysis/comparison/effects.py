@@ -1,0 +1,211 @@
+"""From the rounds of two versions to one row per case: effect, interval, verdict, and what else changed.
+
+A case is a problem, a scheme, a cache state and a provider. It is compared when both versions passed; otherwise its
+status says what became of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pandas as pd
+
+from ...shapes.verdict import Verdict
+from ..coordinates import COORDINATES, METHOD
+from ..intervals import Floats
+from .decide import Word, decide, margins
+
+CASE = (*COORDINATES, "provider")
+"""What identifies a case in both versions."""
+
+SAID = ("config", "kernels", "dispatched", "artifact", "source", *METHOD, "disturbed", "note")
+"""What each version says of a case, as text."""
+
+SEQUENTIAL_MARGIN = 3.0
+"""Two runs that were not interleaved differ by drift too: their margin is so many times as wide."""
+
+
+class Order(StrEnum):
+    """How the versions were measured: in turn, one after the other, or as one number per case from a table."""
+
+    INTERLEAVED = "interleaved"
+    SEQUENTIAL = "sequential"
+    IMPORTED = "imported"
+
+
+class Status(StrEnum):
+    """What became of a case. Only `COMPARED` enters a mean."""
+
+    COMPARED = "compared"
+    NEW = "new"
+    REMOVED = "removed"
+    BROKEN = "broken"
+    FIXED = "fixed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Versions:
+    """Two versions of the same cases.
+
+    cases   one row per case: CASE, then for `base_` and `head_` each: verdict ("" when absent), reason, time_s, and the
+            columns of SAID; `resolution_s`, the step of the coarser timer (0: continuous); flops
+    rounds  one row per (case, round): case (position in `cases`), round, base_s, head_s; NaN where one is missing. Of
+            sequential runs the numbers of rounds mean nothing across versions
+    """
+
+    cases: pd.DataFrame
+    rounds: pd.DataFrame
+    order: Order
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """The cases with what was decided, and the differences per round of those that are compared.
+
+    cases        `Versions.cases` with status, word, margin, rounds, and of `decide` effect, low, high, se, typical_se,
+                 freedom, p, q, smallest
+    differences  [cases, rounds] ln(head) - ln(base) of interleaved rounds; NaN where a round is missing. No columns
+                 when rounds are not paired
+    """
+
+    cases: pd.DataFrame
+    differences: Floats
+    order: Order
+
+
+def align(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
+    """Join two summaries (one row per cell) to `Versions.cases`, in the order of base, then what only head has."""
+    order = list(dict.fromkeys([*_keys(base), *_keys(head)]))
+    sides = {side: frame.set_index([*CASE]) for side, frame in (("base", base), ("head", head))}
+    index = pd.MultiIndex.from_tuples(order, names=CASE)
+    joined: dict[str, object] = {}
+    for side, frame in sides.items():
+        found = frame.reindex(index)
+        for name in ("verdict", "reason", *SAID):
+            joined[f"{side}_{name}"] = found[name].fillna("").astype(str).to_numpy()
+        joined[f"{side}_time_s"] = found["time_s"].to_numpy(dtype=np.float64)
+    steps = [frame.reindex(index)["resolution_s"].to_numpy(dtype=np.float64) for frame in sides.values()]
+    flops = sides["head"].reindex(index)["flops"].combine_first(sides["base"].reindex(index)["flops"])
+    cases = pd.DataFrame(joined, index=index).reset_index()
+    return cases.assign(resolution_s=np.fmax(np.fmax(*steps), 0.0), flops=flops.to_numpy(dtype=np.float64))
+
+
+def status(cases: pd.DataFrame) -> "pd.Series[str]":
+    """Say what became of each case. `unsupported` counts as absent: the provider does not offer the case."""
+    passed, offered = {}, {}
+    for side in ("base", "head"):
+        verdict = cases[f"{side}_verdict"]
+        passed[side] = verdict == Verdict.PASSED
+        offered[side] = ~verdict.isin(["", Verdict.UNSUPPORTED])
+    conditions = [
+        passed["base"] & passed["head"],
+        passed["base"] & offered["head"],
+        passed["head"] & offered["base"],
+        passed["head"],
+        passed["base"],
+    ]
+    words = [Status.COMPARED, Status.BROKEN, Status.FIXED, Status.NEW, Status.REMOVED]
+    found = np.select(conditions, [word.value for word in words], Status.FAILED.value)
+    return pd.Series(found, index=cases.index)
+
+
+def measure_effects(versions: Versions) -> Effects:
+    """Compare what both versions passed; false discoveries are controlled for each pass by itself."""
+    cases = versions.cases.assign(status=status(versions.cases))
+    compared = (cases["status"] == Status.COMPARED).to_numpy()
+    differences = np.full((len(cases), 0), np.nan)
+    if versions.order is Order.INTERLEAVED:
+        differences = _differences(versions.rounds, len(cases))
+        count = np.isfinite(differences).sum(axis=1).astype(np.float64)
+        effect, variance = _mean(differences, count), _variance(differences, count)
+        freedom = np.maximum(count - 1, 0)
+    else:
+        effect, variance, freedom, count = _welch(versions.rounds, len(cases))
+    time = cases["base_time_s"].to_numpy(dtype=np.float64)
+    margin = margins(time) * (1.0 if versions.order is Order.INTERLEAVED else SEQUENTIAL_MARGIN)
+    # two readings, each rounded to the step of the timer: variance of a difference of two uniform errors
+    floor = (cases["resolution_s"].to_numpy() / time) ** 2 / 6
+    usable = compared & np.isfinite(effect)
+    table = pd.DataFrame(np.nan, index=cases.index, columns=list(_DECIDED))
+    table["word"] = np.where(compared, Word.INCONCLUSIVE.value, "")
+    for pass_ in cases["pass"].unique():  # each pass is a question of its own
+        mine = usable & (cases["pass"] == pass_).to_numpy()
+        if mine.any():
+            decided = decide(effect[mine], variance[mine], freedom[mine], count[mine], margin[mine], floor[mine])
+            for name in _DECIDED:
+                table.loc[mine, name] = getattr(decided, name)
+            table.loc[mine, "word"] = decided.words
+    table["margin"], table["rounds"] = margin, np.where(usable, count, 0).astype(np.int64)
+    differences[~usable] = np.nan
+    return Effects(pd.concat([cases, table], axis=1), differences, versions.order)
+
+
+_DECIDED = ("effect", "low", "high", "se", "typical_se", "freedom", "p", "q", "smallest")
+
+
+def sum_of_passes(versions: Versions, passes: Sequence[str], name: str) -> Versions:
+    """Add the times of several passes of a case, round by round: what a training step pays for both. No other cases.
+
+    The result has the pass `name`; a case that lacks one of them, or did not pass it in a version, is left out.
+    """
+    cases = versions.cases
+    wanted = cases["pass"].isin(list(passes)) & (status(cases) == Status.COMPARED)
+    without = [column for column in CASE if column != "pass"]
+    groups = cases[wanted].groupby(without, sort=False, dropna=False)
+    whole = {key: rows.index for key, rows in groups if rows["pass"].nunique() == len(passes)}
+    parts, rows = [], []
+    for number, members in enumerate(whole.values()):
+        first = cases.loc[members[0]].copy()
+        for column in ("base_time_s", "head_time_s", "resolution_s", "flops"):
+            first[column] = cases.loc[members, column].sum()
+        first["pass"] = name
+        rows.append(first)
+        mine = versions.rounds[versions.rounds["case"].isin(members)]
+        sums = mine.groupby("round")[["base_s", "head_s"]].sum(min_count=len(passes)).reset_index()
+        parts.append(sums.assign(case=number))
+    rounds = pd.concat(parts, ignore_index=True) if parts else versions.rounds.iloc[:0]
+    return Versions(pd.DataFrame(rows, columns=cases.columns).reset_index(drop=True), rounds, versions.order)
+
+
+def _keys(frame: pd.DataFrame) -> list[tuple[object, ...]]:
+    return list(frame[[*CASE]].itertuples(index=False, name=None))
+
+
+def _differences(rounds: pd.DataFrame, cases: int) -> Floats:
+    """[cases, rounds] of ln(head / base)."""
+    numbers, position = np.unique(rounds["round"].to_numpy(), return_inverse=True)
+    found = np.full((cases, len(numbers)), np.nan)
+    found[rounds["case"].to_numpy(), position] = np.log(rounds["head_s"].to_numpy() / rounds["base_s"].to_numpy())
+    return found
+
+
+def _mean(values: Floats, count: Floats) -> Floats:
+    return np.where(count > 0, np.nansum(values, axis=1) / np.maximum(count, 1), np.nan)
+
+
+def _variance(values: Floats, count: Floats) -> Floats:
+    around = (values - _mean(values, count)[:, None]) ** 2
+    return np.where(count > 1, np.nansum(around, axis=1) / np.maximum(count - 1, 1), np.nan)
+
+
+def _welch(rounds: pd.DataFrame, cases: int) -> tuple[Floats, Floats, Floats, Floats]:
+    """Effect, variance of a single difference, degrees of freedom (Welch and Satterthwaite) and number of rounds.
+
+    The number is the harmonic mean, so that variance / number is the squared standard error.
+    """
+    groups = rounds[["base_s", "head_s"]].apply(np.log).groupby(rounds["case"])
+    mean, var, count = (frame.reindex(range(cases)) for frame in (groups.mean(), groups.var(), groups.count()))
+    effect = (mean["head_s"] - mean["base_s"]).to_numpy()
+    each = (var / count).to_numpy()
+    total = each.sum(axis=1)
+    numbers = count.fillna(0).to_numpy(dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = total**2 / (each**2 / (numbers - 1)).sum(axis=1)
+        number = 2 / (1 / numbers).sum(axis=1)
+    lowest = numbers.min(axis=1)
+    # no scatter at all: the variances say nothing about freedom
+    freedom = np.where(total > 0, freedom, lowest - 1)
+    alone = lowest < 2
+    return effect, np.where(alone, np.nan, total * number), np.where(alone, 0.0, freedom), np.where(alone, 0.0, number)

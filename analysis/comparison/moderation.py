@@ -1,0 +1,71 @@
+"""Variances of many cells with few rounds each: shrunk towards what the cells have in common.
+
+Empirical Bayes after Smyth, "Linear models and empirical Bayes methods for assessing differential expression in
+microarray experiments" (2004): s_c^2 ~ s0^2 F(df_c, d0). d0 and s0^2 follow from mean and variance of ln s_c^2.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import digamma, polygamma
+
+from ..intervals import Floats
+
+FEWEST_CELLS = 10
+"""Fewer say too little about what is common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What the variances of a suite share: `variance` s0^2, worth `freedom` d0 degrees of freedom (inf: all)."""
+
+    variance: float
+    freedom: float
+
+
+NO_PRIOR = Prior(0.0, 0.0)
+
+
+def fit_prior(variances: Floats, freedom: Floats) -> Prior:
+    """Fit the prior to variances [C] that have `freedom` [C] degrees each; variances of 0 and NaN are left out.
+
+    `NO_PRIOR` for fewer than ten cells.
+    """
+    usable = (variances > 0) & (freedom > 0) & np.isfinite(variances)
+    if usable.sum() < FEWEST_CELLS:
+        return NO_PRIOR
+    half = freedom[usable] / 2
+    logs = np.log(variances[usable]) - digamma(half) + np.log(half)
+    center = float(logs.mean())
+    excess = float(logs.var(ddof=1) - polygamma(1, half).mean())
+    if excess <= 0:  # they differ by no more than chance
+        return Prior(float(math.exp(center)), math.inf)
+    half_prior = _inverse_trigamma(excess)
+    return Prior(math.exp(center + float(digamma(half_prior)) - math.log(half_prior)), 2 * half_prior)
+
+
+def shrink(variances: Floats, freedom: Floats, prior: Prior) -> tuple[Floats, Floats]:
+    """Return (variances, degrees of freedom) [C] drawn towards the prior: (d0 s0^2 + df s^2) / (d0 + df), d0 + df."""
+    if not prior.freedom:
+        return variances, freedom
+    if math.isinf(prior.freedom):
+        return np.where(np.isnan(variances), np.nan, prior.variance), np.full_like(freedom, np.inf)
+    pooled = (prior.freedom * prior.variance + freedom * variances) / (prior.freedom + freedom)
+    return pooled, prior.freedom + freedom
+
+
+def _inverse_trigamma(value: float) -> float:
+    """x with trigamma(x) = value, by Newton's steps on 1 / trigamma, which is convex (Smyth 2004, appendix)."""
+    if value > 1e7:
+        return 1 / math.sqrt(value)
+    if value < 1e-6:
+        return 1 / value
+    x = 0.5 + 1 / value
+    for _ in range(50):
+        trigamma = float(polygamma(1, x))
+        step = trigamma * (1 - trigamma / value) / float(polygamma(2, x))
+        x += step
+        if -step / x < 1e-10:
+            break
+    return x

@@ -1,0 +1,126 @@
+"""A whole comparison: the effects of both versions, what they sum up to, and what a reader must know about them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ..load import RunData
+from .breakdown import controls
+from .decide import Word
+from .effects import SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes
+from .stored import devices_differ, from_runs, rounds_of
+
+SUMMED = ("fwd", "bwd")
+"""Passes that a training step pays for together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One version: how a reader knows it (a run, a file, a commit with its subject), and where its data lie."""
+
+    label: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """What `rooflens compare` found.
+
+    effects  of the passes that were measured; sums  of fwd + bwd, where both were measured apart, else None
+    null     of a second copy of base against base: what the same code looks like; None without --null-arm
+    notes    what limits the verdicts, a sentence each
+    causes   of cases that chose another configuration: `attribution.attribute` beside CASE; None without a replay
+    """
+
+    base: Side
+    head: Side
+    order: Order
+    effects: Effects
+    sums: Effects | None
+    null: Effects | None
+    notes: tuple[str, ...]
+    causes: pd.DataFrame | None = None
+
+    def count(self, word: Word) -> int:
+        """Cases with this verdict."""
+        return int((self.effects.cases["word"] == word.value).sum())
+
+    def count_of(self, status: Status) -> int:
+        """Cases with this status."""
+        return int((self.effects.cases["status"] == status.value).sum())
+
+
+def compare_runs(
+    base: tuple[Side, RunData], head: tuple[Side, RunData], order: Order, null: RunData | None = None
+) -> Result:
+    """Compare two runs; `null` is a second copy of base in an interleaved comparison."""
+    versions = from_runs(base[1], head[1], order)
+    effects = measure_effects(versions)
+    same = measure_effects(from_runs(base[1], null, order)) if null is not None else None
+    notes = (*_of_order(order, base[1], head[1]), *_of_rounds(versions), *_of_environments(base[1], head[1]))
+    return Result(
+        base[0], head[0], order, effects, _summed(versions), same, (*notes, *_of_null(same), *_of_controls(effects))
+    )
+
+
+def _summed(versions: Versions) -> Effects | None:
+    summed = sum_of_passes(versions, SUMMED, "+".join(SUMMED))
+    return measure_effects(summed) if len(summed.cases) else None
+
+
+def _of_order(order: Order, base: RunData, head: RunData) -> Iterator[str]:
+    if order is Order.SEQUENTIAL:
+        yield (
+            "The runs were measured one after the other: a drift of the device between them is not excluded, so that "
+            f"the margin is {SEQUENTIAL_MARGIN:g} times as wide. rooflens compare --git measures both in turn."
+        )
+    if devices_differ(base, head):
+        yield "The runs were on two devices of one kind: such devices differ by some percent."
+
+
+def _of_rounds(versions: Versions) -> Iterator[str]:
+    least, most = rounds_of(versions)
+    if most < 2:
+        yield "There is one round only: without a second one nothing can be verified."
+    elif least < most:
+        yield f"Cases have {least} to {most} rounds in both versions: those with fewer are known less well."
+
+
+def _of_environments(base: RunData, head: RunData) -> Iterator[str]:
+    """Name the versions of software that differ."""
+    sides: list[Mapping[str, Any]] = [run.manifest.get("environment") or {} for run in (base, head)]
+    differing = [
+        f"{name} {sides[0].get(name) or 'unknown'} and {sides[1].get(name) or 'unknown'}"
+        for name in dict.fromkeys((*sides[0], *sides[1]))
+        if name in _SOFTWARE and sides[0].get(name) != sides[1].get(name)
+    ]
+    if differing:
+        yield f"The versions ran with different software: {', '.join(differing)}. A difference may be theirs."
+
+
+_SOFTWARE = ("rooflens", "python", "torch", "triton", "CUDA", "HIP", "driver", "numpy", "bitsandbytes")
+
+
+def _of_null(null: Effects | None) -> Iterator[str]:
+    if null is None:
+        return
+    words = null.cases["word"]
+    called = int(words.isin([Word.FASTER.value, Word.SLOWER.value]).sum())
+    cases = int((words != "").sum())
+    spread = null.cases["effect"].std(ddof=1)
+    told = f"; their effects scatter by {spread:.2%}" if cases > 1 else ""
+    yield f"A second copy of base was called different from it in {called} of {cases} cases{told}."
+
+
+def _of_controls(effects: Effects) -> Iterator[str]:
+    found = controls(effects)
+    if found is None:
+        return
+    many = f"{found.cases} cases have" if found.cases > 1 else "1 case has"
+    scatter = f", scattered by {found.spread:.2%}" if found.cases > 1 else ""
+    yield (
+        f"{many} the same compiled code and configuration in both versions: {found.called} of them got a verdict"
+        f"{scatter}, the largest effect is {found.largest:.2%}."
+    )

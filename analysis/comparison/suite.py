@@ -1,0 +1,87 @@
+"""One number for many cases: the geometric mean of head over base, with two intervals that answer two questions."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from ..coordinates import GEMM
+from ..intervals import Floats
+from .effects import Effects, Order, Status
+
+UNIQUE = (*GEMM, "provider")
+"""Cases that the hardware cannot tell apart: the same GEMM under several models."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteChange:
+    """Geometric mean of time of head / time of base. Intervals are 95 %; None where they cannot be had.
+
+    cases   how many entered: those with all rounds; `left_out` were compared, but lack a round
+    rounds  interval over the rounds: would this suite, measured again, come out the same way?
+    spread  interval over the cases: how much do the cases disagree? Not a statement about the measurement
+    """
+
+    ratio: float
+    cases: int
+    left_out: int
+    rounds: tuple[float, float] | None
+    spread: tuple[float, float] | None
+
+    @property
+    def time_change(self) -> float:
+        """Change of time as a share: above 0 the head is slower."""
+        return self.ratio - 1
+
+    @property
+    def rate_change(self) -> float:
+        """Change of TFLOPS as a share: above 0 the head is faster."""
+        return 1 / self.ratio - 1
+
+
+def suite_change(effects: Effects, unique: bool = False, rows: "pd.Series[bool] | None" = None) -> SuiteChange | None:
+    """Geometric mean over the compared cases, or over `rows` of them; each distinct GEMM counts once if `unique`.
+
+    None when nothing is compared.
+    """
+    cases = effects.cases
+    wanted = (cases["status"] == Status.COMPARED) & cases["effect"].notna()
+    if rows is not None:
+        wanted &= rows
+    chosen = np.flatnonzero(wanted.to_numpy())
+    if not len(chosen):
+        return None
+    used, values = chosen, cases["effect"].to_numpy()[chosen, None]
+    if effects.order is Order.INTERLEAVED:
+        whole = np.isfinite(effects.differences[chosen]).all(axis=1)
+        if whole.any():
+            used, values = chosen[whole], effects.differences[chosen[whole]]
+    if unique:
+        keys = cases.iloc[used].groupby([*UNIQUE], sort=False, dropna=False).ngroup().to_numpy()
+        values = _means(values, keys)
+    center = float(values.mean())
+    per_round, per_case = values.mean(axis=0), values.mean(axis=1)
+    return SuiteChange(
+        ratio=math.exp(center),
+        cases=len(values),
+        left_out=len(chosen) - len(used),
+        rounds=_interval(per_round),
+        spread=_interval(per_case),
+    )
+
+
+def _means(values: Floats, keys: np.ndarray) -> Floats:
+    sums = np.zeros((keys.max() + 1, values.shape[1]))
+    np.add.at(sums, keys, values)
+    return sums / np.bincount(keys)[:, None]
+
+
+def _interval(values: Floats) -> tuple[float, float] | None:
+    """95 % interval of the mean by Student's t, as ratios."""
+    if len(values) < 2:
+        return None
+    half = float(stdtrit(len(values) - 1, 0.975)) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    center = float(values.mean())
+    return math.exp(center - half), math.exp(center + half)

@@ -1,0 +1,61 @@
+"""aiter's benchmarks of MoE GEMMs, which write one row per batch, or per batch and layer.
+
+Source: ROCm/aiter @e404860, op_tests/op_benchmarks/triton/bench_moe_gemm_*.py. Profiled ones write
+`batch,total_latency_us,kernel_latency_us,tflops,tbps,...,flops,bytes,reps`, where the total has everything that ran
+and the kernel latency the GEMMs alone; ones with a graph `batch,layer,latency_us,tflops,tbps,flops,bytes,...`. The
+files say neither N nor K nor the number of experts.
+"""
+
+from collections.abc import Mapping
+
+from ...shapes.errors import UsageError
+from ...shapes.problem import Op
+from .entries import Entry, Imported, frame_of
+from .table import Table
+
+SOURCE = "aiter MoE benchmark"
+
+CHOICES = ("kernel_latency_us", "total_latency_us")
+
+
+def matches(table: Table) -> bool:
+    """Tell by the header."""
+    profiled = all(name in table for name in CHOICES)
+    return "tbps" in table and (profiled or ("layer" in table and "latency_us" in table))
+
+
+def read(table: Table, columns: Mapping[str, str]) -> Imported:
+    """One case per row; `columns` may choose between total and kernel latency as time_us."""
+    name = columns.get("time_us", "" if CHOICES[0] in table else "latency_us")
+    if not name:
+        raise UsageError(
+            f"{table.where} line 1: {' and '.join(CHOICES)} are different times; choose one: "
+            f"--columns time_us={CHOICES[0]}"
+        )
+    if name not in table:
+        raise UsageError(f"{table.where} line 1: there is no column {name!r}; choose one of {', '.join(CHOICES)}")
+    tokens = table.header[0]  # named after what the sweep varies, batch as shipped
+    entries = [
+        Entry(
+            place=f"line {table.lines[row]}",
+            reading=reading,
+            provider=f"aiter {name.removesuffix('_us')}",
+            layer=table.text(row, "layer", "moe_gemm"),
+            op=Op.MOE_GEMM,
+            M=table.size(row, tokens),
+            flops=_flops(table, row),
+            kernels=table.text(row, "kernel"),
+        )
+        for row, reading in enumerate(table.readings(name, "0.000001"))
+    ]
+    notes = (f"{SOURCE}: N, K and experts are not in the file and stand as 1; compare files of one configuration",)
+    return Imported(SOURCE, frame_of(entries, table.where), {name: str(table.rounding(name))}, "", notes)
+
+
+def _flops(table: Table, row: int) -> float:
+    """FLOPs of one repetition; the profiler's count is over all of them."""
+    text = table.text(row, "flops", "nan")
+    try:
+        return float(text) / (table.size(row, "reps") if table.text(row, "reps") else 1)
+    except ValueError:
+        table.fail(row, "flops", f"{text!r} is not a number")

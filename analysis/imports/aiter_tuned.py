@@ -1,0 +1,137 @@
+"""aiter's tuned tables: GEMM, batched GEMM and fused MoE, times in microseconds (column `us`).
+
+Source: ROCm/aiter @e404860, headers of aiter/configs/*.csv and aiter/configs/model_configs/*.csv:
+`[gfx,][cu_num,][B,]M,N,K,[q_dtype_w|bias,dtype,outdtype,scaleAB,bpreshuffle,][libtype,]kernelId|solidx,splitK,us,
+kernelName,...` (also in lower case), and `[gfx,]cu_num,token,model_dim,inter_dim,expert,topk,act_type,dtype,q_dtype_a,
+q_dtype_w,q_type,use_g1u1,doweight_stage1,...,us1,...,us2,...,us,...`. A row is the best kernel of its problem: which
+library it came from is the result, not the case.
+"""
+
+from collections.abc import Mapping
+
+from ...shapes.errors import UsageError
+from ...shapes.problem import Op, Problem
+from .entries import UNKNOWN, Entry, Imported, frame_of, useful_flops
+from .table import Reading, Table
+
+SOURCE = "aiter tuned table"
+
+STORAGE = ("q_type", "q_dtype_a", "q_dtype_w", "outdtype", "scaleAB", "bpreshuffle")
+"""Columns that say how operands are stored: together the scheme."""
+
+DETAIL = (
+    *("bias", "act_type", "use_g1u1", "doweight_stage1", "gate_mode", "shared_expert_id", "max_m"),
+    *("hidden_pad", "intermediate_pad", "xbf16", "flat", "_tag"),
+)
+"""Other columns that tell cases apart: the layer."""
+
+TOLERATED = 0.05
+"""errRatio, the share of elements outside rtol = atol = 1e-2, that the tuner of blockscale GEMMs accepts."""
+
+
+def matches(table: Table) -> bool:
+    """Tell by the header."""
+    tuned = any(name in table for name in ("cu_num", "gfx", "libtype", "kernelName", "splitK"))
+    gemm = _sizes(table) is not None
+    return tuned and (gemm or _is_moe(table))
+
+
+def read(table: Table, columns: Mapping[str, str]) -> Imported:
+    """One case per row; rows with `us` 0 or inf were not timed."""
+    if "us" not in table:
+        raise UsageError(
+            f"{table.where} line 1: column us is missing: an untuned table has no times; give the tuned one"
+        )
+    readings = table.readings("us", "0.000001")
+    several = len({_device(table, row) for row in range(len(table))}) > 1
+    make = _moe if _is_moe(table) else _gemm
+    entries = [make(table, row, reading, several) for row, reading in enumerate(readings)]
+    device = ", ".join(dict.fromkeys(filter(None, (_device(table, row) for row in range(len(table))))))
+    notes = [f"{SOURCE}: one measurement of the winner of each search: the winner's luck is in its time"]
+    inexact = sum(_error(table, row) > TOLERATED for row in range(len(table)))
+    if inexact:
+        notes.append(f"{table.where}: errRatio of {inexact} rows is above {TOLERATED:g}, which the tuner let pass")
+    return Imported(SOURCE, frame_of(entries, table.where), {"us": str(table.rounding("us"))}, device, tuple(notes))
+
+
+def _gemm(table: Table, row: int, reading: Reading, several: bool) -> Entry:
+    names = _sizes(table)
+    assert names is not None
+    batch, *sizes = names
+    M, N, K = (table.size(row, name) for name in sizes)
+    try:
+        problem = Problem(M, N, K, B=table.size(row, batch, 1))
+    except UsageError as error:
+        table.fail(row, sizes[0], str(error))
+    return _entry(table, row, reading, several, problem, "gemm", useful_flops(problem))
+
+
+def _moe(table: Table, row: int, reading: Reading, several: bool) -> Entry:
+    """N is inter_dim and K model_dim; FLOPs are those of both stages, gate and up counted when there are both."""
+    tokens, hidden, inner = (table.size(row, name) for name in ("token", "model_dim", "inter_dim"))
+    top_k = table.size(row, "topk")
+    try:
+        problem = Problem(tokens, inner, hidden, op=Op.MOE_GEMM, E=table.size(row, "expert"), top_k=top_k)
+    except UsageError as error:
+        table.fail(row, "token", str(error))
+    products = 3 if table.text(row, "use_g1u1", "0") in ("1", "True") else 2
+    return _entry(table, row, reading, several, problem, "fused_moe", useful_flops(problem) * products)
+
+
+def _entry(
+    table: Table, row: int, reading: Reading, several: bool, problem: Problem, layer: str, flops: float
+) -> Entry:
+    device = _device(table, row)
+    return Entry(
+        place=f"line {table.lines[row]}",
+        reading=reading,
+        provider=f"aiter ({device})" if several else "aiter",
+        layer=" ".join([layer, *_said(table, row, DETAIL)]),
+        op=problem.op,
+        M=problem.M,
+        N=problem.N,
+        K=problem.K,
+        B=problem.B,
+        E=problem.E,
+        top_k=problem.top_k,
+        dtype=table.text(row, "dtype", UNKNOWN).removeprefix("torch."),
+        scheme=" ".join(_said(table, row, STORAGE)) or UNKNOWN,
+        flops=flops,
+        config=" ".join(_said(table, row, ("libtype", "kernelId", "solidx", "splitK", "block_m", "ksplit"))),
+        kernels=" ".join(
+            filter(None, (table.text(row, name) for name in ("kernelName", "kernelName1", "kernelName2")))
+        ),
+    )
+
+
+def _said(table: Table, row: int, names: tuple[str, ...]) -> list[str]:
+    return [f"{name}={text.removeprefix('torch.')}" for name in names if (text := table.text(row, name))]
+
+
+def _sizes(table: Table) -> tuple[str, ...] | None:
+    """Names of the columns of B, M, N and K, which some tables write in lower case."""
+    for names in (("B", "M", "N", "K"), ("b", "m", "n", "k")):
+        if all(name in table for name in names[1:]):
+            return names
+    return None
+
+
+def _is_moe(table: Table) -> bool:
+    return all(name in table for name in ("token", "model_dim", "inter_dim", "expert", "topk"))
+
+
+def _device(table: Table, row: int) -> str:
+    units = table.text(row, "cu_num")
+    return " ".join(filter(None, (table.text(row, "gfx"), f"{units} CU" if units else "")))
+
+
+def _error(table: Table, row: int) -> float:
+    """Largest errRatio of a row, as a share; some tables write percent."""
+    worst = 0.0
+    for name in ("errRatio", "err_ratio", "err1", "err2"):
+        text = table.text(row, name)
+        try:
+            worst = max(worst, float(text.rstrip("%")) / (100 if text.endswith("%") else 1))
+        except ValueError:
+            continue
+    return worst

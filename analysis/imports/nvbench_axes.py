@@ -1,0 +1,75 @@
+"""How axes of an nvbench benchmark become the coordinates of a case; shared by its CSV and its JSON."""
+
+from collections.abc import Mapping
+
+from ...shapes.errors import UsageError
+from ...shapes.problem import Problem
+from .entries import UNKNOWN, Entry, useful_flops
+from .table import Reading
+
+COLD, BATCH = "GPU Time", "Batch GPU"
+"""Names of the mean over isolated launches, and of that over launches without a gap."""
+
+CACHES = {COLD: "cold", BATCH: "warm"}
+"""Isolated launches are preceded by a flush of the L2, batched ones are not."""
+
+_SIZES = {"m": "M", "n": "N", "k": "K", "b": "B", "batch": "B"}
+
+_TEXTS = {"dtype": "dtype", "scheme": "scheme", "model": "model", "layer": "layer"}
+
+_PROVIDERS = ("provider", "implementation", "backend")
+
+
+def entry(
+    benchmark: str, axes: Mapping[str, str], reading: Reading, timing: str, where: str, place: str, note: str = ""
+) -> Entry:
+    """Build the entry of one state.
+
+    Axes M, N, K, B and batch are sizes; dtype, scheme, model and layer themselves; provider stands beside the name of
+    the benchmark; the others make up the layer. Case and word order do not matter. `timing` is `COLD` or `BATCH`.
+    """
+    sizes: dict[str, int] = {}
+    texts: dict[str, str] = {}
+    providers, rest = [benchmark], []
+    for name, value in axes.items():
+        key = name.lower()
+        if key in _SIZES:
+            if not (value.isdigit() and int(value)):
+                raise UsageError(f"{where} {place}, axis {name}: {value!r} is not a positive whole number")
+            sizes[_SIZES[key]] = int(value)
+        elif key in _TEXTS:
+            texts[_TEXTS[key]] = value
+        elif key in _PROVIDERS:
+            providers.append(value)
+        else:
+            rest.append(f"{name}={value}")
+    layer = " ".join([*([texts["layer"]] if "layer" in texts else []), *rest]) or "gemm"
+    M, N, K, B = (sizes.get(name, 1) for name in ("M", "N", "K", "B"))
+    try:
+        problem = Problem(M, N, K, B)
+    except UsageError as error:
+        raise UsageError(f"{where} {place}: {error}") from None
+    return Entry(
+        place=place,
+        reading=reading,
+        provider=" ".join(providers),
+        model=texts.get("model", "any"),
+        layer=layer,
+        M=problem.M,
+        N=problem.N,
+        K=problem.K,
+        B=problem.B,
+        dtype=texts.get("dtype", UNKNOWN),
+        scheme=texts.get("scheme", UNKNOWN),
+        cache=CACHES[timing],
+        flops=useful_flops(problem) if {"M", "N", "K"} <= set(sizes) else float("nan"),
+        note=note,
+    )
+
+
+def noise_note(share: str) -> str:
+    """Put nvbench's relative standard deviation into words; "" where it is none."""
+    try:
+        return f"noise {float(share):.2%} over single launches"
+    except ValueError:
+        return ""

@@ -1,0 +1,92 @@
+"""What triton.testing.perf_report saves, as aiter's benchmarks of Triton GEMMs do.
+
+Source: triton.testing (Triton 3.9, class Mark: the x names, then `LINE (YLABEL)` per line, six decimals) and ROCm/aiter
+@e404860, op_tests/op_benchmarks/triton/utils/benchmark_utils.py: `M,N,K,Time_(ms) (Time (ms))`, with `batch` in front
+where batched, and for models `M,hidden_dim,intermediate_dim,[batch,]model_name,fc1 (Time (ms)),fc2 (Time (ms))`. Times
+are do_bench's in ms; a file holds one metric, which by default is the throughput.
+"""
+
+import re
+from collections.abc import Mapping
+
+from ...shapes.errors import UsageError
+from ...shapes.problem import Problem
+from .entries import Entry, Imported, frame_of, useful_flops
+from .table import Reading, Table
+from .units import SECONDS, is_time, unit_of
+
+SOURCE = "Triton perf_report"
+
+_LINE = re.compile(r"(?P<line>.+?) \((?P<label>.+)\)")
+
+_SIZES = {"M": "M", "N": "N", "K": "K", "m": "M", "n": "N", "k": "K", "batch": "B", "B": "B"}
+
+_METRICS = ("Time_(ms)", "ms")
+"""Lines that are named after the metric, not after an implementation."""
+
+
+def matches(table: Table) -> bool:
+    """Tell by the header: x names of GEMMs, then only columns that are named `LINE (YLABEL)`.
+
+    `Latency (ms)` is the name of a column of anybody's table; `triton (ms)` and `Time_(ms) (Time (ms))` are not.
+    """
+    lines = [match for name in table.header if (match := _LINE.fullmatch(name))]
+    plain = table.header[: len(table.header) - len(lines)]
+    ours = any(match["label"] not in SECONDS or not is_time(match["line"]) for match in lines)
+    return "M" in plain and ours and not any(_LINE.fullmatch(name) for name in plain)
+
+
+def read(table: Table, columns: Mapping[str, str]) -> Imported:
+    """One case per row and line."""
+    lines = {name: match for name in table.header if (match := _LINE.fullmatch(name))}
+    timed = {
+        name: unit for name, match in lines.items() if is_time(match["label"]) and (unit := unit_of(match["label"]))
+    }
+    if not timed:
+        raise UsageError(
+            f"{table.where} line 1: {', '.join(lines)}: no times in ms, us or s; run the benchmark with --metric time"
+        )
+    entries, derived = [], False
+    for name, unit in timed.items():
+        for row, reading in enumerate(table.readings(name, SECONDS[unit])):
+            derived |= "hidden_dim" in table
+            entries.append(_entry(table, row, reading, lines[name]["line"]))
+    notes = [f"{SOURCE}: do_bench clears 256 MB between calls, which some last level caches outlive"]
+    if derived:
+        notes.append(f"{SOURCE}: N and K depend on tp and GLU, which the file does not say; they stand as 1")
+    rounding = {name: str(table.rounding(name)) for name in timed}
+    return Imported(SOURCE, frame_of(entries, table.where), rounding, "", tuple(notes))
+
+
+def _entry(table: Table, row: int, reading: Reading, line: str) -> Entry:
+    plain = [name for name in table.header if not _LINE.fullmatch(name)]
+    place = f"line {table.lines[row]}"
+    if "hidden_dim" in table:
+        said = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in ("M", "batch", "model_name"))
+        return Entry(
+            place=place,
+            reading=reading,
+            provider="triton",
+            model=table.text(row, "model_name", "any"),
+            layer=f"{line} {said}",
+            M=table.size(row, "M"),
+            B=table.size(row, "batch", 1),
+        )
+    sizes = {_SIZES[name]: table.size(row, name) for name in plain if name in _SIZES}
+    said = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in _SIZES)
+    try:
+        problem = Problem(sizes["M"], sizes.get("N", 1), sizes.get("K", 1), sizes.get("B", 1))
+    except UsageError as error:
+        table.fail(row, "M", str(error))
+    whole = "N" in sizes and "K" in sizes
+    return Entry(
+        place=place,
+        reading=reading,
+        provider="triton" if line in _METRICS else line,
+        layer=said or "gemm",
+        M=problem.M,
+        N=problem.N,
+        K=problem.K,
+        B=problem.B,
+        flops=useful_flops(problem) if whole else float("nan"),
+    )

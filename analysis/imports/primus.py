@@ -1,0 +1,116 @@
+"""Primus-Turbo's training benchmarks of GEMM and grouped GEMM.
+
+Source: AMD-AGI/Primus-Turbo @a6a16cd, benchmark/ops/training/bench_gemm_{turbo,torch,te}.py and
+bench_grouped_gemm_*.py. Header `TestID, Platform, GPU, Case, [MBS | B], M, N, K, Dtype, [Granularity,] Check, Forward
+Time (ms), Forward TFLOPS, Backward Time (ms), Backward TFLOPS`, older files without Check, Dtype or Backward. Means of
+100 calls on the same tensors, two decimals. B is the number of groups of M rows each.
+"""
+
+from collections.abc import Mapping
+
+from ...shapes.errors import UsageError
+from ...shapes.problem import Op, Pass, Problem
+from ...shapes.verdict import Verdict
+from .consistency import Claim, contradictions, rate_of, span
+from .entries import UNKNOWN, Entry, Imported, failed, frame_of, useful_flops
+from .table import Reading, Table
+
+SOURCE = "Primus-Turbo benchmark"
+
+PASSES = {Pass.FWD: "Forward", Pass.BWD: "Backward"}
+
+PROVIDER = "primus_turbo"
+
+
+def matches(table: Table) -> bool:
+    """Tell by the header."""
+    return all(name in table for name in ("TestID", "Case", "M", "N", "K")) and any(
+        f"{word} Time (ms)" in table for word in PASSES.values()
+    )
+
+
+def read(table: Table, columns: Mapping[str, str]) -> Imported:
+    """Forward and backward of a row become the passes `fwd` and `bwd` of one case."""
+    passes = {pass_: word for pass_, word in PASSES.items() if f"{word} Time (ms)" in table}
+    times = {pass_: table.readings(f"{word} Time (ms)", "0.001") for pass_, word in passes.items()}
+    entries, claims = [], []
+    for row in range(len(table)):
+        groups = table.size(row, "B", 1)
+        for pass_, word in passes.items():
+            problem = _problem(table, row, groups, pass_)
+            reading = _checked(table, row, times[pass_][row])
+            entries.append(
+                Entry(
+                    place=f"line {table.lines[row]}",
+                    reading=reading,
+                    provider=PROVIDER,
+                    model=table.text(row, "Case"),
+                    layer="grouped_gemm" if groups > 1 else "gemm",
+                    op=problem.op,
+                    pass_=pass_,
+                    M=problem.M,
+                    N=problem.N,
+                    K=problem.K,
+                    E=problem.E,
+                    dtype=table.text(row, "Dtype", UNKNOWN),
+                    scheme=table.text(row, "Granularity", table.text(row, "granularity", UNKNOWN)),
+                    flops=useful_flops(problem),
+                )
+            )
+            if reading.verdict is Verdict.PASSED and table.text(row, f"{word} TFLOPS"):
+                claims.append(_rate_claim(table, row, word, problem))
+    devices = dict.fromkeys(table.text(row, "GPU") for row in range(len(table)))
+    rounding = {f"{word} Time (ms)": str(table.rounding(f"{word} Time (ms)")) for word in passes.values()}
+    wrong = contradictions(claims)
+    notes = (*_notes(table, times), *(f"{table.where} {line}" for line in wrong[:3]))
+    if len(wrong) > 3:
+        notes = (*notes, f"{table.where}: {len(wrong)} TFLOPS in all do not follow from the printed times")
+    return Imported(SOURCE, frame_of(entries, table.where), rounding, ", ".join(filter(None, devices)), notes)
+
+
+def _problem(table: Table, row: int, groups: int, pass_: Pass) -> Problem:
+    M, N, K = (table.size(row, name) for name in ("M", "N", "K"))
+    try:
+        return Problem(M * groups, N, K, op=Op.GROUPED_GEMM if groups > 1 else Op.GEMM, pass_=pass_, E=groups)
+    except UsageError as error:
+        table.fail(row, "M", str(error))
+
+
+def _checked(table: Table, row: int, reading: Reading) -> Reading:
+    check = table.text(row, "Check", "PASS").upper()
+    if check == "FAIL":
+        return failed(reading, Verdict.INCORRECT, "Check FAIL in the file")
+    if check == "ERROR":
+        return failed(reading, Verdict.RUNTIME_ERROR, "Check ERROR in the file")
+    if check not in ("PASS", "SKIP"):  # SKIP: not checked, as opposed to wrong
+        table.fail(row, "Check", f"{check!r} is none of PASS, FAIL, ERROR, SKIP")
+    return reading
+
+
+def _rate_claim(table: Table, row: int, word: str, problem: Problem) -> Claim:
+    time = table.text(row, f"{word} Time (ms)")
+    return Claim(
+        where=f"line {table.lines[row]}",
+        what=f"{word} TFLOPS",
+        printed=table.text(row, f"{word} TFLOPS"),
+        allowed=rate_of(problem.flops, span(time), 1e-3),
+        because=f"{time} ms",
+    )
+
+
+def _notes(table: Table, times: Mapping[Pass, list[Reading]]) -> list[str]:
+    """First what is so in this file, then what the script always does."""
+    checks = [table.text(row, "Check").upper() for row in range(len(table))]
+    notes = []
+    if failures := checks.count("FAIL"):
+        notes.append(f"{table.where}: Check FAIL in {failures} rows; their times are of wrong results and left out")
+    if errors := checks.count("ERROR"):
+        notes.append(f"{table.where}: Check ERROR in {errors} rows, which the script averages as 0 TFLOPS")
+    if "Check" not in table:
+        notes.append(f"{table.where}: no column Check, so whether results were right is unknown; all count as passed")
+    if Pass.BWD in times:
+        notes.append(
+            f"{SOURCE}: the backward pass adds into gradients that are never cleared, so its time has the "
+            "traffic of two sums more; work may have moved between the passes: compare the step"
+        )
+    return [*notes, f"{SOURCE}: warm, the same tensors in every call and nothing flushes the cache"]

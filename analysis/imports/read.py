@@ -1,0 +1,65 @@
+"""Read a table of times, whoever wrote it: its format is recognised by its header."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ...shapes.errors import UsageError
+from . import aiter_moe, aiter_tuned, nvbench_csv, nvbench_json, perf_report, primus, tidy, tritonbench
+from .entries import Imported
+from .table import Table, parse
+
+
+class Format(NamedTuple):
+    """A source: its name, how it is recognised, how it is read, and the keys of a column map that it understands."""
+
+    name: str
+    matches: Callable[[Table], bool]
+    read: Callable[[Table, Mapping[str, str]], Imported]
+    keys: frozenset[str] = frozenset()
+
+
+FORMATS = (
+    Format(nvbench_csv.SOURCE, nvbench_csv.matches, nvbench_csv.read),
+    Format(primus.SOURCE, primus.matches, primus.read),
+    Format(aiter_moe.SOURCE, aiter_moe.matches, aiter_moe.read, frozenset({"time_us"})),
+    Format(aiter_tuned.SOURCE, aiter_tuned.matches, aiter_tuned.read),
+    Format(tritonbench.SOURCE, tritonbench.matches, tritonbench.read),
+    Format(perf_report.SOURCE, perf_report.matches, perf_report.read),
+    Format(tidy.SOURCE, tidy.matches, tidy.read, frozenset(tidy.KEYS)),
+)
+"""In the order in which they are tried: the more particular headers first."""
+
+
+def read(path: Path, columns: Mapping[str, str] | None = None, at: str = "") -> Imported:
+    """Read a CSV, or the JSON of nvbench.
+
+    `columns` maps what rooflens calls a thing to the column that has it (`tidy.KEYS`); with one, the file is read by it
+    alone, unless its own format leaves exactly that choice open. `at` names the file in errors instead of its path.
+    Raises UsageError with file, line and column of what is wrong.
+    """
+    where = at or str(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {where}: {error.strerror or error}") from None
+    if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        if columns:
+            raise UsageError(f"--columns: {where} is JSON, which has no columns; export it as CSV")
+        return nvbench_json.read(content, where)
+    table = parse(content, where)
+    return detect(table, columns or {}).read(table, columns or {})
+
+
+def detect(table: Table, columns: Mapping[str, str]) -> Format:
+    """Find the format of a table. Raises UsageError that lists what is known and how to map columns."""
+    for format_ in FORMATS:
+        if format_.matches(table) and set(columns) <= format_.keys:
+            return format_
+    if columns:
+        return FORMATS[-1]
+    raise UsageError(
+        f"{table.where} line 1: the header {', '.join(table.header)} is none of "
+        f"{', '.join(one.name for one in FORMATS)}; "
+        "map its columns: --columns time_ms=COLUMN,M=COLUMN,N=COLUMN,K=COLUMN,provider=COLUMN"
+    )

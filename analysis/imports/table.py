@@ -1,0 +1,150 @@
+"""A CSV file as texts that know where they stand, so that every complaint names file, line and column."""
+
+import csv
+import io
+import re
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import NoReturn
+
+from ...shapes.errors import UsageError
+from ...shapes.verdict import Verdict
+from .rounding import Rounding, detect
+
+FAILURES = {
+    "": (Verdict.UNSUPPORTED, "no time in the file"),
+    "error": (Verdict.RUNTIME_ERROR, "ERROR in the file"),
+    "fail": (Verdict.INCORRECT, "FAIL in the file"),
+    "skip": (Verdict.UNSUPPORTED, "SKIP in the file"),
+    "skipped": (Verdict.UNSUPPORTED, "skipped in the file"),
+    "none": (Verdict.UNSUPPORTED, "no time in the file"),
+    "n/a": (Verdict.UNSUPPORTED, "no time in the file"),
+    "nan": (Verdict.UNSUPPORTED, "no time in the file"),
+    "inf": (Verdict.UNSUPPORTED, "time is inf in the file: no candidate ran"),
+    "oom": (Verdict.OOM, "out of memory"),
+    "cuda oom": (Verdict.OOM, "out of memory"),
+    "not supported": (Verdict.UNSUPPORTED, "not supported"),
+}
+"""Words that stand where a time should."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a cell says about a time: seconds and the step it was rounded to, or why there is none."""
+
+    verdict: Verdict
+    reason: str = ""
+    time_s: float = float("nan")
+    resolution_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Header and rows of a file as texts; `lines[i]` is the line, counted from 1, at which row i starts."""
+
+    where: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    lines: tuple[int, ...]
+    _position: dict[str, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        positions: dict[str, int] = {}
+        for position, name in enumerate(self.header):
+            positions.setdefault(name, position)  # nvbench writes two columns "Noise", that of the CPU first
+        object.__setattr__(self, "_position", positions)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._position
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def text(self, row: int, name: str, otherwise: str = "") -> str:
+        """Text of a cell without surrounding space; `otherwise` when there is no such column or it is empty."""
+        if name not in self._position:
+            return otherwise
+        return self.rows[row][self._position[name]].strip() or otherwise
+
+    def size(self, row: int, name: str, otherwise: int | None = None) -> int:
+        """Positive whole number in a cell; `otherwise` when there is no such column."""
+        if name not in self._position and otherwise is not None:
+            return otherwise
+        text = self.text(row, name)
+        if not re.fullmatch(r"[0-9]{1,18}(\.0*)?", text) or not int(text.split(".")[0]):
+            self.fail(row, name, f"{text!r} is not a positive whole number")
+        return int(text.split(".")[0])
+
+    def readings(self, name: str, unit_s: str, free_text: bool = False) -> list[Reading]:
+        """Times in column `name`, of `unit_s` seconds each ("0.001": exact), with the rounding of the whole column.
+
+        `free_text`: anything that is not a number is the message of an error; otherwise only the words of `FAILURES`.
+        """
+        cells = [self.text(row, name) for row in range(len(self))]
+        rounding = self.rounding(name)
+        return [self._reading(row, name, cell, unit_s, rounding, free_text) for row, cell in enumerate(cells)]
+
+    def rounding(self, name: str) -> Rounding:
+        """How the positive numbers of a column were rounded."""
+        cells = (self.text(row, name) for row in range(len(self)))
+        return detect([cell for cell in cells if (number := _number(cell)) is not None and number > 0])
+
+    def fail(self, row: int, name: str, message: str) -> NoReturn:
+        """Raise UsageError that names the place."""
+        raise UsageError(f"{self.where} line {self.lines[row]}, column {name}: {message}")
+
+    def _reading(self, row: int, name: str, cell: str, unit_s: str, rounding: Rounding, free_text: bool) -> Reading:
+        number = _number(cell)
+        if number is None:
+            known = FAILURES.get(cell.lower().lstrip("+-"))
+            if known is None and not free_text:
+                self.fail(row, name, f"{cell!r} is not a time; correct it, or leave it empty where nothing was timed")
+            return Reading(*known) if known else Reading(Verdict.RUNTIME_ERROR, " ".join(cell.split()))
+        if number < 0:
+            self.fail(row, name, f"{cell} is negative: no time; delete the line, or measure again")
+        step = rounding.step(cell) if number else 0.0
+        if not number:
+            return Reading(Verdict.UNSUPPORTED, f"time is {cell} in the file: not timed, or less than half a step")
+        return Reading(Verdict.PASSED, "", float(number * Decimal(unit_s)), step * float(unit_s))
+
+
+def parse(content: bytes, where: str) -> Table:
+    """Split a CSV file; the delimiter is a semicolon or a tab where its header has one, else a comma."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{where}: not a text file ({error.reason} at byte {error.start}); give a CSV") from None
+    first = text.split("\n", 1)[0]
+    delimiter = next((mark for mark in (";", "\t") if mark in first), ",")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    records: list[tuple[int, list[str]]] = []
+    start = 1
+    try:
+        for fields in reader:
+            if any(one.strip() for one in fields):
+                records.append((start, fields))
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise UsageError(f"{where} line {reader.line_num}: {error}; correct the quotes") from None
+    if not records:
+        raise UsageError(f"{where} is empty; give the CSV that the benchmark wrote")
+    header = tuple(name.strip() for name in records[0][1])
+    for line, fields in records[1:]:
+        if len(fields) == len(header) - 1:  # some of aiter's tables leave out an empty last field; pandas reads them
+            fields.append("")
+        if len(fields) != len(header):
+            column = header[min(len(fields), len(header) - 1)]
+            raise UsageError(f"{where} line {line}, column {column}: {len(fields)} fields instead of {len(header)}")
+    if len(records) == 1:
+        raise UsageError(f"{where} has a header and no rows; give the CSV of a benchmark that ran")
+    return Table(
+        where, header, tuple(tuple(fields) for _, fields in records[1:]), tuple(line for line, _ in records[1:])
+    )
+
+
+def _number(text: str) -> Decimal | None:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None

@@ -1,0 +1,84 @@
+"""tritonbench's CSV: semicolons, the x value, then `PROVIDER-METRIC` columns.
+
+Source: pytorch-labs/tritonbench @0efdc53, tritonbench/utils/triton_op.py (BenchmarkOperatorResult: the label of the x
+value is `(M, N, K)` for GEMMs and `x_val` by default; latency is a median in ms; the last row is an average; a provider
+that failed has its message in place of its first metric, and nothing in the others).
+"""
+
+import re
+from collections.abc import Mapping
+
+from ...shapes.errors import UsageError
+from ...shapes.problem import Op, Problem
+from ...shapes.verdict import Verdict
+from .entries import Entry, Imported, frame_of, useful_flops
+from .table import Reading, Table
+
+SOURCE = "tritonbench"
+
+SUFFIX = "-latency"
+
+_SIZES = {"m": "M", "n": "N", "k": "K", "b": "B", "batch": "B", "g": "E", "group_size": "E"}
+
+
+def matches(table: Table) -> bool:
+    """Tell by the header: metrics that tritonbench has, after a hyphen."""
+    metrics = ("-latency", "-tflops", "-gbps", "-speedup", "-accuracy")
+    return any(name.endswith(metrics) for name in table.header[1:])
+
+
+def read(table: Table, columns: Mapping[str, str]) -> Imported:
+    """One case per x value and provider."""
+    timed = [name for name in table.header[1:] if name.endswith(SUFFIX)]
+    if not timed:
+        raise UsageError(f"{table.where} line 1: no column ends in {SUFFIX}; run tritonbench with --metrics latency")
+    label = table.header[0]
+    wanted = [row for row in range(len(table)) if table.text(row, label) not in ("average", "hashes")]
+    entries = []
+    for name in timed:
+        provider = name.removesuffix(SUFFIX)
+        readings = table.readings(name, "0.001", free_text=True)
+        errors = [other for other in table.header[1:] if other.startswith(f"{provider}-")][:1]
+        for row in wanted:
+            reading = _with_message(table, row, readings[row], errors[0])
+            entries.append(_entry(table, row, label, provider, reading))
+    rounding = {name: str(table.rounding(name)) for name in timed}
+    return Imported(SOURCE, frame_of(entries, table.where), rounding, "", ())
+
+
+def _with_message(table: Table, row: int, reading: Reading, first: str) -> Reading:
+    """A provider that failed says why in its first metric, which need not be the latency."""
+    if reading.verdict is Verdict.PASSED or first.endswith(SUFFIX):
+        return reading
+    told = table.text(row, first)
+    return Reading(Verdict.RUNTIME_ERROR, told) if told else reading
+
+
+def _entry(table: Table, row: int, label: str, provider: str, reading: Reading) -> Entry:
+    value = table.text(row, label)
+    names = re.findall(r"\w+", label)
+    values = re.findall(r"[^\s,()]+", value)
+    known = [_SIZES.get(name.lower(), "") for name in names]
+    place = f"line {table.lines[row]}"
+    if not {"M", "N", "K"} <= set(known) or len(values) != len(names) or not all(map(str.isdigit, values)):
+        return Entry(place=place, reading=reading, provider=provider, layer=f"{label}={value}")
+    sizes = {size: int(text) for size, text in zip(known, values, strict=True) if size}
+    rest = " ".join(f"{name}={text}" for name, text, size in zip(names, values, known, strict=True) if not size)
+    op = Op.GROUPED_GEMM if sizes.get("E", 1) > 1 else Op.GEMM
+    try:
+        problem = Problem(sizes["M"], sizes["N"], sizes["K"], sizes.get("B", 1), op, E=sizes.get("E", 1))
+    except UsageError as error:
+        table.fail(row, label, str(error))
+    return Entry(
+        place=place,
+        reading=reading,
+        provider=provider,
+        layer=rest or str(op),
+        op=op,
+        M=problem.M,
+        N=problem.N,
+        K=problem.K,
+        B=problem.B,
+        E=problem.E,
+        flops=useful_flops(problem),
+    )

@@ -1,0 +1,166 @@
+"""What `rooflens compare` prints: the verdicts in a terminal, or all of it as JSON."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..analysis.comparison.breakdown import controls, distribution, movers
+from ..analysis.comparison.decide import Word
+from ..analysis.comparison.effects import Effects, Status
+from ..analysis.comparison.suite import SuiteChange, suite_change
+from ..analysis.coordinates import shape_label
+from ..reports import formatting as fmt
+from .output import print_json
+from .tables import print_table
+
+if TYPE_CHECKING:
+    from ..analysis.comparison.result import Result
+
+MOST_ROWS = 20
+
+_CASE_COLUMNS = (
+    *("model", "layer", "op", "B", "E", "top_k", "M", "N", "K", "pass", "dtype", "scheme", "cache", "provider"),
+    *("status", "word", "effect", "low", "high", "p", "q", "smallest", "margin", "rounds"),
+    *("base_time_s", "head_time_s", "base_verdict", "head_verdict", "base_reason", "head_reason"),
+    *("base_config", "head_config", "base_dispatched", "head_dispatched", "base_disturbed", "head_disturbed"),
+)
+
+
+def print_result(result: "Result") -> None:
+    """Print the suite's change, the cases that moved or broke, and what limits the verdicts."""
+    click.echo(f"base  {result.base.label}")
+    click.echo(f"head  {result.head.label}")
+    click.echo(f"time of head over base: {_suite(result.effects)}")
+    if result.sums is not None:
+        click.echo(f"fwd + bwd: {_suite(result.sums)}")
+    words = [f"{result.count(word)} {word}" for word in Word]
+    counted = {status: result.count_of(status) for status in Status if status is not Status.COMPARED}
+    others = [f"{count} {status}" for status, count in counted.items() if count]
+    click.echo(f"cases: {', '.join(words)}" + (f"; not compared: {', '.join(others)}" if others else ""))
+    _print_movers(result)
+    _print_broken(result)
+    _print_causes(result)
+    for note in result.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def print_result_json(result: "Result") -> None:
+    """Print everything as JSON."""
+    print_json(
+        {
+            "base": result.base,
+            "head": result.head,
+            "order": result.order,
+            "suite": _suite_json(result.effects),
+            "fwd+bwd": _suite_json(result.sums) if result.sums is not None else None,
+            "null": _suite_json(result.null) if result.null is not None else None,
+            "verdicts": {word.value: result.count(word) for word in Word},
+            "statuses": {status.value: result.count_of(status) for status in Status},
+            "distribution": distribution(result.effects),
+            "controls": controls(result.effects),
+            "cases": _records(result.effects),
+            "causes": result.causes.to_dict("records") if result.causes is not None else None,
+            "notes": result.notes,
+        }
+    )
+
+
+def changed(effect: float) -> str:
+    """Write a difference of ln time as a change."""
+    return fmt.change(math.exp(effect))
+
+
+def _suite(effects: Effects) -> str:
+    found, unique = suite_change(effects), suite_change(effects, unique=True)
+    if found is None or unique is None:
+        return "no case passed in both versions"
+    again = f" {fmt.change_interval(*found.rounds)}" if found.rounds else ""
+    distinct = f"; {fmt.change(unique.ratio)} over {unique.cases} distinct GEMMs" if unique.cases != found.cases else ""
+    mean = f"{fmt.change(found.ratio)}{again} in the geometric mean of {fmt.plural(found.cases, 'case')}{distinct}"
+    return f"{mean}; TFLOPS {fmt.change(1 / found.ratio)}"
+
+
+def _print_movers(result: "Result") -> None:
+    found = movers(result.effects, len(result.effects.cases))
+    called = found[found["word"].isin([Word.SLOWER.value, Word.FASTER.value])]
+    title = "verified changes, the surest first"
+    if called.empty:
+        title, called = "none is verified to have changed; the largest differences", found.head(5)
+    if called.empty:
+        return
+    shown = called.head(MOST_ROWS)
+    click.echo()
+    print_table(
+        (
+            *("case", "M", "pass", "dtype", "scheme", "cache", "provider"),
+            *("base us", "head us", "change", "interval", "verdict"),
+        ),
+        [
+            (
+                shape_label(row), row["M"], row["pass"], row["dtype"], row["scheme"], row["cache"], row["provider"],
+                f"{row['base_time_s'] * 1e6:.2f}", f"{row['head_time_s'] * 1e6:.2f}", changed(row["effect"]),
+                fmt.change_interval(math.exp(row["low"]), math.exp(row["high"])),
+                _word(row),
+            )
+            for row in shown.to_dict("records")
+        ],
+        title,
+        once=("pass", "dtype", "scheme", "cache", "provider"),
+        heading=("provider",),
+    )  # fmt: skip
+    if len(called) > len(shown):
+        click.echo(f"... and {len(called) - len(shown)} more: --markdown or --json has all of them")
+
+
+def _word(row: Any) -> str:
+    if row["word"] == Word.INCONCLUSIVE and not math.isnan(row["smallest"]):
+        return f"inconclusive, would find {changed(row['smallest'])}"
+    return str(row["word"])
+
+
+def _print_broken(result: "Result") -> None:
+    cases = result.effects.cases
+    broken = cases[cases["status"] == Status.BROKEN]
+    if broken.empty:
+        return
+    click.echo()
+    print_table(
+        ("case", "M", "pass", "provider", "became", "reason"),
+        [
+            (shape_label(row), row["M"], row["pass"], row["provider"], row["head_verdict"], row["head_reason"])
+            for row in broken.head(MOST_ROWS).to_dict("records")
+        ],
+        "broken: passed in base",
+        once=("pass", "provider", "became"),
+        long=("reason",),
+    )
+
+
+def _print_causes(result: "Result") -> None:
+    if result.causes is None:
+        return
+    click.echo()
+    print_table(
+        ("case", "M", "pass", "dtype", "scheme", "cache", "provider", "total", "code", "choice", "cause"),
+        [
+            (
+                *(shape_label(row), row["M"], row["pass"], row["dtype"], row["scheme"], row["cache"], row["provider"]),
+                *(changed(row[name]) for name in ("total", "code", "choice")),
+                row["cause"],
+            )
+            for row in result.causes.to_dict("records")
+        ],
+        "why cases with another configuration changed: both versions ran both",
+        once=("pass", "dtype", "scheme", "cache", "provider"),
+        heading=("provider",),
+    )
+
+
+def _suite_json(effects: Effects) -> dict[str, SuiteChange | None]:
+    return {"cases": suite_change(effects), "distinct GEMMs": suite_change(effects, unique=True)}
+
+
+def _records(effects: Effects) -> list[dict[str, Any]]:
+    rows = effects.cases[[*_CASE_COLUMNS]].to_dict("records")
+    return [{str(key): value for key, value in row.items()} for row in rows]

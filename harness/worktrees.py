@@ -1,0 +1,77 @@
+"""Two commits of a git repository, each checked out in a folder of its own beside the user's working tree."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..shapes.errors import RooflensError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A git repository, by the top folder of its working tree."""
+
+    top: Path
+
+    @classmethod
+    def at(cls, folder: Path) -> "Repository":
+        """Find the repository that `folder` belongs to. Raises UsageError when it belongs to none."""
+        if not folder.is_dir():
+            raise UsageError(f"--repo {folder}: no such folder")
+        try:
+            return cls(Path(_git(folder, "rev-parse", "--show-toplevel")).resolve())
+        except RooflensError as error:
+            raise UsageError(f"--repo {folder}: {error}") from None
+
+    def commits(self, span: str) -> tuple[str, str]:
+        """Hashes of the two commits of "BASE..HEAD"; an empty end means HEAD. Raises UsageError for anything else."""
+        base, dots, head = span.partition("..")
+        if not dots or not base or head.startswith("."):
+            raise UsageError(f"--git {span!r}: write BASE..HEAD, such as main..my-branch or HEAD~1..HEAD")
+        return self._commit(base), self._commit(head or "HEAD")
+
+    def describe(self, commit: str) -> str:
+        """Short hash and subject of a commit."""
+        return _git(self.top, "log", "-1", "--format=%h %s", commit)
+
+    def is_dirty(self) -> bool:
+        """Tell whether the working tree has changes that no commit has."""
+        return bool(_git(self.top, "status", "--porcelain", "--untracked-files=no"))
+
+    def add_worktree(self, folder: Path, commit: str) -> None:
+        """Check `commit` out at `folder`, submodules included. What an earlier attempt left there is replaced."""
+        self.remove_worktree(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _git(self.top, "worktree", "add", "--detach", "--force", str(folder), commit)
+        if (folder / ".gitmodules").is_file():
+            _git(folder, "submodule", "update", "--init", "--recursive")
+
+    def remove_worktree(self, folder: Path) -> None:
+        """Remove the folder and what git knows of it; nothing happens where neither is there."""
+        shutil.rmtree(folder, ignore_errors=True)
+        _git(self.top, "worktree", "prune")
+
+    def _commit(self, name: str) -> str:
+        try:
+            return _git(self.top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        except RooflensError:
+            raise UsageError(f"--git: {name!r} is no commit of {self.top}: see git branch, git tag, git log") from None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Run git in `folder` and return what it prints. Raises RooflensError with the last line of its complaint."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except FileNotFoundError:
+        raise RooflensError("git is not installed: install it, or compare two stored runs") from None
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        raise RooflensError(f"git {arguments[0]}: {said}")
+    return done.stdout.strip()

@@ -1,0 +1,40 @@
+"""From a comparison of two versions to a Report."""
+
+from collections.abc import Callable
+
+from .. import __version__
+from ..analysis.comparison.decide import Word
+from ..analysis.comparison.effects import Order, Status
+from ..analysis.comparison.result import Result
+from .model import Report, Section
+from .sections.compared_cases import cases, choices, movers, outcomes
+from .sections.compared_suite import headline, models, suite
+
+CHAPTERS: tuple[Callable[[Result], Section | None], ...] = (headline, suite, movers, outcomes, models, choices, cases)
+"""The chapters in reading order; one that has nothing to say is left out."""
+
+_ORDERS = {
+    Order.INTERLEAVED: "in turn, every round of every version in a fresh process",
+    Order.SEQUENTIAL: "one after the other",
+    Order.IMPORTED: "unknown: one value per case, from tables",
+}
+
+
+def build_comparison(result: Result) -> Report:
+    """Lay out what was found. Nothing is written; the same result gives the same report."""
+    counted = [f"{result.count(word)} {word}" for word in Word if result.count(word)]
+    others = [f"{result.count_of(status)} {status}" for status in Status if status is not Status.COMPARED]
+    facts = (
+        ("base", result.base.label),
+        ("head", result.head.label),
+        ("measured", _ORDERS[result.order]),
+        ("verdicts", ", ".join(counted) or "none"),
+        ("not compared", ", ".join(text for text in others if not text.startswith("0 "))),
+    )
+    return Report(
+        title=f"{result.head.label} against {result.base.label}",
+        facts=tuple((name, value) for name, value in facts if value),
+        sections=tuple(section for chapter in CHAPTERS if (section := chapter(result)) is not None),
+        generator=f"rooflens {__version__}",
+        source=result.head.source,
+    )

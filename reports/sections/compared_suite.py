@@ -1,0 +1,151 @@
+"""A comparison as a whole: headline, geometric means with both intervals, distribution, models."""
+
+import math
+
+from ...analysis.comparison.breakdown import Count, Distribution, by_model, distribution
+from ...analysis.comparison.decide import FALSE_DISCOVERY, Word
+from ...analysis.comparison.effects import Effects, Status
+from ...analysis.comparison.result import Result
+from ...analysis.comparison.suite import SuiteChange, suite_change
+from .. import formatting as fmt
+from ..model import Align, Bullets, Cell, Column, KeyNumber, KeyNumbers, Scale, Section, Table, Text, Tone
+
+HOW = (
+    "A change is head over base, of the time: +3% is slower. Each case is judged by its rounds: slower or faster when "
+    "the change exceeds the margin (1%; 3% under 10 µs) beyond chance, with at most "
+    f"{FALSE_DISCOVERY:.0%} false ones expected among all that are called; same when the 90% interval lies inside the "
+    "margin; inconclusive otherwise, with the smallest change that would have been found in 4 of 5 such comparisons."
+)
+
+_UNKNOWN = Cell("unknown", tone=Tone.MISSING)
+
+
+def headline(result: Result) -> Section:
+    """Say what happened to the suite, how many cases moved, and what limits that."""
+    whole, unique = suite_change(result.effects), suite_change(result.effects, unique=True)
+    numbers = [
+        _key_number("Geometric mean over the cases", whole),
+        _key_number("Each distinct GEMM once", unique),
+        KeyNumber("Slower, verified", str(result.count(Word.SLOWER)), _others(result), result.count(Word.SLOWER)),
+        KeyNumber("Faster, verified", str(result.count(Word.FASTER)), _called(result), result.count(Word.FASTER)),
+    ]
+    if broken := result.count_of(Status.BROKEN):
+        numbers.append(KeyNumber("Broken", str(broken), "passed in base, does not in head", broken))
+    blocks = (KeyNumbers(tuple(numbers)), *((Bullets(result.notes),) if result.notes else ()), Text(HOW))
+    return Section("compared", "What changed", blocks)
+
+
+def suite(result: Result) -> Section | None:
+    """One row per provider and pass, and the sum of fwd and bwd; then how the changes are distributed."""
+    rows = [row for effects in (result.effects, result.sums) if effects is not None for row in _suite_rows(effects)]
+    if not rows:
+        return None
+    columns = (
+        Column("provider", align=Align.LEFT),
+        Column("pass", align=Align.LEFT),
+        Column("cases"),
+        Column("time, head over base", scale=Scale.DIVERGING),
+        Column("if measured again"),
+        Column("over the cases"),
+        Column("TFLOPS"),
+        Column("distinct GEMMs"),
+    )
+    means = Table(
+        "compared-means",
+        "Geometric means",
+        columns,
+        tuple(rows),
+        reading="if measured again: 95% interval over the rounds, of the suite as it is. over the cases: how much they "
+        "disagree, which more rounds do not narrow. TFLOPS is the change of the rate, the inverse of that of the time.",
+        stub=2,
+    )
+    found = distribution(result.effects)
+    return Section("compared-suite", "The suite", (means, *((_distribution(found),) if found else ())))
+
+
+def models(result: Result) -> Section | None:
+    """One row per model, where there are several."""
+    found = by_model(result.effects)
+    if len(found) < 2:
+        return None
+    rows = [
+        (Cell(name), *_change_cells(change), *(Cell(str(words[word]), words[word]) for word in Word))
+        for name, change, words in found
+    ]
+    columns = (
+        Column("model", align=Align.LEFT),
+        Column("cases"),
+        Column("time, head over base", scale=Scale.DIVERGING),
+        Column("if measured again"),
+        *(Column(word.value) for word in Word),
+    )
+    return Section("compared-models", "By model", (Table("compared-by-model", "Models", columns, tuple(rows)),))
+
+
+def interval(bounds: tuple[float, float] | None) -> str:
+    """Write an interval of ratios as changes; "" without one."""
+    return fmt.change_interval(*bounds) if bounds else ""
+
+
+def change_cell(ratio: float) -> Cell:
+    """A change of time: shorter is the good direction."""
+    return Cell(fmt.change(ratio), ratio, level=-math.log2(ratio) * 4)
+
+
+def _change_cells(found: SuiteChange) -> tuple[Cell, Cell, Cell]:
+    again = Cell(interval(found.rounds)) if found.rounds else _UNKNOWN
+    return Cell(str(found.cases), found.cases), change_cell(found.ratio), again
+
+
+def _suite_rows(effects: Effects) -> list[tuple[Cell, ...]]:
+    rows: list[tuple[Cell, ...]] = []
+    for provider, pass_ in effects.cases[["provider", "pass"]].drop_duplicates().itertuples(index=False, name=None):
+        mine = (effects.cases["provider"] == provider) & (effects.cases["pass"] == pass_)
+        found, unique = suite_change(effects, rows=mine), suite_change(effects, unique=True, rows=mine)
+        if found is None or unique is None:
+            continue
+        over = Cell(interval(found.spread)) if found.spread else _UNKNOWN
+        rows.append(
+            (
+                Cell(str(provider)), Cell(str(pass_)), *_change_cells(found), over, Cell(fmt.change(1 / found.ratio)),
+                Cell(f"{fmt.change(unique.ratio)} ({unique.cases})", unique.ratio),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _distribution(found: Distribution) -> Table:
+    names = ("median", "mean", "p25", "p75", "least", "most")
+    cells = tuple(Cell(fmt.change(1 + value), value) for value in (getattr(found, name) for name in names))
+    counts = tuple(Cell(_counted(count), count.seen) for count in found.counts)
+    headers = tuple(f"{'≥' if count.step > 0 else '≤'} {fmt.signed_percent(count.step)}%" for count in found.counts)
+    rows = tuple((Cell(name), cell) for name, cell in zip((*names, *headers), (*cells, *counts), strict=True))
+    return Table(
+        "compared-distribution",
+        "Distribution of the changes",
+        (Column("over the cases", align=Align.LEFT), Column("change of time", align=Align.LEFT)),
+        rows,
+        reading="by chance: as many would be seen beyond that line if nothing had changed.",
+    )
+
+
+def _counted(count: Count) -> str:
+    chance = "" if count.expected is None else f", {count.expected:.1f} by chance"
+    return f"{count.seen}, {count.verified} verified{chance}"
+
+
+def _key_number(label: str, found: SuiteChange | None) -> KeyNumber:
+    if found is None:
+        return KeyNumber(label, "none", "no case passed in both versions")
+    again = f"95% interval over rounds {interval(found.rounds)}" if found.rounds else "no interval"
+    left = f", {found.left_out} without all rounds left out" if found.left_out else ""
+    detail = f"{fmt.plural(found.cases, 'case')}{left}, {again}; TFLOPS {fmt.change(1 / found.ratio)}"
+    return KeyNumber(label, fmt.change(found.ratio), detail, found.ratio)
+
+
+def _others(result: Result) -> str:
+    return f"{result.count(Word.SAME)} same, {result.count(Word.INCONCLUSIVE)} inconclusive"
+
+
+def _called(result: Result) -> str:
+    return f"of {fmt.plural(result.count_of(Status.COMPARED), 'case')} that both versions pass"

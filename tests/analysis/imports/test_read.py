@@ -1,0 +1,292 @@
+"""Files of other tools become cases, with the times that they state and the step that these were rounded to."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rooflens.analysis.comparison.effects import CASE, SAID
+from rooflens.analysis.imports.read import read
+from rooflens.shapes.errors import UsageError
+
+DATA = Path(__file__).parents[2] / "data" / "imports"
+FILES = sorted(path.name for path in DATA.iterdir())
+NEED_HELP = {"aiter_untuned.csv", "aiter_moe_proton.csv", "aiter_perf_report_tflops.csv", "tidy.csv"}
+
+
+def rows(name, **columns):
+    return read(DATA / name, columns or None).frame
+
+
+def file(tmp_path, text):
+    path = tmp_path / "table.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def fails(path, columns=None):
+    with pytest.raises(UsageError) as caught:
+        read(path, columns)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name not in NEED_HELP])
+def test_every_format_gives_whole_rows(name):
+    frame = rows(name)
+    assert [*frame.columns] == [*CASE, "verdict", "reason", "time_s", "resolution_s", "flops", *SAID]
+    assert not frame[[*CASE, *SAID, "verdict", "reason"]].isna().any().any()
+    assert not frame.duplicated([*CASE]).any()
+    passed = frame["verdict"] == "passed"
+    assert passed.any()
+    assert (frame.loc[passed, "time_s"] > 0).all()
+    assert frame.loc[~passed, "time_s"].isna().all()
+    assert (frame.loc[~passed, "reason"] != "").all()
+    assert (frame["resolution_s"] >= 0).all()
+
+
+def test_primus_rows_become_two_passes():
+    imported = read(DATA / "primus.csv")
+    frame = imported.frame
+    assert imported.source == "Primus-Turbo benchmark"
+    assert imported.device == "MI355X"
+    assert imported.rounding == {"Forward Time (ms)": "2 decimals", "Backward Time (ms)": "2 decimals"}
+    assert frame["pass"].tolist() == ["fwd", "bwd"] * 4
+    assert frame["verdict"].tolist() == ["passed"] * 2 + ["incorrect"] * 2 + ["runtime_error"] * 2 + ["passed"] * 2
+    assert frame.loc[[0, 1], "time_s"].tolist() == [0.30e-3, 0.70e-3]
+    assert frame.loc[0, "resolution_s"] == pytest.approx(1e-5)
+    # the file's own TFLOPS, from the unrounded times of two decimals here
+    assert frame.loc[0, "flops"] / frame.loc[0, "time_s"] / 1e12 == pytest.approx(1374.39, abs=0.01)
+    assert frame.loc[7, "flops"] / frame.loc[7, "time_s"] / 1e12 == pytest.approx(1231.22, abs=0.01)
+
+
+def test_primus_notes_say_what_the_script_does():
+    notes = "\n".join(read(DATA / "primus.csv").notes)
+    assert "Check FAIL in 1 rows" in notes
+    assert "Check ERROR in 1 rows, which the script averages as 0 TFLOPS" in notes
+    assert "never cleared" in notes
+    assert "cannot follow" not in notes
+
+
+def test_primus_rates_that_do_not_follow_from_the_times(tmp_path):
+    text = (DATA / "primus.csv").read_text("utf-8").replace("1374.39", "2748.78")
+    (note,) = [note for note in read(file(tmp_path, text)).notes if "cannot follow" in note]
+    assert "line 2: Forward TFLOPS 2748.78 cannot follow from 0.30 ms" in note
+
+
+def test_primus_groups_have_m_rows_each():
+    frame = rows("primus_grouped.csv")
+    assert frame.loc[0, ["op", "M", "E"]].tolist() == ["grouped_gemm", 8 * 2048, 8]
+    assert frame.loc[0, "flops"] == 2 * 8 * 2048 * 4096 * 7168
+
+
+def test_aiter_library_is_a_result_not_a_case():
+    frame = rows("aiter_blockscale.csv")
+    assert set(frame["provider"]) == {"aiter"}
+    assert frame.loc[1, "config"] == "libtype=asm kernelId=6 splitK=0"
+    assert frame.loc[0, "time_s"] == 4.8294e-6
+    assert frame.loc[1, "resolution_s"] == pytest.approx(1e-10)  # 4.907 is 4.9070
+    assert frame.loc[2, ["verdict", "reason"]].tolist() == ["unsupported", "time is inf in the file: no candidate ran"]
+    assert any("errRatio of 2 rows is above 0.05" in note for note in read(DATA / "aiter_blockscale.csv").notes)
+
+
+def test_aiter_bias_and_storage_tell_cases_apart():
+    frame = rows("aiter_bf16.csv")
+    assert frame["layer"].tolist() == ["gemm bias=False", "gemm bias=True", "gemm bias=False"]
+    assert frame["scheme"].nunique() == 2
+    assert frame["dtype"].unique().tolist() == ["bfloat16"]
+
+
+def test_aiter_devices_of_one_file_are_different_providers(tmp_path):
+    text = (DATA / "aiter_batched.csv").read_text("utf-8")
+    both = text + text.splitlines()[1].replace("gfx942,304", "gfx950,256") + "\n"
+    assert read(file(tmp_path, both)).frame["provider"].tolist() == ["aiter (gfx942 304 CU)", "aiter (gfx950 256 CU)"]
+
+
+@pytest.mark.parametrize("name, column", [("aiter_fmoe.csv", "tflops"), ("aiter_batched.csv", "tflops")])
+def test_aiter_flops_are_those_that_its_own_rates_count(name, column):
+    """The tables print TFLOPS beside the times: an independent statement of the FLOPs."""
+    header, first, *_ = (DATA / name).read_text("utf-8").splitlines()
+    printed = float(dict(zip(header.split(","), first.split(","), strict=True))[column])
+    frame = rows(name)
+    assert frame.loc[0, "flops"] / frame.loc[0, "time_s"] / 1e12 == pytest.approx(printed, abs=0.005)
+
+
+def test_aiter_row_without_its_last_empty_field():
+    assert len(rows("aiter_fmoe.csv")) == 2
+
+
+def test_aiter_untuned_has_no_times():
+    assert "untuned table has no times" in fails(DATA / "aiter_untuned.csv")
+
+
+def test_aiter_moe_needs_a_choice_of_latency():
+    message = fails(DATA / "aiter_moe_proton.csv")
+    assert "--columns time_us=kernel_latency_us" in message
+    kernel = rows("aiter_moe_proton.csv", time_us="kernel_latency_us")
+    total = rows("aiter_moe_proton.csv", time_us="total_latency_us")
+    assert kernel["time_s"].tolist() == [180.25e-6, 205.5e-6]
+    assert total["time_s"].tolist() == [212.5e-6, 240.125e-6]
+    assert set(kernel["provider"]) != set(total["provider"])  # never compared with each other
+    assert kernel["M"].tolist() == [16, 32]
+    # the file's own rate is of the kernel latency
+    assert kernel.loc[0, "flops"] / kernel.loc[0, "time_s"] / 1e12 == pytest.approx(95.2, rel=1e-4)
+
+
+def test_perf_report():
+    frame = rows("aiter_perf_report.csv")
+    assert frame[["M", "N", "K"]].to_numpy().tolist() == [[1, 2112, 7168], [128, 2112, 7168]]
+    assert frame["time_s"].tolist() == [12.345e-6, 18.12e-6]
+    assert frame["resolution_s"].tolist() == pytest.approx([1e-9, 1e-9])
+    models = read(DATA / "aiter_perf_report_model.csv")
+    assert len(models.frame) == 4
+    assert models.frame["flops"].isna().all()
+    assert any("depend on tp" in note for note in models.notes)
+
+
+def test_perf_report_lines_are_providers_but_a_plain_column_is_not(tmp_path):
+    report = read(file(tmp_path, "M,N,K,triton (ms),torch (ms)\n1,2,3,0.125000,0.250000\n"))
+    assert report.source == "Triton perf_report"
+    assert report.frame["provider"].tolist() == ["triton", "torch"]
+    plain = read(file(tmp_path, "M,N,K,Latency (ms)\n1,2,3,0.125\n"))
+    assert plain.source == "table"
+    assert plain.frame.loc[0, "time_s"] == 125e-6
+
+
+def test_perf_report_of_rates_says_how_to_get_times():
+    assert "--metric time" in fails(DATA / "aiter_perf_report_tflops.csv")
+
+
+def test_tritonbench_providers_failures_and_average():
+    frame = rows("tritonbench.csv")
+    assert frame["provider"].tolist() == ["aten_matmul"] * 3 + ["triton-tutorial"] * 3
+    assert frame["verdict"].tolist() == ["passed"] * 4 + ["oom", "runtime_error"]
+    assert frame.loc[5, "reason"] == "Triton Error [HIP]: invalid argument"
+    assert frame.loc[1, "time_s"] == 0.22848e-3
+    assert frame["M"].tolist() == [256, 4096, 8192] * 2
+
+
+def test_tritonbench_without_latency(tmp_path):
+    assert "--metrics latency" in fails(file(tmp_path, "x_val;a-tflops\n1;2.0\n"))
+
+
+def test_tritonbench_other_x_value_is_the_layer(tmp_path):
+    frame = read(file(tmp_path, "x_val;a-latency\n4096;0.0123\n8192;0.0223\naverage;0.0173\n")).frame
+    assert frame["layer"].tolist() == ["x_val=4096", "x_val=8192"]
+
+
+def test_tritonbench_failure_in_another_metric(tmp_path):
+    text = "(M, N, K);a-tflops;a-latency\n(1, 2, 3);not today;\n(2, 2, 3);1.0;0.5\n"
+    frame = read(file(tmp_path, text)).frame
+    assert frame["reason"].tolist() == ["not today", ""]
+
+
+def test_nvbench_csv_and_json_say_the_same():
+    table, document = read(DATA / "nvbench.csv"), read(DATA / "nvbench.json")
+    assert table.device == document.device == "NVIDIA H200"
+    ours, theirs = table.frame.set_index([*CASE]), document.frame.set_index([*CASE])
+    both = theirs.index.intersection(ours.index)
+    assert len(both) == 2
+    for name in ("verdict", "time_s", "resolution_s", "flops", "note"):
+        np.testing.assert_array_equal(ours.loc[both, name].to_numpy(), theirs.loc[both, name].to_numpy())
+    assert ours["note"].iloc[0] == "noise 1.23% over single launches"
+    assert ours["time_s"].iloc[0] == 1.5652479999999999e-05
+    assert theirs["reason"].iloc[1] == "no FP64 decode"
+    assert set(table.frame["cache"]) == {"cold"}
+
+
+def test_nvbench_json_of_another_shape(tmp_path):
+    assert "export it as CSV" in fails(file(tmp_path, '{"benchmarks": [{"name": 1}]}'))
+    assert "line 1, column 2" in fails(file(tmp_path, "{"))
+
+
+def test_tidy_with_a_map():
+    columns = {"time_ms": "Latency (ms)", "M": "m", "N": "n", "K": "k", "provider": "kernel"}
+    imported = read(DATA / "tidy.csv", columns)
+    assert imported.frame["provider"].tolist() == ["gemv", "gemv", "mma"]
+    assert imported.frame["time_s"].tolist() == [12.3e-6, 12.5e-6, 21.0e-6]
+    assert imported.frame["resolution_s"].tolist() == pytest.approx([1e-7] * 3)
+    assert imported.notes == (f"{DATA / 'tidy.csv'}: columns that were not used: comment",)
+
+
+def test_tidy_with_rates(tmp_path):
+    path = file(tmp_path, "M,N,K,pass,rate\n8192,8192,29568,step,1148.1\n")
+    frame = read(path, {"tflops": "rate"}).frame
+    flops = 6 * 8192 * 8192 * 29568
+    assert frame.loc[0, "flops"] == flops
+    assert frame.loc[0, "time_s"] == pytest.approx(flops / 1148.1e12)
+    exact = flops / 1148.05e12 - flops / 1148.15e12
+    assert frame.loc[0, "resolution_s"] == pytest.approx(exact, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "header, words",
+    [
+        ("M,N,K,latency", "its unit is unknown; say it: --columns time_ms='latency'"),
+        ("M,N,K,time_ms,time_us", "choose one: --columns time_ms='time_ms'"),
+        ("M,N,K,tflops", "no column is a time by its name"),
+        ("a,b,c,d", "map its columns: --columns time_ms=COLUMN"),
+    ],
+)
+def test_times_that_are_not_clear(tmp_path, header, words):
+    assert words in fails(file(tmp_path, f"{header}\n{','.join('12345'[: header.count(',') + 1])}\n"))
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("1,2,0,0.5", "line 3, column K: '0' is not a positive whole number"),
+        ("1,2,3.5,0.5", "line 3, column K: '3.5' is not a positive whole number"),
+        ("1,2,3,-0.5", "line 3, column time_ms: -0.5 is negative"),
+        ("1,2,3,fast", "line 3, column time_ms: 'fast' is not a time"),
+        ("1,2", "line 3, column K: 2 fields instead of 4"),
+        ("1,2,3,0.5,9", "line 3, column time_ms: 5 fields instead of 4"),
+        ("7,8,9,0.7", "line 3: the same case as line 2"),
+        ('"1,2,3,0.5', "line 3"),
+    ],
+)
+def test_faults_name_file_line_and_column(tmp_path, line, words):
+    path = file(tmp_path, f"M,N,K,time_ms\n7,8,9,0.5\n{line}\n")
+    message = fails(path)
+    assert message.startswith(str(path))
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    "columns, words",
+    [
+        ({"tme_ms": "time_ms"}, "did you mean time_ms"),
+        ({"time_ms": "tim_ms"}, "unknown column 'tim_ms': did you mean time_ms"),
+        ({"time_ms": "time_ms", "time_us": "time_ms"}, "name a time twice"),
+        ({"op": "op"}, "'conv' is none of gemm"),
+        ({"verdict": "note"}, "'great' is none of pass"),
+    ],
+)
+def test_maps_that_do_not_fit(tmp_path, columns, words):
+    op = "conv" if "op" in columns else "gemm"
+    path = file(tmp_path, f"M,N,K,time_ms,op,note\n7,8,9,0.5,{op},great\n")
+    assert words in fails(path, columns)
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "M,N,K,time_ms\n"])
+def test_files_without_rows(tmp_path, content):
+    assert "table.csv" in fails(file(tmp_path, content))
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    assert "No such file" in fails(tmp_path / "absent.csv")
+    (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
+    assert "not a text file" in fails(tmp_path / "binary.csv")
+    with pytest.raises(UsageError, match=r"^head: "):
+        read(tmp_path / "binary.csv", at="head")
+
+
+def test_a_verdict_column_takes_the_time_away(tmp_path):
+    frame = read(file(tmp_path, "M,N,K,time_ms,verdict\n1,2,3,0.5,FAIL\n2,2,3,0.5,ok\n")).frame
+    assert frame["verdict"].tolist() == ["incorrect", "passed"]
+    assert np.isnan(frame.loc[0, "time_s"])
+
+
+def test_time_that_rounds_to_nothing(tmp_path):
+    frame = read(file(tmp_path, "M,N,K,time_ms\n1,2,3,0.00\n2,2,3,0.01\n")).frame
+    assert frame["reason"].tolist() == ["time is 0.00 in the file: not timed, or less than half a step", ""]

@@ -1,0 +1,121 @@
+"""Verdicts of cells: closed forms by hand, the margin, unknowns, and the smallest change that would be found."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rooflens.analysis.comparison.decide import Word, decide, margins
+from scipy import stats
+
+
+def decided(effect, sd, rounds=8, margin=0.01, floor=0.0):
+    effect = np.atleast_1d(np.asarray(effect, dtype=float))
+    full = np.full_like
+    return decide(
+        effect,
+        full(effect, sd**2),
+        full(effect, rounds - 1.0),
+        full(effect, float(rounds)),
+        full(effect, margin),
+        floor,
+    )
+
+
+def test_p_value_and_interval_are_those_of_students_t():
+    found = decided(0.03, 0.01)
+    se = 0.01 / np.sqrt(8)
+    assert found.p[0] == pytest.approx(stats.t.sf(0.02 / se, 7) + stats.t.sf(0.04 / se, 7))
+    assert found.low[0] == pytest.approx(0.03 - stats.t.ppf(0.975, 7) * se)
+    assert found.high[0] == pytest.approx(0.03 + stats.t.ppf(0.975, 7) * se)
+
+
+@pytest.mark.parametrize(
+    ("effect", "sd", "word"),
+    [
+        (0.05, 0.01, Word.SLOWER),
+        (-0.05, 0.01, Word.FASTER),
+        (0.0, 0.002, Word.SAME),
+        (0.005, 0.002, Word.SAME),
+        (0.011, 0.0001, Word.SLOWER),
+        (0.009, 0.0001, Word.SAME),
+        (0.0, 0.05, Word.INCONCLUSIVE),
+        (0.02, 0.02, Word.INCONCLUSIVE),
+    ],
+)
+def test_words(effect, sd, word):
+    assert decided(effect, sd).words.tolist() == [word]
+
+
+def test_false_discoveries_are_counted_over_all_cells():
+    """One p of 0.01 is called among 2 cells, and is not among 100 that show nothing."""
+    se = 0.01 / np.sqrt(8)
+    effect = 0.01 + stats.t.isf(0.01, 7) * se
+    assert decided([effect, 0.0], 0.01).words[0] == Word.SLOWER
+    few = np.full(9, 7.0)
+    quiet = decide(np.r_[effect, np.zeros(8)], np.full(9, 1e-4), few, few + 1, np.full(9, 0.01))  # nine cells: no prior
+    assert quiet.q[0] == pytest.approx(9 * quiet.p[0])
+    assert quiet.words[0] == Word.INCONCLUSIVE
+
+
+def test_the_smallest_change_is_found_with_80_percent_power():
+    generator = np.random.default_rng(2)
+    size = decided([0.0], 0.01).smallest[0]
+    draws = generator.normal(size, 0.01, (4000, 8))
+    pairs = zip(draws.mean(1), draws.std(1, ddof=1), strict=True)
+    single = [decided(mean, sd).words[0] for mean, sd in pairs]
+    assert np.mean(np.array(single) == Word.SLOWER) == pytest.approx(0.8, abs=0.02)
+
+
+def test_a_cell_with_one_round_is_inconclusive_and_has_no_interval():
+    found = decide(
+        np.array([0.5, 0.0]), np.array([np.nan, 1e-6]), np.array([0.0, 7.0]), np.array([1.0, 8.0]), np.full(2, 0.01)
+    )
+    assert found.words.tolist() == [Word.INCONCLUSIVE, Word.SAME]
+    assert np.isnan(found.low[0])
+    assert np.isnan(found.smallest[0])
+
+
+def test_ties_of_a_coarse_timer_do_not_make_certainty():
+    """Without scatter, the step of the timer is what is left: 2 % steps cannot prove a change of 1.2 %."""
+    assert decided(0.012, 0.0).words.tolist() == [Word.SLOWER]
+    assert decided(0.012, 0.0, floor=0.02**2 / 6).words.tolist() == [Word.INCONCLUSIVE]
+
+
+def test_short_launches_have_a_wider_margin():
+    assert margins(np.array([9.9e-6, 10.1e-6])).tolist() == [0.03, 0.01]
+
+
+@given(
+    effects=st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=30),
+    sd=st.floats(1e-4, 0.05),
+)
+def test_swapping_the_versions_swaps_the_words(effects, sd):
+    there, back = decided(effects, sd), decided([-effect for effect in effects], sd)
+    swapped = {Word.FASTER: Word.SLOWER, Word.SLOWER: Word.FASTER}
+    assert [swapped.get(word, word) for word in back.words] == there.words.tolist()
+    assert there.p == pytest.approx(back.p)
+
+
+@given(
+    effects=st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=30),
+    sd=st.floats(1e-4, 0.05),
+)
+def test_words_agree_with_their_intervals(effects, sd):
+    found = decided(effects, sd)
+    for effect, low, high, word in zip(found.effect, found.low, found.high, found.words, strict=True):
+        assert low <= effect <= high
+        if word == Word.SLOWER:
+            assert low > 0
+        if word == Word.FASTER:
+            assert high < 0
+        if word == Word.SAME:
+            assert abs(effect) < 0.01
+
+
+def test_a_cell_that_scatters_more_than_others_is_judged_by_its_own_scatter():
+    sd = np.r_[np.full(30, 0.002), 0.05]
+    found = decide(np.full(31, 0.03), sd**2, np.full(31, 7.0), np.full(31, 8.0), np.full(31, 0.01))
+    assert found.words[:30].tolist() == [Word.SLOWER] * 30
+    assert found.words[30] == Word.INCONCLUSIVE
+    assert found.se[30] == pytest.approx(0.05 / np.sqrt(8))
+    assert found.typical_se[30] < found.se[30]

@@ -1,0 +1,114 @@
+"""From rounds to effects: pairing, statuses, sums of passes, and two runs that were not interleaved."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from rooflens.analysis.comparison.decide import Word
+from rooflens.analysis.comparison.effects import Order, Status, Versions, measure_effects, status, sum_of_passes
+from scipy import stats
+
+from .compared import versions
+
+GENERATOR = np.random.default_rng(7)
+
+
+def test_an_effect_is_the_mean_of_the_rounds_and_its_interval_students():
+    differences = np.array([[0.02, 0.03, 0.01, 0.04]])
+    row = measure_effects(versions(differences)).cases.iloc[0]
+    half = stats.t.ppf(0.975, 3) * differences.std(ddof=1) / 2
+    assert row["effect"] == pytest.approx(0.025)
+    assert (row["low"], row["high"]) == (pytest.approx(0.025 - half), pytest.approx(0.025 + half))
+    assert row["rounds"] == 4
+
+
+def test_a_drift_of_the_device_hits_both_arms_and_cancels():
+    """Times fall by a half over the run: interleaved rounds see no change, and say same."""
+    rounds = 8
+    drift = np.exp(-0.7 * np.arange(rounds) / rounds)
+    quiet = versions(GENERATOR.normal(0, 0.001, (12, rounds)))
+    quiet.rounds[["base_s", "head_s"]] *= drift[quiet.rounds["round"]][:, None]
+    assert set(measure_effects(quiet).cases["word"]) == {Word.SAME}
+
+
+def test_a_missing_round_costs_only_itself():
+    differences = np.full((1, 5), 0.05) + np.array([[0, 0.001, 0, 0.001, 0]])
+    differences[0, 2] = math.nan
+    row = measure_effects(versions(differences)).cases.iloc[0]
+    assert row["rounds"] == 4
+    assert row["freedom"] == 3
+    assert row["word"] == Word.SLOWER
+
+
+def test_one_round_decides_nothing():
+    row = measure_effects(versions([[0.5]])).cases.iloc[0]
+    assert row["word"] == Word.INCONCLUSIVE
+    assert row["effect"] == pytest.approx(0.5)
+    assert math.isnan(row["low"])
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "expected"),
+    [
+        ("passed", "passed", Status.COMPARED),
+        ("passed", "incorrect", Status.BROKEN),
+        ("passed", "crashed", Status.BROKEN),
+        ("incorrect", "passed", Status.FIXED),
+        ("passed", "", Status.REMOVED),
+        ("passed", "unsupported", Status.REMOVED),
+        ("", "passed", Status.NEW),
+        ("unsupported", "passed", Status.NEW),
+        ("oom", "oom", Status.FAILED),
+        ("unsupported", "unsupported", Status.FAILED),
+    ],
+)
+def test_status(base, head, expected):
+    cases = versions([[0.0]], base_verdict=base, head_verdict=head).cases
+    assert status(cases).tolist() == [expected]
+
+
+def test_what_is_not_compared_enters_no_decision():
+    some = versions(np.full((3, 8), 0.1) + GENERATOR.normal(0, 0.001, (3, 8)), head_verdict=["passed", "incorrect", ""])
+    found = measure_effects(some)
+    assert found.cases["status"].tolist() == [Status.COMPARED, Status.BROKEN, Status.REMOVED]
+    assert found.cases["word"].tolist() == [Word.SLOWER, "", ""]
+    assert np.isnan(found.differences[1:]).all()
+    assert np.isnan(found.cases["effect"].to_numpy()[1:]).all()
+
+
+def test_each_pass_has_its_own_false_discovery_rate():
+    """98 quiet dgrads beside 2 fwds: the fwd that is just proven by itself stays so."""
+    effect = 0.01 + stats.t.isf(0.015, 7) * 0.01 / np.sqrt(8)
+    noise = np.array([1, -1, 1, -1, 1, -1, 1, -1]) * 0.01 * np.sqrt(7 / 8)
+    differences = np.vstack([effect + noise, noise, *[noise] * 7])
+    alone = measure_effects(versions(differences, pass_=["fwd", "fwd", *["dgrad"] * 7]))
+    together = measure_effects(versions(differences))
+    assert alone.cases["word"].iloc[0] == Word.SLOWER
+    assert together.cases["word"].iloc[0] == Word.INCONCLUSIVE
+
+
+def test_sequential_runs_are_judged_by_welch_with_a_threefold_margin():
+    base, head = GENERATOR.normal(0, 0.004, 6), 0.05 + GENERATOR.normal(0, 0.002, 5)
+    cases = versions([[0.0]], order=Order.SEQUENTIAL).cases
+    rounds = pd.DataFrame(
+        {"case": 0, "round": range(6), "base_s": 1e-4 * np.exp(base), "head_s": [*(1e-4 * np.exp(head)), math.nan]}
+    )
+    row = measure_effects(Versions(cases, rounds, Order.SEQUENTIAL)).cases.iloc[0]
+    truth = stats.ttest_ind(head, base, equal_var=False).confidence_interval(0.95)
+    assert (row["low"], row["high"]) == (pytest.approx(truth.low), pytest.approx(truth.high))
+    assert row["margin"] == pytest.approx(0.03)
+
+
+def test_the_times_of_two_passes_are_added_before_the_logarithm():
+    both = versions([[0.1, 0.1, 0.1], [0.0, 0.0, 0.0]], times=[100e-6, 300e-6], pass_=["fwd", "bwd"], layer="same")
+    whole = sum_of_passes(both, ("fwd", "bwd"), "fwd+bwd")
+    row = measure_effects(whole).cases.iloc[0]
+    assert row["pass"] == "fwd+bwd"
+    assert row["effect"] == pytest.approx(math.log((100 * math.exp(0.1) + 300) / 400))
+    assert row["flops"] == 2e9
+
+
+def test_a_case_that_lacks_a_pass_has_no_sum():
+    alone = versions([[0.1, 0.1], [0.0, 0.0]], pass_=["fwd", "bwd"])  # of different layers
+    assert sum_of_passes(alone, ("fwd", "bwd"), "fwd+bwd").cases.empty

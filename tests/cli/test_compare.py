@@ -1,0 +1,166 @@
+"""`rooflens compare` on stored runs whose difference is planted: words, numbers, exit codes, files."""
+
+import json
+import math
+
+import pytest
+from rooflens.cli.main import main
+
+from ..analysis.synthetic import write_run
+
+QUIET = {"shapes": (("llama2-7b", "q/k/v/o", 4096, 4096),), "Ms": (1, 4, 16, 64), "providers": ("simt_4bit", "blas")}
+NOISE = {"rounds": 8, "round_noise": 0.003, "sample_noise": 0.002}
+
+
+def slower(factor, provider="simt_4bit"):
+    return lambda cell: 1e-4 * cell.M * (factor if cell.provider == provider else 1.0)
+
+
+@pytest.fixture
+def pair(tmp_path, monkeypatch):
+    """Return pair(factor, ...): the folder of an interleaved comparison whose head is `factor` slower in simt_4bit."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(factor=1.0, folder="both", arms=("base", "head"), **head):
+        for seed, arm in enumerate(arms):
+            other = head if arm == "head" else {}
+            what = QUIET | NOISE | {"latency": slower(factor if arm == "head" else 1.0)} | other
+            write_run(tmp_path / folder / arm, run_id=arm, seed=seed, **what)
+        state = {
+            "repository": str(tmp_path), "commits": dict.fromkeys(arms, "0" * 40), "suite": "tiny", "files": [],
+            "options": [], "rounds": 8, "setup": "", "tables": {}, "only": "",
+            "done": [[number, arm] for number in range(8) for arm in arms],
+        }  # fmt: skip
+        (tmp_path / folder / "compare.json").write_text(json.dumps(state))
+        return tmp_path / folder
+
+    return write
+
+
+def test_a_planted_regression_is_found_and_nothing_else(pair, capsys):
+    assert main(["compare", str(pair(1.05)), "--json"]) == 3
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    words = {(case["provider"], case["M"]): case["word"] for case in found["cases"]}
+    assert {m: words["simt_4bit", m] for m in (1, 4, 16, 64)} == dict.fromkeys((1, 4, 16, 64), "slower")
+    assert {m: words["blas", m] for m in (1, 4, 16, 64)} == dict.fromkeys((1, 4, 16, 64), "same")
+    for case in found["cases"]:
+        truth = math.log(1.05) if case["provider"] == "simt_4bit" else 0.0
+        assert case["low"] - 0.004 < truth < case["high"] + 0.004
+    assert found["order"] == "interleaved"
+    assert "4 cases are verified to be slower" in err
+
+
+def test_the_same_code_is_the_same(pair, capsys):
+    assert main(["compare", str(pair(1.0))]) == 0
+    out, _ = capsys.readouterr()
+    assert "cases: 0 faster, 0 slower, 8 same, 0 inconclusive" in out
+    assert "none is verified to have changed" in out
+
+
+def test_an_improvement_is_no_failure(pair, capsys):
+    assert main(["compare", str(pair(0.9)), "--strict"]) == 0
+    assert "cases: 4 faster" in capsys.readouterr().out
+
+
+def test_noise_is_inconclusive_and_strict_says_so(pair, capsys):
+    folder = str(pair(1.0, round_noise=0.2))
+    assert main(["compare", folder]) == 0
+    assert main(["compare", folder, "--strict"]) == 4
+    out, err = capsys.readouterr()
+    assert "8 inconclusive" in out
+    assert "would find" in out
+    assert "8 cases are inconclusive: more --rounds would decide" in err
+
+
+def test_a_wrong_output_outranks_a_slow_one(pair, capsys):
+    folder = pair(1.2, failures=lambda cell: ("incorrect", "SNR 3 dB") if cell.M == 16 else None)
+    assert main(["compare", str(folder)]) == 5
+    out, err = capsys.readouterr()
+    assert "2 cases passed in base and no longer do in head" in err
+    assert "SNR 3 dB" in out
+    assert "not compared: 2 broken" in out
+
+
+def test_new_and_removed_providers_are_listed_and_enter_no_mean(pair, capsys):
+    folder = pair(1.0, providers=("simt_4bit", "mma_4bit"))
+    assert main(["compare", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["statuses"]["new"] == 4
+    assert found["statuses"]["removed"] == 4
+    assert found["suite"]["cases"]["cases"] == 4
+
+
+def test_a_null_arm_shows_what_the_same_code_looks_like(pair, capsys):
+    assert main(["compare", str(pair(1.05, arms=("base", "head", "null")))]) == 3
+    assert "A second copy of base was called different from it in 0 of 8 cases" in capsys.readouterr().err
+
+
+def test_operands_that_differ_are_refused(pair, capsys):
+    folder = pair(1.0)
+    for arm, value in (("base", "aaaa"), ("head", "bbbb")):
+        what = (
+            QUIET | NOISE | {"latency": slower(1.0), "columns": lambda cell, round_, value=value: {"operands": value}}
+        )
+        write_run(folder / arm, run_id=arm, **what)
+    assert main(["compare", str(folder)]) == 2
+    assert "the arms had other operands" in capsys.readouterr().err
+
+
+def test_an_unfinished_comparison_is_incomplete(pair, capsys):
+    folder = pair(1.0)
+    state = json.loads((folder / "compare.json").read_text())
+    (folder / "compare.json").write_text(json.dumps(state | {"done": state["done"][:5]}))
+    assert main(["compare", str(folder), "--strict"]) == 4
+    assert "the comparison is not complete" in capsys.readouterr().err
+
+
+def test_two_stored_runs_are_sequential_and_judged_with_a_wider_margin(pair, capsys):
+    folder = pair(1.02)
+    assert main(["compare", str(folder / "base"), str(folder / "head"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["order"] == "sequential"
+    assert {case["margin"] for case in found["cases"]} == {0.03}
+    assert "one after the other" in " ".join(found["notes"])
+    far = pair(1.3, folder="far")
+    assert main(["compare", str(far / "base"), str(far / "head")]) == 3
+
+
+def test_runs_without_a_common_case_are_refused(pair, capsys):
+    folder = pair(1.0, Ms=(2, 8))
+    assert main(["compare", str(folder)]) == 2
+    assert "have no case in common" in capsys.readouterr().err
+
+
+def test_times_of_another_timer_are_refused(pair, capsys):
+    folder = pair(1.0, columns=lambda cell, round_: {"timer": "profiler"})
+    assert main(["compare", str(folder)]) == 2
+    assert "timer is host in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "name two runs or tables to compare"),
+        (["one"], "name two runs or tables to compare"),
+        (["--resume"], "--resume needs -o DIR"),
+        (["-o", "nowhere", "--resume"], "no comparison to go on with"),
+        (["--git", "main", "tiny"], "unknown suite"),
+        (["--git", "a..b", "--repo", "nowhere", "llm4bit-quick"], "--repo nowhere: no such folder"),
+        (["--git", "a..b", "llm4bit-quick"], "not a git repository"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_the_markdown_of_a_pull_request(pair, tmp_path, capsys):
+    assert main(["compare", str(pair(1.05)), "--markdown", "pr.md", "--html", "pr.html"]) == 3
+    text = (tmp_path / "pr.md").read_text()
+    for words in ("| Slower, verified | **4** |", "## Movers", "llama2-7b q/k/v/o (4096×4096)", "| blas | fwd | 4 |"):
+        assert words in text, words
+    assert "<title>" in (tmp_path / "pr.html").read_text()

@@ -1,0 +1,154 @@
+"""`rooflens compare --git`: real repositories, real processes, on this CPU."""
+
+import json
+import os
+import signal
+
+import pandas as pd
+import pytest
+
+from ..harness.repositories import git, repository
+from .tiny_runs import ON_CPU, rooflens, start, wait_until, write_suite
+
+KERNEL = """
+import torch
+from rooflens.kernels.provider import Launch, Provider
+{imports}
+
+class Mine(Provider):
+    name = "mine"
+
+    def candidates(self, problem, scheme, device):
+        return {candidates}
+
+    def prepare(self, inputs, config=None):
+        repeat = (config or {{"repeat": 1}})["repeat"]
+        weight = inputs.dequantized().t()
+        out = inputs.empty_output()
+
+        def run():
+            for _ in range(repeat * {repeat}):
+                torch.mm(inputs.x, weight, out=out)
+
+        return Launch(run, out, config={{"repeat": repeat}})
+
+PROVIDERS = [Mine()]
+"""
+
+
+def kernel(repeat=1, imports="", candidates='[{"repeat": 1}]'):
+    return {"bench/kernels.py": KERNEL.format(repeat=repeat, imports=imports, candidates=candidates)}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return write_suite(tmp_path)
+
+
+def compare(here, *arguments):
+    given = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml")
+    return rooflens(here, "compare", *given, *ON_CPU, "-o", "both", *arguments)
+
+
+@pytest.mark.slow
+def test_more_work_is_found_in_two_real_versions(here):
+    repo = repository(here / "repo", kernel(), kernel(repeat=200))
+    done = compare(here, "--rounds", 3, "-a", "M=3", "--json")
+    assert done.returncode == 3, done.stderr
+    found = json.loads(done.stdout)
+    assert {case["word"] for case in found["cases"]} == {"slower"}
+    assert {case["provider"] for case in found["cases"]} == {"mine"}, "only the kernels of the file are measured"
+    cells = {arm: pd.read_csv(here / "both" / arm / "cells.csv") for arm in ("base", "head")}
+    operands = [frame.set_index(["layer", "round"])["operands"].to_dict() for frame in cells.values()]
+    assert operands[0] == operands[1]
+    assert len(set(operands[0].values())) == 6, "every round has activations of its own"
+    manifests = [json.loads((here / "both" / arm / "run.json").read_text()) for arm in ("base", "head")]
+    assert [manifest["processes"] for manifest in manifests] == [3, 3], "a fresh process per round"
+    files = [manifest["providers"]["mine"]["file"] for manifest in manifests]
+    assert [file.split("/")[-4:] for file in files] == [
+        [arm, "tree", "bench", "kernels.py"] for arm in ("base", "head")
+    ]
+    assert git(repo, "worktree", "list").count("\n") == 0
+    assert git(repo, "status", "--porcelain") == ""
+    assert not any((here / "cache" / "rooflens" / "compare").iterdir())
+
+
+@pytest.mark.slow
+def test_a_package_of_the_invoking_python_is_no_second_version(here, tmp_path):
+    """The file is in the checkout; what it imports is one install that both arms would share."""
+    installed = tmp_path / "site" / "planted_package"
+    installed.mkdir(parents=True)
+    (installed / "__init__.py").write_text("")
+    imports = "import planted_package"
+    version = kernel(imports=imports) | {"src/planted_package/__init__.py": ""}
+    repository(here / "repo", version, version)
+    os.environ["PYTHONPATH"] = str(tmp_path / "site")
+    try:
+        refused = compare(here, "--rounds", 2, "-a", "M=1", "--setup", "true")
+    finally:
+        del os.environ["PYTHONPATH"]
+    assert refused.returncode == 1
+    assert "module planted_package comes from" in refused.stderr
+    assert "--setup" in refused.stderr
+
+
+@pytest.mark.slow
+def test_killed_and_resumed(here):
+    repository(here / "repo", kernel(), kernel())
+    given = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml")
+    process = start(here, "compare", *given, *ON_CPU, "-o", "both", "--rounds", 2, "-a", "M=1")
+    state = here / "both" / "compare.json"
+    wait_until(lambda: state.is_file() and len(json.loads(state.read_text())["done"]) >= 1, process, "a finished round")
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    before = (here / "both" / "base" / "samples.csv").read_bytes()
+    again = rooflens(here, "compare", "-o", "both", "--resume")
+    assert again.returncode in (0, 3), again.stderr
+    assert (here / "both" / "base" / "samples.csv").read_bytes().startswith(before)
+    for arm in ("base", "head"):
+        cells = pd.read_csv(here / "both" / arm / "cells.csv")
+        assert not cells.duplicated(["cell_id", "round"]).any()
+        assert cells.groupby("cell_id")["round"].nunique().tolist() == [2, 2]
+    twice = rooflens(here, "compare", "-o", "both", "--git", "HEAD~1..HEAD", "--repo", "repo", "tiny.toml")
+    assert twice.returncode == 2
+    assert "holds a comparison already" in twice.stderr
+
+
+@pytest.mark.slow
+def test_another_configuration_is_replayed_in_both_versions(here):
+    """Head puts the slow configuration first: the choice is what costs."""
+    both = ('[{"repeat": 1}, {"repeat": 300}]', '[{"repeat": 300}, {"repeat": 1}]')
+    repository(here / "repo", kernel(candidates=both[0]), kernel(candidates=both[1]))
+    done = compare(here, "--rounds", 3, "-a", "M=3", "--json")
+    assert done.returncode == 3, done.stderr
+    causes = json.loads(done.stdout)["causes"]
+    assert {row["cause"] for row in causes} == {"choice"}, causes
+    assert {row["base_config"] for row in causes} == {'{"repeat":1}'}
+
+
+@pytest.mark.slow
+def test_a_file_that_a_version_lacks_is_told(here):
+    repository(here / "repo", {"README": "nothing yet"}, kernel())
+    done = compare(here)
+    assert done.returncode == 2
+    assert "bench/kernels.py: base (" in done.stderr
+    assert "has no such file" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_setup_that_fails_is_told(here):
+    repository(here / "repo", kernel(), kernel())
+    done = compare(here, "--setup", "echo cannot build; exit 7")
+    assert done.returncode == 2
+    assert "--setup failed with exit code 7" in done.stderr
+    assert "cannot build" in done.stderr
+
+
+def test_a_provider_file_outside_of_the_repository_is_refused(here):
+    repository(here / "repo", kernel(), kernel())
+    (here / "mine.py").write_text("")
+    given = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "mine.py", "tiny.toml")
+    done = rooflens(here, "compare", *given)
+    assert done.returncode == 2
+    assert "it is not in the repository" in done.stderr

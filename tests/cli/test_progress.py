@@ -1,0 +1,77 @@
+"""What a sweep says while it goes on: failures once, and a bar whose clock does not stop."""
+
+import io
+import re
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+from rooflens.cli import progress as module
+from rooflens.cli.progress import Progress
+from rooflens.shapes.verdict import Verdict
+
+
+def cell(provider="p", M=1):
+    return SimpleNamespace(provider=provider, shape=SimpleNamespace(label="s"), problem=f"M={M}", cache="warm")
+
+
+def told(*failures):
+    """Return the lines of a run in which these (provider, M, verdict, reason) came in."""
+    stream = io.StringIO()
+    with Progress(stream) as progress:
+        progress.started(len(failures), 0)
+        for provider, M, verdict, reason in failures:
+            progress.finished(cell(provider, M), verdict, reason, 1)
+    return stream.getvalue().splitlines()
+
+
+def test_what_is_declined_for_its_size_is_told_once():
+    lines = told(*(("p", M, Verdict.UNSUPPORTED, f"nobody takes M={M} N=64") for M in (1, 2, 4)))
+    assert lines == ["p unsupported: nobody takes M=1 N=64"]
+
+
+def test_failures_at_other_sizes_are_told_each_with_their_place():
+    lines = told(*(("p", M, Verdict.RUNTIME_ERROR, f"no tile for M={M}") for M in (1, 2, 2)))
+    assert lines == [
+        "p runtime_error (s, M=1, warm): no tile for M=1",
+        "p runtime_error (s, M=2, warm): no tile for M=2",
+    ]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Return a progress on a terminal of 80 columns that draws nothing by itself, and its clock."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock.now)
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress._bar.get_time = lambda: clock.now
+    progress._bar.live.auto_refresh = False
+    console = Console(file=stream, force_terminal=True, width=80, color_system=None)
+
+    def line():
+        with console.capture() as captured:
+            console.print(progress._bar.make_tasks_table(progress._bar.tasks))
+        return " ".join(re.sub("[━╸╺]", "", captured.get()).split())
+
+    return progress, clock, line
+
+
+def test_the_bar_counts_nothing_before_the_units_are_known(terminal):
+    progress, clock, line = terminal
+    progress.doing("start the worker")
+    clock.now += 3
+    assert line() == "0:00:03 start the worker"
+
+
+def test_the_clock_goes_on_while_ceilings_are_measured_after_the_last_unit(terminal):
+    progress, clock, line = terminal
+    progress.started(2, 0)
+    for _ in range(2):
+        clock.now += 5
+        progress.finished(cell(), Verdict.PASSED, "", 1)
+    progress.doing("ceiling 3 of 14: llc read bandwidth")
+    clock.now += 55
+    assert line() == "2/2 0:01:05 ceiling 3 of 14: llc read bandwidth"
+    clock.now += 3600
+    assert line().startswith("2/2 1:01:05 ")

@@ -1,0 +1,233 @@
+"""Tables on stdout: what stays on its line at which width, what is said once, and that nothing is lost."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+from rooflens.cli.tables import Table, lay_out, print_table
+
+NAMES = ("shape", "provider", "verified time", "remark")
+ROWS = [
+    ["llama2-7b q/k/v/o (4096x4096)", "simt_4bit", "12.5 us", "the incumbent is verified faster at no M"],
+    ["llama2-7b q/k/v/o (4096x4096)", "bitsandbytes_gemm", "8 us", ""],
+    [
+        "gpt-oss o (2880x4096)",
+        "simt_4bit",
+        "",
+        "something moved while it was measured: stop other work and measure again",
+    ],
+]
+
+
+def shown(width, rows=ROWS, long=("remark",), heading=("shape",)):
+    header, body = lay_out(Table(NAMES, [list(row) for row in rows]), width, long, heading)
+    return [*header, *body]
+
+
+def test_what_fits_is_one_line_a_row_with_numbers_to_the_right():
+    assert shown(200) == [
+        "shape                          provider           verified time  remark",
+        "llama2-7b q/k/v/o (4096x4096)  simt_4bit                12.5 us  the incumbent is verified faster at no M",
+        "llama2-7b q/k/v/o (4096x4096)  bitsandbytes_gemm           8 us",
+        "gpt-oss o (2880x4096)          simt_4bit                         "
+        "something moved while it was measured: stop other work and measure again",
+    ]
+
+
+def test_a_header_of_several_words_stacks_and_a_long_text_wraps_in_its_column_when_it_has_room():
+    assert shown(110) == [
+        "                                                  verified",
+        "shape                          provider               time  remark",
+        "llama2-7b q/k/v/o (4096x4096)  simt_4bit           12.5 us  the incumbent is verified faster at no M",
+        "llama2-7b q/k/v/o (4096x4096)  bitsandbytes_gemm      8 us",
+        "gpt-oss o (2880x4096)          simt_4bit                    something moved while it was measured: stop other",
+        "                                                            work and measure again",
+    ]
+
+
+def test_a_long_text_goes_under_its_row_when_it_has_no_room():
+    assert shown(60) == [
+        "                                                  verified",
+        "shape                          provider               time",
+        "    remark",
+        "llama2-7b q/k/v/o (4096x4096)  simt_4bit           12.5 us",
+        "    the incumbent is verified faster at no M",
+        "llama2-7b q/k/v/o (4096x4096)  bitsandbytes_gemm      8 us",
+        "gpt-oss o (2880x4096)          simt_4bit",
+        "    something moved while it was measured: stop other work",
+        "    and measure again",
+    ]
+
+
+def test_what_rows_have_in_common_goes_above_them_last_of_all():
+    assert shown(44) == [
+        "shape",
+        "                       verified",
+        "    provider               time",
+        "        remark",
+        "llama2-7b q/k/v/o (4096x4096)",
+        "    simt_4bit           12.5 us",
+        "        the incumbent is verified faster at",
+        "        no M",
+        "    bitsandbytes_gemm      8 us",
+        "gpt-oss o (2880x4096)",
+        "    simt_4bit",
+        "        something moved while it was",
+        "        measured: stop other work and",
+        "        measure again",
+    ]
+
+
+@pytest.mark.parametrize("width", [1, 10, 20, 31, 40, 58, 79, 80, 100, 160])
+def test_no_width_breaks_or_loses_a_word(width):
+    text = "\n".join(shown(width))
+    for word in " ".join(cell for row in ROWS for cell in row).split():
+        assert re.search(rf"(?<!\S){re.escape(word)}(?!\S)", text), word
+
+
+def test_each_line_is_as_wide_as_it_may_be():
+    for width in range(45, 160):
+        assert max(map(len, shown(width))) <= width
+
+
+def test_of_several_long_texts_the_first_leaves_its_row_first():
+    wide = Table(("a", "b", "c"), [["x", "b" * 20, "c" * 30]])
+    assert lay_out(wide, 40, ("c", "b")) == (["a  b", "    c"], [f"x  {'b' * 20}", f"    {'c' * 30}"])
+    assert lay_out(wide, 40, ("b", "c")) == (["a  c", "    b"], [f"x  {'c' * 30}", f"    {'b' * 20}"])
+
+
+def test_several_long_texts_are_named_under_their_row():
+    header, body = lay_out(Table(("a", "b", "c"), [["x", "long " * 8 + ".", "text " * 8 + "."]]), 38, ("b", "c"))
+    assert header == ["a"]
+    assert body == [
+        "x",
+        "    b: long long long long long long",
+        "    long long .",
+        "    c: text text text text text text",
+        "    text text .",
+    ]
+
+
+def test_constants_are_said_once_and_unknown_long_columns_not_at_all(capsys):
+    rows = [("a", "bf16", 1, ""), ("b", "bf16", 2, "")]
+    print_table(("name", "dtype", "M", "remark"), rows, "title", once=("dtype", "M"), long=("remark",))
+    assert capsys.readouterr().out.splitlines() == ["title", "dtype bf16", "name  M", "a     1", "b     2"]
+
+
+def test_a_table_of_constants_is_one_line(capsys):
+    print_table(("dtype", "cache"), [("bf16", "cold")], once=("dtype", "cache"))
+    assert capsys.readouterr().out == "dtype bf16, cache cold\n"
+
+
+def test_what_is_said_once_is_wrapped_between_its_parts(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "42")
+    print_table(("name", "model", "cache"), [("a", "m" * 20, "cold and more")], once=("model", "cache"))
+    assert capsys.readouterr().out.splitlines() == [f"model {'m' * 20},", "cache cold and more", "name", "a"]
+
+
+def test_in_a_pipe_it_is_plain_aligned_and_unwrapped(capsys):
+    long = "x" * 300
+    print_table(("name", "count", "text"), [("a", 1, long), ("[b]", None, "")], long=("text",))
+    assert capsys.readouterr().out.splitlines() == ["name  count  text", f"a         1  {long}", "[b]"]
+
+
+def test_columns_is_honoured_in_a_pipe(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    print_table(("name", "text"), [("abc", "word " * 30)], long=("text",))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 50
+    assert len(lines) > 3
+
+
+def test_without_rows_there_is_still_a_header(capsys):
+    print_table(("name", "count"), [])
+    assert capsys.readouterr().out.split() == ["name", "count"]
+
+
+def test_wide_characters_count_twice(capsys):
+    print_table(("a", "b"), [("模型", "x"), ("abcd", "y")])
+    assert capsys.readouterr().out.splitlines() == ["a     b", "模型  x", "abcd  y"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "right"),
+    [
+        (["1", ""], True),
+        (["58.56 µs", "1.8 ms"], True),
+        (["< 0.1 %", "16%"], True),
+        (["6.4×", "-3"], True),
+        (["1 8 64", "1"], False),
+        (["fwd", "1"], False),
+        (["2 / 4", "0 / 4"], False),
+        (["4096x4096", "4"], False),
+        (["", ""], False),
+    ],
+)
+def test_numbers_are_aligned_to_the_right(cells, right):
+    rows = [
+        *([cell] for cell in cells),
+        [
+            "9" if right else "",
+        ],
+    ]
+    _, body = lay_out(Table(("a header",), rows), 80)
+    assert all(line == line.rjust(8) for line in body if line.strip()) is right or not any(cells)
+
+
+def on_terminal(code: str, columns: int, **environment: str) -> str:
+    """Run `code` with stdout on a pseudo-terminal of the given width and return what arrived there."""
+    main_end, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
+    kept |= {"TERM": "xterm-256color", **environment}
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=terminal, env=kept)
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(main_end, 4096)
+        except OSError:  # Linux reports the closed terminal as an error
+            break
+        if not chunk:
+            break
+        shown += chunk
+    os.close(main_end)
+    assert process.wait(timeout=60) == 0
+    return shown.decode()
+
+
+SHOW = "from rooflens.cli.tables import print_table\n"
+TABLE = f"{SHOW}print_table(('name', 'text'), [('abc', 'word ' * 30)], long=('text',))"
+
+
+def test_on_a_terminal_the_header_is_bold_and_lines_keep_within_its_width():
+    shown = on_terminal(TABLE, columns=45)
+    assert "\x1b[1m" in shown
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
+    assert max(map(len, lines)) <= 45
+    assert "".join(lines).count("word") == 30
+
+
+def test_no_color_leaves_no_escape_codes():
+    shown = on_terminal(TABLE, columns=45, NO_COLOR="1")
+    assert "\x1b" not in shown
+    assert shown.count("word") == 30
+
+
+SUITES = "from rooflens.cli.main import main\nmain(['list', 'suites'])"
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_suites_on_a_terminal_have_whole_words_in_whole_lines(columns):
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(SUITES, columns)).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert lines[0].split()[:6] == ["suite", "shapes", "dtypes", "M", "caches", "providers"]
+    assert next(line for line in lines if line.startswith("llm4bit ")).split()[1:8] == [
+        *("40", "bf16", "fp16", "fp32", "1..2048", "cold", "warm"),
+    ]

@@ -1,0 +1,311 @@
+"""What kernels with plausible bugs return must fail, on the operands as they are drawn, and what is right must pass."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.mxfp8.launches import LARGEST_SCALE
+from rooflens.kernels.reference import measure_all
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Op, Pass, Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+from .contract_cases import CASES, schemes
+
+CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+MI300X = replace(CPU, arch="gfx942")
+LONG = 16384
+"""A row so long that one of its blocks hardly counts, as in the largest layers."""
+
+
+def inputs_of(scheme, problem, device=CPU, dtype=DType.BF16, seed=4):
+    return make_inputs(problem, Scheme.parse(scheme, dtype), device, seed)
+
+
+def failures(outputs, truth, scheme):
+    return [accuracy.failure(scheme) for accuracy in measure_all(outputs, truth)]
+
+
+def product(inputs, x, w, bias=None):
+    """X W^T of exact operands, rounded to the type of the output."""
+    result = x.double() @ w.double().t()
+    return (result if bias is None else result + bias.double()).to(inputs.empty_outputs()[0].dtype)
+
+
+# Quantizers: every bit counts.
+
+FP8_QUANTIZERS = {
+    "fp8-quant-row": (1, 128, 1e-4),
+    "fp8-quant-col": (128, 1, 1e-4),
+    "fp8-quant-weight": (128, 128, 1e-4),
+    "ao-act-lhs": (1, 128, 1e-12),
+    "ao-act-rhs": (128, 1, 1e-12),
+    "ao-weight-rhs": (128, 128, 1e-12),
+}
+"""Quantizers to FP8 whose data lie as X does: rows and columns of a group, and its least amax."""
+
+QUANTIZED = Problem(1280, 1, 512, op=Op.QUANTIZE)
+
+
+@pytest.fixture(params=FP8_QUANTIZERS)
+def quantizer(request):
+    return request.param
+
+
+def widened(tensor):
+    return tensor.contiguous().double()
+
+
+def right_outputs(inputs):
+    """The reference in the types of the outputs, which hold it exactly."""
+    return [truth.to(out.dtype) for truth, out in zip(inputs.reference(), inputs.empty_outputs(), strict=True)]
+
+
+def octets(data):
+    return data.contiguous().view(torch.uint8)
+
+
+@pytest.mark.parametrize("device", [CPU, MI300X], ids=["e4m3fn", "e4m3fnuz"])
+@pytest.mark.parametrize(
+    "name", [*FP8_QUANTIZERS, "fp8-quant-rowcol", "ao-act-transposed-lhs", "ao-weight-transposed-rhs"]
+)
+def test_a_right_quantizer_passes_also_when_negated(name, device):
+    inputs = inputs_of(name, QUANTIZED, device)
+    truth = inputs.reference()
+    assert not any(failures(right_outputs(inputs), truth, inputs.scheme))
+    inputs.negate()
+    inputs.negate_reference(truth)
+    assert not any(failures(right_outputs(inputs), truth, inputs.scheme))
+
+
+def test_data_that_are_off_by_one_step_fail(quantizer):
+    inputs = inputs_of(quantizer, QUANTIZED)
+    data, scale = right_outputs(inputs)
+    size = octets(data) & 0x7F
+    off = torch.where((size > 0) & (size < 0x7E), octets(data) ^ 1, octets(data)).view(data.dtype)
+    one = octets(data).clone()
+    one[639, 300] ^= 1 if size[639, 300] < 0x7E else 2
+    for wrong in (off, one.view(data.dtype)):
+        assert "differ in their bits" in failures([wrong, scale], inputs.reference(), inputs.scheme)[0]
+    assert (
+        "1 elements differ in their bits, the first at [m=639, n=300]"
+        in (failures([one.view(data.dtype), scale], inputs.reference(), inputs.scheme)[0])
+    )
+
+
+def test_flushed_subnormals_fail(quantizer):
+    inputs = inputs_of(quantizer, QUANTIZED)
+    data, scale = right_outputs(inputs)
+    flushed = torch.where(octets(data) & 0x78 == 0, octets(data) & 0x80, octets(data)).view(data.dtype)
+    assert failures([flushed, scale], inputs.reference(), inputs.scheme)[0]
+
+
+def test_lost_signs_of_zeros_fail(quantizer):
+    inputs = inputs_of(quantizer, QUANTIZED)
+    data, scale = right_outputs(inputs)
+    lost = torch.where(octets(data) == 0x80, 0, octets(data)).view(data.dtype)
+    assert torch.equal(widened(lost), widened(data)), "as numbers they are equal"
+    assert failures([lost, scale], inputs.reference(), inputs.scheme)[0]
+
+
+def test_scales_that_are_off_by_one_ulp_fail(quantizer):
+    inputs = inputs_of(quantizer, QUANTIZED)
+    data, scale = right_outputs(inputs)
+    up = scale.nextafter(torch.tensor(math.inf))
+    one = scale.clone()
+    one[-1, -1] = up[-1, -1]
+    for wrong in (up, one):
+        assert "differ in their bits" in failures([data, wrong], inputs.reference(), inputs.scheme)[1]
+
+
+def largest_of_groups(inputs, rows, columns):
+    x = inputs.x.float()
+    return x.unflatten(1, (-1, columns)).unflatten(0, (-1, rows)).abs().amax(dim=(1, 3))
+
+
+def test_scales_by_another_formula_fail(quantizer):
+    """amax / 448 is 1 / (448 / amax) to one ulp, and not always the same."""
+    rows, columns, least = FP8_QUANTIZERS[quantizer]
+    inputs = inputs_of(quantizer, QUANTIZED)
+    data, scale = right_outputs(inputs)
+    amax = largest_of_groups(inputs, rows, columns)
+    wrong = amax.clamp(min=least) / torch.full_like(amax, 448.0)
+    assert torch.allclose(wrong, scale.contiguous(), rtol=2.5e-7, atol=0.0)
+    assert "differ in their bits" in failures([data, wrong], inputs.reference(), inputs.scheme)[1]
+
+
+def test_a_quantizer_without_its_clamp_fails(quantizer):
+    """Groups of zeros, and groups below the least amax, for each way to leave the clamp out."""
+    rows, columns, least = FP8_QUANTIZERS[quantizer]
+    inputs = inputs_of(quantizer, QUANTIZED)
+    data, scale = right_outputs(inputs)
+    amax = largest_of_groups(inputs, rows, columns)
+    assert (amax == 0).any()
+    assert ((amax > 0) & (amax < least)).any()
+    assert (amax > 1e4).any()
+    assert ((amax > 0.25) & (amax < 16)).float().mean() > 0.75, "most of the data are usual"
+    unclamped = torch.where(amax == 0, scale.contiguous(), (1.0 / (448.0 / amax.double())).float())
+    assert "differ in their bits" in failures([data, unclamped], inputs.reference(), inputs.scheme)[1]
+    divided = 1.0 / (448.0 / amax)
+    assert failures([data, divided], inputs.reference(), inputs.scheme)[1]
+
+
+@pytest.mark.parametrize("rule", ["floor", "ceil", "even", "rceil"])
+def test_nearly_right_mx_quantizers_fail(rule):
+    inputs = inputs_of(f"mxfp8-quant-{rule}", Problem(64, 1, 1024, op=Op.QUANTIZE))
+    payload, scales = right_outputs(inputs)
+    truth = inputs.reference()
+    assert not any(failures([payload, scales], truth, inputs.scheme))
+    assert (payload[:, :32] & 0x7F != 0).any()
+    blocks = payload.view(64, 32, 32)
+    assert ((scales == 0) & (blocks & 0x7F != 0).any(-1)).any(), "too small for the least scale"
+    assert ((scales == 0) & (blocks & 0x7F == 0).all(-1)).any(), "zeros"
+    assert ((scales > 111) & (scales < 130)).float().mean() > 0.8, "most of the data are usual"
+    for wrong in (scales.clamp(min=1), scales.clamp(max=127), scales ^ (scales == scales.max()).byte()):
+        assert "differ in their bits" in failures([payload, wrong], truth, inputs.scheme)[1]
+    flushed = torch.where(payload & 0x78 == 0, payload & 0x80, payload)
+    assert "differ in their bits" in failures([flushed, scales], truth, inputs.scheme)[0]
+
+
+# MX-FP8 products: bytes on both sides of 127, and 0.
+
+
+def mx_values(payload, scales, exponent=lambda byte: byte.double() - 127):
+    return (payload.double().unflatten(-1, (-1, 32)) * torch.exp2(exponent(scales))[..., None]).flatten(-2)
+
+
+def signed(byte):
+    return byte.view(torch.int8).double() - 127
+
+
+def with_wrong_byte_0(byte):
+    return torch.where(byte == 0, 127, byte).double() - 127
+
+
+@pytest.mark.parametrize("wrong", [signed, with_wrong_byte_0], ids=lambda function: function.__name__)
+@pytest.mark.parametrize("rule", ["floor", "rceil"])
+def test_misread_scales_of_mx_products_fail(rule, wrong):
+    inputs = inputs_of(f"mxfp8-{rule}", Problem(16, 256, 2048))
+    truth = inputs.reference()
+    x, w = mx_values(inputs.x, inputs.x_scale), mx_values(inputs.w, inputs.w_scale)
+    assert not any(failures([product(inputs, x, w)], truth, inputs.scheme))
+    assert any(failures([product(inputs, mx_values(inputs.x, inputs.x_scale, wrong), w)], truth, inputs.scheme))
+    assert any(failures([product(inputs, x, mx_values(inputs.w, inputs.w_scale, wrong))], truth, inputs.scheme))
+
+
+def test_misread_scales_of_experts_fail():
+    inputs = inputs_of("mxfp8-moe-rceil", Problem(16, 64, 1024, op=Op.MOE_GEMM, E=4, top_k=2))
+    truth = inputs.reference()
+
+    def output(x_exponent, w_exponent):
+        x, w = mx_values(inputs.x, inputs.x_scale, x_exponent), mx_values(inputs.w, inputs.w_scale, w_exponent)
+        rows = [w[expert] @ x[slot // 2] for slot, expert in enumerate(inputs.topk_ids.flatten().tolist())]
+        return [torch.stack(rows).bfloat16()]
+
+    def plain(byte):
+        return byte.double() - 127
+
+    assert not any(failures(output(plain, plain), truth, inputs.scheme))
+    assert any(failures(output(signed, plain), truth, inputs.scheme))
+    assert any(failures(output(plain, signed), truth, inputs.scheme))
+
+
+@pytest.mark.parametrize("rule", ["floor", "ceil", "even", "rceil"])
+@pytest.mark.parametrize("moe", [False, True], ids=["dense", "moe"])
+def test_scales_of_all_draws_are_within_reach_of_every_kernel(rule, moe):
+    problem = Problem(64, 256, 1024, op=Op.MOE_GEMM, E=4, top_k=2) if moe else Problem(64, 256, 1024)
+    inputs = inputs_of(f"mxfp8-{'moe-' * moe}{rule}", problem)
+    for seed in range(5):
+        inputs.refresh_activations(seed)
+        for payload, scales in ((inputs.x, inputs.x_scale), (inputs.w, inputs.w_scale)):
+            assert 128 <= scales.max() <= min(LARGEST_SCALE.values())
+            assert scales[scales > 0].min() < 127
+            assert 0.2 < (scales >= 128).float().mean() < 0.8
+            blocks = payload.view(torch.uint8).unflatten(-1, (-1, 32))
+            assert ((scales == 0) & (blocks == 0).all(-1)).any()
+            assert ((scales == 0) & (blocks != 0).any(-1)).any()
+
+
+# Products of scaled blocks: the scale of one block of many counts.
+
+
+@pytest.mark.parametrize("pass_", [Pass.FWD, Pass.DGRAD, Pass.WGRAD])
+def test_a_wrong_scale_at_the_end_of_a_training_product_fails(pass_):
+    sizes = {Pass.FWD: (16, 1024, LONG), Pass.DGRAD: (16, LONG, 1024), Pass.WGRAD: (LONG, 64, 256)}[pass_]
+    inputs = inputs_of("fp8-blockwise-prequantized", Problem(*sizes, pass_=pass_))
+    truth = inputs.reference()
+    assert not any(failures([truth[0].bfloat16()], truth, inputs.scheme))
+    for name, operand in inputs.given.items():
+        contracted = 0 if pass_ is Pass.WGRAD or (pass_ is Pass.DGRAD and name == "w") else 1
+        kept = operand.scale.clone()
+        operand.scale.select(contracted, -1).copy_(kept.select(contracted, -2))
+        assert failures([inputs.reference()[0].bfloat16()], truth, inputs.scheme)[0], name
+        operand.scale.copy_(kept)
+
+
+@pytest.mark.parametrize("scheme", ["ao-1x128-128x128", "ao-1x128-128x1", "ao-grouped"])
+def test_a_wrong_scale_at_the_end_of_a_torchao_product_fails(scheme):
+    grouped = {"op": Op.GROUPED_GEMM, "E": 2} if scheme == "ao-grouped" else {}
+    inputs = inputs_of(scheme, Problem(32, 1024, LONG, **grouped))
+    truth = inputs.reference()
+    for name in ("a_scale", "b_scale"):
+        depth = 1 if name == "b_scale" and inputs.by_column else {"a_scale": 0, "b_scale": 2}[name]
+        scale = getattr(inputs, name)
+        kept = scale.clone()
+        scale.select(depth, -1).copy_(kept.select(depth, -2))
+        assert failures([inputs.reference()[0].bfloat16()], truth, inputs.scheme)[0], name
+        scale.copy_(kept)
+
+
+@pytest.mark.parametrize("scheme", ["a16w8-128x128", "a16w8-128x128-prequant"])
+def test_a_wrong_weight_scale_at_the_end_of_k_fails(scheme):
+    inputs = inputs_of(scheme, Problem(2, 1024, 7168))
+    truth = inputs.reference()
+    assert not any(failures([truth[0].bfloat16()], truth, inputs.scheme))
+    inputs.scale[..., -1] = inputs.scale[..., -2].clone()
+    assert failures([inputs.reference()[0].bfloat16()], truth, inputs.scheme)[0]
+
+
+@pytest.mark.parametrize("group", [64, 4096])
+def test_a_wrong_absmax_at_the_end_of_k_fails(group):
+    inputs = inputs_of(f"nf4-g{group}", Problem(4, 64, LONG))
+    truth = inputs.reference()
+    assert not any(failures([truth[0].bfloat16()], truth, inputs.scheme))
+    absmax = inputs.absmax.view(64, -1)
+    absmax[:, -1] = absmax[:, -2].clone()
+    assert failures([inputs.reference()[0].bfloat16()], truth, inputs.scheme)[0]
+
+
+# A bias counts as much as the product.
+
+
+@pytest.mark.parametrize("scheme", ["nf4-g64-bias", "a16w8-128x128-bias", "a16w8-128x128-prequant-bias"])
+def test_a_lost_or_permuted_bias_fails(scheme):
+    inputs = inputs_of(scheme, Problem(8, 256, 8192))
+    (truth,) = inputs.reference()
+    (without,) = replace(inputs, bias=None).reference()
+    assert inputs.bias.float().std() / without.std() == pytest.approx(1.0, abs=0.25)
+    assert not failures([truth.bfloat16()], [truth], inputs.scheme)[0]
+    for bias in (torch.zeros_like(inputs.bias), inputs.bias.roll(1, -1), inputs.bias.roll(16, -1)):
+        (wrong,) = replace(inputs, bias=bias).reference()
+        assert failures([wrong.bfloat16()], [truth], inputs.scheme)[0]
+
+
+# Results that are kept.
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_a_result_that_is_kept_fails_after_timing(family):
+    for scheme, problems in schemes(family, DType.BF16):
+        for problem in problems:
+            inputs = make_inputs(problem, scheme, CPU, 4)
+            truth = inputs.reference()
+            kept = [old.to(out.dtype) for old, out in zip(truth, inputs.empty_outputs(), strict=True)]
+            assert not any(failures(kept, truth, scheme))
+            inputs.negate_reference(truth)
+            found = failures(kept, truth, scheme)
+            if scheme.exact:
+                found = found[::2]  # scales do not depend on signs
+            assert all(found), f"{scheme.name} {problem}"
