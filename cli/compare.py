@@ -73,7 +73,7 @@ _HANDED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
 )
 @click.option("--strict", is_flag=True, help="Exit 4 when a case is inconclusive, or something is missing.")
 def compare(**options: Any) -> None:
-    """Compare two versions of the same kernels: two commits, two stored runs, or two tables.
+    """Compare two versions of the same kernels: commits, stored runs, or tables.
 
     With --git both commits are checked out beside the repository, each with its own environment and caches, and SUITE
     is measured in turn, round by round, every round in a fresh process: drift of the device hits both alike. Two stored

@@ -39,7 +39,7 @@ COMMANDS = {
     "report": Entry("report:report", "Write report.html and report.md of a run."),
     "crossover": Entry("crossover:crossover", "Say up to which M a challenger beats an incumbent."),
     "roofline": Entry("roofline:roofline", "Say what bounds each cell, and how far it is from the roof."),
-    "compare": Entry("compare:compare", "Say which kernels a branch made faster or slower, and how sure that is."),
+    "compare": Entry("compare:compare", "Compare two versions of the same kernels: commits, stored runs, or tables."),
     "history": Entry(
         "history:history", "Show the trend of each cell over many runs, and propose where its level changed."
     ),

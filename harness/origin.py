@@ -78,6 +78,13 @@ class Origin:
         return file.is_relative_to(self.tree) or file.is_relative_to(self.environment)
 
 
+def told(module: str, ours: bool = False) -> str:
+    """File of a provider's module, as a run stores it; of a shipped one its place in the package."""
+    if module.startswith(f"{_OURS}.") and not ours:
+        return f"{module.replace('.', '/')}.py"
+    return str(file_of(module))
+
+
 def file_of(module: str) -> Path:
     """File of a loaded module."""
     return Path(str(sys.modules[module].__file__)).resolve()

@@ -67,7 +67,7 @@ from .messages import (
     Work,
 )
 from .operands import Operands
-from .origin import file_of
+from .origin import told
 from .prepared import Prepared, offered, prepare
 from .rivals import without_rival
 from .search import Search, nothing_to_search
@@ -126,7 +126,8 @@ class Worker:
                 environment=environment(self.device),
                 providers={
                     name: ProviderInfo(
-                        provider.role.value, source_hash(provider), str(file_of(type(provider).__module__))
+                        *(provider.role.value, source_hash(provider)),
+                        told(type(provider).__module__, bool(setup.origin and setup.origin.ours)),
                     )
                     for name, provider in self._providers.items()
                 },
