@@ -11,4 +11,7 @@ The pipeline, each step a function from frames to frames (`pipeline.analyze` run
  7. `roofline.place`                   each cell against the ceilings: bound, bound class, fraction of the bound
  8. `telemetry.conditions`, `canary.drifts`   what the device said of itself, and how far it drifted
  9. `headline.headline`                the three numbers that head every report
+
+Beside it: `comparison` (two versions of the same kernels), `imports` (tables of other tools, for `comparison`) and
+`history` (many runs of the same cells).
 """

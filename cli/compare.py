@@ -247,7 +247,12 @@ def _stored_runs(base: Path, head: Path) -> "Result":
 
 
 def _imported(base: str, head: str, columns: str | None) -> "Result":
-    raise UsageError(f"{base}, {head}: tables are not read yet {columns}")
+    from ..analysis.comparison.result import Side, compare_tables
+    from ..analysis.imports.read import read
+
+    names = values.mapping(columns, "--columns") if columns else None
+    sides = [(Side(Path(file).name, file), read(Path(file), names)) for file in (base, head)]
+    return compare_tables(sides[0], sides[1])
 
 
 def _write(result: "Result", options: dict[str, Any]) -> None:
@@ -268,6 +273,8 @@ def _verdict(result: "Result", complete: bool, strict: bool) -> RooflensError | 
         return CorrectnessError(f"{broken} case{'s' * (broken > 1)} passed in base and no longer do in head")
     if slower := result.count(Word.SLOWER):
         return RegressionError(f"{slower} case{'s are' if slower > 1 else ' is'} verified to be slower")
+    if strict and result.unverified is not None:
+        return IncompleteError("tables have one value per case: nothing in them is verified")
     if strict and not complete:
         return IncompleteError("the comparison is not complete")
     if strict and (open_ := result.count(Word.INCONCLUSIVE)):

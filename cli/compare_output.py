@@ -1,6 +1,7 @@
 """What `rooflens compare` prints: the verdicts in a terminal, or all of it as JSON."""
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,7 +9,7 @@ import click
 from ..analysis.comparison.breakdown import controls, distribution, movers
 from ..analysis.comparison.decide import Word
 from ..analysis.comparison.effects import Effects, Status
-from ..analysis.comparison.suite import SuiteChange, suite_change
+from ..analysis.comparison.suite import SuiteChange, by_pass
 from ..analysis.coordinates import shape_label
 from ..reports import formatting as fmt
 from .output import print_json
@@ -31,10 +32,11 @@ def print_result(result: "Result") -> None:
     """Print the suite's change, the cases that moved or broke, and what limits the verdicts."""
     click.echo(f"base  {result.base.label}")
     click.echo(f"head  {result.head.label}")
-    click.echo(f"time of head over base: {_suite(result.effects)}")
-    if result.sums is not None:
-        click.echo(f"fwd + bwd: {_suite(result.sums)}")
-    words = [f"{result.count(word)} {word}" for word in Word]
+    for line in (*_means(result.effects), *(_means(result.sums) if result.sums is not None else ())):
+        click.echo(line)
+    words = [
+        f"{result.count(word)} {word}" for word in Word if (word is Word.UNVERIFIED) == (result.unverified is not None)
+    ]
     counted = {status: result.count_of(status) for status in Status if status is not Status.COMPARED}
     others = [f"{count} {status}" for status, count in counted.items() if count]
     click.echo(f"cases: {', '.join(words)}" + (f"; not compared: {', '.join(others)}" if others else ""))
@@ -55,9 +57,10 @@ def print_result_json(result: "Result") -> None:
             "suite": _suite_json(result.effects),
             "fwd+bwd": _suite_json(result.sums) if result.sums is not None else None,
             "null": _suite_json(result.null) if result.null is not None else None,
+            "ranked": len(result.unverified.ranked) if result.unverified is not None else None,
             "verdicts": {word.value: result.count(word) for word in Word},
             "statuses": {status.value: result.count_of(status) for status in Status},
-            "distribution": distribution(result.effects),
+            "distribution": {name: distribution(result.effects, name) for name in by_pass(result.effects)},
             "controls": controls(result.effects),
             "cases": _records(result.effects),
             "causes": result.causes.to_dict("records") if result.causes is not None else None,
@@ -71,21 +74,24 @@ def changed(effect: float) -> str:
     return fmt.change(math.exp(effect))
 
 
-def _suite(effects: Effects) -> str:
-    found, unique = suite_change(effects), suite_change(effects, unique=True)
-    if found is None or unique is None:
-        return "no case passed in both versions"
-    again = f" {fmt.change_interval(*found.rounds)}" if found.rounds else ""
-    distinct = f"; {fmt.change(unique.ratio)} over {unique.cases} distinct GEMMs" if unique.cases != found.cases else ""
-    mean = f"{fmt.change(found.ratio)}{again} in the geometric mean of {fmt.plural(found.cases, 'case')}{distinct}"
-    return f"{mean}; TFLOPS {fmt.change(1 / found.ratio)}"
+def _means(effects: Effects) -> Iterator[str]:
+    """A line per pass."""
+    unique = by_pass(effects, unique=True)
+    for name, found in by_pass(effects).items():
+        again = f" {fmt.change_interval(*found.rounds)}" if found.rounds else ""
+        distinct = unique[name]
+        once = f"; {fmt.change(distinct.ratio)} over {distinct.cases} distinct GEMMs" * (distinct.cases != found.cases)
+        over = f"in the geometric mean of {fmt.plural(found.cases, 'case')}; TFLOPS {fmt.change(1 / found.ratio)}{once}"
+        yield f"time of head over base, {name}: {fmt.change(found.ratio)}{again} {over}"
 
 
 def _print_movers(result: "Result") -> None:
     found = movers(result.effects, len(result.effects.cases))
     called = found[found["word"].isin([Word.SLOWER.value, Word.FASTER.value])]
     title = "verified changes, the surest first"
-    if called.empty:
+    if result.unverified is not None:
+        title, called = "changes beyond what the tables exclude; none is verified", result.unverified.ranked
+    elif called.empty:
         title, called = "none is verified to have changed; the largest differences", found.head(5)
     if called.empty:
         return
@@ -157,8 +163,8 @@ def _print_causes(result: "Result") -> None:
     )
 
 
-def _suite_json(effects: Effects) -> dict[str, SuiteChange | None]:
-    return {"cases": suite_change(effects), "distinct GEMMs": suite_change(effects, unique=True)}
+def _suite_json(effects: Effects) -> dict[str, dict[str, SuiteChange]]:
+    return {"cases": by_pass(effects), "distinct GEMMs": by_pass(effects, unique=True)}
 
 
 def _records(effects: Effects) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from .. import __version__
-from ..analysis.comparison.decide import Word
 from ..analysis.comparison.effects import Order, Status
 from ..analysis.comparison.result import Result
 from .model import Report, Section
@@ -22,7 +21,7 @@ _ORDERS = {
 
 def build_comparison(result: Result) -> Report:
     """Lay out what was found. Nothing is written; the same result gives the same report."""
-    counted = [f"{result.count(word)} {word}" for word in Word if result.count(word)]
+    counted = [f"{result.count(word)} {word}" for word in result.words if result.count(word)]
     others = [f"{result.count_of(status)} {status}" for status in Status if status is not Status.COMPARED]
     facts = (
         ("base", result.base.label),

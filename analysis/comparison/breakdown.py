@@ -15,7 +15,8 @@ from .suite import SuiteChange, suite_change
 STEPS = (0.01, 0.05)
 """Changes of time that are counted, as shares, on both sides."""
 
-_COUNTED = tuple((side, step) for step in STEPS for side in (1, -1))
+COUNTED = tuple((side, step) for step in STEPS for side in (1, -1))
+"""The lines beyond which cases are counted: side (1 slower, -1 faster) and step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +60,32 @@ class Controls:
     called: int
 
 
-def distribution(effects: Effects) -> Distribution | None:
-    """Distribution of the changes; None when nothing is compared."""
+def distribution(effects: Effects, pass_: str | None = None) -> Distribution | None:
+    """Distribution of the changes, of one pass if it is given; None when nothing is compared."""
     cases = _compared(effects)
+    if pass_ is not None:
+        cases = cases[cases["pass"] == pass_]
     if cases.empty:
         return None
     change = np.expm1(cases["effect"].to_numpy())
     p25, median, p75 = np.percentile(change, (25, 50, 75))
-    counts = tuple(_count(cases, change, side * step) for side, step in _COUNTED)
+    counts = tuple(_count(cases, change, side * step) for side, step in COUNTED)
     return Distribution(
         len(cases), float(median), float(change.mean()), float(p25), float(p75), float(change.min()),
         float(change.max()), counts,
     )  # fmt: skip
 
 
-def by_model(effects: Effects) -> list[tuple[str, SuiteChange, dict[Word, int]]]:
-    """Per model, in order of appearance: its geometric mean, and how many cases got which verdict."""
+def by_model(effects: Effects) -> list[tuple[str, str, SuiteChange, dict[Word, int]]]:
+    """Per model and pass, in order of appearance: geometric mean, and how many cases got which verdict."""
     cases = _compared(effects)
     found = []
-    for model in cases["model"].unique():
-        change = suite_change(effects, rows=effects.cases["model"] == model)
-        words = cases.loc[cases["model"] == model, "word"].value_counts()
+    for model, pass_ in cases[["model", "pass"]].drop_duplicates().itertuples(index=False, name=None):
+        mine = (effects.cases["model"] == model) & (effects.cases["pass"] == pass_)
+        change = suite_change(effects, rows=mine)
+        words = effects.cases.loc[mine, "word"].value_counts()
         if change is not None:
-            found.append((str(model), change, {word: int(words.get(word.value, 0)) for word in Word}))
+            found.append((str(model), str(pass_), change, {word: int(words.get(word.value, 0)) for word in Word}))
     return found
 
 

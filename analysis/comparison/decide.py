@@ -32,12 +32,17 @@ POWER = 0.8
 
 
 class Word(StrEnum):
-    """Verdict of a cell."""
+    """Verdict of a cell; `UNVERIFIED` where there is one value per version, and so nothing to decide by."""
 
     FASTER = "faster"
     SLOWER = "slower"
     SAME = "same"
     INCONCLUSIVE = "inconclusive"
+    UNVERIFIED = "unverified"
+
+
+MEASURED = (Word.FASTER, Word.SLOWER, Word.SAME, Word.INCONCLUSIVE)
+"""Verdicts of cells that were measured in rounds."""
 
 
 @dataclass(frozen=True, slots=True)

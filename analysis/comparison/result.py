@@ -1,16 +1,19 @@
 """A whole comparison: the effects of both versions, what they sum up to, and what a reader must know about them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
+from ..imports.entries import Imported
+from ..imports.pairing import pair
 from ..load import RunData
 from .breakdown import controls
-from .decide import Word
+from .decide import MEASURED, Word
 from .effects import SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes
 from .stored import devices_differ, from_runs, rounds_of
+from .unverified import Unverified, rank_unverified
 
 SUMMED = ("fwd", "bwd")
 """Passes that a training step pays for together."""
@@ -32,6 +35,7 @@ class Result:
     null     of a second copy of base against base: what the same code looks like; None without --null-arm
     notes    what limits the verdicts, a sentence each
     causes   of cases that chose another configuration: `attribution.attribute` beside CASE; None without a replay
+    unverified  of tables with one value per case, what can be said of them
     """
 
     base: Side
@@ -42,6 +46,12 @@ class Result:
     null: Effects | None
     notes: tuple[str, ...]
     causes: pd.DataFrame | None = None
+    unverified: Unverified | None = None
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """Verdicts that are possible here."""
+        return MEASURED if self.unverified is None else (Word.UNVERIFIED,)
 
     def count(self, word: Word) -> int:
         """Cases with this verdict."""
@@ -63,6 +73,29 @@ def compare_runs(
     return Result(
         base[0], head[0], order, effects, _summed(versions), same, (*notes, *_of_null(same), *_of_controls(effects))
     )
+
+
+def compare_tables(base: tuple[Side, Imported], head: tuple[Side, Imported]) -> Result:
+    """Compare two imported tables: their changes are ranked, and none is verified."""
+    versions = pair(base[1], head[1])
+    effects = measure_effects(versions)
+    found = rank_unverified(effects)
+    said = effects.cases.copy()
+    said.loc[found.cases.index, ["word", "low", "high"]] = found.cases[["word", "low", "high"]]
+    notes = (found.explanation(), *_of_sources(base[1], head[1]), *dict.fromkeys((*base[1].notes, *head[1].notes)))
+    effects = replace(effects, cases=said)
+    return Result(base[0], head[0], Order.IMPORTED, effects, _summed(versions), None, tuple(notes), unverified=found)
+
+
+def _of_sources(base: Imported, head: Imported) -> Iterator[str]:
+    if base.device != head.device:
+        yield f"The tables are of two devices: {base.device or 'unknown'} and {head.device or 'unknown'}."
+    rounded: dict[str, list[str]] = {}
+    for side, table in (("base", base), ("head", head)):
+        for column, words in table.rounding.items():
+            rounded.setdefault(words, []).append(f"{column} of {side}")
+    for words, columns in rounded.items():
+        yield f"Rounded to {words}: {', '.join(columns)}."
 
 
 def _summed(versions: Versions) -> Effects | None:

@@ -72,6 +72,15 @@ def suite_change(effects: Effects, unique: bool = False, rows: "pd.Series[bool] 
     )
 
 
+def by_pass(effects: Effects, unique: bool = False) -> dict[str, SuiteChange]:
+    """The same for each pass by itself: passes are questions of their own, and share no mean."""
+    found = {
+        str(name): suite_change(effects, unique, effects.cases["pass"] == name)
+        for name in effects.cases["pass"].unique()
+    }
+    return {name: change for name, change in found.items() if change is not None}
+
+
 def _means(values: Floats, keys: np.ndarray) -> Floats:
     sums = np.zeros((keys.max() + 1, values.shape[1]))
     np.add.at(sums, keys, values)

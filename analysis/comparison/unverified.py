@@ -14,11 +14,9 @@ import pandas as pd
 
 from ..coordinates import size_label
 from ..intervals import Floats
+from .decide import Word
 from .effects import Effects, Status
 from .suite import UNIQUE
-
-UNVERIFIED = "unverified"
-"""Stands in place of a verdict."""
 
 _TIE = 1e-9
 """Differences of ln time that are no more than arithmetic: a change of exactly two steps is not beyond two steps."""
@@ -64,7 +62,7 @@ class RoundedChange:
 class Unverified:
     """What can be said of a comparison with one value per case and version.
 
-    cases       the compared cases that have both times, as in `Effects.cases`, with word `UNVERIFIED`; `low` and `high`
+    cases       the compared cases that have both times, as in `Effects.cases`, with word `unverified`; `low` and `high`
                 are what rounding lets the effect be; threshold (of |effect|), bound (what set it), ranked (beyond it)
     duplicates  None when no GEMM stands under several models
     suite       over all cases, None without any; unique  each distinct GEMM counted once
@@ -119,7 +117,7 @@ def rank_unverified(effects: Effects) -> Unverified:
     cases["threshold"] = stacked.max(axis=0)
     cases["bound"] = words[stacked.argmax(axis=0)]
     cases["ranked"] = cases["effect"].abs() > cases["threshold"] + _TIE
-    cases["word"] = UNVERIFIED
+    cases["word"] = Word.UNVERIFIED.value
     return Unverified(cases, duplicates, rounded_change(cases), rounded_change(cases, unique=True))
 
 

@@ -11,6 +11,7 @@ from ...analysis.comparison.attribution import MEANINGS, Cause
 from ...analysis.comparison.decide import Word
 from ...analysis.comparison.effects import Status
 from ...analysis.comparison.result import Result
+from ...analysis.comparison.unverified import Unverified
 from ...analysis.coordinates import size_label
 from .. import formatting as fmt
 from ..model import Align, Cell, Column, Scale, Section, Table, Text, Tone
@@ -25,7 +26,12 @@ _VARYING = ("pass", "dtype", "scheme", "cache")
 
 _PLACE = (Column("case", align=Align.LEFT), Column("provider", align=Align.LEFT), Column("M"))
 
-_TONES = {Word.SLOWER: Tone.FAILED, Word.FASTER: Tone.BEST, Word.SAME: Tone.PLAIN, Word.INCONCLUSIVE: Tone.UNDECIDED}
+_TONES = {
+    Word.SLOWER: Tone.FAILED,
+    Word.FASTER: Tone.BEST,
+    Word.SAME: Tone.PLAIN,
+    **dict.fromkeys((Word.INCONCLUSIVE, Word.UNVERIFIED), Tone.UNDECIDED),
+}
 
 _MEANINGS = {
     Status.BROKEN: "passed in base, does not in head",
@@ -38,6 +44,8 @@ _MEANINGS = {
 
 def movers(result: Result) -> Section | None:
     """The cases that changed most surely."""
+    if result.unverified is not None:
+        return _ranked(result.unverified)
     moved = result.effects.cases["word"].isin([Word.SLOWER.value, Word.FASTER.value]).sum()
     found = breakdown.movers(result.effects, MOST_MOVERS)
     if found.empty:
@@ -51,6 +59,14 @@ def movers(result: Result) -> Section | None:
     left = f" The other {moved - len(some)} are among all cases below." if moved > len(some) else ""
     reading = f"verified ones, the surest first.{left}"
     return Section("movers", "Movers", (_table("compared-movers", "Movers", some, reading),))
+
+
+def _ranked(found: Unverified) -> Section:
+    ranked = found.ranked.head(MOST_MOVERS)
+    if ranked.empty:
+        return Section("movers", "Movers", (Text("No change exceeds what the tables themselves exclude."),))
+    reading = "changes beyond the bounds of the tables, those first that rounding cannot explain; none is verified."
+    return Section("movers", "Movers", (_table("compared-movers", "Movers", ranked, reading),))
 
 
 def outcomes(result: Result) -> Section | None:
@@ -152,7 +168,7 @@ def _table(anchor: str, title: str, found: pd.DataFrame, reading: str = "", deta
     columns = (
         *_PLACE,
         *(Column("base"), Column("head"), Column("time, head over base", scale=Scale.DIVERGING)),
-        *(Column("95% interval"), Column("verdict", align=Align.LEFT)),
+        *(Column("interval"), Column("verdict", align=Align.LEFT)),
     )
     rows = tuple(_row(row, varying) for row in found.to_dict("records"))
     return Table(anchor, title, columns, rows, reading, detail=detail)

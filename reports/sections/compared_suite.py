@@ -1,12 +1,13 @@
 """A comparison as a whole: headline, geometric means with both intervals, distribution, models."""
 
 import math
+from collections.abc import Iterator
 
-from ...analysis.comparison.breakdown import Count, Distribution, by_model, distribution
+from ...analysis.comparison.breakdown import COUNTED, Count, by_model, distribution
 from ...analysis.comparison.decide import FALSE_DISCOVERY, Word
 from ...analysis.comparison.effects import Effects, Status
 from ...analysis.comparison.result import Result
-from ...analysis.comparison.suite import SuiteChange, suite_change
+from ...analysis.comparison.suite import SuiteChange, by_pass, suite_change
 from .. import formatting as fmt
 from ..model import Align, Bullets, Cell, Column, KeyNumber, KeyNumbers, Scale, Section, Table, Text, Tone
 
@@ -22,16 +23,21 @@ _UNKNOWN = Cell("unknown", tone=Tone.MISSING)
 
 def headline(result: Result) -> Section:
     """Say what happened to the suite, how many cases moved, and what limits that."""
-    whole, unique = suite_change(result.effects), suite_change(result.effects, unique=True)
-    numbers = [
-        _key_number("Geometric mean over the cases", whole),
-        _key_number("Each distinct GEMM once", unique),
-        KeyNumber("Slower, verified", str(result.count(Word.SLOWER)), _others(result), result.count(Word.SLOWER)),
-        KeyNumber("Faster, verified", str(result.count(Word.FASTER)), _called(result), result.count(Word.FASTER)),
-    ]
+    numbers = [number for effects in _measured(result) for number in _key_numbers(effects)]
+    if result.unverified is None:
+        numbers += [
+            KeyNumber("Slower, verified", str(result.count(Word.SLOWER)), _others(result), result.count(Word.SLOWER)),
+            KeyNumber("Faster, verified", str(result.count(Word.FASTER)), _called(result), result.count(Word.FASTER)),
+        ]
+    else:
+        ranked = len(result.unverified.ranked)
+        numbers.append(
+            KeyNumber("Beyond the bounds of the tables", str(ranked), f"none verified; {_called(result)}", ranked)
+        )
     if broken := result.count_of(Status.BROKEN):
         numbers.append(KeyNumber("Broken", str(broken), "passed in base, does not in head", broken))
-    blocks = (KeyNumbers(tuple(numbers)), *((Bullets(result.notes),) if result.notes else ()), Text(HOW))
+    how = (Text(HOW),) if result.unverified is None else ()
+    blocks = (KeyNumbers(tuple(numbers)), *((Bullets(result.notes),) if result.notes else ()), *how)
     return Section("compared", "What changed", blocks)
 
 
@@ -59,27 +65,28 @@ def suite(result: Result) -> Section | None:
         "disagree, which more rounds do not narrow. TFLOPS is the change of the rate, the inverse of that of the time.",
         stub=2,
     )
-    found = distribution(result.effects)
-    return Section("compared-suite", "The suite", (means, *((_distribution(found),) if found else ())))
+    return Section("compared-suite", "The suite", (means, _distributions(result)))
 
 
 def models(result: Result) -> Section | None:
     """One row per model, where there are several."""
     found = by_model(result.effects)
-    if len(found) < 2:
+    if len({name for name, *_ in found}) < 2:
         return None
     rows = [
-        (Cell(name), *_change_cells(change), *(Cell(str(words[word]), words[word]) for word in Word))
-        for name, change, words in found
+        (
+            *(Cell(name), Cell(pass_), *_change_cells(change)),
+            *(Cell(str(words[word]), words[word]) for word in result.words),
+        )
+        for name, pass_, change, words in found
     ]
     columns = (
-        Column("model", align=Align.LEFT),
-        Column("cases"),
+        *(Column("model", align=Align.LEFT), Column("pass", align=Align.LEFT), Column("cases")),
         Column("time, head over base", scale=Scale.DIVERGING),
         Column("if measured again"),
-        *(Column(word.value) for word in Word),
+        *(Column(word.value) for word in result.words),
     )
-    return Section("compared-models", "By model", (Table("compared-by-model", "Models", columns, tuple(rows)),))
+    return Section("compared-models", "By model", (Table("compared-by-model", "Models", columns, tuple(rows), stub=2),))
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
@@ -114,33 +121,50 @@ def _suite_rows(effects: Effects) -> list[tuple[Cell, ...]]:
     return rows
 
 
-def _distribution(found: Distribution) -> Table:
+def _distributions(result: Result) -> Table:
+    """One column per pass."""
+    found = {
+        str(name): spread
+        for effects in _measured(result)
+        for name in effects.cases["pass"].unique()
+        if (spread := distribution(effects, str(name))) is not None
+    }
     names = ("median", "mean", "p25", "p75", "least", "most")
-    cells = tuple(Cell(fmt.change(1 + value), value) for value in (getattr(found, name) for name in names))
-    counts = tuple(Cell(_counted(count), count.seen) for count in found.counts)
-    headers = tuple(f"{'≥' if count.step > 0 else '≤'} {fmt.signed_percent(count.step)}%" for count in found.counts)
-    rows = tuple((Cell(name), cell) for name, cell in zip((*names, *headers), (*cells, *counts), strict=True))
+    rows = [
+        (Cell(name), *(Cell(fmt.change(1 + getattr(one, name)), getattr(one, name)) for one in found.values()))
+        for name in names
+    ]
+    for number, (side, step) in enumerate(COUNTED):
+        header = f"{'≥' if side > 0 else '≤'} {fmt.signed_percent(side * step)}%"
+        rows.append((Cell(header), *(_counted(one.counts[number]) for one in found.values())))
     return Table(
         "compared-distribution",
-        "Distribution of the changes",
-        (Column("over the cases", align=Align.LEFT), Column("change of time", align=Align.LEFT)),
-        rows,
+        "Distribution of the changes of time",
+        (Column("over the cases", align=Align.LEFT), *(Column(name) for name in found)),
+        tuple(rows),
         reading="by chance: as many would be seen beyond that line if nothing had changed.",
     )
 
 
-def _counted(count: Count) -> str:
+def _counted(count: Count) -> Cell:
     chance = "" if count.expected is None else f", {count.expected:.1f} by chance"
-    return f"{count.seen}, {count.verified} verified{chance}"
+    return Cell(f"{count.seen}, {count.verified} verified{chance}", count.seen)
 
 
-def _key_number(label: str, found: SuiteChange | None) -> KeyNumber:
-    if found is None:
-        return KeyNumber(label, "none", "no case passed in both versions")
-    again = f"95% interval over rounds {interval(found.rounds)}" if found.rounds else "no interval"
-    left = f", {found.left_out} without all rounds left out" if found.left_out else ""
-    detail = f"{fmt.plural(found.cases, 'case')}{left}, {again}; TFLOPS {fmt.change(1 / found.ratio)}"
-    return KeyNumber(label, fmt.change(found.ratio), detail, found.ratio)
+def _measured(result: Result) -> tuple[Effects, ...]:
+    return (result.effects,) if result.sums is None else (result.effects, result.sums)
+
+
+def _key_numbers(effects: Effects) -> Iterator[KeyNumber]:
+    """One geometric mean per pass."""
+    unique = by_pass(effects, unique=True)
+    for name, found in by_pass(effects).items():
+        again = f"95% interval over rounds {interval(found.rounds)}" if found.rounds else "no interval"
+        left = f", {found.left_out} without all rounds left out" if found.left_out else ""
+        distinct = unique[name]
+        once = f"; {fmt.change(distinct.ratio)} over {distinct.cases} distinct GEMMs" * (distinct.cases != found.cases)
+        detail = f"{fmt.plural(found.cases, 'case')}{left}, {again}; TFLOPS {fmt.change(1 / found.ratio)}{once}"
+        yield KeyNumber(f"Time, geometric mean of {name}", fmt.change(found.ratio), detail, found.ratio)
 
 
 def _others(result: Result) -> str:

@@ -92,7 +92,7 @@ def test_without_a_change_as_many_are_seen_as_expected():
 def test_models_stand_apart():
     differences = np.vstack([noise(4) + 0.05, noise(4, seed=4)])
     effects = measure_effects(versions(differences, model=["one"] * 4 + ["two"] * 4))
-    (one, slow, words), (two, _, others) = by_model(effects)
+    (one, _, slow, words), (two, _, _, others) = by_model(effects)
     assert (one, two) == ("one", "two")
     assert slow.ratio == pytest.approx(math.exp(0.05), rel=0.01)
     assert words[Word.SLOWER] == 4

@@ -88,7 +88,7 @@ def test_new_and_removed_providers_are_listed_and_enter_no_mean(pair, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["statuses"]["new"] == 4
     assert found["statuses"]["removed"] == 4
-    assert found["suite"]["cases"]["cases"] == 4
+    assert found["suite"]["cases"]["fwd"]["cases"] == 4
 
 
 def test_a_null_arm_shows_what_the_same_code_looks_like(pair, capsys):
