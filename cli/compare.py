@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 ROUNDS = 8
 """Fresh processes per version."""
 
+OWN_CHOICE, OWN_SEARCHES = "head+own", 3
+"""Arm of --tune: head with the configurations that searches of its own chose."""
+
 _OWN = ("suite", "files", "resume", "max_time")
 """Options of `rooflens run` that mean something else here, or are handed on in another way."""
 
@@ -51,6 +54,11 @@ _HANDED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
 )
 @click.option("--rounds", type=click.IntRange(min=2), default=ROUNDS, show_default=True, help="Rounds per version.")
 @click.option("--null-arm", is_flag=True, help="Measure a second copy of BASE too: what the same code looks like.")
+@click.option(
+    "--tune",
+    is_flag=True,
+    help="Search configurations first: base's are run in both versions; head's own, searched three times, beside them.",
+)
 @click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
 @click.option("--budget", metavar="TIME", help="Most time per cell and round, such as 0.5s.")
 @click.option("--max-time", metavar="TIME", help="End cleanly after this, such as 30m; go on with --resume.")
@@ -130,8 +138,8 @@ def _measured(options: dict[str, Any]) -> "tuple[Result, bool]":
         folder: Path = options["output"]
         what = stored(folder)
     else:
-        what = _what(options)
         folder = options["output"] or RUNS / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
+        what = _what(options, folder)
         if (folder / "compare.json").exists():
             raise UsageError(f"{folder} holds a comparison already: go on with it by --resume, or choose another -o")
     deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
@@ -140,7 +148,7 @@ def _measured(options: dict[str, Any]) -> "tuple[Result, bool]":
             comparing = Comparing(folder, what, progress)
             complete = comparing.run(stopped, deadline)
         result, _ = _stored_comparison(folder)
-        if complete and len(flips(result)):
+        if complete and not what.searches and len(flips(result)):
             click.echo(f"{len(flips(result))} cases chose another configuration: run both in both versions", err=True)
             with Progress(sys.stderr, what, len(ARMS)) as progress:
                 complete = replay(folder, what, result, progress, stopped, deadline, comparing.scratch)
@@ -152,7 +160,7 @@ def _measured(options: dict[str, Any]) -> "tuple[Result, bool]":
     return result, complete
 
 
-def _what(options: dict[str, Any]) -> "Comparison":
+def _what(options: dict[str, Any], folder: Path) -> "Comparison":
     from ..harness.comparing import Comparison
     from ..harness.worktrees import Repository
     from ..shapes import suite as suites
@@ -168,6 +176,10 @@ def _what(options: dict[str, Any]) -> "Comparison":
     if repository.is_dirty():
         click.echo(f"note: {repository.top} has changes that are in no commit, and so in no version", err=True)
     commits = {"base": base, "head": head} | ({"null": base} if options["null_arm"] else {})
+    tables: dict[str, str] = {}
+    if options["tune"]:
+        commits |= {OWN_CHOICE: head}
+        tables = {arm: str(folder.resolve() / "tuned" / ("head" if arm == OWN_CHOICE else "base")) for arm in commits}
     what = Comparison(
         repository=str(repository.top),
         commits=commits,
@@ -176,6 +188,8 @@ def _what(options: dict[str, Any]) -> "Comparison":
         options=tuple(_arguments(options)),
         rounds=options["rounds"],
         setup=options["setup"],
+        tables=tables,
+        searches={"base": 1, OWN_CHOICE: OWN_SEARCHES} if options["tune"] else {},
     )
     if not what.files and not what.ours:
         raise UsageError("--git needs --providers FILE: the file in the repository that lists its kernels")
@@ -223,7 +237,7 @@ def _stored_comparison(folder: Path) -> "tuple[Result, bool]":
         raise IncompleteError(f"nothing to compare yet: go on with: rooflens compare -o {folder} --resume")
     sides = {arm: (Side(_label(state, arm), str(folder / arm)), runs[arm]) for arm in ("base", "head")}
     complete = len(state["done"]) == state["rounds"] * len(state["commits"])
-    result = compare_runs(sides["base"], sides["head"], Order.INTERLEAVED, runs.get("null"))
+    result = compare_runs(sides["base"], sides["head"], Order.INTERLEAVED, runs.get("null"), runs.get(OWN_CHOICE))
     return replace(result, causes=attributed(folder, result)), complete
 
 

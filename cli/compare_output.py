@@ -34,9 +34,10 @@ def print_result(result: "Result") -> None:
     click.echo(f"head  {result.head.label}")
     for line in (*_means(result.effects), *(_means(result.sums) if result.sums is not None else ())):
         click.echo(line)
-    words = [
-        f"{result.count(word)} {word}" for word in Word if (word is Word.UNVERIFIED) == (result.unverified is not None)
-    ]
+    if result.selection is not None:
+        for line in _means(result.selection):
+            click.echo(f"head with its own configurations over head with base's: {line.partition(': ')[2]}")
+    words = [f"{result.count(word)} {word}" for word in result.words]
     counted = {status: result.count_of(status) for status in Status if status is not Status.COMPARED}
     others = [f"{count} {status}" for status, count in counted.items() if count]
     click.echo(f"cases: {', '.join(words)}" + (f"; not compared: {', '.join(others)}" if others else ""))
@@ -56,6 +57,7 @@ def print_result_json(result: "Result") -> None:
             "order": result.order,
             "suite": _suite_json(result.effects),
             "fwd+bwd": _suite_json(result.sums) if result.sums is not None else None,
+            "selection": _suite_json(result.selection) if result.selection is not None else None,
             "null": _suite_json(result.null) if result.null is not None else None,
             "ranked": len(result.unverified.ranked) if result.unverified is not None else None,
             "verdicts": {word.value: result.count(word) for word in Word},

@@ -15,7 +15,17 @@ from ..shapes.columns import TUNING
 from ..shapes.errors import Interrupted, UsageError
 from . import values
 from .output import print_json
-from .selection import SELECTION, completed, describe, manifest, plan_of, refuse_other_options, stop_signals, suite_of
+from .selection import (
+    SELECTION,
+    completed,
+    describe,
+    manifest,
+    own_providers,
+    plan_of,
+    refuse_other_options,
+    stop_signals,
+    suite_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +39,7 @@ TUNED = Path("tuned")
 REQUEST = "tune"
 """Key of run.json that says how the searches were started."""
 
-_OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json")
+_OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json", "arm")
 """Options that say how this call goes, not what is searched."""
 
 
@@ -52,6 +62,7 @@ _OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json")
     "is about 0.1 for a correct kernel that rounds 4-bit weights to bf16, and 0 for one that keeps them exact.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; times in seconds, costs as differences of ln time.")
+@click.option("--arm", type=click.Path(path_type=Path), hidden=True, help="What this may import: harness.origin.")
 def tune(**options: Any) -> None:
     """Search the fastest configuration of every kernel of SUITE, and keep the table.
 
@@ -76,6 +87,8 @@ def tune(**options: Any) -> None:
     elif options["suite"] is None:
         raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to go on with a table or see it")
     complete_request = completed(request) | {"tuning": "cold"}
+    if options["arm"] and not complete_request["providers"]:
+        complete_request["providers"] = own_providers(complete_request)
     suite = suite_of(complete_request)
     cells = plan_of(suite, complete_request)
     if options["export"]:
@@ -84,7 +97,7 @@ def tune(**options: Any) -> None:
         refuse_ambiguous((cell.scheme.dtype for cell in cells), (cell.cache for cell in cells))
     folder: Path = options["output"] or TUNED / f"{suite.name}-{datetime.now():%Y%m%d-%H%M%S}"
     deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
-    complete = _search(folder, suite, cells, complete_request, options["resume"], deadline)
+    complete = _search(folder, suite, cells, complete_request, options["resume"], deadline, options["arm"])
     _finish(folder, complete, options["export"], options["as_json"])
 
 
@@ -124,9 +137,11 @@ def _search(
     request: dict[str, Any],
     resume: bool,
     deadline: float | None,
+    arm: Path | None,
 ) -> bool:
     """Run the searches; True when they are complete."""
     from ..harness.messages import Setup
+    from ..harness.origin import Origin
     from ..harness.store import RunStore
     from ..harness.tuning_sweep import TuningSweep
     from .progress import Progress
@@ -144,6 +159,7 @@ def _search(
             protocol=suite.protocol,
             providers=tuple(dict.fromkeys(cell.provider for cell in cells)),
             files=tuple(Path(file).resolve() for file in request["files"]),
+            origin=Origin.read(arm) if arm else None,
         )
         with Progress(sys.stderr) as progress:
             try:

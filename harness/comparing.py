@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,8 @@ class Comparison:
     files    provider files by their paths in the repository
     options  of `rooflens run`
     tables   tuned tables by arm, for those that run given configurations
-    only     file with the coordinates of the cells to measure (see `plan.only`); "": all of the suite
+    only     file with the coordinates of the cells to measure (see `replay.keep_only`); "": all of the suite
+    searches by arm of `commits`: search configurations so often first, into the folder that `tables` has for it
     """
 
     repository: str
@@ -59,6 +60,7 @@ class Comparison:
     setup: str
     tables: Mapping[str, str] = field(default_factory=dict)
     only: str = ""
+    searches: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ours(self) -> bool:
@@ -103,6 +105,9 @@ class Comparing:
         order = [step for step in balanced(list(self.what.commits), self.what.rounds) if step not in self._done]
         if order:
             environments = {arm: self._set_up(version(arm), self.what.commits[arm]) for arm in self.what.commits}
+            for arm, count in self.what.searches.items():
+                if not self._tune(environments[arm], arm, count, should_stop, deadline):
+                    return False
         for number, arm in order:
             if deadline is not None and time.monotonic() >= deadline:
                 return False
@@ -144,6 +149,18 @@ class Comparing:
         stamp.write_text(wanted)
         return environment
 
+    def _tune(
+        self, environment: ArmEnvironment, arm: str, count: int, should_stop: Callable[[], bool], deadline: float | None
+    ) -> bool:
+        """Search the configurations of an arm's kernels. False when the deadline ended it."""
+        folder = Path(self.what.tables[arm])
+        self._observer.doing(f"search configurations of {version(arm)}")
+        command = [
+            *("tune", self.what.suite, *_selecting(self.what.options), "-o", str(folder), "--searches", str(count)),
+            *(["--resume"] if (folder / "run.json").is_file() else []),
+        ]
+        return self._run(f"searching for {arm}", environment, command, should_stop, deadline, lambda: None)
+
     def _measure(
         self,
         environment: ArmEnvironment,
@@ -155,21 +172,39 @@ class Comparing:
         """Run one round of one arm in a process of its own. False when the deadline ended it."""
         folder = self.folder / arm
         command = [
-            *(str(environment.python), "-m", "rooflens.cli", "run", self.what.suite, *self.what.options),
-            *("-o", str(folder), "--rounds", str(number + 1), "--no-calibrate", "--no-report"),
-            *("--arm", str(environment.folder / ORIGIN)),
-            *(part for file in self.what.files for part in ("--providers", str(environment.tree / file))),
+            *("run", self.what.suite, *self.what.options, "-o", str(folder), "--rounds", str(number + 1)),
+            *("--no-calibrate", "--no-report"),
             *(["--tuned", self.what.tables[arm]] if arm in self.what.tables else []),
             *(["--only", self.what.only] if self.what.only else []),
             *(["--resume"] if (folder / "run.json").is_file() else []),
+        ]
+
+        def look() -> None:
+            self._observer.measuring(arm, number, _rows(folder / "cells.csv"))
+
+        return self._run(f"{arm}, round {number}", environment, command, should_stop, deadline, look)
+
+    def _run(
+        self,
+        what: str,
+        environment: ArmEnvironment,
+        command: Sequence[str],
+        should_stop: Callable[[], bool],
+        deadline: float | None,
+        look: Callable[[], None],
+    ) -> bool:
+        """Run a command of rooflens in an environment; `look` is called while it runs."""
+        whole = [
+            *(str(environment.python), "-m", "rooflens.cli", *command, "--arm", str(environment.folder / ORIGIN)),
+            *(part for file in self.what.files for part in ("--providers", str(environment.tree / file))),
             *(["--max-time", f"{max(1.0, deadline - time.monotonic()):.0f}s"] if deadline is not None else []),
         ]
         with (self.folder / LOG).open("a+b") as log:
-            log.write(f"round {number} of {arm}\n".encode())
+            log.write(f"{what}\n".encode())
             log.flush()
             began = log.tell()
             process = subprocess.Popen(
-                command,
+                whole,
                 env=environment.variables(bool(self.what.setup), self.what.ours),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -180,24 +215,24 @@ class Comparing:
                 while process.poll() is None:
                     if should_stop():
                         raise Interrupted(f"interrupted; finished rounds are in {self.folder}")
-                    self._observer.measuring(arm, number, _rows(folder / "cells.csv"))
+                    look()
                     time.sleep(_POLL_S)
             finally:
                 _stop(process)
             log.seek(began)
             said = log.read().decode(errors="replace").splitlines()
         if process.returncode:
-            raise self._explained(arm, number, process.returncode, said)
+            raise self._explained(what, process.returncode, said)
         # past the deadline it may have been cut short: the next call looks at it again
         return deadline is None or time.monotonic() < deadline
 
-    def _explained(self, arm: str, number: int, code: int, said: list[str]) -> Exception:
+    def _explained(self, what: str, code: int, said: list[str]) -> Exception:
         if code == Interrupted.exit_code:
             return Interrupted(f"interrupted; finished rounds are in {self.folder}")
         mark = "rooflens: error: "
         told = [line.partition(mark)[2] for line in said if mark in line] or said[-1:] or [f"exit code {code}"]
         kind = UsageError if code == UsageError.exit_code else RooflensError
-        return kind(f"{arm}, round {number}: {told[-1]}; see {self.folder / LOG}")
+        return kind(f"{what}: {told[-1]}; see {self.folder / LOG}")
 
     def _load_done(self) -> set[tuple[int, str]]:
         state = read_state(self.folder)
@@ -206,6 +241,12 @@ class Comparing:
     def _save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         replace(self.folder / STATE, json.dumps(asdict(self.what) | {"done": sorted(self._done)}, indent=1) + "\n")
+
+
+def _selecting(options: Sequence[str]) -> list[str]:
+    """Options of `rooflens run` without those that `rooflens tune` does not have."""
+    pairs = zip(options[::2], options[1::2], strict=True)
+    return [part for name, value in pairs if name not in ("--target-ci", "--budget") for part in (name, value)]
 
 
 def version(arm: str) -> str:

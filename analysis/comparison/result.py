@@ -36,6 +36,7 @@ class Result:
     notes    what limits the verdicts, a sentence each
     causes   of cases that chose another configuration: `attribution.attribute` beside CASE; None without a replay
     unverified  of tables with one value per case, what can be said of them
+    selection   of head with configurations of its own against head with those of base; None without --tune
     """
 
     base: Side
@@ -47,6 +48,7 @@ class Result:
     notes: tuple[str, ...]
     causes: pd.DataFrame | None = None
     unverified: Unverified | None = None
+    selection: Effects | None = None
 
     @property
     def words(self) -> tuple[Word, ...]:
@@ -63,15 +65,27 @@ class Result:
 
 
 def compare_runs(
-    base: tuple[Side, RunData], head: tuple[Side, RunData], order: Order, null: RunData | None = None
+    base: tuple[Side, RunData],
+    head: tuple[Side, RunData],
+    order: Order,
+    null: RunData | None = None,
+    own: RunData | None = None,
 ) -> Result:
-    """Compare two runs; `null` is a second copy of base in an interleaved comparison."""
+    """Compare two runs; `null` is a second copy of base, `own` head with configurations that it chose itself."""
     versions = from_runs(base[1], head[1], order)
     effects = measure_effects(versions)
     same = measure_effects(from_runs(base[1], null, order)) if null is not None else None
+    chosen = measure_effects(from_runs(head[1], own, order)) if own is not None else None
     notes = (*_of_order(order, base[1], head[1]), *_of_rounds(versions), *_of_environments(base[1], head[1]))
     return Result(
-        base[0], head[0], order, effects, _summed(versions), same, (*notes, *_of_null(same), *_of_controls(effects))
+        base[0],
+        head[0],
+        order,
+        effects,
+        _summed(versions),
+        same,
+        (*notes, *_of_null(same), *_of_controls(effects)),
+        selection=chosen,
     )
 
 

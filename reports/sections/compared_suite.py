@@ -34,6 +34,15 @@ def headline(result: Result) -> Section:
         numbers.append(
             KeyNumber("Beyond the bounds of the tables", str(ranked), f"none verified; {_called(result)}", ranked)
         )
+    for name, found in by_pass(result.selection).items() if result.selection is not None else ():
+        numbers.append(
+            KeyNumber(
+                f"Head's own configurations, {name}",
+                fmt.change(found.ratio),
+                f"over head with those of base, {interval(found.rounds)}: what choosing again is worth",
+                found.ratio,
+            )
+        )
     if broken := result.count_of(Status.BROKEN):
         numbers.append(KeyNumber("Broken", str(broken), "passed in base, does not in head", broken))
     how = (Text(HOW),) if result.unverified is None else ()

@@ -110,7 +110,7 @@ def test_killed_and_resumed(here):
         cells = pd.read_csv(here / "both" / arm / "cells.csv")
         assert not cells.duplicated(["cell_id", "round"]).any()
         assert cells.groupby("cell_id")["round"].nunique().tolist() == [2, 2]
-    twice = rooflens(here, "compare", "-o", "both", "--git", "HEAD~1..HEAD", "--repo", "repo", "tiny.toml")
+    twice = rooflens(here, "compare", *given, "-o", "both")
     assert twice.returncode == 2
     assert "holds a comparison already" in twice.stderr
 
