@@ -164,3 +164,42 @@ def test_the_markdown_of_a_pull_request(pair, tmp_path, capsys):
     for words in ("| Slower, verified | **4** |", "## Movers", "llama2-7b q/k/v/o (4096×4096)", "| blas | fwd | 4 |"):
         assert words in text, words
     assert "<title>" in (tmp_path / "pr.html").read_text()
+
+
+def table(tmp_path, name, factor):
+    rows = "".join(f"mine,{m},4096,4096,{0.5 * m * (factor if m > 4 else 1):.6f}\n" for m in (1, 4, 16, 64))
+    (tmp_path / name).write_text(f"kernel,m,n,k,Latency (ms)\n{rows}")
+
+
+def test_tables_of_ones_own_are_ranked_and_not_verified(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path, "base.csv", 1.0)
+    table(tmp_path, "head.csv", 1.2)
+    mapped = ["--columns", "time_ms='Latency (ms)',M=m,N=n,K=k,provider=kernel"]
+    assert main(["compare", "base.csv", "head.csv", *mapped, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["order"] == "imported"
+    assert found["ranked"] == 2
+    assert {case["word"] for case in found["cases"]} == {"unverified"}
+    assert main(["compare", "base.csv", "head.csv", *mapped, "--markdown", "pr.md"]) == 0
+    assert "changes beyond what the tables exclude; none is verified" in capsys.readouterr().out
+    assert "none is verified" in (tmp_path / "pr.md").read_text()
+    assert main(["compare", "base.csv", "head.csv", *mapped, "--strict"]) == 4
+    assert "nothing in them is verified" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("mapped", "words"),
+    [
+        ("M", "write name=column"),
+        ("M='m", "No closing quotation"),
+        ("M=m,time_ms=nothing", "nothing"),
+    ],
+)
+def test_wrong_maps_of_columns_are_told(tmp_path, monkeypatch, capsys, mapped, words):
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path, "base.csv", 1.0)
+    assert main(["compare", "base.csv", "base.csv", "--columns", mapped]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
