@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from ..shapes.errors import CorrectnessError, IncompleteError, RegressionError, RooflensError, UsageError
 from . import values
 from .runs import MANIFEST, RUNS, find_run
-from .selection import SELECTION, stop_signals
+from .selection import SELECTION, refuse_other_options, stop_signals
 
 if TYPE_CHECKING:
     from ..analysis.comparison.result import Result
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 ROUNDS = 8
 """Fresh processes per version."""
+
+_OF_THIS_CALL = ("output", "resume", "max_time", "as_json", "html", "markdown", "strict", "rounds", "targets")
+"""Options that say how this call goes; more --rounds go on with the others."""
 
 OWN_CHOICE, OWN_SEARCHES = "head+own", 3
 """Arm of --tune: head with the configurations that searches of its own chose."""
@@ -135,8 +138,11 @@ def _measured(options: dict[str, Any]) -> "tuple[Result, bool]":
     if options["resume"]:
         if options["output"] is None:
             raise UsageError("--resume needs -o DIR, the folder of the comparison to go on with")
+        refuse_other_options(_OF_THIS_CALL, "compared")
         folder: Path = options["output"]
         what = stored(folder)
+        if click.get_current_context().get_parameter_source("rounds") is ParameterSource.COMMANDLINE:
+            what = replace(what, rounds=max(what.rounds, options["rounds"]))
     else:
         folder = options["output"] or RUNS / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
         what = _what(options, folder)
@@ -157,18 +163,18 @@ def _measured(options: dict[str, Any]) -> "tuple[Result, bool]":
         comparing.clean_up()
     else:
         click.echo(f"stopped at --max-time; go on with: rooflens compare -o {folder} --resume", err=True)
+        click.echo(f"until then checkouts and environments stay in {comparing.scratch}", err=True)
     return result, complete
 
 
 def _what(options: dict[str, Any], folder: Path) -> "Comparison":
-    from ..harness.comparing import Comparison
+    from ..harness.comparing import Comparison, suite_hash
     from ..harness.worktrees import Repository
-    from ..shapes import suite as suites
 
     if len(options["targets"]) != 1:
         raise UsageError("--git measures one suite: name it (rooflens list suites), and nothing else")
     (suite,) = options["targets"]
-    suites.load(suite)
+    suite_hash(suite)  # an unknown one is told first
     repository = Repository.at(options["repo"])
     base, head = repository.commits(options["span"])
     if base == head:
@@ -188,6 +194,7 @@ def _what(options: dict[str, Any], folder: Path) -> "Comparison":
         options=tuple(_arguments(options)),
         rounds=options["rounds"],
         setup=options["setup"],
+        suite_hash=suite_hash(suite),
         tables=tables,
         searches={"base": 1, OWN_CHOICE: OWN_SEARCHES} if options["tune"] else {},
     )
@@ -279,7 +286,7 @@ def _write(result: "Result", options: dict[str, Any]) -> None:
 
 
 def _verdict(result: "Result", complete: bool, strict: bool) -> RooflensError | None:
-    """What the exit code says: broken before slower before undecided."""
+    """What the exit code says: broken before slower before undecided; nothing to compare is never fine."""
     from ..analysis.comparison.decide import Word
     from ..analysis.comparison.effects import Status
 
@@ -287,11 +294,17 @@ def _verdict(result: "Result", complete: bool, strict: bool) -> RooflensError | 
         return CorrectnessError(f"{broken} case{'s' * (broken > 1)} passed in base and no longer do in head")
     if slower := result.count(Word.SLOWER):
         return RegressionError(f"{slower} case{'s are' if slower > 1 else ' is'} verified to be slower")
-    if strict and result.unverified is not None:
+    if not result.count_of(Status.COMPARED):
+        return IncompleteError(f"nothing was compared: {result.commonest_reason()}")
+    if not strict:
+        return None
+    if result.unverified is not None:
         return IncompleteError("tables have one value per case: nothing in them is verified")
-    if strict and not complete:
+    if not complete:
         return IncompleteError("the comparison is not complete")
-    if strict and (open_ := result.count(Word.INCONCLUSIVE)):
+    if missing := result.count_of(Status.REMOVED) + result.count_of(Status.FAILED):
+        return IncompleteError(f"{missing} case{'s' * (missing > 1)} of base could not be compared: see the table")
+    if open_ := result.count(Word.INCONCLUSIVE):
         return IncompleteError(
             f"{open_} case{'s are' if open_ > 1 else ' is'} inconclusive: more --rounds would decide"
         )

@@ -9,9 +9,10 @@ import numpy as np
 
 from ..analysis.comparison.attribution import ARMS, attribute
 from ..analysis.comparison.effects import CASE, Status
+from ..analysis.comparison.stored import MIXED
 from ..analysis.load import RunData, load_run
 from ..analysis.summarize import round_medians, summarize
-from ..harness.comparing import Comparing, Comparison, Observer
+from ..harness.comparing import Comparing, Comparison, Observer, read_state
 from ..harness.replay import write_only, write_table
 from .runs import MANIFEST
 
@@ -27,7 +28,7 @@ FOLDER = "replay"
 def flips(result: "Result") -> "pd.DataFrame":
     """Compared cases that stand on another configuration in head, with all that `Effects.cases` says of them."""
     cases = result.effects.cases
-    both = (cases["base_config"] != "") & (cases["head_config"] != "")
+    both = ~cases["base_config"].isin(["", MIXED]) & ~cases["head_config"].isin(["", MIXED])
     return cases[(cases["status"] == Status.COMPARED) & both & (cases["base_config"] != cases["head_config"])]
 
 
@@ -57,10 +58,13 @@ def replay(
 
 
 def attributed(folder: Path, result: "Result") -> "pd.DataFrame | None":
-    """Attribute the flips of a comparison from its stored replay; None where none is stored.
+    """Attribute the flips of a comparison from its stored replay; None where none is complete.
 
     Rows have CASE, both configurations, and the columns of `attribute`.
     """
+    state = read_state(folder / FOLDER)
+    if state is None or len(state["done"]) < state["rounds"] * len(state["commits"]):
+        return None
     runs = {arm: load_run(folder / FOLDER / arm) for arm in ARMS if (folder / FOLDER / arm / MANIFEST).is_file()}
     if set(runs) != set(ARMS):
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..shapes import tuned
-from ..shapes.errors import Interrupted, UsageError
+from ..shapes.errors import IncompleteError, Interrupted, UsageError
 from ..shapes.protocol import TUNINGS
 from ..shapes.suite import Suite
 from ..shapes.tuned import TunedTable
@@ -111,6 +111,8 @@ def run(**options: Any) -> None:
     deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
     complete = _measure(folder, suite, cells, request, table, options["resume"], deadline, cores, options["arm"])
     _finish(folder, complete, options["report"], options["strict"])
+    if options["arm"] and not complete:
+        raise IncompleteError("this round was cut short")
 
 
 TUNED_COPY = "tuned.csv"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..shapes.columns import TUNING
-from ..shapes.errors import Interrupted, UsageError
+from ..shapes.errors import IncompleteError, Interrupted, UsageError
 from . import values
 from .output import print_json
 from .selection import (
@@ -99,6 +99,8 @@ def tune(**options: Any) -> None:
     deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
     complete = _search(folder, suite, cells, complete_request, options["resume"], deadline, options["arm"])
     _finish(folder, complete, options["export"], options["as_json"])
+    if options["arm"] and not complete:
+        raise IncompleteError("the searches were cut short")
 
 
 def _stored_request(folder: Path | None) -> dict[str, Any]:

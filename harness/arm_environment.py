@@ -7,6 +7,7 @@ packages after its own.
 import os
 import shlex
 import shutil
+import signal
 import site
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..shapes.errors import RooflensError, UsageError
+from ..shapes.errors import Interrupted, RooflensError, UsageError
 
 _VISIBLE = "zzz-invoking-python.pth"
 """Read after the .pth files of what --setup installed, so that those win."""
@@ -55,6 +56,8 @@ class ArmEnvironment:
             "TRITON_CACHE_DIR": str(self.folder / "triton"),
             "TORCH_EXTENSIONS_DIR": str(self.folder / "extensions"),
             "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor"),
+            # what triton.autotune has found is kept beside its kernels: one search per arm, not one per round
+            "TRITON_CACHE_AUTOTUNING": "1",
         }
 
 
@@ -112,6 +115,8 @@ def _run_setup(environment: ArmEnvironment, setup: str, log: Path, ours: bool) -
             )
         except OSError as error:
             raise RooflensError(f"--setup {shlex.quote(setup)}: {error}") from None
+    if done.returncode in (-signal.SIGINT, 128 + signal.SIGINT):
+        raise Interrupted("interrupted during --setup")
     if done.returncode:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SAID_LINES:]
         raise UsageError(f"--setup failed with exit code {done.returncode}; {log} ends: {' | '.join(lines)}")

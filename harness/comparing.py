@@ -23,9 +23,11 @@ from pathlib import Path
 from typing import Any
 from typing import Protocol as Interface
 
-from ..shapes.errors import Interrupted, RooflensError, UsageError
+from ..shapes import suite as suites
+from ..shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError
 from . import arm_environment
 from .arm_environment import ArmEnvironment
+from .lock import locked
 from .origin import Origin
 from .schedule import balanced
 from .tables import replace
@@ -58,6 +60,7 @@ class Comparison:
     options: tuple[str, ...]
     rounds: int
     setup: str
+    suite_hash: str
     tables: Mapping[str, str] = field(default_factory=dict)
     only: str = ""
     searches: Mapping[str, int] = field(default_factory=dict)
@@ -92,6 +95,7 @@ class Comparing:
         self._observer = observer
         self._repository = Repository(Path(what.repository))
         self._done: set[tuple[int, str]] = set()
+        self._lock = -1
         self.scratch = scratch or scratch_of(self.folder)
 
     def run(self, should_stop: Callable[[], bool], deadline: float | None) -> bool:
@@ -99,16 +103,20 @@ class Comparing:
 
         Raises Interrupted, and RooflensError or UsageError when an arm cannot be set up or measured.
         """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = locked(self.folder)
         self._done = self._load_done()
         self._save()
         self._observer.started(len(self._done))
         order = [step for step in balanced(list(self.what.commits), self.what.rounds) if step not in self._done]
         if order:
-            environments = {arm: self._set_up(version(arm), self.what.commits[arm]) for arm in self.what.commits}
+            environments = self._environments()
             for arm, count in self.what.searches.items():
                 if not self._tune(environments[arm], arm, count, should_stop, deadline):
                     return False
         for number, arm in order:
+            if suite_hash(self.what.suite) != self.what.suite_hash:
+                raise UsageError(f"suite {self.what.suite} has changed since the comparison began: compare anew")
             if deadline is not None and time.monotonic() >= deadline:
                 return False
             if not self._measure(environments[arm], arm, number, should_stop, deadline):
@@ -117,6 +125,15 @@ class Comparing:
             self._save()
             self._observer.finished(arm, number)
         return True
+
+    def _environments(self) -> dict[str, ArmEnvironment]:
+        """Set all versions up; what cannot be set up leaves nothing behind."""
+        try:
+            return {arm: self._set_up(version(arm), self.what.commits[arm]) for arm in self.what.commits}
+        except (RooflensError, OSError) as error:
+            if not isinstance(error, Interrupted):
+                self.clean_up()
+            raise
 
     def clean_up(self) -> None:
         """Remove checkouts, environments and caches."""
@@ -195,7 +212,9 @@ class Comparing:
     ) -> bool:
         """Run a command of rooflens in an environment; `look` is called while it runs."""
         whole = [
-            *(str(environment.python), "-m", "rooflens.cli", *command, "--arm", str(environment.folder / ORIGIN)),
+            # -P: where this is called from is the user's working tree, and must not be the first place to import from
+            *(str(environment.python), "-P", "-m", "rooflens.cli", *command),
+            *("--arm", str(environment.folder / ORIGIN)),
             *(part for file in self.what.files for part in ("--providers", str(environment.tree / file))),
             *(["--max-time", f"{max(1.0, deadline - time.monotonic()):.0f}s"] if deadline is not None else []),
         ]
@@ -205,6 +224,7 @@ class Comparing:
             began = log.tell()
             process = subprocess.Popen(
                 whole,
+                cwd=environment.tree,
                 env=environment.variables(bool(self.what.setup), self.what.ours),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -221,10 +241,11 @@ class Comparing:
                 _stop(process)
             log.seek(began)
             said = log.read().decode(errors="replace").splitlines()
+        if process.returncode == IncompleteError.exit_code:  # the next call goes on with it
+            return False
         if process.returncode:
             raise self._explained(what, process.returncode, said)
-        # past the deadline it may have been cut short: the next call looks at it again
-        return deadline is None or time.monotonic() < deadline
+        return True
 
     def _explained(self, what: str, code: int, said: list[str]) -> Exception:
         if code == Interrupted.exit_code:
@@ -239,7 +260,6 @@ class Comparing:
         return {(int(number), str(arm)) for number, arm in state["done"]} if state else set()
 
     def _save(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         replace(self.folder / STATE, json.dumps(asdict(self.what) | {"done": sorted(self._done)}, indent=1) + "\n")
 
 
@@ -281,7 +301,7 @@ def scratch_of(folder: Path) -> Path:
     """Folder for checkouts, environments and caches of the comparison in `folder`; the same one every time."""
     name = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
     home = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", tempfile.gettempdir())) / ".cache"
-    return Path(home) / "rooflens" / "compare" / name
+    return Path(home).expanduser().resolve() / "rooflens" / "compare" / name
 
 
 def refuse_other_harness(tree: Path, arm: str) -> None:
@@ -293,6 +313,11 @@ def refuse_other_harness(tree: Path, arm: str) -> None:
                 f"{arm}: its {name}/ is not that of the rooflens that compares, so that a difference would not be the "
                 "kernels'; run rooflens compare from a checkout with the same one, or compare two stored runs"
             )
+
+
+def suite_hash(name: str) -> str:
+    """Hash of all that a suite says, shapes included."""
+    return hashlib.sha256(repr(suites.load(name)).encode()).hexdigest()[:16]
 
 
 def folder_hash(folder: Path) -> str:

@@ -215,7 +215,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The setup failed for a reason that the user can act on."""
+    """The setup failed, or an arm imported what is not its own: for a reason that the user can act on."""
 
     message: str
     exit_code: int

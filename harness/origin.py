@@ -6,15 +6,28 @@ Two arms that import the same installed package would measure one version twice 
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..kernels.provider import AnyProvider
 from ..shapes.errors import RooflensError
+
+if TYPE_CHECKING:
+    from ..kernels.provider import AnyProvider
 
 _OURS = __name__.partition(".")[0]
 _KERNELS = f"{_OURS}.kernels"
+_INSTALLED = ("site-packages", "dist-packages")
+_WAY_OUT = 'give --setup "pip install -e ." (or what builds your package), which runs once per version'
+_DEEPEST = 3
+
+
+class OriginError(RooflensError):
+    """An arm imported what is not of its version: no time of it means anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +52,36 @@ class Origin:
         paths = {name: Path(content[name]) for name in ("tree", "environment", "working_tree")}
         return cls(**paths, ours=bool(content["ours"]))
 
-    def check_providers(self, providers: Mapping[str, AnyProvider]) -> None:
-        """Raise RooflensError unless the file of each provider that is not rooflens' own lies in the checkout."""
+    def check_providers(self, providers: "Mapping[str, AnyProvider]") -> None:
+        """Raise OriginError unless the file of each provider that is not rooflens' own lies in the checkout."""
         for name, provider in providers.items():
             module = type(provider).__module__
             file = file_of(module)
             shipped = module.startswith(f"{_OURS}.") and not self.ours
             if not shipped and not self._is_mine(file):
-                raise RooflensError(
+                raise OriginError(
                     f"provider {name} comes from {file}, not from the checkout {self.tree}: both versions would run "
                     "the same code; keep its file in the repository and name it by its path there"
                 )
 
-    def check_modules(self) -> None:
-        """Raise RooflensError when a loaded module has the name of a package of the repository, but is another copy."""
-        for name, file in self._strays():
-            raise RooflensError(
-                f"module {name} comes from {file}, not from the checkout {self.tree}: both versions would run the same "
-                'code; give --setup "pip install -e ." (or what builds your package), which runs once per version'
+    def check_code(self) -> None:
+        """Raise OriginError when something that is loaded belongs to the repository, but not to this version of it."""
+        for name, file in (*self._strays(), *self._stray_libraries()):
+            raise OriginError(
+                f"{name} comes from {file}, not from the checkout {self.tree}: both versions would run the same "
+                f"code; {_WAY_OUT}"
             )
+        for name in _project(self.tree):
+            with suppress(metadata.PackageNotFoundError):
+                found = metadata.distribution(name)
+                if self._is_mine(Path(str(found.locate_file(""))).resolve()) and not self._is_built_here(found):
+                    raise OriginError(
+                        f"{name} was installed by --setup from somewhere else than the checkout {self.tree}: both "
+                        "versions would run the same release; install the checkout itself"
+                    )
 
     def _strays(self) -> Iterator[tuple[str, Path]]:
-        packages = set(_packages(self.tree))
+        names = set(_packages(self.tree))
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if not isinstance(file, str) or not os.path.isabs(file):
@@ -68,14 +89,37 @@ class Origin:
             path = Path(file).resolve()
             if self._is_mine(path):
                 continue
-            if name.partition(".")[0] == _OURS:
+            top = name.partition(".")[0]
+            if top == _OURS:
                 if self.ours and name.startswith(f"{_KERNELS}."):
-                    yield name, path
-            elif path.is_relative_to(self.working_tree) or name.partition(".")[0] in packages:
-                yield name, path
+                    yield f"module {name}", path
+            elif top in names or self._is_of_working_tree(path):
+                yield f"module {name}", path
+
+    def _stray_libraries(self) -> Iterator[tuple[str, Path]]:
+        """Shared libraries of the user's working tree, by Linux: what torch.ops or ctypes load is no module."""
+        with suppress(OSError):
+            mapped = {
+                line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line
+            }
+            for file in sorted(mapped):
+                path = Path(file)
+                if path.suffix == ".so" and self._is_of_working_tree(path) and not self._is_mine(path):
+                    yield f"library {path.name}", path
 
     def _is_mine(self, file: Path) -> bool:
         return file.is_relative_to(self.tree) or file.is_relative_to(self.environment)
+
+    def _is_of_working_tree(self, file: Path) -> bool:
+        """An environment inside of the working tree holds packages of others."""
+        return file.is_relative_to(self.working_tree) and not set(_INSTALLED) & set(file.parts) and not _is_ours(file)
+
+    def _is_built_here(self, found: metadata.Distribution) -> bool:
+        """By what pip notes of a local installation (PEP 610); what says nothing is believed."""
+        said = found.read_text("direct_url.json")
+        if said is None:
+            return found.read_text("INSTALLER") is None
+        return Path(str(json.loads(said).get("url", "")).removeprefix("file://")).is_relative_to(self.tree)
 
 
 def told(module: str, ours: bool = False) -> str:
@@ -90,8 +134,46 @@ def file_of(module: str) -> Path:
     return Path(str(sys.modules[module].__file__)).resolve()
 
 
+def _is_ours(file: Path) -> bool:
+    """Rooflens itself may be installed from the working tree that is compared."""
+    return file.is_relative_to(Path(__file__).resolve().parents[1])
+
+
 def _packages(tree: Path) -> Iterator[str]:
-    """Names of the packages at the top of a checkout, or in its src/."""
-    for folder in (tree, tree / "src"):
-        for init in folder.glob("*/__init__.py"):
-            yield init.parent.name
+    """Top-level names that the repository offers: packages wherever they begin, modules, its own release."""
+    for folder in _folders(tree, _DEEPEST):
+        if (folder / "__init__.py").is_file() and not (folder.parent / "__init__.py").is_file():
+            yield folder.name
+    for folder in (tree, tree / "src", tree / "python"):
+        yield from (file.stem for file in folder.glob("*.py") if file.stem not in ("setup", "conftest"))
+    for name in _project(tree):
+        with suppress(metadata.PackageNotFoundError):
+            yield from _modules(metadata.distribution(name).files or ())
+
+
+def _folders(tree: Path, depth: int) -> Iterator[Path]:
+    """Folders below a checkout, without hidden ones and without tests, which nobody installs."""
+    with suppress(OSError):
+        for folder in tree.iterdir():
+            if folder.is_dir() and not folder.name.startswith(".") and folder.name not in ("tests", "test"):
+                yield folder
+                if depth > 1 and not (folder / "__init__.py").is_file():
+                    yield from _folders(folder, depth - 1)
+
+
+def _project(tree: Path) -> Iterator[str]:
+    """Name of the distribution that the repository builds, if its pyproject.toml says."""
+    with suppress(OSError, tomllib.TOMLDecodeError):
+        name = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8")).get("project", {}).get("name")
+        if isinstance(name, str):
+            yield name
+
+
+def _modules(files: Iterable[metadata.PackagePath]) -> Iterator[str]:
+    """Top-level modules among the files of a release: packages, and modules of one file (an extension, say)."""
+    for file in files:
+        top = file.parts[0]
+        if len(file.parts) > 1 and "." not in top:
+            yield top
+        elif len(file.parts) == 1 and file.suffix in (".py", ".so") and not top.startswith("__editable__"):
+            yield top.partition(".")[0]

@@ -13,7 +13,7 @@ from typing import Protocol as Interface
 
 from ..shapes import tuned
 from ..shapes.columns import CANARY, TUNING
-from ..shapes.errors import Interrupted, UsageError
+from ..shapes.errors import Interrupted, RooflensError, UsageError
 from ..shapes.verdict import Verdict
 from .blame import MOST_FRUITLESS, Blame, what
 from .manifest import description, refuse_mixture
@@ -27,6 +27,7 @@ from .messages import (
     Done,
     Failure,
     Ready,
+    Refused,
     Result,
     Setup,
     Spoilt,
@@ -290,6 +291,8 @@ class Sweep:
             blame.spoil((message.verdict, message.reason))
         elif isinstance(message, CanaryTaken):
             self._keep(message)
+        elif isinstance(message, Refused):
+            raise RooflensError(message.message)
 
     def _is_enough(self) -> bool:
         """Tell whether the time that is left is only enough for a clean end."""

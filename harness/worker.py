@@ -67,7 +67,7 @@ from .messages import (
     Work,
 )
 from .operands import Operands
-from .origin import told
+from .origin import OriginError, told
 from .prepared import Prepared, offered, prepare
 from .rivals import without_rival
 from .search import Search, nothing_to_search
@@ -88,8 +88,11 @@ def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
         connection.send(Refused(f"{explain(error, 'setting up the worker')[1]}; see {log}", RooflensError.exit_code))
         return
     with contextlib.suppress(EOFError, BrokenPipeError):
-        while worker.answer(connection.recv()):
-            pass
+        try:
+            while worker.answer(connection.recv()):
+                pass
+        except OriginError as error:
+            connection.send(Refused(str(error), error.exit_code))
 
 
 class _EnoughError(Exception):
@@ -113,7 +116,7 @@ class Worker:
         self._origin = setup.origin
         if setup.origin:
             setup.origin.check_providers(self._providers)
-            setup.origin.check_modules()
+            setup.origin.check_code()
         if setup.protocol.tuning == "pinned" and setup.tuned is None:
             raise UsageError("tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
         self._tuned = tuned.load(setup.tuned) if setup.tuned else None
@@ -186,6 +189,10 @@ class Worker:
         if answer.enough:
             raise _EnoughError
 
+    def _check_origin(self) -> None:
+        if self._origin:
+            self._origin.check_code()
+
     def _restore(self) -> str:
         """Undo what a provider changed in this process; say what was wrong about it. Raises StateLostError."""
         if thread := self._state.busy_thread():
@@ -202,6 +209,7 @@ class Worker:
                     job.begin(CANARY_PHASE, [], number)
                     self._send(self._take_canary())
                 self._round(job, operands, prepared, number)
+                self._check_origin()  # what the first launch imports
         self._send(Done())
 
     def _tune(self, message: Tune) -> None:
@@ -272,13 +280,12 @@ class Worker:
                     if key not in ready:
                         ready[key] = prepare(provider, operands.copies(copies), choice, self._bench.machine)
                     found[index] = ready[key].chosen_as(choice)
-                if self._origin:
-                    self._origin.check_modules()  # what `prepare` imports
+                self._check_origin()  # what `prepare` imports
                 if wrong := self._restore():
                     raise ProviderError(wrong)
                 if not operands.intact():
                     raise WeightsChangedError("changed the shared weights; work on a copy")
-            except (StateLostError, _EnoughError):
+            except (StateLostError, _EnoughError, OriginError):
                 raise
             except Exception as error:
                 job.fail_all(mine, *explain(error, "prepare"))

@@ -1,7 +1,9 @@
 """Two commits of a git repository, each checked out in a folder of its own beside the user's working tree."""
 
+import os
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,9 +50,13 @@ class Repository:
             _git(folder, "submodule", "update", "--init", "--recursive")
 
     def remove_worktree(self, folder: Path) -> None:
-        """Remove the folder and what git knows of it; nothing happens where neither is there."""
+        """Remove the folder and what git knows of it; nothing happens where neither is there.
+
+        Never by `git worktree prune`, which forgets the user's own worktrees whose disk is not there just now.
+        """
+        with suppress(RooflensError):  # git does not know it
+            _git(self.top, "worktree", "remove", "--force", "--force", str(folder))
         shutil.rmtree(folder, ignore_errors=True)
-        _git(self.top, "worktree", "prune")
 
     def _commit(self, name: str) -> str:
         try:
@@ -64,6 +70,7 @@ def _git(folder: Path, *arguments: str) -> str:
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
+            env={name: value for name, value in os.environ.items() if not name.startswith("GIT_")},  # a hook's, say
             capture_output=True,
             text=True,
             check=False,

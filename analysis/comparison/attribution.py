@@ -51,7 +51,10 @@ def attribute(times: Floats, offered: "np.ndarray | None" = None) -> pd.DataFram
     total = head - base
     code = ((head_swapped - base) + (head - base_swapped)) / 2
     choice = ((base_swapped - base) + (head - head_swapped)) / 2
-    margin = margins(np.nanmedian(times[:, :, 0], axis=1))
+    known = np.isfinite(times[:, :, 0]).any(axis=1)
+    typical = np.full(len(times), np.nan)
+    typical[known] = np.nanmedian(times[known, :, 0], axis=1)
+    margin = margins(typical)
     table = pd.DataFrame(index=range(len(times)))
     verified = {}
     for name, part in (("total", total), ("code", code), ("choice", choice)):

@@ -10,6 +10,7 @@ from scipy.special import ndtr, stdtr
 from ..intervals import Floats
 from .decide import Word
 from .effects import CASE, Effects, Status
+from .stored import MIXED
 from .suite import SuiteChange, suite_change
 
 STEPS = (0.01, 0.05)
@@ -103,7 +104,8 @@ def movers(effects: Effects, most: int = 10) -> pd.DataFrame:
 def controls(effects: Effects) -> Controls | None:
     """Look at the cases that have the same artifact hash and configuration on both sides; None without any."""
     cases = _compared(effects)
-    same = (cases["base_artifact"] != "") & (cases["base_artifact"] == cases["head_artifact"])
+    known = ~cases["base_artifact"].isin(["", MIXED]) & (cases["base_config"] != MIXED)
+    same = known & (cases["base_artifact"] == cases["head_artifact"])
     mine = cases[same & (cases["base_config"] == cases["head_config"])]
     if mine.empty:
         return None

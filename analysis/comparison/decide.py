@@ -71,16 +71,15 @@ def margins(times_s: Floats) -> Floats:
     return np.where(times_s < SHORT_S, MARGIN_SHORT, MARGIN)
 
 
-def decide(
-    effect: Floats, variance: Floats, freedom: Floats, count: Floats, margin: Floats, floor: Floats | float = 0.0
-) -> Decisions:
+def decide(effect: Floats, variance: Floats, freedom: Floats, count: Floats, margin: Floats) -> Decisions:
     """Decide on cells with a mean effect, the variance of a single difference, its degrees of freedom and their number.
 
-    `floor` is the least variance that the timer's resolution allows. Cells without degrees of freedom are inconclusive.
+    `margin` holds what is of no interest and what the timer cannot tell apart. Cells without degrees of freedom are
+    inconclusive.
     """
     moderated, degrees = shrink(variance, freedom, fit_prior(variance, freedom))
     known = (freedom > 0) & np.isfinite(effect)
-    typical = np.where(known, np.sqrt(np.maximum(moderated, floor) / np.maximum(count, 1)), np.nan)
+    typical = np.where(known, np.sqrt(moderated / np.maximum(count, 1)), np.nan)
     se = np.where(known, np.maximum(typical, np.sqrt(np.where(known, variance, 0) / np.maximum(count, 1))), np.nan)
     degrees = np.where(known, degrees, np.nan)
     p = _p_value(effect, se, degrees, margin)
@@ -101,7 +100,8 @@ def _p_value(effect: Floats, se: Floats, degrees: Floats, margin: Floats) -> Flo
     """Probability of so large an effect when the true one is at the margin, on either side."""
     with np.errstate(divide="ignore", invalid="ignore"):
         beyond, against = (np.abs(effect) - margin) / se, (np.abs(effect) + margin) / se
-    p = _survival(beyond, degrees) + _survival(against, degrees)
+    # without any scatter and exactly at the margin: 0 / 0, which is no evidence
+    p = _survival(np.nan_to_num(beyond, nan=0.0), degrees) + _survival(against, degrees)
     return np.where(np.isfinite(se), np.minimum(p, 1.0), np.nan)
 
 

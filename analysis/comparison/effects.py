@@ -43,6 +43,7 @@ class Status(StrEnum):
     BROKEN = "broken"
     FIXED = "fixed"
     FAILED = "failed"
+    DECLINED = "declined"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +107,8 @@ def status(cases: pd.DataFrame) -> "pd.Series[str]":
         passed["head"],
         passed["base"],
     ]
-    words = [Status.COMPARED, Status.BROKEN, Status.FIXED, Status.NEW, Status.REMOVED]
+    conditions.append(~offered["base"] & ~offered["head"])
+    words = [Status.COMPARED, Status.BROKEN, Status.FIXED, Status.NEW, Status.REMOVED, Status.DECLINED]
     found = np.select(conditions, [word.value for word in words], Status.FAILED.value)
     return pd.Series(found, index=cases.index)
 
@@ -124,16 +126,16 @@ def measure_effects(versions: Versions) -> Effects:
     else:
         effect, variance, freedom, count = _welch(versions.rounds, len(cases))
     time = cases["base_time_s"].to_numpy(dtype=np.float64)
-    margin = margins(time) * (1.0 if versions.order is Order.INTERLEAVED else SEQUENTIAL_MARGIN)
-    # two readings, each rounded to the step of the timer: variance of a difference of two uniform errors
-    floor = (cases["resolution_s"].to_numpy() / time) ** 2 / 6
+    # A stable kernel is rounded to the same step in every round: rounds do not average that out.
+    step = cases["resolution_s"].to_numpy() / time
+    margin = margins(time) * (1.0 if versions.order is Order.INTERLEAVED else SEQUENTIAL_MARGIN) + step
     usable = compared & np.isfinite(effect)
     table = pd.DataFrame(np.nan, index=cases.index, columns=list(_DECIDED))
     table["word"] = np.where(compared, Word.INCONCLUSIVE.value, "")
     for pass_ in cases["pass"].unique():  # each pass is a question of its own
         mine = usable & (cases["pass"] == pass_).to_numpy()
         if mine.any():
-            decided = decide(effect[mine], variance[mine], freedom[mine], count[mine], margin[mine], floor[mine])
+            decided = decide(effect[mine], variance[mine], freedom[mine], count[mine], margin[mine])
             for name in _DECIDED:
                 table.loc[mine, name] = getattr(decided, name)
             table.loc[mine, "word"] = decided.words

@@ -56,8 +56,16 @@ class Result:
         return MEASURED if self.unverified is None else (Word.UNVERIFIED,)
 
     def count(self, word: Word) -> int:
-        """Cases with this verdict."""
-        return int((self.effects.cases["word"] == word.value).sum())
+        """Cases with this verdict, sums of passes among them."""
+        measured = (self.effects,) if self.sums is None else (self.effects, self.sums)
+        return sum(int((effects.cases["word"] == word.value).sum()) for effects in measured)
+
+    def commonest_reason(self) -> str:
+        """Why most cases are not compared."""
+        cases = self.effects.cases
+        reasons = cases["head_reason"].where(cases["head_reason"] != "", cases["base_reason"])
+        known = reasons[reasons != ""]
+        return str(known.mode().iloc[0]) if len(known) else "no case is in both versions"
 
     def count_of(self, status: Status) -> int:
         """Cases with this status."""

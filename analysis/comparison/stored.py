@@ -3,6 +3,7 @@
 import pandas as pd
 
 from ...shapes.errors import UsageError
+from ...shapes.verdict import Verdict
 from ..coordinates import METHOD
 from ..load import RunData
 from ..summarize import round_medians, summarize
@@ -16,7 +17,7 @@ def from_runs(base: RunData, head: RunData, order: Order) -> Versions:
     """
     sides = {"base": base, "head": head}
     summaries = {side: summarize(run) for side, run in sides.items()}
-    cases = align(summaries["base"], summaries["head"])
+    cases = align(*(_settled(summaries[side], run) for side, run in sides.items()))
     if not ((cases["base_verdict"] != "") & (cases["head_verdict"] != "")).any():
         raise UsageError(
             f"{base.folder} and {head.folder} have no case in common (same shape, M, pass, dtype, scheme, cache and "
@@ -34,6 +35,20 @@ def from_runs(base: RunData, head: RunData, order: Order) -> Versions:
     if order is Order.INTERLEAVED:
         _refuse_other_operands(base, head)
     return Versions(cases, rounds, order)
+
+
+MIXED = "mixed"
+"""Configuration or artifact of a case that had several over its rounds: it says neither "same" nor "another"."""
+
+
+def _settled(summary: pd.DataFrame, run: RunData) -> pd.DataFrame:
+    """Mark what differs between the rounds of a case."""
+    passed = run.cells[run.cells["verdict"] == Verdict.PASSED].groupby("cell_id")
+    found = summary.copy()
+    for name in ("config", "artifact"):
+        counts = passed[name].nunique()
+        found[name] = found[name].mask(found["cell_id"].isin(counts.index[counts > 1]), MIXED)
+    return found
 
 
 def _refuse_other_method(cases: pd.DataFrame, base: RunData, head: RunData) -> None:

@@ -15,11 +15,15 @@ UNIQUE = (*GEMM, "provider")
 """Cases that the hardware cannot tell apart: the same GEMM under several models."""
 
 
+MOST = 0.5
+"""A round counts when more than this share of the cases has it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SuiteChange:
     """Geometric mean of time of head / time of base. Intervals are 95 %; None where they cannot be had.
 
-    cases   how many entered: those with all rounds; `left_out` were compared, but lack a round
+    cases   how many entered: those with all rounds that most cases have; `left_out` were compared, but lack one
     rounds  interval over the rounds: would this suite, measured again, come out the same way?
     spread  interval over the cases: how much do the cases disagree? Not a statement about the measurement
     """
@@ -55,9 +59,11 @@ def suite_change(effects: Effects, unique: bool = False, rows: "pd.Series[bool] 
         return None
     used, values = chosen, cases["effect"].to_numpy()[chosen, None]
     if effects.order is Order.INTERLEAVED:
-        whole = np.isfinite(effects.differences[chosen]).all(axis=1)
-        if whole.any():
-            used, values = chosen[whole], effects.differences[chosen[whole]]
+        there = np.isfinite(effects.differences[chosen])
+        rounds = there.mean(axis=0) > MOST  # one that was cut short would cost the others their cases
+        whole = there[:, rounds].all(axis=1)
+        if rounds.any() and whole.any():
+            used, values = chosen[whole], effects.differences[chosen[whole]][:, rounds]
     if unique:
         keys = cases.iloc[used].groupby([*UNIQUE], sort=False, dropna=False).ngroup().to_numpy()
         values = _means(values, keys)

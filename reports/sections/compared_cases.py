@@ -39,6 +39,7 @@ _MEANINGS = {
     Status.NEW: "only head offers it",
     Status.REMOVED: "only base offers it",
     Status.FAILED: "passes in neither",
+    Status.DECLINED: "neither offers it",
 }
 
 
@@ -73,7 +74,7 @@ def outcomes(result: Result) -> Section | None:
     """Cases that are not in both versions, or do not pass in both; they are in no mean."""
     cases = result.effects.cases
     order = {status.value: number for number, status in enumerate(_MEANINGS)}
-    others = cases[(cases["status"] != Status.COMPARED) & ~_declined(cases)]
+    others = cases[~cases["status"].isin([Status.COMPARED.value, Status.DECLINED.value])]
     if others.empty:
         return None
     others = others.iloc[others["status"].map(order).argsort(kind="stable")]
@@ -202,9 +203,3 @@ def _name(row: Row, varying: list[str]) -> str:
 
 def _varying(cases: pd.DataFrame) -> list[str]:
     return [name for name in _VARYING if cases[name].nunique() > 1]
-
-
-def _declined(cases: pd.DataFrame) -> "pd.Series[bool]":
-    """Cases that neither version offers."""
-    absent = ("", "unsupported")
-    return cases["base_verdict"].isin(absent) & cases["head_verdict"].isin(absent)

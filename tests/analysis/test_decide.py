@@ -8,7 +8,7 @@ from rooflens.analysis.comparison.decide import Word, decide, margins
 from scipy import stats
 
 
-def decided(effect, sd, rounds=8, margin=0.01, floor=0.0):
+def decided(effect, sd, rounds=8, margin=0.01):
     effect = np.atleast_1d(np.asarray(effect, dtype=float))
     full = np.full_like
     return decide(
@@ -17,7 +17,6 @@ def decided(effect, sd, rounds=8, margin=0.01, floor=0.0):
         full(effect, rounds - 1.0),
         full(effect, float(rounds)),
         full(effect, margin),
-        floor,
     )
 
 
@@ -75,10 +74,8 @@ def test_a_cell_with_one_round_is_inconclusive_and_has_no_interval():
     assert np.isnan(found.smallest[0])
 
 
-def test_ties_of_a_coarse_timer_do_not_make_certainty():
-    """Without scatter, the step of the timer is what is left: 2 % steps cannot prove a change of 1.2 %."""
-    assert decided(0.012, 0.0).words.tolist() == [Word.SLOWER]
-    assert decided(0.012, 0.0, floor=0.02**2 / 6).words.tolist() == [Word.INCONCLUSIVE]
+def test_without_scatter_only_the_margin_is_left():
+    assert decided([0.012, 0.008, 0.01], 0.0).words.tolist() == [Word.SLOWER, Word.SAME, Word.INCONCLUSIVE]
 
 
 def test_short_launches_have_a_wider_margin():

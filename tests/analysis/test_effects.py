@@ -60,7 +60,7 @@ def test_one_round_decides_nothing():
         ("", "passed", Status.NEW),
         ("unsupported", "passed", Status.NEW),
         ("oom", "oom", Status.FAILED),
-        ("unsupported", "unsupported", Status.FAILED),
+        ("unsupported", "unsupported", Status.DECLINED),
     ],
 )
 def test_status(base, head, expected):
@@ -112,3 +112,16 @@ def test_the_times_of_two_passes_are_added_before_the_logarithm():
 def test_a_case_that_lacks_a_pass_has_no_sum():
     alone = versions([[0.1, 0.1], [0.0, 0.0]], pass_=["fwd", "bwd"])  # of different layers
     assert sum_of_passes(alone, ("fwd", "bwd"), "fwd+bwd").cases.empty
+
+
+@pytest.mark.parametrize(("true", "word"), [(0.008, Word.SAME), (0.06, Word.SLOWER)])
+def test_a_coarse_timer_widens_the_margin(true, word):
+    """Steps of 0.5 us at 20.2 us are 2.5 %: one step is no change, whatever the number of rounds."""
+    step, time = 0.5e-6, 20.2e-6
+    quiet = GENERATOR.normal(0, 0.0005, (2, 8))
+    base, head = time * np.exp(quiet[0]), time * np.exp(true + quiet[1])
+    rounded = [np.round(times / step) * step for times in (base, head)]
+    differences = np.log(rounded[1] / rounded[0])
+    row = measure_effects(versions(differences[None, :], times=rounded[0].mean(), resolution_s=step)).cases.iloc[0]
+    assert row["margin"] == pytest.approx(0.01 + step / rounded[0].mean(), rel=0.01)
+    assert row["word"] == word

@@ -55,6 +55,16 @@ def test_cases_that_lack_a_round_are_left_out_and_counted():
     assert change.ratio == pytest.approx(math.exp(kept.mean()))
 
 
+@pytest.mark.parametrize("measured", [0, 2])
+def test_a_round_that_was_cut_short_costs_itself_and_no_case(measured):
+    differences = noise(20)
+    differences[measured:, 7] = math.nan
+    change = suite_change(measure_effects(versions(differences)))
+    assert (change.cases, change.left_out) == (20, 0)
+    assert change.ratio == pytest.approx(math.exp(differences[:, :7].mean()))
+    assert change.rounds is not None
+
+
 def test_nothing_compared_has_no_mean():
     effects = measure_effects(versions(noise(2), head_verdict="incorrect"))
     assert suite_change(effects) is None

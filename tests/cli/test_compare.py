@@ -28,7 +28,7 @@ def pair(tmp_path, monkeypatch):
             write_run(tmp_path / folder / arm, run_id=arm, seed=seed, **what)
         state = {
             "repository": str(tmp_path), "commits": dict.fromkeys(arms, "0" * 40), "suite": "tiny", "files": [],
-            "options": [], "rounds": 8, "setup": "", "tables": {}, "only": "",
+            "options": [], "rounds": 8, "setup": "", "suite_hash": "", "tables": {}, "only": "", "searches": {},
             "done": [[number, arm] for number in range(8) for arm in arms],
         }  # fmt: skip
         (tmp_path / folder / "compare.json").write_text(json.dumps(state))
@@ -94,6 +94,21 @@ def test_new_and_removed_providers_are_listed_and_enter_no_mean(pair, capsys):
 def test_a_null_arm_shows_what_the_same_code_looks_like(pair, capsys):
     assert main(["compare", str(pair(1.05, arms=("base", "head", "null")))]) == 3
     assert "A second copy of base was called different from it in 0 of 8 cases" in capsys.readouterr().err
+
+
+def test_nothing_compared_is_not_fine(pair, capsys):
+    failing = {"failures": lambda cell: ("oom", "out of memory: 3 GiB")}
+    folder = pair(1.0, **failing)
+    write_run(folder / "base", run_id="base", **QUIET, **NOISE, latency=slower(1.0), **failing)
+    assert main(["compare", str(folder)]) == 4
+    assert "nothing was compared: out of memory: 3 GiB" in capsys.readouterr().err
+
+
+def test_what_head_declines_is_no_success_under_strict(pair, capsys):
+    folder = str(pair(1.0, failures=lambda cell: ("unsupported", "not any more") if cell.M == 16 else None))
+    assert main(["compare", folder]) == 0
+    assert main(["compare", folder, "--strict"]) == 4
+    assert "2 cases of base could not be compared" in capsys.readouterr().err
 
 
 def test_operands_that_differ_are_refused(pair, capsys):

@@ -51,10 +51,18 @@ def compare(here, *arguments):
     return rooflens(here, "compare", *given, *ON_CPU, "-o", "both", *arguments)
 
 
+def package(repeat):
+    return {"planted_package/__init__.py": f"REPEAT = {repeat}\n"}
+
+
 @pytest.mark.slow
-def test_more_work_is_found_in_two_real_versions(here):
-    repo = repository(here / "repo", kernel(), kernel(repeat=200))
-    done = compare(here, "--rounds", 3, "-a", "M=3", "--json")
+def test_more_work_in_a_package_is_found_from_inside_the_working_tree(here):
+    """The working directory is where Python looks first: it must not be what both versions import."""
+    imports = "from planted_package import REPEAT"
+    whole = kernel(repeat="REPEAT", imports=imports)
+    repo = repository(here / "repo", whole | package(1), package(300))
+    given = ("--git", "HEAD~1..HEAD", "--providers", "bench/kernels.py", "../tiny.toml", *ON_CPU, "-o", "../both")
+    done = rooflens(repo, "compare", *given, "--rounds", 3, "-a", "M=3", "--json")
     assert done.returncode == 3, done.stderr
     found = json.loads(done.stdout)
     assert {case["word"] for case in found["cases"]} == {"slower"}
@@ -65,10 +73,8 @@ def test_more_work_is_found_in_two_real_versions(here):
     assert len(set(operands[0].values())) == 6, "every round has activations of its own"
     manifests = [json.loads((here / "both" / arm / "run.json").read_text()) for arm in ("base", "head")]
     assert [manifest["processes"] for manifest in manifests] == [3, 3], "a fresh process per round"
-    files = [manifest["providers"]["mine"]["file"] for manifest in manifests]
-    assert [file.split("/")[-4:] for file in files] == [
-        [arm, "tree", "bench", "kernels.py"] for arm in ("base", "head")
-    ]
+    for arm, manifest in zip(("base", "head"), manifests, strict=True):
+        assert manifest["providers"]["mine"]["file"].endswith(f"/{arm}/tree/bench/kernels.py")
     assert git(repo, "worktree", "list").count("\n") == 0
     assert git(repo, "status", "--porcelain") == ""
     assert not any((here / "cache" / "rooflens" / "compare").iterdir())
