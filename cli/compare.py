@@ -198,6 +198,8 @@ def _what(options: dict[str, Any], folder: Path) -> "Comparison":
         tables=tables,
         searches={"base": 1, OWN_CHOICE: OWN_SEARCHES} if options["tune"] else {},
     )
+    if what.files and (repository.top / "kernels" / "registry.py").is_file():
+        raise UsageError("this is rooflens' own repository: leave --providers out, its kernels are compared")
     if not what.files and not what.ours:
         raise UsageError("--git needs --providers FILE: the file in the repository that lists its kernels")
     return what

@@ -21,7 +21,6 @@ import torch
 from ..kernels import provider as providers
 from ..kernels import registry
 from ..kernels.inputs import make_inputs, make_weight
-from ..kernels.source_hash import source_hash
 from ..shapes import tuned
 from ..shapes.errors import RooflensError, UsageError
 from ..shapes.verdict import Verdict
@@ -30,7 +29,6 @@ from .calibrate import calibrate
 from .canary import EVERY_S
 from .child import die_with, redirect_output
 from .device import find_device
-from .environment import environment
 from .faults import (
     IncorrectError,
     ProviderError,
@@ -52,8 +50,6 @@ from .messages import (
     Chosen,
     Done,
     Failure,
-    ProviderInfo,
-    Ready,
     Refused,
     Result,
     Setup,
@@ -67,9 +63,9 @@ from .messages import (
     Work,
 )
 from .operands import Operands
-from .origin import OriginError, told
+from .origin import OriginError
 from .prepared import Prepared, offered, prepare
-from .rivals import without_rival
+from .ready import ready
 from .search import Search, nothing_to_search
 
 
@@ -123,25 +119,7 @@ class Worker:
         self._weight: tuple[object, Any] = (None, None)
         self._canary_due = 0.0
         self._state = ProcessState()
-        self._send(
-            Ready(
-                device=self.device,
-                environment=environment(self.device),
-                providers={
-                    name: ProviderInfo(
-                        *(provider.role.value, source_hash(provider)),
-                        told(type(provider).__module__, bool(setup.origin and setup.origin.ours)),
-                    )
-                    for name, provider in self._providers.items()
-                },
-                timer=self._bench.timer,
-                cold_by=self._bench.cold_by,
-                tuning=setup.protocol.tuning,
-                telemetry=self._bench.telemetry.name,
-                threads=torch.get_num_threads(),
-                remark=without_rival(self._providers, setup.contests, self.device),
-            )
-        )
+        self._send(ready(setup, self.device, self._providers, self._bench))
 
     def answer(self, message: Any) -> bool:
         """Do what the parent asks for. False when state was lost, and this process must end."""
