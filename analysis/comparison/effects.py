@@ -128,7 +128,9 @@ def measure_effects(versions: Versions) -> Effects:
     time = cases["base_time_s"].to_numpy(dtype=np.float64)
     # A stable kernel is rounded to the same step in every round: rounds do not average that out.
     step = cases["resolution_s"].to_numpy() / time
-    margin = margins(time) * (1.0 if versions.order is Order.INTERLEAVED else SEQUENTIAL_MARGIN) + step
+    margin = margins(time) * (1.0 if versions.order is Order.INTERLEAVED else SEQUENTIAL_MARGIN)
+    if versions.order is not Order.IMPORTED:  # of tables, the step is a bound of its own (`unverified`)
+        margin += step
     usable = compared & np.isfinite(effect)
     table = pd.DataFrame(np.nan, index=cases.index, columns=list(_DECIDED))
     table["word"] = np.where(compared, Word.INCONCLUSIVE.value, "")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rooflens.analysis.comparison.decide import Word
 from rooflens.analysis.comparison.effects import Order, measure_effects
-from rooflens.analysis.comparison.unverified import UNVERIFIED, Bound, rank_unverified
+from rooflens.analysis.comparison.unverified import Bound, rank_unverified
 from rooflens.analysis.imports.pairing import pair
 from rooflens.analysis.imports.read import read
 from rooflens.analysis.imports.table import parse
@@ -27,7 +28,7 @@ def compare(base, head):
 
 def test_one_value_per_case_is_never_a_verdict():
     result = compare([("a", 1, "1.00"), ("b", 2, "2.00")], [("a", 1, "1.50"), ("b", 2, "1.00")])
-    assert result.cases["word"].tolist() == [UNVERIFIED] * 2
+    assert result.cases["word"].tolist() == [Word.UNVERIFIED] * 2
     assert result.cases["ranked"].tolist() == [True, True]
     assert result.cases[["se", "p", "q"]].isna().all().all()
     assert result.ranked["model"].tolist() == ["b", "a"]  # halved is more than half again as long

@@ -134,6 +134,21 @@ def test_another_configuration_is_replayed_in_both_versions(here):
 
 
 @pytest.mark.slow
+def test_tuned_versions_run_what_base_chose_and_heads_own_choice_stands_beside(here):
+    """Head has a configuration that base lacks, and that is faster: the code is the same, the choice is not."""
+    slow, fast = '[{"repeat": 300}, {"repeat": 200}]', '[{"repeat": 300}, {"repeat": 200}, {"repeat": 1}]'
+    repository(here / "repo", kernel(candidates=slow), kernel(candidates=fast))
+    done = compare(here, "--rounds", 2, "-a", "M=1", "--tune", "--json")
+    assert done.returncode in (0, 3), done.stderr
+    found = json.loads(done.stdout)
+    assert found["causes"] is None, "both versions ran the same configuration"
+    assert {(case["base_config"], case["head_config"]) for case in found["cases"]} == {('{"repeat":200}',) * 2}
+    own = pd.read_csv(here / "both" / "head+own" / "cells.csv")
+    assert set(own["config"]) == {'{"repeat":1}'}
+    assert found["selection"]["cases"]["fwd"]["ratio"] < 0.2
+
+
+@pytest.mark.slow
 def test_a_file_that_a_version_lacks_is_told(here):
     repository(here / "repo", {"README": "nothing yet"}, kernel())
     done = compare(here)

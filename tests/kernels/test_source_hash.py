@@ -166,7 +166,7 @@ def test_shipped_providers_follow_their_imports_and_sources(monkeypatch: pytest.
     assert {"blas.py", "blas_forms.py", "quantize.py", "nested.py", "codes_4bit.csv", "provider.py"} <= names
     assert {"cpu.py", "triton_dequantize.py"} <= names  # imported when they are needed only
     assert any(name.endswith(".cpp") for name in names)
-    assert not {"upstream_bitsandbytes.py", "registry.py", "columns.py"} & names
+    assert not {"upstream_bitsandbytes.py", "registry.py", "columns.py", "aot.py"} & names
 
 
 def test_nothing_is_imported(tmp_path: Path) -> None:
