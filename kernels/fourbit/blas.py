@@ -10,7 +10,6 @@ from ...shapes.device import Device
 from ...shapes.errors import RooflensError
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
-from ..aot import Request
 from ..blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
 from ..provider import Config, Launch, Provider, Role, Support
 from .inputs import FourBitInputs
@@ -80,14 +79,6 @@ class DequantBlas(Blas):
         rebuilt = 2 * 4 * -(-problem.B * problem.N * problem.K // scheme.group) if in_memory else 0
         read = scheme.weight_bytes(problem) + scheme.scale_bytes(problem) + rebuilt
         return read + _dense_bytes(problem, scheme, config) + moved_bytes(config["gemm"], problem, scheme)
-
-    def builds(self, problem: Problem, scheme: FourBit, device: Device, config: Config) -> Sequence[Request]:
-        """The dequantizing kernel of a GPU; the GEMM is the library's."""
-        if not device.is_gpu or config.get("dequantize", "triton") != "triton":
-            return ()
-        from .triton_dequantize import dequantize_request
-
-        return [dequantize_request(problem, scheme, device)]
 
     def working_set_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """Packed weights and scales beside what the GEMM touches."""

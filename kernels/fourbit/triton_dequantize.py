@@ -4,25 +4,17 @@
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
-from ...shapes.device import Device
-from ...shapes.problem import Problem
-from ...shapes.schemes.fourbit import FourBit
-from ..aot import Request, kernel_path, large_operands
 from ..triton_launch import CompiledLaunch, compile_launch
 from .inputs import FourBitInputs
-from .triton_arguments import pointer_type
 from .triton_codes import exact_planes
 from .triton_decode import decode_word, load_table
 from .triton_operands import packed_view, scale_operands, target_isa
 from .triton_tiles import join8, load_absmax
-
-_OPTIONS = {"num_warps": 4, "num_stages": 2}
 
 BLOCK_WORDS = 1024
 """Words of 8 elements per program: 16 bytes per lane of four waves of 64, and whole blocks of every block size."""
@@ -88,48 +80,19 @@ def dequantize_launch(inputs: FourBitInputs, out: torch.Tensor, isa: str = "") -
         raise ValueError(f"dequantize into a contiguous tensor of {weight.numel} elements, not {tuple(out.shape)}")
     packed, aligned = packed_view(weight.packed, weight.numel % 8 == 0)
     absmax, q, code, offset = scale_operands(inputs)
-    constants = _constants(
-        weight.kind, weight.group, weight.numel, q is not None, aligned, isa or target_isa(inputs.device)
-    )
+    planes = exact_planes(weight.kind)
+    constants = {
+        **{name: value for name, value in planes.constants().items() if name != "SCALE"},
+        "GROUP": weight.group,
+        "NESTED": q is not None,
+        "ALIGNED": aligned,
+        "MASKED": not aligned or weight.numel % (BLOCK_WORDS * 8) != 0,
+        "BW": BLOCK_WORDS,
+        "ISA": isa or target_isa(inputs.device),
+    }
     grid = (-(-weight.numel // (BLOCK_WORDS * 8)), 1, 1)
     arguments = {
         "packed": packed, "absmax": absmax, "q": q, "nested_code": code, "nested_offset": offset, "out": out,
         "numel": weight.numel,
     }  # fmt: skip
-    return compile_launch(dequantize_4bit_kernel, grid, arguments, constants, _OPTIONS)
-
-
-def dequantize_request(problem: Problem, scheme: FourBit, device: Device) -> Request:
-    """What `prepare_dequantize` compiles for a problem on a GPU."""
-    numel = problem.N * problem.K
-    nested = scheme.nested
-    arguments = {
-        "packed": "*i32" if numel % 8 == 0 else "*u8",
-        "absmax": "*fp32",
-        "q": "*u8" if nested else None,
-        "nested_code": "*fp32" if nested else None,
-        "nested_offset": "*fp32" if nested else None,
-        "out": pointer_type(scheme.dtype),
-        "numel": numel,
-    }
-    sizes_bytes = {"packed": numel // 2, "out": numel * scheme.dtype.bytes}
-    return Request(
-        kernel_path(dequantize_4bit_kernel),
-        arguments,
-        _constants(scheme.weight, scheme.group, numel, nested, numel % 8 == 0, target_isa(device)),
-        _OPTIONS,
-        large_operands(sizes_bytes),
-        decoded=BLOCK_WORDS * 8,
-    )
-
-
-def _constants(kind: str, group: int, numel: int, nested: bool, aligned: bool, isa: str) -> dict[str, Any]:
-    return {
-        **{name: value for name, value in exact_planes(kind).constants().items() if name != "SCALE"},
-        "GROUP": group,
-        "NESTED": nested,
-        "ALIGNED": aligned,
-        "MASKED": not aligned or numel % (BLOCK_WORDS * 8) != 0,
-        "BW": BLOCK_WORDS,
-        "ISA": isa,
-    }
+    return compile_launch(dequantize_4bit_kernel, grid, arguments, constants, {"num_warps": 4, "num_stages": 2})

@@ -138,7 +138,7 @@ def stock_calls(
         sizes = dict(zip(names, layouts[product], strict=True))
         arguments = {"a": operands[first], "b": operands[second], "c": out, **sizes}
         programs = cd(sizes["R"], constants["BM"]) * cd(sizes["C"], constants["BN"])
-        calls.append(Call(stock_gemm_kernel, programs, arguments, constants, options, product.value))
+        calls.append(Call(stock_gemm_kernel, programs, arguments, constants, options))
     return calls
 
 

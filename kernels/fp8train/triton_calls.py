@@ -22,17 +22,13 @@ from .triton_quantize import quantize_kernel, quantize_weight_kernel, transpose_
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One launch of a jit kernel; fields as `compile_launch` takes them, and a grid of one dimension.
-
-    `part` is what it computes of a pass: "wgrad", say.
-    """
+    """One launch of a jit kernel; fields as `compile_launch` takes them, and a grid of one dimension."""
 
     kernel: Any
     programs: int
     arguments: dict[str, Any]
     constants: dict[str, Any]
     options: dict[str, int]
-    part: str = ""
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -47,7 +43,7 @@ class Call:
         }
         sizes = {name: value.nbytes for name, value in self.arguments.items() if isinstance(value, torch.Tensor)}
         path, large = kernel_path(self.kernel), large_operands(sizes)
-        return Request(path, described, self.constants, self.options, large, part=self.part)
+        return Request(path, described, self.constants, self.options, large)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,10 +71,10 @@ def specialised_call(
             if product is Pass.WGRAD or rows % block_m or columns % (2 * block_n):
                 raise ValueError(f"WIDE: {rows}x{columns} must be whole tiles, with one scale per 128 columns")
             shape["SCALES_FIRST"] = a.scale_line == 1
-            return Call(nt_wide_kernel, min(tiles // 2, programs), arguments, shape, options, product.value)
+            return Call(nt_wide_kernel, min(tiles // 2, programs), arguments, shape, options)
         shape |= {name: constants[name] for name in ("SCALE_2D_B", "EVEN_R", "EVEN_C")}
-        return Call(nt_persistent_kernel, min(tiles, programs), arguments, shape, options, product.value)
-    return Call(KERNELS[layout], tiles, arguments, constants, options, product.value)
+        return Call(nt_persistent_kernel, min(tiles, programs), arguments, shape, options)
+    return Call(KERNELS[layout], tiles, arguments, constants, options)
 
 
 def shared_call(product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: Tile, device: Device) -> Call:
@@ -106,7 +106,7 @@ def shared_call(product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: 
         **_scale_strides(a, b),
     }  # fmt: skip
     programs = cd(rows, constants["BM"]) * cd(columns, constants["BN"])
-    return Call(shared_gemm_kernel, programs, arguments, constants, options, product.value)
+    return Call(shared_gemm_kernel, programs, arguments, constants, options)
 
 
 def _scale_strides(a: Operand, b: Operand) -> dict[str, int]:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import triton
 from rooflens.kernels import aot
-from rooflens.kernels.fourbit.blas import DEQUANT_BLAS
 from rooflens.kernels.fourbit.quantize import code_table
 from rooflens.kernels.fourbit.triton_arguments import (
     fused_constants,
@@ -21,6 +20,7 @@ from rooflens.kernels.fourbit.triton_arguments import (
 )
 from rooflens.kernels.fourbit.triton_codes import exact_planes, half_planes
 from rooflens.kernels.fourbit.triton_configs import tile_configs
+from rooflens.kernels.fourbit.triton_dequantize import BLOCK_WORDS
 from rooflens.kernels.fourbit.triton_operands import arch_isa
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
@@ -113,10 +113,20 @@ def planes_only(planes):
 
 
 def dequantize_request(arch):
-    scheme = FourBit("nf4", 64, DType.BF16, nested=True)
-    (request,) = DEQUANT_BLAS.builds(Problem(1, 4096, 4096), scheme, device(arch), {})
-    assert request.arguments["q"] == "*u8"
-    return request
+    constants = {
+        "GROUP": 64,
+        "NESTED": True,
+        "ALIGNED": True,
+        "MASKED": False,
+        "BW": BLOCK_WORDS,
+        "ISA": arch_isa(arch),
+    }
+    arguments = {
+        "packed": "*i32", "absmax": "*fp32", "q": "*u8", "nested_code": "*fp32", "nested_offset": "*fp32",
+        "out": "*bf16", "numel": 1 << 24,
+    }  # fmt: skip
+    constants |= planes_only(exact_planes("nf4"))
+    return aot.Request(f"{FAMILY}.triton_dequantize:dequantize_4bit_kernel", arguments, constants, {"num_warps": 4})
 
 
 def decode_request(arch, planes):
