@@ -1,5 +1,6 @@
 """The limits of the device that cells are held against, each with its source."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,7 +16,10 @@ out below the copy, it is the benchmark."""
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """One limit: FLOP/s, byte/s or (launch) seconds. `name` tells it apart, `kind` is measured or spec."""
+    """One limit: FLOP/s, byte/s, op/s, Hz or (launch, fill) seconds. `name` tells it apart.
+
+    `kind` is measured, spec (published) or derived (computed from others; `source` says how).
+    """
 
     value: float
     name: str
@@ -54,8 +58,7 @@ class Ceilings:
     def _bandwidth(self, level: str, traffic: str) -> Ceiling | None:
         measured = [row for row in self._of("bandwidth") if row[1] == level and row[4].kind == "measured"]
         matching = [row[4] for row in measured if row[2] in _MATCHING[traffic]]
-        published = [row[4] for row in self._of("bandwidth") if row[1] == level and row[4].kind == "spec"]
-        return _best(matching) or _best(row[4] for row in measured) or _best(published)
+        return _best(matching) or _best(row[4] for row in measured) or self.published_bandwidth(level)
 
     def peak(self, dtype: str) -> Ceiling | None:
         """Best measured GEMM rate for a dtype, the published one failing it.
@@ -74,6 +77,42 @@ class Ceilings:
         floors = [row[4] for row in self._of("launch") if row[2].partition(" ")[0] in ("", "empty")]
         return min(floors, key=lambda ceiling: ceiling.value, default=None)
 
+    def fill(self, cache: str) -> Ceiling | None:
+        """Latency of filling and draining a kernel: the launch of a single tile less the empty one, both as cold."""
+        floors = {row[2]: row[4] for row in self._of("launch")}
+        for state in (cache, "warm"):
+            tile, empty = floors.get(f"tile {state}"), floors.get(f"empty {state}")
+            if tile and empty:
+                source = f"{tile.name} - {empty.name}, both measured"
+                return Ceiling(max(0.0, tile.value - empty.value), f"fill {state}", "derived", source)
+        return None
+
+    def vector(self) -> Ceiling | None:
+        """Instructions of single lanes per second: the best measured rate, else the derived, else the published."""
+        rows = [row[4] for row in self._of("vector")]
+        by_kind = (_best(row for row in rows if row.kind == kind) for kind in ("measured", "derived", "spec"))
+        return next(filter(None, by_kind), None)
+
+    def clock(self) -> Ceiling | None:
+        """Clock at which the published rates hold."""
+        return _best(row[4] for row in self._of("clock"))
+
+    def published_peak(self, dtype: str) -> Ceiling | None:
+        """Published rate for a dtype; of 16-bit operands, the higher of theirs and that of fp32, as in `peak`."""
+        return _best(row[4] for row in self._of("peak") if row[3] in _computed_in(dtype) and row[4].kind == "spec")
+
+    def peak_at_clock(self, dtype: str, ratio: float) -> Ceiling | None:
+        """Published rate of a dtype at `ratio` times the published clock; None where either is unknown."""
+        published = self.published_peak(dtype)
+        if published is None or math.isnan(ratio):
+            return None
+        source = f"{published.name} x {ratio:.3f}, the observed over the published clock (median of the cells)"
+        return Ceiling(published.value * ratio, f"{published.name} at the observed clock", "derived", source)
+
+    def published_bandwidth(self, level: str) -> Ceiling | None:
+        """Published bandwidth of a level."""
+        return _best(row[4] for row in self._of("bandwidth") if row[1] == level and row[4].kind == "spec")
+
     def hard_bandwidth(self, level: str) -> Ceiling | None:
         """Highest bandwidth known of a level, measured or published: what is faster than this is impossible."""
         return _best(row[4] for row in self._of("bandwidth") if row[1] == level)
@@ -81,6 +120,12 @@ class Ceilings:
     def hard_peak(self, dtype: str) -> Ceiling | None:
         """Highest rate known for a dtype, measured or published: what is faster than this is impossible."""
         return _best(row[4] for row in self._of("peak") if row[3] in _computed_in(dtype))
+
+    def types_at(self, flops_per_s: float) -> tuple[str, ...]:
+        """Types whose highest known rate is at least `flops_per_s`, the slowest first."""
+        highest = {row[3]: hard.value for row in self._of("peak") if (hard := self.hard_peak(row[3]))}
+        fast = [dtype for dtype, rate in highest.items() if rate >= flops_per_s]
+        return tuple(sorted(fast, key=lambda dtype: highest[dtype]))
 
     def _peak(self, dtype: str) -> Ceiling | None:
         rows = [row[4] for row in self._of("peak") if row[3] == dtype]

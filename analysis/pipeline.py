@@ -12,7 +12,11 @@ from .crossover import DELTA
 from .crossovers import CROSSOVER_COLUMNS, crossovers
 from .load import RunData
 from .median_crossover import MedianCrossover, median_crossovers
+from .refine import swept
 from .roofline import place, roofline_warnings
+from .roofline.gaps import gaps
+from .roofline.pairs import pairs
+from .roofline.regimes import regimes
 from .speedup import ALIKE, all_disturbed, geometric_means, speedups
 from .summarize import round_medians, summarize
 from .telemetry import Conditions, conditions
@@ -23,10 +27,14 @@ class Analysis:
     """Results of one run. `challenger` is "" when no challenger of the run has a cell; its crossovers are then empty.
 
     cells       `roofline.place`: one row per cell, its summary and its place on the roofline
+    added       summaries of the cells that a refinement added at single shapes: in no other table but `crossovers`
     rounds      `summarize.round_medians`
     speedups    `speedup.speedups` over the baseline of the run
     means       `speedup.geometric_means` of them
     crossovers  `crossovers.crossovers` of challenger against baseline; medians: one per (pass, dtype, scheme, cache)
+    gaps        `gaps.gaps` of the cells: what lies between the ideal and the measured time of each cell
+    pairs       `pairs.pairs` of the cells: cold against warm; empty where a run has one cache state
+    regimes     `regimes.regimes` of the cells: which limit bounds each curve over M, and where that changes
     conditions  `telemetry.conditions` of the run, None where no telemetry is stored
     canary      `canary.drifts` of the run, empty where no canary is stored
     warnings    what concerns the run as a whole
@@ -35,11 +43,15 @@ class Analysis:
     run: RunData
     challenger: str
     cells: pd.DataFrame
+    added: pd.DataFrame
     rounds: pd.DataFrame
     speedups: pd.DataFrame
     means: pd.DataFrame
     crossovers: pd.DataFrame
     medians: tuple[MedianCrossover, ...]
+    gaps: pd.DataFrame
+    pairs: pd.DataFrame
+    regimes: pd.DataFrame
     conditions: Conditions | None
     canary: tuple[Drift, ...]
     warnings: tuple[str, ...]
@@ -51,27 +63,32 @@ def analyze(run: RunData, challenger: str = "", delta: float = DELTA) -> Analysi
     `challenger` is by default the first of the run's challengers that passed somewhere, else the first that has cells.
     Raises UsageError when a given one has none.
     """
-    summary, rounds = summarize(run), round_medians(run)
+    every, rounds = summarize(run), round_medians(run)
+    summary = swept(every)
     canary = drifts(run.canary, run.several_devices)
     chosen = challenger or _first_challenger(run, summary)
     found = pd.DataFrame(columns=list(CROSSOVER_COLUMNS))
     if chosen and run.baseline in set(summary["provider"]):
-        found = crossovers(summary, rounds, chosen, run.baseline, delta)
+        found = crossovers(every, rounds, chosen, run.baseline, delta)
     ratios = speedups(summary, rounds, run.baseline)
     cells = place(summary, run.ceilings, run.device)
     return Analysis(
         run=run,
         challenger=chosen,
         cells=cells,
+        added=every.loc[every["refined"]],
         rounds=rounds,
         speedups=ratios,
         means=geometric_means(ratios),
         crossovers=found,
         medians=median_crossovers(found),
+        gaps=gaps(cells),
+        pairs=pairs(cells),
+        regimes=regimes(cells),
         conditions=conditions(run.telemetry),
         canary=canary,
         warnings=(
-            *_coverage(run, summary, chosen),
+            *_coverage(run, every, chosen),
             *_mixtures(summary),
             *_disturbances(summary),
             *roofline_warnings(cells, run.ceilings, canary),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from ..shapes.columns import GEOMETRY
 from ..shapes.disturbance import worst
 from ..shapes.verdict import Verdict
 from .canary import MOVED, MOVED_ON_CPU, disturbances
@@ -17,7 +18,10 @@ from .coordinates import COORDINATES, METHOD
 from .intervals import Floats, Ints, mean_interval, median_interval
 from .load import RunData
 from .notes import MIXED, notes
+from .refine import is_added
 from .telemetry import by_cell
+
+_GEOMETRY = tuple(column.name for column in GEOMETRY)
 
 MIN_ROUNDS = 5
 """Rounds from which on an interval comes from round medians."""
@@ -44,11 +48,12 @@ def summarize(run: RunData) -> pd.DataFrame:
     Columns, besides identity: verdict, reason, rounds (finished), samples (that count), discarded (that do not);
     time_s with time_low_s, time_high_s (95 %) and interval_from ("rounds", "samples" or "" when there are too few),
     host_time_s, span_s; resolution_s (step of the timer where samples show one); flops, compulsory_bytes, moved_bytes;
+    tile_M, tile_N, workgroups, resident, issued_flops, decode_per_weight, decoded_weights (NaN where unknown);
     flops_per_s, bandwidth_bytes_per_s (compulsory), moved_bandwidth_bytes_per_s; snr_db, relative_error, cosine (worst
     round), max_abs_error; config, kernels, dispatched, artifact, source; timer, cold_by and tuning ("mixed" where
     rounds differ), copies, launches_per_sample, candidates, tuning_s (the most of any round), blocked, stop_reason,
     cache_level, elapsed_s, prepare_s; disturbed (what its rounds say moved, and the canary around them), clock_hz
-    (median) and slowdown (words seen) from telemetry; note (`notes`).
+    (median) and slowdown (words seen) from telemetry; refined (its M was added by a refinement); note (`notes`).
 
     A cell has passed when all its stored rounds have. A failed one keeps no time, whatever its earlier rounds gave.
     """
@@ -72,6 +77,7 @@ def summarize(run: RunData) -> pd.DataFrame:
     summary["bandwidth_bytes_per_s"] = summary["compulsory_bytes"] / summary["time_s"]
     summary["moved_bandwidth_bytes_per_s"] = summary["moved_bytes"] / summary["time_s"]
     summary = _newest(summary.reset_index())
+    summary["refined"] = is_added(summary, run.manifest)
     summary["note"] = notes(summary, _reasons(lost))
     return _ordered(summary, run)[[*_COLUMNS]]
 
@@ -81,11 +87,12 @@ _COLUMNS = (
     *("verdict", "reason", "rounds", "samples", "discarded"),
     *("time_s", "time_low_s", "time_high_s", "interval_from", "host_time_s", "span_s", "resolution_s"),
     *("M_total", "M_per_expert", "math_dtype", "flops", "compulsory_bytes", "output_bytes", "moved_bytes"),
+    *_GEOMETRY,
     *("flops_per_s", "bandwidth_bytes_per_s", "moved_bandwidth_bytes_per_s"),
     *("snr_db", "relative_error", "cosine", "max_abs_error"),
     *("config", "kernels", "dispatched", "artifact", "source", *METHOD, "copies", "launches_per_sample"),
     *("candidates", "tuning_s", "blocked", "stop_reason", "cache_level", "elapsed_s", "prepare_s"),
-    *("disturbed", "clock_hz", "slowdown", "note"),
+    *("disturbed", "clock_hz", "slowdown", "refined", "note"),
 )
 
 
@@ -142,8 +149,9 @@ def _facts(cells: pd.DataFrame) -> pd.DataFrame:
         records_discards=("discarded", "count"),
         last_started=("started_at", "max"),
         **{name: (name, "max") for name in ("copies", "launches_per_sample", "candidates", "tuning_s")},
+        **{name: (name, "last") for name in _GEOMETRY},
     )
-    stored_whole = ["moved_bytes", "copies", "launches_per_sample", "candidates"]
+    stored_whole = ["moved_bytes", "copies", "launches_per_sample", "candidates", *_GEOMETRY]
     numbers[stored_whole] = numbers[stored_whole].astype("float64")
     return identity.join(facts).join(numbers)
 

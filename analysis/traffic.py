@@ -30,7 +30,7 @@ _DENSE_OPERANDS = ("blas", "stock_triton")
 def output_bytes(cells: pd.DataFrame) -> "pd.Series[float]":
     """Bytes that are written; of a run that did not store them, those of Y[B,M,N]."""
     known = cells["output_bytes"].astype("float64")
-    return known.fillna(cells["B"] * cells["M"] * cells["N"] * cells["dtype"].map(_element_bytes))
+    return known.fillna(cells["B"] * cells["M"] * cells["N"] * _element_bytes(cells))
 
 
 def pattern(cells: pd.DataFrame) -> list[str]:
@@ -41,7 +41,7 @@ def pattern(cells: pd.DataFrame) -> list[str]:
 
 def first_bytes(cells: pd.DataFrame) -> "pd.Series[float]":
     """Bytes of the operands that the provider is given and of its output, once each."""
-    size = cells["dtype"].map(_element_bytes)
+    size = _element_bytes(cells)
     dense = cells["B"] * (cells["N"] * cells["K"] + cells["M"] * (cells["N"] + cells["K"])) * size
     given = cells["role"].isin(_DENSE_OPERANDS) & (size > 0) & _is_plain(cells)
     given &= ~(cells["moved_bytes"].astype("float64") < dense)
@@ -50,7 +50,7 @@ def first_bytes(cells: pd.DataFrame) -> "pd.Series[float]":
 
 def footprint_bytes(cells: pd.DataFrame) -> "pd.Series[float]":
     """Distinct bytes that one launch touches, a dequantized weight in between included."""
-    weight = cells["B"] * cells["N"] * cells["K"] * cells["dtype"].map(_element_bytes)
+    weight = cells["B"] * cells["N"] * cells["K"] * _element_bytes(cells)
     return first_bytes(cells) + weight.where((cells["role"] == "dequant_blas") & _is_plain(cells), 0)
 
 
@@ -79,6 +79,8 @@ def served_bytes(cells: pd.DataFrame, level: "pd.Series[str]", llc_bytes: float)
     )
 
 
-def _element_bytes(dtype: str) -> int:
+def _element_bytes(cells: pd.DataFrame) -> "pd.Series[int]":
     """Bytes of an activation; 0 for a dtype that is not known here: then nothing is assumed beyond the stored bytes."""
-    return DType(dtype).bytes if dtype in tuple(DType) else 0
+    codes, names = pd.factorize(cells["dtype"])
+    sizes = np.array([DType(name).bytes if name in tuple(DType) else 0 for name in names], dtype=np.int64)
+    return pd.Series(sizes[codes], index=cells.index)

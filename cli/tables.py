@@ -210,7 +210,7 @@ def wrap(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, max(SHORTEST, width), break_long_words=False, break_on_hyphens=False)
 
 
-_NUMBER = re.compile(r"[-<>~≥≤]?\s*\d[\d.]*(e[-+]?\d+)?\s?(%|×|[^\d\s]{1,8})?")
+_NUMBER = re.compile(r"[-\u2212<>~≥≤]?\s*\d[\d.]*(e[-+]?\d+)?\s?(%|×|[^\d\s]{1,8})?")
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:

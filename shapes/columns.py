@@ -91,6 +91,38 @@ SIZES = (
 )
 """Sizes of the problem."""
 
+GEOMETRY = (
+    _int("tile_M", "rows of the output that one workgroup of the main kernel computes at a time; empty where unknown"),
+    _int("tile_N", "columns of the output that one workgroup of the main kernel computes at a time"),
+    _int(
+        "workgroups",
+        "workgroups (thread blocks) of the main kernel in one launch that have something to do, parts of a divided K "
+        "included; a persistent kernel has fewer than tiles",
+    ),
+    _int(
+        "resident",
+        "workgroups of it that one SM or CU (gfx11, gfx12: pair of CUs, as HIP counts them) holds at once, by "
+        "registers, shared memory and threads",
+    ),
+    Column(
+        "issued_flops",
+        Kind.INT,
+        "FLOPs handed to the matrix units: useful ones with M, N and K padded to whole tiles; empty for kernels on "
+        "vector units",
+        "FLOP",
+        Better.LOWER,
+    ),
+    _float(
+        "decode_per_weight",
+        "vector instructions of all lanes per decoded weight in the main loop, counted in the machine code that ran; "
+        "empty where that could not be read (no disassembler, no such loop)",
+        "",
+        Better.LOWER,
+    ),
+    _int("decoded_weights", "weights decoded in one launch, padding and decoding again for each row of tiles included"),
+)
+"""How a launch divides its work: of the main kernel, the one that multiplies (or the only one)."""
+
 CELLS = Table(
     "cells",
     "one row per finished (cell, round): the commit record, written after its samples",
@@ -151,6 +183,7 @@ CELLS = Table(
         _int("compulsory_bytes", "operands, scales and output once each", "byte", True),
         _int("output_bytes", "of compulsory_bytes, what is written", "byte"),
         _int("moved_bytes", "traffic of this provider's algorithm, re-reads and intermediates included", "byte"),
+        *GEOMETRY,
         _int("seed", "seed of the operands", required=True),
         _text("operands", "checksum of the bits of weights and activations in this round"),
         _text("started_at", "UTC time at which the round of this cell began", True),
@@ -243,16 +276,23 @@ CEILINGS = Table(
     "ceilings",
     "limits of this device, measured beside the cells or taken from its published specification",
     (
-        _text("ceiling", "bandwidth, peak or launch", True),
+        _text("ceiling", "bandwidth, peak, vector (instructions of single lanes per second), launch or clock", True),
         _text("level", "bandwidth: dram, llc or l2"),
-        _text("pattern", "bandwidth: copy, read or write; peak: gemm; launch: empty or tile, with its timer and cache"),
+        _text(
+            "pattern",
+            "bandwidth: copy, read or write; peak: gemm; vector: integer or fma, of which the best counts; launch: "
+            "empty or tile, with its cache; clock: boost",
+        ),
         _text("dtype", "peak: activation type"),
-        Column("value", Kind.FLOAT, "byte/s (bytes read plus written), FLOP/s, or seconds for launch", required=True),
-        _text("unit", "unit of value", True),
-        _text("kind", "measured or spec", True),
+        Column("value", Kind.FLOAT, "byte/s (bytes read plus written), FLOP/s, op/s, seconds or Hz", required=True),
+        _text("unit", "unit of value: byte/s, FLOP/s, op/s, s or Hz", True),
+        _text("kind", "measured; spec: published; derived: computed from published figures, source says how", True),
         _text("source", "how it was measured, or the document it comes from", True),
     ),
 )
+
+PUBLISHED = ("spec", "derived")
+"""Kinds of ceilings that were not measured here: what a measurement must not exceed."""
 
 TABLES = (CELLS, SAMPLES, CEILINGS, TELEMETRY, CANARY, TUNING)
 """Of these, CELLS, SAMPLES and CEILINGS are in every run folder; the others may be absent."""

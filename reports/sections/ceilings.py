@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ...shapes.columns import PUBLISHED
 from .. import formatting as fmt
 from ..model import Align, Cell, Column, Scale, Section, Table, Text
 from ..view import View
@@ -16,7 +17,7 @@ def ceilings(view: View) -> Section:
             "measures them."
         )
         return Section("ceilings", "Ceilings", (Text(text),))
-    specs = {_key(row): float(row["value"]) for row in rows if row["kind"] == "spec"}
+    specs = {_key(row): float(row["value"]) for row in rows if row["kind"] in PUBLISHED}
     columns = (
         Column("ceiling", align=Align.LEFT),
         Column("level", align=Align.LEFT),
@@ -32,13 +33,6 @@ def ceilings(view: View) -> Section:
     return Section(
         "ceilings", "Ceilings", (Table("ceilings-table", "Limits of this device", columns, lines, reading=reading),)
     )
-
-
-def value_text(row: dict[Any, Any]) -> str:
-    """Write the value of a ceiling in its unit."""
-    value = float(row["value"])
-    kind = str(row["ceiling"])
-    return fmt.bandwidth(value) if kind == "bandwidth" else fmt.flops(value) if kind == "peak" else fmt.time(value)
 
 
 def _key(row: dict[Any, Any]) -> tuple[str, str, str]:
@@ -58,7 +52,7 @@ def _line(row: dict[Any, Any], specs: dict[tuple[str, str, str], float]) -> tupl
         Cell(str(row["level"])),
         Cell(str(row["pattern"])),
         Cell(str(row["dtype"])),
-        Cell(value_text(row), value),
+        Cell(fmt.ceiling(str(row["ceiling"]), value), value),
         Cell(str(row["kind"])),
         Cell(fmt.share(fraction), fraction, fraction, note=note),
         Cell(str(row["source"])),

@@ -1,7 +1,8 @@
 """Roofline: what bounds the cells, the figure with the measured roofs, and how near to its bound every cell comes."""
 
 import math
-from collections.abc import Mapping
+import statistics
+from collections.abc import Iterable, Mapping
 
 from ...analysis.bounds import Bound
 from ...analysis.ceilings import Ceiling, Ceilings
@@ -18,6 +19,7 @@ MEANINGS = {
     Bound.LLC: "the last-level cache",
     Bound.L2: "the L2 cache",
     Bound.COMPUTE: "the GEMM peak of the dtype",
+    Bound.ALU: "decoding weights on the vector units",
     Bound.LAUNCH: "the launch floor",
     Bound.BALANCED: "two limits within 10% of each other",
     Bound.UNEXPLAINED: "slower than 1.5 times all limits added up",
@@ -29,6 +31,7 @@ CODES = {
     Bound.LLC: "L",
     Bound.L2: "L2",
     Bound.COMPUTE: "C",
+    Bound.ALU: "A",
     Bound.LAUNCH: "S",
     Bound.BALANCED: "B",
     Bound.UNEXPLAINED: "?",
@@ -38,11 +41,15 @@ CODES = {
 
 FIGURE_HOW = (
     "Up is faster. A slanted roof is a bandwidth, a level one a peak rate; solid roofs were measured on this device, "
-    "dashed ones are published. Work left of the ridge is limited by memory, right of it by compute. The lines join "
+    "dashed ones are published, where the clock was observed also at that clock. Work left of the ridge is limited by "
+    "memory, right of it by compute. The lines join "
     "the M of one shape, {shape}, whose first and last point are named; point at any marker for its numbers. Faint "
     "dots are the cells of all other shapes. Intensity counts useful FLOPs and compulsory bytes, so all providers of "
     "a problem share one x. Small problems stay below both roofs because of the launch floor ({launch})."
 )
+
+_KINDS = {"measured": "measured", "spec": "published", "derived": "at the observed clock"}
+"""Kind of a roof -> what its label says of it."""
 
 _BESIDE_RIDGE = 1.5
 """Factor of intensity that is drawn on either side of a ridge point."""
@@ -142,7 +149,8 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
     limits = Ceilings.of(view.run.ceilings)
     levels = [level for level in ("dram", "llc", "l2") if any(row["memory_level"] == level for row in rows)]
     slopes = [ceiling for level in levels if (ceiling := limits.bandwidth(level)) is not None]
-    peaks = _distinct([limits.peak(part.dtype), limits.hard_peak(part.dtype)])
+    observed = limits.peak_at_clock(part.dtype, _median(row["clock_ratio"] for row in rows))
+    peaks = _distinct([limits.peak(part.dtype), limits.hard_peak(part.dtype), observed])
     if not rows or not slopes or not peaks:
         return None
     shape = _representative(view, rows)
@@ -238,8 +246,14 @@ def _roofs(slopes: list[Ceiling], peaks: list[Ceiling], low: float, high: float)
 
 def _roof_label(ceiling: Ceiling) -> str:
     text = fmt.bandwidth(ceiling.value) if ceiling.name.endswith("bandwidth") else fmt.flops(ceiling.value)
-    name = ceiling.name.removesuffix(" bandwidth").replace(" gemm peak", " GEMM").removesuffix(" peak")
-    return f"{name} {text}, {'measured' if ceiling.kind == 'measured' else 'published'}"
+    name = ceiling.name.removesuffix(" at the observed clock").removesuffix(" bandwidth")
+    name = name.replace(" gemm peak", " GEMM").removesuffix(" peak")
+    return f"{name} {text}, {_KINDS[ceiling.kind]}"
+
+
+def _median(values: Iterable[float]) -> float:
+    """Median of the known values; NaN without any."""
+    return statistics.median([value for value in values if not math.isnan(value)] or [math.nan])
 
 
 def _distinct(ceilings: list[Ceiling | None]) -> list[Ceiling]:

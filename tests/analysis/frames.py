@@ -1,10 +1,15 @@
 """Summaries and ceilings made by hand, for tests of the roofline that need no run folder."""
 
+import math
 from typing import Any
 
 import pandas as pd
+from rooflens.shapes.columns import GEOMETRY as GEOMETRY_COLUMNS
 
 from .synthetic import CPU, PlantedCell, ceiling_rows
+
+GEOMETRY = tuple(column.name for column in GEOMETRY_COLUMNS)
+"""Columns of a cell about how its launch divides the work."""
 
 
 def cell(time_s: float, *, M: int = 1, N: int = 4096, K: int = 4096, **values: Any) -> dict[str, Any]:
@@ -18,6 +23,8 @@ def cell(time_s: float, *, M: int = 1, N: int = 4096, K: int = 4096, **values: A
         **chosen, "math_dtype": "", "output_bytes": planted.storage.output_bytes(planted.problem),
         "role": "candidate", "verdict": "passed", "time_s": time_s, "cache_level": "dram",
         "flops": planted.problem.flops, "compulsory_bytes": compulsory, "moved_bytes": float(compulsory),
+        **dict.fromkeys((*GEOMETRY, "clock_hz", "time_low_s", "time_high_s"), math.nan),
+        "cell_id": "", "timer": "event", "tuning": "default",
     }  # fmt: skip
     assert set(values) <= set(row), set(values) - set(row)
     return row | values

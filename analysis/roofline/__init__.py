@@ -1,0 +1,20 @@
+"""Where each cell stands against the limits of its device, and which of them bounds it.
+
+Every limit is a time, and two models give two sets of them:
+
+  bound        compulsory bytes at the cell's memory level, useful FLOPs at the best measured GEMM, an empty launch: no
+               implementation of this problem can be faster. How far from it a cell is (`fraction_of_bound`) compares
+               all providers alike.
+  implemented  what the provider's own algorithm moves, by the level that serves it (`traffic`); what it gives the
+               matrix units, padded to tiles and dealt out in waves; what it decodes. It says where the time goes
+               (`bound_class`). A model that takes longer than the cell did is refuted by it, and falls back.
+
+A limit that is not known limits nothing, and is named once (`roofline_warnings`). Modules: `limits` (the times),
+`placing` (classes and fractions), `suspects` and `run_warnings` (what a reader is told), `gaps` (from the ideal to the
+measured time in steps), `pairs` (cold against warm), `regimes` (classes over M), `roofs` (the ceilings in use).
+"""
+
+from .placing import bound_shares, place
+from .run_warnings import roofline_warnings
+
+__all__ = ["bound_shares", "place", "roofline_warnings"]

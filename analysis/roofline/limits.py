@@ -1,0 +1,238 @@
+"""The time of every limit of every cell, and the ceiling that it comes from.
+
+A model of what an implementation does can be wrong: a tile that is not what was counted, a re-read that a cache served.
+One that takes longer than the cell did is refuted by it and falls back to what is surely needed; `refuted` says which.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...shapes.device import match_spec
+from ..bounds import IMPOSSIBLE_FACTOR, LIMITS, Bound, terms
+from ..ceilings import Ceiling, Ceilings
+from ..traffic import first_bytes, output_bytes, pattern, served_bytes
+
+Floats = NDArray[np.float64]
+
+COLUMNS = {limit: f"{limit}_time_s" for limit in LIMITS} | {Bound.COMPUTE: "mma_time_s"}
+"""Column of a placed cell with the time of each limit, as implemented."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Ceilings of the cells with one (memory level, pattern, type that is multiplied, cache); None where unknown."""
+
+    memory: Ceiling | None
+    dram: Ceiling | None
+    llc: Ceiling | None
+    peak: Ceiling | None
+    published_peak: Ceiling | None
+    vector: Ceiling | None
+    launch: Ceiling | None
+    fill: Ceiling | None
+    hard_dram: Ceiling | None
+    hard_peak: Ceiling | None
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """The limits of all cells: `at[i]` is the position in `kinds` of those of cell i; `clock` as published."""
+
+    kinds: tuple[Limits, ...]
+    at: NDArray[np.int64]
+    clock: Ceiling | None
+
+    def values(self, name: str) -> Floats:
+        """Value of one ceiling for every cell, NaN where it is unknown."""
+        found = [getattr(limits, name) for limits in self.kinds]
+        values = np.array([np.nan if one is None else one.value for one in found], dtype=np.float64)
+        return values[self.at]
+
+    def texts(self, name: str) -> list[str]:
+        """Name, kind and source of one ceiling for every cell, "" where it is unknown."""
+        texts = [str(getattr(limits, name) or "") for limits in self.kinds]
+        return [texts[position] for position in self.at]
+
+
+def math_dtypes(summary: pd.DataFrame) -> "pd.Series[str]":
+    """Type whose peak bounds each cell: what its provider multiplies in, the activations' where that is not stored."""
+    return summary["math_dtype"].where(summary["math_dtype"] != "", summary["dtype"])
+
+
+def memory_level(summary: pd.DataFrame) -> "pd.Series[str]":
+    """Where the operands are when a launch begins: dram when cold, else the level that the working set fits in."""
+    return summary["cache_level"].where(summary["cache"] != "cold", "dram")
+
+
+def choose(summary: pd.DataFrame, ceilings: Ceilings, device: Mapping[str, Any]) -> Used:
+    """Find the ceilings of each cell."""
+    keys = pd.DataFrame(
+        {
+            "level": memory_level(summary),
+            "pattern": pattern(summary),
+            "dtype": math_dtypes(summary),
+            "cache": summary["cache"],
+        }
+    )
+    groups = keys.groupby([*keys.columns], sort=False, dropna=False).ngroup()
+    kinds = tuple(_limits(ceilings, *row) for row in keys[~groups.duplicated()].itertuples(index=False, name=None))
+    return Used(kinds, np.asarray(groups, dtype=np.int64), ceilings.clock() or published_clock(device))
+
+
+def _limits(ceilings: Ceilings, level: str, traffic: str, dtype: str, cache: str) -> Limits:
+    return Limits(
+        memory=ceilings.bandwidth(level, traffic),
+        dram=ceilings.bandwidth("dram", traffic),
+        llc=ceilings.bandwidth("llc", traffic),
+        peak=ceilings.peak(dtype),
+        published_peak=ceilings.published_peak(dtype),
+        vector=ceilings.vector(),
+        launch=ceilings.launch(),
+        fill=ceilings.fill(cache),
+        hard_dram=ceilings.hard_bandwidth("dram"),
+        hard_peak=ceilings.hard_peak(dtype),
+    )
+
+
+def published_clock(device: Mapping[str, Any]) -> Ceiling | None:
+    """Clock of the published rates by the device table, for runs whose ceilings do not tell it."""
+    spec = match_spec(str(device.get("name", "")), str(device.get("arch", "")))
+    if spec is None or spec.clock_hz is None:
+        return None
+    return Ceiling(spec.clock_hz, "boost clock", "spec", spec.source)
+
+
+def limit_times(
+    cells: pd.DataFrame, used: Used, device: Mapping[str, Any]
+) -> dict[str, "pd.Series[Any] | Floats | list[str]"]:
+    """Return the columns of `place` that are times of limits, what they are made of, and `hard_time_s`."""
+    llc_bytes = float(device.get("llc_bytes") or 0)
+    level = memory_level(cells)
+    time = cells["time_s"].to_numpy(dtype=np.float64)
+    flops = cells["flops"].to_numpy(dtype=np.float64)
+    compute, published = flops / used.values("peak"), flops / used.values("published_peak")
+    clock_ratio = _known(cells, "clock_hz") / (used.clock.value if used.clock else np.nan)
+    tile_factor = _tile_factor(cells, flops)
+    wave = _wave_share(cells, device)
+    mma, quantized = _accept(
+        compute, compute * np.nan_to_num(tile_factor, nan=1.0) / np.nan_to_num(wave, nan=1.0), time
+    )
+    decode = _known(cells, "decode_per_weight") * _known(cells, "decoded_weights") / used.values("vector")
+    alu, decoded = _accept(np.full_like(time, np.nan), decode / np.nan_to_num(wave, nan=1.0), time)
+    launch, fill = used.values("launch"), used.values("fill")
+    served, remembered = _memory_times(cells, level, used, llc_bytes, time)
+    parts = served | {"mma_time_s": mma, "alu_time_s": alu, "launch_time_s": launch}
+    stacked = np.stack([parts[COLUMNS[limit]] for limit in LIMITS], axis=1)
+    filled = terms(stacked, fill).max(axis=1) <= _longest(time)
+    filled |= np.isnan(time) | np.isnan(fill)
+    doubts = {"tile and wave": ~quantized, "decoding": ~decoded, "moved bytes": ~remembered, "fill": ~filled}
+    return {
+        "memory_level": level,
+        "memory_time_s": cells["compulsory_bytes"] / used.values("memory"),
+        "compute_time_s": compute,
+        "compute_spec_time_s": published,
+        "compute_clock_time_s": published / clock_ratio,
+        "clock_ratio": clock_ratio,
+        "tile_factor": tile_factor,
+        "wave_share": wave,
+        "waves": _known(cells, "workgroups") / (_units(device) * _known(cells, "resident")),
+        "fill_time_s": np.where(filled, fill, 0.0),
+        **parts,
+        "refuted": _named(doubts),
+        "hard_time_s": _hard_time(cells, used, clock_ratio, launch, llc_bytes),
+        "memory_ceiling": used.texts("memory"),
+        "compute_ceiling": used.texts("peak"),
+        "alu_ceiling": used.texts("vector"),
+        "launch_ceiling": used.texts("launch"),
+    }
+
+
+def _known(cells: pd.DataFrame, name: str) -> Floats:
+    """Values of a column that older runs lack, NaN where unknown."""
+    if name not in cells:
+        return np.full(len(cells), np.nan)
+    return cells[name].to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _units(device: Mapping[str, Any]) -> float:
+    return float(device.get("compute_units") or np.nan)
+
+
+def _tile_factor(cells: pd.DataFrame, flops: Floats) -> Floats:
+    """FLOPs that the matrix units are given over useful ones; NaN where unknown, 1 without any."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.fmax(_known(cells, "issued_flops") / flops, 1.0)
+    factor[np.isnan(_known(cells, "issued_flops"))] = np.nan
+    return np.where(flops > 0, factor, 1.0)
+
+
+def _wave_share(cells: pd.DataFrame, device: Mapping[str, Any]) -> Floats:
+    """Mean load of the units over that of the busiest: (workgroups / units) / ceil(workgroups / units).
+
+    Workgroups that share a unit share its rate, and one that has it alone has all of it, so the busiest unit has
+    ceil(workgroups / units) of them to do, however many it holds at once.
+    """
+    per_unit = _known(cells, "workgroups") / _units(device)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = per_unit / np.ceil(per_unit)
+    return np.asarray(np.where(share > 0, share, np.nan), dtype=np.float64)
+
+
+def _longest(time: Floats) -> Floats:
+    """Seconds that a limit of a cell can take at most."""
+    return time / IMPOSSIBLE_FACTOR
+
+
+def _accept(surely: Floats, model: Floats, time: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Take `model` where its cell took that long, `surely` elsewhere; and tell where it was not refuted."""
+    accepted = (model <= _longest(time)) | np.isnan(model) | np.isnan(time)
+    return np.where(accepted & ~np.isnan(model), model, surely), accepted
+
+
+def _memory_times(
+    cells: pd.DataFrame, level: "pd.Series[str]", used: Used, llc_bytes: float, time: Floats
+) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
+    """Time of each memory level for the bytes that it serves, NaN where it serves none or its bandwidth is unknown.
+
+    Of a refuted model only what must be touched once is left; re-reads behind memory are then served elsewhere.
+    """
+    served = served_bytes(cells, level, llc_bytes)
+    once = first_bytes(cells).to_numpy(dtype=np.float64)
+    bandwidths = {"dram": used.values("dram"), "llc": used.values("llc"), "l2": used.values("memory")}
+    times, accepted = {}, np.ones(len(cells), dtype=bool)
+    for name, bandwidth in bandwidths.items():
+        starts_here = np.full(len(cells), name == "dram") | (level == name).to_numpy()
+        least = np.where(starts_here, once / bandwidth, np.nan)
+        model = served[name].to_numpy(dtype=np.float64) / bandwidth
+        fits = (model <= _longest(time)) | np.isnan(model)
+        times[f"{name}_time_s"] = np.where(fits, model, least)
+        accepted &= fits | np.isnan(time)
+    return times, accepted
+
+
+def _hard_time(cells: pd.DataFrame, used: Used, clock_ratio: Floats, launch: Floats, llc_bytes: float) -> Floats:
+    """Least possible seconds: reads that no cache can hold, useful FLOPs at the highest known peak, a launch.
+
+    Published peaks hold at the published clock; a device that was seen above it may beat them in proportion.
+    """
+    reads = cells["compulsory_bytes"] - output_bytes(cells)
+    uncached = reads.where(cells["cache"] == "cold", (reads - llc_bytes).clip(lower=0))
+    memory = uncached.to_numpy(dtype=np.float64) / used.values("hard_dram")
+    peak = np.fmax(used.values("hard_peak"), used.values("published_peak") * np.fmax(clock_ratio, 1.0))
+    compute = cells["flops"].to_numpy(dtype=np.float64) / peak
+    times = np.stack([memory, compute, launch])
+    return np.asarray(np.nan_to_num(times, nan=0.0).max(axis=0), dtype=np.float64)
+
+
+def _named(flags: Mapping[str, NDArray[np.bool_]]) -> list[str]:
+    """Join the names of the flags that are set, per cell."""
+    names = [""] * len(next(iter(flags.values())))
+    for name, flag in flags.items():
+        for position in np.flatnonzero(flag):
+            names[position] = f"{names[position]}, {name}" if names[position] else name
+    return names

@@ -1,0 +1,85 @@
+"""What a reader of placed cells must know of the whole run: limits that are missing or low, cells without a cause."""
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from ...shapes.problem import Op
+from ...shapes.verdict import Verdict
+from ..bounds import UNEXPLAINED_FACTOR, Bound
+from ..canary import MOVED_ON_CPU, Drift
+from ..ceilings import Ceilings, ceiling_warnings
+from .limits import math_dtypes
+from .suspects import SUSPECT
+
+DECODERS = ("candidate", "dequant_blas", "upstream")
+"""Roles whose kernels take quantized operands; blas multiplies what was decoded before, stock_triton mostly too."""
+
+_CANARY_OF = {"GEMM peak": "gemm", "bandwidth": "copy"}
+"""Part of the canary that moves with a ceiling, by a word of the suspect."""
+
+_OPTIONAL = {
+    "clock_ratio": "the observed clock",
+    "tile_factor": "tile quantization",
+    "wave_share": "wave quantization",
+    "fill_time_s": "filling the device",
+}
+"""Columns that make a limit sharper, and what they stand for."""
+
+
+def roofline_warnings(placed: pd.DataFrame, ceilings: pd.DataFrame, canary: Sequence[Drift] = ()) -> tuple[str, ...]:
+    """Say which limits are missing, low or left out, and how many cells have no explanation or cannot be.
+
+    `canary` (`canary.drifts` of the run) tells whether a ceiling was measured while the device was busy.
+    """
+    passed = placed.loc[placed["verdict"] == Verdict.PASSED]
+    levels = sorted(set(passed["memory_level"]) - {""})
+    warnings = list(ceiling_warnings(ceilings, pd.unique(math_dtypes(passed)), levels))
+    warnings += _left_out(passed, Ceilings.of(ceilings))
+    if count := int((passed["bound_class"] == Bound.UNEXPLAINED).sum()):
+        unexplained = passed.loc[passed["bound_class"] == Bound.UNEXPLAINED]
+        warnings.append(
+            f"{count} of {len(passed)} cells take over {UNEXPLAINED_FACTOR:g} x all their limits added up: "
+            + _missing_limit(unexplained)
+        )
+    impossible = passed.loc[passed["bound_class"] == Bound.IMPOSSIBLE, "bound_note"]
+    if len(impossible):
+        warnings.append(
+            f"{len(impossible)} of {len(passed)} cells are faster than possible, and no time of theirs is to be used "
+            f"before it is known why. Main suspect: {_main_suspect(impossible, canary)}"
+        )
+    return tuple(warnings)
+
+
+def _left_out(passed: pd.DataFrame, ceilings: Ceilings) -> Iterator[str]:
+    """Name limits that no cell has although all else of it is known."""
+    if "decode_per_weight" in passed and passed["decode_per_weight"].notna().any() and not ceilings.vector():
+        yield "no vector rate in ceilings.csv: decoding limits no cell here; rooflens calibrate measures it"
+    multiplied = passed.loc[(passed["flops"] > 0) & (passed["bound_class"] != "")]
+    unknown = [words for column, words in _OPTIONAL.items() if multiplied[column].isna().all()]
+    if unknown and len(multiplied):
+        yield f"not known here, so it limits no cell: {', '.join(unknown)}"
+
+
+def _missing_limit(unexplained: pd.DataFrame) -> str:
+    """Name the limit that is missing, for providers that may decode; of others nothing is claimed."""
+    decode = unexplained["role"].isin(DECODERS) & (unexplained["op"] != Op.QUANTIZE) & unexplained["alu_time_s"].isna()
+    if not decode.any():
+        return "nothing that was measured as a limit explains them"
+    cause = "decoding and scaling on the vector units are not among the limits, and a likely cause"
+    if decode.all():
+        return cause
+    others = ", ".join(dict.fromkeys(unexplained.loc[~decode, "provider"]))
+    return f"for {int(decode.sum())} of them, {cause}; nothing that was measured explains those of {others}"
+
+
+def _main_suspect(notes: "pd.Series[str]", canary: Sequence[Drift]) -> str:
+    """Name what most impossible cells are suspected of first, and how far the canary's part of the kind moved."""
+    suspects = notes.str.partition(SUSPECT)[2].str.partition("; ")[0].value_counts()
+    suspect = str(suspects.index[0])
+    part = next((kind for ceiling, kind in _CANARY_OF.items() if ceiling in suspect), "")
+    for drift in canary:
+        if drift.kind == part and drift.range is not None and drift.range > MOVED_ON_CPU:
+            name = "GEMM" if part == "gemm" else part
+            return f"{suspect}, as the canary's {name} moved by {drift.range:.0%} over the run: the device was busy"
+    return suspect

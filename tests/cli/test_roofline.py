@@ -1,0 +1,160 @@
+"""The views of `rooflens roofline` on a run whose truth is planted: gaps, regimes, pairs and ceilings."""
+
+import csv
+import json
+
+import pytest
+from rooflens.cli.main import main
+from rooflens.shapes.columns import CEILINGS
+
+from ..analysis.synthetic import H200
+
+SHAPES = (("llama2-7b", "q/k/v/o", 4096, 4096), ("llama2-7b", "down", 4096, 11008))
+MS = (1, 16, 256, 4096)
+VECTOR = 16e12
+DECODE = 12.0
+READ, PEAK = H200.read, H200.peaks["bf16"]
+
+EXTRA = (
+    ("vector", "", "integer", "", VECTOR, "op/s", "measured", "integer chains"),
+    ("clock", "", "boost", "", 1.83e9, "Hz", "spec", "vendor data sheet"),
+    ("launch", "", "empty cold", "", 2.3e-6, "s", "measured", "empty kernel"),
+    ("launch", "", "tile cold", "", 3.0e-6, "s", "measured", "one tile"),
+)
+
+
+def decoded(cell) -> float:
+    return cell.N * cell.K * -(-cell.M // 16)
+
+
+def geometry(cell, _round):
+    if cell.provider != "simt_4bit":
+        return {}
+    rows = -(-cell.M // 16) * 16
+    return {
+        "issued_flops": 2 * rows * cell.N * cell.K, "workgroups": 132, "resident": 2, "tile_M": 16, "tile_N": 32,
+        "decode_per_weight": DECODE, "decoded_weights": int(decoded(cell)),
+    }  # fmt: skip
+
+
+def latency(cell) -> float:
+    """simt_4bit decodes for as long as it takes, and takes 1 us on top; blas takes 1.2 times its dense roof."""
+    if cell.provider == "simt_4bit":
+        return DECODE * decoded(cell) / VECTOR + 1e-6
+    dense = 2 * (cell.N * cell.K + cell.M * (cell.N + cell.K))
+    slow = 1.2 if cell.cache == "cold" else 0.6
+    return max(slow * dense / READ, 1.2 * cell.problem.flops / PEAK)
+
+
+@pytest.fixture
+def decoding(plant):
+    folder = plant(
+        machine=H200, shapes=SHAPES, Ms=MS, providers=("simt_4bit", "blas"), challengers=("simt_4bit",),
+        baseline="blas", caches=("cold", "warm"), latency=latency, round_noise=0, sample_noise=0, columns=geometry,
+        telemetry=lambda cell, round_: [{"clock_hz": 1.83e9 * 0.9, "slowdown": ""}],
+    )  # fmt: skip
+    with (folder / CEILINGS.file).open("a", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(EXTRA)
+    return folder
+
+
+def told(capsys, *arguments):
+    assert main(["roofline", "planted", *arguments]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_provider_that_decodes_is_bounded_by_its_decoding(decoding, capsys):
+    found = told(capsys, "-p", "simt_4bit", "--json")
+    cold = [cell for cell in found["cells"] if cell["cache"] == "cold"]
+    assert {cell["bound_class"] for cell in cold} == {"alu"}
+    by_size = {(cell["layer"], cell["M"]): cell for cell in cold}
+    one = by_size["q/k/v/o", 1]
+    assert one["alu_time_s"] == pytest.approx(DECODE * 4096 * 4096 / VECTOR)
+    assert one["alu_ceiling"] == "integer vector (measured: integer chains)"
+    assert one["refuted"] == ""
+
+
+def test_gaps_add_up_in_json_and_are_shown_as_shares(decoding, capsys):
+    found = told(capsys, "--json")
+    parts = ("ideal", "clock", "tile", "wave", "dequant", "memory", "launch", "residual")
+    assert len(found["gaps"]) == len(SHAPES) * len(MS) * 2 * 2
+    for gap in found["gaps"]:
+        assert sum(gap[f"{part}_s"] or 0 for part in parts) == pytest.approx(gap["time_s"], rel=1e-9)
+    for total in found["gap_totals"]:
+        assert sum(total[f"{part}_share"] or 0 for part in parts) == pytest.approx(1)
+    assert main(["roofline", "planted", "--gaps"]) == 0
+    out, err = capsys.readouterr()
+    cells, totals = out.split("\n\n")
+    assert cells.splitlines()[1].split()[-8:] == [*parts[:-1], "rest"]
+    assert totals.startswith("shares of the total time")
+    assert "note: blas (fwd, bf16, nf4-g64, cold): not known, so in the rest: tile, wave\n" in err
+    assert "simt_4bit (fwd" not in err  # all of its steps are known
+
+
+def test_regimes_in_words_and_as_stretches(decoding, capsys):
+    found = told(capsys, "-p", "blas", "--json")
+    texts = {(row["layer"], row["cache"]): row["text"] for row in found["regime_texts"]}
+    # At M = 256 dense operands take 8.8 us of memory and 11.5 us of the matrix units, at M = 16 7.9 and 0.7.
+    assert texts["q/k/v/o", "cold"] == "dram to M=16, compute from 256"
+    stretch = next(row for row in found["regimes"] if row["bound_class"] == "compute" and row["cache"] == "cold")
+    assert (stretch["changes_after_M"], stretch["changes_by_M"]) == (16, 256)
+    assert main(["roofline", "planted", "-p", "blas", "--regimes"]) == 0
+    assert "dram to M=16, compute from 256" in capsys.readouterr().out
+
+
+def test_pairs_stand_on_their_own_roofs(decoding, capsys):
+    found = told(capsys, "-p", "blas", "--json")
+    pair = next(row for row in found["pairs"] if row["layer"] == "q/k/v/o" and row["M"] == 1)
+    assert pair["ratio"] == pytest.approx(2)
+    assert pair["cost_s"] == pytest.approx(0.6 * 2 * (4096 * 4096 + 8192) / READ)
+    found = told(capsys, "-p", "simt_4bit", "--json")
+    pair = next(row for row in found["pairs"] if row["layer"] == "down" and row["M"] == 1)
+    assert (pair["cold_level"], pair["warm_level"]) == ("dram", "llc")
+    assert pair["roof_ratio"] == pytest.approx(H200.llc_read / READ)
+    assert pair["ratio"] == pytest.approx(1)  # it decodes, wherever the weights come from
+    assert main(["roofline", "planted", "-p", "blas", "--pairs"]) == 0
+    out = capsys.readouterr().out
+    assert "2.00×" in out
+    assert "geometric means" in out
+
+
+def test_without_pairs_a_note_says_how_to_get_them(plant, capsys):
+    plant(Ms=(1,))
+    assert main(["roofline", "planted", "--pairs"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "rooflens run --cache cold,warm measures both" in err
+
+
+def test_ceilings_have_three_roofs_with_kind_and_source(decoding, capsys):
+    found = told(capsys, "--json")
+    peaks = {row["kind"]: row["value"] for row in found["roofs"] if row["what"] == "peak"}
+    assert peaks == pytest.approx({"spec": 989e12, "derived": 0.9 * 989e12, "measured": 750e12})
+    assert all(row["source"] for row in found["roofs"])
+    assert main(["roofline", "planted", "--ceilings"]) == 0
+    out = capsys.readouterr().out
+    assert "16.0 Top/s" in out
+    assert "at the observed clock" in out
+
+
+def test_several_views_follow_each_other_and_no_cell_is_shown(decoding, capsys):
+    assert main(["roofline", "planted", "--regimes", "--ceilings", "-p", "blas"]) == 0
+    out = capsys.readouterr().out
+    assert out.index("bounded by") < out.index("ceiling")
+    assert "of bound" not in out
+
+
+@pytest.mark.parametrize("view", [(), ("--gaps",), ("--regimes",), ("--pairs",), ("--ceilings",)])
+def test_every_view_keeps_to_the_width_of_the_terminal(decoding, capsys, monkeypatch, view):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["roofline", "planted", *view]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("view", [(), ("--gaps",), ("--regimes",), ("--pairs",), ("--ceilings",), ("--json",)])
+def test_a_run_in_which_nothing_passed_is_shown_without_a_crash(plant, capsys, view):
+    plant(Ms=(1, 2), failures=lambda cell: ("oom", "out of memory"), ceilings=False)
+    assert main(["roofline", "planted", *view]) == 0
+    assert "Traceback" not in capsys.readouterr().err
