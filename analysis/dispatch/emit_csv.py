@@ -1,0 +1,112 @@
+"""A policy as a table in the shape of aiter's tuned CSVs (`shapes.aiter`), one row per measured GEMM, and more columns.
+
+A row describes what the policy runs: `libtype`, `us`, `splitK`, `kernelName`, `tflops` and `bw` are of the chosen arm.
+Added are
+
+B, dtype            batch, where any is above 1, and the activation type
+use_challenger      1 where another arm than the incumbent runs
+status              engaged, parity, incumbent or given (`policy.Status`)
+incumbent, incumbent_us
+best, speedup, speedup_low
+                    the fastest arm besides the incumbent here, t_incumbent / t_best, and the lower end of its interval
+run, device, cache, rounds, margin, policy, regret, held_out, sources
+                    provenance, the same in every row
+
+What is not known is an empty field.
+"""
+
+import csv
+import io
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from ...shapes.aiter import HEADER
+from ...shapes.errors import UsageError
+from ...shapes.problem import Op
+from .evidence import Evidence, weigh_evidence
+from .policy import Leaf, Policy
+from .provenance import Provenance
+from .timings import FEATURES, SETTING, SHAPE, Timings
+
+ADDED = ("use_challenger", "status", "incumbent", "incumbent_us", "best", "speedup", "speedup_low")
+
+PROVENANCE = ("run", "device", "cache", "rounds", "margin", "policy", "regret", "held_out", "sources")
+
+
+def refusal(timings: Timings) -> str:
+    """Why the cases cannot be told apart in such a table, "" when they can."""
+    cases = timings.cases
+    if others := sorted(set(cases["op"]) - {Op.GEMM}):
+        told = ", ".join(others)
+        return f"a CSV of that shape has no columns for {told}"
+    if cases["pass"].nunique() > 1:
+        return f"a CSV of that shape cannot tell the passes {', '.join(cases['pass'].unique())} apart"
+    return ""
+
+
+def emit_csv(policy: Policy, timings: Timings, provenance: Provenance) -> str:
+    """Write the table. Raises UsageError where it could not tell cases apart."""
+    if why := refusal(timings):
+        raise UsageError(f"--emit csv: {why}; choose json or python")
+    batched = bool((timings.cases["B"] > 1).any())
+    before = [*HEADER[:2], *(["B"] if batched else []), *HEADER[2:5], "dtype"]
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, [*before, *HEADER[5:], *ADDED, *PROVENANCE], lineterminator="\n")
+    writer.writeheader()
+    evidence = weigh_evidence(timings, provenance.margin)
+    same = _same(provenance)
+    cases = timings.cases.to_dict("records")
+    for index, case in enumerate(cases):
+        row = _row(policy, timings, evidence, index, {str(name): value for name, value in case.items()})
+        writer.writerow(({"B": case["B"]} if batched else {}) | row | same)
+    return buffer.getvalue()
+
+
+def _same(provenance: Provenance) -> dict[str, Any]:
+    """What stands in every row."""
+    stored = provenance.as_json()
+    known = {name: value for name, value in provenance.held_out.items() if value is not None}
+    return {name: stored[name] for name in PROVENANCE} | {
+        "held_out": json.dumps(known),
+        "sources": json.dumps(dict(provenance.sources)),
+        "gfx": provenance.arch,
+        "cu_num": "" if provenance.compute_units is None else provenance.compute_units,
+    }
+
+
+def _row(policy: Policy, timings: Timings, evidence: Evidence, index: int, case: dict[str, Any]) -> dict[str, Any]:
+    """One GEMM: what runs there, and how it compares."""
+    setting = tuple(str(case[name]) for name in SETTING)
+    shape = tuple(int(case[name]) for name in SHAPE)
+    assert len(setting) == 4
+    assert len(shape) == 5
+    leaf = policy.leaf(setting, shape, {name: case[name] for name in FEATURES}) or Leaf(policy.incumbent)
+    arm = timings.arms.index(leaf.arm) if leaf.arm in timings.arms else 0
+    if np.isnan(timings.mean[index, arm]):
+        arm = 0  # it does not take this problem
+    gains = np.nan_to_num(evidence.gain[index, 1:], nan=-np.inf)
+    best = 1 + int(gains.argmax())
+    time_s = float(timings.time_s[index, arm])
+    cell = timings.cells.iloc[timings.first_cells[index, arm]]
+    config: dict[str, Any] = json.loads(cell["config"]) if cell["config"] else {}
+    options = " ".join(f"{name}={value}" for name, value in sorted(config.items()))
+    return {
+        **{name: case[name] for name in ("M", "N", "K", "dtype")},
+        "q_dtype_w": case["scheme"],
+        "libtype": timings.arms[arm],
+        "splitK": config.get("SPLIT_K", ""),
+        "us": f"{time_s * 1e6:.6g}",
+        "kernelName": f"{timings.arms[arm]} {options}".strip(),
+        "tflops": f"{cell['flops'] / time_s / 1e12:.6g}",
+        "bw": f"{cell['compulsory_bytes'] / time_s / 1e9:.6g}",
+        "use_challenger": int(arm > 0),
+        "status": str(leaf.status),
+        "incumbent": timings.incumbent,
+        "incumbent_us": f"{timings.time_s[index, 0] * 1e6:.6g}",
+        "best": timings.arms[best],
+        "speedup": f"{math.exp(evidence.gain[index, best]):.6g}",
+        "speedup_low": "" if np.isnan(low := evidence.low[index, best]) else f"{math.exp(low):.6g}",
+    }

@@ -1,0 +1,89 @@
+"""Where a policy comes from: what every emitted file says of itself."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..load import RunData
+from .study import Study
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Facts behind one policy.
+
+    sources   hash of the source files of each arm, "" where the run does not say
+    weights   how GEMMs were weighed
+    regret    mean ln(t_chosen / t_best) in the sample; held_out: the same by hold-out, None where not held out
+    """
+
+    policy: str
+    run: str
+    created_at: str
+    device: str
+    arch: str
+    compute_units: int | None
+    cache: str
+    gemms: int
+    rounds: int
+    margin: float
+    weights: str
+    sources: Mapping[str, str]
+    environment: Mapping[str, str]
+    regret: float
+    held_out: Mapping[str, float | None]
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """Say it in lines for the head of a file; none holds a line break."""
+        unseen = [f"{name} {value:.4f}" for name, value in self.held_out.items() if value is not None]
+        units = f", {self.compute_units} compute units" if self.compute_units else ""
+        told = [
+            f"policy {self.policy}, from run {self.run} of {self.created_at}",
+            f"device: {self.device} ({self.arch}{units})",
+            f"measured: {self.gemms} GEMMs, {self.cache}, {self.rounds} rounds; weights: {self.weights}",
+            f"margin: another arm than the incumbent is engaged where its gain is proven to exceed {self.margin:g}",
+            f"regret, mean ln(t_chosen / t_best): {self.regret:.4f}"
+            + (f"; held out by {', '.join(unseen)}" if unseen else "; nothing could be held out"),
+            *(f"source of {name}: {digest or 'unknown'}" for name, digest in self.sources.items()),
+            "environment: " + ", ".join(f"{name} {value}" for name, value in self.environment.items()),
+        ]
+        return [" ".join(line.split()) for line in told]
+
+
+_ENVIRONMENT = ("rooflens", "torch", "triton", "driver")
+
+
+def provenance(run: RunData, study: Study, name: str, weights: str) -> Provenance:
+    """Gather it for the policy `name` of a study."""
+    scored = study.of(name)
+    table = study.timings
+    stored: Mapping[str, Any] = run.manifest.get("environment") or {}
+    units = run.device.get("compute_units")
+    return Provenance(
+        policy=name,
+        run=run.id,
+        created_at=str(run.manifest.get("created_at", "")),
+        device=str(run.device.get("name", "")),
+        arch=study.arch,
+        compute_units=int(units) if units else None,
+        cache=str(table.cases["cache"].iloc[0]),
+        gemms=len(table.cases),
+        rounds=table.rounds,
+        margin=study.options.margin,
+        weights=weights,
+        sources={arm: str((run.manifest["providers"].get(arm) or {}).get("source", "")) for arm in table.arms},
+        environment={key: str(stored[key]) for key in _ENVIRONMENT if stored.get(key)},
+        regret=_rounded(scored.in_sample.mean),
+        held_out={way: _rounded(one.mean) if one else None for way, one in scored.held_out.items()},
+    )
+
+
+def _rounded(value: float) -> float:
+    """Six decimals: files of the same numbers are the same on every machine."""
+    return float(np.round(value, 6)) + 0.0

@@ -1,0 +1,251 @@
+"""Dispatch of one run: every policy with its regret in the sample and on what its fit has not seen."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from ...shapes.errors import UsageError
+from ...shapes.verdict import Verdict
+from ..intervals import Floats
+from ..load import REFERENCE, RunData
+from ..summarize import round_medians, summarize
+from .evidence import MARGIN
+from .fit import ALWAYS, KINDS, TABLE, Options, fit, kind_of, oracle
+from .holdout import HOLDOUTS, ORACLE, ROUND, HeldOut, hold_out
+from .policy import Policy, Status, choices
+from .regret import Score, best, relative_time, score
+from .shipped import decisions, refuse_unused, rule_names
+from .timings import Timings, mean_over_rounds, timings
+from .tree import Shape as TreeShape
+from .weights import weigh
+
+AS_GOOD = 0.005
+"""Mean regret that is not worth a policy of a more particular kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to choose from, and by what. Empty: what the run suggests.
+
+    incumbent    what runs where nothing is better; the baseline of the run
+    challengers  what may run instead; every other provider with a time, but references and those that dispatch
+    cache        cold where there is any
+    holdout      decides which policy is recommended: shape, model or round; the first of these that the run allows
+    histogram    weight by M; None: every GEMM counts the same
+    stand_ins    word of a provider's own rule -> arm
+    """
+
+    incumbent: str = ""
+    challengers: tuple[str, ...] = ()
+    cache: str = ""
+    holdout: str = ""
+    margin: float = MARGIN
+    histogram: Mapping[int, float] | None = None
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+    tree: TreeShape = field(default_factory=TreeShape)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One line of the comparison. `policy` is None for what was not fitted: rules of providers, and the oracle.
+
+    `held_out` has a score by hold-out, None where it could not be held out.
+    """
+
+    name: str
+    policy: Policy | None
+    in_sample: Score
+    held_out: dict[str, Score | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """Result for one run.
+
+    flattered    mean over cases of what the best arm's time owes to its luck, in ln time; None without enough rounds
+    recommended  name of the simplest policy whose regret in `criterion` is within `AS_GOOD` of the least
+    criterion    the hold-out that decides, or "" where nothing could be held out: the sample decides
+    stand_ins    those of the question
+    """
+
+    arch: str
+    timings: Timings
+    options: Options
+    scored: tuple[Scored, ...]
+    held_out: dict[str, HeldOut]
+    flattered: float | None
+    recommended: str
+    criterion: str
+    stand_ins: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    def policy(self, name: str) -> Policy:
+        """Return the fitted policy of that name."""
+        return next(one.policy for one in self.scored if one.name == name and one.policy)
+
+    def of(self, name: str) -> Scored:
+        """Return the line of that name."""
+        return next(one for one in self.scored if one.name == name)
+
+
+def study(run: RunData, question: Question = Question()) -> Study:
+    """Fit and score every policy on a loaded run. Raises UsageError when there is nothing to choose from."""
+    return study_of(run, summarize(run), round_medians(run), question)
+
+
+def study_of(run: RunData, summary: pd.DataFrame, rounds: pd.DataFrame, question: Question = Question()) -> Study:
+    """Do the same with what `summarize` and `round_medians` made of the run."""
+    cache = question.cache or _cache(summary)
+    arms, rules = _names(run, summary, question, cache)
+    units = float(run.device.get("compute_units") or np.nan)
+    table = timings(summary, rounds, arms, cache, units, rules)
+    if question.histogram is not None:
+        table = weigh(table, question.histogram)
+    options = Options(question.margin, question.tree)
+    arch = str(run.device.get("arch", ""))
+    held = hold_out(table, arch, options)
+    zero = best(table)
+    scored = [*_fitted(table, arch, options, held, zero), *_shipped(table, question.stand_ins, zero, held)]
+    scored.append(_line(ORACLE, None, relative_time(table, oracle(table)), table, zero, held))
+    unseen = scored[-1].held_out[ROUND]
+    criterion = _criterion(question.holdout, held)
+    notes = [*table.notes, *_absent(table)]
+    notes += [f"not held out by {name}: {one.reason}" for name, one in held.items() if one.reason]
+    notes += _undecided(scored, options.margin)
+    if table.rounds < 2:
+        notes.append("1 round has no interval, so that nothing is engaged: measure with --rounds 3 or more")
+    return Study(
+        arch=arch,
+        timings=table,
+        options=options,
+        scored=tuple(scored),
+        held_out=held,
+        flattered=unseen.mean if unseen else None,
+        recommended=_recommended(scored, criterion),
+        criterion=criterion,
+        stand_ins=question.stand_ins,
+        notes=tuple(notes),
+    )
+
+
+def _undecided(scored: Sequence[Scored], margin: float) -> list[str]:
+    """Say how many rows of the table would be engaged if their mean gain were proven."""
+    rows = next(one.policy.leaves for one in scored if one.policy and one.name == TABLE)
+    open_ = [leaf for leaf in rows if leaf.status is Status.PARITY and leaf.gain is not None and leaf.gain > margin]
+    if not open_:
+        return []
+    return [
+        f"gain more than the margin on average, which is not proven: {len(open_)} of {len(rows)} GEMMs; more rounds, "
+        "or a quieter machine, would decide"
+    ]
+
+
+def _absent(table: Timings) -> list[str]:
+    """Say which arms do not take every case."""
+    known = np.isfinite(table.mean)
+    return [
+        f"{arm} has a time on {int(known[:, index].sum())} of {len(known)} GEMMs: elsewhere {table.incumbent} runs"
+        for index, arm in enumerate(table.arms)
+        if not known[:, index].all()
+    ]
+
+
+def _cache(summary: pd.DataFrame) -> str:
+    """The cache state to dispatch by: a caller does not know it, so there is one."""
+    known = summary.loc[summary["verdict"] == Verdict.PASSED, "cache"].unique().tolist()
+    if not known:
+        raise UsageError("no cell of this run has passed: there is nothing to choose from")
+    return "cold" if "cold" in known else str(known[0])
+
+
+def _names(
+    run: RunData, summary: pd.DataFrame, question: Question, cache: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The arms, the incumbent first, and the providers with a rule of their own that are no arms."""
+    passed = summary.loc[(summary["verdict"] == Verdict.PASSED) & (summary["cache"] == cache)]
+    there = [str(name) for name in pd.unique(passed["provider"])]
+    incumbent = question.incumbent or run.baseline
+    own_rule = rule_names(passed)
+    ordered = sorted(there, key=lambda name: _rank(run, name))
+    others = [name for name in ordered if name not in own_rule and run.role(name) != REFERENCE]
+    chosen = list(dict.fromkeys(question.challengers or others))
+    arms = (incumbent, *(name for name in chosen if name != incumbent))
+    if len(arms) < 2:
+        ran = ", ".join(there) or "none"
+        raise UsageError(f"{run.id}: nothing to choose from besides {incumbent}; providers with a {cache} time: {ran}")
+    return arms, tuple(name for name in own_rule if name not in arms)
+
+
+def _rank(run: RunData, name: str) -> tuple[int, int]:
+    """Challengers of the suite first, in its order; then candidates; then the rest."""
+    if name in run.challengers:
+        return (0, run.challengers.index(name))
+    return (1 if run.role(name) == "candidate" else 2, 0)
+
+
+def _fitted(table: Timings, arch: str, options: Options, held: dict[str, HeldOut], zero: Floats) -> list[Scored]:
+    return [
+        _line(policy.name, policy, relative_time(table, choices(policy, table)), table, zero, held)
+        for policy in fit(table, arch, options)
+    ]
+
+
+def _line(
+    name: str, policy: Policy | None, relative: Floats, table: Timings, zero: Floats, held: dict[str, HeldOut]
+) -> Scored:
+    in_sample = score(relative, zero, table.weights)
+    assert in_sample is not None  # every case has a time of the incumbent
+    unseen = {
+        way: score(one.relative[name], zero, table.weights) if name in one.relative else None
+        for way, one in held.items()
+    }
+    return Scored(name, policy, in_sample, unseen)
+
+
+def _shipped(table: Timings, stand_ins: Mapping[str, str], zero: Floats, held: dict[str, HeldOut]) -> list[Scored]:
+    """Score the rules of providers: with their own kernels, and their decisions with the arms' kernels.
+
+    They were not fitted here, so that every case is new to them.
+    """
+    done = [way for way in HOLDOUTS if not held[way].reason]
+    refuse_unused(stand_ins, [word for _, words in table.rules.values() for word in words])
+    found = []
+    for name, (ratios, words) in table.rules.items():
+        own = score(mean_over_rounds(ratios), zero, table.weights)
+        if own:
+            found.append(Scored(f"{name}'s rule", None, own, dict.fromkeys(done, own)))
+        chosen = decisions(words, table.arms, stand_ins)
+        if chosen is not None:
+            decided = score(relative_time(table, chosen), zero, table.weights)
+            assert decided is not None
+            found.append(Scored(f"{name}'s choices", None, decided, dict.fromkeys(done, decided)))
+    return found
+
+
+def _criterion(wanted: str, held: dict[str, HeldOut]) -> str:
+    """The hold-out that decides. Raises UsageError when the wanted one could not be done."""
+    if wanted and held[wanted].reason:
+        raise UsageError(f"--holdout {wanted}: {held[wanted].reason}")
+    return wanted or next((name for name in HOLDOUTS if not held[name].reason), "")
+
+
+def _recommended(scored: Sequence[Scored], criterion: str) -> str:
+    """The simplest fitted policy that is as good as the best.
+
+    To run a challenger always is no candidate: where that is proven to be best, the other kinds do it as well.
+    """
+
+    def regret(one: Scored) -> float:
+        unseen = one.held_out.get(criterion) if criterion else one.in_sample
+        return unseen.mean if unseen else math.inf
+
+    fitted = [
+        (KINDS.index(kind_of(one.policy)), regret(one), one.name)
+        for one in scored
+        if one.policy and one.name.removeprefix(f"{ALWAYS} ") in (one.name, one.policy.incumbent)
+    ]
+    least = min(cost for _, cost, _ in fitted)
+    return min(one for one in fitted if one[1] <= least + AS_GOOD)[2]

@@ -1,0 +1,273 @@
+"""Rounds of a run as one array over (GEMM, arm, round).
+
+Rounds are paired: an arm's time is held against that of the incumbent in the same round, so that drift cancels, and a
+factor on all times is nothing. The same GEMM under several models is one case: its rounds are averaged (in ln time), it
+has one vote, and no copy of it can be learned from while another is predicted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...shapes.errors import UsageError, unknown_name
+from ...shapes.verdict import Verdict
+from ..coordinates import COORDINATES, GEMM, shape_label
+from ..intervals import Floats
+from ..notes import MIXED
+from ..speedup import ALIKE
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Setting: TypeAlias = tuple[str, str, str, str]
+Shape: TypeAlias = tuple[int, int, int, int, int]
+
+SETTING = ("op", "pass", "dtype", "scheme")
+"""What a caller knows before any size; rules never mix them unless they say so."""
+
+SHAPE = ("B", "E", "top_k", "N", "K")
+"""Sizes without M: what a row of a table is found by, and what is held out together."""
+
+FEATURES = ("M", "N", "K", "B", "E", "waves")
+"""What a tree may split on."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timings:
+    """Times of A arms on C GEMMs of one cache state in R rounds.
+
+    arms         names, the incumbent first: it is what runs where nothing else is shown to be better
+    cases        one row per GEMM [C]: GEMM columns; shape (int, equal for equal SHAPE); label; models (a tuple); waves
+                 of the first challenger (NaN unknown)
+    log_ratio    ln(t_arm / t_incumbent) [C, A, R] in nats; 0 for the incumbent, NaN where not both have the round
+    step         half a step of coarse timers as a share of the time, both sides together [C, A]
+    time_s       median seconds of one launch [C, A], NaN where unknown
+    weights      what each case counts [C]; they sum to 1
+    rules        providers that dispatch themselves: their log_ratio [C, R], and what they chose [C] ("" unknown)
+    first_cells  position in `cells` of the first cell of (case, arm) [C, A], -1 for none
+    cells        the summary that all of this was taken from
+    notes        what was left out, one line each
+    """
+
+    arms: tuple[str, ...]
+    cases: pd.DataFrame
+    log_ratio: Floats
+    step: Floats
+    time_s: Floats
+    weights: Floats
+    rules: dict[str, tuple[Floats, tuple[str, ...]]]
+    first_cells: Ints
+    cells: pd.DataFrame
+    notes: tuple[str, ...]
+
+    @property
+    def incumbent(self) -> str:
+        """The arm that all others are held against."""
+        return self.arms[0]
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds."""
+        return int(self.log_ratio.shape[2])
+
+    @property
+    def mean(self) -> Floats:
+        """Mean over rounds of `log_ratio` [C, A]; NaN where an arm has no round."""
+        return mean_over_rounds(self.log_ratio)
+
+    def of_rounds(self, wanted: Ints) -> "Timings":
+        """Keep these rounds."""
+        rules = {name: (ratios[:, wanted], words) for name, (ratios, words) in self.rules.items()}
+        return replace(self, log_ratio=self.log_ratio[:, :, wanted], rules=rules)
+
+    def of_cases(self, wanted: Bools) -> "Timings":
+        """Keep these cases; their weights are scaled to sum to 1 again."""
+        weights = self.weights[wanted]
+        return replace(
+            self,
+            cases=self.cases.loc[wanted].reset_index(drop=True),
+            log_ratio=self.log_ratio[wanted],
+            step=self.step[wanted],
+            time_s=self.time_s[wanted],
+            weights=weights / weights.sum() if weights.sum() > 0 else weights,
+            rules={
+                name: (ratios[wanted], tuple(np.asarray(words, dtype=object)[wanted]))
+                for name, (ratios, words) in self.rules.items()
+            },
+            first_cells=self.first_cells[wanted],
+        )
+
+
+def mean_over_rounds(log_ratio: Floats) -> Floats:
+    """Mean over the last axis of what is known; NaN where nothing is."""
+    known = np.isfinite(log_ratio)
+    counts = known.sum(axis=-1)
+    sums = np.where(known, log_ratio, 0.0).sum(axis=-1)
+    return np.asarray(np.where(counts > 0, sums / np.maximum(counts, 1), np.nan), dtype=np.float64)
+
+
+def timings(
+    summary: pd.DataFrame,
+    rounds: pd.DataFrame,
+    arms: Sequence[str],
+    cache: str,
+    compute_units: float = np.nan,
+    rules: Sequence[str] = (),
+) -> Timings:
+    """Arrange `summarize` and `round_medians` of one run; `arms` are named with the incumbent first.
+
+    A GEMM that the incumbent has no time of is left out, and so is the time of an arm that was taken by another timer
+    or in another way to a cold cache than the incumbent's. Raises UsageError for names without a cell, and when nothing
+    is left.
+    """
+    known = list(pd.unique(summary["provider"]))
+    for name in (*arms, *rules):
+        if name not in known:
+            raise unknown_name("provider of this run", name, known)
+    if len(set(arms)) != len(arms) or len(arms) < 2:
+        raise UsageError(f"nothing to choose from: name two providers or more of {', '.join(known)}")
+    here = summary.loc[(summary["cache"] == cache) & (summary["verdict"] == Verdict.PASSED)].reset_index(drop=True)
+    names = (*arms, *rules)
+    cells = here.loc[here["provider"].isin(names)].reset_index(drop=True)
+    place, places = _codes(cells, COORDINATES)
+    column = cells["provider"].map({name: index for index, name in enumerate(names)}).to_numpy(dtype=np.int64)
+    own = np.full((places, len(names)), -1, dtype=np.int64)
+    own[place, column] = np.arange(len(cells))
+    own, dropped = _timed_alike(own, cells)
+    usable = own[:, 0] >= 0
+    if not usable.any():
+        raise UsageError(f"{arms[0]} has no {cache} time: name another with --incumbent, or another --cache")
+    alone = usable & (own[:, 1 : len(arms)] < 0).all(axis=1)
+    if (usable == alone).all():
+        raise UsageError(f"no GEMM has a {cache} time of {arms[0]} and of one of {', '.join(arms[1:])}")
+    notes = [*dropped]
+    if lost := int((~usable).sum()):
+        notes.append(f"left out, because {arms[0]} has no time: {lost} of {places} problems")
+    if alone.any():
+        notes.append(f"left out, because {arms[0]} alone has a time: {int(alone.sum())} of {places} problems")
+    own = own[usable & ~alone]
+    ratios = _ratios(own, cells, rounds)
+    first = np.asarray(own[:, 0])
+    gemm, count = _codes(cells.iloc[first], GEMM)
+    log_ratio = _mean_by(ratios, gemm, count)
+    times = np.where(own >= 0, np.log(cells["time_s"].to_numpy(dtype=np.float64)[own]), np.nan)
+    steps = np.where(own >= 0, (cells["resolution_s"] / cells["time_s"]).fillna(0).to_numpy(dtype=np.float64)[own], 0)
+    # GEMMs keep the order of the summary: `_codes` numbers them by their first appearance.
+    firsts = np.unique(gemm, return_index=True)[1]
+    first_cells = np.full((count, len(arms)), -1, dtype=np.int64)
+    for index in range(len(arms)):
+        has = own[:, index] >= 0
+        first_cells[gemm[has][::-1], index] = own[has, index][::-1]
+    words = cells["dispatched"].fillna("").astype(str).to_numpy()
+    chosen = {
+        name: tuple(words[cell] if cell >= 0 else "" for cell in own[firsts, len(arms) + index])
+        for index, name in enumerate(rules)
+    }
+    return Timings(
+        arms=tuple(arms),
+        cases=_cases(cells, first, gemm, firsts, first_cells[:, 1], compute_units),
+        log_ratio=log_ratio[:, : len(arms)],
+        step=_mean_by((steps + steps[:, :1]) / 2, gemm, count)[:, : len(arms)],
+        time_s=np.exp(_mean_by(times, gemm, count))[:, : len(arms)],
+        weights=np.full(count, 1 / count),
+        rules={name: (log_ratio[:, len(arms) + index], chosen[name]) for index, name in enumerate(rules)},
+        first_cells=first_cells,
+        cells=cells,
+        notes=tuple(notes),
+    )
+
+
+def positions(cases: pd.DataFrame) -> dict[Setting, Ints]:
+    """Positions of the cases of each setting, in the order of their first case."""
+    found: dict[Setting, Ints] = {}
+    for rows in grouped(cases, SETTING):
+        op, pass_, dtype, scheme = (str(cases[name].iloc[rows[0]]) for name in SETTING)
+        found[op, pass_, dtype, scheme] = rows
+    return found
+
+
+def grouped(frame: pd.DataFrame, columns: Sequence[str]) -> list[Ints]:
+    """Positions of rows that are equal in `columns`, group by group in the order of their first row."""
+    codes, count = _codes(frame, columns)
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.searchsorted(codes[order], np.arange(1, count))) if count else []
+
+
+def _codes(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[Ints, int]:
+    """Number the distinct rows of `columns` by first appearance: the number of each row, and how many there are."""
+    code = np.zeros(len(frame), dtype=np.int64)
+    for name in columns:
+        values, distinct = pd.factorize(frame[name])
+        code = pd.factorize(code * (len(distinct) + 1) + values)[0].astype(np.int64)
+    return code, int(code.max()) + 1 if len(code) else 0
+
+
+def _timed_alike(own: Ints, cells: pd.DataFrame) -> tuple[Ints, list[str]]:
+    """Drop cells that were not timed as the incumbent's was; `own` [places, names] indexes `cells`, -1 for none."""
+    differ = np.zeros(own.shape, dtype=bool)
+    for name in ALIKE:
+        values, distinct = pd.factorize(cells[name])
+        mixed = np.flatnonzero(np.asarray(distinct == MIXED))
+        found = np.where(own >= 0, values[own], -1)
+        differ |= (found != found[:, :1]) | np.isin(found, mixed)
+    differ &= (own >= 0) & (own[:, :1] >= 0)
+    notes = []
+    if count := int(differ.sum()):
+        notes.append(f"left out, because they were timed in another way than the incumbent's: {count} cells")
+    return np.where(differ, -1, own), notes
+
+
+def _ratios(own: Ints, cells: pd.DataFrame, rounds: pd.DataFrame) -> Floats:
+    """ln(t / t_incumbent) [places, names, R] in the rounds that both have."""
+    position = pd.Index(cells["cell_id"]).get_indexer(pd.Index(rounds["cell_id"]))
+    mine = position >= 0
+    numbers, distinct = pd.factorize(rounds["round"].to_numpy()[mine], sort=True)
+    logs = np.full((len(cells) + 1, len(distinct)), np.nan)  # the last row is that of no cell
+    logs[position[mine], numbers] = np.log(rounds["median_s"].to_numpy(dtype=np.float64)[mine])
+    times = logs[own]
+    return np.asarray(times - times[:, :1], dtype=np.float64)
+
+
+def _mean_by(values: Floats, group: Ints, count: int) -> Floats:
+    """Mean over rows of equal `group` [count, ...], of what is known."""
+    if count == len(values):
+        return values  # every group is one row, in order
+    known = np.isfinite(values)
+    sums = np.zeros((count, *values.shape[1:]))
+    counts = np.zeros_like(sums)
+    np.add.at(sums, group, np.where(known, values, 0.0))
+    np.add.at(counts, group, known)
+    return np.asarray(np.where(counts > 0, sums / np.maximum(counts, 1), np.nan), dtype=np.float64)
+
+
+def _cases(
+    cells: pd.DataFrame, first: Ints, gemm: Ints, firsts: Ints, challenger: Ints, compute_units: float
+) -> pd.DataFrame:
+    """Describe each GEMM; `first` has the cell of the incumbent at each place, `challenger` the one at each GEMM."""
+    rows = cells.iloc[first[firsts]]
+    cases = rows[[*GEMM]].reset_index(drop=True)
+    cases["shape"] = _codes(cases, SHAPE)[0]
+    labels = [shape_label(row) for row in rows[["model", "layer", "op", "B", "E", "N", "K"]].to_dict("records")]
+    models: list[dict[str, None]] = [{} for _ in firsts]
+    for case, model in zip(gemm.tolist(), cells["model"].to_numpy()[first].tolist(), strict=True):
+        models[case][str(model)] = None
+    cases["label"] = labels
+    cases["models"] = [tuple(names) for names in models]
+    cases["waves"] = _waves(cells, challenger, compute_units)
+    return cases
+
+
+def _waves(cells: pd.DataFrame, challenger: Ints, compute_units: float) -> Floats:
+    """ceil(workgroups / (compute units x resident workgroups)) of the challenger's cells; NaN where unknown."""
+    unknown = np.full(len(cells), np.nan)
+    columns: list[Any] = [
+        cells[name].to_numpy(dtype=np.float64, na_value=np.nan) if name in cells else unknown
+        for name in ("workgroups", "resident")
+    ]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        waves = np.ceil(columns[0] / (compute_units * columns[1]))
+    waves = np.where(np.isfinite(waves) & (waves > 0), waves, np.nan)
+    return np.asarray(np.where(challenger >= 0, waves[challenger], np.nan), dtype=np.float64)

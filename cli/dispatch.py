@@ -1,0 +1,220 @@
+"""`rooflens dispatch`: which kernel to run for which problem, what each way to decide costs, and code that decides."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..shapes.errors import UsageError
+from . import values
+from .runs import find_run
+
+if TYPE_CHECKING:
+    from ..analysis.dispatch.policy import Policy
+    from ..analysis.dispatch.study import Study
+    from ..analysis.dispatch.timings import Ints
+    from ..analysis.load import RunData
+
+FORMS = ("csv", "json", "python")
+
+FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"}
+
+
+@click.command()
+@click.argument("run", type=find_run)
+@click.option("--incumbent", metavar="B", default="", help="What runs where nothing is better; default: the baseline.")
+@click.option(
+    *("-p", "--challenger", "challengers"),
+    multiple=True,
+    metavar="A",
+    help="What may run instead; repeat it. Default: every provider but references and those with a rule of their own.",
+)
+@click.option("--cache", type=click.Choice(("cold", "warm")), help="Cache state to decide by; cold if there is any.")
+@click.option(
+    "--weights",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Weigh GEMMs by a histogram of M: a CSV with the columns M and weight. Default: all the same.",
+)
+@click.option("--margin", default="3%", show_default=True, help="Gain that must be proven before a challenger runs.")
+@click.option(
+    "--holdout",
+    type=click.Choice(("shape", "model", "round")),
+    help="What the fit must not have seen when policies are ranked; default: the first of these that the run allows.",
+)
+@click.option(
+    "--policy",
+    metavar="NAME",
+    help="Show or emit this one: threshold, thresholds, tree, table, table-tree or 'always A'. Default: the simplest "
+    "whose regret is within 0.5 % of the least; in a CSV, the table.",
+)
+@click.option(
+    "--against",
+    metavar="NAME|FILE",
+    help="List the decisions that differ from this: a provider, another policy, or a file of --emit json. Default: the "
+    "incumbent everywhere.",
+)
+@click.option(
+    "--stand-in",
+    metavar="WORD=A,...",
+    help="Which providers stand for the kernels that a provider's own rule names, to score its decisions apart.",
+)
+@click.option("--features", metavar="LIST", help="What trees split on; default: M,N,K,B,E,waves.")
+@click.option("--emit", multiple=True, type=click.Choice(FORMS), help="Write the policy; with -o more than one.")
+@click.option(
+    *("-o", "--output"),
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Folder for dispatch.csv, dispatch.json and dispatch.py; default: print what --emit asks for.",
+)
+@click.option("--rows", type=click.IntRange(min=0), default=10, show_default=True, help="Rows of the lists of cases.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; regret as a difference of ln time, lists in full.")
+def dispatch(
+    run: Path,
+    incumbent: str,
+    challengers: tuple[str, ...],
+    cache: str | None,
+    weights: Path | None,
+    margin: str,
+    holdout: str | None,
+    policy: str | None,
+    against: str | None,
+    stand_in: str | None,
+    features: str | None,
+    emit: tuple[str, ...],
+    output: Path | None,
+    rows: int,
+    as_json: bool,
+) -> None:
+    """Say which kernel to run for which problem, and what each way to decide costs.
+
+    RUN is the folder of a run, its name under ./runs, or `latest`. Policies from "always A" over one threshold in M to
+    a table per shape are fitted to it. Regret is the time that a choice takes beyond the best one's: in the sample,
+    and on shapes, models and rounds that the fit has not seen. A challenger runs only where its gain is proven to
+    exceed the margin; elsewhere, on other devices and beyond the largest measured M, the incumbent does.
+
+    \b
+    Examples:
+      rooflens dispatch latest
+      rooflens dispatch latest -p simt_4bit -p mma_4bit --incumbent dequant_blas --weights decode.csv
+      rooflens dispatch latest --policy tree --emit python > choose.py
+      rooflens dispatch runs/new -o tuned --against tuned/dispatch.json
+    """
+    from ..analysis.dispatch.provenance import provenance
+    from ..analysis.dispatch.study import Question, study
+    from ..analysis.dispatch.tree import Shape
+    from ..analysis.dispatch.weights import parse_histogram
+    from ..analysis.load import load_run
+
+    if as_json and emit and not output:
+        raise UsageError("--json and --emit both print: give -o DIR for what is emitted, or drop one")
+    if len(set(emit)) > 1 and not output:
+        raise UsageError(f"--emit {' and '.join(emit)}: one is printed, several need -o DIR")
+    data = load_run(run)
+    found = study(
+        data,
+        Question(
+            incumbent=incumbent,
+            challengers=challengers,
+            cache=cache or "",
+            holdout=holdout or "",
+            margin=values.fraction(margin, "--margin"),
+            histogram=parse_histogram(_content(weights, "--weights"), str(weights)) if weights else None,
+            stand_ins=values.mapping(stand_in, "--stand-in") if stand_in else {},
+            tree=Shape(features=_features(features)),
+        ),
+    )
+    chosen = _policy(found, policy)
+    weighing = f"histogram {weights.name}" if weights else "every GEMM the same"
+    if emit or output:
+        texts = _texts(data, found, policy, weighing, emit)
+        if not output:
+            for text in texts.values():
+                click.echo(text, nl=False)
+            return
+        _write(texts, output)
+    from . import dispatch_output
+
+    before = _before(found, against)
+    facts = provenance(data, found, chosen.name, weighing)
+    if as_json:
+        dispatch_output.print_as_json(found, chosen, facts, before, against or found.timings.incumbent)
+        return
+    dispatch_output.show(found, chosen, facts, before, against or found.timings.incumbent, rows)
+
+
+def _features(text: str | None) -> tuple[str, ...]:
+    """Read the list of features in the order that they are tried in."""
+    from ..analysis.dispatch.timings import FEATURES
+    from ..shapes.errors import unknown_name
+
+    names = values.names(text) or list(FEATURES)
+    for name in names:
+        if name not in FEATURES:
+            raise unknown_name("feature", name, list(FEATURES))
+    return tuple(name for name in FEATURES if name in names)
+
+
+def _policy(found: "Study", name: str | None) -> "Policy":
+    """Find the policy to show: the recommended one, or the named one."""
+    from ..shapes.errors import unknown_name
+
+    names = [one.name for one in found.scored if one.policy]
+    if name and name not in names:
+        raise unknown_name("policy", name, names)
+    return found.policy(name or found.recommended)
+
+
+def _before(found: "Study", against: str | None) -> "Ints":
+    """Decisions to compare with: of a file that was emitted, or of what the study knows by name."""
+    from ..analysis.dispatch.changes import chosen_by
+    from ..analysis.dispatch.emit_json import parse_policy
+    from ..analysis.dispatch.policy import choices
+
+    if against and Path(against).is_file():
+        earlier = parse_policy(_content(Path(against), "--against"), against)
+        if earlier.arch != found.arch:
+            raise UsageError(f"--against {against}: it is for {earlier.arch}, and this run is of {found.arch}")
+        return choices(earlier, found.timings)
+    return chosen_by(found, against or found.timings.incumbent)
+
+
+def _content(path: Path, option: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{option} {path}: {error.strerror or error}") from None
+
+
+def _texts(run: "RunData", found: "Study", policy: str | None, weighing: str, emit: tuple[str, ...]) -> dict[str, str]:
+    """Emit in the forms that are asked for; without any, in all that can hold the policy.
+
+    Without a `policy`, a CSV has the table, whose shape it is, and the others the recommended one.
+    """
+    from ..analysis.dispatch.emit_csv import emit_csv, refusal
+    from ..analysis.dispatch.emit_json import emit_json
+    from ..analysis.dispatch.emit_python import emit_python
+    from ..analysis.dispatch.fit import TABLE
+    from ..analysis.dispatch.provenance import provenance
+
+    texts: dict[str, str] = {}
+    for form in dict.fromkeys(emit or FORMS):
+        chosen = found.policy(policy or (TABLE if form == "csv" else found.recommended))
+        facts = provenance(run, found, chosen.name, weighing)
+        if form == "csv":
+            why = refusal(found.timings)
+            if why and not emit:
+                click.echo(f"note: no {FILES[form]}: {why}", err=True)
+                continue
+            texts[form] = emit_csv(chosen, found.timings, facts)
+        else:
+            texts[form] = emit_json(chosen, facts) if form == "json" else emit_python(chosen, facts)
+    return texts
+
+
+def _write(texts: dict[str, str], folder: Path) -> None:
+    from ..reports.write import write_bytes
+
+    for form, text in texts.items():
+        write_bytes(folder / FILES[form], text.encode("utf-8"))
+        click.echo(f"written: {folder / FILES[form]}", err=True)

@@ -1,0 +1,221 @@
+"""Policies as files: the Python that is executed, the JSON that is read back, the CSV that our importer reads."""
+
+import ast
+import csv
+import io
+import json
+import math
+import random
+import tokenize
+
+import numpy as np
+import pytest
+from rooflens.analysis.dispatch.emit_csv import emit_csv, refusal
+from rooflens.analysis.dispatch.emit_json import emit_json, parse_policy
+from rooflens.analysis.dispatch.emit_python import emit_python
+from rooflens.analysis.dispatch.evidence import weigh_evidence
+from rooflens.analysis.dispatch.fit import Options, fit
+from rooflens.analysis.dispatch.policy import Policy, choices
+from rooflens.analysis.dispatch.provenance import Provenance
+from rooflens.analysis.imports.read import detect
+from rooflens.analysis.imports.table import parse
+from rooflens.shapes.errors import UsageError
+
+from .planted import plant_timings
+
+ARMS = ("old", 'ne"w\\', "gemv")
+
+FACTS = Provenance(
+    policy="tree", run="h200", created_at="2026-01-02T03:04:05Z", device='NVIDIA "H200"\nSXM', arch="sm90",
+    compute_units=132, cache="cold", gemms=112, rounds=5, margin=0.03, weights="every GEMM the same",
+    sources={"old": "aaa", 'ne"w\\': "bbb", "gemv": ""}, environment={"torch": "2.11.0"}, regret=0.01,
+    held_out={"shape": 0.02, "model": None, "round": 0.011},
+)  # fmt: skip
+
+
+def seconds(case, arm):
+    best = "gemv" if case["M"] <= 2 else ARMS[1] if case["K"] <= 2048 and case["M"] <= 32 else "old"
+    return 1e-5 * case["M"] * (1 if arm == best else 1.4)
+
+
+def columns(case, arm):
+    known = {"workgroups": case["N"] * case["M"] // 16, "resident": 1}
+    return known | {"config": json.dumps({"SPLIT_K": 2, "BLOCK_M": 16}) if arm == "gemv" else "{}"}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return plant_timings(seconds, arms=ARMS, noise=0.02, dtypes=("bf16", "fp16"), batches=(1, 3), columns=columns)
+
+
+@pytest.fixture(scope="module")
+def policies(table) -> tuple[Policy, ...]:
+    found = list(fit(table, "sm90"))
+    by_waves = Options()
+    by_waves = Options(tree=type(by_waves.tree)(features=("waves", "M")))
+    return (*found, *(one for one in fit(table, "sm90", by_waves) if one.name == "tree"))
+
+
+def function(text):
+    space: dict[str, object] = {"__builtins__": {}}
+    exec(text, space)
+    return space["choose"]
+
+
+def test_the_python_chooses_as_the_policy_on_every_case_and_on_random_ones(table, policies):
+    rng = random.Random(1)
+    cases = table.cases.to_dict("records")
+    for policy in policies:
+        choose = function(emit_python(policy, FACTS))
+        expected = choices(policy, table)
+        for row, arm in zip(cases, expected.tolist(), strict=True):
+            sizes = {name: row[name] for name in ("M", "N", "K", "B", "E", "top_k", "waves")}
+            assert choose("sm90", row["dtype"], row["scheme"], **sizes) == table.arms[arm]
+        for _ in range(600):
+            row = rng.choice(cases)
+            sizes = {name: row[name] for name in ("N", "K", "B", "E", "top_k")}
+            if rng.random() < 0.5:
+                sizes |= {"N": rng.randint(1, 9000), "K": rng.randint(1, 9000), "B": rng.randint(1, 8)}
+            what = {
+                "arch": rng.choice(("sm90", "sm90", "sm90", "gfx942", "")),
+                "dtype": rng.choice(("bf16", "bf16", "fp16", "fp32")),
+                "scheme": rng.choice(("nf4-g64", "nf4-g64", "mxfp8-1x32")),
+                "op": rng.choice(("gemm", "gemm", "gemm", "moe_gemm")),
+                "pass_": rng.choice(("fwd", "fwd", "fwd", "dgrad")),
+                "waves": rng.choice((None, math.nan, 1.0, 3.0, 40.0)),
+                "M": rng.randint(1, 90),
+            }
+            assert choose(**what, **sizes) == policy.choose(**what, **sizes)
+
+
+def test_the_python_imports_nothing_and_routes_on_its_arch_only(policies):
+    for policy in policies:
+        text = emit_python(policy, FACTS)
+        tree = ast.parse(text)
+        assert [type(node) for node in tree.body] == [ast.FunctionDef]
+        assert not [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call))]
+        choose = function(text)
+        assert {choose("gfx950", "bf16", "nf4-g64", size, 512, 1024) for size in (1, 8, 64)} == {"old"}
+
+
+def test_some_policy_splits_on_waves_and_says_what_they_are(policies):
+    text = emit_python(policies[-1], FACTS)
+    assert "if waves is None or waves != waves:" in text
+    assert "waves: ceil(workgroups of the first challenger" in text
+    assert "ceil(" not in emit_python(policies[0], FACTS)
+
+
+def test_the_provenance_of_a_python_file_is_comments(policies):
+    text = emit_python(policies[0], FACTS)
+    comments = [
+        token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.COMMENT
+    ]
+    told = "\n".join(comments)
+    for words in ("run h200 of 2026", 'NVIDIA "H200" SXM (sm90, 132 compute units)', "5 rounds", "exceed 0.03"):
+        assert words in told
+    for words in ("0.0100; held out by shape 0.0200, round 0.0110", "source of old: aaa", "source of gemv: unknown"):
+        assert words in told
+
+
+def test_json_is_read_back_whole(policies):
+    for policy in policies:
+        text = emit_json(policy, FACTS)
+        again = parse_policy(text.encode(), "x.json")
+        assert emit_json(again, FACTS) == text
+        assert (again.name, again.arch, again.incumbent) == (policy.name, "sm90", "old")
+        assert [leaf.arm for leaf in again.leaves] == [leaf.arm for leaf in policy.leaves]
+        assert json.loads(text)["provenance"]["held_out"] == {"shape": 0.02, "model": None, "round": 0.011}
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"{", "x.json: not JSON"),
+        (b"[]", "not a policy"),
+        (b'{"format": "other"}', "not a policy"),
+        (b'{"format": "rooflens dispatch", "version": 9}', "version 9, and 1 is known"),
+        (b'{"format": "rooflens dispatch", "version": 1}', "a rule is broken .KeyError"),
+    ],
+)
+def test_a_broken_policy_is_a_usage_error(content, words):
+    with pytest.raises(UsageError, match=words):
+        parse_policy(content, "x.json")
+
+
+@pytest.mark.parametrize(
+    "path, value", [(("feature",), "moon"), (("limit",), "many"), (("low_side",), {"arm": "a"}), (("low_side",), [])]
+)
+def test_a_broken_rule_is_a_usage_error(policies, path, value):
+    (tree,) = (one for one in policies[:-1] if one.name == "tree")
+    content = json.loads(emit_json(tree, FACTS))
+    content["rules"][0]["rule"][path[0]] = value
+    with pytest.raises(UsageError, match="a rule is broken"):
+        parse_policy(json.dumps(content).encode(), "x.json")
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_csv_rows_are_what_the_table_runs(table, policies):
+    (rows,) = (one for one in policies if one.name == "table")
+    written = rows_of(emit_csv(rows, table, FACTS))
+    chosen = choices(rows, table)
+    evidence = weigh_evidence(table)
+    assert len(written) == len(table.cases)
+    for index, row in enumerate(written):
+        assert row["libtype"] == table.arms[chosen[index]]
+        assert row["use_challenger"] == str(int(chosen[index] > 0))
+        assert float(row["us"]) == pytest.approx(1e6 * table.time_s[index, chosen[index]], rel=1e-5)
+        assert float(row["incumbent_us"]) == pytest.approx(1e6 * table.time_s[index, 0], rel=1e-5)
+        best = table.arms.index(row["best"])
+        assert float(row["speedup"]) == pytest.approx(np.exp(evidence.gain[index, best]), rel=1e-5)
+        if row["use_challenger"] == "1":  # the bound of the interval clears the margin, not only the point
+            assert row["status"] == "engaged"
+            assert float(row["speedup_low"]) > np.exp(0.03) - 1e-6
+        assert (row["gfx"], row["cu_num"], row["q_dtype_w"]) == ("sm90", "132", "nf4-g64")
+        assert row["splitK"] == ("2" if row["libtype"] == "gemv" else "")
+        assert (row["run"], row["rounds"], row["margin"]) == ("h200", "5", "0.03")
+        assert json.loads(row["sources"]) == dict(FACTS.sources)
+    assert {row["status"] for row in written} == {"engaged", "incumbent"}
+
+
+def test_csv_goes_through_our_importer(table, policies):
+    (rows,) = (one for one in policies if one.name == "table")
+    text = emit_csv(rows, table, FACTS)
+    source = parse(text.encode(), "dispatch.csv")
+    found = detect(source, {})
+    assert found.name == "aiter tuned table"
+    frame = found.read(source, {}).frame
+    for name in ("M", "N", "K", "B", "dtype"):
+        assert frame[name].tolist() == table.cases[name].tolist()
+    chosen = table.time_s[np.arange(len(frame)), choices(rows, table)]
+    assert frame["time_s"].tolist() == pytest.approx(chosen.tolist(), rel=1e-5)
+
+
+def test_csv_has_a_batch_where_there_is_one(policies):
+    single = plant_timings(seconds, arms=ARMS, rounds=3, columns=columns)
+    text = emit_csv(fit(single, "sm90")[0], single, FACTS)
+    assert text.startswith("gfx,cu_num,M,N,K,dtype,q_dtype_w,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio,")
+
+
+def test_what_a_csv_cannot_tell_apart_is_refused(table, policies):
+    moe = table.of_cases(np.ones(len(table.cases), dtype=bool))
+    moe.cases["op"] = "moe_gemm"
+    assert refusal(table) == ""
+    with pytest.raises(UsageError, match="no columns for moe_gemm; choose json or python"):
+        emit_csv(policies[0], moe, FACTS)
+    both = table.of_cases(np.ones(len(table.cases), dtype=bool))
+    both.cases.loc[:9, "pass"] = "dgrad"
+    assert refusal(both) == "a CSV of that shape cannot tell the passes dgrad, fwd apart"
+
+
+def test_an_arm_that_does_not_take_a_problem_is_not_written_there():
+    def partly(case, arm):
+        return math.nan if arm == "new" and case["M"] > 4 else 1e-5 * (0.5 if arm == "new" else 1)
+
+    table = plant_timings(partly, arms=("old", "new", "odd"), rounds=3)
+    (always,) = (one for one in fit(table, "sm90") if one.name == "always new")
+    written = rows_of(emit_csv(always, table, FACTS))
+    assert {row["libtype"] for row in written if int(row["M"]) > 4} == {"old"}
+    assert {row["libtype"] for row in written if int(row["M"]) <= 4} == {"new"}

@@ -1,0 +1,126 @@
+"""Regret: by hand, and what holds for any times."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rooflens.analysis.dispatch.fit import fit, oracle
+from rooflens.analysis.dispatch.policy import choices
+from rooflens.analysis.dispatch.regret import best, relative_time, score
+from rooflens.analysis.dispatch.timings import timings
+
+from .planted import from_array, plant, plant_timings
+
+TIMES = {(1, "a"): 4.0, (1, "b"): 1.0, (2, "a"): 2.0, (2, "b"): 1.9, (3, "a"): 1.0, (3, "b"): 3.0, (4, "a"): 1.0}
+"""M, arm: time; b does not take M = 4."""
+
+
+def by_hand():
+    def seconds(case, arm):
+        return TIMES.get((case["M"], arm), math.nan)
+
+    columns = {"shapes": (("m", "l", 64, 64),), "Ms": (1, 2, 3), "arms": ("a", "b")}
+    return plant_timings(seconds, **columns)
+
+
+def test_by_hand():
+    table = by_hand()
+    zero = best(table)
+    always_a = score(relative_time(table, np.array([0, 0, 0])), zero, table.weights)
+    logs = [math.log(4), math.log(2 / 1.9), 0]
+    assert always_a.mean == pytest.approx(sum(logs) / 3)
+    assert (always_a.worst, always_a.worst_case) == (pytest.approx(math.log(4)), 0)
+    assert always_a.p95 == pytest.approx(math.log(4))
+    assert always_a.near == pytest.approx(1 / 3)
+    assert always_a.gain == 0
+    always_b = score(relative_time(table, np.array([1, 1, 1])), zero, table.weights)
+    assert always_b.mean == pytest.approx(math.log(3) / 3)
+    assert always_b.gain == pytest.approx((math.log(4) + math.log(2 / 1.9) - math.log(3)) / 3)
+
+
+def test_weights_move_every_figure():
+    table = by_hand()
+    chosen = relative_time(table, np.array([0, 0, 0]))
+    found = score(chosen, best(table), np.array([0.0, 0.04, 0.96]))
+    assert found.mean == pytest.approx(0.04 * math.log(2 / 1.9))
+    assert (found.p95, found.worst_case, found.cases) == (0, 1, 2)
+    assert found.near == pytest.approx(0.96)
+    assert score(chosen, best(table), np.zeros(3)) is None
+
+
+def test_where_the_chosen_arm_has_no_time_the_incumbent_runs():
+    ratios = np.full((2, 2, 3), -0.5)
+    ratios[1, 1] = np.nan
+    table = from_array(ratios)
+    assert relative_time(table, np.array([1, 1])).tolist() == [-0.5, 0.0]
+    assert best(table).tolist() == [-0.5, 0.0]
+
+
+logs = st.floats(-2, 2).filter(lambda value: value == 0 or abs(value) > 1e-9)
+tables = (
+    st.integers(2, 4)
+    .flatmap(
+        lambda arms: st.lists(
+            st.lists(st.lists(logs, min_size=3, max_size=3), min_size=arms, max_size=arms), min_size=2, max_size=8
+        )
+    )
+    .map(lambda values: from_array(values, tuple(2**index for index in range(len(values)))))
+)
+
+
+@settings(max_examples=40)
+@given(table=tables)
+def test_regret_is_never_negative_and_the_oracle_has_none(table):
+    zero = best(table)
+    for policy in fit(table, "x"):
+        found = score(relative_time(table, choices(policy, table)), zero, table.weights)
+        assert found.mean >= -1e-12
+        assert 0 <= found.near <= 1 + 1e-12
+        assert found.mean <= found.worst + 1e-12
+        assert -1e-12 <= found.p95 <= found.worst + 1e-12
+    perfect = score(relative_time(table, oracle(table)), zero, table.weights)
+    assert (perfect.mean, perfect.worst, perfect.near) == (0, 0, pytest.approx(1))
+
+
+@settings(max_examples=40)
+@given(table=tables)
+def test_swapping_challengers_swaps_their_names_only(table):
+    arms = len(table.arms)
+    order = np.array([0, *range(arms - 1, 0, -1)])
+    swapped = dataclasses.replace(
+        table,
+        arms=tuple(table.arms[index] for index in order),
+        log_ratio=table.log_ratio[:, order],
+        step=table.step[:, order],
+        time_s=table.time_s[:, order],
+        first_cells=table.first_cells[:, order],
+    )
+    for here, there in zip(fit(table, "x")[arms:], fit(swapped, "x")[arms:], strict=True):
+        assert here.name == there.name
+        first, second = relative_time(table, choices(here, table)), relative_time(swapped, choices(there, swapped))
+        if here.name == "table":  # each row is decided by itself
+            assert first.tolist() == pytest.approx(second.tolist())
+        scores = [score(one, best(table), table.weights).mean for one in (first, second)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-9)
+
+
+@settings(max_examples=12)
+@given(factor=st.floats(1e-3, 1e3), seed=st.integers(0, 99))
+def test_a_factor_on_all_times_changes_nothing(factor, seed):
+    rng = np.random.default_rng(seed)
+    true = {}
+
+    def seconds(case, arm):
+        return true.setdefault((case["N"], case["K"], case["M"], arm), 1e-5 * math.exp(rng.normal(0, 0.4)))
+
+    frames = plant(seconds, noise=0.02, rounds=3, Ms=(1, 4, 16), seed=seed)
+    scaled = [frame.copy() for frame in frames]
+    scaled[0]["time_s"] *= factor
+    scaled[1]["median_s"] *= factor
+    first, second = (timings(*one, ("old", "new"), "cold") for one in (frames, scaled))
+    for here, there in zip(fit(first, "x"), fit(second, "x"), strict=True):
+        assert choices(here, first).tolist() == choices(there, second).tolist()
+        assert [leaf.status for leaf in here.leaves] == [leaf.status for leaf in there.leaves]

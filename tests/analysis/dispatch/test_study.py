@@ -1,0 +1,173 @@
+"""Dispatch of a stored run: arms, recommendation, notes, and decisions that changed."""
+
+import math
+
+import numpy as np
+import pytest
+from rooflens.analysis.dispatch.changes import changes, chosen_by
+from rooflens.analysis.dispatch.policy import choices
+from rooflens.analysis.dispatch.study import Question, study
+from rooflens.analysis.load import load_run
+from rooflens.shapes.errors import UsageError
+
+from ..synthetic import write_run
+from .planted import from_array
+
+SHAPES = tuple((f"model {index % 3}", f"l{index}", 512 * (1 + index), 1024) for index in range(9))
+
+
+def crossing(cell):
+    """simt_4bit wins up to M = 8, and everywhere on the two smallest weights."""
+    if cell.provider in ("dequant_blas", "blas"):
+        return 1e-3
+    wins = cell.M <= 8 or cell.N <= 1024
+    return (0.5e-3 if wins else 2e-3) * (1.5 if cell.provider == "gemv_4bit" else 1)
+
+
+def run_of(tmp_path, **options):
+    given = {"latency": crossing, "shapes": SHAPES, "rounds": 4, "samples": 3, "Ms": (1, 4, 8, 32, 128)} | options
+    return load_run(write_run(tmp_path / "planted", **given))
+
+
+def test_the_arms_are_what_could_be_dispatched_to(tmp_path):
+    found = study(run_of(tmp_path))
+    assert found.timings.arms == ("dequant_blas", "simt_4bit", "gemv_4bit")  # blas is a reference: it pays no decoding
+    other = study(run_of(tmp_path), Question(incumbent="blas", challengers=("gemv_4bit",)))
+    assert other.timings.arms == ("blas", "gemv_4bit")
+
+
+def test_the_planted_rule_is_recommended_and_keeps_its_regret_on_new_shapes(tmp_path):
+    found = study(run_of(tmp_path))
+    assert (found.recommended, found.criterion) == ("tree", "shape")
+    tree = found.of("tree")
+    assert tree.in_sample.mean < 0.001
+    # some folds hold both small weights out, so that nothing says that they differ
+    assert tree.in_sample.mean <= tree.held_out["shape"].mean < found.of("threshold").held_out["shape"].mean
+    assert found.of("table").in_sample.mean < 0.001
+    assert found.of("table").held_out["shape"].mean == found.of("always dequant_blas").held_out["shape"].mean
+    assert study(run_of(tmp_path), Question(holdout="round")).criterion == "round"
+
+
+def test_the_simplest_of_equals_is_recommended(tmp_path):
+    def one_limit(cell):
+        if cell.provider == "dequant_blas":
+            return 1e-3
+        return 0.5e-3 if cell.M <= 8 else 2e-3
+
+    found = study(run_of(tmp_path, latency=one_limit, providers=("simt_4bit", "dequant_blas")))
+    assert found.recommended == "threshold"
+    alike = study(run_of(tmp_path, latency=lambda cell: 1e-3, providers=("simt_4bit", "dequant_blas")))
+    assert alike.recommended == "always dequant_blas"
+
+
+def test_equal_kernels_are_parity_and_nothing_is_engaged(tmp_path):
+    found = study(run_of(tmp_path, latency=lambda cell: 1e-3, round_noise=0.01))
+    for name in ("threshold", "tree", "table", "table-tree"):
+        assert {str(leaf.status) for leaf in found.policy(name).leaves} == {"parity"}
+        assert {leaf.arm for leaf in found.policy(name).leaves} == {"dequant_blas"}
+    assert 0 < found.flattered < 0.02
+
+
+def test_weights_of_small_M_alone_make_the_challenger_always_right(tmp_path):
+    found = study(run_of(tmp_path), Question(histogram={1: 5.0, 3: 1.0}))
+    assert found.of("always simt_4bit").in_sample.mean < 0.001
+    assert found.recommended == "threshold"
+    assert [(leaf.arm, leaf.status) for leaf in found.policy("threshold").leaves] == [("simt_4bit", "engaged")]
+
+
+def test_a_gain_below_the_margin_is_not_recommended_although_it_is_the_fastest(tmp_path):
+    def hardly(cell):
+        return 1e-3 if cell.provider == "dequant_blas" else 0.98e-3
+
+    found = study(run_of(tmp_path, latency=hardly, providers=("simt_4bit", "dequant_blas"), round_noise=0.002))
+    assert found.of("always simt_4bit").in_sample.mean < 0.001
+    assert found.of("always dequant_blas").in_sample.mean == pytest.approx(-math.log(0.98), abs=0.003)
+    assert found.recommended == "always dequant_blas"
+
+
+def test_what_the_run_cannot_say_is_told(tmp_path):
+    found = study(run_of(tmp_path, rounds=1, shapes=SHAPES[:1]))
+    told = " | ".join(found.notes)
+    assert "1 round has no interval, so that nothing is engaged" in told
+    for way in ("round: 1 round", "shape: one shape", "model: one model (model 0)"):
+        assert f"not held out by {way}" in told
+    assert (found.criterion, found.flattered) == ("", None)
+    assert not any(leaf.status == "engaged" for leaf in found.policy("table").leaves)
+    with pytest.raises(UsageError, match="--holdout model: one model"):
+        study(run_of(tmp_path, shapes=SHAPES[:1]), Question(holdout="model"))
+
+
+def test_gains_that_are_not_proven_are_counted(tmp_path):
+    def large(cell):
+        return 1e-3 if cell.provider == "dequant_blas" else 0.7e-3
+
+    loud = {"latency": large, "providers": ("simt_4bit", "dequant_blas"), "sample_noise": 0.0}
+    found = study(run_of(tmp_path, **loud, round_noise=0.8))
+    leaves = found.policy("table").leaves
+    count = sum(leaf.status == "parity" and leaf.gain > 0.03 for leaf in leaves)
+    assert count > 10
+    assert any(
+        note.startswith("gain more than the margin") and f": {count} of 45 GEMMs;" in note for note in found.notes
+    )
+    assert not [note for note in study(run_of(tmp_path, **loud, round_noise=0.005)).notes if "not proven" in note]
+
+
+def test_nothing_to_choose_from_is_a_usage_error(tmp_path):
+    with pytest.raises(UsageError, match="planted: nothing to choose from besides dequant_blas"):
+        study(run_of(tmp_path, providers=("dequant_blas", "blas")))
+    with pytest.raises(UsageError, match="no cell of this run has passed"):
+        study(run_of(tmp_path, failures=lambda cell: ("oom", "out of memory")))
+    with pytest.raises(UsageError, match="did you mean simt_4bit"):
+        study(run_of(tmp_path), Question(challengers=("simt",)))
+
+
+def test_cold_decides_where_there_is_any(tmp_path):
+    def by_cache(cell):
+        return 1e-3 if (cell.provider == "dequant_blas") == (cell.cache == "cold") else 2e-3
+
+    both = {"latency": by_cache, "caches": ("warm", "cold"), "providers": ("simt_4bit", "dequant_blas")}
+    assert study(run_of(tmp_path, **both)).recommended == "always dequant_blas"
+    warm = study(run_of(tmp_path, **both), Question(cache="warm"))
+    assert {leaf.arm for leaf in warm.policy(warm.recommended).leaves} == {"simt_4bit"}
+
+
+def test_an_arm_that_is_not_everywhere_is_told(tmp_path):
+    found = study(run_of(tmp_path, failures=lambda cell: ("unsupported", "M") if cell.provider == "gemv_4bit" and
+                         cell.M > 1 else None))  # fmt: skip
+    assert "gemv_4bit has a time on 9 of 45 GEMMs: elsewhere dequant_blas runs" in found.notes
+
+
+def test_changes_are_ranked_by_the_time_that_they_save():
+    table = from_array(np.repeat([[[0.0], [-0.1]], [[0.0], [-1.0]], [[0.0], [0.5]]], 3, axis=2))
+    table.time_s[0] = 1.0, math.exp(-0.1)  # a long launch: 10 % of it is more than 63 % of 10 us
+    found = changes(table, np.array([0, 0, 0]), np.array([1, 1, 1]))
+    assert found["N"].tolist() == [64, 128, 192]
+    assert found["saved_s"].tolist() == pytest.approx(
+        [1 - math.exp(-0.1), 1e-5 * (1 - math.exp(-1)), 1e-5 * (1 - math.exp(0.5))]
+    )
+    assert found["speedup"].tolist() == pytest.approx([math.exp(0.1), math.e, math.exp(-0.5)])
+    assert (found["before"] == "old").all()
+    assert len(changes(table, np.array([0, 1, 0]), np.array([0, 1, 1]))) == 1
+
+
+def test_decisions_are_found_by_name(tmp_path):
+    found = study(run_of(tmp_path))
+    assert set(chosen_by(found, "simt_4bit")) == {1}
+    assert chosen_by(found, "tree").tolist() == choices(found.policy("tree"), found.timings).tolist()
+    assert chosen_by(found, "oracle").min() >= 0
+    with pytest.raises(UsageError, match="no decisions of 'moon'"):
+        chosen_by(found, "moon")
+
+
+def test_a_rule_whose_words_mean_nothing_here_asks_for_stand_ins(tmp_path):
+    def columns(cell, round_):
+        return {"dispatched": "simt" if cell.provider == "gemv_4bit" else ""}
+
+    run = run_of(tmp_path, columns=columns)
+    found = study(run)
+    assert [one.name for one in found.scored if one.policy is None] == ["gemv_4bit's rule", "oracle"]
+    with pytest.raises(UsageError, match="gemv_4bit dispatched to simt: say which arms that is, with --stand-in"):
+        chosen_by(found, "gemv_4bit")
+    mapped = study(run, Question(stand_ins={"simt": "simt_4bit"}))
+    assert "gemv_4bit's choices" in [one.name for one in mapped.scored]
+    assert set(chosen_by(mapped, "gemv_4bit")) == {1}

@@ -1,0 +1,95 @@
+"""Rounds of a run as one array: pairing, duplicates, what is left out, waves."""
+
+import math
+
+import numpy as np
+import pytest
+from rooflens.analysis.dispatch.timings import timings
+from rooflens.shapes.errors import UsageError
+
+from .planted import plant, plant_timings
+
+HALF = {"old": 2e-5, "new": 1e-5}
+
+
+def half(case, arm):
+    return HALF[arm]
+
+
+def test_ratios_are_paired_by_round_so_that_drift_cancels():
+    table = plant_timings(half, drift=(1.0, 3.0, 0.2))
+    assert table.log_ratio.shape == (8 * 7, 2, 3)
+    assert np.allclose(table.log_ratio[:, 0], 0)
+    assert np.allclose(table.log_ratio[:, 1], -math.log(2), atol=1e-12)
+    assert table.weights.sum() == pytest.approx(1)
+
+
+def test_one_gemm_under_two_models_is_one_case_with_the_mean_of_both():
+    shapes = (("a", "q", 512, 1024), ("b", "q", 512, 1024), ("b", "v", 256, 1024))
+
+    def seconds(case, arm):
+        return 1e-5 * (1 if arm == "old" else 4 if case["model"] == "a" else 2)
+
+    table = plant_timings(seconds, shapes=shapes, Ms=(1,))
+    assert table.cases["models"].tolist() == [("a", "b"), ("b",)]
+    assert table.cases["shape"].tolist() == [0, 1]
+    assert table.mean[:, 1].tolist() == pytest.approx([math.log(8) / 2, math.log(2)])
+    assert table.time_s[0].tolist() == pytest.approx([1e-5, 1e-5 * math.sqrt(8)])
+
+
+def test_another_timer_is_left_out_and_told():
+    def columns(case, arm):
+        return {"timer": "graph"} if arm == "new" and case["M"] <= 2 else {}
+
+    table = plant_timings(half, Ms=(1, 2, 4), columns=columns, arms=("old", "new"))
+    assert sorted(table.cases["M"].unique()) == [4]
+    assert table.notes[0].startswith("left out, because they were timed in another way than the incumbent's: 16 cells")
+    assert "left out, because old alone has a time: 16 of 24 problems" in table.notes
+
+
+def test_what_the_incumbent_does_not_take_is_left_out_and_told():
+    def seconds(case, arm):
+        return math.nan if arm == "old" and case["M"] > 8 else HALF[arm]
+
+    table = plant_timings(seconds, Ms=(1, 8, 16))
+    assert set(table.cases["M"]) == {1, 8}
+    assert table.notes == ("left out, because old has no time: 8 of 24 problems",)
+
+
+def test_an_arm_that_does_not_take_a_problem_is_unknown_there():
+    def seconds(case, arm):
+        return math.nan if arm == "odd" and case["M"] > 1 else 1e-5
+
+    table = plant_timings(seconds, arms=("old", "new", "odd"), Ms=(1, 2))
+    unknown = np.isnan(table.mean)
+    assert unknown[:, 2].sum() == 8
+    assert not unknown[:, :2].any()
+
+
+@pytest.mark.parametrize(
+    "arms, cache, words",
+    [
+        (("old", "nwe"), "cold", "did you mean new"),
+        (("old",), "cold", "nothing to choose from"),
+        (("old", "old"), "cold", "nothing to choose from"),
+        (("old", "new"), "warm", "old has no warm time"),
+    ],
+)
+def test_what_cannot_be_arranged_is_a_usage_error(arms, cache, words):
+    with pytest.raises(UsageError, match=words):
+        timings(*plant(half), arms, cache)
+
+
+def test_waves_are_those_of_the_challenger():
+    def columns(case, arm):
+        return {"workgroups": 100 * case["M"] if arm == "new" else 7, "resident": 2}
+
+    table = plant_timings(half, Ms=(1, 4, 64), columns=columns)
+    by_M = dict(zip(table.cases["M"], table.cases["waves"], strict=True))
+    assert by_M == {1: 1, 4: 2, 64: 25}  # ceil(100 M / (132 x 2))
+
+
+def test_waves_are_unknown_where_they_are_not_stored():
+    assert plant_timings(half).cases["waves"].isna().all()
+    partly = plant_timings(half, columns=lambda case, arm: {"workgroups": 10, "resident": np.nan})
+    assert partly.cases["waves"].isna().all()

@@ -1,0 +1,146 @@
+"""`rooflens dispatch` on runs whose truth is planted."""
+
+import csv
+import io
+import json
+import math
+
+import pytest
+from rooflens.cli.main import main
+
+SHAPES = tuple((f"model {index % 3}", f"l{index}", 512 * (1 + index), 1024) for index in range(6))
+
+
+def crossing(cell):
+    """simt_4bit takes half the time up to M = 8, and twice as long above."""
+    return 1e-4 * (1 if cell.provider == "dequant_blas" else 0.5 if cell.M <= 8 else 2)
+
+
+@pytest.fixture
+def crossed(plant):
+    return plant(
+        latency=crossing, shapes=SHAPES, Ms=(1, 4, 8, 16, 64), providers=("simt_4bit", "dequant_blas"), rounds=4,
+        samples=3,
+    )  # fmt: skip
+
+
+def told(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_planted_rule_is_found(crossed, capsys):
+    assert main(["dispatch", "planted", "--json"]) == 0
+    found = told(capsys)
+    assert (found["incumbent"], found["arms"]) == ("dequant_blas", ["dequant_blas", "simt_4bit"])
+    assert (found["recommended"], found["criterion"], found["gemms"]) == ("threshold", "shape", 30)
+    by_name = {one["name"]: one for one in found["policies"]}
+    assert by_name["threshold"]["held_out"]["model"]["mean"] < 0.01
+    # always the incumbent: 3 of 5 M at ln 2; always the challenger: 2 of 5
+    assert by_name["always dequant_blas"]["in_sample"]["mean"] == pytest.approx(0.6 * math.log(2), abs=0.01)
+    assert by_name["always simt_4bit"]["in_sample"]["mean"] == pytest.approx(0.4 * math.log(2), abs=0.01)
+    assert found["policy"]["rules"][0]["rule"]["limit"] == 8
+    assert len(found["changes"]) == 18
+    assert {row["after"] for row in found["changes"]} == {"simt_4bit"}
+
+
+@pytest.mark.parametrize("width", ["80", "200"])
+def test_for_a_reader(crossed, capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", width)
+    assert main(["dispatch", "latest", "--rows", "2"]) == 0
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= int(width)
+    assert "M <= 8: simt_4bit" in out
+    assert "M > 64: dequant_blas" in out
+    (oracle,) = (line for line in lines if line.startswith("oracle"))
+    assert oracle.split()[1:5] == ["0.00%", "0.00%", "0.00%", "100%"]
+    joined = " ".join(out.split())
+    assert "decisions that differ from dequant_blas: 18 of 30 GEMMs" in joined
+    assert "threshold is the simplest policy within 0.5% of the least regret on new shapes" in joined
+
+
+def test_a_histogram_weighs(crossed, capsys, tmp_path):
+    (tmp_path / "decode.csv").write_text("M,weight\n1,9\n64,1\n")
+    assert main(["dispatch", "planted", "--weights", "decode.csv", "--json"]) == 0
+    found = told(capsys)
+    assert found["weights"] == "histogram decode.csv"
+    always = next(one for one in found["policies"] if one["name"] == "always simt_4bit")
+    assert always["in_sample"]["mean"] == pytest.approx(0.1 * math.log(2), abs=0.01)
+
+
+def test_what_is_emitted_is_all_that_is_printed(crossed, capsys):
+    assert main(["dispatch", "planted", "--emit", "python"]) == 0
+    space: dict[str, object] = {}
+    exec(capsys.readouterr().out, space)
+    arch = json.loads((crossed / "run.json").read_text())["device"]["arch"]
+    choose = space["choose"]
+    assert [choose(arch, "bf16", "nf4-g64", size, 512, 1024) for size in (1, 8, 9)] == [
+        *("simt_4bit", "simt_4bit", "dequant_blas")
+    ]
+    assert main(["dispatch", "planted", "--emit", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert sum(int(row["use_challenger"]) for row in rows) == 18
+    assert {row["policy"] for row in rows} == {"table"}
+
+
+def test_a_folder_gets_all_forms_and_a_later_run_is_compared_with_them(crossed, capsys):
+    assert main(["dispatch", "planted", "-o", "tuned", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["recommended"] == "threshold"
+    assert [line for line in err.splitlines() if line.startswith("written")] == [
+        f"written: tuned/dispatch.{suffix}" for suffix in ("csv", "json", "py")
+    ]
+    assert main(["dispatch", "planted", "--against", "tuned/dispatch.json", "--json"]) == 0
+    assert told(capsys)["changes"] == []
+    assert main(["dispatch", "planted", "--against", "tuned/dispatch.json", "--policy", "always simt_4bit"]) == 0
+    assert "decisions that differ from tuned/dispatch.json: 12 of 30 GEMMs" in capsys.readouterr().out
+
+
+def test_features_and_margin_are_what_was_asked_for(crossed, capsys):
+    assert main(["dispatch", "planted", "--policy", "tree", "--features", "N,K", "--json"]) == 0
+    assert "feature" not in told(capsys)["policy"]["rules"][0]["rule"]
+    assert main(["dispatch", "planted", "--margin", "80%", "--json"]) == 0
+    found = told(capsys)
+    assert found["margin"] == 0.8
+    table = next(one for one in found["policies"] if one["name"] == "table")
+    assert table["in_sample"]["gain"] == 0  # ln 2 is less than 0.8
+
+
+def test_a_device_of_another_kind_is_not_compared_with(crossed, capsys):
+    assert main(["dispatch", "planted", "-o", "tuned"]) == 0
+    path = crossed.parents[1] / "tuned" / "dispatch.json"
+    path.write_text(path.read_text().replace('"arch": "x86-64-avx512",\n "incumbent"', '"arch": "sm90",\n "incumbent"'))
+    assert main(["dispatch", "planted", "--against", "tuned/dispatch.json"]) == 2
+    assert "it is for sm90, and this run is of x86-64-avx512" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--challenger", "simt"], "did you mean simt_4bit"),
+        (["--incumbent", "simt_4bit", "--challenger", "simt_4bit"], "nothing to choose from besides simt_4bit"),
+        (["--weights", "none.csv"], "--weights none.csv: No such file"),
+        (["--margin", "3"], "--margin '3': write a percentage"),
+        (["--policy", "treee"], "unknown policy 'treee': did you mean tree"),
+        (["--features", "M,Q"], "unknown feature 'Q'"),
+        (
+            ["--against", "moon"],
+            "no decisions of 'moon': name a file of --emit json, or one of dequant_blas, simt_4bit",
+        ),
+        (["--emit", "csv", "--emit", "json"], "one is printed, several need -o DIR"),
+        (["--emit", "csv", "--json"], "both print"),
+        (["--stand-in", "mma=simt_4bit"], "--stand-in mma: no provider here dispatched to it"),
+        (["--cache", "warm"], "nothing to choose from besides dequant_blas; providers with a warm time: none"),
+    ],
+)
+def test_a_wrong_question_is_one_line(crossed, capsys, arguments, words):
+    assert main(["dispatch", "planted", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_an_output_that_cannot_be_written_is_one_line(crossed, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert main(["dispatch", "planted", "-o", "file/in"]) == 1
+    assert "cannot write" in capsys.readouterr().err
