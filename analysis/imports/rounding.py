@@ -58,13 +58,14 @@ def detect(texts: Sequence[str]) -> Rounding:
         return Rounding(Kind.NONE)
     decimals = [_decimals(number) for number in numbers]
     digits = [number.adjusted() + places + 1 for number, places in zip(numbers, decimals, strict=True)]
-    without_decimals = sum(max(decimals) - places for places in decimals)
-    without_digits = sum(max(digits) - places for places in digits)
+    most_decimals, most_digits = max(decimals), max(digits)
+    without_decimals = sum(most_decimals - places for places in decimals)
+    without_digits = sum(most_digits - places for places in digits)
     keeps_zeros = any("." in text and text.rstrip().endswith("0") for text in texts)
     proven = without_digits + PROOF <= without_decimals or (keeps_zeros and not without_digits and without_decimals)
-    if max(digits) >= FULL_DIGITS:
+    if most_digits >= FULL_DIGITS:
         return Rounding(Kind.NONE)
-    return Rounding(Kind.DIGITS, max(digits)) if proven else Rounding(Kind.DECIMALS, max(decimals))
+    return Rounding(Kind.DIGITS, most_digits) if proven else Rounding(Kind.DECIMALS, most_decimals)
 
 
 def _decimals(number: Decimal) -> int:

@@ -1,0 +1,54 @@
+"""Reads texts, understands their tables, and runs every rule over all of them together.
+
+1. `document.read_document` cuts each text into tables and paragraphs.
+2. `roles.understand` says what each column is.
+3. `case.build_case` finds out how each table counts M, and what its changes are.
+4. `rules.RULES` look for what does not hold.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...shapes.errors import UsageError, unknown_name
+from .case import build_case
+from .document import Document, Paragraph
+from .finding import Finding
+from .roles import Override, understand
+from .rules import RULES
+from .setting import Setting
+from .sheet import Sheet
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The tables as they were understood, and everything that was found, rule by rule."""
+
+    sheets: tuple[Sheet, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows of all tables."""
+        return sum(map(len, self.sheets))
+
+
+def audit(
+    documents: Sequence[Document],
+    setting: Setting,
+    overrides: Sequence[Override] = (),
+    claims: Sequence[str] = (),
+) -> Audit:
+    """Audit texts that belong together. Raises UsageError when an override names no column, or there is no table."""
+    names = [name for document in documents for titled in document.tables for name in titled.table.header]
+    for one in overrides:
+        if one.name not in names:
+            raise unknown_name("column", one.name, list(dict.fromkeys(names)))
+    tables = [titled for document in documents for titled in document.tables]
+    if not tables and not claims and not any(document.paragraphs for document in documents):
+        raise UsageError("there is no table and no sentence to audit")
+    sheets = [understand(titled, setting, overrides) for titled in tables]
+    said = [Paragraph(f"claim {number}", 1, text) for number, text in enumerate(claims, 1)]
+    paragraphs = [*(paragraph for document in documents for paragraph in document.paragraphs), *said]
+    case = build_case(sheets, paragraphs, setting)
+    findings = [finding for rule in RULES for finding in rule.check(case)]
+    return Audit(case.sheets, tuple(findings))

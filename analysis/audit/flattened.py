@@ -1,0 +1,111 @@
+"""Tables of plain text: columns aligned by blanks, or flattened to single blanks by copying from a page.
+
+A body is what gives such a table away: lines with the same sequence of numbers and texts below a line of words.
+"""
+
+import re
+from collections.abc import Sequence
+
+from .barred import Found
+from .headers import cut_header, pieces_of, strongest_bond
+from .printed import is_blank, read_printed
+from .words import SIZES
+
+_TOKENS = re.compile(r"\([^()]*\)|\S+")
+
+_GAPS = re.compile(r"\s{2,}|\t")
+
+_UNITS = frozenset(("us", "µs", "μs", "ms", "s", "ns", "TFLOPS", "GFLOPS", "GB/s", "TB/s", "%", "x", "×"))
+
+LEAST_NUMBERS = 2
+"""Columns of numbers that make lines of words a table; a tuple of sizes counts as many."""
+
+
+def flattened_table(lines: Sequence[str], start: int) -> Found | None:
+    """Read the table whose header is line `start`; None when the lines below it are not rows."""
+    header = lines[start].strip()
+    first = start + 1
+    if first < len(lines) and re.fullmatch(r"[\s\-=─━]+", lines[first]) and lines[first].strip():
+        first += 1
+    if first >= len(lines) or not lines[first].strip():
+        return None
+    rows = _body(lines, first)
+    if not rows or (_row(header) is not None and _kinds(_row(header) or []) == _kinds(rows[0])):
+        return None
+    names = _aligned(lines, start, first, len(rows)) or _named(header, lines, first, rows)
+    if names is None:
+        return None
+    header_cells, cells = names
+    if len(cells) == 1 and not {"M", "N", "K"} <= {*pieces_of(header)}:  # one line proves no pattern
+        return None
+    return Found(header_cells, cells, list(range(first, first + len(cells))), first + len(cells))
+
+
+def _body(lines: Sequence[str], first: int) -> list[list[str]]:
+    """Return the cells of the lines from `first` on that share the sequence of kinds of the first."""
+    rows: list[list[str]] = []
+    kinds = ""
+    for line in lines[first:]:
+        row = _row(line)
+        if row is None or (rows and _kinds(row) != kinds):
+            break
+        kinds = kinds or _kinds(row)
+        rows.append(row)
+    return rows
+
+
+def _row(line: str) -> list[str] | None:
+    """Cut a line into cells: numbers, tuples of sizes, and texts between them; None for prose."""
+    cells: list[str] = []
+    last = ""
+    for token in _TOKENS.findall(line):
+        kind = _kind(token)
+        if (last == "number" and token in _UNITS) or kind == last == "text":
+            cells[-1] += f" {token}"
+        else:
+            cells.append(token)
+            last = kind
+    kinds = [_kind(cell) for cell in cells]
+    numbers = kinds.count("number") + 3 * kinds.count("sizes")
+    wordy = any(kind == "text" and len(cell.split()) > 2 for kind, cell in zip(kinds[1:], cells[1:], strict=True))
+    return cells if numbers >= max(LEAST_NUMBERS, len(cells) / 2) and len(cells) > 2 and not wordy else None
+
+
+def _kind(cell: str) -> str:
+    if read_printed(cell) is not None or (is_blank(cell) and cell.strip()):
+        return "number"
+    if re.fullmatch(r"\(\s*\d+(\s*[,x×]\s*\d+)+\s*\)|\d+([x×]\d+)+", cell):
+        return "sizes"
+    return "text"
+
+
+def _kinds(row: Sequence[str]) -> str:
+    return "".join(_kind(cell)[0] for cell in row)
+
+
+def _aligned(lines: Sequence[str], start: int, first: int, count: int) -> tuple[list[str], list[list[str]]] | None:
+    """Cut at wide gaps, where header and rows agree on their number."""
+    header = _GAPS.split(lines[start].strip())
+    rows = [_GAPS.split(line.strip()) for line in lines[first : first + count]]
+    if len(header) < LEAST_NUMBERS + 1 or any(len(row) != len(header) for row in rows):
+        return None
+    return header, rows
+
+
+def _named(
+    header: str, lines: Sequence[str], first: int, rows: list[list[str]]
+) -> tuple[list[str], list[list[str]]] | None:
+    """Cut the header by its words: into the words of the rows if they are as many, else into their cells."""
+    pieces = pieces_of(header)
+    if pieces and pieces[0] in "•*-":
+        return None
+    tokens = [_TOKENS.findall(line) for line in lines[first : first + len(rows)]]
+    if all(len(row) == len(pieces) for row in tokens) and strongest_bond(pieces) < 1:
+        return pieces, tokens
+    if all(len(row) == len(pieces) + 1 and row[0] == str(at) for at, row in enumerate(tokens)):
+        return ["index", *pieces], tokens  # as pandas prints a frame
+    names = cut_header(header, len(rows[0]))
+    if names is None or any(len(name.split()) > 6 for name in names):
+        return None
+    known = sum(name.split(" ")[0] in SIZES for name in names)
+    return (names, rows) if known or len(pieces) <= 4 * len(names) else None

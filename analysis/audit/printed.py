@@ -1,0 +1,92 @@
+"""A number as somebody printed it: its digits, its unit, and whether it is only about right."""
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ..imports.consistency import Span, span
+
+_MARKS = "*†‡¹²³⁴⁵⁶⁷⁸⁹⁰`"
+"""Footnote marks and markdown around a number."""
+
+_UNITS = {
+    "%": "%",
+    "pct": "%",
+    "percent": "%",
+    "x": "x",
+    "×": "x",
+    "s": "s",
+    "ms": "ms",
+    "us": "us",
+    "µs": "us",
+    "μs": "us",
+    "ns": "ns",
+    "gflops": "gflops",
+    "tflops": "tflops",
+    "tflop/s": "tflops",
+    "pflops": "pflops",
+    "gb/s": "gb/s",
+    "tb/s": "tb/s",
+}
+
+_NUMBER = re.compile(
+    r"(?P<about>[~≈]\s*)?(?P<digits>[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?|[+-]?\.\d+)\s*"
+    r"(?P<unit>[A-Za-z%×µμ][A-Za-z/]*)?"
+)
+
+MISSING = frozenset(("", "-", "--", "—", "–", "n/a", "na", "nan", "none", "null", "inf"))
+"""Texts of a cell that has no number."""
+
+FAILED = frozenset(("fail", "failed", "error", "oom", "skip", "skipped", "timeout", "unsupported", "crash"))
+"""Words that stand where a number should."""
+
+ABOUT = 0.025
+"""What "about" allows beside the rounding, relative to the number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A number and its text; `digits` is what `Decimal` reads, `unit` one of the values of `_UNITS` or empty."""
+
+    text: str
+    digits: str
+    unit: str = ""
+    about: bool = False
+
+    @property
+    def value(self) -> float:
+        """The number itself, in its printed unit."""
+        return float(self.digits)
+
+    @property
+    def span(self) -> Span:
+        """Numbers that are printed like this one, by its own digits."""
+        return self.within(None)
+
+    def within(self, step: float | None) -> Span:
+        """Numbers that are printed like this one, where neighbours are `step` apart (0: exact; None: by its digits)."""
+        if step is None:
+            low, high = span(self.digits)
+        else:
+            low, high = self.value - step / 2, self.value + step / 2
+        more = ABOUT * abs(self.value) if self.about else 0.0
+        return Span(low - more, high + more)
+
+
+def read_printed(text: str) -> Printed | None:
+    """Read "+15.11%", "~1.0×*", "1,234.5", "7.20 us" or "−0.29"; None for anything else."""
+    clean = text.strip().replace("\u2212", "-").strip(_MARKS).strip()
+    found = _NUMBER.fullmatch(clean)
+    if found is None:
+        return None
+    unit = _UNITS.get((found["unit"] or "").lower())
+    if found["unit"] and unit is None:
+        return None
+    digits = found["digits"].replace(",", "")
+    return Printed(text.strip(), str(Decimal(digits)) if digits.endswith(".") else digits, unit or "", bool(found[1]))
+
+
+def is_blank(text: str) -> bool:
+    """True for a cell that stands for a number that is not there."""
+    word = text.strip().strip(_MARKS).lower()
+    return word in MISSING or word in FAILED

@@ -1,0 +1,119 @@
+"""Claims in sentences: a rate that is so many percent of peak, and counts of changes beyond a threshold."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from .document import Paragraph
+from .printed import Printed, read_printed
+from .words import DTYPES, PASSES
+
+_NUMBER = r"[~≈]?\s*\d[\d,]*(?:\.\d+)?"
+
+_RATE = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>[TPG])FLOP(?:S|s|/s)?\b")
+
+_SHARE = re.compile(
+    rf"(?P<number>{_NUMBER})\s*(?:%|percent)\s*(?:of\s+)?(?:(?:the|its|theoretical|hardware|device|dense|spec|compute|"
+    r"advertised|vendor|machine|fp32|tf32|bf16|fp16|fp8|mxfp8|mxfp4|int8|MI\d+X|H\d+|B\d+)[\s-]+)*peak",
+    re.IGNORECASE,
+)
+
+_PEAK_ITSELF = re.compile(r"\b(spec|peak|theoretical|dense|roof|roofline|limit)\b[^.;,]{0,24}$", re.IGNORECASE)
+"""Words before a rate which say that it is the peak, not what was reached."""
+
+_IS_PEAK = re.compile(r"\s*(?:[\w-]+\s+){0,2}peak\b", re.IGNORECASE)
+"""Words after it that say so ("2614.9 TFLOPS dense peak")."""
+
+_COUNT = re.compile(
+    r"(?P<count>\d+)\s*/\s*(?P<cases>\d+)\s+(?:shapes?|cases?|problems?|rows?|configs?|configurations?|kernels?|are|of|at|"
+    r"them|is|\s)*(?P<how>>=|<=|≥|≤)\s*(?P<sign>[+\-\u2212]?)\s*(?P<size>\d+(?:\.\d+)?)\s*%"
+    r"(?:\s+(?:on|in|for)\s+(?:the\s+)?(?P<pass>[A-Za-z]+))?"
+)
+
+_TOTAL = re.compile(r"(\d+)\s+(?:shapes|cases|problems|configurations)\b", re.IGNORECASE)
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z•\-*])|\n\s*[•*\-]\s|\n\s*\n")
+
+
+@dataclass(frozen=True, slots=True)
+class PeakClaim:
+    """A rate in FLOP/s that a sentence calls a percentage of some peak."""
+
+    where: str
+    line: int
+    text: str
+    rate: Printed
+    unit: float
+    percent: Printed
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class CountClaim:
+    """So many of all cases at or beyond a threshold in percent: above a positive one, below a negative one."""
+
+    where: str
+    line: int
+    text: str
+    count: int
+    cases: int
+    threshold: float
+    pass_: str
+
+
+def peak_claims(paragraphs: Sequence[Paragraph]) -> Iterator[PeakClaim]:
+    """Find sentences with one rate and one percentage of a peak."""
+    scale = {"G": 1e9, "T": 1e12, "P": 1e15}
+    for paragraph in paragraphs:
+        for offset, sentence in _sentences(paragraph.text):
+            shares = list(_SHARE.finditer(sentence))
+            rates = [
+                one
+                for one in _RATE.finditer(sentence)
+                if not _PEAK_ITSELF.search(sentence, 0, one.start()) and not _IS_PEAK.match(sentence, one.end())
+            ]
+            for share in shares:
+                if not rates:
+                    continue
+                rate = min(rates, key=lambda one: abs(one.start() - share.start()))
+                number, percent = read_printed(rate["number"]), read_printed(share["number"])
+                if number is None or percent is None or not number.value or not percent.value:
+                    continue
+                words = sentence.lower()
+                dtype = next((name for name in DTYPES if re.search(rf"\b{name}\b", words)), "")
+                line = paragraph.line_of(offset + rate.start())
+                text = " ".join(sentence.split())
+                yield PeakClaim(paragraph.where, line, text, number, scale[rate["unit"]], percent, dtype)
+
+
+def count_claims(paragraphs: Sequence[Paragraph]) -> Iterator[CountClaim]:
+    """Find counts such as "8/84 shapes <= -1% on bwd"."""
+    for paragraph in paragraphs:
+        for found in _COUNT.finditer(paragraph.text):
+            size = float(found["size"]) * (-1 if found["sign"] in ("-", "\u2212") else 1)
+            above = found["how"] in (">=", "≥")
+            if not size or above != (size > 0):
+                continue
+            yield CountClaim(
+                paragraph.where,
+                paragraph.line_of(found.start()),
+                " ".join(found[0].split()),
+                int(found["count"]),
+                int(found["cases"]),
+                size,
+                PASSES.get((found["pass"] or "").lower(), ""),
+            )
+
+
+def total_in(title: str) -> int | None:
+    """Return the number of cases that a title states ("over the same 83 shapes"); None with none or several."""
+    found = {int(number) for number in _TOTAL.findall(title)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _sentences(text: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for end in _SENTENCE_END.finditer(text):
+        yield start, text[start : end.start()]
+        start = end.end()
+    yield start, text[start:]

@@ -1,0 +1,250 @@
+"""Guesses what each column of a table is from its header and cells, and takes the user's word instead."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ...shapes.errors import UsageError, unknown_name
+from ..imports.table import Table
+from ..imports.units import SECONDS, is_time, unit_of
+from . import words as known
+from .document import Titled
+from .printed import is_blank, read_printed
+from .setting import PER_EXPERT, TOTAL, Setting
+from .sheet import Column, Role, Sheet, Summary, numbers_of
+
+GIVEN: Mapping[str, tuple[Role, float, str]] = {
+    **{name: (Role.SIZE, 1.0, name) for name in ("M", "N", "K", "B", "E", "top_k")},
+    **{f"time_{unit}": (Role.TIME, float(seconds), "") for unit, seconds in SECONDS.items()},
+    **{unit: (Role.RATE, known.RATES[unit], "") for unit in ("tflops", "gflops", "pflops")},
+    "gbs": (Role.BANDWIDTH, 1e9, ""),
+    "speedup": (Role.RATIO, 1.0, ""),
+    "change": (Role.CHANGE, 1.0, ""),
+    "reduction": (Role.CHANGE, 1.0, "reduction"),
+    "gain": (Role.CHANGE, 1.0, "gain"),
+    "percent_of_peak": (Role.PEAK_SHARE, 1.0, ""),
+    "cases": (Role.CASES, 1.0, ""),
+    "dtype": (Role.DTYPE, 1.0, ""),
+    "id": (Role.ID, 1.0, ""),
+    "label": (Role.LABEL, 1.0, ""),
+    "ignore": (Role.OTHER, 1.0, ""),
+}
+"""What `--column ROLE=NAME` may say; `ROLE:SIDE=NAME` names the side too ("time_ms:old")."""
+
+
+_SHAPES = frozenset(("shape", "shapes", "problem", "gemm", "size", "sizes", "mnk", "dims"))
+"""Words of a header whose three numbers are M, N and K unless it gives letters."""
+
+_SIDED = frozenset(
+    (
+        *(Role.TIME, Role.RATE, Role.BANDWIDTH, Role.RATIO, Role.CHANGE, Role.DIFFERENCE),
+        *(Role.PEAK_SHARE, Role.STATISTIC, Role.OTHER),
+    )
+)
+"""Roles of which a table may have a column per side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """One `--column ROLE[:SIDE]=NAME`."""
+
+    role: str
+    side: str
+    name: str
+
+    @staticmethod
+    def parse(text: str) -> "Override":
+        """Read the option; raise UsageError when it is none."""
+        left, equals, name = text.partition("=")
+        role, _, side = left.partition(":")
+        if not equals or not name.strip():
+            raise UsageError(f"--column {text!r}: write ROLE=NAME, as in time_us='Kernel (us)'")
+        if role.strip() not in GIVEN:
+            raise unknown_name("role of --column", role.strip(), list(GIVEN))
+        return Override(role.strip(), side.strip().lower(), name.strip())
+
+
+def understand(titled: Titled, setting: Setting, overrides: Sequence[Override] = ()) -> Sheet:
+    """Say what the columns of a table are. Rows that sum others up are taken out of it."""
+    titled, summaries = _without_summaries(titled)
+    table = titled.table
+    given = {one.name: one for one in overrides}
+    lower = {"n", "k"} <= set(table.header) and not {"N", "K"} & set(table.header)
+    columns = []
+    for index, name in enumerate(table.header):
+        texts = [row[index] for row in table.rows]
+        if name in given:
+            columns.append(_given(index, name, texts, given[name]))
+        else:
+            columns.append(_guess(index, name, texts, lower))
+    columns = _by_row_labels(columns, titled)
+    title_passes = known.passes_in(known.words_of(titled.title))
+    return Sheet(
+        titled,
+        tuple(columns),
+        setting,
+        setting.m_is or _said_m(table.header),
+        title_passes.pop() if len(title_passes) == 1 else "",
+        summaries,
+        _title_sizes(titled.title),
+    )
+
+
+def _title_sizes(title: str) -> dict[str, int]:
+    """Sizes that a title gives, each once."""
+    said = re.findall(r"(?<![\w=])([MNKBE])\s*=\s*(\d+)\b", title)
+    return {name: int(size) for name, size in said if sum(name == other for other, _ in said) == 1 and int(size)}
+
+
+def _without_summaries(titled: Titled) -> tuple[Titled, tuple[Summary, ...]]:
+    """Take out rows whose only text is a statistic, unless all rows are such."""
+    table = titled.table
+    found: dict[int, Summary] = {}
+    for number, row in enumerate(table.rows):
+        if not any(word in "\t".join(row).lower() for word in known.SUMMARIES):
+            continue
+        texts = [cell for cell in row if cell.strip() and read_printed(cell) is None and not is_blank(cell)]
+        words = [word for text in texts for word in known.words_of(text)]
+        statistics = [known.SUMMARIES[word] for word in words if word in known.SUMMARIES]
+        if len(texts) == 1 and len(statistics) == 1 and len(words) <= 3:
+            cells = {at: cell for at, text in enumerate(row) if (cell := read_printed(text)) is not None}
+            found[number] = Summary(statistics[0], table.lines[number], cells)
+    if not found or len(found) >= len(table) - 1:
+        return titled, ()
+    kept = [number for number in range(len(table)) if number not in found]
+    rows, lines = tuple(table.rows[at] for at in kept), tuple(table.lines[at] for at in kept)
+    return replace(titled, table=Table(table.where, table.header, rows, lines)), tuple(found.values())
+
+
+def _said_m(header: Sequence[str]) -> str:
+    if known.TOTAL_M & set(header):
+        return TOTAL
+    return PER_EXPERT if known.PER_EXPERT_M & set(header) else ""
+
+
+def _given(index: int, name: str, texts: Sequence[str], override: Override) -> Column:
+    cells, rounding = numbers_of(texts)
+    role, unit, detail = GIVEN[override.role]
+    words = known.words_of(name)
+    passes = known.passes_in(words)
+    side = override.side or _side(words)
+    pass_ = passes.pop() if len(passes) == 1 else ""
+    return Column(index, name, role, cells, side, pass_, unit, detail, _dtype(words), _core(words), {}, rounding)
+
+
+def _guess(index: int, name: str, texts: Sequence[str], lower: bool) -> Column:
+    cells, rounding = numbers_of(texts)
+    words = known.words_of(name)
+    plain = name.strip().replace(" ", "_")
+    passes = known.passes_in(words)
+    fixed = {found[1]: int(found[2]) for found in re.finditer(r"\b([MNKBE])\s*=\s*(\d+)\b", name)}
+    role, unit, detail = _role(name, plain, words, cells, texts, lower)
+    if not any(cell is not None for cell in cells) and role not in (Role.SHAPE, Role.DTYPE, Role.ID):
+        role = Role.LABEL
+    pass_ = passes.pop() if len(passes) == 1 else ""
+    side = _side(words) if role in _SIDED and not fixed else ""
+    return Column(index, name, role, cells, side, pass_, unit, detail, _dtype(words), _core(words), fixed, rounding)
+
+
+def _role(
+    name: str, plain: str, words: Sequence[str], cells: Sequence[object], texts: Sequence[str], lower: bool
+) -> tuple[Role, float, str]:
+    """Role, unit and detail of a column."""
+    units = {getattr(cell, "unit", "") for cell in cells if cell is not None}
+    said = set(words)
+    sizes = known.SIZES.get(plain, "") or (plain.upper() if lower and plain in ("m", "n", "k", "b", "e") else "")
+    if sizes:
+        return Role.SIZE, 1.0, sizes
+    if texts and all(re.fullmatch(r"\(?\s*\d+(\s*[,x×]\s*\d+){2,3}\s*\)?", text.strip()) for text in texts):
+        letters = "".join(re.findall(r"\b([BEMNK])\b", name))
+        count = len(re.findall(r"\d+", texts[0]))
+        return Role.SHAPE, 1.0, letters if len(letters) == count else "MNK" if count == 3 and said <= _SHAPES else ""
+    if (threshold := known.threshold_in(name)) is not None:
+        return Role.COUNT, 1.0, str(threshold)
+    if said & known.IDS or plain.lower() in known.IDS:
+        return Role.ID, 1.0, ""
+    if any("dtype" in word for word in words):
+        return Role.DTYPE, 1.0, ""
+    if said and said <= known.COUNTS:
+        return Role.CASES, 1.0, ""
+    return _quantity(name, words, units)
+
+
+def _quantity(name: str, words: Sequence[str], units: set[str]) -> tuple[Role, float, str]:
+    said = set(words)
+    percent = "%" in units or bool(said & {"%", "pct", "percent"})
+    if said & {"mfu", "hfu"} or ("peak" in said and percent) or (said & {"efficiency", "utilization"} and percent):
+        return Role.PEAK_SHARE, 1.0, ""
+    rate = next((known.RATES[word] for word in words if word in known.RATES), None)
+    unit = unit_of(re.sub(r"(?i)[#x%]", " ", name)) if is_time(name) else None
+    statistic = next((known.STATISTICS[word] for word in words if word in known.STATISTICS), "")
+    if percent:
+        if statistic and not said & known.CHANGES and rate is None:
+            return Role.STATISTIC, 1.0, statistic
+        return Role.CHANGE, 1.0, _change_kind(said, rate is not None)
+    if said & known.CHANGES:
+        scale = rate or (float(SECONDS[unit]) if unit else 1.0)
+        return Role.DIFFERENCE, scale, ""
+    if sides := _literal(name):
+        return Role.RATIO, 1.0, "" if "speedup" in said else sides
+    if units == {"x"} or said & {"speedup", "ratio"}:
+        return Role.RATIO, 1.0, ""
+    if rate is not None or units == {"tflops"} or units == {"gflops"}:
+        return Role.RATE, rate or (1e12 if units == {"tflops"} else 1e9), ""
+    bandwidth = next((known.BANDWIDTHS[word] for word in words if word in known.BANDWIDTHS), None)
+    if bandwidth is not None or units in ({"gb/s"}, {"tb/s"}):
+        return Role.BANDWIDTH, bandwidth or (1e12 if units == {"tb/s"} else 1e9), ""
+    unit = unit or next((one for one in SECONDS if units == {one}), None)
+    if unit is not None:
+        return Role.TIME, float(SECONDS[unit]), ""
+    if statistic:
+        return Role.STATISTIC, 1.0, statistic
+    return Role.OTHER, 1.0, ""
+
+
+def _change_kind(said: set[str], rate: bool) -> str:
+    if "reduction" in said or said & {"time", "latency"}:
+        return "reduction"
+    return "gain" if rate or said & {"gain", "throughput"} else ""
+
+
+def _literal(name: str) -> str:
+    """Sides "a/b" of a header that writes a quotient: "New/Old", "new ÷ bf16", "new over old"."""
+    text = name.replace("_", " ").strip().lower()
+    found = re.search(r"\b([a-z][\w.+]*)\s*(?:/|÷|\bover\b)\s*([a-z][\w.+]*)", text)
+    if found is None or found[2] in ("s", "sec") or found[1] in known.RATES:
+        return ""
+    return f"{found[1]}/{found[2]}"
+
+
+def _side(words: Sequence[str]) -> str:
+    drop = {*known.PASSES, *known.RATES, *known.BANDWIDTHS, *known.STATISTICS, *known.CHANGES, *known.FILLER}
+    drop |= {*SECONDS, "%", "percent", "speedup", "ratio", "µs", "μs", "ops"}
+    drop |= {"peak", "mfu", "hfu", "efficiency", "utilization"}
+    return " ".join(word for word in words if word not in drop)
+
+
+def _core(words: Sequence[str]) -> frozenset[str]:
+    """Words of a header without passes and units: what columns of one quantity share."""
+    return frozenset(word for word in words if word not in {*known.PASSES, *SECONDS, "%", "pct", "percent", "printed"})
+
+
+def _dtype(words: Sequence[str]) -> str:
+    return next((word for word in words if word in known.DTYPES), "")
+
+
+def _by_row_labels(columns: list[Column], titled: Titled) -> list[Column]:
+    """Columns named by sides alone ("main", "this PR") hold what the labels of their rows say, where all agree."""
+    if any(column.role in (Role.TIME, Role.RATE) for column in columns):
+        return columns
+    labels = [column.index for column in columns if column.role is Role.LABEL]
+    texts = [" ".join(row[index] for index in labels) for row in titled.table.rows]
+    if not all(set(known.words_of(text)) & set(known.RATES) for text in texts):
+        return columns
+    sides = known.BASES | known.HEADS
+    return [
+        replace(column, role=Role.RATE, unit=1e12, detail="aggregate")
+        if column.role in (Role.OTHER, Role.STATISTIC) and set(column.side.split()) & sides
+        else column
+        for column in columns
+    ]

@@ -1,0 +1,290 @@
+"""Counts and summaries that the rows, or each other, contradict."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median
+
+from ..imports.consistency import Span, enlarged, tally
+from . import words as known
+from .case import Case, at
+from .finding import Finding, Rule, Severity
+from .pairs import meets, pair_of, ratio
+from .printed import Printed
+from .prose import CountClaim, count_claims, total_in
+from .rule_peak_share import paragraphs_in
+from .sheet import Column, Role, Sheet
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """All printed changes of one quantity: words of its header, pass, kind where known; row name -> printed number."""
+
+    core: frozenset[str]
+    pass_: str
+    kinds: set[str] = field(default_factory=set)
+    values: dict[str, Printed] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """How a reader knows it."""
+        return f"{' '.join(sorted(self.core))} {self.pass_}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A count from a table: so many of `cases` at or beyond `threshold` percent."""
+
+    sheet: Sheet
+    row: int
+    column: Column
+    count: int
+    cases: int | None
+    threshold: float
+    pass_: str
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """Hold counts in sentences and tables against rows and against each other, and summaries against rows."""
+    series = list(_series(case))
+    counted = [one for sheet in case.sheets for one in _counted(sheet)]
+    paragraphs = [*case.paragraphs, *(one for sheet in case.sheets for one in paragraphs_in(sheet))]
+    for claim in count_claims(paragraphs):
+        yield from _claimed(claim, series, counted)
+    for one in counted:
+        yield from _counted_rows(one, series)
+    for sheet in case.sheets:
+        yield from _quantiles(sheet)
+        yield from _last_rows(sheet)
+        yield from _statistics(sheet, series)
+
+
+def _series(case: Case) -> Iterator[Series]:
+    found: dict[tuple[frozenset[str], str], Series] = {}
+    for number, sheet in enumerate(case.sheets):
+        for change in case.changes(number):
+            for row in range(len(sheet)):
+                cell = change.column.cells[row]
+                pass_ = sheet.pass_of(row, change.column)
+                if cell is None or any(one.cells[row] is not None for one in sheet.of(Role.CASES)):
+                    continue
+                if not (sheet.of(Role.ID) or sheet.sizes(row)):
+                    continue  # a row of an aggregate
+                key = (change.column.core, pass_)
+                one = found.setdefault(key, Series(*key))
+                one.values.setdefault(_key(sheet, row), cell)
+                one.kinds.add(change.kind)
+    yield from found.values()
+
+
+def _key(sheet: Sheet, row: int) -> str:
+    ids = [sheet.text(row, one) for one in sheet.of(Role.ID)]
+    return " ".join(ids) or sheet.label(row) + " ".join(sheet.text(row, one) for one in sheet.of(Role.LABEL))
+
+
+def _counted(sheet: Sheet) -> Iterator[Counted]:
+    cases = total_in(sheet.titled.title)
+    for column in sheet.of(Role.COUNT):
+        for row in range(len(sheet)):
+            cell = column.cells[row]
+            if cell is not None and cell.value == int(cell.value):
+                pass_ = sheet.pass_of(row, column)
+                yield Counted(sheet, row, column, int(cell.value), cases, float(column.detail), pass_)
+
+
+def _claimed(claim: CountClaim, series: Sequence[Series], counted: Sequence[Counted]) -> Iterator[Finding]:
+    """Compare a sentence with tables of counts first: these say of what; else with the rows that are printed."""
+    for one in counted:
+        same = one.pass_ == claim.pass_ and one.threshold == claim.threshold and one.cases is not None
+        if not same or one.cases is None or abs(one.cases - claim.cases) > max(2, claim.cases // 20):
+            continue
+        fewer, more = sorted((one.cases, claim.cases))
+        small = one.count if one.cases == fewer else claim.count
+        large = claim.count if one.cases == fewer else one.count
+        allowed = enlarged(str(small), fewer, more - fewer)
+        if not allowed.low <= large <= allowed.high:
+            message = (
+                f"{claim.text!r} contradicts {one.sheet.titled.name}, row {one.sheet.label(one.row)}, which counts "
+                f"{one.count} of {one.cases}"
+            )
+            yield _said(claim, message, Severity.CONTRADICTION, allowed)
+            return
+    fits = [one for one in series if one.pass_ == claim.pass_ and one.values]
+    for each in fits:
+        allowed = tally([cell.digits for cell in each.values.values()], claim.threshold, claim.cases)
+        if not allowed.low <= claim.count <= allowed.high:
+            severity = Severity.CONTRADICTION if len(fits) == 1 else Severity.QUESTION
+            message = (
+                f"{claim.text!r}: {len(each.values)} printed rows of {each.name!r} allow {allowed.low:.0f} to "
+                f"{allowed.high:.0f} of {claim.cases}"
+            )
+            yield _said(claim, message, severity, allowed)
+            return
+
+
+def _said(claim: CountClaim, message: str, severity: Severity, allowed: Span) -> Finding:
+    evidence: dict[str, float | str] = {"low": allowed.low, "high": allowed.high}
+    return Finding(RULE.name, severity, claim.where, "", claim.line, "", message, RULE.advice, evidence)
+
+
+def _counted_rows(one: Counted, series: Sequence[Series]) -> Iterator[Finding]:
+    """Hold a count of a table against the rows of other tables, where just one quantity can be meant."""
+    fits = [each for each in series if each.pass_ == one.pass_ and each.values]
+    if len(fits) != 1:
+        return
+    cases = one.cases or max(len(fits[0].values), one.count)
+    allowed = tally([cell.digits for cell in fits[0].values.values()], one.threshold, cases)
+    if one.cases is None:
+        allowed = Span(allowed.low, math.inf)
+    if not allowed.low <= one.count <= allowed.high:
+        message = (
+            f"{one.column.name} {one.count}: {len(fits[0].values)} printed rows of {fits[0].name!r} allow "
+            f"{allowed.low:.0f} to {allowed.high:.0f}"
+        )
+        yield at(RULE, Severity.CONTRADICTION, one.sheet, one.row, message, RULE.advice, one.column)
+
+
+def _quantiles(sheet: Sheet) -> Iterator[Finding]:
+    """A count beyond a threshold and the quantiles of the same row: p75 = 1.8 puts a quarter at 1 or more."""
+    cases = total_in(sheet.titled.title)
+    if cases is None:
+        return
+    for column in sheet.of(Role.COUNT):
+        threshold = float(column.detail)
+        for row in range(len(sheet)):
+            cell = column.cells[row]
+            if cell is None:
+                continue
+            allowed = Span(0.0, float(cases))
+            for other in sheet.of(Role.STATISTIC):
+                value = other.span(row)
+                if value is not None and other.detail in known.QUANTILES:
+                    allowed = _narrowed(allowed, value, known.QUANTILES[other.detail], threshold, cases)
+            if not allowed.low <= cell.value <= allowed.high:
+                message = (
+                    f"{column.name} {sheet.text(row, column)}: the quantiles beside it allow {allowed.low:.0f} to "
+                    f"{allowed.high:.0f} of {cases}"
+                )
+                yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, column)
+
+
+def _narrowed(allowed: Span, value: Span, quantile: float, threshold: float, cases: int) -> Span:
+    """Restrict a count by one quantile; ends are loose by one case, for the definitions of quantiles differ."""
+    if threshold > 0:
+        beyond, certain, excluded = 1 - quantile, value.low >= threshold, value.high < threshold
+    else:
+        beyond, certain, excluded = quantile, value.high <= threshold, value.low > threshold
+    at_end = quantile in (0.0, 1.0)
+    part = beyond * cases
+    if certain:
+        least = max(1.0, part) if at_end else math.floor(part) - 1
+        return Span(max(allowed.low, least), allowed.high)
+    if excluded:
+        most = part - (beyond > 0) if at_end else math.ceil(part) + 1
+        return Span(allowed.low, min(allowed.high, most))
+    return allowed
+
+
+def _last_rows(sheet: Sheet) -> Iterator[Finding]:
+    """Hold rows such as "mean" and "geomean" against the rows above them."""
+    for summary in sheet.summaries:
+        for column in sheet.columns:
+            printed = summary.cells.get(column.index)
+            spans = [span for row in range(len(sheet)) if (span := column.span(row)) is not None]
+            if printed is None or len(spans) < 2 or column.role in _NO_SUMMARY or len(spans) < len(sheet):
+                continue
+            allowed = _statistic(summary.statistic, spans)
+            if summary.statistic == "sum" and column.role is not Role.TIME:
+                continue
+            if allowed is None or printed.span.meets(allowed):
+                continue
+            pair = pair_of(sheet, column)
+            if pair is not None and pair.base.index in summary.cells and pair.head.index in summary.cells:
+                over, under = summary.cells[pair.base.index].span, summary.cells[pair.head.index].span
+                if column.role is Role.CHANGE or any(
+                    meets(printed.span, one) for one in (ratio(over, under), ratio(under, over))
+                ):
+                    continue  # the ratio of the means
+            message = (
+                f"{column.name}: {summary.statistic} {printed.text} is not that of the {len(spans)} rows above, "
+                f"{allowed.low:.5g} to {allowed.high:.5g}"
+            )
+            yield Finding(
+                RULE.name,
+                Severity.CONTRADICTION,
+                sheet.titled.table.where,
+                sheet.titled.title,
+                summary.line,
+                summary.statistic,
+                message,
+                RULE.advice,
+                {"low": allowed.low, "high": allowed.high},
+            )
+
+
+_NO_SUMMARY = (Role.SIZE, Role.SHAPE, Role.ID, Role.LABEL, Role.CASES, Role.COUNT, Role.DTYPE, Role.OTHER)
+
+
+def _statistic(name: str, spans: Sequence[Span]) -> Span | None:
+    """Values that a statistic of rounded numbers can have."""
+    lows, highs = [span.low for span in spans], [span.high for span in spans]
+    match name:
+        case "sum":
+            return Span(sum(lows), sum(highs))
+        case "mean":
+            return Span(fmean(lows), fmean(highs))
+        case "median":
+            return Span(median(lows), median(highs))
+        case "min":
+            return Span(min(lows), min(highs))
+        case "max":
+            return Span(max(lows), max(highs))
+        case "gmean" if min(lows) > 0:
+            return Span(math.exp(fmean(map(math.log, lows))), math.exp(fmean(map(math.log, highs))))
+    return None
+
+
+def _statistics(sheet: Sheet, series: Sequence[Series]) -> Iterator[Finding]:
+    """Hold the extremes of a summary against printed rows; the middle too, where all its cases are printed."""
+    cases = total_in(sheet.titled.title)
+    for column in sheet.of(Role.STATISTIC):
+        for row in range(len(sheet)):
+            printed = column.span(row)
+            one = _meant(sheet, row, column, series)
+            if printed is None or one is None:
+                continue
+            spans = [cell.span for cell in one.values.values()]
+            allowed: Span | None = None
+            if cases == len(spans):
+                allowed = _statistic(column.detail, spans)
+            elif column.detail == "max":
+                allowed = Span(max(span.low for span in spans), math.inf)
+            elif column.detail == "min":
+                allowed = Span(-math.inf, min(span.high for span in spans))
+            if allowed is not None and not meets(printed, allowed):
+                message = (
+                    f"{column.name} {sheet.text(row, column)}: {len(spans)} printed rows of {one.name!r} allow "
+                    f"{allowed.low:.5g} to {allowed.high:.5g}"
+                )
+                yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, column)
+
+
+def _meant(sheet: Sheet, row: int, column: Column, series: Sequence[Series]) -> Series | None:
+    """Return the one quantity that a row of a summary is about: same pass, and same kind where several are left."""
+    words = {word for label in sheet.of(Role.LABEL) for word in known.words_of(sheet.text(row, label))}
+    pass_ = sheet.pass_of(row, column)
+    kind = "reduction" if "reduction" in words else "gain" if "gain" in words else ""
+    fits = [one for one in series if one.pass_ == pass_ and one.values]
+    if kind:
+        fits = [one for one in fits if kind in one.kinds]
+    elif not words & known.CHANGES and "%" not in words:
+        return None
+    return fits[0] if len(fits) == 1 else None
+
+
+RULE = Rule(
+    "counts",
+    "a count, an extreme or a mean that the printed rows, or another count of the same cases, contradict",
+    "compute every number of a text from one table of results, and state over which cases",
+    check,
+)

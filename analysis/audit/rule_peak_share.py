@@ -1,0 +1,197 @@
+"""Percentages of a peak that the device does not have."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from ...shapes.device import DeviceSpec, specs
+from ..imports.consistency import Span
+from .case import Case, at
+from .document import Paragraph
+from .finding import Finding, Rule, Severity
+from .pairs import ratio
+from .printed import read_printed
+from .prose import PeakClaim, peak_claims
+from .setting import Setting, devices_in, short_name
+from .sheet import Column, Role, Sheet
+
+CLOSE = 0.01
+"""Relative: published peaks of one part differ by so much from source to source."""
+
+BESIDE = 0.03
+"""Relative: other peaks that are named because the claim may have meant them."""
+
+_SCALES = {"tflops": 1e12, "gflops": 1e9, "pflops": 1e15}
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """Compare the peak that rate and percentage imply with the published one, in columns, sentences and claim rows."""
+    for sheet in case.sheets:
+        for share in sheet.of(Role.PEAK_SHARE):
+            yield from _column(sheet, share, case.setting)
+        for claim in _claim_rows(sheet):
+            yield from _sentence(claim, case.setting)
+    for claim in peak_claims(case.paragraphs):
+        yield from _sentence(claim, case.setting)
+
+
+def _column(sheet: Sheet, share: Column, setting: Setting) -> Iterator[Finding]:
+    """One finding per column of percentages, at the first row that tells."""
+    rates = [one for one in sheet.of(Role.RATE) if dict(one.fixed) == dict(share.fixed)]
+    beside = [one for one in rates if one.side == share.side] or rates
+    if len(beside) != 1 or setting.device is None:
+        return
+    rate = beside[0]
+    values = [cell.value for cell in share.cells if cell is not None]
+    marked = any(cell is not None and cell.unit == "%" for cell in share.cells)
+    named = "%" in share.name or "pct" in share.name or "percent" in share.name
+    whole = 100 if marked or named or max(values, default=0.0) > 1.5 else 1
+    implied: list[tuple[int, Span]] = []
+    for row in range(len(sheet)):
+        printed, percent = rate.span(row), share.span(row)
+        cell = share.cells[row]
+        if printed is None or percent is None or cell is None or percent.low <= 0 or printed.low <= 0:
+            continue
+        ends = ratio(printed, percent)
+        implied.append((row, Span(ends.low * rate.unit * whole, ends.high * rate.unit * whole)))
+    dtype = share.dtype or rate.dtype
+    wrong = [(row, ends) for row, ends in implied if not _matches(ends, _own(setting.device, setting, dtype))]
+    if not wrong or (2 * len(wrong) <= len(implied) and len(wrong) < 3):
+        for row, ends in wrong:
+            yield _finding(sheet, row, share, rate, ends, setting, dtype, 1)
+        return
+    row, ends = min(wrong, key=lambda one: one[1].high - one[1].low)
+    yield _finding(sheet, row, share, rate, ends, setting, dtype, len(wrong))
+
+
+def _finding(
+    sheet: Sheet, row: int, share: Column, rate: Column, ends: Span, setting: Setting, dtype: str, count: int
+) -> Finding:
+    assert setting.device is not None
+    value = rate.cells[row]
+    assert value is not None
+    said = f"{rate.name} {sheet.text(row, rate)} as {sheet.text(row, share)} of peak ({share.name})"
+    message, evidence = _explain(said, ends, value.value * rate.unit, setting.device, setting, dtype)
+    rows = f"; {count} rows" if count > 1 else ""
+    return at(RULE, Severity.CONTRADICTION, sheet, row, message + rows, RULE.advice, share, **evidence)
+
+
+def _sentence(claim: PeakClaim, setting: Setting) -> Iterator[Finding]:
+    named = devices_in(claim.text)
+    device = named[0] if len(named) == 1 else setting.device
+    if device is None:
+        return
+    printed, percent = claim.rate.span, claim.percent.span
+    ends = ratio(Span(printed.low * claim.unit, printed.high * claim.unit), Span(percent.low / 100, percent.high / 100))
+    if _matches(ends, _own(device, setting, claim.dtype)):
+        return
+    said = f"{claim.rate.text} as {claim.percent.text}% of peak"
+    message, evidence = _explain(said, ends, claim.rate.value * claim.unit, device, setting, claim.dtype)
+    yield Finding(
+        RULE.name,
+        Severity.CONTRADICTION,
+        claim.where,
+        "",
+        claim.line,
+        _quoted(claim.text),
+        message,
+        RULE.advice,
+        evidence,
+    )
+
+
+def _own(device: DeviceSpec, setting: Setting, dtype: str) -> dict[str, float]:
+    """Peaks of the device that may be meant: that of the type, else all."""
+    rates = device.peak_flops
+    for name in (dtype, setting.dtype):
+        if name in rates:
+            return {name: rates[name]}
+    return dict(rates)
+
+
+def _matches(ends: Span, peaks: dict[str, float]) -> bool:
+    return any(ends.low <= peak * (1 + CLOSE) and peak * (1 - CLOSE) <= ends.high for peak in peaks.values())
+
+
+def _explain(
+    said: str, ends: Span, rate: float, device: DeviceSpec, setting: Setting, dtype: str
+) -> tuple[str, dict[str, float | str]]:
+    own = _own(device, setting, dtype)
+    middle = math.sqrt(ends.low * ends.high) or (ends.low + ends.high) / 2
+    true = ", ".join(
+        f"{100 * rate / peak:.2g} % of its {name} peak ({peak / 1e12:.6g})"
+        for name, peak in sorted(own.items(), key=lambda one: one[1])
+        if name in ("bf16", "fp16", "fp8") or not {"bf16", "fp16", "fp8"} & set(own)
+    )
+    others = [
+        f"{short_name(other)} {name}"
+        for other in specs()
+        for name, peak in other.peak_flops.items()
+        if abs(peak / middle - 1) <= BESIDE and not (other.name == device.name and name in own)
+    ]
+    sparse = [name for name, peak in own.items() if abs(2 * peak / middle - 1) <= BESIDE]
+    matches = "no device in the table has such a peak"
+    if sparse:
+        matches = f"that is twice the dense {sparse[0]} peak: the figure with sparsity"
+    elif others:
+        matches = f"that is the peak of {', '.join(others[:4])}"
+    message = (
+        f"{said} implies a peak of {middle / 1e12:.4g} TFLOPS ({ends.low / 1e12:.4g} to {ends.high / 1e12:.4g}); "
+        f"{matches}. On {short_name(device)} it is {true}"
+    )
+    evidence: dict[str, float | str] = {
+        "implied_peak_flops_per_s": middle,
+        "low": ends.low,
+        "high": ends.high,
+        "source": device.source,
+    }
+    evidence |= {f"share_of_{name}_peak": rate / peak for name, peak in own.items()}
+    return message, evidence
+
+
+def _claim_rows(sheet: Sheet) -> Iterator[PeakClaim]:
+    """Rows of a table of statements: one with a rate, one with a percentage of peak, for the same device and shape."""
+    places = {column.name.lower(): column for column in sheet.columns}
+    if not {"value", "unit", "what"} <= set(places):
+        return
+    context = [places[name] for name in ("device", "shape", "scope") if name in places]
+    rates: dict[tuple[str, ...], int] = {}
+    for row in range(len(sheet)):
+        if sheet.text(row, places["unit"]).lower() in _SCALES:
+            rates[tuple(sheet.text(row, one) for one in context)] = row
+    for row in range(len(sheet)):
+        percent = sheet.text(row, places["unit"]).lower() in ("percent", "%", "pct")
+        key = tuple(sheet.text(row, one) for one in context)
+        if not percent or "peak" not in sheet.text(row, places["what"]).lower() or key not in rates:
+            continue
+        about = [
+            "~" if "qualifier" in places and sheet.text(one, places["qualifier"]) else "" for one in (rates[key], row)
+        ]
+        rate = read_printed(about[0] + sheet.text(rates[key], places["value"]))
+        share = read_printed(about[1] + sheet.text(row, places["value"]))
+        if rate is not None and share is not None and rate.value and share.value:
+            unit = _SCALES[sheet.text(rates[key], places["unit"]).lower()]
+            text = " ".join(filter(None, key))
+            yield PeakClaim(sheet.titled.table.where, sheet.line(row), text, rate, unit, share, "")
+
+
+def paragraphs_in(sheet: Sheet) -> Sequence[Paragraph]:
+    """Sentences that stand in cells of a table."""
+    found = []
+    for column in sheet.of(Role.LABEL):
+        for row in range(len(sheet)):
+            text = sheet.text(row, column)
+            if len(text.split()) > 3:
+                found.append(Paragraph(sheet.titled.table.where, sheet.line(row), text))
+    return found
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if len(text) <= 90 else f'"{text[:87]}..."'
+
+
+RULE = Rule(
+    "percent-of-peak",
+    "a rate and its percentage of peak imply a peak that the device does not have",
+    "name the peak, its value and its source: the dense one of the type that multiplies",
+    check,
+)

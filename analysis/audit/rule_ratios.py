@@ -1,0 +1,215 @@
+"""Ratios and differences that the numbers beside them do not give, or give the other way round."""
+
+from collections.abc import Iterator
+
+from ..imports.consistency import Span
+from .case import Case, at
+from .changes import Resolved, allowed, kinds_for
+from .finding import Finding, Rule, Severity
+from .pairs import Pair, meets, pair_of, ratio
+from .rates import follows, time_beside
+from .sheet import Column, Role, Sheet
+
+
+def forward(pair: Pair, row: int) -> Span | None:
+    """Return what the header promises: base / head as named; else how much faster the head is."""
+    base, head = pair.base.span(row), pair.head.span(row)
+    if base is None or head is None or base.high <= 0 or head.high <= 0:
+        return None
+    return ratio(base, head) if pair.named or pair.is_time else ratio(head, base)
+
+
+def turned(span: Span) -> Span:
+    """Reciprocals."""
+    return Span(1 / span.high, 1 / span.low if span.low > 0 else float("inf"))
+
+
+def check_label(case: Case) -> Iterator[Finding]:
+    """Find ratios of which every row that tells is the reciprocal of what the header says, and changes mislabelled."""
+    for number, sheet in enumerate(case.sheets):
+        for column in sheet.of(Role.RATIO):
+            pair = pair_of(sheet, column)
+            if pair is None or not pair.sure:
+                continue
+            right, wrong, _ = directions(sheet, column, pair)
+            if wrong and not right:
+                yield _reversed(sheet, column, pair, wrong[0], len(wrong))
+        for change in case.changes(number):
+            if change.labelled and change.kind != change.labelled and change.pair:
+                yield _mislabelled(sheet, change)
+
+
+def directions(sheet: Sheet, column: Column, pair: Pair) -> tuple[list[int], list[int], list[int]]:
+    """Rows that only the header's direction explains, that only the other one does, and that neither does."""
+    right: list[int] = []
+    wrong: list[int] = []
+    neither: list[int] = []
+    for row in range(len(sheet)):
+        printed, ends = column.span(row), forward(pair, row)
+        if printed is None or ends is None:
+            continue
+        fits, fits_turned = meets(printed, ends), meets(printed, turned(ends))
+        if fits and not fits_turned:
+            right.append(row)
+        elif fits_turned and not fits:
+            wrong.append(row)
+        elif not fits:
+            neither.append(row)
+    return right, wrong, neither
+
+
+def _reversed(sheet: Sheet, column: Column, pair: Pair, row: int, count: int) -> Finding:
+    base, head = pair.base, pair.head
+    ends = forward(pair, row)
+    assert ends is not None
+    if pair.named:
+        says = f"{base.name} / {head.name}"
+        does = f"{head.name} / {base.name}"
+    else:
+        says, does = "a speedup, above 1 where the new side is faster", "its reciprocal"
+    text = sheet.text(row, column)
+    message = (
+        f"{column.name}: the header says {says}, which is {ends.low:.3g} to {ends.high:.3g} here, but {text} is {does}"
+        f"; so in all {count} rows that tell"
+    )
+    return at(LABEL, Severity.CONTRADICTION, sheet, row, message, LABEL.advice, column, rows=float(count))
+
+
+def _mislabelled(sheet: Sheet, change: Resolved) -> Finding:
+    message = (
+        f"{change.column.name}: labelled as {NAMES[change.labelled]}, but all rows that tell are {NAMES[change.kind]}"
+    )
+    return at(LABEL, Severity.CONTRADICTION, sheet, None, message, LABEL.advice, change.column)
+
+
+NAMES = {
+    "reduction": "a reduction of the time, (base - head) / base",
+    "gain": "a gain of the rate, head / base - 1",
+    "increase": "an increase of the time, head / base - 1",
+}
+
+
+def check_values(case: Case) -> Iterator[Finding]:
+    """Find ratios, changes, differences and TFLOPS outside of what the printed numbers of their row allow."""
+    for number, sheet in enumerate(case.sheets):
+        for column in sheet.of(Role.RATIO):
+            yield from _ratios(sheet, column)
+        for change in case.changes(number):
+            yield from _changes(sheet, change)
+        for column in sheet.of(Role.DIFFERENCE):
+            yield from _differences(sheet, column)
+        for column in sheet.of(Role.RATE):
+            yield from _rates(sheet, column)
+
+
+def _ratios(sheet: Sheet, column: Column) -> Iterator[Finding]:
+    pair = pair_of(sheet, column)
+    if pair is None:
+        return
+    right, wrong, neither = directions(sheet, column, pair)
+    is_turned = len(wrong) > len(right)
+    outside = sorted([*neither, *(right if is_turned else wrong)])
+    if not _is_meant(sheet, column, pair, len(outside)):
+        return
+    for row in outside:
+        ends = forward(pair, row)
+        assert ends is not None
+        yield _outside(sheet, row, column, turned(ends) if is_turned else ends, pair)
+
+
+def _is_meant(sheet: Sheet, column: Column, pair: Pair, outside: int) -> bool:
+    """Tell whether a column is derived from a pair at all: most rows follow, or header and sides leave no doubt."""
+    told = sum(column.cells[row] is not None and forward(pair, row) is not None for row in range(len(sheet)))
+    return 2 * outside <= told or (pair.sure and (pair.named or not column.side))
+
+
+def _changes(sheet: Sheet, change: Resolved) -> Iterator[Finding]:
+    if change.pair is None or change.fits is None or 2 * sum(change.fits.values()) < len(change.fits):
+        return  # what these are nobody said: not the change of these two columns
+    for row, fits in change.fits.items():
+        if not fits:
+            ends = allowed(kinds_for(change.pair, "")[change.kind], change.pair, row)
+            assert ends is not None
+            yield _outside(sheet, row, change.column, ends, change.pair)
+
+
+def _differences(sheet: Sheet, column: Column) -> Iterator[Finding]:
+    pair = pair_of(sheet, column)
+    if pair is None or (column.unit != 1.0 and column.unit != pair.base.unit):
+        return
+    wrong, told = [], 0
+    for row in range(len(sheet)):
+        printed, base, head = column.span(row), pair.base.span(row), pair.head.span(row)
+        if printed is None or base is None or head is None:
+            continue
+        told += 1
+        ends = Span(head.low - base.high, head.high - base.low)
+        if not printed.meets(ends) and not printed.meets(Span(-ends.high, -ends.low)):
+            wrong.append((row, ends))
+    if 2 * len(wrong) <= told or (pair.sure and column.unit == pair.base.unit):
+        for row, ends in wrong:
+            yield _outside(sheet, row, column, ends, pair)
+
+
+def _outside(sheet: Sheet, row: int, column: Column, ends: Span, pair: Pair) -> Finding:
+    base, head = sheet.text(row, pair.base), sheet.text(row, pair.head)
+    message = (
+        f"{column.name}: {sheet.text(row, column)} does not follow from {pair.base.name} {base} and "
+        f"{pair.head.name} {head}, which allow {ends.low:.5g} to {ends.high:.5g}"
+    )
+    return at(VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, column, low=ends.low, high=ends.high)
+
+
+def _rates(sheet: Sheet, column: Column) -> Iterator[Finding]:
+    """Rows of TFLOPS that do not follow from their time, where most do; or another count of FLOPs that all follow."""
+    time = time_beside(sheet, column)
+    if time is None:
+        return
+    choices = [sheet.m_is] if sheet.m_is else ["per_expert", "total"]
+    fits = {m_is: follows(sheet, column, time, m_is) for m_is in choices}
+    m_is = max(fits, key=lambda name: sum(fits[name]))
+    found = fits[m_is]
+    if not found or all(found):
+        return
+    for pass_ in ("fwd", "bwd", "step"):
+        if len(found) > 1 and all(follows(sheet, column, time, m_is, pass_)):
+            message = (
+                f"{column.name}: all rows count the FLOPs of pass {pass_}, which is not that of the times ({time.name})"
+            )
+            yield at(VALUES, Severity.QUESTION, sheet, None, message, "give --pass, or correct the FLOPs", column)
+            return
+    if 2 * sum(found) < len(found):
+        message = f"{column.name}: {len(found) - sum(found)} of {len(found)} rows do not follow from {time.name}"
+        yield at(VALUES, Severity.CONTRADICTION, sheet, None, message, VALUES.advice, column)
+        return
+    rows = [
+        row
+        for row in range(len(sheet))
+        if column.span(row) is not None and time.span(row) is not None and sheet.problem(row, time, m_is) is not None
+    ]
+    for row, fit in zip(rows, found, strict=True):
+        if not fit:
+            problem, taken = sheet.problem(row, time, m_is), time.span(row)
+            assert problem is not None
+            assert taken is not None
+            low, high = (problem.flops / (end * time.unit) / column.unit for end in (taken.high, taken.low))
+            message = (
+                f"{column.name}: {sheet.text(row, column)} does not follow from the sizes and {time.name} "
+                f"{sheet.text(row, time)}, which allow {low:.5g} to {high:.5g}"
+            )
+            yield at(VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, column, low=low, high=high)
+
+
+LABEL = Rule(
+    "ratio-label",
+    "all rows of a ratio or change are something else than its header says: the reciprocal, or another kind of change",
+    "write into the header which number is divided by which, of what, and which way is better",
+    check_label,
+)
+
+VALUES = Rule(
+    "does-not-follow",
+    "a ratio, change, difference or rate lies outside of what the printed numbers of its row allow, rounding included",
+    "compute derived columns by program, from the numbers that are printed beside them or from unrounded ones",
+    check_values,
+)

@@ -1,0 +1,102 @@
+"""What the numbers of a table are held against: a device, the type that it multiplies in, and the operation."""
+
+import itertools
+import re
+from dataclasses import dataclass
+
+from ...shapes.device import DeviceSpec, specs
+from ...shapes.errors import UsageError, unknown_name
+from ...shapes.problem import Op, Pass
+from .words import DTYPES
+
+TOTAL, PER_EXPERT = "total", "per_expert"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How to read a table.
+
+    device           None: rules that need peaks are left out
+    dtype            type of the multiplications ("" unknown: the device's highest rate is the roof)
+    pass_            pass that times are of, where no header says so ("" unknown)
+    m_is             what M counts where there are experts: "total", "per_expert" or "" (unknown)
+    weight_bits, activation_bits   storage per element, scales left out; the defaults are the least that is in use
+    """
+
+    device: DeviceSpec | None = None
+    dtype: str = ""
+    op: Op = Op.GEMM
+    pass_: str = ""
+    m_is: str = ""
+    weight_bits: float = 4
+    activation_bits: float = 8
+
+    def __post_init__(self) -> None:
+        if self.dtype and self.dtype not in DTYPES:
+            raise unknown_name("dtype", self.dtype, list(DTYPES))
+        if self.pass_ and self.pass_ not in tuple(Pass):
+            raise unknown_name("pass", self.pass_, list(Pass))
+        if self.device and self.dtype and self.dtype not in self.device.peak_flops:
+            known = ", ".join(self.device.peak_flops)
+            raise UsageError(
+                f"{self.device.name} has no published {self.dtype} rate: give the type that it multiplies in, "
+                f"after upcasting: --dtype {known.replace(', ', '|')}"
+            )
+
+    def peak(self, dtype: str = "") -> tuple[float, str] | None:
+        """Dense FLOP/s of the device and their type: `dtype`, else that of the setting, else its fastest."""
+        if self.device is None or not self.device.peak_flops:
+            return None
+        rates = self.device.peak_flops
+        for name in (dtype, self.dtype):
+            if name in rates:
+                return rates[name], name
+        fastest = max(rates, key=lambda name: rates[name])
+        return rates[fastest], fastest
+
+
+def find_device(name: str) -> DeviceSpec:
+    """Find a device by its full name, an unambiguous part of it ("MI300X", "H200") or its architecture ("gfx1201").
+
+    Raises UsageError that names the candidates, or the nearest names.
+    """
+    rows = specs()
+    exact = [row for row in rows if row.name.lower() == name.lower()]
+    wanted = _key(name)
+    parts = [row for row in rows if wanted and wanted in (_key(word) for word in _parts(row.name))]
+    by_arch = [row for row in rows if _key(row.arch) == wanted]
+    inside = [row for row in rows if len(wanted) > 2 and wanted in _key(row.name)]
+    for found in (exact, parts, by_arch, inside):
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(repr(row.name) for row in found)
+            raise UsageError(f"device {name!r} may be any of {names}; give more of the name")
+    short = {_short(row.name): row.name for row in rows}
+    raise unknown_name("device", name, [*short, *dict.fromkeys(row.arch for row in rows)])
+
+
+def devices_in(text: str) -> list[DeviceSpec]:
+    """Devices that a sentence names."""
+    words = {_key(word) for word in re.findall(r"[A-Za-z]*\d+[A-Za-z]*", text)}
+    return [row for row in specs() if _key(_short(row.name)) in words]
+
+
+def short_name(device: DeviceSpec) -> str:
+    """Return the name that people use: MI300X, H200, RTX 4090."""
+    return _short(device.name)
+
+
+def _short(name: str) -> str:
+    bare = re.sub(r"\(.*?\)", "", name).split("/")[-1]
+    words = [word for word in bare.split() if re.search(r"\d", word)]
+    return words[0].partition("-")[0] if words else bare.strip()
+
+
+def _parts(name: str) -> list[str]:
+    words = re.sub(r"[()/,]", " ", name).replace("-", " ").split()
+    return [*words, *(" ".join(pair) for pair in itertools.pairwise(words))]
+
+
+def _key(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())

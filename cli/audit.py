@@ -1,0 +1,122 @@
+"""`rooflens audit`: what does not hold in a table of claims."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..shapes.errors import CorrectnessError, IncompleteError, UsageError
+
+if TYPE_CHECKING:
+    from ..analysis.audit.audit import Audit
+    from ..analysis.audit.document import Document
+
+
+@click.command()
+@click.argument("tables", metavar="[TABLE]...", nargs=-1)
+@click.option("--device", metavar="NAME", help="Device that was measured: MI300X, H200, gfx1201; for its peaks.")
+@click.option("--op", default="gemm", metavar="OP", help="gemm, grouped_gemm or moe_gemm (default: gemm).")
+@click.option("--pass", "pass_", default="", metavar="PASS", help="fwd, bwd, dgrad, wgrad or step, if no header says.")
+@click.option("--dtype", default="", metavar="TYPE", help="Type that multiplies: bf16 where weights are decoded.")
+@click.option("--M-is", "m_is", default="", metavar="WHAT", help="M counts rows of all experts: total; or per_expert.")
+@click.option("--weight-bits", type=click.FloatRange(0, min_open=True), metavar="N", help="Bits per weight (4).")
+@click.option("--activation-bits", type=click.FloatRange(0, min_open=True), metavar="N", help="Per activation (8).")
+@click.option("--column", "columns", multiple=True, metavar="ROLE=NAME", help="Say what a column is; repeat it.")
+@click.option("--claim", "claims", multiple=True, metavar="TEXT", help='"645 TFLOPS is 60% of peak"; repeat it.')
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, in seconds and FLOP/s.")
+@click.option("--markdown", metavar="FILE", help="Write a review comment; - for stdout.")
+@click.option("--strict", is_flag=True, help="Exit with 5 if something cannot hold, with 4 if something is doubtful.")
+def audit(**options: Any) -> None:
+    """Say what does not hold in a table of claims: CSV, markdown or pasted text.
+
+    TABLE is a CSV, or a text with tables in it: markdown, box drawing, or pasted from a page; - is stdin. All tables
+    of all texts are audited together. What each column is is guessed from its header and printed; --column corrects it
+    (roles: M N K B E top_k time_s time_ms time_us time_ns tflops gflops gbs speedup change reduction gain
+    percent_of_peak cases dtype id label ignore; a side after a colon, as in time_ms:old=NAME).
+
+    \b
+    Examples:
+      rooflens audit results.csv --device MI300X --dtype bf16
+      rooflens audit pull-request.md --device H200 --op grouped_gemm --M-is total
+      rooflens audit table.txt --device MI350X --column "time_us=Kernel" --strict
+      rooflens audit --device MI350X --claim "645 TFLOPS is 60% of peak"
+    """
+    from ..analysis.audit.audit import audit as run
+    from ..analysis.audit.roles import Override
+    from .audit_output import as_record, print_audit, review_comment
+    from .output import print_json
+
+    if not options["tables"] and not options["claims"]:
+        raise UsageError("nothing to audit: give a TABLE, - for stdin, or --claim TEXT")
+    setting = _setting(options)
+    overrides = [Override.parse(text) for text in options["columns"]]
+    documents = _documents(options["tables"])
+    result = run(documents, setting, overrides, options["claims"])
+    for document in documents:
+        if not document.tables:
+            click.echo(f"note: no table was found in {document.name}; only its sentences were read", err=True)
+    if options["as_json"]:
+        print_json(as_record(result, setting))
+    elif options["markdown"] == "-":
+        click.echo(review_comment(result, setting), nl=False)
+    else:
+        print_audit(result, setting)
+    if options["markdown"] and options["markdown"] != "-":
+        _write(Path(options["markdown"]), review_comment(result, setting))
+    if options["strict"]:
+        _judge(result)
+
+
+def _setting(options: dict[str, Any]) -> Any:
+    """Build the setting, with errors that name what is known."""
+    from ..analysis.audit.setting import PER_EXPERT, TOTAL, Setting, find_device
+    from ..shapes.errors import unknown_name
+    from ..shapes.problem import Op
+
+    known = [op for op in Op if op is not Op.QUANTIZE]
+    if options["op"] not in known:
+        raise unknown_name("operation", options["op"], list(known))
+    m_is = options["m_is"].replace("-", "_")
+    if m_is not in ("", TOTAL, PER_EXPERT):
+        raise unknown_name("value of --M-is", m_is, [TOTAL, PER_EXPERT])
+    more = {name: options[name] for name in ("weight_bits", "activation_bits") if options[name] is not None}
+    device = find_device(options["device"]) if options["device"] else None
+    return Setting(device, options["dtype"], Op(options["op"]), options["pass_"], m_is, **more)
+
+
+def _documents(names: tuple[str, ...]) -> "list[Document]":
+    """Read every TABLE."""
+    from ..analysis.audit.document import read_document
+
+    if names.count("-") > 1:
+        raise UsageError("- stands for stdin, which can be read once; give it once")
+    found = []
+    for name in names:
+        if name == "-":
+            found.append(read_document(sys.stdin.buffer.read(), "stdin"))
+            continue
+        try:
+            content = Path(name).read_bytes()
+        except OSError as error:
+            raise UsageError(f"TABLE {name}: {error.strerror}; give a readable file, or - for stdin") from None
+        found.append(read_document(content, Path(name).name))
+    return found
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--markdown {path}: {error.strerror}; choose another file") from None
+    click.echo(f"note: wrote {path}", err=True)
+
+
+def _judge(result: "Audit") -> None:
+    """Turn findings into an exit code."""
+    wrong = sum(finding.severity.is_wrong for finding in result.findings)
+    count = len(result.findings)
+    if wrong:
+        raise CorrectnessError(f"{wrong} of {count} finding{'s' * (count > 1)} cannot hold; correct the numbers")
+    if count:
+        raise IncompleteError(f"{count} finding{'s' * (count > 1)} in doubt; say what the numbers mean")

@@ -1,0 +1,32 @@
+"""Audits of texts, in one line each."""
+
+from pathlib import Path
+
+from rooflens.analysis.audit.audit import audit
+from rooflens.analysis.audit.document import read_document
+from rooflens.analysis.audit.roles import Override
+from rooflens.analysis.audit.setting import Setting, find_device
+
+PUBLISHED = Path(__file__).parents[2] / "data" / "published"
+
+
+def setting(device="", **more):
+    return Setting(find_device(device) if device else None, **more)
+
+
+def audited(text, device="", name="text", columns=(), claims=(), **more):
+    documents = [read_document(text.encode(), name)] if text else []
+    return audit(documents, setting(device, **more), [Override.parse(one) for one in columns], claims)
+
+
+def published(*names, device="", **more):
+    documents = [read_document((PUBLISHED / name).read_bytes(), Path(name).name) for name in names]
+    return audit(documents, setting(device, **more))
+
+
+def rules(result):
+    return {finding.rule for finding in result.findings}
+
+
+def found(result, rule):
+    return [finding for finding in result.findings if finding.rule == rule]

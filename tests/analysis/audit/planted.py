@@ -1,0 +1,401 @@
+"""Random tables of which it is known what is wrong with them: a model of times, printed with rounding, and one fault.
+
+Every scenario makes a table that holds, and with `fault=True` the same kind of table with one thing wrong.
+"""
+
+import csv
+import io
+from dataclasses import dataclass, field
+
+import numpy as np
+from rooflens.analysis.audit.setting import Setting, find_device
+from rooflens.shapes.problem import Op
+
+DEVICES = ("MI300X", "MI355X", "H200", "MI325X", "A100")
+
+NATIVE = {"A100": ("bf16", "fp16")}
+
+LAUNCH_S = 4e-6
+
+
+@dataclass
+class Planted:
+    """A text to audit, how to audit it, and the words of the rows in which the fault is (empty: anywhere)."""
+
+    text: str
+    setting: Setting
+    rows: list[str] = field(default_factory=list)
+
+
+class World:
+    """A device, a type, and kernels on it that reach a share of its roofs."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        name = str(rng.choice(DEVICES))
+        self.device = find_device(name)
+        self.dtype = str(rng.choice(NATIVE.get(name, ("bf16", "fp16", "fp8"))))
+        self.peak = self.device.peak_flops[self.dtype]
+        self.bandwidth = self.device.bandwidth_bytes_per_s
+        self.bits = 8 if self.dtype == "fp8" else 16
+
+    def setting(self, op: Op = Op.GEMM, **more) -> Setting:
+        return Setting(self.device, self.dtype, op, **more)
+
+    def sizes(self, count: int, least_s: float = 1e-4) -> list[tuple[int, int, int]]:
+        """Different (M, N, K) whose time at peak is `least_s` or more."""
+        found: set[tuple[int, int, int]] = set()
+        while len(found) < count:
+            M, N, K = (int(128 * self.rng.integers(2, 128)) for _ in range(3))
+            if 2 * M * N * K / self.peak > least_s:
+                found.add((M, N, K))
+        return sorted(found)
+
+    def time(self, M: int, N: int, K: int, share: float | None = None, experts: int = 1) -> float:
+        """Seconds of a kernel that reaches a share of both roofs."""
+        share = share or self.rng.uniform(0.15, 0.55)
+        bytes_moved = (experts * N * K + M * K + M * N) * self.bits / 8
+        roof = max(2 * M * N * K / self.peak, bytes_moved / self.bandwidth)
+        return float(LAUNCH_S + roof / share)
+
+
+def printed(value: float, decimals: int) -> str:
+    return f"{value:.{decimals}f}"
+
+
+def places(values, unit: float, digits: int = 4) -> int:
+    """Decimals that show the smallest of some numbers with so many digits."""
+    smallest = min(abs(value) for value in values) / unit
+    return int(max(0, digits - 1 - np.floor(np.log10(smallest))))
+
+
+def render(rng: np.random.Generator, header: list[str], rows: list[list[str]]) -> str:
+    """Write a table in one of the forms in which people give them."""
+    style = rng.choice(["csv", "markdown", "box", "aligned", "flattened", "tsv"])
+    if style in ("csv", "tsv"):
+        out = io.StringIO()
+        csv.writer(out, delimiter="," if style == "csv" else "\t", lineterminator="\n").writerows([header, *rows])
+        return out.getvalue()
+    if style == "markdown":
+        lines = [header, ["---"] * len(header), *rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    widths = [max(len(row[at]) for row in [header, *rows]) for at in range(len(header))]
+    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in [header, *rows]]
+    if style == "box":
+        rule = "├" + "┼".join("─" * (width + 2) for width in widths) + "┤"
+        lines = [f"│ {' │ '.join(row)} │" for row in padded]
+        return "\n".join([lines[0], rule, *lines[1:]]) + "\n"
+    if style == "aligned":
+        return "\n".join("   ".join(row).rstrip() for row in padded) + "\n"
+    return "\n".join(" ".join(row) for row in [header, *rows]) + "\n"
+
+
+SIDES = (("Old", "New"), ("main", "this PR"), ("Baseline", "Opt"), ("base", "head"))
+
+
+@dataclass
+class Sweep:
+    """Times of two sides over some shapes, printed; `coarse` prints them with few digits."""
+
+    world: World
+    count: int
+    digits: int = 4
+    gain: tuple[float, float] = (0.75, 2.5)
+    shapes: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        rng = self.world.rng
+        self.shapes = self.shapes or self.world.sizes(self.count)
+        self.head = [self.world.time(*shape) for shape in self.shapes]
+        factors = rng.uniform(*self.gain, len(self.shapes))
+        self.base = [time * factor for time, factor in zip(self.head, factors, strict=True)]
+        self.unit, self.unit_name = (1e-3, "ms") if rng.random() < 0.6 else (1e-6, "us")
+        self.sides = SIDES[rng.integers(len(SIDES))]
+        self.decimals = places([*self.head, *self.base], self.unit, self.digits)
+
+    def texts(self, times: list[float]) -> list[str]:
+        return [printed(time / self.unit, self.decimals) for time in times]
+
+    def sized(self) -> list[list[str]]:
+        return [[str(size) for size in shape] for shape in self.shapes]
+
+    def named(self, side: int, what: str) -> str:
+        return f"{self.sides[side]} ({what})" if what in ("ms", "us") else f"{self.sides[side]} {what}"
+
+    def header(self) -> list[str]:
+        return ["M", "N", "K", self.named(0, self.unit_name), self.named(1, self.unit_name)]
+
+    def rate(self, shape: tuple[int, int, int], time: float) -> float:
+        M, N, K = shape
+        return 2 * M * N * K / time / 1e12
+
+    def label(self, row: int) -> str:
+        M, N, K = self.shapes[row]
+        return f"M={M} N={N} K={K}"
+
+
+def joined(*columns) -> list[list[str]]:
+    """Rows from columns; a column of lists is spread."""
+    return [
+        [cell for part in parts for cell in (part if isinstance(part, list) else [part])]
+        for parts in zip(*columns, strict=True)
+    ]
+
+
+def comparison(rng, fault):
+    """Two sides, speedup and TFLOPS; the fault is one number that follows from nothing."""
+    world = World(rng)
+    sweep = Sweep(world, int(rng.integers(4, 14)), digits=int(rng.integers(3, 6)))
+    speedups = [base / head for base, head in zip(sweep.base, sweep.head, strict=True)]
+    rates = [
+        [sweep.rate(shape, time) for shape, time in zip(sweep.shapes, times, strict=True)]
+        for times in (sweep.base, sweep.head)
+    ]
+    rows = []
+    if fault:
+        row = int(rng.integers(sweep.count))
+        factor = float(rng.choice([0.9, 1.1, 0.7, 1.4]))
+        if rng.random() < 0.5:
+            speedups[row] *= factor
+        else:
+            rates[1][row] *= factor
+        rows = [sweep.label(row)]
+    text = render(
+        rng,
+        [*sweep.header(), "Speedup", sweep.named(0, "TFLOPS"), sweep.named(1, "TFLOPS")],
+        joined(
+            sweep.sized(),
+            sweep.texts(sweep.base),
+            sweep.texts(sweep.head),
+            [f"{one:.2f}x" for one in speedups],
+            *([printed(one, 1) for one in side] for side in rates),
+        ),
+    )
+    return Planted(text, world.setting(), rows)
+
+
+def above_peak(rng, fault):
+    """A time in which the device cannot do the FLOPs."""
+    world = World(rng)
+    sweep = Sweep(world, int(rng.integers(4, 12)), digits=5)
+    rows = []
+    if fault:
+        row = int(rng.integers(sweep.count))
+        M, N, K = sweep.shapes[row]
+        sweep.head[row] = 2 * M * N * K / (world.peak * rng.uniform(1.02, 2.5))
+        rows = [sweep.label(row)]
+    if rng.random() < 0.5:
+        rates = [sweep.rate(shape, time) for shape, time in zip(sweep.shapes, sweep.head, strict=True)]
+        text = render(rng, ["M", "N", "K", "TFLOPS"], joined(sweep.sized(), [printed(one, 1) for one in rates]))
+    else:
+        text = render(rng, sweep.header(), joined(sweep.sized(), sweep.texts(sweep.base), sweep.texts(sweep.head)))
+    return Planted(text, world.setting(), rows)
+
+
+def above_bandwidth(rng, fault):
+    """A GEMV that reads its weights faster than the memory gives them."""
+    world = World(rng)
+    wide = [[int(1024 * rng.integers(8, 32)) for _ in "NK"] for _ in range(7)]
+    shapes = sorted({(int(rng.choice([1, 2, 4, 8])), N, K) for N, K in wide})
+    sweep = Sweep(world, len(shapes), shapes=shapes)
+    bits = int(rng.choice([8, 16]))
+    least = [N * K * bits / 8 / world.bandwidth for _, N, K in sweep.shapes]
+    sweep.head = [LAUNCH_S + time / rng.uniform(0.3, 0.85) for time in least]
+    sweep.base = [time * rng.uniform(1.0, 2.0) for time in sweep.head]
+    rows = []
+    if fault:
+        row = int(rng.integers(sweep.count))
+        sweep.head[row] = least[row] / rng.uniform(1.05, 4)
+        rows = [sweep.label(row)]
+    sweep.decimals = places([*sweep.head, *sweep.base], sweep.unit, 5)
+    text = render(rng, sweep.header(), joined(sweep.sized(), sweep.texts(sweep.base), sweep.texts(sweep.head)))
+    return Planted(text, world.setting(weight_bits=bits, activation_bits=bits), rows)
+
+
+def launch_floor(rng, fault):
+    """TFLOPS of small batched GEMMs: flat times with the fault, else times that grow with the work."""
+    world = World(rng)
+    Ms = [int(one) for one in rng.choice([1, 8, 16, 32, 64, 128], size=4, replace=False)]
+    shapes = [(B, M, 512, 256) for B in (8, 16, 32, 64) for M in sorted(Ms)]
+    floor = rng.uniform(8e-6, 4e-5)
+    decimals = int(rng.integers(3, 5))
+    rows = []
+    for B, M, N, K in shapes:
+        work = 2 * B * M * N * K
+        grown = work / (0.02 * world.peak) + 2.0 * B * N * K / (0.05 * world.bandwidth)
+        time = floor * rng.uniform(0.97, 1.03) if fault else (1e-4 + 40 * grown) * rng.uniform(0.98, 1.02)
+        rows.append([str(B), str(M), str(N), str(K), time, work / time / 1e12])
+    header = ["B", "M", "N", "K", "TFLOPS"]
+    cells = [[*row[:4], printed(row[5], decimals + 2)] for row in rows]
+    if rng.random() < 0.5:
+        header.insert(4, "time (us)")
+        cells = [[*row[:4], printed(row[4] * 1e6, 2), printed(row[5], decimals + 2)] for row in rows]
+    return Planted(render(rng, header, cells), world.setting())
+
+
+def percent_of_peak(rng, fault):
+    """A column or a sentence with a share of a peak; the fault is a peak of some other part."""
+    world = World(rng)
+    sweep = Sweep(world, int(rng.integers(3, 10)))
+    wrong = world.peak * float(rng.choice([0.4, 0.5, 0.75, 1.3, 2.0]))
+    peak = wrong if fault else world.peak
+    rates = [sweep.rate(shape, time) for shape, time in zip(sweep.shapes, sweep.head, strict=True)]
+    shares = [100 * rate * 1e12 / peak for rate in rates]
+    if rng.random() < 0.5:
+        text = render(
+            rng,
+            ["M", "N", "K", "TFLOPS", "% of peak"],
+            joined(sweep.sized(), [printed(one, 1) for one in rates], [f"{one:.1f}%" for one in shares]),
+        )
+    else:
+        best = int(np.argmax(rates))
+        about = "~" if rng.random() < 0.5 else ""
+        text = (
+            f"The kernel reaches {about}{rates[best]:.0f} TFLOPS ({about}{shares[best]:.0f}% of the theoretical peak) "
+            "for large shapes.\n"
+        )
+    return Planted(text, world.setting())
+
+
+def ratio_label(rng, fault):
+    """A quotient of two times in the direction that its header says, or in the other one."""
+    world = World(rng)
+    sweep = Sweep(world, int(rng.integers(3, 12)), gain=(1.3, 3.0))
+    old, new = sweep.sides
+    written = rng.random() < 0.6 and " " not in new
+    header = f"{new}/{old}" if written else "Speedup"
+    time_ratio = [head / base for base, head in zip(sweep.base, sweep.head, strict=True)]
+    upward = written == fault
+    values = [1 / one if upward else one for one in time_ratio]
+    text = render(
+        rng,
+        [*sweep.header(), header],
+        joined(sweep.sized(), sweep.texts(sweep.base), sweep.texts(sweep.head), [f"{one:.2f}x" for one in values]),
+    )
+    return Planted(text, world.setting())
+
+
+def contradictory_changes(rng, fault):
+    """Time reduction and gain of one change; the fault computes the first from times of two digits."""
+    world = World(rng)
+    sweep = Sweep(world, int(rng.integers(3, 12)), gain=(1.03, 1.3))
+    coarse = places([*sweep.head, *sweep.base], sweep.unit, 2)
+    gains = [100 * (base / head - 1) for base, head in zip(sweep.base, sweep.head, strict=True)]
+    reductions = [100 * (1 - head / base) for base, head in zip(sweep.base, sweep.head, strict=True)]
+    if fault:
+        rounded = [[round(time / sweep.unit, coarse) for time in times] for times in (sweep.base, sweep.head)]
+        reductions = [100 * (1 - head / base) for base, head in zip(*rounded, strict=True)]
+    implied = [100 * (1 / (1 - one / 100) - 1) for one in reductions]
+    rows = [sweep.label(row) for row in range(sweep.count) if abs(implied[row] - gains[row]) > 0.03]
+    if fault and not rows:  # rounding did no harm
+        return contradictory_changes(rng, fault)
+    text = render(
+        rng,
+        ["M", "N", "K", "Time reduction", "TFLOPS gain"],
+        joined(sweep.sized(), [f"{one:+.2f}%" for one in reductions], [f"{one:+.2f}%" for one in gains]),
+    )
+    return Planted(text, world.setting(), rows[:1] if fault else [])
+
+
+def counts(rng, fault):
+    """A sentence that counts, or a last row that averages, the changes of a table."""
+    world = World(rng)
+    sweep = Sweep(world, int(rng.integers(6, 20)), gain=(0.9, 1.25))
+    gains = [100 * (base / head - 1) for base, head in zip(sweep.base, sweep.head, strict=True)]
+    cells = joined(sweep.sized(), [f"{one:+.2f}%" for one in gains])
+    header = ["M", "N", "K", "Gain"]
+    if rng.random() < 0.5:
+        name, value = [("mean", np.mean), ("median", np.median), ("max", np.max)][rng.integers(3)]
+        last = float(value(gains)) + (float(rng.choice([-1, 1])) * rng.uniform(0.1, 5) if fault else 0.0)
+        cells.append([name, "", "", f"{last:+.2f}%"])
+        style = rng.choice(["markdown", "csv"])
+        if style == "csv":
+            return Planted("\n".join(",".join(row) for row in [header, *cells]) + "\n", world.setting())
+        lines = [header, ["---"] * 4, *cells]
+        return Planted("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n", world.setting())
+    threshold = int(rng.choice([1, 2, 5, 10]))
+    count = sum(round(one, 2) >= threshold for one in gains)
+    if fault:
+        count = int(rng.choice([one for one in range(len(gains) + 1) if one != count]))
+    lines = [header, ["---"] * 4, *cells]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    text = f"Results:\n\n{table}\n\nOf all, {count}/{len(gains)} shapes are >= +{threshold}% here.\n"
+    return Planted(text, world.setting())
+
+
+def below_resolution(rng, fault):
+    """Times of few digits: the fault computes changes from them, else they come from the unrounded ones."""
+    world = World(rng)
+    count = int(rng.integers(5, 14))
+    sweep = Sweep(world, count, digits=2, gain=(1.05, 1.4))
+    step = 10.0**-sweep.decimals * sweep.unit
+    row = int(np.argmin(sweep.head))
+    sweep.head[row] = round(sweep.head[row] / step) * step
+    sweep.base[row] = sweep.head[row] + step * int(rng.integers(1, 3))
+    changes = []
+    for base, head in zip(sweep.base, sweep.head, strict=True):
+        if fault:
+            base, head = (round(time / step) * step for time in (base, head))
+        elif abs(round(base / step) - base / step) < 1e-6:  # what was measured is not on the grid of what is printed
+            base, head = (time + step * rng.uniform(-0.45, 0.45) for time in (base, head))
+        changes.append(100 * (1 - head / base))
+    text = render(
+        rng,
+        [*sweep.header(), "Time reduction"],
+        joined(sweep.sized(), sweep.texts(sweep.base), sweep.texts(sweep.head), [f"{one:+.2f}%" for one in changes]),
+    )
+    return Planted(text, world.setting(), [sweep.label(row)] if fault else [])
+
+
+def m_convention(rng, fault):
+    """Grouped GEMMs with doubled experts; the fault takes M as the total and counts FLOPs for every expert."""
+    world = World(rng)
+    rows = []
+    for _ in range(int(rng.integers(2, 5))):
+        M, N, K = (int(1024 * rng.integers(2, 9)) for _ in range(3))
+        share = rng.uniform(0.05, 0.09) if fault else rng.uniform(0.3, 0.8)
+        for experts in (4, 8):
+            total = M if fault else M * experts
+            time = world.time(total, N, K, share * rng.uniform(0.98, 1.02), experts)
+            flops = 2 * experts * M * N * K
+            rows.append([str(experts), str(M), str(N), str(K), printed(time * 1e3, 4), printed(flops / time / 1e12, 1)])
+    rows = list({tuple(row[:4]): row for row in rows}.values())
+    text = render(rng, ["E", "M", "N", "K", "time (ms)", "TFLOPS"], rows)
+    return Planted(text, world.setting(Op.GROUPED_GEMM))
+
+
+def part_above_whole(rng, fault):
+    """Two tables of one text: a kernel and the forward pass around it."""
+    world = World(rng)
+    sweep = Sweep(world, int(rng.integers(3, 9)))
+    whole = [time * rng.uniform(1.03, 1.6) for time in sweep.head]
+    rows = []
+    if fault:
+        row = int(rng.integers(sweep.count))
+        whole[row] = sweep.head[row] * rng.uniform(0.6, 0.98)
+        rows = [sweep.label(row)]
+    header = ["M", "N", "K", "New (ms)"]
+    decimals = places([*whole, *sweep.head], 1e-3, 4)
+    tables = [joined(sweep.sized(), [printed(time * 1e3, decimals) for time in times]) for times in (sweep.head, whole)]
+    titles = ("GEMM kernel only", "Forward, end to end")
+    parts = [
+        f"## {title}\n\n" + "\n".join(" ".join(row) for row in [header, *cells]) + "\n"
+        for title, cells in zip(titles, tables, strict=True)
+    ]
+    return Planted("\n".join(parts), world.setting(), rows)
+
+
+SCENARIOS = {
+    "above-peak": above_peak,
+    "above-bandwidth": above_bandwidth,
+    "m-convention": m_convention,
+    "part-above-whole": part_above_whole,
+    "percent-of-peak": percent_of_peak,
+    "does-not-follow": comparison,
+    "ratio-label": ratio_label,
+    "contradictory-changes": contradictory_changes,
+    "counts": counts,
+    "below-resolution": below_resolution,
+    "launch-floor": launch_floor,
+}
+"""Rule: the scenario whose fault it is."""

@@ -1,0 +1,155 @@
+"""Tables are found in every form in which people paste them, with their titles and lines."""
+
+import pytest
+from rooflens.analysis.audit.document import read_document
+from rooflens.analysis.audit.headers import cut_header
+from rooflens.shapes.errors import UsageError
+
+HEADER = ("M", "N", "K", "Old (ms)", "New (ms)", "Speedup")
+ROWS = (("4096", "4096", "1024", "1.50", "0.75", "2.00x"), ("8192", "4096", "1024", "3.00", "1.60", "1.88x"))
+
+
+def tables(text, name="text"):
+    return read_document(text.encode(), name).tables
+
+
+def lines(separator):
+    return "\n".join(separator.join(row) for row in (HEADER, *ROWS)) + "\n"
+
+
+def markdown():
+    return "\n".join(f"| {' | '.join(row)} |" for row in (HEADER, ("---",) * 6, *ROWS)) + "\n"
+
+
+def bare_markdown():
+    return "\n".join(" | ".join(row) for row in (HEADER, (":--",) * 6, *ROWS)) + "\n"
+
+
+def box():
+    body = [f"┃ {' ┃ '.join(HEADER)} ┃", "┡━━━╇━━━┩", *(f"│ {' │ '.join(row)} │" for row in ROWS), "└───┴───┘"]
+    return "\n".join(["┏━━━┳━━━┓", *body]) + "\n"
+
+
+def ascii_art():
+    rule = "+".join(["", *("-" * 10 for _ in HEADER), ""])
+    return "\n".join(
+        [
+            rule,
+            *(f"| {' | '.join(row)} |" for row in (HEADER,)),
+            rule,
+            *(f"| {' | '.join(row)} |" for row in ROWS),
+            rule,
+        ]
+    )
+
+
+FORMS = {
+    "comma": lines(","),
+    "semicolon": lines(";"),
+    "tab": lines("\t"),
+    "aligned": lines("   "),
+    "flattened": lines(" "),
+    "markdown": markdown(),
+    "bare markdown": bare_markdown(),
+    "box": box(),
+    "ascii": ascii_art(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_table_alone(form):
+    (found,) = tables(FORMS[form])
+    assert found.table.header == HEADER
+    assert found.table.rows == ROWS
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_table_in_a_longer_text(form):
+    text = (
+        f"# A change\n\nIt is faster, as said, by far.\n\n## Results on one device\n\n{FORMS[form]}\nThanks to all.\n"
+    )
+    (found,) = tables(text)
+    assert found.table.header == HEADER
+    assert found.table.rows == ROWS
+    assert found.title == "Results on one device"
+    listed = text.splitlines()
+    assert [listed[at - 1] for at in found.table.lines] == [one for one in listed if "1.50" in one or "1.60" in one]
+    assert "Old (ms)" in "".join(listed[found.line - 2 : found.line + 1])
+
+
+def test_several_tables_and_the_prose_between_them():
+    text = f"One\n\n{FORMS['markdown']}\nSome words\nof prose.\n\nTwo:\n\n{FORMS['flattened']}"
+    document = read_document(text.encode(), "text")
+    assert [found.title for found in document.tables] == ["One", "Two"]
+    (words,) = [one for one in document.paragraphs if "prose" in one.text]
+    assert words.text == "Some words\nof prose."
+    assert words.line_of(words.text.index("prose")) == words.line + 1
+
+
+def test_a_first_column_without_a_name():
+    (found,) = tables("  | m | n | k | us\n-- | -- | -- | -- | --\n0 | 1 | 64 | 32 | 1.5\n1 | 2 | 64 | 32 | 2.5\n")
+    assert found.table.header == ("", "m", "n", "k", "us")
+    assert found.table.rows[1] == ("1", "2", "64", "32", "2.5")
+
+
+def test_a_frame_as_pandas_prints_it():
+    (found,) = tables("   batch  torch-us  triton-us\n0      1     2.915      5.234\n1     16    47.192     88.392\n")
+    assert found.table.header == ("index", "batch", "torch-us", "triton-us")
+    assert found.table.rows[1] == ("1", "16", "47.192", "88.392")
+
+
+def test_prose_is_no_table():
+    text = (
+        "We measured 3 shapes on 2 devices and saw 5 wins.\n"
+        "• all 83 shapes are ≥ +1% faster\n"
+        "  (median 13, p25 10, p75 15), 82 / 83 shapes\n"
+        "\nA list, with commas, and more\nof them, here, too\n"
+    )
+    assert tables(text) == ()
+
+
+@pytest.mark.parametrize(
+    "line, columns, names",
+    [
+        (
+            "TestID Case M N K main comb this PR comb Δ comb Δ fwd",
+            9,
+            ["TestID", "Case", "M", "N", "K", "main comb", "this PR comb", "Δ comb", "Δ fwd"],
+        ),
+        (
+            "Model n main cmb gmean this PR cmb gmean delta",
+            5,
+            ["Model", "n", "main cmb gmean", "this PR cmb gmean", "delta"],
+        ),
+        (
+            "Model Shape (M, N, K) Bwd Main (ms) Bwd Opt (ms) Speedup TFLOPS Gain",
+            6,
+            ["Model", "Shape (M, N, K)", "Bwd Main (ms)", "Bwd Opt (ms)", "Speedup", "TFLOPS Gain"],
+        ),
+        (
+            "Metric median p25 shapes ≥ +1% shapes ≤ −5%",
+            5,
+            ["Metric", "median", "p25", "shapes ≥ +1%", "shapes ≤ −5%"],
+        ),
+        (
+            "E tokens N K kernel_us total_us kernel TFLOPS",
+            7,
+            ["E", "tokens", "N", "K", "kernel_us", "total_us", "kernel TFLOPS"],
+        ),
+    ],
+)
+def test_a_header_that_lost_its_borders(line, columns, names):
+    assert cut_header(line, columns) == names
+
+
+def test_a_header_with_too_few_words():
+    assert cut_header("M N K", 4) is None
+
+
+def test_what_cannot_be_read():
+    with pytest.raises(UsageError, match="is empty"):
+        read_document(b" \n", "nothing")
+    with pytest.raises(UsageError, match="not a text"):
+        read_document(b"\xff\xfe\x00", "binary")
+    with pytest.raises(UsageError, match=r"torn\.csv line 3"):
+        read_document(b"M,N,K\n1,2,3\n1\n", "torn.csv")

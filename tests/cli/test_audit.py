@@ -1,0 +1,135 @@
+"""`rooflens audit`: what it prints, its exit codes, and its errors."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from rooflens.cli.main import main
+
+PUBLISHED = Path(__file__).parents[1] / "data" / "published"
+GROUPED = str(PUBLISHED / "pasted" / "torchao3996.txt")
+SWEEP = str(PUBLISHED / "aiter2297_deepseek_tflops.csv")
+GOOD = str(PUBLISHED / "aiter3783_absolute_us.csv")
+
+
+def test_findings_stand_under_their_rule_with_line_and_numbers(capsys):
+    assert main(["audit", GROUPED, "--device", "MI300X"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("held against AMD Instinct MI300X: fp8 2614.9 TFLOPS dense")
+    assert "M is per expert" in lines[1]
+    start = next(at for at, line in enumerate(lines) if line.startswith("above-peak: "))
+    assert lines[start + 1].startswith("  torchao3996.txt:19 [impossible] E=8 M=4096 N=4096 K=4096: BF16 (ms): ")
+    assert "1328 TFLOPS" in lines[start + 1]
+    assert lines[start + 4].startswith("  -> check what M counts")
+    assert lines[-1].startswith("24 rows in 3 tables, 17 findings (3 impossible, ")
+
+
+def test_a_table_that_holds(capsys):
+    assert main(["audit", GOOD, "--device", "MI355X", "--strict"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "4 rows in 1 table, 0 findings"
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_lines_fit_a_terminal(width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["audit", GROUPED, "--device", "MI300X"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[-1].endswith(")")
+
+
+def test_json(capsys):
+    assert main(["audit", SWEEP, "--device", "MI350X", "--dtype", "bf16", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["device"], found["dtype"], found["rows"]) == ("AMD Instinct MI350X", "bf16", 24)
+    assert [column["role"] for column in found["tables"][0]["columns"]] == [*["size"] * 4, "rate"]
+    (finding,) = found["findings"]
+    assert (finding["rule"], finding["severity"], finding["line"]) == ("launch-floor", "misleading", 2)
+    assert finding["evidence"]["shortest_s"] == pytest.approx(29.0e-6, abs=0.05e-6)
+
+
+def test_a_review_comment(tmp_path, capsys):
+    assert main(["audit", GROUPED, "--device", "MI300X", "--markdown", "-"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("## Audit of the printed numbers\n\n24 rows in 3 tables, 17 findings")
+    assert "- **impossible**, torchao3996.txt:19: E=8 M=4096 N=4096 K=4096: BF16 (ms)" in text
+    assert "### ratio-label" in text
+    path = tmp_path / "review.md"
+    assert main(["audit", GROUPED, "--device", "MI300X", "--markdown", str(path)]) == 0
+    assert path.read_text("utf-8") == text
+    assert f"wrote {path}" in capsys.readouterr().err
+    assert main(["audit", GROUPED, "--markdown", str(tmp_path / "no" / "file.md")]) == 2
+    assert "choose another file" in capsys.readouterr().err
+
+
+def test_strict_tells_what_is_wrong_from_what_is_doubtful(capsys):
+    assert main(["audit", SWEEP, "--device", "MI350X", "--strict"]) == 4
+    assert "1 finding in doubt" in capsys.readouterr().err
+    assert main(["audit", GROUPED, "--device", "MI300X", "--strict"]) == 5
+    assert "cannot hold" in capsys.readouterr().err
+
+
+def test_stdin_and_claims(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"M,N,K,TFLOPS\n512,512,512,2000\n")))
+    assert main(["audit", "-", "--device", "H200", "--dtype", "bf16", "--claim", "645 TFLOPS is 60% of peak"]) == 0
+    text = capsys.readouterr().out
+    assert "stdin:2 [impossible]" in text
+    assert "claim 1:1 [contradiction]" in text
+    assert "65 % of its bf16 peak (989.4)" in text
+
+
+def test_several_files_are_one_audit(capsys):
+    names = ("primus339_mi300x_top10_forward.csv", "primus339_mi300x_fwd_regressions.csv")
+    assert main(["audit", *(str(PUBLISHED / name) for name in names), "--device", "MI300X", "--json"]) == 0
+    steps = [one for one in json.loads(capsys.readouterr().out)["findings"] if one["rule"] == "below-resolution"]
+    assert {one["row"].split()[0] for one in steps if one["where"] == names[1]} == {"34", "80", "52", "58"}
+
+
+def test_a_column_that_was_taken_for_something_else(tmp_path, capsys):
+    path = tmp_path / "odd.csv"
+    path.write_text("M,N,K,A\n4096,4096,4096,0.01\n", "utf-8")
+    assert main(["audit", str(path), "--device", "H200"]) == 0
+    assert "not used: A" in capsys.readouterr().out
+    assert main(["audit", str(path), "--device", "H200", "--column", "time_ms=A"]) == 0
+    assert "[impossible] M=4096 N=4096 K=4096: A: the time and the sizes imply" in capsys.readouterr().out
+
+
+def test_without_a_device_the_other_rules_run(capsys):
+    assert main(["audit", GROUPED]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("no --device: rules that need its peaks are left out")
+    assert "ratio-label" in text
+    assert "above-peak" not in text
+
+
+def test_a_text_without_a_table_says_so(tmp_path, capsys):
+    path = tmp_path / "words.txt"
+    path.write_text("Nothing but words.\n", "utf-8")
+    assert main(["audit", str(path)]) == 0
+    assert "note: no table was found in words.txt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ([], "nothing to audit"),
+        (["nowhere.csv"], "No such file"),
+        ([GOOD, "--device", "MI300Y"], "did you mean"),
+        ([GOOD, "--device", "gfx950"], "may be any of"),
+        ([GOOD, "--device", "H200", "--dtype", "mxfp4"], "no published mxfp4 rate"),
+        ([GOOD, "--op", "gem"], "did you mean gemm"),
+        ([GOOD, "--pass", "forth"], "unknown pass"),
+        ([GOOD, "--M-is", "both"], "known: total, per_expert"),
+        ([GOOD, "--column", "us=hip_us"], "unknown role"),
+        ([GOOD, "--column", "time_us=nowhere"], "unknown column"),
+        ([GOOD, "--column", "time_us"], "write ROLE=NAME"),
+        (["-", "-"], "read once"),
+    ],
+)
+def test_errors_are_one_line_with_a_way_out(arguments, words, capsys):
+    assert main(["audit", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
