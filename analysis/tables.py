@@ -22,14 +22,15 @@ from ..shapes.verdict import Verdict
 _WORDS = {
     (CELLS.name, "verdict"): tuple(Verdict),
     (CELLS.name, "cache"): ("cold", "warm"),
-    (CEILINGS.name, "ceiling"): ("bandwidth", "peak", "launch"),
-    (CEILINGS.name, "kind"): ("measured", "spec"),
+    (CEILINGS.name, "ceiling"): ("bandwidth", "peak", "vector", "launch", "clock"),
+    (CEILINGS.name, "kind"): ("measured", "spec", "derived"),
 }
 """Columns whose values come from a fixed list."""
 
 _POSITIVE = (
     *("B", "E", "top_k", "M", "N", "K", "compulsory_bytes", "moved_bytes"),
     *("time_s", "value", "gemm_s", "copy_s", "copies", "launches_per_sample"),
+    *("tile_M", "tile_N", "workgroups", "resident", "issued_flops", "decoded_weights"),
 )
 """Columns that are divided by or whose logarithm is taken, where they are not empty. The time of a discarded sample may
 be negative: that can be why it does not count."""

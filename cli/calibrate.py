@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..shapes.columns import CEILINGS
+from ..shapes.columns import CEILINGS, PUBLISHED
 from ..shapes.errors import RooflensError, UsageError, unknown_name
 from ..shapes.protocol import TIMERS
 from ..shapes.scheme import DType
@@ -129,7 +129,7 @@ def _beside_published(rows: Sequence[Row]) -> list[Row]:
 
     Published ceilings that nothing was measured for follow, with the value None.
     """
-    published = {_key(row): row for row in rows if row["kind"] == "spec"}
+    published = {_key(row): row for row in rows if row["kind"] in PUBLISHED}
     measured = [row for row in rows if row["kind"] == "measured"]
     table = []
     for row in measured:
@@ -146,15 +146,14 @@ def _key(row: Row) -> tuple[str, str, str]:
 def _show(device: "Device", table: Sequence[Row], dtypes: Sequence[str]) -> None:
     from ..reports import formatting
 
-    scales = {"bandwidth": formatting.bandwidth, "peak": formatting.flops, "launch": formatting.time}
     rows: list[tuple[str, ...]] = [
         (
             row["ceiling"],
             row["level"],
             row["pattern"],
             row["dtype"],
-            scales[row["ceiling"]](row["value"]),
-            scales[row["ceiling"]](row["published"]),
+            formatting.ceiling(row["ceiling"], row["value"]),
+            formatting.ceiling(row["ceiling"], row["published"]),
             formatting.share(row["share"]),
             row["source"] if row["kind"] == "measured" else "",
         )

@@ -81,10 +81,10 @@ def compile_suite(order: Order) -> list[dict[str, Any]]:
 
 
 def cache_folder() -> Path:
-    """Folder of finished compiles: isa in $ROOFLENS_CACHE, else in $XDG_CACHE_HOME/rooflens or ~/.cache/rooflens."""
-    own, base = os.environ.get("ROOFLENS_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    root = Path(own) if own else (Path(base) if base else Path.home() / ".cache") / "rooflens"
-    return root / "isa"
+    """Folder of finished compiles."""
+    from ..kernels.cache_folder import cache_folder as root
+
+    return root() / "isa"
 
 
 def _asked(order: Order) -> list[Asked]:

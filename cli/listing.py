@@ -125,17 +125,38 @@ def providers(files: tuple[Path, ...], as_json: bool) -> None:
 
 
 @listing.command(short_help="Devices whose published peaks are known.")
+@click.option(
+    "--check",
+    is_flag=False,
+    flag_value="",
+    metavar="[FILE]",
+    help="Say what cannot be right in a table with these columns; without FILE in this one.",
+)
+@click.option("--measured", metavar="DEVICE", help="List what others measured on this device.")
 @as_json_option
-def devices(as_json: bool) -> None:
+def devices(check: str | None, measured: str | None, as_json: bool) -> None:
     """List the devices whose published peaks are known, with the source of each number.
+
+    --check holds rows against what is true of every part (rates per clock and unit, ratios of types, memory buses,
+    caches) and against wrong entries of public tables that are known, and exits with 1 where a row is wrong.
 
     \b
     Examples:
       rooflens list devices
-      rooflens list devices --json
+      rooflens list devices --check my_devices.csv
+      rooflens list devices --measured "AMD Instinct MI300X"
     """
     from ..shapes import device
+    from .device_tables import check_table, list_measured
 
+    if check is not None and measured is not None:
+        raise click.UsageError("choose one of --check and --measured")
+    if check is not None:
+        check_table(check, as_json)
+        return
+    if measured is not None:
+        list_measured(measured, as_json)
+        return
     found = device.specs()
     if as_json:
         print_json(found)

@@ -16,6 +16,7 @@ from .accelerator import accelerator
 from .cache import Flush, Rotation, copies_needed, flush_bytes, flushed, level_of, rotated, warm
 from .canary import Canary
 from .faults import IncorrectError, ProviderError, WeightsChangedError, explain, is_lost
+from .geometry import geometry_columns
 from .measure import Measurement, measure
 from .messages import Chosen, Failure, Samples
 from .operands import Operands
@@ -109,6 +110,7 @@ class Bench:
             "artifact": str(launch.artifact),
             "math_dtype": provider.math_dtype(cell.problem, cell.scheme, self.device),
             "moved_bytes": _whole_bytes("moved_bytes", provider.moved_bytes(*work)),
+            **geometry_columns(launch),
         }
 
     def check(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:

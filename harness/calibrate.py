@@ -3,7 +3,8 @@
 1. Bandwidth per level of the memory hierarchy and pattern (bytes read plus written); inside a cache with many passes in
    one launch (`kernels/probes`).
 2. GEMM peak per type that is multiplied: the vendor's GEMM on random normal data (`kernels/probes/products.py`).
-3. Launch floors: an empty kernel and one of a single tile, warm and after a flush.
+3. On GPUs, the rate of vector instructions, which decoding is bound by (`kernels/probes/triton_vector.py`).
+4. Launch floors: an empty kernel and one of a single tile, warm and after a flush.
 
 Each is the best of what a short budget holds: a ceiling is what the device can do, not what it does on average. What is
 above the published peak is not stored, and what is far below it gets a remark.
@@ -53,6 +54,9 @@ SPEC_TOLERANCE = 1.02
 LOW_SHARE = 0.7
 """A measurement below this share of the published peak gets a remark here, and a warning in the analysis."""
 
+VECTOR = ("fma", "integer")
+"""Kinds of vector instructions whose rate is measured."""
+
 GPU_DRAM_BYTES, CPU_DRAM_BYTES_PER_THREAD = 1 << 30, 64 << 20
 """Least footprint in memory: on a GPU for a launch of 100 us and more; a CPU has no more last-level cache per thread,
 all instances together, than a few MiB, but tells the size of one instance only."""
@@ -75,7 +79,9 @@ def calibrate(
     types = tuple(types)
     stopwatch = partial(_fastest, timer_name, machine, device)
     multiplied = [name for name in types if name in (MEASURED if device.is_gpu else tuple(DType))]
-    numbers, total = itertools.count(1), len(footprints(device)) * len(Pattern) + len(multiplied) + 1
+    vector = VECTOR if device.is_gpu else ()
+    probes = len(footprints(device)) * len(Pattern) + len(multiplied) + len(vector) + 1
+    numbers, total = itertools.count(1), probes
 
     def begin(what: str) -> None:
         step(next(numbers), total, what)
@@ -83,6 +89,7 @@ def calibrate(
     measured = [
         *_bandwidths(device, stopwatch, begin, remarks),
         *_peaks(device, stopwatch, multiplied, begin, remarks),
+        *_vector_rates(device, stopwatch, vector, begin, remarks),
     ]
     begin("launch floors")
     measured += [
@@ -209,6 +216,24 @@ def _peaks(
             yield _row("peak", "", "gemm", math_dtype, 2 * m * n * k / seconds, "FLOP/s", how)
 
 
+def _vector_rates(
+    device: Device,
+    stopwatch: Stopwatch,
+    patterns: Iterable[str],
+    begin: Callable[[str], object],
+    remarks: list[str],
+) -> Iterator[Row]:
+    for pattern in patterns:
+        begin(f"{pattern} vector rate")
+        with _reported(f"{pattern} vector rate", remarks):
+            from ..kernels.probes.triton_vector import chains
+
+            probe = chains(device, pattern)
+            seconds, timer = stopwatch(_undisturbed(probe.run, device))
+            how = f"{probe.how}, best, {timer} timer"
+            yield _row("vector", "", pattern, "", probe.lane_operations / seconds, "op/s", how)
+
+
 def _launch_floors(device: Device, stopwatch: Stopwatch, remarks: list[str], cold: bool) -> Iterator[Row]:
     """Time the empty launch and the tile. Not `cold` with graphs, whose flush is a hundred times such a launch and
     would have to be subtracted.
@@ -245,7 +270,13 @@ def _spec_rows(device: Device, types: Iterable[str]) -> list[Row]:
     for math_dtype in dict.fromkeys((*DType, *types)):
         if peak := spec.peak_flops.get(math_dtype):
             rows.append(_row("peak", "", "gemm", str(math_dtype), peak, "FLOP/s", spec.source))
-    return [row | {"kind": "spec"} for row in rows]
+    if spec.clock_hz:
+        rows.append(_row("clock", "", "boost", "", spec.clock_hz, "Hz", spec.source))
+    rows = [row | {"kind": "spec"} for row in rows]
+    if rate := spec.vector_ops_per_s:
+        how = f"fp32 peak / {spec.peak_flops['fp32'] / rate:.0f} FLOP per lane and instruction: {spec.source}"
+        rows.append(_row("vector", "", "fma", "", rate, "op/s", how) | {"kind": "derived"})
+    return rows
 
 
 def _key(row: Row) -> tuple[str, str, str]:
@@ -287,7 +318,7 @@ def _behind_memory(rows: list[Row]) -> list[str]:
     )
 
 
-_UNITS = {"byte/s": (1e9, "GB/s"), "FLOP/s": (1e12, "TFLOPS"), "s": (1e-6, "us")}
+_UNITS = {"byte/s": (1e9, "GB/s"), "FLOP/s": (1e12, "TFLOPS"), "op/s": (1e12, "Top/s"), "s": (1e-6, "us")}
 """Base unit -> what a reader is told: its size in base units, and its name."""
 
 

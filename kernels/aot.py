@@ -217,14 +217,13 @@ def compile_here(arch: str, request: Request) -> Build:
         return Build(Verdict.COMPILE_ERROR, reason, triton=triton.__version__)
     if is_amd(arch):
         text, sass = compiled.asm["amdgcn"], ""
-        registers = _number(r"\.vgpr_count:\s+(\d+)", text)
+        registers = amd_vector_registers(text)
         spills = _number(r"\.private_segment_fixed_size:\s+(\d+)", text)
     else:
         text = compiled.asm["ptx"]
         usage, sass = _inspect_cubin(compiled.asm["cubin"])
         registers = _number(r"REG:(\d+)", usage)
         spills = _number(r"STACK:(\d+)", usage) + _number(r"LOCAL:(\d+)", usage)
-    threads = re.search(r"\.(?:max_flat_workgroup_size:|reqntid|maxntid)\s+(\d+)", text)
     return Build(
         Verdict.PASSED,
         registers=registers,
@@ -232,27 +231,46 @@ def compile_here(arch: str, request: Request) -> Build:
         shared_bytes=int(compiled.metadata.shared),
         assembly=text,
         machine_code=sass,
-        warps=int(threads[1]) // wave_size(arch) if threads else int(compiled.metadata.num_warps),
+        warps=warps_of(arch, text) or int(compiled.metadata.num_warps),
         name=compiled.metadata.name,
         triton=triton.__version__,
     )
 
 
+def amd_vector_registers(assembly: str) -> int:
+    """Vector registers per lane, accumulation registers included, of AMD's assembly."""
+    return _number(r"\.vgpr_count:\s+(\d+)", assembly)
+
+
+def warps_of(arch: str, assembly: str) -> int:
+    """Warps (waves) of a program that PTX or GCN text asks for, those of specialized warps included; 0: it does not."""
+    threads = re.search(r"\.(?:max_flat_workgroup_size:|reqntid|maxntid)\s+(\d+)", assembly)
+    return int(threads[1]) // wave_size(arch) if threads else 0
+
+
 def _inspect_cubin(cubin: bytes) -> tuple[str, str]:
     """Resource usage and SASS text, by the tools that come with Triton's NVIDIA backend."""
+    usage = _inspected(cubin, "cuobjdump", "-res-usage")
+    return usage.stdout + usage.stderr, disassembly(cubin)
+
+
+def disassembly(cubin: bytes) -> str:
+    """Return the SASS text of an NVIDIA binary.
+
+    Raises OSError where Triton's NVIDIA backend came without its disassembler, subprocess.SubprocessError where that
+    fails.
+    """
+    return _inspected(cubin, "nvdisasm", "-c").stdout
+
+
+def _inspected(cubin: bytes, tool: str, *options: str) -> "subprocess.CompletedProcess[str]":
     import triton
 
-    tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    path = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / tool
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "kernel.cubin")
         file.write_bytes(cubin)
-        usage, sass = (
-            subprocess.run(
-                [str(tools / command[0]), *command[1:], str(file)], capture_output=True, text=True, check=True
-            )
-            for command in (["cuobjdump", "-res-usage"], ["nvdisasm", "-c"])
-        )
-    return usage.stdout + usage.stderr, sass.stdout
+        return subprocess.run([str(path), *options, str(file)], capture_output=True, text=True, check=True, timeout=60)
 
 
 def _number(pattern: str, text: str) -> int:

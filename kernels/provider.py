@@ -27,6 +27,7 @@ from ..shapes.device import Device
 from ..shapes.errors import RooflensError
 from ..shapes.problem import Problem
 from ..shapes.scheme import Scheme
+from .geometry import Geometry
 from .inputs import Inputs
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ class Launch:
 
     `output` is a tuple where the operation has several results (data and scales, gradients), in the order of
     `Inputs.empty_outputs`. `config` is what ran, `kernels` the names of the device kernels of one call, `dispatched`
-    the choice of a provider with a dispatch rule of its own, `artifact` a hash of the compiled code. All but `run` and
-    `output` may be empty.
+    the choice of a provider with a dispatch rule of its own, `artifact` a hash of the compiled code, `geometry` how the
+    main kernel divides the work. All but `run` and `output` may be empty.
     """
 
     run: Callable[[], object]
@@ -89,6 +90,7 @@ class Launch:
     kernels: tuple[str, ...] = ()
     dispatched: str = ""
     artifact: str = ""
+    geometry: Geometry | None = None
 
     def __call__(self) -> None:
         """Run once."""

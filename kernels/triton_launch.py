@@ -1,7 +1,7 @@
 """From operands to a launch: arguments of a kernel, its compilation, and a closure that only enqueues it."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 import triton
 
 from ..shapes.errors import RooflensError
+from .geometry import Geometry, Grid, Tiling, combined, geometry_of
 
 INTERPRETED = bool(triton.knobs.runtime.interpret)
 """Triton runs kernels in its interpreter (TRITON_INTERPRET=1 when it was imported): correctness checks on the CPU."""
@@ -31,16 +32,25 @@ _DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class CompiledLaunch:
-    """A closure that enqueues one kernel, the kernel's name and the hash of its machine code ("" when interpreted)."""
+    """A closure that enqueues one kernel, the kernel's name and the hash of its machine code ("" when interpreted).
+
+    grid  workgroups of the launch; compiled  Triton's compiled kernel, None when interpreted
+    """
 
     run: Callable[[], None]
     kernel: str
     artifact: str
+    grid: Grid = (1, 1, 1)
+    compiled: Any = None
+
+    def geometry(self, tiling: Tiling | None = None) -> Geometry:
+        """Describe what it launches; `tiling` of a kernel that multiplies."""
+        return geometry_of(self.grid, self.compiled, tiling)
 
 
 def compile_launch(
     kernel: Any,
-    grid: tuple[int, int, int],
+    grid: Grid,
     arguments: Mapping[str, Any],
     constants: Mapping[str, Any],
     options: Mapping[str, int],
@@ -57,7 +67,7 @@ def compile_launch(
         def interpret() -> None:
             kernel[grid](**arguments, **constants)
 
-        return CompiledLaunch(interpret, name, "")
+        return CompiledLaunch(interpret, name, "", grid)
     compiled = kernel[grid](**arguments, **constants, **options)
     if compiled is None:  # a hook (a profiler's, say) took the launch over
         raise RooflensError(f"{name}: Triton compiled nothing; unset triton.knobs.runtime.jit_cache_hook")
@@ -68,7 +78,14 @@ def compile_launch(
     def launch() -> None:
         enqueue(*everything)
 
-    return CompiledLaunch(launch, name, artifact_hash(compiled))
+    return CompiledLaunch(launch, name, artifact_hash(compiled), grid, compiled)
+
+
+def main_geometry(launches: Sequence[tuple[CompiledLaunch, Tiling | None]]) -> Geometry | None:
+    """Describe the kernels of a launch that multiply; without any the only one; None where that is not one."""
+    if len(launches) == 1:
+        return launches[0][0].geometry(launches[0][1])
+    return combined([launch.geometry(tiling) for launch, tiling in launches if tiling])
 
 
 def artifact_hash(compiled: Any) -> str:

@@ -129,6 +129,17 @@ def flops_in(unit: str, flops_per_s: float | None) -> str:
     return _rate(flops_per_s / (1e12 if unit == "TFLOPS" else 1e9))
 
 
+def operations(per_s: float | None) -> str:
+    """Write a rate of instructions: 33.4 Top/s, below one of them Gop/s."""
+    return flops(per_s).replace("FLOPS", "op/s")
+
+
+def ceiling(what: str, value: float | None) -> str:
+    """Write a value of ceilings.csv by the name of its ceiling; an unknown ceiling is a time."""
+    scales = {"bandwidth": bandwidth, "peak": flops, "vector": operations, "clock": clock}
+    return scales.get(what, time)(value)
+
+
 def gigabytes(bytes_per_s: float | None) -> str:
     """Write a bandwidth in GB/s where the unit stands in the header."""
     return _rate(bytes_per_s / 1e9) if bytes_per_s is not None and not math.isnan(bytes_per_s) else ""

@@ -8,6 +8,9 @@ from importlib.resources import files
 
 from .errors import unknown_name
 
+_PAIRED = ("gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
+"""Architectures whose published fp32 rate has two multiply-adds per lane, instruction and clock."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpec:
@@ -30,6 +33,16 @@ class DeviceSpec:
     notes: str
     source: str
     status: str
+
+    @property
+    def vector_ops_per_s(self) -> float | None:
+        """Vector instructions of single lanes per second: the published fp32 rate over the FLOPs of one of them.
+
+        Two in a multiply-add; four where that rate counts packed (gfx942, gfx950) or dual-issued (gfx11, gfx12) ones,
+        which the decoding of weights has none of.
+        """
+        fp32 = self.peak_flops.get("fp32")
+        return fp32 / (4 if self.arch in _PAIRED else 2) if fp32 else None
 
     @property
     def last_level_bytes(self) -> int | None:

@@ -10,6 +10,7 @@ from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
 from ..aot import Request, large_operands
 from ..fp8 import e4m3
+from ..geometry import Geometry, Tiling, padded
 from ..inputs import TORCH_DTYPES
 from ..provider import Config
 from ..triton_launch import POINTERS, CompiledLaunch, compile_launch
@@ -36,6 +37,14 @@ def gemm_launch(
     arguments = {"x": inputs.x, "w": w, "scale": scale, "bias": inputs.bias, "y": y, **_sizes(problem)}
     constants = _constants(problem, inputs.scheme, w.dtype, config, transposed)
     return compile_launch(a16w8_kernel, (tiles(problem, config), 1, 1), arguments, constants, _options(config))
+
+
+def gemm_geometry(launch: CompiledLaunch, problem: Problem, scheme: A16W8, config: Config) -> Geometry:
+    """Describe what `gemm_launch` launches: weights are converted unless the activations are rounded to FP8."""
+    columns, depth = config["BLOCK_N"], config["BLOCK_K"]
+    decodes = not scheme.prequant
+    contracted = launch.grid[0] * padded(problem.K, depth)
+    return launch.geometry(Tiling(config["BLOCK_M"], columns, contracted, decodes=decodes, decoded=columns * depth))
 
 
 def gemm_request(problem: Problem, scheme: A16W8, device: Device, config: Config, transposed: bool) -> Request:

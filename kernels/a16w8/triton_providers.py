@@ -19,7 +19,7 @@ from .triton_configs import (
     transposed_configs,
     upstream_config,
 )
-from .triton_launches import gemm_launch, gemm_request, tiles
+from .triton_launches import gemm_geometry, gemm_launch, gemm_request, tiles
 
 _MAX_SIZE = 1 << 22
 """Offsets inside a tile are 32-bit: 256 rows of this many elements, 128 rows of transposed weights."""
@@ -55,7 +55,8 @@ class _Gemm(Provider[A16W8, A16W8Inputs]):
         w, scale = (_transposed(inputs.q), _transposed(inputs.scale)) if self.transposed else inputs.weights
         output = inputs.empty_output()
         launch = gemm_launch(inputs, w, scale, output, config, self.transposed)
-        return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact)
+        geometry = gemm_geometry(launch, inputs.problem, inputs.scheme, config)
+        return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact, geometry=geometry)
 
     def moved_bytes(self, problem: Problem, scheme: A16W8, config: Config) -> int:
         """Each operand once: re-reads of one batch entry by its tiles are served by the caches."""
@@ -124,7 +125,8 @@ class WrapperGemm(KernelGemm):
             gemm.run()
 
         kernels = ("torch.copy_", "torch.copy_", gemm.kernel)
-        return Launch(run, output, dict(config), kernels, artifact=gemm.artifact)
+        geometry = gemm_geometry(gemm, inputs.problem, inputs.scheme, config)
+        return Launch(run, output, dict(config), kernels, artifact=gemm.artifact, geometry=geometry)
 
     def moved_bytes(self, problem: Problem, scheme: A16W8, config: Config) -> int:
         """Beside the kernel's, weights and scales are read and written once more."""

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from ...shapes.errors import RooflensError
+from ..cache_folder import cache_folder
 
 SOURCES = ("cpu_entry.cpp", "cpu_gemm.cpp", "cpu_memory.cpp", "cpu_api.hpp", "cpu_arithmetic.hpp", "cpu_simd.hpp")
 """Files of the library, beside this module."""
@@ -48,14 +49,6 @@ class Compiler:
 
     command: tuple[str, ...]
     version: str
-
-
-def cache_folder() -> Path:
-    """Folder of the built library: $ROOFLENS_CACHE, else $XDG_CACHE_HOME/rooflens, else ~/.cache/rooflens."""
-    if own := os.environ.get("ROOFLENS_CACHE"):
-        return Path(own)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "rooflens"
 
 
 def compiler_command() -> tuple[str, ...] | None:

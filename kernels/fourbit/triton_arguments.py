@@ -6,6 +6,7 @@ from typing import Any
 from ...shapes.problem import Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes.fourbit import FourBit
+from ..geometry import Grid, Tiling, padded
 from ..provider import Config
 from .triton_codes import gemm_planes
 
@@ -22,9 +23,22 @@ def row_unit(k: int, words: bool) -> int:
     return math.gcd(k, 128 if words else 4)
 
 
-def fused_grid(problem: Problem, config: Config) -> tuple[int, int, int]:
+def fused_grid(problem: Problem, config: Config) -> Grid:
     """Return (tiles of the output, parts of K, 1)."""
     return (-(-problem.M // config["BLOCK_M"]) * -(-problem.N // config["BLOCK_N"]), config["SPLIT_K"], 1)
+
+
+def fused_tiling(problem: Problem, config: Config, grid: Grid, matrix: bool) -> Tiling:
+    """Say what the kernels do with `grid`: every part of K decodes its own; `matrix`: by tl.dot."""
+    columns, depth = config["BLOCK_N"], config["BLOCK_K"]
+    return Tiling(
+        tile_M=config["BLOCK_M"],
+        tile_N=columns,
+        contracted=grid[0] * padded(problem.K, depth),
+        matrix=matrix,
+        decodes=True,
+        decoded=columns * depth,
+    )
 
 
 def fused_sizes(problem: Problem, config: Config, words: bool) -> dict[str, int]:

@@ -10,11 +10,20 @@ from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
 from ..aot import Request, kernel_path, large_operands
 from ..arch import NOT_ON_CPU
+from ..geometry import Tiling, padded
 from ..provider import Config, Launch, Provider, Role, Support
 from ..triton_launch import compile_launch
 from ..triton_tiled import tiled_gemm_kernel
 from .inputs import FourBitInputs
-from .triton_arguments import fused_constants, fused_grid, fused_options, fused_sizes, fused_types, pointer_type
+from .triton_arguments import (
+    fused_constants,
+    fused_grid,
+    fused_options,
+    fused_sizes,
+    fused_tiling,
+    fused_types,
+    pointer_type,
+)
 from .triton_configs import tile_configs
 from .triton_gemv import gemv_4bit_kernel, gemv_4bit_opt_kernel
 from .triton_mma import mma_4bit_kernel
@@ -118,7 +127,8 @@ def fused_launch(kernel: Any, inputs: FourBitInputs, config: Config, isa: str) -
     }  # fmt: skip
     constants = fused_constants(problem, scheme, config, isa, words)
     launch = compile_launch(kernel, grid, arguments, constants, fused_options(config))
-    return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact)
+    geometry = launch.geometry(fused_tiling(problem, config, grid, kernel is mma_4bit_kernel))
+    return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact, geometry=geometry)
 
 
 class _Simt(_Fused):
@@ -168,7 +178,9 @@ class _StockTriton(Provider[FourBit, FourBitInputs]):
         }  # fmt: skip
         constants = _tiled_constants(inputs.scheme, config)
         launch = compile_launch(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, fused_options(config))
-        return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact)
+        contracted = tiles * padded(problem.K, config["BLOCK_K"])
+        geometry = launch.geometry(Tiling(config["BLOCK_M"], config["BLOCK_N"], contracted))
+        return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact, geometry=geometry)
 
     def builds(self, problem: Problem, scheme: FourBit, device: Device, config: Config) -> Sequence[Request]:
         """The one kernel, on dense weights."""

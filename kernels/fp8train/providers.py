@@ -69,7 +69,7 @@ class _Planned(Provider[Scheme, TrainInputs]):
                 saved.refresh()
             calls()
 
-        return Launch(run, outputs, chosen, calls.kernels, artifact=calls.artifact)
+        return Launch(run, outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry)
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Every operand of every kernel once, FP8 forms and transposed copies in between included."""

@@ -51,7 +51,7 @@ class TritonQuant(Provider[Scheme, QuantInputs]):
         chosen = dict(config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0])
         outputs = inputs.empty_outputs()
         calls = compile_calls([_call(inputs.scheme, inputs.x, outputs, chosen)])
-        return Launch(calls.runs[0], outputs, chosen, calls.kernels, artifact=calls.artifact)
+        return Launch(calls.runs[0], outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry)
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """X read once, data and scales written once."""

@@ -15,6 +15,7 @@ from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import COMPUTES, Fp8Train, cd
 from ..aot import Request
 from ..arch import NOT_ON_CPU, gpu_family
+from ..geometry import Tiling, padded
 from ..provider import Config, Launch, Provider, Role, Support
 from .blas import NO_GEMM, decoded_bytes, decoded_operands
 from .inputs import TrainInputs
@@ -84,7 +85,7 @@ class StockTriton(Provider[Scheme, TrainInputs]):
             saved.refresh()
             calls()
 
-        return Launch(run, outputs, chosen, calls.kernels, artifact=calls.artifact)
+        return Launch(run, outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry)
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Decoded operands of every product and the outputs once: repeated reads are left to the caches."""
@@ -138,7 +139,9 @@ def stock_calls(
         sizes = dict(zip(names, layouts[product], strict=True))
         arguments = {"a": operands[first], "b": operands[second], "c": out, **sizes}
         programs = cd(sizes["R"], constants["BM"]) * cd(sizes["C"], constants["BN"])
-        calls.append(Call(stock_gemm_kernel, programs, arguments, constants, options))
+        rows, columns, depth = constants["BM"], constants["BN"], constants["BK"]
+        tiling = Tiling(rows, columns, programs * padded(sizes["D"], depth))
+        calls.append(Call(stock_gemm_kernel, programs, arguments, constants, options, tiling))
     return calls
 
 

@@ -12,7 +12,8 @@ import torch
 
 from ...shapes.schemes.fp8train import BLOCK, cd
 from ..aot import Request, kernel_path, large_operands
-from ..triton_launch import POINTERS, compile_launch
+from ..geometry import Geometry, Tiling
+from ..triton_launch import POINTERS, compile_launch, main_geometry
 from ..triton_quantizing import newton
 from .quantize import Quantized
 from .triton_configs import TRANSPOSE
@@ -22,13 +23,17 @@ from .triton_quantize import quantize_kernel, quantize_weight_kernel, transpose_
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One launch of a jit kernel; fields as `compile_launch` takes them, and a grid of one dimension."""
+    """One launch of a jit kernel; fields as `compile_launch` takes them, and a grid of one dimension.
+
+    `tiling` is what a kernel that multiplies does with that grid.
+    """
 
     kernel: Any
     programs: int
     arguments: dict[str, Any]
     constants: dict[str, Any]
     options: dict[str, int]
+    tiling: Tiling | None = None
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -48,11 +53,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class CompiledCalls:
-    """Closures that enqueue calls, the kernels' names, and a hash over their machine code ("" when interpreted)."""
+    """Closures that enqueue calls, the kernels' names, and a hash over their machine code ("" when interpreted).
+
+    `geometry` is that of the kernels that multiply, of the only kernel where none does.
+    """
 
     runs: tuple[Callable[[], None], ...]
     kernels: tuple[str, ...]
     artifact: str
+    geometry: Geometry | None
 
     def __call__(self) -> None:
         """Enqueue all of them, in order."""
@@ -69,7 +78,10 @@ def compile_calls(calls: Sequence[Call]) -> CompiledCalls:
     hashes = [launch.artifact for launch in launches]
     artifact = hashlib.sha256("".join(hashes).encode()).hexdigest()[:16] if hashes and all(hashes) else ""
     return CompiledCalls(
-        tuple(launch.run for launch in launches), tuple(launch.kernel for launch in launches), artifact
+        tuple(launch.run for launch in launches),
+        tuple(launch.kernel for launch in launches),
+        artifact,
+        main_geometry(list(zip(launches, (call.tiling for call in calls), strict=True))),
     )
 
 

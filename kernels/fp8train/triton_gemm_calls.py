@@ -1,12 +1,13 @@
 """Calls of the GEMM kernels: which tensor is which operand of which layout, with its strides."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Pass
 from ...shapes.schemes.fp8train import BLOCK, cd
+from ..geometry import Tiling, padded
 from .triton_calls import Call
 from .triton_configs import XCDS, Tile, layout_of
 from .triton_persistent import nt_persistent_kernel, nt_wide_kernel
@@ -65,16 +66,18 @@ def specialised_call(
         **_scale_strides(a, b),
     }  # fmt: skip
     tiles = cd(rows, block_m) * cd(columns, block_n)
+    tiling = Tiling(block_m, block_n, tiles * padded(depth, block_k))
     if programs := options.pop("PROGRAMS", 0) * device.compute_units:
         shape = {name: constants[name] for name in ("BM", "BN", "BK", "GROUP_M")}
         if options.pop("WIDE", 0):
             if product is Pass.WGRAD or rows % block_m or columns % (2 * block_n):
                 raise ValueError(f"WIDE: {rows}x{columns} must be whole tiles, with one scale per 128 columns")
             shape["SCALES_FIRST"] = a.scale_line == 1
-            return Call(nt_wide_kernel, min(tiles // 2, programs), arguments, shape, options)
+            tiling = Tiling(block_m, 2 * block_n, tiles // 2 * padded(depth, block_k))
+            return Call(nt_wide_kernel, min(tiles // 2, programs), arguments, shape, options, tiling)
         shape |= {name: constants[name] for name in ("SCALE_2D_B", "EVEN_R", "EVEN_C")}
-        return Call(nt_persistent_kernel, min(tiles, programs), arguments, shape, options)
-    return Call(KERNELS[layout], tiles, arguments, constants, options)
+        return Call(nt_persistent_kernel, min(tiles, programs), arguments, shape, options, tiling)
+    return Call(KERNELS[layout], tiles, arguments, constants, options, _stored(tiling, turned=layout == "tn"))
 
 
 def shared_call(product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: Tile, device: Device) -> Call:
@@ -106,7 +109,15 @@ def shared_call(product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: 
         **_scale_strides(a, b),
     }  # fmt: skip
     programs = cd(rows, constants["BM"]) * cd(columns, constants["BN"])
-    return Call(shared_gemm_kernel, programs, arguments, constants, options)
+    tiling = Tiling(constants["BM"], constants["BN"], programs * padded(depth, constants["BK"]))
+    return Call(
+        shared_gemm_kernel, programs, arguments, constants, options, _stored(tiling, turned=product is Pass.WGRAD)
+    )
+
+
+def _stored(tiling: Tiling, *, turned: bool) -> Tiling:
+    """Return the tile as it lies in the output, which some kernels store transposed."""
+    return replace(tiling, tile_M=tiling.tile_N, tile_N=tiling.tile_M) if turned else tiling
 
 
 def _scale_strides(a: Operand, b: Operand) -> dict[str, int]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..aot import Build, is_amd, wave_size
 from . import gcn, sass
-from .code import Kind, count
+from .code import Code, Kind, count
 from .loops import main_loop
 from .occupancy import occupancy
 
@@ -40,10 +40,19 @@ def account(build: Build, arch: str, decoded: int | None = None) -> dict[str, An
         "code": code.digest,
         "triton": build.triton,
     }
-    if decoded and body:
-        vector_work = sum(inner[f"loop_{name}"] for name in _DECODING)
-        values["decode_per_weight"] = round(vector_work * build.warps * wave_size(arch) / decoded, 4)
+    if decoded and (per_weight := decode_per_weight(code, arch, build.warps, decoded)) is not None:
+        values["decode_per_weight"] = per_weight
     return values
+
+
+def decode_per_weight(code: Code, arch: str, warps: int, decoded: int) -> float | None:
+    """Vector instructions of all lanes per weight, where `decoded` are decoded by each iteration of the main loop.
+
+    None where the code has no main loop.
+    """
+    body = count(main_loop(code))
+    vector_work = sum(body[name] for name in _DECODING)
+    return round(vector_work * warps * wave_size(arch) / decoded, 4) if body["instructions"] else None
 
 
 def amd_registers(text: str) -> dict[str, int]:

@@ -67,12 +67,14 @@ _SHARED_UNIT, _SYSTEM_SHARED = 128, 1 << 10
 class Occupancy:
     """Resident waves per SIMD (AMD) or warps per SM (NVIDIA), how many the hardware has slots for, and what limits.
 
-    waves is 0 when not even one program fits. `limit`: registers, shared or slots.
+    waves is 0 when not even one program fits. `limit`: registers, shared or slots. `programs` are resident together on
+    an SM, a CU (gfx9) or a pair of CUs (gfx11, gfx12).
     """
 
     waves: float
     slots: int
     limit: str
+    programs: int
 
 
 def waves_by_registers(arch: str, vector: int, scalar: int = 0) -> int:
@@ -105,7 +107,7 @@ def occupancy(arch: str, warps: int, vector: int, scalar: int, shared_bytes: int
     programs, limit = min(
         (by_slots, "slots"), (by_registers, "registers"), (by_shared, "shared"), key=lambda one: one[0]
     )
-    return Occupancy(programs * warps / processors, slots, limit)
+    return Occupancy(programs * warps / processors, slots, limit, programs)
 
 
 def _ceil(size: int, unit: int) -> int:

@@ -9,9 +9,11 @@ from ...shapes.device import Device
 from ...shapes.errors import RooflensError
 from ...shapes.problem import Problem
 from ..aot import Request, kernel_path, large_operands
+from ..geometry import Grid, Tiling, padded
 from ..provider import Config, Launch
 from ..triton_launch import INTERPRETED, compile_launch
 from .inputs import MxFp8Inputs
+from .quantize import BLOCK
 from .triton_configs import Tile, from_json
 from .triton_gemv import diagonal_mx_kernel, gemv_mx_kernel
 from .triton_mma import mma_mx_kernel, scaled_mx_kernel
@@ -47,7 +49,7 @@ def target_isa(device: Device) -> str:
     return "cdna" if device.arch.startswith("gfx9") else "rdna"
 
 
-def grid(problem: Problem, tile: Tile) -> tuple[int, int, int]:
+def grid(problem: Problem, tile: Tile) -> Grid:
     """Return (tiles of the output, parts of K, 1)."""
     return (-(-problem.M // tile.block_m) * -(-problem.N // tile.block_n), tile.split_k, 1)
 
@@ -85,7 +87,21 @@ def tile_launch(inputs: MxFp8Inputs, config: Config) -> Launch:
     }
     constants = _constants(problem, tile, target_isa(inputs.device))
     launch = compile_launch(KERNELS[tile.kernel], grid(problem, tile), arguments, constants, _options(tile))
-    return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact)
+    geometry = launch.geometry(_tiling(problem, tile, programs))
+    return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact, geometry=geometry)
+
+
+def _tiling(problem: Problem, tile: Tile, tiles: int) -> Tiling:
+    """Say what a kernel does with `tiles` tiles of the output; "diagonal" multiplies zeros for each further block."""
+    return Tiling(
+        tile_M=tile.block_m,
+        tile_N=tile.block_n,
+        contracted=tiles * padded(problem.K, tile.block_k),
+        matrix=tile.kernel != "vector",
+        repeated=tile.block_k // BLOCK if tile.kernel == "diagonal" else 1,
+        decodes=tile.kernel in _DECODING,
+        decoded=tile.block_n * tile.block_k,
+    )
 
 
 def tile_request(problem: Problem, device: Device, config: Config) -> Request:

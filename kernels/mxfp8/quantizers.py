@@ -42,7 +42,8 @@ class TritonQuantMx(Provider[MxFp8Quant, MxFp8QuantInputs]):
         grid = (-(-scales.numel() // config["BLOCKS"]), 1, 1)
         constants = _constants(inputs.problem, inputs.scheme, inputs.device, config)
         launch = compile_launch(quantize_mx_kernel, grid, arguments, constants, {"num_warps": config["num_warps"]})
-        return Launch(launch.run, (payload, scales), dict(config), (launch.kernel,), artifact=launch.artifact)
+        outputs, ran = (payload, scales), dict(config)
+        return Launch(launch.run, outputs, ran, (launch.kernel,), artifact=launch.artifact, geometry=launch.geometry())
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8Quant, config: Config) -> int:
         """X, payload and scales, once each."""

@@ -14,6 +14,7 @@ from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..aot import Request, kernel_path
 from ..arch import NOT_ON_CPU
+from ..geometry import Tiling, padded
 from ..provider import Config, Launch, Provider, Role, Support
 from ..triton_launch import compile_launch
 from .inputs import MxFp8Inputs
@@ -72,7 +73,12 @@ class StockTritonMx(Provider[MxFp8, MxFp8Inputs]):
         }  # fmt: skip
         grid = (-(-problem.M // config["BLOCK_M"]), -(-problem.N // config["BLOCK_N"]), 1)
         launch = compile_launch(scaled_gemm_kernel, grid, arguments, _constants(config), _options(config))
-        return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact)
+        columns, depth = config["BLOCK_N"], config["BLOCK_K"]
+        contracted = grid[0] * grid[1] * padded(problem.K, depth)
+        decodes = bool(config.get("emulated"))  # into bf16, in registers
+        tiling = Tiling(config["BLOCK_M"], columns, contracted, decodes=decodes, decoded=columns * depth)
+        ran, geometry = dict(config), launch.geometry(tiling)
+        return Launch(launch.run, output, ran, (launch.kernel,), artifact=launch.artifact, geometry=geometry)
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
         """Every operand and Y once: re-reads are served by the caches."""

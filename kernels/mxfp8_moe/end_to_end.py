@@ -8,7 +8,7 @@ from ...shapes.schemes.mxfp8_moe import ID_BYTES, MxFp8Moe
 from ..provider import Config, Launch
 from .align import align_requests, prepare_align
 from .inputs import MoeInputs
-from .launch import moe_launch
+from .launch import moe_geometry, moe_launch
 from .providers import Grouped
 from .triton_configs import traits
 
@@ -27,14 +27,16 @@ class GroupedWithAlign(Grouped):
         config = config or self.candidates(problem, inputs.scheme, inputs.device)[0]
         align, aligned = prepare_align(inputs.topk_ids, config["BLOCK_M"], problem.E)
         output = inputs.empty_output()
-        launch = moe_launch(self.kernel, inputs, aligned, output, config, traits(inputs.device.arch), self.wide)
+        chosen = traits(inputs.device.arch)
+        launch = moe_launch(self.kernel, inputs, aligned, output, config, chosen, self.wide)
+        geometry = moe_geometry(launch, self.kernel, problem, aligned, config, chosen)
 
         def run() -> None:
             align()
             launch.run()
 
         kernels = ("align_count_kernel", "align_place_kernel", launch.kernel)
-        return Launch(run, output, dict(config), kernels, artifact=launch.artifact)
+        return Launch(run, output, dict(config), kernels, artifact=launch.artifact, geometry=geometry)
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
         """As `grouped_moe`, with topk_ids read twice and all of the layout written."""

@@ -7,12 +7,14 @@ import torch
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
 from ..aot import Request, kernel_path, large_operands
+from ..geometry import Geometry, Tiling, padded
 from ..provider import Config
 from ..triton_launch import CompiledLaunch, compile_launch
 from .inputs import MoeInputs
 from .routing import Aligned
 from .triton_arguments import constants, grouped_grid, options, sizes, taken, types, uses_words
 from .triton_configs import Traits
+from .triton_gemv import gemv_moe_kernel
 
 
 def moe_launch(
@@ -45,6 +47,28 @@ def moe_launch(
     }
     fixed = constants(kernel, problem, scheme, config, chosen, wide)
     return compile_launch(kernel, grid, taken(kernel, operands), taken(kernel, fixed), options(config))
+
+
+def moe_geometry(
+    launch: CompiledLaunch, kernel: Any, problem: Problem, aligned: Aligned, config: Config, chosen: Traits
+) -> Geometry:
+    """Describe what `moe_launch` launches, of the blocks that are in use: waits for the device to tell them.
+
+    A GEMV has a loop for 1, 2 and 4 rows each, so that there is no one number of instructions per weight.
+    """
+    rows, columns, depth = config["BLOCK_M"], config["BLOCK_N"], config["BLOCK_K"]
+    tiles = -(-int(aligned.padded) // rows) * -(-problem.N // columns)
+    vector = kernel is gemv_moe_kernel
+    tiling = Tiling(
+        tile_M=rows,
+        tile_N=columns,
+        contracted=tiles * padded(problem.K, depth),
+        matrix=not vector,
+        decodes=vector or chosen.math != "scaled",
+        decoded=None if vector else columns * depth,
+        workgroups=tiles * launch.grid[1],
+    )
+    return launch.geometry(tiling)
 
 
 def moe_request(

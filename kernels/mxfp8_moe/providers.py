@@ -9,7 +9,7 @@ from ...shapes.schemes.mxfp8_moe import MxFp8Moe
 from ..arch import NOT_ON_CPU
 from ..provider import Config, Launch, Provider, Support
 from .inputs import MoeInputs
-from .launch import moe_launch, moe_request
+from .launch import moe_geometry, moe_launch, moe_request
 from .routing import align
 from .traffic import fused_bytes, part_bytes
 from .triton_arguments import SMALL
@@ -63,7 +63,8 @@ class Fused(Provider[MxFp8Moe, MoeInputs]):
         output = inputs.empty_output()
         chosen = traits(inputs.device.arch)
         launch = moe_launch(self.kernel, inputs, aligned, output, config, chosen, self.wide)
-        return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact)
+        geometry = moe_geometry(launch, self.kernel, problem, aligned, config, chosen)
+        return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact, geometry=geometry)
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
         """Weights of hit experts once per block of their rows, whose number is the expected one."""

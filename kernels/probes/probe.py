@@ -17,10 +17,12 @@ class Pattern(StrEnum):
 class Probe:
     """One launch, the bytes that it reads and writes, and how, in words for the column `source`.
 
-    `operations` is the number of device operations that the launch queues, at most.
+    `operations` is the number of device operations that the launch queues, at most; `lane_operations` the vector
+    instructions of single lanes in it, where those are what it is for.
     """
 
     run: Callable[[], object]
     moved_bytes: int
     how: str
     operations: int = 1
+    lane_operations: int = 0

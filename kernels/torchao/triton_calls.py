@@ -10,20 +10,25 @@ from typing import Any
 import torch
 
 from ..aot import Request, kernel_path, large_operands
+from ..geometry import Tiling
 from ..provider import Config, Launch
-from ..triton_launch import POINTERS, compile_launch
+from ..triton_launch import POINTERS, compile_launch, main_geometry
 from ..triton_scratch import provide_scratch
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A kernel with its arguments (tensors, on the device "meta" when nothing is to run, and ints) and its grid."""
+    """A kernel with its arguments (tensors, on the device "meta" when nothing is to run, and ints) and its grid.
+
+    `tiling` is what a kernel that multiplies does with that grid.
+    """
 
     kernel: Any
     grid: tuple[int, int, int]
     arguments: Mapping[str, Any]
     constants: Mapping[str, Any]
     options: Mapping[str, int]
+    tiling: Tiling | None = None
 
     def request(self) -> Request:
         """Describe it for `aot.compile_in_child`."""
@@ -54,7 +59,12 @@ def launch_all(calls: Sequence[Call], output: torch.Tensor | tuple[torch.Tensor,
 
     artifact = " ".join(dict.fromkeys(launch.artifact for launch in launches))
     return Launch(
-        runs[0] if len(runs) == 1 else run, output, dict(config), tuple(one.kernel for one in launches), "", artifact
+        runs[0] if len(runs) == 1 else run,
+        output,
+        dict(config),
+        tuple(one.kernel for one in launches),
+        artifact=artifact,
+        geometry=main_geometry(list(zip(launches, (call.tiling for call in calls), strict=True))),
     )
 
 

@@ -1,8 +1,11 @@
 """Calls of the GEMM kernels: dense, grouped in one launch, or one launch per expert, with casts where they belong."""
 
+from dataclasses import replace
+
 import torch
 
 from ...shapes.schemes.torchao import BLOCK, AoGroupedLinear, AoLinear
+from ..geometry import Tiling, padded
 from ..provider import Config
 from .groups import group_rows
 from .linear_inputs import LinearInputs
@@ -50,7 +53,11 @@ def linear_calls(
         return [*calls, *gemm_calls(left, right, outputs[2], config, by_column=True)]
     experts = range(inputs.problem.E)
     spans = [(expert, 1) for expert in experts] if per_expert else [(0, len(experts))]
-    return [*calls, *(wgrad_call(left, right, inputs.offs, outputs[2], config, *span) for span in spans)]
+    rows = [last - first for first, last in group_rows(inputs.ends)]
+    for first, count in spans:
+        contracted = sum(rows[first : first + count])
+        calls.append(wgrad_call(left, right, inputs.offs, outputs[2], config, first, count, contracted))
+    return calls
 
 
 def _rows_calls(
@@ -65,7 +72,7 @@ def _rows_calls(
     if len(inputs.ends) == 1 and not isinstance(inputs.scheme, AoGroupedLinear):
         return gemm_calls(left, right, output, config)
     if not per_expert:
-        return gemm_calls(left, right, output, config, offs=inputs.offs)
+        return gemm_calls(left, right, output, config, offs=inputs.offs, ends=inputs.ends)
     calls = []
     for e, (first, last) in enumerate(group_rows(inputs.ends)):
         if first < last:
@@ -81,9 +88,13 @@ def gemm_calls(
     config: Config,
     *,
     offs: torch.Tensor | None = None,
+    ends: tuple[int, ...] = (),
     by_column: bool = False,
 ) -> list[Call]:
-    """left [M,K] times right [N,K] or [E,N,K]: `gemm_kernel`, or the persistent one; grouped when there are `offs`."""
+    """left [M,K] times right [N,K] or [E,N,K]: `gemm_kernel`, or the persistent one; grouped when there are `offs`.
+
+    ends  the values of `offs`, which the kernels find on the device
+    """
     (m, k), n = left[0].shape, right[0].shape[-2]
     experts = 1 if offs is None else offs.shape[0]
     tiles = -(-m // config["BLOCK_M"]) + (experts if offs is not None else 0)
@@ -99,19 +110,30 @@ def gemm_calls(
         "BY_COLUMN": by_column,
     }
     programs = tiles * -(-n // config["BLOCK_N"])
+    tiling = _tiling(config["BLOCK_M"], config["BLOCK_N"], ends or (m,), n, k)
     if "PROGRAMS" in config:
         wide = "WIDE_STAGES" in config and n % WIDE == 0 and not by_column
         grid = (min(programs // 2 if wide else programs, config["PROGRAMS"]), 1, 1)
         options = _options(config) | ({"num_stages": int(config["WIDE_STAGES"])} if wide else {})
         where = None if offs is None else torch.empty(4, tiles, dtype=torch.int32, device=offs.device)
         arguments |= {"where": where, "tiles": tiles}
-        gemm = Call(gemm_persistent_kernel, grid, arguments, constants | {"WIDE": wide}, options)
+        if wide:
+            tiling = _tiling(config["BLOCK_M"], 2 * config["BLOCK_N"], ends or (m,), n, k)
+        tiling = replace(tiling, workgroups=min(tiling.workgroups or 0, grid[0]))
+        gemm = Call(gemm_persistent_kernel, grid, arguments, constants | {"WIDE": wide}, options, tiling)
         if offs is None or where is None:
             return [gemm]
         return [_tile_rows_call(offs, where, config["BLOCK_M"], powers), gemm]
     arguments |= {"offs": offs}
     constants |= {"EXPERTS": powers, "WHOLE_K": k % BLOCK == 0}
-    return [Call(gemm_kernel, (programs, 1, 1), arguments, constants, _options(config))]
+    return [Call(gemm_kernel, (programs, 1, 1), arguments, constants, _options(config), tiling)]
+
+
+def _tiling(block_m: int, block_n: int, ends: tuple[int, ...], n: int, k: int) -> Tiling:
+    """Tiles that have rows, of groups which end at the rows `ends`; each is a workgroup unless that is persistent."""
+    row_tiles = sum(-(-(last - first) // block_m) for first, last in group_rows(ends))
+    tiles = row_tiles * -(-n // block_n)
+    return Tiling(block_m, block_n, tiles * padded(k, BLOCK), workgroups=tiles)
 
 
 def _tile_rows_call(offs: torch.Tensor, where: torch.Tensor, block_m: int, experts: int) -> Call:
@@ -124,9 +146,19 @@ def _tile_rows_call(offs: torch.Tensor, where: torch.Tensor, block_m: int, exper
 
 
 def wgrad_call(
-    left: Pair, right: Pair, offs: torch.Tensor, output: torch.Tensor, config: Config, first: int, experts: int
+    left: Pair,
+    right: Pair,
+    offs: torch.Tensor,
+    output: torch.Tensor,
+    config: Config,
+    first: int,
+    experts: int,
+    contracted: int,
 ) -> Call:
-    """One launch of `grouped_wgrad_kernel` for `experts` experts from `first` on; left [N,M], right [K,M]."""
+    """One launch of `grouped_wgrad_kernel` for `experts` experts from `first` on; left [N,M], right [K,M].
+
+    contracted  rows of those experts
+    """
     (n, m), k = left[0].shape, right[0].shape[0]
     config = wgrad_config(config)
     arguments = {
@@ -135,7 +167,8 @@ def wgrad_call(
     }  # fmt: skip
     constants = {"BM": config["BLOCK_M"], "BN": config["BLOCK_N"], "GROUP_M": config["GROUP_M"]}
     tiles = -(-n // config["BLOCK_M"]) * -(-k // config["BLOCK_N"])
-    return Call(grouped_wgrad_kernel, (tiles, experts, 1), arguments, constants, _options(config))
+    tiling = Tiling(config["BLOCK_M"], config["BLOCK_N"], tiles * contracted)
+    return Call(grouped_wgrad_kernel, (tiles, experts, 1), arguments, constants, _options(config), tiling)
 
 
 def _options(config: Config) -> dict[str, int]:

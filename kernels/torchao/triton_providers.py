@@ -12,6 +12,7 @@ from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.torchao import AoGemm, AoQuant, Torchao
 from ..aot import Request
 from ..arch import gpu_family
+from ..geometry import Tiling, padded
 from ..provider import Config, Launch, Provider, Role, Support
 from ..triton_tiled import tiled_gemm_kernel
 from .blas import dense_operands
@@ -177,7 +178,8 @@ class StockTriton(_Triton):
         constants = {"BM": config["BLOCK_M"], "BN": config["BLOCK_N"], "BK": config["BLOCK_K"]}
         constants |= {"GROUP_M": GROUP_M, "BIAS": False}
         options = {"num_warps": int(config["num_warps"]), "num_stages": int(config["num_stages"])}
-        return [Call(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, options)]
+        tiling = Tiling(constants["BM"], constants["BN"], tiles * padded(problem.K, constants["BK"]))
+        return [Call(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, options, tiling)]
 
 
 def meta_inputs(problem: Problem, scheme: Torchao, device: Device) -> AnyInputs:

@@ -88,6 +88,42 @@ def test_unknown_figures_of_a_device_are_null_and_never_zero(listed):
     assert 0 not in [value for value in figures if not isinstance(value, str)]
 
 
+def test_the_shipped_device_table_is_plausible(capsys):
+    assert main(["list", "devices", "--check"]) == 0
+    assert capsys.readouterr().out == "21 devices, nothing that cannot be right\n"
+
+
+def test_a_table_with_a_sparse_peak_is_refused_with_the_field(tmp_path, capsys):
+    table = tmp_path / "mine.csv"
+    table.write_text(
+        "device,arch,compute_units,boost_mhz,bf16_tflops\nMine,sm90,132,1830,1979\nYours,sm90,132,1830,989\n"
+    )
+    assert main(["list", "devices", "--check", str(table)]) == 1
+    told = capsys.readouterr()
+    assert "bf16_tflops = 1979: 132 units x 4096 FLOP/clk x 1830 MHz are 989.4" in told.out
+    assert told.err == "rooflens: error: 1 of 2 devices have a figure that cannot be right: correct the table\n"
+    assert main(["list", "devices", "--check", str(table), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["Yours"] == []
+    assert len(found["Mine"]) == 1
+    assert main(["list", "devices", "--check", str(tmp_path / "none.csv")]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_what_others_measured_on_a_device(listed, capsys):
+    found = listed("devices", "--measured", "AMD Instinct MI300X")
+    assert {"device": "AMD Instinct MI300X", "ceiling": "peak", "dtype": "bf16", "value": 708e12}.items() <= next(
+        one for one in found if one["ceiling"] == "peak"
+    ).items()
+    assert main(["list", "devices", "--measured", "AMD Instinct MI300X"]) == 0
+    assert "708.0 TFLOPS" in capsys.readouterr().out
+    assert main(["list", "devices", "--measured", "AMD Instinct MI3000X"]) == 2
+    assert "AMD Instinct MI300X" in capsys.readouterr().err
+    assert main(["list", "devices", "--measured", "NVIDIA L4"]) == 0
+    assert "no published measurement of NVIDIA L4" in capsys.readouterr().err
+    assert main(["list", "devices", "--measured", "NVIDIA L4", "--check"]) == 2
+
+
 def test_columns_in_three_forms(listed, capsys):
     tables = {table["name"]: table for table in listed("columns")}
     time_s = next(column for column in tables["samples"]["columns"] if column["name"] == "time_s")

@@ -11,9 +11,11 @@ from rooflens.harness import calibrate as module
 from rooflens.harness.accelerator import TorchHost, accelerator
 from rooflens.harness.calibrate import footprints
 from rooflens.harness.timer import Batch
+from rooflens.kernels.probes import triton_vector
 from rooflens.kernels.probes.probe import Pattern, Probe
 from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, SLICES
 from rooflens.shapes import device as devices
+from rooflens.shapes.columns import CEILINGS
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.scheme import DType
@@ -93,6 +95,40 @@ def test_a_measurement_above_the_published_peak_is_refused(measured, share, refu
     assert len(remarks) == refused
     assert all(
         re.search(r"fp32 gemm peak of 17.18 TFLOPS is above the published 16.83 TFLOPS: not stored", r) for r in remarks
+    )
+
+
+def test_the_clock_and_the_vector_rate_follow_from_the_table(measured):
+    rows, _ = measured(with_spec({"fp32": 67e12}, DRAM_BYTES_PER_S))
+    clock = rows["clock", "", "boost", "spec"]
+    assert (clock["value"], clock["unit"]) == (1.83e9, "Hz")
+    rate = rows["vector", "", "fma", "derived"]
+    assert (rate["value"], rate["unit"]) == (33.5e12, "op/s")
+    assert rate["source"].startswith("fp32 peak / 2 FLOP per lane and instruction: ")
+    assert set(clock) | set(rate) == set(CEILINGS.names)
+    unknown = dataclasses.replace(spec({}, None), clock_hz=None)
+    rows, _ = measured(dataclasses.replace(CPU, spec=unknown))
+    assert {row["kind"] for row in rows.values()} == {"measured"}
+
+
+@pytest.mark.parametrize(("operations", "refused"), [(1.021, True), (1.019, False)])
+def test_the_vector_rate_of_a_gpu_is_its_instructions_over_the_time(measured, monkeypatch, operations, refused):
+    per_launch = {"fma": int(operations * 33.5e9), "integer": int(20e9)}
+    monkeypatch.setattr(module, "BUDGET_S", {"cuda": 1e-9})
+    monkeypatch.setattr(module, "footprints", lambda device: {})
+    monkeypatch.setattr(module, "floors", lambda device: ())
+    monkeypatch.setattr(
+        triton_vector, "chains", lambda device, what: Probe(int, 0, what, lane_operations=per_launch[what])
+    )
+    gpu = dataclasses.replace(CPU, kind="cuda", spec=spec({"fp32": 67e12}, None))
+    rows, remarks = measured(gpu, (), "graph")
+    assert rows["vector", "", "integer", "measured"]["value"] == 20e12
+    assert (("vector", "", "fma", "measured") not in rows) is refused
+    refusal = ["measured fma vector of 34.2 Top/s is above the published 33.5 Top/s: not stored"]
+    assert remarks[: 1 if refused else None] == (refusal if refused else [])
+    # without the faster one, what is left is low
+    assert ["integer vector is only 60% of the published 33.5 Top/s" in remark for remark in remarks[1:]] == (
+        [True] if refused else []
     )
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rooflens.kernels.cache_folder import cache_folder
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.fourbit.cpu import SIMD_CPU
 from rooflens.shapes.device import Device
@@ -132,12 +133,12 @@ def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROOFLENS_CACHE", "/own")
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
-    assert cpu_build.cache_folder() == Path("/own")
+    assert cache_folder() == Path("/own")
     monkeypatch.delenv("ROOFLENS_CACHE")
-    assert cpu_build.cache_folder() == Path("/xdg/rooflens")
+    assert cache_folder() == Path("/xdg/rooflens")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cpu_build.cache_folder() == tmp_path / ".cache" / "rooflens"
+    assert cache_folder() == tmp_path / ".cache" / "rooflens"
 
 
 def test_machines_other_than_x86_compile_portable_code_only(monkeypatch: pytest.MonkeyPatch) -> None:

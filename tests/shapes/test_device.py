@@ -1,5 +1,6 @@
 """The device table against its own arithmetic and the names that drivers report."""
 
+import dataclasses
 import math
 
 import pytest
@@ -52,3 +53,22 @@ def test_every_row_has_a_source():
 def test_unknown_device():
     with pytest.raises(UsageError, match="did you mean"):
         device.spec("AMD Instinct MI300")
+
+
+@pytest.mark.parametrize(
+    ("name", "lanes"),
+    [
+        ("NVIDIA H200 SXM", 132 * 128 * 1.98e9),  # fp32 is published at 1980 MHz
+        ("NVIDIA A100-SXM4-80GB", 108 * 64 * 1.41e9),
+        ("AMD Instinct MI210", 104 * 64 * 1.7e9),
+        ("AMD Instinct MI300X", 304 * 64 * 2.1e9),  # its 163.4 TFLOPS count packed multiply-adds
+        ("AMD Instinct MI355X", 256 * 64 * 2.4e9),
+        ("AMD Radeon RX 7900 XTX", 96 * 64 * 2.5e9),  # dual-issued ones
+    ],
+)
+def test_the_vector_rate_is_a_lane_instruction_per_clock_and_lane(name, lanes):
+    assert device.spec(name).vector_ops_per_s == pytest.approx(lanes, rel=2e-3)
+
+
+def test_without_an_fp32_peak_there_is_no_vector_rate():
+    assert dataclasses.replace(device.spec("NVIDIA L4"), peak_flops={}).vector_ops_per_s is None

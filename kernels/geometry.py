@@ -1,0 +1,101 @@
+"""How a launch divides its work: what limits of waves, tiles and decoding are computed from."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Grid = tuple[int, int, int]
+"""Workgroups of a launch along each axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """The compiled main kernel, as Triton returns it, and the weights that a workgroup decodes per iteration of its
+    main loop (None: it decodes none, or has several such loops).
+    """
+
+    compiled: Any
+    decoded: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Of the main kernel of a launch, the one that multiplies or the only one; None is unknown.
+
+    tile_M, tile_N     rows and columns of the output that a workgroup computes at a time
+    workgroups         that have something to do, parts of a divided K included; fewer than tiles in a persistent kernel
+    resident           workgroups that one SM, CU or WGP (as the device counts its compute units) holds at once
+    issued_flops       FLOPs handed to the matrix units in one launch, M, N and K padded to whole tiles
+    decode_per_weight  vector instructions of all lanes per decoded weight
+    decoded_weights    weights decoded in one launch, padding and every row of tiles included
+    binary             what `resident` and `decode_per_weight` are read from where they are not given
+    """
+
+    tile_M: int | None = None
+    tile_N: int | None = None
+    workgroups: int | None = None
+    resident: int | None = None
+    issued_flops: int | None = None
+    decode_per_weight: float | None = None
+    decoded_weights: int | None = None
+    binary: Binary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """What a kernel does with its grid; stated where the grid is made.
+
+    tile_M, tile_N  rows and columns of the output that a workgroup computes at a time
+    contracted      elements along the contracted dimension, padded to whole steps, of all tiles together
+    matrix          products are made by tl.dot, `repeated` times as many as the tile has (zeros that are multiplied)
+    decodes         weights are decoded: `decoded` of them in each iteration of the main loop, if that is one number
+    workgroups      those of the grid that have something to do; None: all
+    """
+
+    tile_M: int
+    tile_N: int
+    contracted: int
+    matrix: bool = True
+    repeated: int = 1
+    decodes: bool = False
+    decoded: int | None = None
+    workgroups: int | None = None
+
+
+def geometry_of(grid: Grid, compiled: Any, tiling: Tiling | None = None) -> Geometry:
+    """Describe a launch by its grid, its binary (None: interpreted) and what it does; None: nothing is multiplied."""
+    if tiling is None:
+        return Geometry(workgroups=math.prod(grid), binary=Binary(compiled) if compiled else None)
+    tile = tiling.tile_M * tiling.tile_N
+    return Geometry(
+        tile_M=tiling.tile_M,
+        tile_N=tiling.tile_N,
+        workgroups=tiling.workgroups or math.prod(grid),
+        issued_flops=2 * tile * tiling.contracted * tiling.repeated if tiling.matrix else None,
+        decoded_weights=tiling.tile_N * tiling.contracted if tiling.decodes else None,
+        binary=Binary(compiled, tiling.decoded if tiling.decodes else None) if compiled else None,
+    )
+
+
+def combined(parts: Sequence[Geometry]) -> Geometry | None:
+    """Describe a launch of several main kernels, one after the other: sums, and tiles where they are alike."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    first = parts[0]
+    return Geometry(
+        tile_M=first.tile_M if all(one.tile_M == first.tile_M for one in parts) else None,
+        tile_N=first.tile_N if all(one.tile_N == first.tile_N for one in parts) else None,
+        issued_flops=_sum([one.issued_flops for one in parts]),
+        decoded_weights=_sum([one.decoded_weights for one in parts]),
+    )
+
+
+def padded(size: int, step: int) -> int:
+    """Return `size`, rounded up to whole steps."""
+    return -(-size // step) * step
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None

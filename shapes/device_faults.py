@@ -1,0 +1,263 @@
+"""What cannot be right in a row of a device table: laws that hold for every part, and errors that are known by name.
+
+1. A rate is compute units x FLOP per clock x clock (`RATES`, dense, fp32 accumulation), within what vendors round and
+   clock otherwise: of the devices in the table 0.92 (H100 PCIe) to 1.08 (fp32 of an H100 SXM, at another clock).
+2. Rates of one part have the ratios of its architecture, whatever its clock: the one that stands out is wrong.
+3. An architecture has units for some types only.
+4. Bandwidth is bus width x the rate of a pin, which the type of memory limits; no memory is read in under 15 ms.
+5. Caches and numbers of units do not exceed the die, and private slices of L2 have their size.
+
+`device_claims` has the laws for figures beside the table (achievable bandwidth, measured peaks, ...). Sources of the
+constants: the vendors' architecture white papers and instruction set guides, as cited row by row in devices.csv.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from statistics import median
+
+from .device_claims import claim_faults, number
+from .errors import UsageError
+
+Row = Mapping[str, str]
+
+_RDNA3 = {"fp32": 256, "bf16": 512, "fp16": 512, "int8": 512}
+
+RATES: dict[str, dict[str, int]] = {
+    "gfx90a": {"fp32": 128, "bf16": 1024, "fp16": 1024, "int8": 1024},
+    "gfx942": {"fp32": 256, "tf32": 1024, "bf16": 2048, "fp16": 2048, "fp8": 4096, "int8": 4096},
+    "gfx950": {
+        "fp32": 256,
+        "bf16": 4096,
+        "fp16": 4096,
+        "fp8": 8192,
+        "int8": 8192,
+        "mxfp8": 8192,
+        "mxfp4": 16384,
+    },
+    "gfx1100": _RDNA3,
+    "gfx1151": _RDNA3,
+    "gfx1201": {"fp32": 256, "bf16": 1024, "fp16": 1024, "fp8": 2048, "int8": 2048},
+    "sm80": {"fp32": 128, "tf32": 1024, "bf16": 2048, "fp16": 2048, "int8": 4096},
+    "sm89": {"fp32": 256, "tf32": 512, "bf16": 1024, "fp16": 1024, "fp8": 2048, "int8": 2048},
+    "sm90": {"fp32": 256, "tf32": 2048, "bf16": 4096, "fp16": 4096, "fp8": 8192, "int8": 8192},
+    "sm100": {
+        "fp32": 256,
+        "tf32": 4096,
+        "bf16": 8192,
+        "fp16": 8192,
+        "fp8": 16384,
+        "int8": 16384,
+        "mxfp8": 16384,
+        "mxfp4": 32768,
+    },
+    "sm120": {
+        "fp32": 256,
+        "tf32": 512,
+        "bf16": 1024,
+        "fp16": 1024,
+        "fp8": 2048,
+        "int8": 2048,
+        "mxfp8": 2048,
+        "mxfp4": 4096,
+    },
+}
+"""Dense FLOP per clock of a compute unit, by architecture and type; packed or dual-issued fp32 where there is such."""
+
+_HALVED = ("tf32", "bf16", "fp16", "fp8", "mxfp8")
+"""Types of which a GeForce card multiplies half as many with fp32 accumulation."""
+
+_CLOSES, _AGREES = 0.09, 0.025
+"""Share by which a rate may be off its closed form, and off the ratio to its neighbours."""
+
+_PIN_GBPS = {
+    "HBM2e": (2.8, 3.7),
+    "HBM3": (4.8, 6.6),
+    "HBM3e": (5.8, 9.8),
+    "GDDR6": (12.0, 20.0),
+    "GDDR6X": (19.0, 24.0),
+    "GDDR7": (28.0, 32.0),
+    "LPDDR5X": (7.5, 9.6),
+}
+"""Least and most bits per second and pin of a type of memory, as parts are sold with it."""
+
+_FASTEST_READ_S = 15e-3
+"""No device here reads its whole memory faster; the fastest takes 19 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Die:
+    """The most that a whole die has. AMD: per private slice of L2, and what is behind them."""
+
+    units: int
+    l2_mib: float
+    llc_mib: float = 0
+
+
+_DIES = {
+    "gfx90a": _Die(112, 8),
+    "gfx942": _Die(40, 4, 256),
+    "gfx950": _Die(36, 4, 256),
+    "gfx1100": _Die(96, 6, 96),
+    "gfx1151": _Die(40, 2, 32),
+    "gfx1201": _Die(64, 8, 64),
+    "sm80": _Die(128, 48),
+    "sm89": _Die(144, 96),
+    "sm90": _Die(144, 60),
+    "sm100": _Die(160, 126),
+    "sm120": _Die(192, 128),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownError:
+    """A wrong entry that was found in a public table: who printed what for which field, and why it is wrong."""
+
+    who: str
+    device: str
+    field: str
+    printed: str
+    correct: str
+    unit: str
+    why: str
+    status: str
+
+
+@cache
+def known_errors() -> tuple[KnownError, ...]:
+    """Return the shipped list."""
+    text = (files(__package__) / "known_spec_errors.csv").read_text(encoding="utf-8")
+    return tuple(KnownError(**row) for row in csv.DictReader(text.splitlines()))
+
+
+def faults(row: Row) -> list[str]:
+    """Say what cannot be right in a row with the columns of devices.csv, each beginning with the name of its field.
+
+    Further columns are figures beside the table, as `device_claims` knows them. Empty: nothing stands out.
+    """
+    return list(dict.fromkeys([*faults_by_law(row), *_known(row)]))
+
+
+def check(path: Path | None = None) -> dict[str, list[str]]:
+    """Return the faults of each row of a CSV file by the name of its device; None: of the table that is shipped.
+
+    Raises UsageError for a file that cannot be read or lacks the columns device and arch.
+    """
+    try:
+        text = (path or files(__package__) / "devices.csv").read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8: {error}") from None
+    table = csv.DictReader(io.StringIO(text, newline=""))
+    if missing := [name for name in ("device", "arch") if name not in (table.fieldnames or ())]:
+        raise UsageError(
+            f"{path} line 1: column {missing[0]!r} is missing; a device table has the columns of devices.csv"
+        )
+    found: dict[str, list[str]] = {}
+    for row in table:
+        texts = {name: value or "" for name, value in row.items() if name is not None}
+        found.setdefault(texts["device"], []).extend(faults(texts))
+    return found
+
+
+def faults_by_law(row: Row) -> list[str]:
+    """Return the faults that follow from the row itself."""
+    arch = row.get("arch", "").replace("_", "")
+    if arch not in RATES:
+        return [f"arch = {row.get('arch', '')}: no law is known for it; known are {', '.join(RATES)}"]
+    return [*_rates(row, arch), *_memory(row), *_sizes(row, arch), *claim_faults(row, arch)]
+
+
+def _rates(row: Row, arch: str) -> Iterator[str]:
+    laws = {name: per_clock / _halving(row, name) for name, per_clock in RATES[arch].items()}
+    stated = {name.removesuffix("_tflops"): number(row, name) for name in row if name.endswith("_tflops")}
+    rates = {name: rate for name, rate in stated.items() if rate is not None}
+    for name in (name for name in rates if name not in laws):
+        yield f"{name}_tflops = {row[f'{name}_tflops']}: {arch} has no unit for {name}"
+    known = {name: rate for name, rate in rates.items() if name in laws}
+    units, clock = number(row, "compute_units"), number(row, "boost_mhz")
+    if units and clock:
+        for name, rate in known.items():
+            share = rate / (units * laws[name] * clock * 1e-6)
+            if abs(share - 1) > _CLOSES:
+                yield (
+                    f"{name}_tflops = {row[f'{name}_tflops']}: {units:g} units x {laws[name]:g} FLOP/clk x {clock:g} "
+                    f"MHz are {rate / share:.4g}{_guess(share)}"
+                )
+    # the clock times the units that each rate implies; fp32 may be stated at another clock
+    implied = {name: rate / laws[name] for name, rate in known.items() if name != "fp32"}
+    for name, each in implied.items():
+        usual = median(implied.values())
+        if abs(each / usual - 1) > _AGREES:
+            yield (
+                f"{name}_tflops = {row[f'{name}_tflops']}: the other types of this part imply {usual * laws[name]:.4g}"
+                f"{_guess(each / usual)}"
+            )
+
+
+def _halving(row: Row, name: str) -> int:
+    return 2 if "GeForce" in row.get("device", "") and name in _HALVED else 1
+
+
+def _guess(share: float) -> str:
+    """Name what a rate that is off by a factor of two usually is."""
+    if abs(share / 2 - 1) < _CLOSES:
+        return "; twice that is the rate of sparse operands, or of fp16 accumulation"
+    return "; half of that is what old instructions reach" if abs(share * 2 - 1) < _CLOSES else ""
+
+
+def _memory(row: Row) -> Iterator[str]:
+    bandwidth = number(row, "mem_bw_gbs")
+    if bandwidth is None:
+        return
+    bus, kind = number(row, "mem_bus_bits"), row.get("mem_type", "")
+    if bus and kind in _PIN_GBPS:
+        least, most = _PIN_GBPS[kind]
+        pin = 8 * bandwidth / bus
+        if not least <= pin <= most:
+            yield (
+                f"mem_bw_gbs = {row['mem_bw_gbs']}: that is {pin:.3g} Gbit/s for each of {bus:g} pins; "
+                f"{kind} has {least:g} to {most:g}"
+            )
+    elif kind and kind not in _PIN_GBPS:
+        yield f"mem_type = {kind}: known are {', '.join(_PIN_GBPS)}"
+    capacity = number(row, "mem_gib")
+    if capacity and capacity * (1 << 30) / (bandwidth * 1e9) < _FASTEST_READ_S:
+        yield (
+            f"mem_bw_gbs = {row['mem_bw_gbs']}: {capacity:g} GiB would be read in "
+            f"{capacity * (1 << 30) / (bandwidth * 1e6):.3g} ms, faster than any device reads its memory"
+        )
+
+
+def _sizes(row: Row, arch: str) -> Iterator[str]:
+    die, amd = _DIES[arch], arch.startswith("gfx")
+    slices = number(row, "l2_private_slices") or 1
+    dies = slices if amd else 1
+    units, l2, llc = (number(row, name) for name in ("compute_units", "l2_mib", "llc_mib"))
+    if units and units > dies * die.units:
+        yield f"compute_units = {row['compute_units']}: {dies:g} dies of {arch} have {dies * die.units:g} at most"
+    if l2 and (l2 != dies * die.l2_mib if amd else l2 > die.l2_mib):
+        yield f"l2_mib = {row['l2_mib']}: {arch} has {dies * die.l2_mib:g}{'' if amd else ' at most'}"
+    if (llc or 0) != die.llc_mib:
+        stands = f"a last-level cache of {die.llc_mib:g} MiB behind L2" if die.llc_mib else "no cache behind L2"
+        yield f"llc_mib = {row.get('llc_mib', '')}: {arch} has {stands}"
+
+
+def _known(row: Row) -> Iterator[str]:
+    for error in known_errors():
+        value = row.get(error.field, "")
+        if error.device == row.get("device") and value and _same(value, error.printed):
+            instead = f"; correct is {error.correct}" if error.correct else ""
+            yield f"{error.field} = {value}: a known error of {error.who}: {error.why}{instead}"
+
+
+def _same(value: str, printed: str) -> bool:
+    try:
+        return float(value) == float(printed)
+    except ValueError:
+        return value == printed

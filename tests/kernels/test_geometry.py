@@ -1,0 +1,211 @@
+"""How launches divide their work, against figures worked out by hand; nothing is compiled or run.
+
+Providers prepare on operands of the CPU for a device that is described, with a recorder in place of the compiler.
+"""
+
+import sys
+from dataclasses import replace
+
+import pytest
+from rooflens.harness.device import find_device
+from rooflens.kernels import registry
+from rooflens.kernels.geometry import Geometry, Tiling, combined, geometry_of
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.isa.target import described_device
+from rooflens.kernels.triton_launch import CompiledLaunch
+from rooflens.shapes.problem import Op, Pass, Problem
+from rooflens.shapes.scheme import DType, Scheme
+
+CPU = find_device("cpu")
+
+
+@pytest.fixture
+def prepared(monkeypatch):
+    """Return `prepared(provider, scheme, problem, config, arch)`: the launch, with its grids as `launch.run.grids`."""
+
+    def prepare(name, scheme, problem, config=None, arch="sm90"):
+        grids = []
+
+        def record(kernel, grid, arguments, constants, options):
+            grids.append(grid)
+            padded = arguments.get("padded")
+            if kernel.fn.__name__ == "align_place_kernel":  # the layout of the rows below
+                padded.fill_(problem.E * config["BLOCK_M"])
+            return CompiledLaunch(lambda: None, kernel.fn.__name__, "", grid)
+
+        registry.load([name])
+        for module in [one for key, one in sys.modules.items() if key.startswith("rooflens.kernels")]:
+            if hasattr(module, "compile_launch"):
+                monkeypatch.setattr(module, "compile_launch", record)
+        provider, device = registry.load([name])[name], replace(described_device(arch), kind="cpu")
+        inputs = make_inputs(problem, Scheme.parse(scheme, DType.BF16), CPU, seed=1)
+        launch = provider.prepare(replace(inputs, device=device), config)
+        return launch, grids
+
+    return prepare
+
+
+def tile(m, n, k, **more):
+    return {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "num_warps": 4, "num_stages": 2, **more}
+
+
+# M = 33, N = 200, K = 300: 3 tiles of 16 rows, 4 of 64 columns; K in steps of 128 is padded to 384
+ODD = Problem(33, 200, 300)
+FLOPS = 2 * (3 * 16) * (4 * 64) * 384
+WEIGHTS = 3 * (4 * 64) * 384  # decoded again for each of the 3 rows of tiles
+
+
+def test_parts_of_k_are_workgroups_and_neither_flops_nor_weights(prepared):
+    for split in (1, 3):
+        launch, grids = prepared("mma_4bit", "nf4-g64", ODD, tile(16, 64, 128, SPLIT_K=split))
+        assert grids == [(12, split, 1)]
+        assert launch.geometry == Geometry(16, 64, 12 * split, issued_flops=FLOPS, decoded_weights=WEIGHTS)
+
+
+@pytest.mark.parametrize(("name", "rows"), [("simt_4bit", 16), ("gemv_4bit", 1), ("gemv_4bit_opt", 1)])
+def test_vector_kernels_issue_nothing_to_matrix_units(prepared, name, rows):
+    launch, _ = prepared(name, "nf4-g64", ODD, tile(rows, 64, 128, SPLIT_K=1))
+    row_tiles = -(-33 // rows)
+    expected = Geometry(rows, 64, 4 * row_tiles, decoded_weights=row_tiles * 256 * 384)
+    assert launch.geometry == expected
+
+
+def test_dense_tiles_decode_nothing(prepared):
+    launch, _ = prepared("stock_triton", "nf4-g64", ODD, tile(16, 64, 128))
+    assert launch.geometry == Geometry(16, 64, 12, issued_flops=FLOPS)
+
+
+def test_batches_are_tiles(prepared):
+    config = tile(16, 64, 128, GROUP_M=1, swap=False, scaling="parts", batch_inner=False)
+    for provider in ("tuned_a16w8", "kernel_a16w8", "wrapper_a16w8"):
+        launch, _ = prepared(provider, "a16w8-128x128", replace(ODD, B=5), config)
+        assert launch.geometry == Geometry(16, 64, 60, issued_flops=5 * FLOPS, decoded_weights=5 * WEIGHTS)
+    launch, _ = prepared("tuned_a16w8", "a16w8-128x128-prequant", replace(ODD, B=5), config)
+    assert launch.geometry.decoded_weights is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "flops", "weights"),
+    [
+        ("bf16", 2 * 32 * 256 * 384, 2 * 256 * 384),
+        ("scaled", 2 * 32 * 256 * 384, None),
+        ("diagonal", 4 * 2 * 32 * 256 * 384, None),  # a column per row and block of 32
+        ("vector", None, 2 * 256 * 384),
+    ],
+)
+def test_mx_kernels(prepared, kernel, flops, weights):
+    config = tile(16, 64, 128, SPLIT_K=2, kernel=kernel)
+    provider = "mma_mx" if kernel in ("bf16", "scaled") else "gemv_mx"
+    launch, _ = prepared(provider, "mxfp8-rceil", Problem(20, 200, 320), config)
+    assert launch.geometry == Geometry(16, 64, 2 * 4 * 2, issued_flops=flops, decoded_weights=weights)
+
+
+def test_stock_mx_decodes_where_dot_scaled_is_emulated(prepared):
+    problem, config = Problem(20, 200, 384), tile(16, 64, 128)
+    for emulated, weights in ((True, 2 * 256 * 384), (False, None)):
+        launch, _ = prepared("stock_triton_mx", "mxfp8-rceil", problem, {**config, "emulated": emulated})
+        assert launch.geometry == Geometry(16, 64, 8, issued_flops=2 * 32 * 256 * 384, decoded_weights=weights)
+
+
+def test_moe_counts_blocks_that_are_in_use(prepared):
+    # 2 tokens of 2 experts each, of 4: every slot is a block of its own unless two tokens share an expert
+    problem = Problem(2, 200, 256, op=Op.MOE_GEMM, E=4, top_k=2)
+    launch, grids = prepared("grouped_moe", "mxfp8-moe-rceil", problem, tile(8, 64, 128, SPLIT_K=2))
+    inputs = make_inputs(problem, Scheme.parse("mxfp8-moe-rceil", DType.BF16), CPU, seed=1)
+    blocks = int(inputs.topk_ids.unique().numel())
+    tiles = blocks * 4
+    assert grids[-1][0] >= tiles
+    flops, weights = 2 * (8 * 64) * tiles * 256, 64 * tiles * 256
+    assert launch.geometry == Geometry(8, 64, 2 * tiles, issued_flops=flops, decoded_weights=weights)
+    launch, _ = prepared("gemv_moe", "mxfp8-moe-rceil", problem, tile(4, 64, 256))
+    assert launch.geometry == Geometry(4, 64, tiles, decoded_weights=weights)
+
+
+def test_moe_on_matrix_units_with_scales_decodes_nothing(prepared):
+    problem = Problem(2, 200, 256, op=Op.MOE_GEMM, E=4, top_k=2)
+    launch, _ = prepared("grouped_moe", "mxfp8-moe-rceil", problem, tile(16, 64, 128), arch="gfx950")
+    assert launch.geometry.decoded_weights is None
+    assert launch.geometry.issued_flops
+
+
+TRAIN = tile(128, 64, 128, GROUP_M=4)
+
+
+@pytest.mark.parametrize(
+    ("pass_", "rows", "columns", "depth", "turned"),
+    [
+        (Pass.FWD, 300, 200, 512, False),
+        (Pass.DGRAD, 300, 512, 200, False),
+        (Pass.WGRAD, 512, 200, 300, True),  # X^T dY [K,N], stored as dW [N,K]
+    ],
+)
+def test_products_of_training(prepared, pass_, rows, columns, depth, turned):
+    problem = Problem(300, 200, 512, pass_=pass_)
+    tiles = -(-rows // 128) * -(-columns // 64)
+    launch, grids = prepared("shared_fp8", "fp8-blockwise-prequantized", problem, {pass_.value: TRAIN})
+    assert (tiles, 1, 1) in grids
+    expected = Geometry(
+        *((64, 128) if turned else (128, 64)), tiles, issued_flops=2 * 128 * 64 * tiles * -(-depth // 128) * 128
+    )
+    assert launch.geometry == expected
+    config = {"K_MAJOR": 0, pass_.value: TRAIN}
+    assert prepared("specialised_fp8", "fp8-blockwise-prequantized", problem, config)[0].geometry == expected
+
+
+def test_a_step_adds_up_its_products(prepared):
+    config = dict.fromkeys(("fwd", "dgrad", "wgrad"), TRAIN)
+    launch, _ = prepared("shared_fp8", "fp8-blockwise", Problem(256, 128, 512, pass_=Pass.STEP), config)
+    assert launch.geometry == Geometry(issued_flops=3 * 2 * 256 * 128 * 512)  # tiles of wgrad lie the other way round
+
+
+def test_persistent_workgroups_are_as_many_as_there_are_programs(prepared):
+    config = {"K_MAJOR": 1, "fwd": tile(128, 128, 128, GROUP_M=8, PROGRAMS=1)}
+    launch, grids = prepared("specialised_fp8", "fp8-blockwise-prequantized", Problem(4096, 1024, 512), config)
+    assert grids[-1] == (132, 1, 1)
+    assert launch.geometry == Geometry(128, 128, 132, issued_flops=2 * 4096 * 1024 * 512)
+    config["fwd"]["WIDE"] = 1
+    launch, grids = prepared("specialised_fp8", "fp8-blockwise-prequantized", Problem(4096, 1024, 512), config)
+    assert launch.geometry == Geometry(128, 256, 128, issued_flops=2 * 4096 * 1024 * 512)
+    assert grids[-1] == (128, 1, 1)
+
+
+def test_torchao_products(prepared):
+    config = tile(64, 128, 128, GROUP_M=8)
+    launch, _ = prepared("gemm_ao", "ao-1x128-128x128", Problem(100, 256, 300), config)
+    assert launch.geometry == Geometry(64, 128, 4, issued_flops=2 * 128 * 256 * 384)
+
+
+def test_groups_are_padded_to_tiles_each(prepared):
+    problem = Problem(512, 128, 256, op=Op.GROUPED_GEMM, E=4)
+    config = tile(64, 128, 128, GROUP_M=8)
+    launch, grids = prepared("grouped_ao", "ao-grouped", problem, config)
+    inputs = make_inputs(problem, Scheme.parse("ao-grouped", DType.BF16), CPU, seed=1)
+    starts = [0, *inputs.ends[:-1]]
+    tiles = sum(-(-(end - start) // 64) for start, end in zip(starts, inputs.ends, strict=True))
+    assert tiles < grids[-1][0]  # the grid has room for one more per group
+    assert launch.geometry == Geometry(64, 128, tiles, issued_flops=2 * 64 * 128 * tiles * 256)
+    alone, grids = prepared("loop_ao", "ao-grouped", problem, config)
+    assert sum(grid[0] for grid in grids) == tiles
+    assert alone.geometry == Geometry(64, 128, issued_flops=2 * 64 * 128 * tiles * 256)
+
+
+def test_a_quantizer_has_workgroups_only(prepared):
+    quantize = Problem(130, 1, 256, op=Op.QUANTIZE)
+    for name, scheme in (("triton_quant_fp8", "fp8-quant-row"), ("triton_quant_mx", "mxfp8-quant-rceil")):
+        launch, grids = prepared(name, scheme, quantize)
+        assert launch.geometry == Geometry(workgroups=grids[0][0])
+
+
+def test_vendor_products_say_nothing():
+    inputs = make_inputs(Problem(4, 64, 64), Scheme.parse("nf4-g64", DType.BF16), CPU, seed=1)
+    for name in ("blas", "dequant_blas"):
+        assert registry.load([name])[name].prepare(inputs).geometry is None
+
+
+def test_several_main_kernels():
+    first, second = (geometry_of((2, 1, 1), None, Tiling(64, columns, 128)) for columns in (64, 128))
+    assert combined([]) is None
+    assert combined([first]) is first
+    assert combined([first, first]) == Geometry(64, 64, issued_flops=2 * 2 * 64 * 64 * 128)
+    assert combined([first, second]) == Geometry(64, None, issued_flops=2 * 64 * (64 + 128) * 128)
+    assert combined([first, replace(second, issued_flops=None)]) == Geometry(64)

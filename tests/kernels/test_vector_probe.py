@@ -1,0 +1,89 @@
+"""The chains of vector instructions: what they compute, and that compilers leave as many of them as are counted."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rooflens.kernels.aot import KNOWN_ARCHES, Request, compile_in_child, is_amd, kernel_path, wave_size
+from rooflens.kernels.isa import gcn, sass
+from rooflens.kernels.isa.loops import loops
+from rooflens.kernels.probes import triton_vector as vector
+from rooflens.shapes.verdict import Verdict
+
+from . import interpreter
+
+HERE = Path(__file__).parent
+INSTRUCTIONS = {
+    "fma": ({"FFMA"}, {"v_fma_f32"}),
+    "integer": ({"SHF.R.S32.HI", "LOP3.LUT"}, {"v_ashrrev_i32_e32", "v_xor_b32_e32"}),
+}
+"""What each step becomes: on NVIDIA, on AMD; neither packed nor fused with the next."""
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory):
+    cache = tmp_path_factory.mktemp("vector")
+    found = {}
+    for arch in KNOWN_ARCHES:
+        requests = [
+            Request(
+                kernel_path(vector.KERNELS[pattern]),
+                {"out": "*fp32" if pattern == "fma" else "*i32", **vector.operands(pattern, vector.ROUNDS)},
+                vector.constants(pattern, is_amd(arch)),
+                vector.OPTIONS,
+            )
+            for pattern in vector.KERNELS
+        ]
+        for pattern, build in zip(vector.KERNELS, compile_in_child(arch, requests, cache), strict=True):
+            found[arch, pattern] = build
+    return found
+
+
+@pytest.mark.parametrize("pattern", vector.KERNELS)
+@pytest.mark.parametrize("arch", KNOWN_ARCHES)
+def test_an_iteration_has_the_instructions_that_are_counted(builds, arch, pattern):
+    build = builds[arch, pattern]
+    assert build.verdict is Verdict.PASSED, build.reason
+    assert build.spills == 0
+    code = gcn.parse(build.assembly) if is_amd(arch) else sass.parse(build.machine_code)
+    body = max(loops(code), key=len)
+    counts = Counter(code.instructions[index].opcode for index in body)
+    lanes = build.warps * wave_size(arch)
+    wanted = INSTRUCTIONS[pattern][is_amd(arch)]
+    expected = vector.INSTRUCTIONS[pattern] * vector.STEPS * vector.BLOCK // lanes
+    assert sum(counts[name] for name in wanted) == expected
+    assert len({counts[name] for name in wanted}) == 1
+    others = sum(counts.values()) - expected
+    assert others <= 16  # the loop itself, and AMD's s_nop
+
+
+def test_the_chains_compute_what_they_say():
+    steps, rounds, width = 3, 2, 16
+    fma, integer = interpreter.interpret(
+        HERE / "interpret_vector.py",
+        [{"pattern": name, "rounds": rounds, "steps": steps, "block": width} for name in ("fma", "integer")],
+    )
+    values, factor, addend = np.arange(width, dtype=np.float32), np.float32(0.999), np.float32(1.5)
+    words = np.arange(width, dtype=np.int32)
+    for _ in range(steps * rounds):
+        values = (values.astype(np.float64) * factor + addend).astype(np.float32)
+        words = (words >> 3) ^ np.int32(0x5BD1E995)
+    assert fma == pytest.approx(values.tolist(), rel=1e-6)
+    assert integer == words.tolist()
+
+
+@pytest.mark.gpu
+def test_rates_of_a_gpu_are_near_what_its_table_says():
+    from rooflens.harness.accelerator import accelerator
+    from rooflens.harness.calibrate import SPEC_TOLERANCE, calibrate
+    from rooflens.harness.device import find_device
+
+    device = find_device("cuda")
+    if device.spec is None:
+        pytest.skip(f"the device table does not have {device.name}")
+    rows, remarks = calibrate(device, accelerator(device), (), "event")
+    assert not [remark for remark in remarks if "vector" in remark]
+    rates = {(row["pattern"], row["kind"]): row["value"] for row in rows if row["ceiling"] == "vector"}
+    assert 0.85 <= rates["fma", "measured"] / rates["fma", "derived"] <= SPEC_TOLERANCE
+    assert 0.4 <= rates["integer", "measured"] / rates["fma", "derived"] <= SPEC_TOLERANCE

@@ -1,0 +1,21 @@
+"""Published measurements, in base units and in order; their caveats say why they are no ceilings."""
+
+from rooflens.shapes import device
+from rooflens.shapes.published_ceilings import published_ceilings
+
+
+def test_rates_of_a_device_in_base_units_the_highest_of_a_kind_first():
+    found = published_ceilings("AMD Instinct MI300X")
+    assert [one.value for one in found if one.ceiling == "peak" and one.dtype == "bf16"] == [708e12, 668.4e12]
+    assert max(one.value for one in found if one.ceiling == "bandwidth") == 4260e9
+    assert {one.unit for one in found} == {"byte/s", "FLOP/s"}
+    assert all(one.source and one.device == "AMD Instinct MI300X" for one in found)
+
+
+def test_assumed_fractions_are_no_measurements():
+    assert all(one.value > 1e11 for spec in device.specs() for one in published_ceilings(spec.name))
+    assert published_ceilings("any") == ()
+
+
+def test_an_unknown_device_has_none():
+    assert published_ceilings("no such device") == ()
