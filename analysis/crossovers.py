@@ -1,19 +1,22 @@
 """Crossovers of a whole run: one row per shape and storage."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..shapes.errors import UsageError, unknown_name
-from .coordinates import SETTING, SHAPE
+from .coordinates import COORDINATES, SETTING, SHAPE
 from .crossover import DELTA, locate
+from .intervals import Floats, Ints
 from .speedup import speedups
 
 CROSSOVER_COLUMNS = (
     *("challenger", "incumbent", *SHAPE, *SETTING),
     *("status", "crossover_M", "low_M", "high_M", "challenger_wins", "verified", "changes"),
-    *("M_min", "M_max", "Ms", "log_ratios", "missing", "warnings"),
+    *("M_min", "M_max", "Ms", "log_ratios", "missing", "refined", "warnings"),
 )
 
 
@@ -24,7 +27,8 @@ def crossovers(
 
     Columns, besides identity: the fields of `crossover.Crossing` (crossover_M NaN for None); M_min, M_max of the M that
     were used (NaN when none was); Ms and log_ratios, tuples of the same length: the M used and ln(t_challenger /
-    t_incumbent) there; missing, the number of M at which a side failed or is missing; warnings, a tuple of texts.
+    t_incumbent) there; missing, the number of M at which a side failed or is missing; refined, the number of `Ms` that
+    a refinement added; warnings, a tuple of texts. What was added for another pair of providers is left out.
 
     Raises UsageError when a provider has no cell in the run, or both are the same.
     """
@@ -35,25 +39,62 @@ def crossovers(
     if challenger == incumbent:
         raise UsageError(f"challenger and incumbent are both {challenger!r}: name two providers of {', '.join(known)}")
     two = summary.loc[summary["provider"].isin([challenger, incumbent])]
+    two = two.loc[~(two["refined"] & ~two.duplicated([*COORDINATES], keep=False))]
     ratios = speedups(two, rounds, incumbent)
-    groups = ratios.groupby([*SHAPE, *SETTING], sort=False)
+    places = ratios.groupby([*SHAPE, *SETTING], sort=False).ngroup().to_numpy()
+    order = np.lexsort((ratios["M"].to_numpy(), places))
+    series = _Series.of(ratios.take(order), two)
+    starts: list[int] = np.flatnonzero(np.diff(places[order], prepend=-1)).tolist()
+    keys = ratios[[*SHAPE, *SETTING]].take(order[starts]).itertuples(index=False, name=None)
     rows = [
         dict(zip((*SHAPE, *SETTING), key, strict=True))
         | {"challenger": challenger, "incumbent": incumbent}
-        | _crossing(cells.sort_values("M"), delta)
-        for key, cells in groups
+        | _crossing(series.part(begin, end), delta)
+        for key, begin, end in zip(keys, starts, [*starts[1:], len(order)], strict=True)
     ]
     return pd.DataFrame(rows, columns=list(CROSSOVER_COLUMNS))
 
 
-def _crossing(cells: pd.DataFrame, delta: float) -> dict[str, Any]:
-    used = cells.dropna(subset=["log_ratio"])
-    y = -used["log_ratio"].to_numpy(dtype=np.float64)
-    low, high = -np.log(used["ratio_high"]), -np.log(used["ratio_low"])
-    found = locate(used["M"], y, low, high, used["log_se"], delta)
-    lost = cells.loc[cells["log_ratio"].isna()]
-    warnings = [*found.warnings, *_losses(lost), *_qualifications(used)]
-    if len(used) == 1:
+class _Series(NamedTuple):
+    """What is read of the ratios of one place by rising M, or of many places one after another.
+
+    y is ln(t_challenger / t_incumbent), NaN where a side failed or is missing (`reason` says so); refined: a refinement
+    added that M; note: what qualifies the ratio.
+    """
+
+    M: Ints
+    y: Floats
+    low: Floats
+    high: Floats
+    se: Floats
+    refined: NDArray[np.bool_]
+    reason: Sequence[str]
+    note: Sequence[str]
+
+    @classmethod
+    def of(cls, ratios: pd.DataFrame, summary: pd.DataFrame) -> "_Series":
+        added = set(summary.loc[summary["refined"], "cell_id"])
+        y, low, high = (
+            -np.log(ratios[name].to_numpy(dtype=np.float64)) for name in ("ratio", "ratio_high", "ratio_low")
+        )
+        se, sizes = ratios["log_se"].to_numpy(dtype=np.float64), ratios["M"].to_numpy(dtype=np.int64)
+        refined = np.array([cell in added for cell in ratios["cell_id"]], dtype=bool)
+        return cls(sizes, y, low, high, se, refined, ratios["reason"].tolist(), ratios["note"].tolist())
+
+    def part(self, begin: int, end: int) -> "_Series":
+        return _Series(*(column[begin:end] for column in self))  # type: ignore[arg-type]
+
+
+def _crossing(cells: _Series, delta: float) -> dict[str, Any]:
+    used = ~np.isnan(cells.y)
+    sizes, y = cells.M[used], cells.y[used]
+    found = locate(sizes, y, cells.low[used], cells.high[used], cells.se[used], delta)
+    warnings = [
+        *found.warnings,
+        *_told("not at", _sizes_by(cells.reason, cells.M, ~used)),
+        *_told("at", _sizes_by(cells.note, cells.M, used & np.array([bool(note) for note in cells.note]))),
+    ]
+    if len(sizes) == 1:
         warnings.append("measured at one M, and a crossover needs two: sweep M with the option -a")
     return {
         "status": found.status.value,
@@ -63,22 +104,24 @@ def _crossing(cells: pd.DataFrame, delta: float) -> dict[str, Any]:
         "challenger_wins": found.challenger_wins,
         "verified": found.verified,
         "changes": found.changes,
-        "M_min": float(used["M"].min()) if len(used) else np.nan,
-        "M_max": float(used["M"].max()) if len(used) else np.nan,
-        "Ms": tuple(int(size) for size in used["M"]),
-        "log_ratios": tuple(float(value) for value in y),
-        "missing": len(lost),
+        "M_min": float(sizes[0]) if len(sizes) else np.nan,
+        "M_max": float(sizes[-1]) if len(sizes) else np.nan,
+        "Ms": tuple(sizes.tolist()),
+        "log_ratios": tuple(y.tolist()),
+        "missing": int((~used).sum()),
+        "refined": int((cells.refined & used).sum()),
         "warnings": tuple(warnings),
     }
 
 
-def _losses(lost: pd.DataFrame) -> list[str]:
-    """Say why some M are not in, one text per reason."""
-    by_reason = lost.groupby("reason", sort=False)["M"].agg(list)
-    return [f"not at M={','.join(map(str, sizes))}: {reason}" for reason, sizes in by_reason.items()]
+def _sizes_by(texts: Sequence[str], sizes: Ints, told: NDArray[np.bool_]) -> dict[str, list[int]]:
+    """Group the sizes that are to be told of by their text, in the order of the first of each."""
+    found: dict[str, list[int]] = {}
+    for index in np.flatnonzero(told).tolist():
+        found.setdefault(texts[index], []).append(int(sizes[index]))
+    return found
 
 
-def _qualifications(used: pd.DataFrame) -> list[str]:
-    """Say at which M a ratio is qualified, one text per note."""
-    by_note = used.loc[used["note"] != ""].groupby("note", sort=False)["M"].agg(list)
-    return [f"at M={','.join(map(str, sizes))}: {note}" for note, sizes in by_note.items()]
+def _told(where: str, found: Mapping[str, Sequence[int]]) -> list[str]:
+    """Write one text per reason: why some M are not in, or what qualifies them."""
+    return [f"{where} M={','.join(map(str, sizes))}: {text}" for text, sizes in found.items()]

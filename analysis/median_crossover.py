@@ -13,6 +13,10 @@ from ..shapes.median import interval
 from ..shapes.problem import Op
 from .coordinates import SETTING, shape_label
 from .crossover import Status
+from .intervals import Floats
+
+_ALIKE = 1e-9
+"""Share by which means of regret may differ that are equal but for rounding."""
 
 _APART = (Status.PARITY, Status.ONE_M, Status.UNMEASURED)
 """What has no place on the axis of M, and so none in the median."""
@@ -22,8 +26,10 @@ _APART = (Status.PARITY, Status.ONE_M, Status.UNMEASURED)
 class Threshold:
     """The rule "challenger where M <= M_threshold" with the least mean regret over the measured cells.
 
-    Regret of a cell is ln(t_chosen / t_best) between the two providers. `M` is 0 when the challenger is never chosen,
-    inf when always. `worst_shape` and `worst_M` name the cell where the rule loses most ("" when it loses nowhere).
+    Regret of a cell is ln(t_chosen / t_best) between the two providers. A cell weighs as much as the stretch of log2 M
+    that it stands for, so that M which a refinement added around a crossover weigh no more than the sweep. `M` is 0
+    when the challenger is never chosen, inf when always. `worst_shape` and `worst_M` name the cell where the rule loses
+    most ("" when it loses nowhere).
     """
 
     M: float
@@ -99,7 +105,7 @@ class MedianCrossover:
             return "none"
         if size == 0:
             return f"< {self.M_min:g}"
-        return f"> {self.M_max:g}" if math.isinf(size) else f"{size:.0f}" if size >= 10 else f"{size:.2g}"
+        return f"> {self.M_max:g}" if math.isinf(size) else _text(size)
 
 
 def median_crossovers(crossovers: pd.DataFrame) -> tuple[MedianCrossover, ...]:
@@ -160,20 +166,38 @@ def best_threshold(crossovers: pd.DataFrame) -> Threshold | None:
     y = np.array([value for row in crossovers["log_ratios"] for value in row], dtype=np.float64)
     if len(np.unique(sizes)) < 2:
         return None
+    weights = np.concatenate([_stretches(row) for row in crossovers["Ms"] if len(row)])
+    weights /= weights.sum()
     candidates = [0.0, *np.unique(sizes).tolist()]
     regrets = [np.where(sizes <= limit, np.maximum(y, 0), np.maximum(-y, 0)) for limit in candidates]
-    chosen = min(range(len(candidates)), key=lambda i: (regrets[i].mean(), regrets[i].max(), candidates[i]))
+    means = [float(weights @ regret) for regret in regrets]
+    least = min(means) * (1 + _ALIKE)
+    chosen = min(
+        (i for i in range(len(candidates)) if means[i] <= least), key=lambda i: (regrets[i].max(), candidates[i])
+    )
     regret, limit = regrets[chosen], candidates[chosen]
     worst = int(regret.argmax())
     loses = regret[worst] > 0
     return Threshold(
         M=math.inf if limit == sizes.max() else limit,
         cells=len(sizes),
-        mean_regret=float(regret.mean()),
+        mean_regret=means[chosen],
         worst_regret=float(regret[worst]),
         worst_shape=labels[shape[worst]] if loses else "",
         worst_M=int(sizes[worst]) if loses else 0,
     )
+
+
+def _text(size: float) -> str:
+    return f"{size:.0f}" if size >= 10 else f"{size:.2g}"
+
+
+def _stretches(sizes: Sequence[int]) -> Floats:
+    """Octaves that each of rising `sizes` stands for: half of both gaps around it; at the ends, the only gap."""
+    if len(sizes) == 1:
+        return np.ones(1)
+    gaps = np.diff(np.log2(np.asarray(sizes, dtype=np.float64)))
+    return np.asarray((np.append(gaps[:1], gaps) + np.append(gaps, gaps[-1:])) / 2, dtype=np.float64)
 
 
 def _too_few(statuses: "pd.Series[str]") -> list[str]:
@@ -216,7 +240,7 @@ def _warnings(
     reach = entered["M_max"].max() if point is not None and math.isinf(point) else point
     if reach is not None and (early := int((censored < reach).sum())):
         count = "1 shape counts" if early == 1 else f"{early} shapes count"
-        warnings.append(f"{count} as beyond M={reach:g}, the median, although measured to a smaller M only")
+        warnings.append(f"{count} as beyond M={_text(reach)}, the median, although measured to a smaller M only")
     if unverified := int((~entered["verified"].astype(bool)).sum()):
         warnings.append(f"not verified: {unverified} of {len(entered)} crossovers; more rounds would decide them")
     return warnings

@@ -93,6 +93,9 @@ def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
         long=("remark",),
         heading=("shape",),
     )
+    if refined := [row["refined"] for row in mine.to_dict("records") if row["refined"]]:
+        at = formatting.plural(len(refined), "shape")
+        click.echo(f"refined: {sum(refined)} of these M were added by --refine, at {at}")
     for line in _over_shapes(median):
         click.echo(line)
 

@@ -12,6 +12,7 @@ from ..shapes.errors import RooflensError, UsageError
 from ..shapes.suite import Suite
 from ..shapes.tuned import TunedTable
 from ..shapes.verdict import Verdict
+from .refine import Refinement
 from .runs import MANIFEST
 from .selection import refuse_another
 from .tables import print_table
@@ -20,8 +21,16 @@ if TYPE_CHECKING:
     from ..harness.plan import Cell
 
 
-def show_plan(suite: Suite, cells: "tuple[Cell, ...]", table: TunedTable | None, resumed: Path | None) -> None:
+def show_plan(
+    suite: Suite,
+    cells: "tuple[Cell, ...]",
+    table: TunedTable | None,
+    resumed: Path | None,
+    refinement: Refinement | None = None,
+) -> None:
     """Print the cells as a table, the tuned table, what `resumed` holds of them, and how long the sweep takes at most.
+
+    What a refinement would add is not known before the sweep: its limits are printed.
 
     Raises UsageError when the run in `resumed` is of another suite or seed, or cannot be read.
     """
@@ -34,9 +43,22 @@ def show_plan(suite: Suite, cells: "tuple[Cell, ...]", table: TunedTable | None,
         click.echo(f"{table.path}: {len(table.choices)} configurations, for {', '.join(kinds)}")
     if resumed:
         click.echo(f"{stored} of {units} units are stored in {resumed} already")
+    if refinement:
+        _show_refinement(refinement, cells, protocol.rounds)
     click.echo(
         f"{len(cells)} cells x {protocol.rounds} rounds = {units} units of {protocol.budget_s:g} s at most "
         f"(more for the slowest launches): up to {_clock((units - stored) * protocol.budget_s)}, plus preparation"
+    )
+
+
+def _show_refinement(what: Refinement, cells: "tuple[Cell, ...]", rounds: int) -> None:
+    """Say what is not known yet: which M are added follows from what the sweep finds."""
+    mine = (cell for cell in cells if cell.provider == what.incumbent)
+    places = {(cell.shape, cell.problem.pass_, cell.scheme, cell.cache) for cell in mine}
+    units = len(places) * what.most * 2 * rounds
+    click.echo(
+        f"refined afterwards, {what.words}: up to {what.most} further M for each of {len(places)} shapes and settings, "
+        f"which follow from what is measured: up to {units} units that are not in the count below"
     )
 
 

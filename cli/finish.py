@@ -1,8 +1,8 @@
 """What `rooflens run` says at its end: the headline numbers, what came of the cells, and where everything is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,6 +33,8 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     Returns the error that --strict makes of a wrong output, a failed cell or an incomplete sweep, None without any.
     """
     from ..analysis.load import load_run
+    from ..analysis.refine import refinements
+    from ..analysis.scan import held
 
     try:
         run = load_run(folder)
@@ -42,7 +44,12 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
         click.echo(go_on(folder), err=True)
         return IncompleteError(f"no round was finished: {go_on(folder)}")
     written, concerns = _write_report(run, folder) if report else ([], _concerns(run))
-    for line in outcome(run, _stopped_at(folder)):
+    refining = any(not part["complete"] for part in refinements(run.manifest)) and not complete
+    for line in outcome(run, "" if refining else _stopped_at(folder)):
+        click.echo(line)
+    for part in refinements(run.manifest):
+        click.echo(_refined(part))
+    for line in held(run.cells, run.manifest):
         click.echo(line)
     verdicts = set(run.cells["verdict"])
     if not verdicts & {Verdict.PASSED}:
@@ -54,10 +61,20 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     if verdicts & TRACED and log.is_file() and log.stat().st_size:
         click.echo(f"{'traceback':<14}{log}")
     _show_concerns(run, concerns)
-    unfinished = not complete and run.missing_units > 0
+    unfinished = refining or (not complete and run.missing_units > 0)
     if unfinished:
         click.echo(go_on(folder), err=True)
     return _blemish(run, folder, unfinished)
+
+
+def _refined(part: Mapping[str, Any]) -> str:
+    """Say what a refinement added."""
+    shapes = {tuple(value for name, value in row.items() if name not in ("M", "providers")) for row in part["added"]}
+    if not shapes:
+        return "refined: nothing added, no crossover with a verified winner on both sides is wider than asked for"
+    several = f"{len(part['added'])} further M at {len(shapes)} shape{'s' * (len(shapes) > 1)}"
+    so_far = "" if part["complete"] else ", so far"
+    return f"refined: {several}, {part['challenger']} against {part['incumbent']}{so_far}"
 
 
 def _failed(run: "RunData") -> "pd.DataFrame":

@@ -38,8 +38,13 @@ COMMANDS = {
     "isa": Entry("isa:isa", "Compile the Triton kernels of SUITE for GPUs that are not here, and say what came out."),
     "report": Entry("report:report", "Write report.html and report.md of a run."),
     "crossover": Entry("crossover:crossover", "Say up to which M a challenger beats an incumbent."),
+    "dispatch": Entry(
+        "dispatch:dispatch", "Say which kernel to run for which problem, and what each way to decide costs."
+    ),
     "roofline": Entry("roofline:roofline", "Say what bounds each cell, and how far it is from the roof."),
+    "camping": Entry("camping:camping", "Find sizes at which memory stalls, and which padding leaves them."),
     "compare": Entry("compare:compare", "Compare two versions of the same kernels: commits, stored runs, or tables."),
+    "audit": Entry("audit:audit", "Say what does not hold in a table of claims: CSV, markdown or pasted text."),
     "history": Entry(
         "history:history", "Show the trend of each cell over many runs, and propose where its level changed."
     ),

@@ -22,7 +22,7 @@ def outcome(run: "RunData", stopped_at: str = "") -> Iterator[str]:
         yield "note: every cell is finished; only the closing calibration is missing: there was no time left for it"
     if failed := _failed_candidates(run.tuning):
         yield failed
-    if (run.manifest.get("protocol") or {}).get("tuning") == "pinned":
+    if (run.manifest.get("protocol") or {}).get("tuning") == "pinned" and "scan" not in run.manifest:
         yield from _unpinned(run.cells)
 
 

@@ -108,6 +108,11 @@ class Progress:
                 where = "" if verdict is Verdict.UNSUPPORTED else f" ({cell.shape.label}, {cell.problem}, {cell.cache})"
                 self.remark(f"{cell.provider} {verdict}{where}: {reason}")
 
+    def grown(self, total_units: int) -> None:
+        """Make room in the bar for units that were added."""
+        self._total = total_units
+        self._bar.update(self._task, total=total_units)
+
     def remark(self, text: str) -> None:
         """Write a line above the bar."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)

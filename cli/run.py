@@ -3,6 +3,8 @@
 import json
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +14,13 @@ import click
 from ..shapes import tuned
 from ..shapes.errors import IncompleteError, Interrupted, UsageError
 from ..shapes.protocol import TUNINGS
+from ..shapes.scan import Scan
 from ..shapes.suite import Suite
 from ..shapes.tuned import TunedTable
 from . import values
+from .refine import Refinement, Refiner, stored_cells
 from .runs import RUNS, go_on, is_tuned
+from .scan import describe_scan, hold, refuse_another, scan_of, variants
 from .selection import (
     SELECTION,
     completed,
@@ -49,6 +54,19 @@ if TYPE_CHECKING:
 @click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
 @click.option("--budget", metavar="TIME", help="Most time per cell and round, such as 0.5s.")
 @click.option(
+    "--scan",
+    metavar="AXIS=SIZES",
+    help="Replace each shape by variants of N or K: N=2048..4096:64, N=4096~8x64 (8 steps to both sides), K=~4x128 "
+    "(around its own). Configurations are held: those of the shape itself.",
+)
+@click.option(
+    "--refine",
+    metavar="crossover[=A:B]",
+    help="Then measure further M where challenger A stops beating incumbent B; the default are those of the suite.",
+)
+@click.option("--refine-to", metavar="PERCENT", help="Refine until win and loss are so near in M; the default is 10%.")
+@click.option("--refine-most", type=click.IntRange(min=1), help="Most further M of one shape; the default is 6.")
+@click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="RUN", help="Run folder; the default is runs/SUITE-TIME."
 )
 @click.option(
@@ -77,6 +95,8 @@ def run(**options: Any) -> None:
       rooflens run llm4bit-quick --providers my_kernels.py -p my_gemm -p dequant_blas
       rooflens run llm4bit-quick --cache cold --timer graph --cold-by rotation
       rooflens run llm4bit --filter "model.str.startswith('llama2') and M <= 64" --dry-run
+      rooflens run llm4bit-quick --refine crossover --refine-to 5%
+      rooflens run llm4bit --filter "layer == 'down' and M == 1" --scan K=4096~16x64
     """
     from .lookout import Cores
 
@@ -93,7 +113,10 @@ def run(**options: Any) -> None:
     if options["arm"] and not request["providers"]:
         request["providers"] = own_providers(request)
     suite = suite_of(request)
+    scan, refinement = scan_of(request, suite), Refinement.of(request, suite)
     cells = plan_of(suite, request)
+    varied = variants(cells, scan) if scan else {}
+    cells = tuple(varied) or cells
     if options["only"]:
         from ..harness.replay import keep_only
 
@@ -103,13 +126,18 @@ def run(**options: Any) -> None:
     table = _tuned_table(request, folder, options["resume"])
     if options["resume"] and is_tuned(folder):
         raise UsageError(f"{folder} is a tuned table: go on with it by rooflens tune -o {folder} --resume")
+    if scan and table:
+        suite = suite.override(protocol={"tuning": "pinned"})
+    if options["resume"]:
+        cells += stored_cells(folder, cells)
     if options["dry_run"]:
         from .dry_run import show_plan
 
-        show_plan(suite, cells, table, folder if options["resume"] else None)
+        show_plan(suite, cells, table, folder if options["resume"] else None, refinement)
         return
     deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
-    complete = _measure(folder, suite, cells, request, table, options["resume"], deadline, cores, options["arm"])
+    call = _Call(folder, suite, cells, request, table, options["resume"], deadline, options["arm"], refinement, scan)
+    complete = _measure(call, varied, cores)
     _finish(folder, complete, options["report"], options["strict"])
     if options["arm"] and not complete:
         raise IncompleteError("this round was cut short")
@@ -117,6 +145,9 @@ def run(**options: Any) -> None:
 
 TUNED_COPY = "tuned.csv"
 """The tuned table inside of a run folder: the original may change while the run goes on."""
+
+HOLD_LOG = "worker.log"
+"""Where providers print that are asked for their defaults; the worker goes on with it."""
 
 _OF_THIS_CALL = ("output", "resume", "dry_run", "report", "strict", "max_time", "calibrate", "arm", "only")
 """Options that say how this call goes, not what is measured; of these, a run only remembers `calibrate`."""
@@ -142,10 +173,16 @@ def _stored_request(folder: Path | None) -> dict[str, Any]:
 
 
 def _tuned_table(request: dict[str, Any], folder: Path, resume: bool) -> TunedTable | None:
-    """Load the table of --tuned; a run that goes on uses the copy that it was started with, and no other."""
+    """Load the table of --tuned; a run that goes on uses the copy that it was started with, and no other.
+
+    A scan makes a table of its own when it starts, see `cli.scan`.
+    """
+    own = folder / TUNED_COPY
+    if request["scan"]:
+        return tuned.load(own) if resume and own.is_file() else None
     if not request["tuned"]:
         return None
-    given, own = Path(request["tuned"]).resolve(), folder / TUNED_COPY
+    given = Path(request["tuned"]).resolve()
     if not (resume and own.is_file()):
         return tuned.load(given)
     table = tuned.load(own)
@@ -172,18 +209,24 @@ def _refuse_timer(suite: Suite, device: str) -> None:
         raise UsageError(f"timer {timer}: it times GPUs, not --device cpu; leave --timer out, or use --timer host")
 
 
-def _measure(
-    folder: Path,
-    suite: Suite,
-    cells: "tuple[Cell, ...]",
-    request: dict[str, Any],
-    table: TunedTable | None,
-    resume: bool,
-    deadline: float | None,
-    cores: "Cores",
-    arm: Path | None,
-) -> bool:
-    """Run the sweep; True when it is complete."""
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What one call is to measure, where to, and until when (a monotonic time)."""
+
+    folder: Path
+    suite: Suite
+    cells: "tuple[Cell, ...]"
+    request: dict[str, Any]
+    table: TunedTable | None
+    resume: bool
+    deadline: float | None
+    arm: Path | None
+    refinement: Refinement | None
+    scan: Scan | None
+
+
+def _measure(call: _Call, varied: "Mapping[Cell, Cell]", cores: "Cores") -> bool:
+    """Run the sweep, and what refines it; True when both are complete. `varied` are the cells of a scan."""
     from ..harness.messages import Setup
     from ..harness.origin import Origin
     from ..harness.plan import contests
@@ -191,9 +234,15 @@ def _measure(
     from ..harness.sweep import Sweep
     from .lookout import Lookout
 
-    with RunStore.reopen(folder) if resume else RunStore.create(folder) as store, stop_signals() as stopped:
-        content = store.read_manifest() if resume else manifest(folder, suite)
+    folder, suite, cells, request = call.folder, call.suite, call.cells, call.request
+    with RunStore.reopen(folder) if call.resume else RunStore.create(folder) as store, stop_signals() as stopped:
+        content = store.read_manifest() if call.resume else manifest(folder, suite)
+        if call.resume:
+            refuse_another(content, call.scan)
         describe(content, suite, cells, request)
+        if call.scan:
+            describe_scan(content, call.scan, varied)
+        refiner = Refiner(call.refinement, folder, cells, content) if call.refinement else None
         setup = Setup(
             device=request["device"],
             llc_bytes=values.size_bytes(request["llc"], "--llc") if request["llc"] else None,
@@ -201,13 +250,20 @@ def _measure(
             protocol=suite.protocol,
             providers=tuple(dict.fromkeys(cell.provider for cell in cells)),
             files=tuple(Path(file).resolve() for file in request["files"]),
-            tuned=store.keep(TUNED_COPY, table.path) if table else None,
+            tuned=store.keep(TUNED_COPY, call.table.path) if call.table else None,
             contests=contests(cells),
-            origin=Origin.read(arm) if arm else None,
+            origin=Origin.read(call.arm) if call.arm else None,
         )
+        if call.scan and not call.resume and (path := hold(store, TUNED_COPY, varied, setup, folder / HOLD_LOG)):
+            suite = suite.override(protocol={"tuning": "pinned"})
+            setup = replace(setup, protocol=suite.protocol, tuned=path)
+            content["protocol"] |= {"tuning": "pinned"}
         with Lookout(sys.stderr, content, store, cores) as progress:
             try:
-                return Sweep(store, cells, setup, progress, request["calibrate"], stopped, deadline).run(content)
+                sweep = Sweep(store, cells, setup, progress, request["calibrate"], stopped, call.deadline)
+                sweep.more = refiner.more if refiner else None
+                complete = sweep.run(content)
+                return complete and (refiner is None or refiner.complete)
             except Interrupted:
                 raise Interrupted(
                     f"interrupted; {len(store.verdicts)} finished units are in {folder}: {go_on(folder)}"

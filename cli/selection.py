@@ -85,6 +85,7 @@ SELECTION: tuple[click.Parameter, ...] = (
 _REQUEST = (
     *("suite", "providers", "dtype", "axes", "caches", "filter_expression", "device", "llc", "threads", "timer"),
     *("cold_by", "tuning", "tuned", "rounds", "target_ci", "budget", "timeout", "seed", "files"),
+    *("scan", "refine", "refine_to", "refine_most"),
 )
 
 

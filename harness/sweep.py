@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
-from typing import Protocol as Interface
 
 from ..shapes import tuned
 from ..shapes.columns import CANARY, TUNING
@@ -38,6 +37,7 @@ from .messages import (
     Tuned,
     Work,
 )
+from .observer import Observer
 from .plan import Cell, Task, cell_id, static_columns, tasks
 from .store import RunStore
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerSetupError, WorkerTimeoutError
@@ -54,25 +54,13 @@ END_S = 2.0
 """What --max-time keeps back for a clean end: the last reading of the canary."""
 
 
-class Observer(Interface):
-    """Whoever shows the progress."""
-
-    def started(self, total_units: int, finished_units: int) -> None:
-        """Tell how many (cell, round) units there are, and how many were stored by an earlier run."""
-
-    def doing(self, what: str) -> None:
-        """Tell what the worker is doing now."""
-
-    def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
-        """Tell that a unit was stored; `units` counts it and the rounds that its failure makes needless."""
-
-    def remark(self, text: str) -> None:
-        """Pass on something worth a line: a restart, a refused ceiling."""
-
-
 @dataclass(slots=True)
 class Sweep:
-    """One invocation of `rooflens run` on a run folder. `deadline` is a monotonic time, None without --max-time."""
+    """One invocation of `rooflens run` on a run folder. `deadline` is a monotonic time, None without --max-time.
+
+    `more` is asked, when everything is measured, for further cells that follow from what is stored; no more: the end.
+    What it changes in the manifest is stored together with the plan, before the first of them is measured.
+    """
 
     store: RunStore
     cells: tuple[Cell, ...]
@@ -81,6 +69,7 @@ class Sweep:
     calibrate: bool = True
     should_stop: Callable[[], bool] = lambda: False
     deadline: float | None = None
+    more: Callable[[], tuple[Cell, ...]] | None = None
     _worker: SupervisedWorker | None = None
     _ids: dict[Cell, str] = field(default_factory=dict)
     _searches: Counter[str] = field(default_factory=Counter)
@@ -100,19 +89,7 @@ class Sweep:
         try:
             self._manifest = manifest
             ready = self._start()
-            # "auto" is not another timer, or another way to a cold cache, than its choice.
-            protocol = replace(self.setup.protocol, timer=ready.timer, cold_by=ready.cold_by)
-            table = tuned.load(self.setup.tuned) if self.setup.tuned else None
-            self._ids = {
-                cell: cell_id(
-                    cell,
-                    ready.providers[cell.provider].source,
-                    ready.device,
-                    protocol,
-                    table.lookup(ready.device, cell.problem, cell.scheme, cell.provider, cell.cache) if table else None,
-                )
-                for cell in self.cells
-            }
+            self._identify(self.cells, ready)
             self._describe(ready)
             self._searches = Counter(name for name, _ in recover(self.store))
             total, missing = len(self.cells) * self.setup.protocol.rounds, sum(map(len, self._missing(self.cells)))
@@ -120,11 +97,13 @@ class Sweep:
             if missing:
                 self._remark(*filter(None, [ready.remark]))
                 self._calibrate()
-            for task in tasks(self.cells):
-                if self._is_enough():
-                    self._is_idle = True
-                    raise OutOfTimeError
-                self._task(task)
+            batch = self.cells
+            while batch:
+                for task in tasks(batch):
+                    self._stop_if_enough()
+                    self._task(task)
+                batch = self._further()
+                missing += len(batch)
             if missing:
                 self._end_canary()
                 self._calibrate()
@@ -139,6 +118,33 @@ class Sweep:
             if self._worker:
                 self._worker.kill()
         return True
+
+    def _identify(self, cells: Sequence[Cell], ready: Ready) -> None:
+        # "auto" is not another timer, or another way to a cold cache, than its choice.
+        protocol = replace(self.setup.protocol, timer=ready.timer, cold_by=ready.cold_by)
+        table = tuned.load(self.setup.tuned) if self.setup.tuned else None
+        for cell in cells:
+            source, where = (
+                ready.providers[cell.provider].source,
+                (cell.problem, cell.scheme, cell.provider, cell.cache),
+            )
+            pinned = table.lookup(ready.device, *where) if table else None
+            self._ids[cell] = cell_id(cell, source, ready.device, protocol, pinned)
+
+    def _further(self) -> tuple[Cell, ...]:
+        """Make what `more` asks for a part of the plan."""
+        if self.more is None:
+            return ()
+        self._stop_if_enough()
+        assert self._worker
+        fresh = tuple(cell for cell in self.more() if cell not in self._ids)
+        self._identify(fresh, self._worker.ready)
+        self.cells += fresh
+        self._count_planned()
+        self.store.write_manifest(self._manifest)
+        if fresh:
+            self.observer.grown(len(self.cells) * self.setup.protocol.rounds)
+        return fresh
 
     def _start(self) -> Ready:
         self._processes = self._manifest.get("processes", 0)
@@ -171,10 +177,13 @@ class Sweep:
             refuse_mixture(manifest, found)
         else:
             manifest |= found
-        manifest["planned_units"] = len({*self._ids.values(), *(unit[0] for unit in self.store.verdicts)})
-        manifest["planned_units"] *= self.setup.protocol.rounds
+        self._count_planned()
         manifest["processes"] = self._processes + 1
         self.store.write_manifest(manifest)
+
+    def _count_planned(self) -> None:
+        cells = {*self._ids.values(), *(unit[0] for unit in self.store.verdicts)}
+        self._manifest["planned_units"] = len(cells) * self.setup.protocol.rounds
 
     def _calibrate(self) -> None:
         """Measure the ceilings, and keep the better of this and an earlier calibration of the run."""
@@ -267,9 +276,8 @@ class Sweep:
                     self._take(task, message, blame)
                 if message.restart:
                     self._restart("a fault left the device or the operands unusable")
-                elif self._is_enough() and any(self._missing(task.cells)):
-                    self._is_idle = True
-                    raise OutOfTimeError
+                elif any(self._missing(task.cells)):
+                    self._stop_if_enough()
             except WorkerTimeoutError:
                 limit = f"no end within {self.setup.protocol.timeout_s:g} s; --timeout sets the limit"
                 self._fault(task, blame, (Verdict.TIMEOUT, limit))
@@ -293,6 +301,11 @@ class Sweep:
             self._keep(message)
         elif isinstance(message, Refused):
             raise RooflensError(message.message)
+
+    def _stop_if_enough(self) -> None:
+        if self._is_enough():
+            self._is_idle = True
+            raise OutOfTimeError
 
     def _is_enough(self) -> bool:
         """Tell whether the time that is left is only enough for a clean end."""

@@ -16,11 +16,12 @@ from ..shapes.verdict import Verdict
 from .blame import Blame, what
 from .manifest import description, refuse_mixture
 from .messages import Begin, Done, Failure, Ready, Result, Setup, Spoilt, Stored, Trying, Tune, Tuned
+from .observer import Observer
 from .plan import Cell, Task, cell_id, tasks
 from .search import nothing_to_search
 from .store import RunStore
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
-from .sweep import WORKER_LOG, Observer, OutOfTimeError
+from .sweep import WORKER_LOG, OutOfTimeError
 from .tuning_table import COMPLETE, SearchUnit, recover, tuning_columns
 
 

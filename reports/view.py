@@ -243,9 +243,11 @@ class View:
     def crossovers(self) -> pd.DataFrame:
         """One row per shape, storage and challenger: the analysis has the first challenger's, the others follow."""
         frames = [self.analysis.crossovers]
+        added = self.analysis.added
+        cells = pd.concat([self.cells, added]) if len(added) else self.cells
         if self.baseline in self.providers:
             frames += [
-                crossovers(self.cells, self.analysis.rounds, name, self.baseline)
+                crossovers(cells, self.analysis.rounds, name, self.baseline)
                 for name in self.challengers
                 if name in self.providers and name not in (self.baseline, self.analysis.challenger)
             ]

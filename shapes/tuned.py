@@ -21,6 +21,9 @@ from .problem import Problem
 from .scheme import Scheme
 from .suite import Cache
 
+HELD = "held"
+"""Verdict of a row whose configuration was given, not searched: a winner without a time."""
+
 
 class Key(NamedTuple):
     """What a configuration was chosen for; columns of TUNING."""
@@ -65,8 +68,8 @@ class Key(NamedTuple):
 class Choice:
     """The configuration that most searches chose: the winner of `agreed` of `searches`.
 
-    `time_s` is the mean of its medians in all of them, `candidate` its position in the provider's list, `source` the
-    hash of the provider's source then, `error_ratio` as in TUNING (None when unknown).
+    `time_s` is the mean of its medians in all of them (NaN of a held one), `candidate` its position in the provider's
+    list, `source` the hash of the provider's source then, `error_ratio` as in TUNING (None when unknown).
     """
 
     config: Mapping[str, Any]
@@ -175,7 +178,7 @@ def _rows(text: str, where: str) -> "list[_Row]":
             at = f"{where} line {reader.line_num}"
             if None in row or None in row.values():
                 raise UsageError(f"{at}: {len(header)} fields expected; delete the line, or tune again")
-            if row["time_s"]:
+            if row["time_s"] or row.get("verdict") == HELD:
                 found.append(_row(row, at))
             elif row["winner"] == "true":
                 raise UsageError(f"{at}, column time_s: empty, but a winner has a time; delete the line, or tune again")
@@ -195,7 +198,7 @@ def _row(row: Mapping[str, str], at: str) -> _Row:
         search=(row["cell_id"], _whole(row, "search", at)),
         candidate=_whole(row, "candidate", at),
         config=_config(row, at),
-        time_s=_positive(row, "time_s", at),
+        time_s=_positive(row, "time_s", at) if row["time_s"] else math.nan,
         winner=row["winner"] == "true",
         source=row["source"],
         error_ratio=_share(row, "error_ratio", at) if row.get("error_ratio") else None,

@@ -162,7 +162,8 @@ def _threshold_table(view: View, rules: Sequence[tuple[MedianCrossover, Threshol
     rows = tuple(_threshold_row(view, median, rule) for median, rule in rules)
     reading = (
         "The one threshold for all shapes with the least mean loss (geometric). Loss: time of the provider that the "
-        "rule takes over the faster one of the two, minus 1, over the measured cells."
+        "rule takes over the faster one of the two, minus 1, over the measured cells; in the mean, each weighs as much "
+        "as the stretch of log2 M that it stands for."
     )
     return Table("threshold", "Best constant threshold", columns, rows, reading=reading, stub=2)
 

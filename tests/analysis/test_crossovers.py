@@ -189,7 +189,7 @@ def row(label: str, **values) -> dict[str, object]:
         "E": 1, "top_k": 1, "N": 64,
         "K": 96, "dtype": "bf16", "scheme": "nf4-g64", "cache": "cold", "status": "single", "crossover_M": 8.0,
         "low_M": 4.0, "high_M": 16.0, "challenger_wins": "below", "verified": True, "changes": (), "M_min": 1.0,
-        "M_max": 64.0, "Ms": (), "log_ratios": (), "missing": 0, "warnings": (),
+        "M_max": 64.0, "Ms": (), "log_ratios": (), "missing": 0, "refined": 0, "warnings": (),
     }  # fmt: skip
     assert set(values) <= set(base)
     return base | values
@@ -266,6 +266,22 @@ def test_the_threshold_with_least_regret_by_hand():
     assert (best.M, best.cells) == (1, 6)
     assert best.mean_regret == pytest.approx(0.1 / 6)
     assert (best.worst_regret, best.worst_shape, best.worst_M) == (pytest.approx(0.1), "m x (64x96)", 4)
+
+
+def test_M_that_a_refinement_added_weigh_no_more_than_their_stretch_of_the_axis():
+    early = row("x", Ms=(1, 16, 256), log_ratios=(-0.5, 0.4, 0.9))
+    late = row("y", Ms=(1, 16, 256), log_ratios=(-0.5, -0.2, 0.9))
+    # M <= 1 costs y 0.2 at 16, M <= 16 costs x 0.4 there; every M stands for 4 octaves
+    swept = best_threshold(pd.DataFrame([early, late]))
+    assert (swept.M, swept.mean_regret) == (1, pytest.approx(0.2 / 6))
+    refined = row("y", Ms=(1, 16, 17, 18, 19, 20, 256), log_ratios=(-0.5, *[-0.2] * 5, 0.9))
+    best = best_threshold(pd.DataFrame([early, refined]))
+    # 16 to 20 stand for half of the gaps on both sides of each; counted by cells, x would be outvoted
+    stretch = (4 + 2 * (math.log2(20) - 4) + (8 - math.log2(20))) / 2
+    whole = 4 + stretch + (8 - math.log2(20))
+    assert best.M == 1
+    assert best.cells == 10
+    assert best.mean_regret == pytest.approx(0.2 * stretch / (12 + whole))
 
 
 def test_thresholds_at_the_ends():

@@ -75,3 +75,16 @@ def test_the_clock_goes_on_while_ceilings_are_measured_after_the_last_unit(termi
     assert line() == "2/2 0:01:05 ceiling 3 of 14: llc read bandwidth"
     clock.now += 3600
     assert line().startswith("2/2 1:01:05 ")
+
+
+def test_cells_that_are_added_lengthen_the_sweep(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    with Progress(stream) as progress:
+        progress.started(2, 0)
+        progress.finished(cell(), Verdict.PASSED, "", 2)
+        progress.grown(8)
+        now[0] = 30.0
+        progress.doing("measure")
+    assert stream.getvalue() == "2 of 8 units, about 90 s left: measure\n"

@@ -41,7 +41,7 @@ class Silent:
     """Observer that keeps what it is told."""
 
     def __init__(self):
-        self.remarks, self.done = [], []
+        self.remarks, self.done, self.totals = [], [], []
 
     def started(self, total_units, finished_units):
         self.total = total_units
@@ -51,6 +51,9 @@ class Silent:
 
     def finished(self, cell, verdict, reason, units):
         pass
+
+    def grown(self, total_units):
+        self.totals.append(total_units)
 
     def remark(self, text):
         self.remarks.append(text)
@@ -116,7 +119,7 @@ class Worker:
 def run(tmp_path, monkeypatch):
     """Return `run(workers)`: sweep one problem with two providers, and return the rows of cells.csv."""
 
-    def call(workers, calibrate=False):
+    def call(workers, calibrate=False, more=None, deadline=None):
         monkeypatch.setattr(sweeps, "SupervisedWorker", workers)
         quick = suite.load("llm4bit-quick").override(axes={"M": (1,)}, providers=("blas", "dequant_blas"))
         cells = plan(dataclasses.replace(quick, shapes=quick.shapes[:1]))
@@ -126,7 +129,8 @@ def run(tmp_path, monkeypatch):
         with RunStore.reopen(folder) if resumed else RunStore.create(folder) as store:
             observer = Silent()
             manifest = store.read_manifest() if resumed else {}
-            assert Sweep(store, cells, setup, observer, calibrate).run(manifest)
+            further = more(cells, manifest) if more else None
+            assert Sweep(store, cells, setup, observer, calibrate, deadline=deadline, more=further).run(manifest)
         with (folder / "cells.csv").open(newline="") as file:
             return list(csv.DictReader(file)), observer, json.loads((folder / "run.json").read_text())
 
@@ -191,3 +195,93 @@ def test_every_worker_has_a_number_of_its_own_over_restarts_and_resumes(run):
     rows, _, manifest = run(Workers())
     assert [row["process"] for row in rows] == ["0", "1", "2", "2"]
     assert manifest["processes"] == 3
+
+
+def at(cells, m):
+    """The cells of the sweep at another M."""
+    return tuple(dataclasses.replace(cell, problem=dataclasses.replace(cell.problem, M=m)) for cell in cells)
+
+
+def asking(*batches, seen=None):
+    """Ask for the cells at each M of one batch after another, then for none."""
+
+    def begin(cells, content):
+        left = list(batches)
+
+        def more():
+            if seen is not None:
+                seen.append((content["planned_units"], len(content.get("asked", []))))
+            if not left:
+                return ()
+            sizes = left.pop(0)
+            content.setdefault("asked", []).extend(sizes)
+            return tuple(cell for m in sizes for cell in at(cells, m))
+
+        return more
+
+    return begin
+
+
+def test_further_cells_are_measured_batch_by_batch_and_counted(run):
+    seen = []
+    rows, observer, manifest = run(Workers(), more=asking([5, 7], [6], seen=seen))
+    assert [row["M"] for row in rows] == [m for m in "1576" for _ in range(4)]  # two providers, two rounds
+    assert seen == [(4, 0), (12, 2), (16, 3)]
+    assert observer.totals == [12, 16]
+    assert manifest["planned_units"] == 16
+
+
+def test_what_asks_again_for_cells_of_the_plan_is_not_heard(run):
+    rows, observer, manifest = run(Workers(), more=asking([1], [1, 5], [5]))
+    assert [row["M"] for row in rows] == ["1"] * 4
+    assert (observer.totals, manifest["planned_units"]) == ([], 4)
+
+
+def test_further_cells_stand_in_run_json_before_they_are_measured(run, tmp_path):
+    stored = [Begin("measure", ((0, 0),)), KeyboardInterrupt("pulled")]
+
+    class Dying(Workers):
+        """Its only worker does the sweep, and is lost with the parent at the first further M."""
+
+        def __call__(self, setup, log, should_stop):
+            worker = super().__call__(setup, log, should_stop)
+            send = worker.send
+
+            def sent(message):
+                if isinstance(message, Work) and message.task.problem.M == 5:
+                    worker._script = stored
+                send(message)
+
+            worker.send = sent
+            return worker
+
+    with pytest.raises(BaseException, match="pulled"):
+        run(Dying(), more=asking([5]))
+    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (manifest["planned_units"], manifest["asked"]) == (8, [5])
+
+
+def test_a_deadline_before_anything_further_is_asked_for_leaves_it_to_the_next_call(run, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(sweeps.time, "monotonic", lambda: clock[0])
+
+    def late(cells, content):
+        def more():
+            raise AssertionError("asked after the deadline")
+
+        return more
+
+    class Slow(Workers):
+        def __call__(self, setup, log, should_stop):
+            worker = super().__call__(setup, log, should_stop)
+            send = worker.send
+
+            def sent(message):
+                clock[0] += 10 * isinstance(message, Work)
+                send(message)
+
+            worker.send = sent
+            return worker
+
+    rows, _, _ = run(Slow(), more=late, deadline=11.5)
+    assert units(rows) == ALL_PASSED

@@ -195,3 +195,12 @@ def test_the_export_has_one_row_per_problem_with_the_fastest_provider(write):
 def test_the_export_refuses_what_its_columns_cannot_tell_apart(write, other, option):
     with pytest.raises(UsageError, match=f"choose one with {option}"):
         exported(tuned.load(write(row(), row(**other))))
+
+
+def test_a_held_configuration_has_no_time(write):
+    path = write(row(verdict="held", time_s="", config=SLOW))
+    choice = next(iter(tuned.load(path).choices.values()))
+    assert choice.config == SLOW
+    assert choice.time_s != choice.time_s  # unknown
+    with pytest.raises(UsageError, match="a winner has a time"):
+        tuned.load(write(row(verdict="passed", time_s="", config=SLOW)))

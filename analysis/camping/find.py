@@ -1,0 +1,133 @@
+"""All tests of camping on one run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..coordinates import SETTING
+from .intercept import SHAPE, intercepts
+from .neighbours import MIN_EXCESS, MIN_Z, Flags
+from .periods import scan
+from .points import AXES, SHAPES, floats, points, series
+from .processes import times_by, together
+from .quantization import predicted
+from .resonance import MIN_POINTS
+from .standing import Standing, standing
+from .suspects import lines_of, suspects
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Camping:
+    """What was found, and what would have been.
+
+    suspects  `suspects.SUSPECT_COLUMNS`, worst first; those with an explanation are suspects of it, not of camping
+    periods   `periods.PERIOD_COLUMNS`, by provider and axis
+    scans     `periods.SCAN_COLUMNS`: every series that was searched for periods
+    sizes     one row per point and axis: what a resonance plot shows (see `find`)
+    coverage  per provider and setting: points, tested (with neighbours on both sides), series (along N or K) and the
+              longest, scans, detectable (least ratio to the neighbours that the median point would have been named for;
+              NaN where none was tested)
+    """
+
+    suspects: pd.DataFrame
+    periods: pd.DataFrame
+    scans: pd.DataFrame
+    sizes: pd.DataFrame
+    coverage: pd.DataFrame
+
+
+def find(
+    placed: pd.DataFrame,
+    rounds: pd.DataFrame,
+    cells: pd.DataFrame,
+    again: Sequence[tuple[pd.DataFrame, pd.DataFrame]] = (),
+) -> Camping:
+    """Look for camping in a run: `placed` of `roofline.place`, `rounds` of `round_medians`, `cells` of cells.csv.
+
+    `again` are the rounds and cells of further runs of the same cells: what they show counts as reproduced, and nothing
+    else of them is used.
+
+    `sizes` has the columns of `points.series` and over (ln time above the slower side of the neighbours), spread,
+    stands_out, explained, and period (that it is a multiple of, of those found; NaN for none).
+    """
+    found = points(placed)
+    rows = series(found)
+    effect = predicted(rows)
+    stood = standing(rows, floats(rows, "e"), effect, floats(rows, "half") / 2)
+    stood = stood.where_not(_superfluous(rows, stood))
+    times = times_by("process", found, placed, *together([(rounds, cells), *again]))
+    lines = _lines(found, rows, effect, times_by("round", found, placed, rounds, cells))
+    along = (rows["axis"] != SHAPES).to_numpy()
+    scans, periods = scan(rows.loc[along], effect[along], times, stood.stands_out[along])
+    listed = suspects(rows, stood, lines, times)
+    order = listed.assign(plain=listed["explained"] != "").sort_values(["plain", "excess_s"], ascending=[True, False])
+    marked = rows.assign(
+        over=stood.over, spread=stood.spread, stands_out=stood.stands_out, explained=stood.explained,
+        period=_period_of(rows, periods),
+    )  # fmt: skip
+    return Camping(
+        suspects=order.drop(columns="plain").reset_index(drop=True),
+        periods=periods,
+        scans=scans,
+        sizes=marked,
+        coverage=_coverage(found, rows, stood, scans),
+    )
+
+
+def _lines(found: pd.DataFrame, rows: pd.DataFrame, effect: Any, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Fit intercepts, and test each among those of its neighbours along both axes; `suspects.lines_of` of all."""
+    fitted = intercepts(found, rounds)
+    fitted = fitted.loc[fitted["intercept_s"] > 0]
+    along = rows[["point", "axis", "series", "size", "workgroups", "ln_idle", "ln_padded"]].assign(effect=effect)
+    placed = fitted.merge(along, left_on="first", right_on="point")
+    others = {axis: [name for name in SHAPE if name not in axis] for axis in AXES}
+    number = pd.Series(0, index=placed.index, dtype="int64")
+    for offset, (axis, names) in enumerate(others.items()):
+        # Lines of one series share their M too: a line through others has another intercept where it bends.
+        own = placed.groupby([*names, "Ms"], sort=False, dropna=False).ngroup() * len(AXES) + offset
+        number = number.where(placed["axis"] != axis, own)
+    placed = placed.assign(series=number).sort_values(["series", "size"], kind="stable").reset_index(drop=True)
+    intercept = floats(placed, "intercept_s")
+    e = np.log(intercept / floats(placed, "expected_s"))
+    stood = standing(placed, e, floats(placed, "effect"), floats(placed, "intercept_se_s") / intercept)
+    stood = stood.where_not(_superfluous(placed, stood))
+    return lines_of(placed, stood)
+
+
+def _superfluous(rows: pd.DataFrame, stood: Standing) -> Flags:
+    """Rows that compare a shape with others of its size although it was tested along N or K, which says more."""
+    closer = (rows["axis"] != SHAPES) & stood.tested
+    return ((rows["axis"] == SHAPES) & rows["point"].isin(rows.loc[closer, "point"])).to_numpy(dtype=bool)
+
+
+def _period_of(rows: pd.DataFrame, periods: pd.DataFrame) -> "pd.Series[float]":
+    """The period found in a row's series that its size is a multiple of; NaN for none."""
+    period = pd.Series(np.nan, index=rows.index)
+    for number, value, sizes in periods[["series", "period", "sizes"]].itertuples(index=False, name=None):
+        inside = (rows["series"] == number) & rows["size"].isin(sizes)
+        period = period.where(~inside | period.notna(), value)
+    return period
+
+
+def _coverage(found: pd.DataFrame, rows: pd.DataFrame, stood: Standing, scans: pd.DataFrame) -> pd.DataFrame:
+    """Say per provider and setting what was tested, and how small an excess would have been named."""
+    keys = ["provider", *SETTING]
+    needed = np.maximum(np.log(MIN_EXCESS), MIN_Z * stood.spread) + stood.allowed
+    along = rows[[*keys, "point", "series"]].assign(needed=np.where(stood.tested, needed, np.nan))
+    tested = along.loc[along["needed"].notna()]
+    table = pd.DataFrame({"points": found.groupby(keys, sort=False).size()})
+    table["tested"] = tested.drop_duplicates("point").groupby(keys).size()
+    table["detectable"] = np.exp(tested.groupby(keys)["needed"].median())
+    lengths = along.loc[rows["axis"] != SHAPES].groupby([*keys, "series"]).size()
+    table["series"] = lengths.groupby(keys).size()
+    table["longest"] = lengths.groupby(keys).max()
+    table["scans"] = scans.groupby(keys).size() if len(scans) else 0
+    counts = ["tested", "series", "longest", "scans"]
+    table[counts] = table[counts].fillna(0).astype("int64")
+    return table.reset_index()
+
+
+__all__ = ["MIN_POINTS", "Camping", "find"]

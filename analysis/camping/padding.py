@@ -1,0 +1,65 @@
+"""A size that is a little larger and takes less time: from measured points only."""
+
+import numpy as np
+import pandas as pd
+
+from ..intervals import Floats, Ints
+from .neighbours import Flags
+from .points import SHAPES, floats
+
+REACH = 1.25
+"""Largest padding that is proposed, as a ratio of sizes."""
+
+MIN_SAVED = 0.02
+"""Least share of the time that padding has to save."""
+
+
+class Paddings:
+    """Answers for the rows of `points.series`; `slow` are rows that nobody should pad to."""
+
+    def __init__(self, rows: pd.DataFrame, slow: Flags) -> None:
+        self._series: Ints = rows["series"].to_numpy(dtype=np.int64)
+        self._size: Ints = rows["size"].to_numpy(dtype=np.int64)
+        self._time: Floats = floats(rows, "time_s")
+        self._half: Floats = np.nan_to_num(floats(rows, "half"))
+        self._slow = slow | (rows["axis"] == SHAPES).to_numpy(dtype=bool)  # nobody pads to another shape
+
+    def faster(self, row: int) -> dict[int, float]:
+        """Larger sizes of the row's series that are faster beyond their intervals: padding -> share of time saved."""
+        found = {}
+        other = row + 1
+        while (
+            other < len(self._size)
+            and self._series[other] == self._series[row]
+            and self._size[other] <= REACH * self._size[row]
+        ):
+            gain = float(np.log(self._time[row] / self._time[other]))
+            certain = gain > self._half[row] + self._half[other] and -np.expm1(-gain) >= MIN_SAVED
+            if certain and not self._slow[other]:
+                found[int(self._size[other] - self._size[row])] = float(-np.expm1(-gain))
+            other += 1
+        return found
+
+    def for_all(self, rows: list[int]) -> tuple[int, float] | None:
+        """Return the smallest padding that helps every one of these rows (one size at several M), and what it saves.
+
+        Saved is the median over the rows. None where nothing that was measured helps.
+        """
+        answers = [self.faster(row) for row in rows]
+        common = set.intersection(*(set(answer) for answer in answers)) if answers else set()
+        if not common:
+            return None
+        pad = min(common)
+        return pad, float(np.median([answer[pad] for answer in answers]))
+
+    def for_most(self, rows: list[int]) -> tuple[int, float] | None:
+        """Return the smallest padding that helps half of these rows (multiples of one period) or more, at least two.
+
+        Saved is the median over the rows that it helps.
+        """
+        saved: dict[int, list[float]] = {}
+        for row in rows:
+            for pad, share in self.faster(row).items():
+                saved.setdefault(pad, []).append(share)
+        enough = [pad for pad, shares in saved.items() if len(shares) >= max(2, len(rows) / 2)]
+        return (min(enough), float(np.median(saved[min(enough)]))) if enough else None

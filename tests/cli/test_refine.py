@@ -1,0 +1,192 @@
+"""`rooflens run --refine crossover` for real: sleeping providers whose crossover is planted."""
+
+import json
+import os
+import signal
+
+import pytest
+from rooflens.analysis.refine import PLACE
+from rooflens.cli.finish import finish
+from rooflens.shapes.errors import IncompleteError
+
+from ..harness.crossing_providers import CROSSING, EDGE
+from .tiny_runs import (
+    assert_gone,
+    check_whole,
+    children,
+    read,
+    rooflens,
+    run_args,
+    start,
+    wait_for_rows,
+    whole_rows,
+)
+
+KERNELS = os.path.join(os.path.dirname(__file__), "..", "harness", "crossing_providers.py")
+
+SUITE = """
+name = "crossing"
+shapes = "tiny.csv"
+pick = ["tiny q"]
+schemes = ["nf4-g64"]
+dtypes = ["fp32"]
+caches = ["warm"]
+providers = ["constant", "growing"]
+baseline = "constant"
+challengers = ["growing"]
+[axes]
+M = [1, 4, 16, 64]
+[protocol]
+rounds = 5
+min_samples = 10
+budget_s = 0.06
+timeout_s = 20.0
+"""
+
+ARGUMENTS = (
+    *("run", "crossing.toml", "--providers", KERNELS, "--device", "cpu", "--llc", "1MiB", "--threads", "1"),
+    *("--no-calibrate", "-o", "out", "-p", "constant"),
+)
+GROWING = (*ARGUMENTS, "-p", "growing", "--refine", "crossover")
+
+
+@pytest.fixture
+def place(place):
+    (place / "crossing.toml").write_text(SUITE)
+    return place
+
+
+def manifest(place):
+    return json.loads((place / "out" / "run.json").read_text())
+
+
+def added(place):
+    return [row["M"] for row in manifest(place)["refine"]["added"]]
+
+
+def crossing(place, challenger="growing"):
+    done = rooflens(place, "crossover", "out", "--challenger", challenger, "--json")
+    assert done.returncode == 0, done.stderr
+    (shape,) = json.loads(done.stdout)["shapes"]
+    return shape
+
+
+def test_the_bracket_shrinks_to_the_planted_M(place):
+    done = rooflens(place, *GROWING)
+    assert done.returncode == 0, done.stderr
+    extra = added(place)
+    assert 2 <= len(extra) <= 6
+    assert all(16 < m < 64 for m in extra)
+    assert f"refined: {len(extra)} further M at 1 shape, growing against constant" in done.stdout
+    check_whole(place, cells=8 + 2 * len(extra), rounds=5)
+    assert manifest(place)["planned_units"] == 5 * (8 + 2 * len(extra))
+    assert manifest(place)["refine"]["complete"]
+    found = crossing(place)
+    assert found["status"] == "single"
+    assert found["refined"] == len(extra)
+    assert 16 <= found["low_M"] < CROSSING < found["high_M"] <= 32
+    assert found["high_M"] / found["low_M"] < 1.5  # 64 / 16 before; 1.1 where nothing else runs
+    assert abs(found["crossover_M"] - CROSSING) < 2
+    # Both providers of an added M took turns, and it stands in no table over all M.
+    for m in extra:
+        rounds = [row["round"] for row in read(place) if int(row["M"]) == m]
+        assert rounds == sorted(rounds)
+        assert rounds.count("0") == 2
+    report = (place / "out" / "report.md").read_text()
+    assert "1, 4, 16, 64" in report
+    before = (place / "out" / "cells.csv").read_bytes()
+    again = rooflens(place, "run", "-o", "out", "--resume", "--no-report")
+    assert again.returncode == 0, again.stderr
+    assert (place / "out" / "cells.csv").read_bytes() == before
+
+
+def test_a_finished_run_is_refined_later_and_a_step_at_the_end_of_a_tile_is_found_to_the_row(place):
+    stepped = (*ARGUMENTS, "-p", "stepped", "--no-report")
+    assert rooflens(place, *stepped).returncode == 0
+    assert "refine" not in manifest(place)
+    kept = (place / "out" / "cells.csv").read_text()
+    done = rooflens(place, *stepped, "--resume", "--refine", "crossover=stepped:constant")
+    assert done.returncode == 0, done.stderr
+    assert (place / "out" / "cells.csv").read_text().startswith(kept)
+    found = crossing(place, "stepped")
+    assert (found["low_M"], found["high_M"]) == (EDGE, EDGE + 1)
+    valid = rooflens(place, "validate", "out", "--strict")
+    assert valid.returncode == 0, valid.stdout
+    merged = rooflens(place, "merge", "out", "-o", "merged")
+    assert merged.returncode == 0, merged.stderr
+    done = rooflens(place, "crossover", "merged", "--challenger", "stepped", "--json")
+    assert json.loads(done.stdout)["shapes"][0]["refined"] == found["refined"] > 0
+
+
+def test_kill_9_in_the_middle_of_a_refinement_costs_one_unit_at_most(place):
+    process = start(place, *GROWING, "--no-report")
+    wait_for_rows(place, 5 * 8 + 2, process)
+    planned = added(place)
+    assert planned  # what is added is stored before it is measured
+    offspring = children(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert_gone(offspring)
+    kept = (place / "out" / "cells.csv").read_text().split("\n")[:-1]
+    assert manifest(place)["planned_units"] == 5 * (8 + 2 * len(planned))
+    looked = rooflens(place, "run", "-o", "out", "--resume", "--dry-run")
+    assert f"{len(kept) - 1} of {5 * (8 + 2 * len(planned))} units are stored in out already" in looked.stdout
+    done = rooflens(place, "run", "-o", "out", "--resume", "--no-report")
+    assert done.returncode == 0, done.stderr
+    assert (place / "out" / "cells.csv").read_text().split("\n")[: len(kept)] == kept
+    assert added(place)[: len(planned)] == planned
+    check_whole(place, cells=8 + 2 * len(added(place)), rounds=5)
+    assert manifest(place)["planned_units"] == whole_rows(place)
+    assert crossing(place)["low_M"] < CROSSING < crossing(place)["high_M"]
+
+
+def test_a_refinement_that_was_cut_short_is_told_with_the_way_on(plant, capsys):
+    """All that was planned so far is stored, and still the run is not complete."""
+    place = dict.fromkeys(PLACE, "x")
+    rows = [place | {"M": size, "providers": ["simt_4bit", "dequant_blas"]} for size in (5, 6)]
+    refine = {"challenger": "simt_4bit", "incumbent": "dequant_blas", "complete": False, "added": rows}
+    folder = plant(manifest={"refine": refine})
+    (folder / "events.log").write_text("2027-01-01T00:00:00.000+00:00 stopped at --max-time\n")
+    blemish = finish(folder, complete=False, report=False)
+    assert isinstance(blemish, IncompleteError)
+    out, errors = capsys.readouterr()
+    assert "refined: 2 further M at 1 shape, simt_4bit against dequant_blas, so far\n" in out
+    assert "only the closing calibration is missing" not in out
+    assert f"go on with: rooflens run -o {folder} --resume" in errors
+    plant("done", manifest={"refine": refine | {"complete": True, "added": []}})
+    assert finish(folder.parent / "done", complete=True, report=False) is None
+    assert "refined: nothing added, no crossover" in capsys.readouterr().out
+
+
+def test_a_dry_run_says_what_is_not_known_yet(place):
+    done = rooflens(place, *GROWING, "--refine-most", "4", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    told, count = done.stdout.splitlines()[-2:]
+    assert told.startswith("refined afterwards, the first challenger against constant: up to 4 further M")
+    assert "up to 40 units that are not in the count below" in told  # one shape x 4 M x 2 providers x 5 rounds
+    assert count.startswith("8 cells x 5 rounds = 40 units")
+    assert not (place / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--refine", "roofline"], "write crossover, or crossover=CHALLENGER:INCUMBENT"),
+        (["--refine", "crossover=blas"], "write crossover, or crossover=CHALLENGER:INCUMBENT"),
+        (["--refine", "crossover=blas:dequant_blass"], "did you mean dequant_blas"),
+        (["--refine", "crossover=simd_4bit_cpu:blas"], "unknown provider of this run in --refine 'simd_4bit_cpu'"),
+        (["--refine", "crossover=blas:blas"], "no challenger of blas is measured"),
+        (["--refine", "crossover"], "no challenger of dequant_blas is measured"),
+        (["--refine", "crossover=blas:dequant_blas", "--refine-to", "10"], "--refine-to '10': write a percentage"),
+        (["--refine-most", "3"], "--refine-most goes with --refine crossover"),
+        (["--refine-to", "5%"], "--refine-to goes with --refine crossover"),
+        (["--refine", "crossover=blas:dequant_blas", "--scan", "K=128,256"], "measure one of the two at a time"),
+    ],
+)
+def test_what_cannot_be_refined_is_refused_in_one_line(place, options, words):
+    """`tiny` has no challenger but its baseline."""
+    done = rooflens(place, *run_args("blas", "dequant_blas", file=None), *options)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (place / "out").exists()

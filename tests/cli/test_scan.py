@@ -1,0 +1,118 @@
+"""`rooflens run --scan`: variants of the selected shapes, with the configuration of the shape itself."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .tiny_runs import check_whole, read, rooflens, run_args
+
+KERNELS = Path(__file__).parents[1] / "harness" / "scanned_providers.py"
+
+
+def scan_args(*options, out="out"):
+    args = run_args("tiled", "partly", "dequant_blas", file=KERNELS)
+    args[args.index("-o") + 1] = out
+    return [*args, "--filter", "layer == 'q' and M <= 2", *options]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """Return a folder with a finished scan of q (48 x 128), and what the command printed."""
+    from .tiny_runs import write_suite
+
+    place = write_suite(tmp_path_factory.mktemp("scan"))
+    return place, rooflens(place, *scan_args("--scan", "N=48~1x16"))
+
+
+def test_every_selected_shape_is_replaced_by_its_variants(done):
+    place, ended = done
+    assert ended.returncode == 0, ended.stderr
+    check_whole(place, cells=3 * 3 * 2)  # sizes x providers x M, in two rounds
+    rows = read(place)
+    assert {(row["layer"], row["N"], row["K"]) for row in rows} == {(f"q N={n}", str(n), "128") for n in (32, 48, 64)}
+    manifest = json.loads((place / "out" / "run.json").read_text())
+    assert manifest["scan"] == {
+        "axis": "N",
+        "text": "N=48~1x16",
+        "sizes": [32, 48, 64],
+        "of": [{"model": "tiny", "layer": "q", "N": 48, "K": 128}],
+    }
+    assert [shape["layer"] for shape in manifest["shapes"]] == ["q N=32", "q N=48", "q N=64"]
+    assert manifest["planned_units"] == 36
+
+
+def test_the_configuration_is_that_of_the_shape_itself(done):
+    place, _ = done
+    for row in read(place):
+        config = json.loads(row["config"])
+        if row["provider"] == "tiled":  # its default depends on N: 16 columns up to 32, 32 beyond
+            assert (config["BLOCK_N"], row["tuning"]) == (32, "pinned")
+        elif row["provider"] == "partly":  # for 64 it offers nothing else than 64
+            assert (config["BLOCK_N"], row["tuning"]) == ((64, "default") if row["N"] == "64" else (32, "pinned"))
+
+
+def test_the_end_of_the_run_says_what_was_held(done):
+    _, ended = done
+    lines = [line for line in ended.stdout.splitlines() if line.startswith("scan of N")]
+    assert len(lines) == 3
+    assert any(line.startswith("scan of N: tiled held its configuration; ") for line in lines)
+    assert any("partly was not held at N=64, where it does not offer that configuration" in line for line in lines)
+    assert "not in the table" not in ended.stdout
+
+
+def test_a_scan_goes_on_as_it_was_started(done, tmp_path):
+    place, _ = done
+    cells = place / "out" / "cells.csv"
+    before = cells.read_text()
+    cells.write_text("".join(before.splitlines(keepends=True)[:-2]))
+    looked = rooflens(place, "run", "-o", "out", "--resume", "--dry-run")
+    assert "34 of 36 units are stored in out already" in looked.stdout
+    ended = rooflens(place, "run", "-o", "out", "--resume", "--no-report")
+    assert ended.returncode == 0, ended.stderr
+    check_whole(place, cells=18)
+    assert {row["cell_id"] for row in read(place)} == {line.split(",")[0] for line in before.splitlines()[1:]}
+    other = rooflens(place, *scan_args("--scan", "N=48~1x8", "--resume"))
+    assert other.returncode == 2
+    assert "--scan was N=48~1x16 and is N=48~1x8 now" in other.stderr
+    none = rooflens(place, *scan_args("--resume"))
+    assert "--scan was N=48~1x16 and is not given now" in none.stderr
+
+
+def test_a_provider_that_cannot_be_asked_ends_the_run_before_it_begins(place):
+    ended = rooflens(place, *run_args("refusing", file=KERNELS), "--scan", "N=48,64")
+    assert ended.returncode == 1
+    assert "could not be asked for their defaults; out/worker.log says why" in ended.stderr
+    assert "ValueError: no idea" in (place / "out" / "worker.log").read_text()
+    assert not (place / "out" / "run.json").exists()
+
+
+def test_a_scan_of_K_by_providers_without_a_choice(place):
+    arguments = run_args("dequant_blas", file=None)
+    ended = rooflens(place, *arguments, "--filter", "layer == 'q' and M == 1", "--scan", "K=~1x32")
+    assert ended.returncode == 0, ended.stderr
+    assert {row["K"] for row in read(place)} == {"96", "128", "160"}
+    valid = rooflens(place, "validate", "out", "--strict")
+    assert valid.returncode == 0, valid.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--scan", "N=4096"], None),
+        (["--scan", "4096"], "write N=SIZES or K=SIZES"),
+        (["--scan", "N=48~3x16"], "N=0 of tiny q is not a size"),
+        (["--scan", "N=48~1x16", "--tuned", "absent"], "leave --tuned and --tuning out"),
+        (["--scan", "N=48~1x16", "--tuning", "cold"], "leave --tuned and --tuning out"),
+    ],
+)
+def test_a_dry_run_shows_the_variants_or_says_what_is_wrong(place, options, words):
+    ended = rooflens(place, *run_args("dequant_blas", file=None), "--dry-run", *options)
+    if words is None:
+        assert ended.returncode == 0, ended.stderr
+        assert "tiny q N=4096" in ended.stdout
+    else:
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert words in ended.stderr
+        assert len(ended.stderr.strip().splitlines()) == 1
+    assert not (place / "out").exists()

@@ -1,0 +1,67 @@
+"""Two CPU providers whose crossover is planted: the challenger is slower from a known number of rows on.
+
+All sleep, the incumbent for a constant time. The time of `growing` rises with M squared and reaches it at
+`CROSSING`; `stepped` is twice as fast up to the end of a tile, and twice as slow beyond it.
+"""
+
+import time
+
+from rooflens.kernels.provider import Launch, Provider, Role
+
+CROSSING = 21.5
+"""Rows at which `growing` is as fast as `constant`."""
+
+TILE = 16
+"""Rows of a tile of `stepped`."""
+
+EDGE = 48
+"""Last M at which `stepped` wins."""
+
+SECONDS = 8e-3
+"""Of the incumbent: long enough for a sleep to be exact on a busy machine."""
+
+
+class Sleeper(Provider):
+    """Right, after a sleep of `seconds(M)`."""
+
+    def seconds(self, m):
+        raise NotImplementedError
+
+    def prepare(self, inputs, config=None):
+        out = inputs.empty_output()
+        weight = inputs.dequantized(inputs.x.dtype).float()
+        pause = self.seconds(inputs.problem.M)
+
+        def run():
+            out.copy_(inputs.x.float() @ weight.t())
+            time.sleep(pause)
+
+        return Launch(run, out, config=dict(config or {}))
+
+
+class Constant(Sleeper):
+    name = "constant"
+    role = Role.DEQUANT_BLAS
+
+    def seconds(self, m):
+        return SECONDS
+
+
+class Growing(Sleeper):
+    name = "growing"
+
+    def seconds(self, m):
+        return SECONDS * (m / CROSSING) ** 2
+
+
+class Stepped(Sleeper):
+    name = "stepped"
+
+    def candidates(self, problem, scheme, device):
+        return [{"BLOCK_M": TILE}]
+
+    def seconds(self, m):
+        return SECONDS / 2 if m <= EDGE else SECONDS * 2
+
+
+PROVIDERS = [Constant(), Growing(), Stepped()]
