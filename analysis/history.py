@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ..shapes.conditions import rows_where
 from ..shapes.errors import UsageError, unknown_name
 from ..shapes.verdict import Verdict
 from .change_points import Change, find_changes
@@ -150,24 +151,11 @@ def _chosen(rows: pd.DataFrame, providers: Sequence[str], expression: str) -> pd
             raise unknown_name("provider of these runs", name, known)
     kept = rows[rows["provider"].isin(list(providers))] if providers else rows
     if expression:
-        kept = kept[_holds(kept, expression)]
+        columns = [*CELL, *KEY]
+        kept = kept[rows_where(kept[columns], expression, "--filter", columns, "M <= 64 and model == 'llama2-7b'")]
         if kept.empty:
             raise UsageError(f"--filter {expression!r} leaves no cell")
     return kept
-
-
-def _holds(rows: pd.DataFrame, expression: str) -> "pd.Series[bool]":
-    try:
-        holds = rows[[*CELL, *KEY]].eval(expression, engine="python")
-        if not isinstance(holds, pd.Series) or holds.dtype != bool:
-            raise TypeError("this is not a condition")
-    except Exception as error:  # pandas raises a dozen types here, all of them about the user's expression
-        message = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UsageError(
-            f"--filter {expression!r}: {message}; write conditions over {', '.join((*CELL, *KEY))}, "
-            "such as \"M <= 64 and model == 'llama2-7b'\""
-        ) from None
-    return holds
 
 
 def _nothing_in_common(points: pd.DataFrame, runs: Sequence[RunMark]) -> UsageError:

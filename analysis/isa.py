@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..shapes.columns_isa import ISA
+from ..shapes.conditions import rows_where
 from ..shapes.errors import UsageError
 from ..shapes.verdict import Verdict
 
@@ -72,18 +73,7 @@ def select(frame: pd.DataFrame, expression: str) -> pd.DataFrame:
 
 def condition(frame: pd.DataFrame, expression: str, option: str) -> "pd.Series[bool]":
     """Evaluate a condition per row; what is unknown does not hold. Raises UsageError that names `option`."""
-    plain = frame.astype(dict.fromkeys(frame.select_dtypes("Int64").columns, "float64"))
-    try:
-        holds = plain.eval(expression, engine="python")
-        if not isinstance(holds, pd.Series) or not pd.api.types.is_bool_dtype(holds):
-            raise TypeError("this is not a condition")
-    except Exception as error:  # pandas raises a dozen types here, all of them about the user's expression
-        message = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UsageError(
-            f"{option} {expression!r}: {message}; write conditions over the columns of {ISA.file}, "
-            "such as \"store_short == 0 and arch == 'gfx950'\""
-        ) from None
-    return holds.fillna(False).astype(bool)
+    return rows_where(frame, expression, option, f"the columns of {ISA.file}", "store_short == 0 and arch == 'gfx950'")
 
 
 def config_text(config: str) -> str:

@@ -9,6 +9,7 @@ import click
 from ..analysis.comparison.breakdown import controls, distribution, movers
 from ..analysis.comparison.decide import Word
 from ..analysis.comparison.effects import Effects, Status
+from ..analysis.comparison.result import SUM
 from ..analysis.comparison.suite import SuiteChange, by_pass
 from ..analysis.coordinates import shape_label
 from ..reports import formatting as fmt
@@ -16,6 +17,8 @@ from .output import print_json
 from .tables import print_table
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..analysis.comparison.result import Result
 
 MOST_ROWS = 20
@@ -41,7 +44,10 @@ def print_result(result: "Result") -> None:
     counted = {status: result.count_of(status) for status in Status if status is not Status.COMPARED}
     others = [f"{count} {status}" for status, count in counted.items() if count]
     click.echo(f"cases: {', '.join(words)}" + (f"; not compared: {', '.join(others)}" if others else ""))
+    if result.sums is not None and result.unverified is None:
+        click.echo(f"sums of {SUM}: {', '.join(f'{result.count_sums(word)} {word}' for word in result.words)}")
     _print_movers(result)
+    _print_rows(result.moved_sums(), f"verified changes of {SUM}, the surest first")
     _print_broken(result)
     _print_causes(result)
     for note in result.notes:
@@ -56,15 +62,17 @@ def print_result_json(result: "Result") -> None:
             "head": result.head,
             "order": result.order,
             "suite": _suite_json(result.effects),
-            "fwd+bwd": _suite_json(result.sums) if result.sums is not None else None,
+            SUM: _suite_json(result.sums) if result.sums is not None else None,
             "selection": _suite_json(result.selection) if result.selection is not None else None,
             "null": _suite_json(result.null) if result.null is not None else None,
             "ranked": len(result.unverified.ranked) if result.unverified is not None else None,
             "verdicts": {word.value: result.count(word) for word in Word},
+            "verdicts of sums": {word.value: result.count_sums(word) for word in Word} if result.sums else None,
             "statuses": {status.value: result.count_of(status) for status in Status},
             "distribution": {name: distribution(result.effects, name) for name in by_pass(result.effects)},
             "controls": controls(result.effects),
             "cases": _records(result.effects),
+            "sums": _records(result.sums) if result.sums is not None else None,
             "causes": result.causes.to_dict("records") if result.causes is not None else None,
             "notes": result.notes,
         }
@@ -95,6 +103,11 @@ def _print_movers(result: "Result") -> None:
         title, called = "changes beyond what the tables exclude; none is verified", result.unverified.ranked
     elif called.empty:
         title, called = "none is verified to have changed; the largest differences", found.head(5)
+    _print_rows(called, title)
+
+
+def _print_rows(called: "pd.DataFrame", title: str) -> None:
+    """Print a table of cases or sums and how they changed; nothing without any."""
     if called.empty:
         return
     shown = called.head(MOST_ROWS)

@@ -12,7 +12,8 @@ from ..analysis.comparison.effects import CASE, Status
 from ..analysis.comparison.stored import MIXED
 from ..analysis.load import RunData, load_run
 from ..analysis.summarize import round_medians, summarize
-from ..harness.comparing import Comparing, Comparison, Observer, read_state
+from ..harness.comparing import Comparing, Observer
+from ..harness.comparison import Comparison, read_state
 from ..harness.replay import write_only, write_table
 from .runs import MANIFEST
 

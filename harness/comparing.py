@@ -7,68 +7,28 @@
 Checkouts, environments and caches lie elsewhere (`scratch_of`) until `Comparing.clean_up`.
 """
 
-import ctypes
-import hashlib
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 from typing import Protocol as Interface
 
-from ..shapes import suite as suites
-from ..shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError
+from ..shapes.errors import Interrupted, RooflensError, UsageError
 from . import arm_environment
 from .arm_environment import ArmEnvironment
+from .arm_process import run_command
+from .comparison import Comparison, read_state, scratch_of, suite_hash, version, write_state
 from .lock import locked
 from .origin import Origin
+from .own_harness import refuse_other_harness
 from .schedule import balanced
 from .tables import replace
 from .worktrees import Repository
 
-STATE = "compare.json"
 LOG = "compare.log"
 ORIGIN = "origin.json"
-
-_POLL_S = 0.2
-_STOP_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What is compared.
-
-    commits  by arm. Arms of one version (what stands before a "+") share checkout and environment
-    files    provider files by their paths in the repository
-    options  of `rooflens run`
-    tables   tuned tables by arm, for those that run given configurations
-    only     file with the coordinates of the cells to measure (see `replay.keep_only`); "": all of the suite
-    searches by arm of `commits`: search configurations so often first, into the folder that `tables` has for it
-    """
-
-    repository: str
-    commits: Mapping[str, str]
-    suite: str
-    files: tuple[str, ...]
-    options: tuple[str, ...]
-    rounds: int
-    setup: str
-    suite_hash: str
-    tables: Mapping[str, str] = field(default_factory=dict)
-    only: str = ""
-    searches: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def ours(self) -> bool:
-        """The repository is rooflens, and its own kernels are what is compared."""
-        return not self.files and (Path(self.repository) / "kernels" / "registry.py").is_file()
 
 
 class Observer(Interface):
@@ -210,7 +170,7 @@ class Comparing:
         deadline: float | None,
         look: Callable[[], None],
     ) -> bool:
-        """Run a command of rooflens in an environment; `look` is called while it runs."""
+        """Run a command of rooflens in an environment, as its arm; `look` is called while it runs."""
         whole = [
             # -P: where this is called from is the user's working tree, and must not be the first place to import from
             *(str(environment.python), "-P", "-m", "rooflens.cli", *command),
@@ -218,49 +178,15 @@ class Comparing:
             *(part for file in self.what.files for part in ("--providers", str(environment.tree / file))),
             *(["--max-time", f"{max(1.0, deadline - time.monotonic()):.0f}s"] if deadline is not None else []),
         ]
-        with (self.folder / LOG).open("a+b") as log:
-            log.write(f"{what}\n".encode())
-            log.flush()
-            began = log.tell()
-            process = subprocess.Popen(
-                whole,
-                cwd=environment.tree,
-                env=environment.variables(bool(self.what.setup), self.what.ours),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=_end_with_parent,
-            )
-            try:
-                while process.poll() is None:
-                    if should_stop():
-                        raise Interrupted(f"interrupted; finished rounds are in {self.folder}")
-                    look()
-                    time.sleep(_POLL_S)
-            finally:
-                _stop(process)
-            log.seek(began)
-            said = log.read().decode(errors="replace").splitlines()
-        if process.returncode == IncompleteError.exit_code:  # the next call goes on with it
-            return False
-        if process.returncode:
-            raise self._explained(what, process.returncode, said)
-        return True
-
-    def _explained(self, what: str, code: int, said: list[str]) -> Exception:
-        if code == Interrupted.exit_code:
-            return Interrupted(f"interrupted; finished rounds are in {self.folder}")
-        mark = "rooflens: error: "
-        told = [line.partition(mark)[2] for line in said if mark in line] or said[-1:] or [f"exit code {code}"]
-        kind = UsageError if code == UsageError.exit_code else RooflensError
-        return kind(f"{what}: {told[-1]}; see {self.folder / LOG}")
+        variables = environment.variables(bool(self.what.setup), self.what.ours)
+        return run_command(what, whole, environment.tree, variables, self.folder / LOG, should_stop, look)
 
     def _load_done(self) -> set[tuple[int, str]]:
         state = read_state(self.folder)
         return {(int(number), str(arm)) for number, arm in state["done"]} if state else set()
 
     def _save(self) -> None:
-        replace(self.folder / STATE, json.dumps(asdict(self.what) | {"done": sorted(self._done)}, indent=1) + "\n")
+        write_state(self.folder, self.what, self._done)
 
 
 def _selecting(options: Sequence[str]) -> list[str]:
@@ -269,89 +195,9 @@ def _selecting(options: Sequence[str]) -> list[str]:
     return [part for name, value in pairs if name not in ("--target-ci", "--budget") for part in (name, value)]
 
 
-def version(arm: str) -> str:
-    """Version that an arm is of: "base+head-config" is of base."""
-    return arm.partition("+")[0]
-
-
-def read_state(folder: Path) -> dict[str, Any] | None:
-    """Return what compare.json of a folder holds, None when there is none. Raises UsageError when it cannot be read."""
-    try:
-        content: dict[str, Any] = json.loads((folder / STATE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{folder / STATE}: {error}; compare anew with another -o") from None
-    return content
-
-
-def stored(folder: Path) -> Comparison:
-    """Return the comparison that `folder` was started with. Raises UsageError when it holds none."""
-    state = read_state(folder)
-    if state is None:
-        raise UsageError(f"no comparison to go on with: {folder / STATE} does not exist; name its folder with -o")
-    state.pop("done")
-    try:
-        return Comparison(**state | {"files": tuple(state["files"]), "options": tuple(state["options"])})
-    except (KeyError, TypeError) as error:
-        raise UsageError(f"{folder / STATE} is not of this version of rooflens ({error}); compare anew") from None
-
-
-def scratch_of(folder: Path) -> Path:
-    """Folder for checkouts, environments and caches of the comparison in `folder`; the same one every time."""
-    name = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
-    home = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", tempfile.gettempdir())) / ".cache"
-    return Path(home).expanduser().resolve() / "rooflens" / "compare" / name
-
-
-def refuse_other_harness(tree: Path, arm: str) -> None:
-    """Raise UsageError when rooflens' own checkout measures, or describes problems, in another way than this one."""
-    root = Path(__file__).resolve().parents[1]
-    for name in ("harness", "shapes"):
-        if folder_hash(tree / name) != folder_hash(root / name):
-            raise UsageError(
-                f"{arm}: its {name}/ is not that of the rooflens that compares, so that a difference would not be the "
-                "kernels'; run rooflens compare from a checkout with the same one, or compare two stored runs"
-            )
-
-
-def suite_hash(name: str) -> str:
-    """Hash of all that a suite says, shapes included."""
-    return hashlib.sha256(repr(suites.load(name)).encode()).hexdigest()[:16]
-
-
-def folder_hash(folder: Path) -> str:
-    """Hash the sources below a folder: names and contents."""
-    digest = hashlib.sha256()
-    for file in sorted(path for path in folder.rglob("*") if path.suffix in _SOURCES and path.is_file()):
-        digest.update(f"{file.relative_to(folder).as_posix()}\0".encode())
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-_SOURCES = (".py", ".toml", ".csv")
-
-
 def _rows(path: Path) -> int:
     """Lines of a CSV file without its header."""
     try:
         return max(0, path.read_bytes().count(b"\n") - 1)
     except FileNotFoundError:
         return 0
-
-
-def _end_with_parent() -> None:
-    """Ask Linux for a SIGTERM when the parent dies: the run then ends as at Ctrl-C, and keeps what it has."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
-
-
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """End a run that is still going, and wait until it has stored what it has."""
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

@@ -1,18 +1,18 @@
 """The operands of one problem, shared by all its providers, their copies for rotation, and what guards them."""
 
 import hashlib
-from collections.abc import Sequence
 
 import torch
 
 from ..kernels.inputs import Inputs
+from .checksum import signatures
 
 
 class Operands:
     """Inputs of one problem with as many bit-identical copies as were asked for, and the outputs they must give.
 
     Weights never change; activations are drawn anew in every round. `truth` holds the outputs for the present ones, in
-    fp64, and `checksum` stands for the bits of weights and activations.
+    fp64, and `checksum` stands for the bits of weights and activations, each in its place.
     """
 
     def __init__(self, inputs: Inputs) -> None:
@@ -20,7 +20,7 @@ class Operands:
         self.truth: tuple[torch.Tensor, ...] | None = None
         self.checksum = ""
         self._copies = [inputs]
-        self._weights = _sums(inputs.weights)
+        self._weights = signatures(inputs.weights)
         self._seed = 0
 
     def copies(self, count: int) -> list[Inputs]:
@@ -37,7 +37,7 @@ class Operands:
         self._seed = seed
         self.truth = None
         self.restore()
-        bits = (*self._weights, *_sums(self.inputs.activations))
+        bits = (*self._weights, *signatures(self.inputs.activations))
         self.checksum = hashlib.sha256(repr(bits).encode()).hexdigest()[:16]
         self.truth = self.inputs.reference()
 
@@ -58,22 +58,4 @@ class Operands:
     def intact(self) -> bool:
         """Tell whether the shared weights are what they were: a provider must leave them alone."""
         weights = [tensor for copy in self._copies for tensor in copy.weights]
-        return _sums(weights) == self._weights * len(self._copies)
-
-
-def _sums(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """Sums over the bits of each tensor, modulo 2^64, with one wait for the device."""
-    sums = []
-    for tensor in tensors:
-        octets = _in_memory_order(tensor).view(torch.uint8)
-        whole = octets.numel() // 8 * 8
-        # As words of 8 bytes: torch adds single bytes a hundred times slower.
-        sums += [octets[:whole].view(torch.int64).sum(), octets[whole:].sum(dtype=torch.int64)]
-    found: list[int] = torch.stack(sums).tolist() if sums else []
-    return found
-
-
-def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
-    """Return all elements in one dimension, without a copy where the tensor is dense in any order of dimensions."""
-    order = sorted(range(tensor.dim()), key=lambda dimension: -tensor.stride(dimension))
-    return tensor.permute(order).reshape(-1)
+        return signatures(weights) == self._weights * len(self._copies)

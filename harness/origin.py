@@ -6,8 +6,7 @@ Two arms that import the same installed package would measure one version twice 
 import json
 import os
 import sys
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..shapes.errors import RooflensError
+from .offered_names import offered_names, project_names
 
 if TYPE_CHECKING:
     from ..kernels.provider import AnyProvider
@@ -23,7 +23,6 @@ _OURS = __name__.partition(".")[0]
 _KERNELS = f"{_OURS}.kernels"
 _INSTALLED = ("site-packages", "dist-packages")
 _WAY_OUT = 'give --setup "pip install -e ." (or what builds your package), which runs once per version'
-_DEEPEST = 3
 
 
 class OriginError(RooflensError):
@@ -71,7 +70,7 @@ class Origin:
                 f"{name} comes from {file}, not from the checkout {self.tree}: both versions would run the same "
                 f"code; {_WAY_OUT}"
             )
-        for name in _project(self.tree):
+        for name in project_names(self.tree):
             with suppress(metadata.PackageNotFoundError):
                 found = metadata.distribution(name)
                 if self._is_mine(Path(str(found.locate_file(""))).resolve()) and not self._is_built_here(found):
@@ -81,7 +80,7 @@ class Origin:
                     )
 
     def _strays(self) -> Iterator[tuple[str, Path]]:
-        names = set(_packages(self.tree))
+        names = set(offered_names(self.tree))
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if not isinstance(file, str) or not os.path.isabs(file):
@@ -137,43 +136,3 @@ def file_of(module: str) -> Path:
 def _is_ours(file: Path) -> bool:
     """Rooflens itself may be installed from the working tree that is compared."""
     return file.is_relative_to(Path(__file__).resolve().parents[1])
-
-
-def _packages(tree: Path) -> Iterator[str]:
-    """Top-level names that the repository offers: packages wherever they begin, modules, its own release."""
-    for folder in _folders(tree, _DEEPEST):
-        if (folder / "__init__.py").is_file() and not (folder.parent / "__init__.py").is_file():
-            yield folder.name
-    for folder in (tree, tree / "src", tree / "python"):
-        yield from (file.stem for file in folder.glob("*.py") if file.stem not in ("setup", "conftest"))
-    for name in _project(tree):
-        with suppress(metadata.PackageNotFoundError):
-            yield from _modules(metadata.distribution(name).files or ())
-
-
-def _folders(tree: Path, depth: int) -> Iterator[Path]:
-    """Folders below a checkout, without hidden ones and without tests, which nobody installs."""
-    with suppress(OSError):
-        for folder in tree.iterdir():
-            if folder.is_dir() and not folder.name.startswith(".") and folder.name not in ("tests", "test"):
-                yield folder
-                if depth > 1 and not (folder / "__init__.py").is_file():
-                    yield from _folders(folder, depth - 1)
-
-
-def _project(tree: Path) -> Iterator[str]:
-    """Name of the distribution that the repository builds, if its pyproject.toml says."""
-    with suppress(OSError, tomllib.TOMLDecodeError):
-        name = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8")).get("project", {}).get("name")
-        if isinstance(name, str):
-            yield name
-
-
-def _modules(files: Iterable[metadata.PackagePath]) -> Iterator[str]:
-    """Top-level modules among the files of a release: packages, and modules of one file (an extension, say)."""
-    for file in files:
-        top = file.parts[0]
-        if len(file.parts) > 1 and "." not in top:
-            yield top
-        elif len(file.parts) == 1 and file.suffix in (".py", ".so") and not top.startswith("__editable__"):
-            yield top.partition(".")[0]

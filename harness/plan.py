@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby, product
 from typing import Any
 
+from ..shapes.conditions import rows_where
 from ..shapes.device import Device
 from ..shapes.errors import UsageError
 from ..shapes.problem import Pass, Problem
@@ -170,16 +171,7 @@ def _filtered(cells: tuple[Cell, ...], expression: str) -> tuple[Cell, ...]:
     import pandas as pd
 
     frame = pd.DataFrame([cell.fields for cell in cells])
-    try:
-        holds = frame.eval(expression, engine="python")
-        if not isinstance(holds, pd.Series) or holds.dtype != bool:
-            raise TypeError("this is not a condition")
-    except Exception as error:  # pandas raises a dozen types here, all of them about the user's expression
-        message = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UsageError(
-            f"--filter {expression!r}: {message}; write conditions over {', '.join(MODEL_FIELDS)}, "
-            "such as \"M <= 64 and provider != 'blas'\""
-        ) from None
+    holds = rows_where(frame, expression, "--filter", MODEL_FIELDS, "M <= 64 and provider != 'blas'")
     if not holds.any():
         raise UsageError(f"--filter {expression!r} leaves no cell of {len(cells)}")
     return tuple(cell for cell, keep in zip(cells, holds, strict=True) if keep)

@@ -9,7 +9,7 @@ import pandas as pd
 from ..imports.entries import Imported
 from ..imports.pairing import pair
 from ..load import RunData
-from .breakdown import controls
+from .breakdown import controls, movers
 from .decide import MEASURED, Word
 from .effects import SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes
 from .stored import devices_differ, from_runs, rounds_of
@@ -17,6 +17,9 @@ from .unverified import Unverified, rank_unverified
 
 SUMMED = ("fwd", "bwd")
 """Passes that a training step pays for together."""
+
+SUM = "+".join(SUMMED)
+"""How their sum is called where a pass is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,19 @@ class Result:
         return MEASURED if self.unverified is None else (Word.UNVERIFIED,)
 
     def count(self, word: Word) -> int:
-        """Cases with this verdict, sums of passes among them."""
-        measured = (self.effects,) if self.sums is None else (self.effects, self.sums)
-        return sum(int((effects.cases["word"] == word.value).sum()) for effects in measured)
+        """Cases with this verdict; their sums are no cases."""
+        return int((self.effects.cases["word"] == word.value).sum())
+
+    def count_sums(self, word: Word) -> int:
+        """Sums of the passes of a case with this verdict."""
+        return 0 if self.sums is None else int((self.sums.cases["word"] == word.value).sum())
+
+    def moved_sums(self) -> pd.DataFrame:
+        """Sums that are verified to be slower or faster, the surest first; one row each, as in `Effects.cases`."""
+        if self.sums is None:
+            return self.effects.cases.iloc[:0]
+        found = movers(self.sums, len(self.sums.cases))
+        return found[found["word"].isin([Word.SLOWER.value, Word.FASTER.value])]
 
     def commonest_reason(self) -> str:
         """Why most cases are not compared."""
@@ -121,7 +134,7 @@ def _of_sources(base: Imported, head: Imported) -> Iterator[str]:
 
 
 def _summed(versions: Versions) -> Effects | None:
-    summed = sum_of_passes(versions, SUMMED, "+".join(SUMMED))
+    summed = sum_of_passes(versions, SUMMED, SUM)
     return measure_effects(summed) if len(summed.cases) else None
 
 

@@ -82,18 +82,12 @@ def _entry(
     table: Table, row: int, reading: Reading, several: bool, problem: Problem, layer: str, flops: float
 ) -> Entry:
     device = _device(table, row)
-    return Entry(
+    return Entry.of(
+        problem,
         place=f"line {table.lines[row]}",
         reading=reading,
         provider=f"aiter ({device})" if several else "aiter",
         layer=" ".join([layer, *_said(table, row, DETAIL)]),
-        op=problem.op,
-        M=problem.M,
-        N=problem.N,
-        K=problem.K,
-        B=problem.B,
-        E=problem.E,
-        top_k=problem.top_k,
         dtype=table.text(row, "dtype", UNKNOWN).removeprefix("torch."),
         scheme=" ".join(_said(table, row, STORAGE)) or UNKNOWN,
         flops=flops,

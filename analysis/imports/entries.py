@@ -3,11 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from ...shapes.errors import UsageError
-from ...shapes.problem import Op, Pass, Problem
+from ...shapes.problem import SIZES, Op, Pass, Problem
 from ...shapes.verdict import Verdict
 from ..comparison.effects import CASE, SAID
 from .table import Reading
@@ -40,6 +41,33 @@ class Entry:
     config: str = ""
     kernels: str = ""
     note: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        *,
+        place: str,
+        reading: Reading,
+        provider: str,
+        flops: float | None = None,
+        **said: Any,
+    ) -> "Entry":
+        """Make the entry of a problem: operation, pass and sizes are its own, and so are the FLOPs unless given.
+
+        `said` holds the other fields that the source speaks of.
+        """
+        sizes = {name: getattr(problem, name) for name in SIZES}
+        return cls(
+            place=place,
+            reading=reading,
+            provider=provider,
+            op=problem.op,
+            pass_=problem.pass_,
+            flops=useful_flops(problem) if flops is None else flops,
+            **sizes,
+            **said,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ...shapes.errors import UsageError
 from ...shapes.problem import Problem
-from .entries import UNKNOWN, Entry, useful_flops
+from .entries import UNKNOWN, Entry
 from .table import Reading
 
 COLD, BATCH = "GPU Time", "Batch GPU"
@@ -49,20 +49,17 @@ def entry(
         problem = Problem(M, N, K, B)
     except UsageError as error:
         raise UsageError(f"{where} {place}: {error}") from None
-    return Entry(
+    return Entry.of(
+        problem,
         place=place,
         reading=reading,
         provider=" ".join(providers),
         model=texts.get("model", "any"),
         layer=layer,
-        M=problem.M,
-        N=problem.N,
-        K=problem.K,
-        B=problem.B,
         dtype=texts.get("dtype", UNKNOWN),
         scheme=texts.get("scheme", UNKNOWN),
         cache=CACHES[timing],
-        flops=useful_flops(problem) if {"M", "N", "K"} <= set(sizes) else float("nan"),
+        flops=None if {"M", "N", "K"} <= set(sizes) else float("nan"),
         note=note,
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ...shapes.errors import UsageError
 from ...shapes.problem import Problem
-from .entries import Entry, Imported, frame_of, useful_flops
+from .entries import Entry, Imported, frame_of
 from .table import Reading, Table
 from .units import SECONDS, is_time, unit_of
 
@@ -79,14 +79,11 @@ def _entry(table: Table, row: int, reading: Reading, line: str) -> Entry:
     except UsageError as error:
         table.fail(row, "M", str(error))
     whole = "N" in sizes and "K" in sizes
-    return Entry(
+    return Entry.of(
+        problem,
         place=place,
         reading=reading,
         provider="triton" if line in _METRICS else line,
         layer=said or "gemm",
-        M=problem.M,
-        N=problem.N,
-        K=problem.K,
-        B=problem.B,
-        flops=useful_flops(problem) if whole else float("nan"),
+        flops=None if whole else float("nan"),
     )

@@ -12,7 +12,7 @@ from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.verdict import Verdict
 from .consistency import Claim, contradictions, rate_of, span
-from .entries import UNKNOWN, Entry, Imported, failed, frame_of, useful_flops
+from .entries import UNKNOWN, Entry, Imported, failed, frame_of
 from .table import Reading, Table
 
 SOURCE = "Primus-Turbo benchmark"
@@ -40,21 +40,15 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
             problem = _problem(table, row, groups, pass_)
             reading = _checked(table, row, times[pass_][row])
             entries.append(
-                Entry(
+                Entry.of(
+                    problem,
                     place=f"line {table.lines[row]}",
                     reading=reading,
                     provider=PROVIDER,
                     model=table.text(row, "Case"),
                     layer="grouped_gemm" if groups > 1 else "gemm",
-                    op=problem.op,
-                    pass_=pass_,
-                    M=problem.M,
-                    N=problem.N,
-                    K=problem.K,
-                    E=problem.E,
                     dtype=table.text(row, "Dtype", UNKNOWN),
                     scheme=table.text(row, "Granularity", table.text(row, "granularity", UNKNOWN)),
-                    flops=useful_flops(problem),
                 )
             )
             if reading.verdict is Verdict.PASSED and table.text(row, f"{word} TFLOPS"):

@@ -136,18 +136,11 @@ def _entry(table: Table, row: int, reading: Reading, names: dict[str, str]) -> E
     )
     texts |= {key: text for key in texts if key in names and (text := table.text(row, names[key]))}
     whole = all(name in names for name in ("M", "N", "K"))
-    return Entry(
+    return Entry.of(
+        problem,
         place=f"line {table.lines[row]}",
         reading=reading,
-        op=problem.op,
-        pass_=problem.pass_,
-        M=problem.M,
-        N=problem.N,
-        K=problem.K,
-        B=problem.B,
-        E=problem.E,
-        top_k=problem.top_k,
-        flops=useful_flops(problem) if whole else math.nan,
+        flops=None if whole else math.nan,
         provider=texts["provider"],
         model=texts["model"],
         layer=texts["layer"],

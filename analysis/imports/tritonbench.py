@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Problem
 from ...shapes.verdict import Verdict
-from .entries import Entry, Imported, frame_of, useful_flops
+from .entries import Entry, Imported, frame_of
 from .table import Reading, Table
 
 SOURCE = "tritonbench"
@@ -69,16 +69,10 @@ def _entry(table: Table, row: int, label: str, provider: str, reading: Reading) 
         problem = Problem(sizes["M"], sizes["N"], sizes["K"], sizes.get("B", 1), op, E=sizes.get("E", 1))
     except UsageError as error:
         table.fail(row, label, str(error))
-    return Entry(
+    return Entry.of(
+        problem,
         place=place,
         reading=reading,
         provider=provider,
         layer=rest or str(op),
-        op=op,
-        M=problem.M,
-        N=problem.N,
-        K=problem.K,
-        B=problem.B,
-        E=problem.E,
-        flops=useful_flops(problem),
     )

@@ -10,7 +10,7 @@ from ...analysis.comparison import breakdown
 from ...analysis.comparison.attribution import MEANINGS, Cause
 from ...analysis.comparison.decide import Word
 from ...analysis.comparison.effects import Status
-from ...analysis.comparison.result import Result
+from ...analysis.comparison.result import SUM, Result
 from ...analysis.comparison.unverified import Unverified
 from ...analysis.coordinates import size_label
 from .. import formatting as fmt
@@ -44,7 +44,7 @@ _MEANINGS = {
 
 
 def movers(result: Result) -> Section | None:
-    """The cases that changed most surely."""
+    """The cases that changed most surely, and the sums of their passes that did."""
     if result.unverified is not None:
         return _ranked(result.unverified)
     moved = result.effects.cases["word"].isin([Word.SLOWER.value, Word.FASTER.value]).sum()
@@ -54,12 +54,17 @@ def movers(result: Result) -> Section | None:
     some = found[found["word"].isin([Word.SLOWER.value, Word.FASTER.value])]
     if some.empty:
         said = "No case is verified to have changed. The largest differences that were seen, none of them proven:"
-        return Section(
-            "movers", "Movers", (Text(said), _table("compared-movers", "Largest differences", found.head(5)))
-        )
+        differences = _table("compared-movers", "Largest differences", found.head(5))
+        return Section("movers", "Movers", (Text(said), differences, *_moved_sums(result)))
     left = f" The other {moved - len(some)} are among all cases below." if moved > len(some) else ""
     reading = f"verified ones, the surest first.{left}"
-    return Section("movers", "Movers", (_table("compared-movers", "Movers", some, reading),))
+    return Section("movers", "Movers", (_table("compared-movers", "Movers", some, reading), *_moved_sums(result)))
+
+
+def _moved_sums(result: Result) -> tuple[Table, ...]:
+    found = result.moved_sums()
+    reading = "the passes of a case added round by round; verified ones, the surest first."
+    return () if found.empty else (_table("compared-moved-sums", f"Movers, {SUM}", found, reading),)
 
 
 def _ranked(found: Unverified) -> Section:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ...analysis.comparison.breakdown import COUNTED, Count, by_model, distribution
 from ...analysis.comparison.decide import FALSE_DISCOVERY, Word
 from ...analysis.comparison.effects import Effects, Status
-from ...analysis.comparison.result import Result
+from ...analysis.comparison.result import SUM, Result
 from ...analysis.comparison.suite import SuiteChange, by_pass, suite_change
 from .. import formatting as fmt
 from ..model import Align, Bullets, Cell, Column, KeyNumber, KeyNumbers, Scale, Section, Table, Text, Tone
@@ -177,7 +177,9 @@ def _key_numbers(effects: Effects) -> Iterator[KeyNumber]:
 
 
 def _others(result: Result) -> str:
-    return f"{result.count(Word.SAME)} same, {result.count(Word.INCONCLUSIVE)} inconclusive"
+    sums = f"; sums of {SUM}: {result.count_sums(Word.SLOWER)} slower, {result.count_sums(Word.FASTER)} faster"
+    told = f"{result.count(Word.SAME)} same, {result.count(Word.INCONCLUSIVE)} inconclusive"
+    return told + sums * (result.sums is not None)
 
 
 def _called(result: Result) -> str:

@@ -82,6 +82,24 @@ def test_short_launches_have_a_wider_margin():
     assert margins(np.array([9.9e-6, 10.1e-6])).tolist() == [0.03, 0.01]
 
 
+@pytest.mark.parametrize(("reach", "word"), [(0.999, Word.SAME), (1.001, Word.INCONCLUSIVE)])
+def test_same_is_what_the_90_percent_interval_leaves_within_the_margin(reach, word):
+    """Two one-sided tests of 5 % each, as the definition of equivalence has it."""
+    half = stats.t.ppf(0.95, 7) * 0.002 / np.sqrt(8)
+    assert decided(reach * 0.01 - half, 0.002).words.tolist() == [word]
+    assert decided(half - reach * 0.01, 0.002).words.tolist() == [word]
+
+
+@pytest.mark.parametrize("cells", [1, 9])
+def test_where_nothing_is_called_the_smallest_change_is_what_the_best_cell_would_have_needed(cells):
+    """Among n cells without an effect a cell is called from p = 5 % / n on: the power there is 80 %, by scipy."""
+    found = decided(np.zeros(cells), 0.01)
+    se = 0.01 / np.sqrt(8)
+    critical = stats.t.isf(0.05 / cells, 7)
+    assert found.smallest.std() < 1e-12
+    assert stats.nct.sf(critical, 7, (found.smallest[0] - 0.01) / se) == pytest.approx(0.8, abs=1e-4)
+
+
 @given(
     effects=st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=30),
     sd=st.floats(1e-4, 0.05),

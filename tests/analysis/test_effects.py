@@ -6,10 +6,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from rooflens.analysis.comparison.decide import Word
-from rooflens.analysis.comparison.effects import Order, Status, Versions, measure_effects, status, sum_of_passes
+from rooflens.analysis.comparison.effects import (
+    SAID,
+    Order,
+    Status,
+    Versions,
+    align,
+    measure_effects,
+    status,
+    sum_of_passes,
+)
 from scipy import stats
 
-from .compared import versions
+from .compared import DEFAULTS, versions
 
 GENERATOR = np.random.default_rng(7)
 
@@ -125,3 +134,54 @@ def test_a_coarse_timer_widens_the_margin(true, word):
     row = measure_effects(versions(differences[None, :], times=rounded[0].mean(), resolution_s=step)).cases.iloc[0]
     assert row["margin"] == pytest.approx(0.01 + step / rounded[0].mean(), rel=0.01)
     assert row["word"] == word
+
+
+def test_a_round_that_lacks_one_pass_has_no_sum():
+    both = versions([[0.1, 0.1, 0.1], [0.0, 0.0, math.nan]], times=[100e-6, 300e-6], pass_=["fwd", "bwd"], layer="same")
+    row = measure_effects(sum_of_passes(both, ("fwd", "bwd"), "fwd+bwd")).cases.iloc[0]
+    assert row["rounds"] == 2
+    assert row["effect"] == pytest.approx(math.log((100 * math.exp(0.1) + 300) / 400))
+
+
+def sequential(base, head):
+    """One case, measured so often in base and in head: ln of their times over 100 us."""
+    cases = versions([[0.0]], order=Order.SEQUENTIAL).cases
+    rounds = max(len(base), len(head))
+    columns = {
+        name: [*(1e-4 * np.exp(values)), *[math.nan] * (rounds - len(values))]
+        for name, values in (("base_s", base), ("head_s", head))
+    }
+    frame = pd.DataFrame({"case": 0, "round": range(rounds), **columns})
+    return measure_effects(Versions(cases, frame, Order.SEQUENTIAL)).cases.iloc[0]
+
+
+@pytest.mark.parametrize(("head", "word"), [([0.05] * 3, Word.SLOWER), ([0.001] * 3, Word.SAME)])
+def test_sequential_rounds_without_any_scatter_are_still_decided(head, word):
+    row = sequential([0.0] * 4, head)
+    assert row["word"] == word
+    assert row["freedom"] == 2
+
+
+def test_a_single_round_of_one_version_decides_nothing_about_sequential_runs():
+    row = sequential(GENERATOR.normal(0, 0.001, 8), [0.5])
+    assert row["word"] == Word.INCONCLUSIVE
+    assert row["rounds"] == 0
+    assert math.isnan(row["low"])
+
+
+def test_sequential_rounds_count_by_their_harmonic_mean():
+    """8 and 2 rounds are known as well as 3.2 and 3.2."""
+    assert sequential(GENERATOR.normal(0, 0.001, 8), GENERATOR.normal(0, 0.001, 2))["rounds"] == 3
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "step"), [(0.0, 5e-7, 5e-7), (5e-7, 1e-7, 5e-7), (math.nan, 2e-7, 2e-7), (math.nan, math.nan, 0.0)]
+)
+def test_the_coarser_of_two_timers_sets_the_step(base, head, step):
+    frames = [
+        pd.DataFrame(
+            [DEFAULTS | {"model": "m", "layer": "l", "verdict": "passed", "reason": "", "time_s": 1e-4}]
+        ).assign(resolution_s=value, flops=1e9, **dict.fromkeys(SAID, ""))
+        for value in (base, head)
+    ]
+    assert align(*frames)["resolution_s"].tolist() == [step]

@@ -137,3 +137,47 @@ def test_other_choices_lists_what_was_chosen_otherwise():
         )
     )
     assert other_choices(effects)["layer"].tolist() == ["layer 1", "layer 2"]
+
+
+def test_a_pass_has_a_distribution_of_its_own():
+    differences = np.vstack([noise(3) + 0.05, noise(2) - 0.05])
+    effects = measure_effects(versions(differences, pass_=["fwd"] * 3 + ["bwd"] * 2))
+    fwd, bwd, whole = (distribution(effects, name) for name in ("fwd", "bwd", None))
+    assert (fwd.cases, bwd.cases, whole.cases) == (3, 2, 5)
+    assert fwd.least > 0.04
+    assert bwd.most < -0.04
+    assert distribution(effects, "wgrad") is None
+
+
+def test_by_chance_as_many_look_faster_as_slower_but_for_the_logarithm():
+    quiet = measure_effects(versions(noise(1000, sd=0.01 * math.sqrt(8))))
+    expected = {count.step: count.expected for count in distribution(quiet).counts}
+    for step, found in expected.items():
+        assert found == pytest.approx(1000 * stats.norm.sf(abs(math.log1p(step)) / 0.01), rel=0.1, abs=0.01)
+
+
+def test_the_surest_mover_is_the_one_whose_interval_stays_farthest_from_no_change():
+    """10 % +- 4 % is larger and less sure than 8 % +- 0.1 %, whichever way they go."""
+    wide, narrow = np.tile([0.05, -0.05], 4), np.tile([0.001, -0.001], 4)
+    rows = {"layer 0": 0.10 + wide, "layer 1": 0.08 + narrow, "layer 2": -0.10 + wide, "layer 3": -0.07 + narrow}
+    ranked = movers(measure_effects(versions(np.array(list(rows.values())))))
+    assert set(ranked["word"]) == {Word.SLOWER, Word.FASTER}
+    assert ranked["layer"].tolist() == ["layer 1", "layer 3", "layer 0", "layer 2"]
+
+
+def test_what_did_not_move_at_all_is_no_mover():
+    differences = np.vstack([noise(1), np.zeros((1, 8))])
+    assert movers(measure_effects(versions(differences)))["layer"].tolist() == ["layer 0"]
+
+
+def test_a_model_counts_its_own_verdicts_in_each_of_its_passes():
+    differences = np.vstack([noise(2) + 0.05, noise(3, seed=4)])
+    effects = measure_effects(versions(differences, pass_=["fwd", "fwd", "bwd", "bwd", "bwd"]))
+    found = {pass_: (words[Word.SLOWER], words[Word.SAME]) for _, pass_, _, words in by_model(effects)}
+    assert found == {"fwd": (2, 0), "bwd": (0, 3)}
+
+
+def test_a_case_that_ran_several_configurations_is_no_control():
+    """Mixed on both sides is not known to be the same."""
+    mixed = {"base_artifact": "a", "head_artifact": "a", "base_config": "mixed", "head_config": "mixed"}
+    assert controls(measure_effects(versions(noise(2), **mixed))) is None

@@ -149,6 +149,29 @@ def test_the_worst_accuracy_and_the_budget_are_what_is_reported(tmp_path):
     assert (row["snr_db"], row["relative_error"], row["stop_reason"]) == (44.0, 6e-3, "budget")
 
 
+GEOMETRY = {
+    "tile_M": 16, "tile_N": 64, "workgroups": 24, "resident": 3, "issued_flops": 1 << 40, "decode_per_weight": 2.5,
+    "decoded_weights": 1 << 30,
+}  # fmt: skip
+
+
+def test_the_geometry_of_a_launch_is_passed_through(tmp_path):
+    run = load(tmp_path, **ONE, columns=lambda cell, round_: GEOMETRY if cell.provider == "simt_4bit" else {})
+    rows = summarize(run).set_index("provider")[list(GEOMETRY)]
+    assert rows.loc["simt_4bit"].to_dict() == GEOMETRY
+    assert rows.loc["dequant_blas"].isna().all()
+    assert set(map(str, rows.dtypes)) == {"float64"}
+
+
+def test_runs_that_did_not_store_the_geometry_have_none(tmp_path):
+    folder = write_run(tmp_path / "run", **ONE)
+    cells = pd.read_csv(folder / "cells.csv", dtype="str", keep_default_na=False)
+    cells.drop(columns=list(GEOMETRY)).to_csv(folder / "cells.csv", index=False)
+    summary = summarize(load_run(folder))
+    assert len(summary) == 2
+    assert summary[list(GEOMETRY)].isna().all(axis=None)
+
+
 def test_configurations_that_differ_between_rounds_are_noted(tmp_path):
     run = relabel(load(tmp_path, **ONE), 0, config='{"BLOCK_N": 128}')
     notes = summarize(run).set_index("cell_id")["note"]

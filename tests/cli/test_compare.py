@@ -3,6 +3,7 @@
 import json
 import math
 
+import pandas as pd
 import pytest
 from rooflens.cli.main import main
 
@@ -21,10 +22,10 @@ def pair(tmp_path, monkeypatch):
     """Return pair(factor, ...): the folder of an interleaved comparison whose head is `factor` slower in simt_4bit."""
     monkeypatch.chdir(tmp_path)
 
-    def write(factor=1.0, folder="both", arms=("base", "head"), **head):
+    def write(factor=1.0, folder="both", arms=("base", "head"), both=None, **head):
         for seed, arm in enumerate(arms):
             other = head if arm == "head" else {}
-            what = QUIET | NOISE | {"latency": slower(factor if arm == "head" else 1.0)} | other
+            what = QUIET | NOISE | {"latency": slower(factor if arm == "head" else 1.0)} | (both or {}) | other
             write_run(tmp_path / folder / arm, run_id=arm, seed=seed, **what)
         state = {
             "repository": str(tmp_path), "commits": dict.fromkeys(arms, "0" * 40), "suite": "tiny", "files": [],
@@ -218,3 +219,79 @@ def test_wrong_maps_of_columns_are_told(tmp_path, monkeypatch, capsys, mapped, w
     err = capsys.readouterr().err
     assert words in err
     assert err.count("\n") == 1
+
+
+def two_passes(folder, change):
+    """Make cold cells fwd and warm ones bwd, one GEMM in two passes; head's times are `change(M, pass, round)` longer.
+
+    What a round adds to fwd it takes from bwd: each pass by itself is noisy, and their sum is not.
+    """
+    for arm in ("base", "head"):
+        cells, samples = (pd.read_csv(folder / arm / name, dtype=str) for name in ("cells.csv", "samples.csv"))
+        cells["pass"] = cells["cache"].map({"cold": "fwd", "warm": "bwd"})
+        cells["cache"], cells["cold_by"] = "cold", "flush"
+        cells.to_csv(folder / arm / "cells.csv", index=False)
+        which = cells.drop_duplicates("cell_id").set_index("cell_id")
+        for number, row in samples.iterrows():
+            cell, round_ = which.loc[row["cell_id"]], int(row["round"])
+            longer = change(int(cell["M"]), cell["pass"], round_) if arm == "head" else 0.0
+            samples.loc[number, "time_s"] = repr(1e-3 * (1 + longer))
+        samples.to_csv(folder / arm / "samples.csv", index=False)
+    return str(folder)
+
+
+def opposed(pass_, round_):
+    """Noise that two passes share with opposite signs."""
+    return (0.1 if pass_ == "fwd" else -0.1) * (-1) ** (round_ // 2 % 2 + round_)
+
+
+TWO = {"caches": ("cold", "warm"), "Ms": (1, 16), "providers": ("simt_4bit",)}
+
+
+def test_a_verified_slower_sum_is_a_regression_though_no_case_is(pair, tmp_path, capsys):
+    folder = two_passes(pair(both=TWO), lambda M, pass_, round_: opposed(pass_, round_) + (0.05 if M == 16 else 0))
+    assert main(["compare", folder, "--markdown", "pr.md"]) == 3
+    out, err = capsys.readouterr()
+    assert "cases: 0 faster, 0 slower, 0 same, 4 inconclusive" in out
+    assert "sums of fwd+bwd: 0 faster, 1 slower, 1 same, 0 inconclusive" in out
+    assert "verified changes of fwd+bwd" in out
+    assert "error: 1 sum of fwd+bwd is verified to be slower" in err
+    text = (tmp_path / "pr.md").read_text()
+    assert "| Slower, verified | **0** |" in text
+    assert "sums of fwd+bwd: 1 slower, 0 faster" in text
+    assert "Movers, fwd+bwd" in text
+
+
+def test_cases_and_sums_are_counted_apart(pair, capsys):
+    folder = two_passes(pair(both=TWO), lambda M, pass_, round_: 0.05 if M == 16 else 0.0)
+    assert main(["compare", folder, "--json"]) == 3
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert found["verdicts"] | {"unverified": 0} == {
+        "faster": 0, "slower": 2, "same": 2, "inconclusive": 0, "unverified": 0,
+    }  # fmt: skip
+    assert sum(found["verdicts"].values()) == len(found["cases"])
+    assert {name: found["verdicts of sums"][name] for name in ("slower", "same")} == {"slower": 1, "same": 1}
+    assert [(case["M"], case["pass"], case["word"]) for case in found["sums"]] == [
+        (1, "fwd+bwd", "same"),
+        (16, "fwd+bwd", "slower"),
+    ]
+    assert "2 cases and 1 sum of fwd+bwd are verified to be slower" in err
+
+
+def test_under_strict_an_inconclusive_sum_is_one(pair, capsys):
+    def noisy_together(M, pass_, round_):
+        return opposed("fwd", round_)
+
+    folder = two_passes(pair(both=TWO), noisy_together)
+    assert main(["compare", folder, "--strict"]) == 4
+    assert "4 cases and 2 sums of fwd+bwd are inconclusive: more --rounds would decide" in capsys.readouterr().err
+
+
+def test_without_a_second_pass_nothing_is_said_of_sums(pair, capsys):
+    folder = str(pair(1.05))
+    assert main(["compare", folder, "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert (found["sums"], found["verdicts of sums"], found["fwd+bwd"]) == (None, None, None)
+    assert main(["compare", folder]) == 3
+    assert "sum" not in capsys.readouterr().out

@@ -13,7 +13,7 @@ persistence) meet the device wherever it is by then.
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rooflens.harness.accelerator import Action, KernelRecord
 from rooflens.harness.telemetry_reading import Reading
@@ -21,70 +21,13 @@ from rooflens.shapes.device import Device
 
 from .fake_cache import Buffer, FakeCache, Traffic
 from .fake_latency import Latency, Sampler
+from .fake_script import FREE, USUAL, Costs, FakeKernel, Slowdown
 
 H200 = Device("cuda", 0, "fake", "NVIDIA", "sm90", 132, 60 << 20, 60 << 20, 1 << 37)
 
 CPU = Device("cpu", 0, "fake", "", "x86-64", 2, 32 << 20, 2 << 20, 1 << 34)
 
 CLOCK_HZ = 1.98e9
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Seconds of the host per call, and of the device between operations.
-
-    launch_s       launching a kernel that has no cost of its own; also a blocker
-    event_s        making an event, recording one, asking for one: each
-    synchronize_s  from the device's end until the host goes on
-    graph_s        replaying a graph, plus node_s for each node
-    trace_s        starting and stopping the profiler
-    telemetry_s    one reading
-    clock_s        reading the host's clock
-    gap_s          of the device before each launched kernel; graph_gap_s before each node of a graph
-    """
-
-    launch_s: float = 5e-6
-    event_s: float = 1e-6
-    synchronize_s: float = 5e-6
-    graph_s: float = 8e-6
-    node_s: float = 0.0
-    trace_s: float = 3e-3
-    telemetry_s: float = 20e-6
-    clock_s: float = 5e-8
-    gap_s: float = 1e-6
-    graph_gap_s: float = 2e-7
-
-
-FREE = Costs(*(0.0,) * 10)
-"""A host and a device on which only kernels take time."""
-
-
-@dataclass(frozen=True)
-class Slowdown:
-    """From device time `since_s` until `until_s` the clock is `factor` of what it should be, for `reasons`."""
-
-    since_s: float
-    factor: float
-    reasons: tuple[str, ...] = ("thermal",)
-    until_s: float = math.inf
-
-
-@dataclass
-class FakeKernel:
-    """A kernel: its model of time without memory, what it reads and writes, what launching it costs the host."""
-
-    name: str
-    sampler: Sampler
-    reads: tuple[Buffer, ...] = ()
-    writes: tuple[Buffer, ...] = ()
-    persists: bool = False
-    host_s: float | None = None
-    runs: list[tuple[float, float]] = field(default_factory=list)
-    """Start and duration of every run, by the device's clock: the truth."""
-
-    @property
-    def durations_s(self) -> tuple[float, ...]:
-        return tuple(duration for _, duration in self.runs)
 
 
 @dataclass(slots=True)
@@ -146,7 +89,7 @@ class FakeDevice:
 
     def __init__(
         self,
-        costs: Costs = Costs(),
+        costs: Costs = USUAL,
         *,
         resolution_s: float = 32e-9,
         stalls: Mapping[int, float] = {},

@@ -27,7 +27,8 @@ from rooflens.shapes.errors import UsageError
 from rooflens.shapes.suite import Cache
 
 from .fake_cache import Buffer, FakeCache, Traffic
-from .fake_device import FREE, FakeDevice
+from .fake_device import FakeDevice
+from .fake_script import FREE
 
 CPU = Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 2 << 20, 1 << 34)
 

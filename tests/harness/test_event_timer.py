@@ -7,8 +7,9 @@ from rooflens.harness.event_timer import HOST_SAMPLES, LONGEST_BLOCKER_S, MAX_QU
 from rooflens.harness.timer import NOT_BLOCKED, Subject
 
 from .fake_cache import Buffer, FakeCache
-from .fake_device import FREE, Costs, FakeDevice
+from .fake_device import FakeDevice
 from .fake_latency import Latency
+from .fake_script import FREE, Costs
 
 TICK = 32e-9
 

@@ -8,8 +8,9 @@ import pytest
 from rooflens.harness.accelerator import Accelerator, Host
 
 from .fake_cache import Buffer, FakeCache, Traffic
-from .fake_device import FREE, Costs, FakeDevice, Slowdown
+from .fake_device import FakeDevice
 from .fake_latency import Latency, Sampler
+from .fake_script import FREE, Costs, Slowdown
 
 
 def test_it_is_an_accelerator():

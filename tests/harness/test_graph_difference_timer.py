@@ -5,8 +5,9 @@ from rooflens.harness.graph_difference_timer import FLUSHED_LAUNCHES, GraphDiffe
 from rooflens.harness.timer import Subject
 
 from .fake_cache import Buffer, FakeCache
-from .fake_device import Costs, FakeDevice
+from .fake_device import FakeDevice
 from .fake_latency import Latency
+from .fake_script import Costs
 
 TICK = 32e-9
 

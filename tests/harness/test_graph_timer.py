@@ -9,8 +9,9 @@ from rooflens.harness.timer import Subject
 from rooflens.shapes.errors import RooflensError
 
 from .fake_cache import Buffer, FakeCache
-from .fake_device import H200, Costs, FakeDevice
+from .fake_device import H200, FakeDevice
 from .fake_latency import Latency
+from .fake_script import Costs
 
 TICK = 32e-9
 

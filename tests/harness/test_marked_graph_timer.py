@@ -9,8 +9,9 @@ from rooflens.harness.timers import graph_timer
 from rooflens.shapes.errors import RooflensError
 
 from .fake_cache import Buffer, FakeCache
-from .fake_device import FREE, Costs, FakeDevice
+from .fake_device import FakeDevice
 from .fake_latency import Latency
+from .fake_script import FREE, Costs
 
 TICK = 32e-9
 

@@ -18,8 +18,9 @@ from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.median import interval
 
 from .fake_cache import Buffer, FakeCache
-from .fake_device import CLOCK_HZ, FREE, Costs, FakeDevice, Slowdown
+from .fake_device import CLOCK_HZ, FakeDevice
 from .fake_latency import Latency
+from .fake_script import FREE, Costs, Slowdown
 
 COSTS = Costs(launch_s=9e-6, event_s=1e-6, synchronize_s=5e-6, gap_s=0.0)
 """A host that takes 12 us for the launch, 20 us for the flush and 3 us for the events of a sample."""

@@ -1,5 +1,6 @@
 """Operands of any family: copies, restoring, negation, and that a change of a weight is noticed in any layout."""
 
+import re
 import weakref
 
 import pytest
@@ -98,3 +99,23 @@ def test_a_changed_byte_of_any_weight_is_noticed(operands):
             assert not operands.intact()
             weight[last] = kept
             assert operands.intact()
+
+
+def test_the_checksum_tells_draws_apart_and_is_the_same_for_the_same_one(operands):
+    seen = []
+    for seed in (1, 2, 1):
+        operands.draw(seed)
+        seen.append(operands.checksum)
+    assert seen[0] == seen[2] != seen[1]
+    assert re.fullmatch("[0-9a-f]{16}", seen[0])
+
+
+def test_a_weight_whose_rows_or_columns_changed_places_is_noticed(operands):
+    weight = max(operands.inputs.weights, key=lambda one: one.numel())
+    kept = weight.clone()
+    longest = max(range(weight.dim()), key=lambda dimension: weight.shape[dimension])
+    weight.view(torch.int8).copy_(kept.view(torch.int8).flip(longest))
+    assert not torch.equal(octets(weight), octets(kept))
+    assert not operands.intact()
+    weight.copy_(kept)
+    assert operands.intact()

@@ -7,8 +7,9 @@ from rooflens.harness.timers import TIMERS, automatic, make_timer, unavailable
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.protocol import TIMERS as PROTOCOL_TIMERS
 
-from .fake_device import CPU, FREE, H200, Costs, FakeDevice
+from .fake_device import CPU, H200, FakeDevice
 from .fake_latency import Latency
+from .fake_script import FREE, Costs
 
 
 def test_the_host_timer_takes_the_launch_and_not_the_flush():

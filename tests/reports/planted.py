@@ -7,7 +7,7 @@ from types import ModuleType
 
 from rooflens.analysis.load import load_run
 from rooflens.reports.build import build_report
-from rooflens.reports.model import Report, Table
+from rooflens.reports.model import Bullets, Report, Table, Text
 
 
 def _load_synthetic() -> ModuleType:
@@ -22,6 +22,9 @@ def _load_synthetic() -> ModuleType:
 
 
 synthetic = _load_synthetic()
+
+SMALL = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512), ("toy", "square", 1024, 1024))
+"""(model, layer, N, K): three shapes of 2^20 weights each."""
 
 
 def report_of(folder: Path, **options: object) -> Report:
@@ -47,3 +50,12 @@ def tables(report: Report) -> dict[str, Table]:
 def texts(table: Table) -> list[list[str]]:
     """Shown texts of a table, header first."""
     return [[column.header for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
+
+
+def all_text(report: Report) -> str:
+    """Every sentence of a report outside tables and figures."""
+    blocks = [block for section in report.walk() for block in section.blocks]
+    return " ".join(
+        [block.text for block in blocks if isinstance(block, Text)]
+        + [item for block in blocks if isinstance(block, Bullets) for item in block.items]
+    )

@@ -1,4 +1,4 @@
-"""The chapters of a report against hand computation, and every kind of run that a user can have."""
+"""The chapters of a report against hand computation."""
 
 import math
 import re
@@ -7,21 +7,10 @@ import pytest
 from rooflens.reports import html, markdown
 from rooflens.reports.build import CHAPTERS
 from rooflens.reports.chart import Figure
-from rooflens.reports.model import Bullets, KeyNumbers, Table, Text, Tone
+from rooflens.reports.model import KeyNumbers, Table, Tone
 
 from .pages import Page, markdown_tables
-from .planted import exact, report_of, synthetic, tables, texts
-
-SMALL = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512), ("toy", "square", 1024, 1024))
-
-
-def all_text(report):
-    """Every sentence of a report outside tables and figures."""
-    blocks = [block for section in report.walk() for block in section.blocks]
-    return " ".join(
-        [block.text for block in blocks if isinstance(block, Text)]
-        + [item for block in blocks if isinstance(block, Bullets) for item in block.items]
-    )
+from .planted import SMALL, all_text, exact, report_of, synthetic, tables, texts
 
 
 @pytest.fixture(scope="module")
@@ -239,150 +228,6 @@ def test_several_challengers(tmp_path):
     assert [row[0].text for row in tables(report)["median-crossover"].rows] == ["simt_4bit", "mma_4bit"]
     panels = next(block for section in report.walk() for block in section.blocks if getattr(block, "multiples", False))
     assert [span.label for span in panels.charts[0].spans] == ["simt_4bit", "mma_4bit"]
-
-
-# ---- runs that are not what one would like -------------------------------------------------------------------------
-
-
-def renders(report):
-    """Render in every format; return the markdown."""
-    page = Page(html.render(report))
-    assert set(page.links) <= set(page.ids)
-    rendered = markdown.render(report)
-    assert len(rendered.text) <= markdown.LIMIT
-    return rendered.text
-
-
-def test_interrupted_run_says_what_is_missing_and_how_to_go_on(tmp_path):
-    report = report_of(
-        tmp_path / "part", shapes=SMALL, Ms=(1, 4, 16), skip=lambda cell, round_: round_ == 2 or cell.layer == "square"
-    )
-    text = renders(report)
-    planned, missing = 3 * 3 * 4 * 3, 3 * 3 * 4 * 3 - 2 * 3 * 4 * 2
-    assert f"{missing} of {planned} planned rounds of cells are missing" in text
-    assert "rooflens run --resume -o runs/part" in text
-
-
-def test_one_cell(tmp_path):
-    report = report_of(tmp_path / "one", shapes=SMALL[:1], Ms=(1,), providers=("dequant_blas",), rounds=1)
-    text = renders(report)
-    assert "nothing to compare it with" in text
-    assert "1 / 1 cells passed" in text
-
-
-def test_one_m(tmp_path):
-    text = renders(report_of(tmp_path / "run", shapes=SMALL, Ms=(16,)))
-    assert "M=16" in text
-
-
-@pytest.mark.parametrize("rounds, words", [(1, "no interval"), (3, "rest on few values"), (5, "over the logarithms")])
-def test_the_source_of_intervals_is_told(tmp_path, rounds, words):
-    report = report_of(tmp_path / "run", shapes=SMALL[:1], Ms=(1, 4), rounds=rounds)
-    assert words in renders(report)
-    assert ("5 or more are needed" in all_text(report)) == (rounds < 5)
-
-
-def test_everything_failed(tmp_path):
-    report = report_of(tmp_path / "bad", shapes=SMALL, Ms=(1, 4), failures=lambda cell: ("crashed", "signal 11"))
-    text = renders(report)
-    assert "0 / 24 cells passed" in text
-    assert "signal 11" in text
-    (block,) = [block for block in report.sections[0].blocks if isinstance(block, KeyNumbers)]
-    assert [item.text for item in block.items] == ["none", "none", "unknown"]
-
-
-def test_baseline_failed_everywhere(tmp_path):
-    def failures(cell):
-        return ("oom", "too large") if cell.provider == "dequant_blas" else None
-
-    text = renders(report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), failures=failures))
-    assert "simt\\_4bit" not in text
-    assert "No ratio for simt_4bit, gemv_4bit, blas: dequant_blas oom: too large." in text
-
-
-def test_baseline_was_not_measured(tmp_path):
-    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), providers=("simt_4bit", "blas"))
-    assert "has no cell in this run, so there is no ratio" in renders(report)
-
-
-def test_no_challenger(tmp_path):
-    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), challengers=())
-    assert "No challenger is named" in renders(report)
-
-
-def test_no_ceilings(tmp_path):
-    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), ceilings=False)
-    text = renders(report)
-    assert "No ceiling was measured" in text
-    assert "roofline-figure" not in text
-
-
-def test_incorrect_output_is_named(tmp_path):
-    def failures(cell):
-        return ("incorrect", "SNR 3.1 dB, 40 dB needed") if cell.provider == "simt_4bit" and cell.M == 4 else None
-
-    text = renders(report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), failures=failures))
-    assert "3 cells failed the check and have no time." in text
-    assert "SNR 3.1 dB, 40 dB needed" in text
-
-
-def test_hostile_names_stay_text(tmp_path):
-    providers = ("<script>alert(1)</script>", "a|b", "a b", "{baseline}", "$x$ `y` *z*", "dequant_blas")
-    shapes = (('"><img src=x onerror=alert(1)>', "NA", 512, 2048), ("None", "a|b", 256, 256), ("x", "y", 128, 128))
-    report = report_of(
-        tmp_path / "run", shapes=shapes, Ms=(1, 8), providers=providers, challengers=providers[:4], suite="<b>x</b>"
-    )
-    page = Page(html.render(report))
-    assert not {"script", "img", "b>x"} & page.tags
-    assert not [name for name, _ in page.attributes if name.startswith("on")]
-    text = markdown.render(report, limit=10**9).text
-    assert "<script" not in text
-    assert "<img" not in text
-    tables_ = markdown_tables(text)
-    assert all(len(row) == len(table[0]) for table in tables_ for row in table)
-    titles = {table.title for table in tables(report).values()}
-    assert {"a|b", "a b", "{baseline}"} <= titles  # two names with one anchor form stay two tables
-
-
-def test_markdown_of_the_full_suite_fits_a_pull_request(tmp_path):
-    """40 shapes x 3 dtypes x 2 caches."""
-    shapes = tuple((f"model-{number % 13}b", f"layer {number}", 256 + 64 * number, 1024) for number in range(40))
-    report = report_of(
-        tmp_path / "full",
-        shapes=shapes,
-        Ms=tuple(2**power for power in range(0, 12, 2)),
-        dtypes=("bf16", "fp16", "fp32"),
-        caches=("cold", "warm"),
-        machine=synthetic.H200,
-        rounds=2,
-        samples=2,
-    )
-    rendered = markdown.render(report)
-    assert 30_000 < len(rendered.text) <= 60_000
-    assert len(markdown.render(report, limit=10**9).text) > 120_000
-    assert "Left out for length" in rendered.text
-    assert "simt_4bit" in rendered.text[:1500]
-    assert len(rendered.figures) >= 3
-    first_grid = Page(html.render(report)).tables["speedup-bf16-nf4-g64-cold-simt-4bit"]
-    assert first_grid in markdown_tables(rendered.text)  # the challenger's grid is what stays
-    assert markdown.render(report).text == rendered.text
-
-
-def test_same_bytes_twice(tmp_path):
-    options = {"shapes": SMALL, "Ms": (1, 4, 16)}
-    first, second = (report_of(tmp_path / place / "run", **options) for place in ("a", "b"))
-    assert html.render(first) == html.render(second)
-    assert markdown.render(first).text == markdown.render(second).text
-
-
-def test_a_run_that_is_too_long_lists_some_m_and_says_so(tmp_path, monkeypatch):
-    from rooflens.reports.sections import cells
-
-    monkeypatch.setattr(cells, "MAX_ROWS", 20)
-    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 2, 4, 8, 16), rounds=1)
-    listed = [name for name in tables(report) if name.startswith("cells-")]
-    assert listed == ["cells-bf16-nf4-g64-cold-m1"]
-    assert "cells.csv has them all" in all_text(report)
 
 
 def test_beyond_and_before_are_counted(tmp_path):

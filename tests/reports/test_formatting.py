@@ -165,3 +165,19 @@ def test_a_bound_that_says_nothing_is_not_spelled_out():
     assert fmt.ratio_interval(5.99, 5363062.9) == "[5.99×, > 1000×]"
     assert fmt.ratio_interval(3.6, 3.69) == "[3.60×, 3.69×]"
     assert fmt.ratio_interval(None, 2.0) == ""
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "text"),
+    [
+        ("vector", 33.4e12, "33.4 Top/s"),
+        ("vector", 512e9, "512.0 Gop/s"),
+        ("clock", 1.83e9, "1.830 GHz"),
+        ("bandwidth", 4.3e12, "4300.0 GB/s"),
+        ("peak", 788e12, "788.0 TFLOPS"),
+        ("launch", 2.3e-6, "2.30 µs"),
+        ("vector", None, ""),
+    ],
+)
+def test_ceilings_have_the_unit_of_their_kind(what, value, text):
+    assert fmt.ceiling(what, value) == text

@@ -1,0 +1,94 @@
+"""What `rooflens compare --git` compares, and where that is noted.
+
+FOLDER/compare.json   a `Comparison`, and `done`: which (round, arm) are finished
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..shapes import suite as suites
+from ..shapes.errors import UsageError
+from .tables import replace
+
+STATE = "compare.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is compared.
+
+    commits  by arm. Arms of one version (what stands before a "+") share checkout and environment
+    files    provider files by their paths in the repository
+    options  of `rooflens run`
+    tables   tuned tables by arm, for those that run given configurations
+    only     file with the coordinates of the cells to measure (see `replay.keep_only`); "": all of the suite
+    searches by arm of `commits`: search configurations so often first, into the folder that `tables` has for it
+    """
+
+    repository: str
+    commits: Mapping[str, str]
+    suite: str
+    files: tuple[str, ...]
+    options: tuple[str, ...]
+    rounds: int
+    setup: str
+    suite_hash: str
+    tables: Mapping[str, str] = field(default_factory=dict)
+    only: str = ""
+    searches: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def ours(self) -> bool:
+        """The repository is rooflens, and its own kernels are what is compared."""
+        return not self.files and (Path(self.repository) / "kernels" / "registry.py").is_file()
+
+
+def version(arm: str) -> str:
+    """Version that an arm is of: "base+head-config" is of base."""
+    return arm.partition("+")[0]
+
+
+def suite_hash(name: str) -> str:
+    """Hash of all that a suite says, shapes included."""
+    return hashlib.sha256(repr(suites.load(name)).encode()).hexdigest()[:16]
+
+
+def write_state(folder: Path, what: Comparison, done: Collection[tuple[int, str]]) -> None:
+    """Note what is compared and which (round, arm) are finished; a kill leaves the former note or this one."""
+    replace(folder / STATE, json.dumps(asdict(what) | {"done": sorted(done)}, indent=1) + "\n")
+
+
+def read_state(folder: Path) -> dict[str, Any] | None:
+    """Return what compare.json of a folder holds, None when there is none. Raises UsageError when it cannot be read."""
+    try:
+        content: dict[str, Any] = json.loads((folder / STATE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder / STATE}: {error}; compare anew with another -o") from None
+    return content
+
+
+def stored(folder: Path) -> Comparison:
+    """Return the comparison that `folder` was started with. Raises UsageError when it holds none."""
+    state = read_state(folder)
+    if state is None:
+        raise UsageError(f"no comparison to go on with: {folder / STATE} does not exist; name its folder with -o")
+    try:
+        del state["done"]
+        return Comparison(**state | {"files": tuple(state["files"]), "options": tuple(state["options"])})
+    except (KeyError, TypeError) as error:
+        raise UsageError(f"{folder / STATE} is not of this version of rooflens ({error}); compare anew") from None
+
+
+def scratch_of(folder: Path) -> Path:
+    """Folder for checkouts, environments and caches of the comparison in `folder`; the same one every time."""
+    name = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+    home = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", tempfile.gettempdir())) / ".cache"
+    return Path(home).expanduser().resolve() / "rooflens" / "compare" / name

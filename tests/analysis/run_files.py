@@ -1,0 +1,35 @@
+"""A small run, and changing the files of one by hand."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+ONE = {"shapes": (("m", "l", 64, 96),), "Ms": (1, 2), "providers": ("simt_4bit", "dequant_blas")}
+"""Two providers x two M x three rounds: 12 commit rows, 120 samples."""
+
+
+def edit(file: Path, change: Callable[[list[str]], object]) -> None:
+    """Change the lines of a file, the header being lines[0]."""
+    lines = file.read_text().splitlines(keepends=True)
+    change(lines)
+    file.write_text("".join(lines))
+
+
+def set_field(file: Path, line: int, column: str, text: str) -> None:
+    """Replace one field; `line` counts from 1 with the header. Only for lines without quotes before the column."""
+
+    def change(lines: list[str]) -> None:
+        fields = lines[line - 1].rstrip("\n").split(",")
+        fields[lines[0].rstrip("\n").split(",").index(column)] = text
+        lines[line - 1] = ",".join(fields) + "\n"
+
+    edit(file, change)
+
+
+def drop_columns(file: Path, *names: str) -> None:
+    """Rewrite a table without some of its columns, as an older version would have written it."""
+    with file.open(newline="") as old:
+        rows = list(csv.reader(old))
+    kept = [index for index, name in enumerate(rows[0]) if name not in names]
+    with file.open("w", newline="") as new:
+        csv.writer(new, lineterminator="\n").writerows([row[index] for index in kept] for row in rows)

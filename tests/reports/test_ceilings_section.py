@@ -1,0 +1,36 @@
+"""The table of ceilings: every kind in its unit, measured ones beside what is published or derived from that."""
+
+from types import SimpleNamespace
+
+from rooflens.analysis.tables import parse_table
+from rooflens.reports.sections.ceilings import ceilings
+from rooflens.shapes.columns import CEILINGS
+
+STORED = b"""ceiling,level,pattern,dtype,value,unit,kind,source
+vector,,fma,,33.0e12,op/s,measured,chains
+vector,,integer,,16.6e12,op/s,measured,chains
+launch,,tile warm,,3e-06,s,measured,a tile
+clock,,boost,,1.83e9,Hz,spec,a data sheet
+vector,,fma,,33.5e12,op/s,derived,fp32 peak / 2
+"""
+
+
+def test_vector_rates_stand_beside_the_derived_one_and_the_clock_alone():
+    table = parse_table(STORED, CEILINGS, "ceilings.csv")
+    section = ceilings(SimpleNamespace(run=SimpleNamespace(ceilings=table)))
+    assert not any(cell.note for line in section.blocks[0].rows for cell in line)
+    lines = [[cell.text for cell in line] for line in section.blocks[0].rows]
+    assert [(line[0], line[2], line[4], line[5], line[6]) for line in lines] == [
+        ("vector", "fma", "33.0 Top/s", "measured", "99%"),
+        ("vector", "integer", "16.6 Top/s", "measured", "50%"),
+        ("launch", "tile warm", "3.00 µs", "measured", ""),
+        ("clock", "boost", "1.830 GHz", "spec", ""),
+        ("vector", "fma", "33.5 Top/s", "derived", ""),
+    ]
+
+
+def test_a_best_pattern_below_70_percent_gets_a_note():
+    table = parse_table(STORED.replace(b"33.0e12", b"20e12"), CEILINGS, "ceilings.csv")
+    section = ceilings(SimpleNamespace(run=SimpleNamespace(ceilings=table)))
+    noted = [line[2].text for line in section.blocks[0].rows if line[6].note]
+    assert noted == ["fma"]
