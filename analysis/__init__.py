@@ -15,6 +15,6 @@ The pipeline, each step a function from frames to frames (`pipeline.analyze` run
 From there to decisions: `roofline.gaps` (what a time is made of), `roofline.regimes` (where along M the bound changes),
 `refine` (which M to add), `dispatch` (which kernel to run where) and `camping` (sizes at which memory stalls).
 
-Beside it: `comparison` (two versions of the same kernels), `imports` (tables of other tools, for `comparison`), `history`
-(many runs of the same cells) and `audit` (tables that somebody published).
+Beside it: `comparison` (two versions of the same kernels), `imports` (tables of other tools, for `comparison`),
+`history` (many runs of the same cells) and `audit` (tables that somebody published).
 """
