@@ -13,6 +13,10 @@ _MATCHING = {"read": ("read", "copy"), "copy": ("copy",)}
 """Bandwidth patterns that stand for a traffic. Reads alone are never slower than a copy: where the read benchmark came
 out below the copy, it is the benchmark."""
 
+_TWO_PIPES = ("sm70", "sm75", "sm80")
+"""Architectures with 64 lanes per SM for fp32 and 64 more for integers, to which 128 are issued per clock ("CUDA C++
+Programming Guide", throughput of native arithmetic instructions, compute capabilities 7.x and 8.0)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
@@ -87,11 +91,22 @@ class Ceilings:
                 return Ceiling(max(0.0, tile.value - empty.value), f"fill {state}", "derived", source)
         return None
 
-    def vector(self) -> Ceiling | None:
-        """Instructions of single lanes per second: the best measured rate, else the derived, else the published."""
+    def vector(self, arch: str = "") -> Ceiling | None:
+        """Instructions of single lanes per second: the best measured rate, else the derived, else the published.
+
+        Twice that where a chain of one kind occupies half of what a scheduler of `arch` issues.
+        """
         rows = [row[4] for row in self._of("vector")]
         by_kind = (_best(row for row in rows if row.kind == kind) for kind in ("measured", "derived", "spec"))
-        return next(filter(None, by_kind), None)
+        best = next(filter(None, by_kind), None)
+        if best is None or arch not in _TWO_PIPES:
+            return best
+        source = f"2 x {best}: {arch} issues to fp32 and integer units in turn"
+        return Ceiling(2 * best.value, "vector issue", "derived", source)
+
+    def integer(self) -> Ceiling | None:
+        """Shifts and logic of single lanes per second, as measured; None where nothing of the kind was."""
+        return _best(row[4] for row in self._of("vector") if row[2] == "integer" and row[4].kind == "measured")
 
     def clock(self) -> Ceiling | None:
         """Clock at which the published rates hold."""

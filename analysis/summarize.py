@@ -48,7 +48,8 @@ def summarize(run: RunData) -> pd.DataFrame:
     Columns, besides identity: verdict, reason, rounds (finished), samples (that count), discarded (that do not);
     time_s with time_low_s, time_high_s (95 %) and interval_from ("rounds", "samples" or "" when there are too few),
     host_time_s, span_s; resolution_s (step of the timer where samples show one); flops, compulsory_bytes, moved_bytes;
-    tile_M, tile_N, workgroups, resident, issued_flops, decode_per_weight, decoded_weights (NaN where unknown);
+    tile_M, tile_N, workgroups, resident, issued_flops, decode_per_weight, decoded_weights,
+    decode_integer_per_weight (NaN where unknown);
     flops_per_s, bandwidth_bytes_per_s (compulsory), moved_bandwidth_bytes_per_s; snr_db, relative_error, cosine (worst
     round), max_abs_error; config, kernels, dispatched, artifact, source; timer, cold_by and tuning ("mixed" where
     rounds differ), copies, launches_per_sample, candidates, tuning_s (the most of any round), blocked, stop_reason,

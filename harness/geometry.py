@@ -8,6 +8,9 @@ from ..kernels.provider import Launch
 from ..shapes.columns import GEOMETRY, Kind
 from .faults import ProviderError
 
+_MAY_BE_NONE = "decode_integer_per_weight"
+"""Of a share of the instructions, 0 is a figure."""
+
 
 def geometry_columns(launch: Launch) -> dict[str, Any]:
     """Return the columns, unknown ones as None. Raises ProviderError for what is not a Geometry of positive numbers."""
@@ -20,10 +23,11 @@ def geometry_columns(launch: Launch) -> dict[str, Any]:
     if isinstance(geometry.binary, Binary):
         from ..kernels.isa.launched import facts  # imports Triton
 
-        resident, decode_per_weight = facts(geometry.binary)
-        stated["resident"] = stated["resident"] or resident
-        if stated["decode_per_weight"] is None:
-            stated["decode_per_weight"] = decode_per_weight
+        found = facts(geometry.binary)
+        stated["resident"] = stated["resident"] or found.resident
+        if stated["decode_per_weight"] is None:  # the share of integer instructions is of the same count
+            stated["decode_per_weight"] = found.decode_per_weight
+            stated["decode_integer_per_weight"] = found.decode_integer_per_weight
     return {column.name: _number(column.name, column.kind, stated[column.name]) for column in GEOMETRY}
 
 
@@ -32,7 +36,12 @@ def _number(name: str, kind: Kind, value: Any) -> int | float | None:
     if value is None:
         return None
     whole = kind is Kind.INT
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 63:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value < 1 << 63
+        or (value == 0 and name != _MAY_BE_NONE)
+    ):
         raise ProviderError(f"geometry.{name} is {value!r}: a positive number is expected, or None")
     if whole and value != int(value):
         raise ProviderError(f"geometry.{name} is {value!r}: a whole number is expected, or None")

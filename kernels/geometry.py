@@ -29,7 +29,8 @@ class Geometry:
     issued_flops       FLOPs handed to the matrix units in one launch, M, N and K padded to whole tiles
     decode_per_weight  vector instructions of all lanes per decoded weight
     decoded_weights    weights decoded in one launch, padding and every row of tiles included
-    binary             what `resident` and `decode_per_weight` are read from where they are not given
+    decode_integer_per_weight  those of decode_per_weight that issue at the rate of shifts and logic
+    binary             what `resident` and the instructions per weight are read from where they are not given
     """
 
     tile_M: int | None = None
@@ -39,6 +40,7 @@ class Geometry:
     issued_flops: int | None = None
     decode_per_weight: float | None = None
     decoded_weights: int | None = None
+    decode_integer_per_weight: float | None = None
     binary: Binary | None = None
 
 

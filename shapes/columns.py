@@ -120,6 +120,13 @@ GEOMETRY = (
         Better.LOWER,
     ),
     _int("decoded_weights", "weights decoded in one launch, padding and decoding again for each row of tiles included"),
+    _float(
+        "decode_integer_per_weight",
+        "those of decode_per_weight that issue at the rate of shifts and logic (pattern integer of ceilings.csv); "
+        "empty where unknown, and on AMD, which issues them at the rate of all others",
+        "",
+        Better.LOWER,
+    ),
 )
 """How a launch divides its work: of the main kernel, the one that multiplies (or the only one)."""
 

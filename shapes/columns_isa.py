@@ -84,6 +84,13 @@ ISA = Table(
             "",
             Better.LOWER,
         ),
+        _float(
+            "decode_integer_per_weight",
+            "those of them that issue at the rate of shifts and logic; empty on AMD, which issues them at the rate of "
+            "all others",
+            "",
+            Better.LOWER,
+        ),
         _text("code", "hash of the machine code: equal for equal binaries"),
         _text("triton", "version of the compiler"),
     ),

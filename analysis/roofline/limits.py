@@ -33,6 +33,7 @@ class Limits:
     peak: Ceiling | None
     published_peak: Ceiling | None
     vector: Ceiling | None
+    integer: Ceiling | None
     launch: Ceiling | None
     fill: Ceiling | None
     hard_dram: Ceiling | None
@@ -80,18 +81,22 @@ def choose(summary: pd.DataFrame, ceilings: Ceilings, device: Mapping[str, Any])
         }
     )
     groups = keys.groupby([*keys.columns], sort=False, dropna=False).ngroup()
-    kinds = tuple(_limits(ceilings, *row) for row in keys[~groups.duplicated()].itertuples(index=False, name=None))
+    arch = str(device.get("arch", ""))
+    kinds = tuple(
+        _limits(ceilings, arch, *row) for row in keys[~groups.duplicated()].itertuples(index=False, name=None)
+    )
     return Used(kinds, np.asarray(groups, dtype=np.int64), ceilings.clock() or published_clock(device))
 
 
-def _limits(ceilings: Ceilings, level: str, traffic: str, dtype: str, cache: str) -> Limits:
+def _limits(ceilings: Ceilings, arch: str, level: str, traffic: str, dtype: str, cache: str) -> Limits:
     return Limits(
         memory=ceilings.bandwidth(level, traffic),
         dram=ceilings.bandwidth("dram", traffic),
         llc=ceilings.bandwidth("llc", traffic),
         peak=ceilings.peak(dtype),
         published_peak=ceilings.published_peak(dtype),
-        vector=ceilings.vector(),
+        vector=ceilings.vector(arch),
+        integer=ceilings.integer(),
         launch=ceilings.launch(),
         fill=ceilings.fill(cache),
         hard_dram=ceilings.hard_bandwidth("dram"),
@@ -122,8 +127,7 @@ def limit_times(
     mma, quantized = _accept(
         compute, compute * np.nan_to_num(tile_factor, nan=1.0) / np.nan_to_num(wave, nan=1.0), time
     )
-    decode = _known(cells, "decode_per_weight") * _known(cells, "decoded_weights") / used.values("vector")
-    alu, decoded = _accept(np.full_like(time, np.nan), decode / np.nan_to_num(wave, nan=1.0), time)
+    alu, decoded, by_integer = _decode_time(cells, used, wave, time)
     launch, fill = used.values("launch"), used.values("fill")
     served, remembered = _memory_times(cells, level, used, llc_bytes, time)
     parts = served | {"mma_time_s": mma, "alu_time_s": alu, "launch_time_s": launch}
@@ -147,7 +151,7 @@ def limit_times(
         "hard_time_s": _hard_time(cells, used, clock_ratio, launch, llc_bytes),
         "memory_ceiling": used.texts("memory"),
         "compute_ceiling": used.texts("peak"),
-        "alu_ceiling": used.texts("vector"),
+        "alu_ceiling": np.where(by_integer, used.texts("integer"), used.texts("vector")).tolist(),
         "launch_ceiling": used.texts("launch"),
     }
 
@@ -192,6 +196,22 @@ def _accept(surely: Floats, model: Floats, time: Floats) -> tuple[Floats, NDArra
     """Take `model` where its cell took that long, `surely` elsewhere; and tell where it was not refuted."""
     accepted = (model <= _longest(time)) | np.isnan(model) | np.isnan(time)
     return np.where(accepted & ~np.isnan(model), model, surely), accepted
+
+
+def _decode_time(
+    cells: pd.DataFrame, used: Used, wave: Floats, time: Floats
+) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Time of decoding, where nothing of it was refuted, and where the rate of shifts and logic bounds it.
+
+    Every instruction is issued, and some of them wait for a slower unit on top: the longer of both times decides. Where
+    only the latter is refuted, the former is left.
+    """
+    weights, share = _known(cells, "decoded_weights"), np.nan_to_num(wave, nan=1.0)
+    issued = _known(cells, "decode_per_weight") * weights / used.values("vector") / share
+    integer = _known(cells, "decode_integer_per_weight") * weights / used.values("integer") / share
+    all_kinds, fits = _accept(np.full_like(time, np.nan), issued, time)
+    alu, both_fit = _accept(all_kinds, np.fmax(issued, integer), time)
+    return alu, fits & both_fit, both_fit & (integer > issued)
 
 
 def _memory_times(

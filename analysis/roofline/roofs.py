@@ -7,6 +7,7 @@ measured. The yardstick is the last one; the gap of a cell starts at the first.
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from ...shapes.verdict import Verdict
@@ -37,9 +38,7 @@ def roofs(placed: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, Any
     limits = Ceilings.of(ceilings)
     passed = placed.loc[placed["verdict"] == Verdict.PASSED]
     rows = [*_of_memory(passed, limits), *_of_matrix_units(passed, limits, device)]
-    if vector := limits.vector():
-        decoding = int(passed["alu_time_s"].notna().sum())
-        rows.append(_roof("vector", vector, decoding, _count(passed, Bound.ALU)))
+    rows += _of_vector_units(passed, limits, str(device.get("arch", "")))
     if launch := limits.launch():
         rows.append(_roof("launch", launch, len(passed), _count(passed, Bound.LAUNCH)))
     for cache in pd.unique(passed["cache"]):
@@ -75,6 +74,17 @@ def _of_matrix_units(passed: pd.DataFrame, limits: Ceilings, device: Mapping[str
             yield _roof("peak", best, len(cells), _count(cells, Bound.COMPUTE))
     if clock:
         yield _roof("clock", clock, int(multiplied["clock_ratio"].notna().sum()), 0)
+
+
+def _of_vector_units(passed: pd.DataFrame, limits: Ceilings, arch: str) -> Iterator[Roof]:
+    decoding = passed.loc[passed["alu_time_s"].notna()]
+    vector = limits.vector(arch)
+    bounded = decoding.loc[decoding["bound_class"] == Bound.ALU, "alu_ceiling"]
+    if vector:
+        yield _roof("vector", vector, len(decoding), int((bounded == str(vector)).sum()))
+    known = "decode_integer_per_weight" in decoding and decoding["decode_integer_per_weight"].notna()
+    if (integer := limits.integer()) and integer != vector and np.any(known):
+        yield _roof("vector", integer, int(np.sum(known)), int((bounded == str(integer)).sum()))
 
 
 def _count(cells: pd.DataFrame, bound: Bound) -> int:

@@ -1,16 +1,27 @@
 """From a finished compile to the values of its row: registers, spills, occupancy, and counts of instructions."""
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..aot import Build, is_amd, wave_size
 from . import gcn, sass
 from .code import Code, Kind, count
+from .integer_rate import integer_instructions
 from .loops import main_loop
 from .occupancy import occupancy
 
 _DECODING = ("convert", "valu")
 """Counts of the main loop that decoding consists of, with the address arithmetic and multiply-adds beside it."""
+
+
+class Decoding(NamedTuple):
+    """Vector instructions of all lanes per decoded weight, and those of them that issue at the integer rate.
+
+    None: no main loop; the second also where no such rate is told apart (`integer_rate`).
+    """
+
+    per_weight: float | None = None
+    integer_per_weight: float | None = None
 
 
 def account(build: Build, arch: str, decoded: int | None = None) -> dict[str, Any]:
@@ -40,19 +51,24 @@ def account(build: Build, arch: str, decoded: int | None = None) -> dict[str, An
         "code": code.digest,
         "triton": build.triton,
     }
-    if decoded and (per_weight := decode_per_weight(code, arch, build.warps, decoded)) is not None:
-        values["decode_per_weight"] = per_weight
+    if decoded:
+        per_weight, integer_per_weight = decoding(code, arch, build.warps, decoded)
+        known = {"decode_per_weight": per_weight, "decode_integer_per_weight": integer_per_weight}
+        values |= {name: value for name, value in known.items() if value is not None}
     return values
 
 
-def decode_per_weight(code: Code, arch: str, warps: int, decoded: int) -> float | None:
-    """Vector instructions of all lanes per weight, where `decoded` are decoded by each iteration of the main loop.
-
-    None where the code has no main loop.
-    """
-    body = count(main_loop(code))
-    vector_work = sum(body[name] for name in _DECODING)
-    return round(vector_work * warps * wave_size(arch) / decoded, 4) if body["instructions"] else None
+def decoding(code: Code, arch: str, warps: int, decoded: int) -> Decoding:
+    """Count the work of decoding, where `decoded` weights are decoded by each iteration of the main loop."""
+    body = main_loop(code)
+    if not body:
+        return Decoding()
+    per_instruction = warps * wave_size(arch) / decoded
+    counts, integer = count(body), integer_instructions(body, arch)
+    return Decoding(
+        round(sum(counts[name] for name in _DECODING) * per_instruction, 4),
+        None if integer is None else round(integer * per_instruction, 4),
+    )
 
 
 def amd_registers(text: str) -> dict[str, int]:

@@ -10,20 +10,26 @@ import os
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..aot import KNOWN_ARCHES, amd_vector_registers, disassembly, is_amd, warps_of
 from ..cache_folder import cache_folder
 from ..geometry import Binary
 from ..triton_launch import artifact_hash
 from . import gcn, sass
-from .account import amd_registers, decode_per_weight
+from .account import Decoding, amd_registers, decoding
 from .occupancy import occupancy
 
-Facts = tuple[int | None, float | None]
-"""Resident workgroups per SM, CU or WGP; vector instructions of all lanes per decoded weight."""
 
-FORMAT = 1
+class Facts(NamedTuple):
+    """Resident workgroups per SM, CU or WGP; vector instructions of all lanes per decoded weight, and integer ones."""
+
+    resident: int | None = None
+    decode_per_weight: float | None = None
+    decode_integer_per_weight: float | None = None
+
+
+FORMAT = 2
 """Of the kept figures: raised where instructions are counted otherwise."""
 
 _known: dict[tuple[str, int | None], Facts] = {}
@@ -49,9 +55,9 @@ def _read(binary: Binary) -> Facts:
     compiled = binary.compiled
     arch = architecture(compiled)
     if arch not in KNOWN_ARCHES:
-        return None, None
+        return Facts()
     warps = warps_of(arch, compiled.asm["amdgcn" if is_amd(arch) else "ptx"]) or int(compiled.metadata.num_warps)
-    return _resident(compiled, arch, warps), _decoding(compiled, arch, warps, binary.decoded)
+    return Facts(_resident(compiled, arch, warps), *_decoding(compiled, arch, warps, binary.decoded))
 
 
 def _resident(compiled: Any, arch: str, warps: int) -> int | None:
@@ -65,23 +71,22 @@ def _resident(compiled: Any, arch: str, warps: int) -> int | None:
     return occupancy(arch, warps, vector, scalar, int(compiled.metadata.shared)).programs or None
 
 
-def _decoding(compiled: Any, arch: str, warps: int, decoded: int | None) -> float | None:
+def _decoding(compiled: Any, arch: str, warps: int, decoded: int | None) -> Decoding:
     if not decoded:
-        return None
+        return Decoding()
     if is_amd(arch):
-        return decode_per_weight(gcn.parse(compiled.asm["amdgcn"]), arch, warps, decoded)
+        return decoding(gcn.parse(compiled.asm["amdgcn"]), arch, warps, decoded)
     kept = cache_folder() / "decode" / f"{artifact_hash(compiled)}-{decoded}-{FORMAT}.json"
-    with suppress(OSError, ValueError):
-        found: float | None = json.loads(kept.read_text(encoding="utf-8"))
-        return found
+    with suppress(OSError, ValueError, TypeError):
+        return Decoding(*json.loads(kept.read_text(encoding="utf-8")))
     try:
         text = disassembly(compiled.asm["cubin"])
     except (OSError, subprocess.SubprocessError):
-        return None
-    per_weight = decode_per_weight(sass.parse(text), arch, warps, decoded)
+        return Decoding()
+    found = decoding(sass.parse(text), arch, warps, decoded)
     with suppress(OSError):
-        _keep(kept, json.dumps(per_weight))
-    return per_weight
+        _keep(kept, json.dumps(found))
+    return found
 
 
 def _keep(path: Path, text: str) -> None:

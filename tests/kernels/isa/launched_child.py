@@ -30,13 +30,14 @@ for arch in ("sm90", "gfx942", "gfx1201"):
     binary = Binary(
         SimpleNamespace(asm=compiled.asm, metadata=compiled.metadata, n_regs=build.registers), request.decoded
     )
-    resident, decode_per_weight = launched.facts(binary)
+    resident, decode_per_weight, decode_integer_per_weight = launched.facts(binary)
     values = account(build, arch, request.decoded)
     rows.append(
         {
             "arch": arch, "resident": resident, "decode_per_weight": decode_per_weight,
             "isa_decode_per_weight": values["decode_per_weight"], "isa_occupancy": values["occupancy"],
-            "isa_warps": values["warps"],
+            "isa_warps": values["warps"], "decode_integer_per_weight": decode_integer_per_weight,
+            "isa_decode_integer_per_weight": values.get("decode_integer_per_weight"),
         }
     )  # fmt: skip
 print(json.dumps(rows))

@@ -44,6 +44,11 @@ def test_a_launch_and_a_compile_ahead_of_time_agree(compiled, arch):
     row = compiled[arch]
     assert row["decode_per_weight"] == row["isa_decode_per_weight"]
     assert 2 < row["decode_per_weight"] < 30
+    assert row["decode_integer_per_weight"] == row["isa_decode_integer_per_weight"]
+    if arch == "sm90":  # two permutes per weight, and the shift and mask that each pair of them needs
+        assert 2 < row["decode_integer_per_weight"] < row["decode_per_weight"]
+    else:
+        assert row["decode_integer_per_weight"] is None
     simds = 4 if arch.startswith("gfx") else 1
     assert row["resident"] == row["isa_occupancy"] * simds / row["isa_warps"] >= 1
 
@@ -62,12 +67,12 @@ def test_architectures():
 
 def test_resident_workgroups_by_the_limits_of_an_sm():
     # H200: 4 warps of 128 registers: 16 warps, 4 workgroups; 228 KiB hold 4 of 48 KiB and 1 KiB
-    assert facts(Binary(fake())) == (4, None)
-    assert facts(Binary(fake(b"2", registers=255))) == (2, None)
-    assert facts(Binary(fake(b"3", shared=100 << 10))) == (2, None)
-    assert facts(Binary(fake(b"4", shared=300 << 10))) == (None, None)  # cannot be
-    assert facts(Binary(fake(b"5", registers=None))) == (None, None)  # not loaded
-    assert facts(Binary(fake(b"6", arch=75), decoded=64)) == (None, None)  # unknown limits
+    assert facts(Binary(fake())) == (4, None, None)
+    assert facts(Binary(fake(b"2", registers=255))) == (2, None, None)
+    assert facts(Binary(fake(b"3", shared=100 << 10))) == (2, None, None)
+    assert facts(Binary(fake(b"4", shared=300 << 10))) == (None, None, None)  # cannot be
+    assert facts(Binary(fake(b"5", registers=None))) == (None, None, None)  # not loaded
+    assert facts(Binary(fake(b"6", arch=75), decoded=64)) == (None, None, None)  # unknown limits
 
 
 SASS = """
@@ -84,10 +89,10 @@ SASS = """
 def test_a_disassembly_is_kept_for_other_processes(monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(launched, "disassembly", lambda cubin: asked.append(cubin) or SASS)
-    assert facts(Binary(fake(), decoded=64)) == (4, 2 * 128 / 64)  # two instructions of 4 warps of 32 lanes
-    assert facts(Binary(fake(), decoded=128)) == (4, 2.0)  # another tile of the same code
+    assert facts(Binary(fake(), decoded=64)) == (4, 2 * 128 / 64, 128 / 64)  # two instructions of 4 warps of 32 lanes
+    assert facts(Binary(fake(), decoded=128)) == (4, 2.0, 1.0)  # another tile of the same code
     launched._known.clear()
-    assert facts(Binary(fake(), decoded=64)) == (4, 4.0)
+    assert facts(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
     assert len(asked) == 2
     assert len(list((tmp_path / "cache" / "decode").iterdir())) == 2
 
@@ -98,20 +103,30 @@ def test_without_a_disassembler_nothing_is_said_and_nothing_kept(monkeypatch, er
         raise error
 
     monkeypatch.setattr(launched, "disassembly", fails)
-    assert facts(Binary(fake(), decoded=64)) == (4, None)
+    assert facts(Binary(fake(), decoded=64)) == (4, None, None)
     assert not (tmp_path / "cache" / "decode").exists()
 
 
 def test_code_without_a_loop_says_nothing(monkeypatch):
     monkeypatch.setattr(launched, "disassembly", lambda cubin: "        /*0000*/                   EXIT ;\n")
-    assert facts(Binary(fake(), decoded=64)) == (4, None)
+    assert facts(Binary(fake(), decoded=64)) == (4, None, None)
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ROOFLENS_CACHE", str(tmp_path / "file"))
     monkeypatch.setattr(launched, "disassembly", lambda cubin: SASS)
-    assert facts(Binary(fake(), decoded=64)) == (4, 4.0)
+    assert facts(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
+
+
+def test_a_kept_figure_that_is_none_is_read_anew(monkeypatch, tmp_path):
+    monkeypatch.setattr(launched, "disassembly", lambda cubin: SASS)
+    assert facts(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
+    (kept,) = (tmp_path / "cache" / "decode").iterdir()
+    for damaged in ("", "null", "[1, 2, 3]"):
+        kept.write_text(damaged)
+        launched._known.clear()
+        assert facts(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
 
 
 @pytest.mark.gpu

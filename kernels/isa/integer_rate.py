@@ -1,0 +1,47 @@
+"""Which vector instructions issue at the rate of shifts and logic, where that is less than what a scheduler can issue.
+
+Results per clock and SM, by compute capability ("CUDA C++ Programming Guide" 12, "CUDA C++ Best Practices Guide" 13:
+"Throughput of Native Arithmetic Instructions"):
+
+    instructions                                8.0    8.6, 8.9, 9.0   12.0
+    fp32 add, multiply, multiply-add             64              128    128
+    32-bit integer add, min, max                 64               64    128
+    32-bit shift, and, or, xor                   64               64     64
+    32-bit integer multiply, multiply-add        64               64     64
+
+Which of them share a unit is in the "Nsight Compute Profiling Guide", section "Pipelines": the ALU pipe does integer
+instructions other than multiplications, bit manipulation and logic; IMAD has another unit, half of the fp32 one, and
+so adds nothing to what waits for the ALU. Byte permutes (PRMT) and selects are not named; that the ALU does them is
+what an engineer of NVIDIA says of sm70 ("data movement operations": forums.developer.nvidia.com/t/108729/4).
+
+What is counted surely waits for the unit whose rate a chain of shifts and logic shows, so that its time is a lower
+bound. Left out: moves, which compilers spread over both units; conversions, which have rates and units of their own;
+predicate logic; on sm100 and later all but shifts and logic, because additions issue faster on sm120, and nothing is
+published of permutes.
+
+AMD's vector units issue shifts, logic, permutes and integer additions at the rate of a multiply-add (LLVM,
+SISchedule.td: Write32Bit; what is slower, as 32-bit multiplications, has rates of its own), so none are told apart.
+"""
+
+from collections.abc import Iterable
+
+from ..aot import is_amd
+from .code import Instruction, Kind
+
+_SHIFTS_AND_LOGIC = frozenset(("SHF", "SHL", "SHR", "LOP", "LOP3"))
+_BITS = frozenset(("PRMT", "SEL", "FSEL", "SGXT", "BMSK"))
+_ADDITIONS = frozenset(("IADD", "IADD3", "VIADD", "IABS", "LEA", "VABSDIFF"))
+_COMPARISONS = frozenset(("ISETP", "FSETP", "IMNMX", "FMNMX", "VIMNMX", "VIADDMNMX"))
+
+_WHOLE_UNIT = ("sm80", "sm89", "sm90")
+"""Architectures all of whose integer instructions but multiplications share the rate of shifts and logic."""
+
+
+def integer_instructions(instructions: Iterable[Instruction], arch: str) -> int | None:
+    """Count the vector instructions that issue at the integer rate of `arch`; None where no rate is told apart."""
+    if is_amd(arch):
+        return None
+    names = _SHIFTS_AND_LOGIC
+    if arch in _WHOLE_UNIT:
+        names |= _BITS | _ADDITIONS | _COMPARISONS
+    return sum(one.kind is Kind.VALU and one.opcode.partition(".")[0] in names for one in instructions)
