@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..reports.layout import wrap
 from .output import plain
-from .tables import terminal_width, wrap
+from .tables import terminal_width
 
 if TYPE_CHECKING:
     from ..analysis.audit.audit import Audit
@@ -36,7 +37,8 @@ def print_audit(result: "Audit", setting: "Setting") -> None:
 
 def review_comment(result: "Audit", setting: "Setting") -> str:
     """Return GitHub markdown: a list per rule, and how the tables were read, folded."""
-    from ..reports.markdown import LIMIT, escape
+    from ..reports.markdown import LIMIT
+    from ..reports.markdown_blocks import escape
 
     lines = [
         "## Audit of the printed numbers",
@@ -84,7 +86,7 @@ def as_record(result: "Audit", setting: "Setting") -> dict[str, Any]:
 
 
 def _column_record(column: "Column") -> dict[str, Any]:
-    names = ("name", "role", "side", "pass_", "unit", "detail", "dtype")
+    names = ("name", "role", "side", "pass_", "unit", "detail", "dtype", "unread")
     return {name.rstrip("_"): getattr(column, name) or None for name in names}
 
 
@@ -119,6 +121,8 @@ def _understood(sheet: "Sheet") -> str:
         parts.append(f"M is {sheet.m_is.replace('_', ' ')}")
     if unused:
         parts.append(f"not used: {', '.join(unused)}")
+    if unread := [f"{column.unread} of {column.name!r}" for column in sheet.columns if column.unread]:
+        parts.append(f"cells that are no number: {', '.join(unread)}")
     if sheet.summaries:
         parts.append(f"sums up: {', '.join(one.statistic for one in sheet.summaries)}")
     rows = f"{len(sheet)} row{'s' * (len(sheet) != 1)}"

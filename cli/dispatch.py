@@ -96,7 +96,7 @@ def dispatch(
     \b
     Examples:
       rooflens dispatch latest
-      rooflens dispatch latest -p simt_4bit -p mma_4bit --incumbent dequant_blas --weights decode.csv
+      rooflens dispatch latest -p simt_4bit -p mma_4bit --weights decode.csv
       rooflens dispatch latest --policy tree --emit python > choose.py
       rooflens dispatch runs/new -o tuned --against tuned/dispatch.json
     """
@@ -175,6 +175,10 @@ def _before(found: "Study", against: str | None) -> "Ints":
         earlier = parse_policy(_content(Path(against), "--against"), against)
         if earlier.arch != found.arch:
             raise UsageError(f"--against {against}: it is for {earlier.arch}, and this run is of {found.arch}")
+        named = dict.fromkeys([*(leaf.arm for leaf in earlier.leaves), earlier.incumbent])
+        if absent := [name for name in named if name not in found.timings.arms]:
+            known = earlier.incumbent if earlier.incumbent not in absent else found.timings.incumbent
+            click.echo(f"note: --against {against}: no arm here is {', '.join(absent)}; counted as {known}", err=True)
         return choices(earlier, found.timings)
     return chosen_by(found, against or found.timings.incumbent)
 

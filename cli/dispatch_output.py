@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..reports.layout import wrap
 from .output import print_json
-from .tables import print_table, terminal_width, wrap
+from .tables import print_table, terminal_width
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ def show(study: "Study", policy: "Policy", facts: "Provenance", before: "Ints", 
     table = study.timings
     device = " ".join(filter(None, (facts.device, f"({study.arch})" if study.arch else "")))
     _say(
-        f"{facts.run} on {device}: {len(table.cases)} GEMMs, {facts.cache}, {table.rounds} rounds; "
+        f"{facts.run} on {device}: {_count(len(table.cases), 'GEMM')}, {facts.cache}, {_count(table.rounds, 'round')}; "
         f"incumbent {table.incumbent}; weights: {facts.weights}"
     )
     ways = [way for way in WAYS if any(one.held_out.get(way) for one in study.scored)]
@@ -46,13 +47,13 @@ def show(study: "Study", policy: "Policy", facts: "Provenance", before: "Ints", 
     )
     if study.flattered is not None and study.flattered >= VISIBLE:
         _say(
-            f"the best arms owe {_percent(study.flattered)} of their time to luck: less regret on new rounds than that "
-            "of the oracle cannot be had"
+            f"picked by the other rounds, the fastest arm of each GEMM costs {_percent(study.flattered)} on a new one "
+            "(oracle): smaller differences between policies there may be luck"
         )
     click.echo()
     _say(_why(study, policy))
     for line in _rules(policy):
-        click.echo(f"  {line}")
+        _say(line.lstrip(), "    " if line.startswith(" ") else "  ")
     _cases(_worst(study, policy), _WORST, f"most regret of {policy.name}", rows)
     changed = _changes(study, policy, before)
     share = f"{len(changed)} of {len(table.cases)} GEMMs"
@@ -100,8 +101,16 @@ def print_as_json(study: "Study", policy: "Policy", facts: "Provenance", before:
     )
 
 
-def _say(text: str) -> None:
-    click.echo("\n".join(wrap(text, terminal_width())))
+def _say(text: str, indent: str = "") -> None:
+    """Print a paragraph; where it is indented, its further lines are so by two more."""
+    first, *further = wrap(text, terminal_width() - len(indent) - 2 * bool(indent))
+    click.echo(indent + first)
+    for line in further:
+        click.echo(f"{indent}{'  ' * bool(indent)}{line}")
+
+
+def _count(number: int, of: str) -> str:
+    return f"{number} {of}{'s' * (number != 1)}"
 
 
 def _percent(log: float) -> str:
@@ -223,7 +232,7 @@ def _cases(frame: "pd.DataFrame", columns: Sequence[str], title: str, rows: int)
         ("op", "pass", "dtype", "scheme", "shape", "M", *columns),
         cells,
         title + (f" (and {more} more: --rows)" if more else ""),
-        once=("op", "pass", "dtype", "scheme"),
+        once=("op", "pass", "dtype", "scheme", "before", "runs"),
         heading=("shape",),
     )
 

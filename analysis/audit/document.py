@@ -125,7 +125,7 @@ def _title(lines: Sequence[str], table: int, last_table: int) -> str:
     nearest = ""
     for place in range(table - 1, last_table - 1, -1):
         line = lines[place].strip()
-        if not line or len(line) > LONGEST_TITLE or line.startswith(("```", "~~~")):
+        if not re.search(r"\w", line) or len(line) > LONGEST_TITLE or line.startswith(("```", "~~~")):
             continue
         alone = place == 0 or not lines[place - 1].strip()
         alone = alone and (place == table - 1 or not lines[place + 1].strip())

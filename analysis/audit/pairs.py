@@ -35,13 +35,17 @@ def pair_of(sheet: Sheet, column: Column) -> Pair | None:
     for role in prefer:
         if found := _among(_candidates(sheet, column, sheet.of(role)), column):
             return found
-    unnamed = [one for one in sheet.of(Role.OTHER, Role.STATISTIC) if _is(one, BASES) or _is(one, HEADS)]
+    unnamed = sheet.of(Role.OTHER, Role.STATISTIC)
+    if column.role is not Role.RATIO or not column.detail:  # else its header names the two
+        unnamed = [one for one in unnamed if _is(one, BASES) or _is(one, HEADS)]
     found = _among(_candidates(sheet, column, unnamed), column)
     return found if found and found.sure else None
 
 
 def ratio(over: Span, under: Span) -> Span:
-    """Quotients of two positive numbers; an under that may be 0 has no upper bound."""
+    """Quotients of two positive numbers; an `under` that may be 0 has no upper bound, a negative one none at all."""
+    if under.high <= 0:
+        return Span(0.0, float("inf"))
     high = over.high / under.low if under.low > 0 else float("inf")
     return Span(max(0.0, over.low) / under.high, high)
 

@@ -1,7 +1,7 @@
 """A number as somebody printed it: its digits, its unit, and whether it is only about right."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from ..imports.consistency import Span, span
@@ -32,7 +32,12 @@ _UNITS = {
 _NUMBER = re.compile(
     r"(?P<about>[~≈]\s*)?(?P<digits>[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?|[+-]?\.\d+)\s*"
     r"(?P<unit>[A-Za-z%×µμ][A-Za-z/]*)?"
+    r"(?:\s*(?:±|\+/-|\+-)\s*\d[\d.,]*\s*(?P<after>[A-Za-z%×µμ][A-Za-z/]*)?)?(?:\s*\([^()]*\))?"
 )
+"""A number, its unit, and what may follow: by how much it varies, and a remark in parentheses."""
+
+SMALLEST, LARGEST = 1e-60, 1e60
+"""Beyond these no number was measured; products of several still are what floating point can hold."""
 
 MISSING = frozenset(("", "-", "--", "—", "–", "n/a", "na", "nan", "none", "null", "inf"))
 """Texts of a cell that has no number."""
@@ -59,6 +64,17 @@ class Printed:
         return float(self.digits)
 
     @property
+    def step(self) -> float:
+        """One of its last digit, in its printed unit."""
+        exponent = Decimal(self.digits).as_tuple().exponent
+        assert isinstance(exponent, int)  # finite
+        return float(Decimal(1).scaleb(exponent))
+
+    def in_unit(self, power: int) -> "Printed":
+        """Return the same number for a unit that is 10**-power of its own; its digits stay those that are printed."""
+        return replace(self, digits=str(Decimal(self.digits).scaleb(power)))
+
+    @property
     def span(self) -> Span:
         """Numbers that are printed like this one, by its own digits."""
         return self.within(None)
@@ -74,15 +90,18 @@ class Printed:
 
 
 def read_printed(text: str) -> Printed | None:
-    """Read "+15.11%", "~1.0×*", "1,234.5", "7.20 us" or "−0.29"; None for anything else."""
-    clean = text.strip().replace("\u2212", "-").strip(_MARKS).strip()
+    """Read "+15.11%", "~1.0×*", "1,234.5", "7.20 us", "80.0 ± 0.2 us", "0.995 (same)" or "−0.29"; None for the rest."""
+    clean = " ".join(text.split()).replace("\u2212", "-").strip(_MARKS).strip()
     found = _NUMBER.fullmatch(clean)
     if found is None:
         return None
-    unit = _UNITS.get((found["unit"] or "").lower())
-    if found["unit"] and unit is None:
+    name = found["unit"] or found["after"] or ""
+    unit = _UNITS.get(name.lower())
+    if name and unit is None:
         return None
     digits = found["digits"].replace(",", "")
+    if (value := abs(float(digits))) and not SMALLEST < value < LARGEST:
+        return None
     return Printed(text.strip(), str(Decimal(digits)) if digits.endswith(".") else digits, unit or "", bool(found[1]))
 
 

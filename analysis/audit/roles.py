@@ -1,5 +1,6 @@
 """Guesses what each column of a table is from its header and cells, and takes the user's word instead."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from ..imports.table import Table
 from ..imports.units import SECONDS, is_time, unit_of
 from . import words as known
 from .document import Titled
-from .printed import is_blank, read_printed
+from .printed import Printed, is_blank, read_printed
 from .setting import PER_EXPERT, TOTAL, Setting
 from .sheet import Column, Role, Sheet, Summary, numbers_of
 
@@ -105,10 +106,9 @@ def _without_summaries(titled: Titled) -> tuple[Titled, tuple[Summary, ...]]:
             continue
         texts = [cell for cell in row if cell.strip() and read_printed(cell) is None and not is_blank(cell)]
         words = [word for text in texts for word in known.words_of(text)]
-        statistics = [known.SUMMARIES[word] for word in words if word in known.SUMMARIES]
-        if len(texts) == 1 and len(statistics) == 1 and len(words) <= 3:
+        if len(texts) == 1 and (statistic := known.summary_in(words)):
             cells = {at: cell for at, text in enumerate(row) if (cell := read_printed(text)) is not None}
-            found[number] = Summary(statistics[0], table.lines[number], cells)
+            found[number] = Summary(statistic, table.lines[number], cells)
     if not found or len(found) >= len(table) - 1:
         return titled, ()
     kept = [number for number in range(len(table)) if number not in found]
@@ -139,11 +139,41 @@ def _guess(index: int, name: str, texts: Sequence[str], lower: bool) -> Column:
     passes = known.passes_in(words)
     fixed = {found[1]: int(found[2]) for found in re.finditer(r"\b([MNKBE])\s*=\s*(\d+)\b", name)}
     role, unit, detail = _role(name, plain, words, cells, texts, lower)
+    unread = 0
+    if role not in (Role.SHAPE, Role.DTYPE, Role.ID, Role.OTHER):
+        unread = sum(cell is None and not is_blank(text) for cell, text in zip(cells, texts, strict=True))
     if not any(cell is not None for cell in cells) and role not in (Role.SHAPE, Role.DTYPE, Role.ID):
         role = Role.LABEL
+    cells, unit, mixed = _in_one_unit(cells, role, unit)
     pass_ = passes.pop() if len(passes) == 1 else ""
     side = _side(words) if role in _SIDED and not fixed else ""
-    return Column(index, name, role, cells, side, pass_, unit, detail, _dtype(words), _core(words), fixed, rounding)
+    dtype, core = _dtype(words), _core(words)
+    return Column(index, name, role, cells, side, pass_, unit, detail, dtype, core, fixed, rounding, mixed, unread)
+
+
+_POWERS = {
+    Role.TIME: {"s": 0, "ms": -3, "us": -6, "ns": -9},
+    Role.RATE: {"gflops": 9, "tflops": 12, "pflops": 15},
+    Role.BANDWIDTH: {"gb/s": 9, "tb/s": 12},
+}
+"""Units of a cell, as powers of ten of the base unit."""
+
+
+def _in_one_unit(
+    cells: tuple[Printed | None, ...], role: Role, unit: float
+) -> tuple[tuple[Printed | None, ...], float, bool]:
+    """Believe the unit in a cell before that of the header; True where cells have several, and were converted."""
+    powers = _POWERS.get(role, {})
+    own = {powers.get(cell.unit) for cell in cells if cell is not None}
+    if len(own) == 1 and None not in own:
+        return cells, 10.0 ** next(power for power in own if power is not None), False
+    if not own - {None}:
+        return cells, unit, False
+    base = round(math.log10(unit))
+    converted = tuple(
+        cell if cell is None or cell.unit not in powers else cell.in_unit(powers[cell.unit] - base) for cell in cells
+    )
+    return converted, unit, True
 
 
 def _role(
@@ -173,8 +203,8 @@ def _role(
 def _quantity(name: str, words: Sequence[str], units: set[str]) -> tuple[Role, float, str]:
     said = set(words)
     percent = "%" in units or bool(said & {"%", "pct", "percent"})
-    if said & {"mfu", "hfu"} or ("peak" in said and percent) or (said & {"efficiency", "utilization"} and percent):
-        return Role.PEAK_SHARE, 1.0, ""
+    if _is_peak_share(said, percent):
+        return Role.PEAK_SHARE, 1.0, "bandwidth" if said & _MEMORY else ""
     rate = next((known.RATES[word] for word in words if word in known.RATES), None)
     unit = unit_of(re.sub(r"(?i)[#x%]", " ", name)) if is_time(name) else None
     statistic = next((known.STATISTICS[word] for word in words if word in known.STATISTICS), "")
@@ -189,17 +219,30 @@ def _quantity(name: str, words: Sequence[str], units: set[str]) -> tuple[Role, f
         return Role.RATIO, 1.0, "" if "speedup" in said else sides
     if units == {"x"} or said & {"speedup", "ratio"}:
         return Role.RATIO, 1.0, ""
-    if rate is not None or units == {"tflops"} or units == {"gflops"}:
-        return Role.RATE, rate or (1e12 if units == {"tflops"} else 1e9), ""
+    if rate is not None or (units and units <= {*_POWERS[Role.RATE]}):
+        return Role.RATE, rate or 1e12, ""
     bandwidth = next((known.BANDWIDTHS[word] for word in words if word in known.BANDWIDTHS), None)
-    if bandwidth is not None or units in ({"gb/s"}, {"tb/s"}):
-        return Role.BANDWIDTH, bandwidth or (1e12 if units == {"tb/s"} else 1e9), ""
-    unit = unit or next((one for one in SECONDS if units == {one}), None)
+    if bandwidth is not None or (units and units <= {*_POWERS[Role.BANDWIDTH]}):
+        return Role.BANDWIDTH, bandwidth or 1e9, ""
+    unit = unit or ("us" if units and units <= {*_POWERS[Role.TIME]} else None)
     if unit is not None:
         return Role.TIME, float(SECONDS[unit]), ""
     if statistic:
         return Role.STATISTIC, 1.0, statistic
     return Role.OTHER, 1.0, ""
+
+
+_MEMORY = frozenset(("bw", "bandwidth", "membw", "hbm", "dram", "memory", "mem", "gbs", "tbs"))
+
+_OTHERWISE = frozenset(("vs", "vs.", "versus", "relative", "over", "of", "to", "gpu", "sm", "scaling", "parallel"))
+"""Words that make an efficiency or utilization one of something else than a peak."""
+
+
+def _is_peak_share(said: set[str], percent: bool) -> bool:
+    """Tell whether a header is about a percentage of a peak: of FLOP/s, or with words for it, of bandwidth."""
+    if said & {"mfu", "hfu"} or ("peak" in said and percent):
+        return True
+    return percent and bool(said & {"efficiency", "utilization"}) and not said & _OTHERWISE
 
 
 def _change_kind(said: set[str], rate: bool) -> str:

@@ -13,7 +13,7 @@ from .pairs import meets, pair_of, ratio
 from .printed import Printed
 from .prose import CountClaim, count_claims, total_in
 from .rule_peak_share import paragraphs_in
-from .sheet import Column, Role, Sheet
+from .sheet import Column, Role, Sheet, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,27 +187,26 @@ def _narrowed(allowed: Span, value: Span, quantile: float, threshold: float, cas
 
 def _last_rows(sheet: Sheet) -> Iterator[Finding]:
     """Hold rows such as "mean" and "geomean" against the rows above them."""
+    if any(_is_statistic(sheet, row) for row in range(len(sheet))):
+        return  # what such a row sums up, or whether it is summed up itself, nobody said
     for summary in sheet.summaries:
         for column in sheet.columns:
             printed = summary.cells.get(column.index)
-            spans = [span for row in range(len(sheet)) if (span := column.span(row)) is not None]
-            if printed is None or len(spans) < 2 or column.role in _NO_SUMMARY or len(spans) < len(sheet):
+            if printed is None or column.role in _NO_SUMMARY or _is_of_means(sheet, summary, column, printed):
                 continue
-            allowed = _statistic(summary.statistic, spans)
             if summary.statistic == "sum" and column.role is not Role.TIME:
                 continue
-            if allowed is None or printed.span.meets(allowed):
+            allowed = [
+                (len(rows), ends)
+                for rows in _summed_up(sheet, summary)
+                if (ends := _statistic_of(column, rows, summary.statistic)) is not None
+            ]
+            if not allowed or any(printed.span.meets(ends) for _, ends in allowed):
                 continue
-            pair = pair_of(sheet, column)
-            if pair is not None and pair.base.index in summary.cells and pair.head.index in summary.cells:
-                over, under = summary.cells[pair.base.index].span, summary.cells[pair.head.index].span
-                if column.role is Role.CHANGE or any(
-                    meets(printed.span, one) for one in (ratio(over, under), ratio(under, over))
-                ):
-                    continue  # the ratio of the means
+            count, ends = allowed[0]
             message = (
-                f"{column.name}: {summary.statistic} {printed.text} is not that of the {len(spans)} rows above, "
-                f"{allowed.low:.5g} to {allowed.high:.5g}"
+                f"{column.name}: {summary.statistic} {printed.text} is not that of the {count} rows above, "
+                f"{ends.low:.5g} to {ends.high:.5g}"
             )
             yield Finding(
                 RULE.name,
@@ -218,8 +217,38 @@ def _last_rows(sheet: Sheet) -> Iterator[Finding]:
                 summary.statistic,
                 message,
                 RULE.advice,
-                {"low": allowed.low, "high": allowed.high},
+                {"low": ends.low, "high": ends.high},
             )
+
+
+def _is_statistic(sheet: Sheet, row: int) -> bool:
+    """True for a row that is named by a statistic of something."""
+    words = [word for one in sheet.of(Role.LABEL) for word in known.words_of(sheet.text(row, one))]
+    return any(word in known.SUMMARIES for word in words)
+
+
+def _summed_up(sheet: Sheet, summary: Summary) -> Iterator[list[int]]:
+    """Rows that a summary may be of: all above the line up to the same statistic of another group, all above, all."""
+    before = [one.line for one in sheet.summaries if one.statistic == summary.statistic and one.line < summary.line]
+    for low, high in ((max(before, default=0), summary.line), (0, summary.line), (0, math.inf)):
+        yield [row for row in range(len(sheet)) if low < sheet.line(row) < high]
+
+
+def _statistic_of(column: Column, rows: Sequence[int], name: str) -> Span | None:
+    """Values that a statistic of a column can have; None where rows are missing."""
+    spans = [span for row in rows if (span := column.span(row)) is not None]
+    return _statistic(name, spans) if len(spans) == len(rows) >= 2 else None
+
+
+def _is_of_means(sheet: Sheet, summary: Summary, column: Column, printed: Printed) -> bool:
+    """True where a summary may be the ratio or the change of the summaries beside it."""
+    pair = pair_of(sheet, column)
+    if pair is None or pair.base.index not in summary.cells or pair.head.index not in summary.cells:
+        return False
+    over, under = summary.cells[pair.base.index].span, summary.cells[pair.head.index].span
+    return column.role is Role.CHANGE or any(
+        meets(printed.span, one) for one in (ratio(over, under), ratio(under, over))
+    )
 
 
 _NO_SUMMARY = (Role.SIZE, Role.SHAPE, Role.ID, Role.LABEL, Role.CASES, Role.COUNT, Role.DTYPE, Role.OTHER)

@@ -21,7 +21,8 @@ def forward(pair: Pair, row: int) -> Span | None:
 
 def turned(span: Span) -> Span:
     """Reciprocals."""
-    return Span(1 / span.high, 1 / span.low if span.low > 0 else float("inf"))
+    low, high = (1 / end if end > 0 else float("inf") for end in (span.high, span.low))
+    return Span(low, high)
 
 
 def check_label(case: Case) -> Iterator[Finding]:

@@ -103,7 +103,7 @@ def check_bandwidth(case: Case) -> Iterator[Finding]:
             for row in range(len(sheet)):
                 span = column.span(row)
                 if span is not None and span.low * column.unit > speed:
-                    yield _fast(sheet, row, column, span.low * column.unit, speed, None, case.setting)
+                    yield _fast(sheet, row, column, span.low * column.unit, speed, "", case.setting)
         for column in sheet.of(Role.TIME):
             for cell in cells_of(sheet, column):
                 problem = sheet.problem(cell.row, column, TOTAL if sheet.m_is != PER_EXPERT else PER_EXPERT)
@@ -111,20 +111,22 @@ def check_bandwidth(case: Case) -> Iterator[Finding]:
                     continue
                 moved = least_bytes(problem, case.setting)
                 if moved / cell.time.high > speed:
-                    impossible = (moved - cache) / cell.time.high > speed
-                    yield _fast(sheet, cell.row, column, moved / cell.time_s, speed, not impossible, case.setting)
+                    reason = "all" if moved <= cache else "part"
+                    if (moved - cache) / cell.time.high > speed:
+                        reason = "none"
+                    yield _fast(sheet, cell.row, column, moved / cell.time_s, speed, reason, case.setting)
 
 
-def _fast(
-    sheet: Sheet, row: int, column: Column, rate: float, speed: float, cached: bool | None, setting: Setting
-) -> Finding:
+def _fast(sheet: Sheet, row: int, column: Column, rate: float, speed: float, cached: str, setting: Setting) -> Finding:
+    """Build the finding; `cached`: how much of what moved the last cache may have held, none, part or all of it."""
     assert setting.device is not None
     name = short_name(setting.device)
-    severity = Severity.IMPOSSIBLE if cached is False else Severity.MISLEADING
+    severity = Severity.IMPOSSIBLE if cached == "none" else Severity.MISLEADING
     reason = {
-        None: "a cache served it, or bytes are counted that did not move",
-        True: "its operands fit into the last cache: a warm number, which no first use reaches",
-        False: "even with the whole last cache full of operands",
+        "": "a cache served it, or bytes are counted that did not move",
+        "all": "its operands fit into the last cache: a warm number, which no first use reaches",
+        "part": "part of its operands would have to lie in the last cache: a warm number, which no first use reaches",
+        "none": "even with the whole last cache full of operands",
     }[cached]
     message = (
         f"{column.name}: at least {rate / 1e9:.4g} GB/s, {rate / speed:.3g} times the memory of {name} "

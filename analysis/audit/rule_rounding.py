@@ -131,7 +131,7 @@ def _origins(case: Case) -> Iterator[_Origin]:
             pair = change.pair
             if pair is None or not change.from_rounded or not pair.is_time:
                 continue
-            if pair.base.rounding.kind is not Kind.DECIMALS or not len(sheet):
+            if pair.base.rounding.kind is not Kind.DECIMALS or pair.base.mixed or not len(sheet):
                 continue
             cells = [*cells_of(sheet, pair.base)]
             passes = {sheet.pass_of(cell.row, pair.base) for cell in cells}

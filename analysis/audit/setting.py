@@ -65,7 +65,9 @@ def find_device(name: str) -> DeviceSpec:
     wanted = _key(name)
     parts = [row for row in rows if wanted and wanted in (_key(word) for word in _parts(row.name))]
     by_arch = [row for row in rows if _key(row.arch) == wanted]
-    inside = [row for row in rows if len(wanted) > 2 and wanted in _key(row.name)]
+    # "H20" is no part of "H200": those are two devices
+    whole = re.compile(rf"(?<!\d(?=\d)){re.escape(wanted)}(?!(?<=\d)\d)")
+    inside = [row for row in rows if len(wanted) > 2 and whole.search(_key(row.name))]
     for found in (exact, parts, by_arch, inside):
         if len(found) == 1:
             return found[0]

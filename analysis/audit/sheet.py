@@ -46,6 +46,8 @@ class Column:
     unit     seconds, FLOP/s or bytes/s per printed one
     detail   which size, which statistic, which kind of change (reduction, gain), or the two sides of a ratio "a/b"
     dtype    type that the header names; fixed: sizes that the header fixes ("M=16")
+    mixed    its cells were printed in several units, so that each has its own step
+    unread   cells with a text where a number was expected
     """
 
     index: int
@@ -60,11 +62,15 @@ class Column:
     core: frozenset[str] = frozenset()
     fixed: Mapping[str, int] = field(default_factory=dict)
     rounding: Rounding = NOT_ROUNDED
+    mixed: bool = False
+    unread: int = 0
     _spans: list[Span | None] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def step(self, row: int) -> float:
         """Distance of neighbouring numbers at this row, in the printed unit; 0: not rounded."""
         cell = self.cells[row]
+        if cell is not None and self.mixed:
+            return cell.step
         if cell is None or self.rounding.kind is not Kind.DIGITS or not cell.value:
             return 10.0**-self.rounding.places if self.rounding.kind is Kind.DECIMALS else 0.0
         return self.rounding.step(cell.digits)

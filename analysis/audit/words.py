@@ -78,6 +78,13 @@ STATISTICS = {
 SUMMARIES = {**STATISTICS, "total": "sum", "sum": "sum"}
 """Words of rows that sum others up."""
 
+_GEOMETRIC = frozenset(("geometric", "geo", "geom", "geo."))
+
+_ABOUT_SUMMARIES = frozenset(
+    ("speedup", "ratio", "overall", "all", "over", "across", "arithmetic", "arith", "rows", "row")
+)
+"""Words beside a statistic that leave it a summary of the rows; others make it a quantity ("mean TTFT")."""
+
 QUANTILES = {"min": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "max": 1.0}
 
 IDS = frozenset(("testid", "tid", "id", "idx", "case_id"))
@@ -92,6 +99,16 @@ CHANGES = frozenset(("gain", "delta", "Δ", "δ", "reduction", "change", "improv
 
 FILLER = frozenset(("this", "the", "of", "in", "per", "printed", "pct", "x", "time", "latency", "kernel_time", "avg"))
 """Words that name no side."""
+
+
+def summary_in(words: list[str]) -> str:
+    """Return the statistic of a row that is called so ("Geo mean (18 shapes)"); "" where its name says more."""
+    found = [SUMMARIES[word] for word in words if word in SUMMARIES]
+    beside = {*FILLER, *COUNTS, *CHANGES, *_GEOMETRIC, *_ABOUT_SUMMARIES, *SUMMARIES}
+    if len(found) != 1 or any(word not in beside and not word.isdigit() for word in words):
+        return ""
+    return "gmean" if found[0] == "mean" and _GEOMETRIC & {*words} else found[0]
+
 
 _NO_MARKS = dict.fromkeys(map(ord, "*†‡¹²³⁴⁵⁶⁷⁸⁹⁰"))
 

@@ -4,6 +4,7 @@ Everything is told as y = ln(t_arm / t_incumbent), paired by round: below 0 the 
 out:
 
 `timings`     rounds of a run as one array over (GEMM, arm, round)
+`added`       M that a refinement added: where one takes part, and how little it counts
 `weights`     how much each GEMM counts, from a histogram of M
 `evidence`    which arms are proven faster than the incumbent by more than a margin
 `policy`      rules as values: leaves, splits, rows of a table; and what a policy chooses

@@ -78,5 +78,9 @@ def _uses_waves(rule: Rule) -> bool:
 
 
 def _text(name: str) -> str:
-    """Write a text as Python does, in double quotes: JSON's escapes are a part of Python's."""
-    return json.dumps(name)
+    """Write a text as Python does, in double quotes.
+
+    JSON's escapes are Python's, but for what lies beyond U+FFFF: there JSON writes two that are one.
+    """
+    written = [json.dumps(one)[1:-1] if ord(one) < 0x10000 else f"\\U{ord(one):08x}" for one in name]
+    return f'"{"".join(written)}"'

@@ -5,6 +5,7 @@ measured. Whatever is outside (another arch, another type, a larger M) runs the 
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -156,12 +157,15 @@ def _leaves(rule: Rule) -> Iterator[Leaf]:
 
 
 def choices(policy: Policy, timings: Timings) -> Ints:
-    """Index of the arm that a policy chooses for each case [C]; an arm that is not there counts as the incumbent.
+    """Index of the arm that a policy chooses for each case [C].
 
-    An arm that is chosen where it has no time stays chosen here; `regret` lets the incumbent run instead.
+    An arm that is not there counts as the policy's incumbent, and that one, if it is not there either, as that of the
+    timings. An arm that is chosen where it has no time stays chosen here; `regret` lets the incumbent run instead.
     """
     index = {name: place for place, name in enumerate(timings.arms)}
-    found = np.zeros(len(timings.cases), dtype=np.int64)
+    default = index.get(policy.incumbent, 0)
+    index = defaultdict(lambda: default, index)
+    found = np.full(len(timings.cases), default, dtype=np.int64)
     sizes = timings.cases["M"].to_numpy(dtype=np.int64)
     for setting, rows in positions(timings.cases).items():
         measured = policy.rules.get(setting)
@@ -175,7 +179,7 @@ def choices(policy: Policy, timings: Timings) -> Ints:
 def _choose_all(rule: Rule, timings: Timings, mask: Bools, index: Mapping[str, int], found: Ints) -> None:
     """Write the arms of the cases in `mask` into `found`."""
     if isinstance(rule, Leaf):
-        found[mask] = index.get(rule.arm, 0)
+        found[mask] = index[rule.arm]
     elif isinstance(rule, Split):
         values: Floats = timings.cases[rule.feature].to_numpy(dtype=np.float64)
         _choose_all(rule.low, timings, mask & (values <= rule.limit), index, found)
@@ -187,7 +191,8 @@ def _choose_all(rule: Rule, timings: Timings, mask: Bools, index: Mapping[str, i
         for row, b, e, top_k, n, k, m in zip(rows.tolist(), *columns, strict=True):
             if (b, e, top_k, n, k) in rule.rows:
                 leaf = _decide(rule, (b, e, top_k, n, k), {"M": m})
-                found[row] = index.get(leaf.arm, 0) if leaf else 0
+                if leaf:
+                    found[row] = index[leaf.arm]
             else:
                 unseen.append(row)
         if rule.otherwise and unseen:

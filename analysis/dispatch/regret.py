@@ -58,7 +58,7 @@ def score(relative: Floats, best_: Floats, weights: Floats) -> Score | None:
         p95=_quantile(regret[known], share[known], 0.95),
         worst=float(regret[worst]),
         worst_case=worst,
-        near=float(share[regret <= NEAR].sum()),
+        near=round(float(share[regret <= NEAR].sum()), 12),  # all of them is 1, whatever their sum is
         gain=float(-(share @ np.where(known, relative, 0.0))),
         cases=int(known.sum()),
     )

@@ -169,6 +169,12 @@ def _names(
     there = [str(name) for name in pd.unique(passed["provider"])]
     incumbent = question.incumbent or run.baseline
     own_rule = rule_names(passed)
+    if there and not question.incumbent and incumbent not in there:
+        told = ", ".join(there) or "none"
+        raise UsageError(
+            f"{run.id}: its baseline {incumbent} has no {cache} time: name what runs where nothing is better with "
+            f"--incumbent; providers with a {cache} time: {told}"
+        )
     ordered = sorted(there, key=lambda name: _rank(run, name))
     others = [name for name in ordered if name not in own_rule and run.role(name) != REFERENCE]
     chosen = list(dict.fromkeys(question.challengers or others))

@@ -19,6 +19,7 @@ from ..coordinates import COORDINATES, GEMM, shape_label
 from ..intervals import Floats
 from ..notes import MIXED
 from ..speedup import ALIKE
+from .added import asked_of_all, shared_weights
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -120,23 +121,27 @@ def timings(
     """Arrange `summarize` and `round_medians` of one run; `arms` are named with the incumbent first.
 
     A GEMM that the incumbent has no time of is left out, and so is the time of an arm that was taken by another timer
-    or in another way to a cold cache than the incumbent's. Raises UsageError for names without a cell, and when nothing
-    is left.
+    or in another way to a cold cache than the incumbent's, or in none of its rounds; and an M that a refinement added
+    for others than these arms. Raises UsageError for names without a cell, and when nothing is left.
     """
+
     known = list(pd.unique(summary["provider"]))
     for name in (*arms, *rules):
         if name not in known:
             raise unknown_name("provider of this run", name, known)
     if len(set(arms)) != len(arms) or len(arms) < 2:
         raise UsageError(f"nothing to choose from: name two providers or more of {', '.join(known)}")
-    here = summary.loc[(summary["cache"] == cache) & (summary["verdict"] == Verdict.PASSED)].reset_index(drop=True)
     names = (*arms, *rules)
-    cells = here.loc[here["provider"].isin(names)].reset_index(drop=True)
+    here, dropped = _asked_alike(summary.loc[(summary["cache"] == cache) & summary["provider"].isin(names)], names)
+    cells = here.loc[here["verdict"] == Verdict.PASSED].reset_index(drop=True)
     place, places = _codes(cells, COORDINATES)
-    column = cells["provider"].map({name: index for index, name in enumerate(names)}).to_numpy(dtype=np.int64)
+    column = _numbers_of(cells, names)
     own = np.full((places, len(names)), -1, dtype=np.int64)
     own[place, column] = np.arange(len(cells))
-    own, dropped = _timed_alike(own, cells)
+    own, differing = _timed_alike(own, cells)
+    ratios = _ratios(own, cells, rounds)
+    own, unpaired = _paired(own, ratios)
+    dropped += [*differing, *unpaired]
     usable = own[:, 0] >= 0
     if not usable.any():
         raise UsageError(f"{arms[0]} has no {cache} time: name another with --incumbent, or another --cache")
@@ -148,8 +153,7 @@ def timings(
         notes.append(f"left out, because {arms[0]} has no time: {lost} of {places} problems")
     if alone.any():
         notes.append(f"left out, because {arms[0]} alone has a time: {int(alone.sum())} of {places} problems")
-    own = own[usable & ~alone]
-    ratios = _ratios(own, cells, rounds)
+    own, ratios = own[usable & ~alone], ratios[usable & ~alone]
     first = np.asarray(own[:, 0])
     gemm, count = _codes(cells.iloc[first], GEMM)
     log_ratio = _mean_by(ratios, gemm, count)
@@ -161,6 +165,12 @@ def timings(
     for index in range(len(arms)):
         has = own[:, index] >= 0
         first_cells[gemm[has][::-1], index] = own[has, index][::-1]
+    refined = _refined(cells)[own[firsts, 0]]
+    if refined.any():
+        notes.append(
+            f"{int(refined.sum())} of {count} GEMMs were added by a refinement: they share the weight of the M above"
+        )
+    cases = _cases(cells, first, gemm, firsts, first_cells[:, 1], compute_units)
     words = cells["dispatched"].fillna("").astype(str).to_numpy()
     chosen = {
         name: tuple(words[cell] if cell >= 0 else "" for cell in own[firsts, len(arms) + index])
@@ -168,11 +178,11 @@ def timings(
     }
     return Timings(
         arms=tuple(arms),
-        cases=_cases(cells, first, gemm, firsts, first_cells[:, 1], compute_units),
+        cases=cases,
         log_ratio=log_ratio[:, : len(arms)],
         step=_mean_by((steps + steps[:, :1]) / 2, gemm, count)[:, : len(arms)],
         time_s=np.exp(_mean_by(times, gemm, count))[:, : len(arms)],
-        weights=np.full(count, 1 / count),
+        weights=shared_weights(cases["M"].to_numpy(dtype=np.int64), refined, grouped(cases, ("shape", *SETTING))),
         rules={name: (log_ratio[:, len(arms) + index], chosen[name]) for index, name in enumerate(rules)},
         first_cells=first_cells,
         cells=cells,
@@ -205,6 +215,29 @@ def _codes(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[Ints, int]:
     return code, int(code.max()) + 1 if len(code) else 0
 
 
+def _numbers_of(cells: pd.DataFrame, names: Sequence[str]) -> Ints:
+    """Position of the provider of each cell among `names`."""
+    found = cells["provider"].map({name: index for index, name in enumerate(names)})
+    return np.asarray(found.to_numpy(), dtype=np.int64)
+
+
+def _refined(cells: pd.DataFrame) -> Bools:
+    """Per cell, whether its M was added by a refinement."""
+    return cells["refined"].to_numpy(dtype=bool) if "refined" in cells else np.zeros(len(cells), dtype=bool)
+
+
+def _asked_alike(cells: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Drop the M that a refinement added without asking all of these."""
+    place, places = _codes(cells, COORDINATES)
+    added = np.zeros(places, dtype=bool)
+    added[place[_refined(cells)]] = True
+    added &= ~asked_of_all(place, places, _numbers_of(cells, names), len(names))
+    if not added.any():
+        return cells, []
+    note = f"left out, because a refinement added them without all of these: {int(added.sum())} of {places} problems"
+    return cells.loc[~added[place]], [note]
+
+
 def _timed_alike(own: Ints, cells: pd.DataFrame) -> tuple[Ints, list[str]]:
     """Drop cells that were not timed as the incumbent's was; `own` [places, names] indexes `cells`, -1 for none."""
     differ = np.zeros(own.shape, dtype=bool)
@@ -218,6 +251,15 @@ def _timed_alike(own: Ints, cells: pd.DataFrame) -> tuple[Ints, list[str]]:
     if count := int(differ.sum()):
         notes.append(f"left out, because they were timed in another way than the incumbent's: {count} cells")
     return np.where(differ, -1, own), notes
+
+
+def _paired(own: Ints, ratios: Floats) -> tuple[Ints, list[str]]:
+    """Drop cells that have no round in common with the incumbent's; `ratios` [places, names, R] are of all."""
+    unpaired = (own >= 0) & (own[:, :1] >= 0) & ~np.isfinite(ratios).any(axis=2)
+    if not unpaired.any():
+        return own, []
+    note = f"left out, because they have no round in common with the incumbent: {int(unpaired.sum())} cells"
+    return np.where(unpaired, -1, own), [note]
 
 
 def _ratios(own: Ints, cells: pd.DataFrame, rounds: pd.DataFrame) -> Floats:

@@ -96,6 +96,32 @@ def test_a_folder_gets_all_forms_and_a_later_run_is_compared_with_them(crossed, 
     assert "decisions that differ from tuned/dispatch.json: 12 of 30 GEMMs" in capsys.readouterr().out
 
 
+def test_arms_of_an_earlier_policy_that_are_gone_are_told(crossed, capsys):
+    assert main(["dispatch", "planted", "-o", "tuned"]) == 0
+    path = crossed.parents[1] / "tuned" / "dispatch.json"
+    path.write_text(path.read_text().replace("simt_4bit", "gone_4bit"))
+    capsys.readouterr()
+    assert main(["dispatch", "planted", "--against", "tuned/dispatch.json", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "note: --against tuned/dispatch.json: no arm here is gone_4bit; counted as dequant_blas" in err
+    assert {row["before"] for row in json.loads(out)["changes"]} == {"dequant_blas"}
+
+
+def test_rules_of_many_settings_stay_within_the_width(plant, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    schemes = ("nf4-g64", "nf4-g128", "fp4-g64", "fp4-g128", "nf4-g256")
+    plant(
+        latency=crossing, shapes=SHAPES[:2], Ms=(1, 64), providers=("simt_4bit", "dequant_blas"), rounds=4, samples=3,
+        schemes=schemes,
+    )  # fmt: skip
+    assert main(["dispatch", "latest", "--policy", "threshold"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    joined = " ".join(out.split())
+    assert "; ".join(f"bf16, {scheme}" for scheme in schemes) in joined
+    assert "before dequant_blas" in joined
+
+
 def test_features_and_margin_are_what_was_asked_for(crossed, capsys):
     assert main(["dispatch", "planted", "--policy", "tree", "--features", "N,K", "--json"]) == 0
     assert "feature" not in told(capsys)["policy"]["rules"][0]["rule"]

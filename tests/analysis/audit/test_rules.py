@@ -255,3 +255,55 @@ def test_every_finding_says_where_and_what_to_do():
     assert (finding.where, finding.line, finding.row) == ("t.csv", 2, "M=1 N=4096 K=4096")
     assert "cold cache" in finding.advice
     assert finding.evidence["source"]
+
+
+def test_more_experts_that_take_half_as_long_again_are_no_total():
+    rows = [f"{E},4096,4096,4096,{ms},{2 * E * 4096**3 / ms / 1e9:.1f}" for E, ms in ((4, 1.0), (8, 1.5))]
+    assert not found(check(csv("E,M,N,K,ms,TFLOPS", *rows), op=Op.GROUPED_GEMM, dtype="bf16"), "m-convention")
+
+
+@pytest.mark.parametrize("share", [0.04, 0.3])
+def test_times_that_the_memory_may_explain_are_no_floor(share):
+    """At 4 % of its rate the bytes stay the same; at 30 % and more it is busy, though they grow three times."""
+    if share < 0.1:
+        sizes = [(M, 2048, 2048) for M in (1, 2, 4, 8, 16)]
+    else:
+        sizes = [(M, N, 4096) for M, N in ((1, 4096), (2, 6144), (4, 8192), (8, 12288))]
+    time = 0.5 * sizes[0][1] * sizes[0][2] / (share * 4800e9)
+    rows = [f"{M},{N},{K},{2 * M * N * K / time / 1e12:.5f}" for M, N, K in sizes]
+    assert not found(check(csv("M,N,K,TFLOPS", *rows), dtype="bf16"), "launch-floor")
+
+
+def test_many_shares_of_one_wrong_peak_are_one_finding():
+    rows = [f"{M},4096,4096,{M / 10:.1f},{M / 10 / 12:.3f}%" for M in (1024, 2048, 3072, 4096, 5120)]
+    (finding,) = check(csv("M,N,K,TFLOPS,% of peak", *rows), dtype="bf16").findings
+    assert finding.rule == "percent-of-peak"
+    assert finding.message.endswith("; 5 rows")
+
+
+def test_one_ratio_the_wrong_way_round_is_no_label():
+    rows = ["a,2.00,1.00,2.00", "b,3.00,1.00,3.00", "c,4.00,1.00,0.25"]
+    (finding,) = check(csv("case,old (ms),new (ms),speedup", *rows)).findings
+    assert (finding.rule, finding.line) == ("does-not-follow", 4)
+
+
+def test_changes_of_something_else_are_left_alone():
+    rows = ["a,2.00,1.00,+0.3%", "b,3.00,1.00,-0.1%", "c,4.00,1.00,+0.2%"]
+    assert not check(csv("case,old (ms),new (ms),accuracy change", *rows)).findings
+
+
+def test_equal_numbers_are_no_change_below_the_resolution():
+    rows = ["a,1.39,1.18,15.11%", "b,1.27,1.26,0.79%", "c,1.40,1.40,0.00%", "d,1.91,1.53,19.90%", "e,1.73,1.31,24.28%"]
+    result = check(csv("case,old (ms),new (ms),time reduction", *rows))
+    assert [finding.line for finding in found(result, "below-resolution")] == [3]
+
+
+@pytest.mark.parametrize(
+    "header, rows",
+    [
+        ("case,old (ms),new (ms),time reduction", ("a,1.39,1.18,15.1%", "b,1.27,1.26,0.8%")),
+        ("case,old (ms),new (ms),speedup", ("a,1.39,1.18,1.178", "b,1.27,1.26,1.008")),
+    ],
+)
+def test_a_coincidence_is_no_proof_of_rounded_numbers(header, rows):
+    assert not found(check(csv(header, *rows)), "below-resolution")

@@ -98,6 +98,14 @@ def test_the_python_imports_nothing_and_routes_on_its_arch_only(policies):
         assert {choose("gfx950", "bf16", "nf4-g64", size, 512, 1024) for size in (1, 8, 64)} == {"old"}
 
 
+@pytest.mark.parametrize("name", ["a\U0001f600b", 'q"\\', "l\u2028\x85s", "\x00\t\n\r", "{x}%s\\u0041", "\ud83d"])
+def test_names_are_what_they_were_whatever_they_hold(name):
+    text = emit_python(Policy("always", name, name, {}), FACTS)
+    assert text.isascii()
+    assert function(text)("other", "bf16", "nf4-g64", 1, 1, 1) == name
+    assert function(text)(name, "bf16", "nf4-g64", 1, 1, 1) == name
+
+
 def test_some_policy_splits_on_waves_and_says_what_they_are(policies):
     text = emit_python(policies[-1], FACTS)
     assert "if waves is None or waves != waves:" in text

@@ -49,6 +49,35 @@ def _base():
 BASE = _base()
 
 
+def test_an_entry_below_its_bound_is_not_engaged_among_many_that_are():
+    """One-sided p of 0.035: enough for q beside cells without doubt, too much for a two-sided interval of 95 %."""
+    rng = np.random.default_rng(3)
+    ratios = np.zeros((40, 2, 4))
+    noise = rng.standard_normal((40, 4))
+    noise -= noise.mean(axis=1, keepdims=True)
+    noise *= 0.02 / noise.std(axis=1, ddof=1, keepdims=True)
+    ratios[:, 1] = noise - 0.5
+    before = weigh_evidence(from_array(ratios), 0.03)
+    se = math.sqrt(before.variance[7, 1] / 4)
+    ratios[7, 1] += 0.5 - (0.03 + stats.t.isf(0.035, before.freedom[7, 1]) * se)
+    evidence = weigh_evidence(from_array(ratios), 0.03)
+    assert evidence.engaged[:, 1].sum() == 39
+    assert not evidence.engaged[7, 1]
+    assert evidence.q[7, 1] <= 0.05
+    assert evidence.low[7, 1] < 0.03 < evidence.gain[7, 1]
+
+
+def test_a_noisy_cell_keeps_its_own_variance_among_quiet_ones():
+    rng = np.random.default_rng(4)
+    ratios = np.zeros((40, 2, 4))
+    ratios[:, 1] = 0.002 * rng.standard_normal((40, 4))
+    ratios[7, 1] = (-0.5, 0.3, -0.4, 0.2)
+    evidence = weigh_evidence(from_array(ratios), 0.03)
+    own = ratios[:, 1].var(axis=1, ddof=1)
+    assert (evidence.variance[:, 1] >= own * (1 - 1e-12)).all()
+    assert not evidence.engaged.any()
+
+
 @pytest.mark.parametrize("noise, common", [(0.01, 0.0), (0.05, 0.0), (0.3, 0.0), (0.02, 0.03)])
 def test_no_more_than_5_percent_of_suites_without_a_difference_engage_anything(noise, common):
     """Noise is per cell and round; 0.3 is far beyond the margin of 3 %, so that the statistics alone protect."""
@@ -123,3 +152,28 @@ def test_the_margin_is_the_one_that_was_asked_for():
     assert not weigh_evidence(table, 0.06).engaged.any()
     statuses = {leaf.status for policy in fit(table, "x", Options(margin=0.06)) for leaf in policy.leaves}
     assert Status.ENGAGED not in statuses
+
+
+def test_the_step_of_a_coarse_timer_widens_the_interval():
+    ratios = np.zeros((40, 2, 4))
+    ratios[:, 1] = -0.1 + 0.001 * np.random.default_rng(5).standard_normal((40, 4))
+    table = from_array(ratios)
+    fine = weigh_evidence(table, 0.03)
+    assert fine.engaged[:, 1].all()
+    table.step[:] = 0.08  # a gain of 10 % may be one of 2 %
+    coarse = weigh_evidence(table, 0.03)
+    assert not coarse.engaged.any()
+    assert (fine.low - coarse.low)[:, 1] == pytest.approx(0.08)
+    assert (coarse.q[:, 1] > 0.5).all()
+    cases = np.arange(40)
+    assert region_gain(table, coarse, cases, 1, 1).low == pytest.approx(
+        region_gain(from_array(ratios), fine, cases, 1, 1).low - 0.08
+    )
+
+
+@pytest.mark.parametrize("slower, status", [(0.01, Status.PARITY), (0.10, Status.INCUMBENT)])
+def test_slower_is_proven_beyond_the_margin_only(slower, status):
+    ratios = np.zeros((8, 2, 4))
+    ratios[:, 1] = slower + 0.0005 * np.random.default_rng(6).standard_normal((8, 4))
+    (table,) = (one for one in fit(from_array(ratios), "x", Options(margin=0.03)) if one.name == "table")
+    assert {leaf.status for leaf in table.leaves} == {status}

@@ -28,6 +28,15 @@ def test_a_table_takes_the_smallest_measured_M_at_or_above():
     assert chosen == {1: "gemv", 2: "new", 8: "new", 9: "old", 64: "old", 65: "new", 128: "new", 129: "old"}
 
 
+def test_what_is_not_among_the_arms_is_the_incumbent_of_the_policy():
+    table = plant_timings(lambda case, arm: 1e-5, arms=("old", "new"), Ms=(1, 4, 64))
+    other = Policy("p", "sm90", "new", {SETTING: Measured(4, Split("M", 1, Leaf("gone"), Leaf("old")))})
+    arms = dict(zip(table.cases["M"], choices(other, table).tolist(), strict=True))
+    assert arms == {1: 1, 4: 0, 64: 1}  # 64 was not measured for it: its incumbent too
+    unknown = Policy("p", "sm90", "gone", other.rules)
+    assert set(choices(unknown, table).tolist()) == {0}
+
+
 def test_nothing_that_was_not_measured_routes():
     policy = policy_of(Leaf("new"))
     sizes = {"M": 4, "N": 512, "K": 1024}

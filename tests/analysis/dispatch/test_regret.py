@@ -59,6 +59,13 @@ def test_where_the_chosen_arm_has_no_time_the_incumbent_runs():
     assert best(table).tolist() == [-0.5, 0.0]
 
 
+@pytest.mark.parametrize("count", [3, 7, 120, 192])
+def test_all_within_three_percent_is_a_share_of_one_and_none_of_zero(count):
+    weights = np.full(count, 1 / count)  # 120 of these do not add up to 1
+    assert score(np.zeros(count), np.zeros(count), weights).near == 1.0
+    assert score(np.ones(count), np.zeros(count), weights).near == 0.0
+
+
 logs = st.floats(-2, 2).filter(lambda value: value == 0 or abs(value) > 1e-9)
 tables = (
     st.integers(2, 4)

@@ -36,6 +36,13 @@ def test_the_arms_are_what_could_be_dispatched_to(tmp_path):
     assert other.timings.arms == ("blas", "gemv_4bit")
 
 
+def test_a_baseline_without_a_time_is_told_with_the_way_out(tmp_path):
+    run = run_of(tmp_path, failures=lambda cell: ("oom", "too large") if cell.provider == "dequant_blas" else None)
+    with pytest.raises(UsageError, match=r"baseline dequant_blas has no cold time: .* --incumbent; .* simt_4bit"):
+        study(run)
+    assert study(run, Question(incumbent="gemv_4bit")).timings.arms == ("gemv_4bit", "simt_4bit")
+
+
 def test_the_planted_rule_is_recommended_and_keeps_its_regret_on_new_shapes(tmp_path):
     found = study(run_of(tmp_path))
     assert (found.recommended, found.criterion) == ("tree", "shape")

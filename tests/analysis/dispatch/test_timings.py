@@ -47,6 +47,37 @@ def test_another_timer_is_left_out_and_told():
     assert "left out, because old alone has a time: 16 of 24 problems" in table.notes
 
 
+def test_rounds_of_several_timers_are_compared_with_nothing():
+    columns = lambda case, arm: {"timer": "mixed"} if case["M"] == 1 else {}  # noqa: E731
+    table = plant_timings(half, Ms=(1, 4), columns=columns)
+    assert set(table.cases["M"]) == {4}
+
+
+def test_a_coarse_timer_counts_half_a_step_on_both_sides():
+    def columns(case, arm):
+        return {"resolution_s": 1e-6 if arm == "old" else 2e-6}
+
+    table = plant_timings(half, Ms=(1,), columns=columns)
+    # steps of 1 in 20 and of 2 in 10 us: 5 % and 20 %, of which half is the most that a time is off
+    assert table.step[0] == pytest.approx([0.05, 0.125])
+
+
+def test_times_without_a_round_in_common_are_no_comparison():
+    summary, rounds = plant(half, Ms=(1, 2), rounds=4)
+    cells = summary.set_index("cell_id")
+    odd = (cells["M"] == 2) & (cells["layer"] == "l0")
+    where = rounds["cell_id"].map(odd)
+    early = rounds["cell_id"].map(cells["provider"] == "new") & (rounds["round"] < 2)
+    late = rounds["cell_id"].map(cells["provider"] == "old") & (rounds["round"] >= 2)
+    table = timings(summary, rounds.loc[~where | early | late], ("old", "new"), "cold")
+    assert len(table.cases) == 15
+    assert np.isfinite(table.mean).all()
+    assert table.notes == (
+        "left out, because they have no round in common with the incumbent: 1 cells",
+        "left out, because old alone has a time: 1 of 16 problems",
+    )
+
+
 def test_what_the_incumbent_does_not_take_is_left_out_and_told():
     def seconds(case, arm):
         return math.nan if arm == "old" and case["M"] > 8 else HALF[arm]

@@ -1,0 +1,214 @@
+"""Forms that tables in real pull requests have: summaries, units in cells, remarks, ratios of named columns."""
+
+import pytest
+from rooflens.analysis.audit.printed import read_printed
+from rooflens.analysis.audit.setting import find_device
+from rooflens.analysis.audit.words import summary_in, words_of
+from rooflens.shapes.errors import UsageError
+from rooflens.shapes.problem import Op
+
+from .helpers import audited, rules
+
+
+def table(header, *rows):
+    lines = [header, "|".join(["---"] * (header.count("|") + 1)), *rows]
+    return "".join(f"| {line} |\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    "name, statistic",
+    [
+        ("mean", "mean"),
+        ("**Geomean**", "gmean"),
+        ("Geometric mean", "gmean"),
+        ("Geo mean (18 shapes)", "gmean"),
+        ("Arithmetic mean", "mean"),
+        ("Avg speedup", "mean"),
+        ("Total", "sum"),
+        ("Median of 12", "median"),
+        ("Mean TTFT (ms)", ""),
+        ("Total token throughput (tok/s)", ""),
+        ("Peak max", ""),
+        ("min max", ""),
+        ("llama", ""),
+    ],
+)
+def test_rows_that_sum_up_by_their_names(name, statistic):
+    assert summary_in(words_of(name.strip("*"))) == statistic
+
+
+SPEEDUPS = ("a | 100.0 | 50.0 | 2.000", "b | 100.0 | 25.0 | 4.000", "c | 100.0 | 80.0 | 1.250")
+"""Geometric mean 10^(1/3) = 2.154, mean 2.417."""
+
+
+@pytest.mark.parametrize(
+    "last, is_right",
+    [
+        ("Geometric mean | | | 2.154", True),
+        ("Geometric mean | | | 2.417", False),
+        ("Mean | | | 2.417", True),
+        ("Mean | | | 2.154", False),
+    ],
+)
+def test_both_means_are_told_apart(last, is_right):
+    result = audited(table("case | old us | new us | speedup", *SPEEDUPS, last))
+    assert rules(result) == (set() if is_right else {"counts"})
+
+
+def test_a_summary_of_a_group_is_of_its_group():
+    group = "b | 1 | 100.0 | 80.0 | 1.25", "b | 2 | 100.0 | 90.0 | 1.11"
+    rows = ["a | 1 | 100.0 | 50.0 | 2.00", "a | 2 | 100.0 | 40.0 | 2.50", "geomean | | | | 2.24", *group]
+    header = "model | M | old us | new us | speedup"
+    assert not audited(table(header, *rows, "geomean | | | | 1.18")).findings
+    (wrong,) = audited(table(header, *rows, "geomean | | | | 1.48")).findings
+    assert (wrong.rule, wrong.line) == ("counts", 8)
+    assert "2 rows above" in wrong.message
+    assert not audited(table(header, *rows, "geomean | | | | 1.62")).findings  # of all four
+
+
+def test_rows_of_a_statistic_of_something_are_rows():
+    rows = [
+        *("Request throughput (req/s) | 5.00 | 5.50 | +10.0%", "Requests | 100 | 100 | 0.0%"),
+        "Mean TTFT (ms) | 304.97 | 258.76 | -15.2%",
+        *("Median TTFT (ms) | 124.20 | 161.44 | +30.0%", "Mean TPOT (ms) | 16.94 | 16.39 | -3.2%"),
+    ]
+    result = audited(table("Metric | Before | After | Change", *rows))
+    assert (result.rows, result.findings) == (5, ())
+    rows[4] = "Mean TPOT (ms) | 16.94 | 16.39 | -5.2%"
+    (wrong,) = audited(table("Metric | Before | After | Change", *rows)).findings
+    assert (wrong.rule, wrong.line) == ("does-not-follow", 7)
+
+
+def test_the_unit_of_a_cell_goes_before_that_of_its_header():
+    flops = 2 * 1024 * 4096 * 4096
+    row = f"1024 | 4096 | 4096 | 60.1 us | {flops / 60.1e-6 / 1e12:.0f}"
+    result = audited(table("M | N | K | time (ms) | TFLOPS", row, row), "H200", dtype="bf16")
+    assert not result.findings
+    assert result.sheets[0].columns[3].unit == pytest.approx(1e-6)
+
+
+def test_cells_of_several_units_have_their_own_steps():
+    rows = ["1 | 4096 | 4096 | 30.1us | 11.2us | 2.69x", "8 | 4096 | 4096 | 0.21ms | 27.1us | 7.75x"]
+    result = audited(table("M | N | K | torch | ours | speedup", *rows))
+    assert not result.findings
+    times = result.sheets[0].columns[3]
+    assert [times.span(row) for row in (0, 1)] == [pytest.approx((30.05, 30.15)), pytest.approx((205, 215))]
+    assert times.unit == 1e-6
+    rows[1] = "8 | 4096 | 4096 | 0.21ms | 27.1us | 5.75x"
+    assert rules(audited(table("M | N | K | torch | ours | speedup", *rows))) == {"does-not-follow"}
+
+
+def test_a_bandwidth_in_terabytes_below_a_header_without_a_unit():
+    rows = ["a | 2.65 TB/s", "b | 5.90 TB/s"]
+    (fast,) = audited(table("kernel | bandwidth", *rows), "H200").findings
+    assert (fast.rule, fast.line) == ("above-bandwidth", 4)
+    assert fast.evidence["bytes_per_s"] == pytest.approx(5.895e12)
+
+
+@pytest.mark.parametrize(
+    "text, value, unit",
+    [
+        ("80.0 ± 0.2", 80.0, ""),
+        ("80.0±0.2 us", 80.0, "us"),
+        ("80.0 us +/- 1.5 us", 80.0, "us"),
+        ("0.995 (same)", 0.995, ""),
+        ("1.55x (1.11x - 2.54x)", 1.55, "x"),
+    ],
+)
+def test_a_number_with_its_spread_or_a_remark(text, value, unit):
+    printed = read_printed(text)
+    assert (printed.value, printed.unit) == (value, unit)
+
+
+@pytest.mark.parametrize("text", ["80.0 → 64.0", "(4096)", "4 (a) b", "80 ± ?", "1 - 2", "3 (4"])
+def test_what_holds_several_numbers_is_none(text):
+    assert read_printed(text) is None
+
+
+@pytest.mark.parametrize("cell", ["1e400us", "1e-400 ms", "9" * 400 + "us", "1" + " " * 30_000 + "x y", "0us", "-3ms"])
+def test_odd_numbers_in_cells_of_several_units_are_no_crash(cell):
+    rows = ["1 | 4096 | 4096 | 30.1us | 11.2us | 2.69x", f"8 | 4096 | 4096 | 0.21ms | {cell} | 7.75x"]
+    assert audited(table("M | N | K | torch | ours | speedup", *rows), "H200").rows == 2
+
+
+def test_summaries_without_a_number_above_zero_are_no_crash():
+    rows = ["a | 3 | 2 | 1.5", "b | 4 | 2 | 2.0", "mean | 0.0 | −0.5 | 1.75", "geomean | -3 | 0 | 9"]
+    assert audited(table("case | old us | new us | speedup", *rows)).rows == 2
+
+
+def test_numbers_beyond_all_measurement_are_none():
+    rows = ["4096 | 4096 | 4096 | 1e-400 | 50% | 1e308", "4096 | 4096 | 4096 | 1e-308 | 50% | 1e308"]
+    assert not audited(table("M | N | K | TFLOPS | MFU | fwd ms", *rows, "mean | | | | | 5"), "H200").findings
+
+
+def test_cells_that_are_no_number_are_counted():
+    columns = audited("M;N;K;time_us;TFLOPS\n1k;4096;4096;60,1;571\n2k;4096;4096;OOM;625\n").sheets[0].columns
+    assert [column.unread for column in columns] == [2, 0, 0, 1, 0]
+
+
+def test_a_ratio_of_two_columns_that_it_names_needs_no_units():
+    header = "Layer | M | N | K | Triton | GMM | Autotune | Autotune/GMM"
+    rows = [
+        "a | 2048 | 4096 | 7168 | 1271 | 1063 | 1279 | 1.203x",
+        "b | 2048 | 7168 | 2048 | 1092 | 1219 | 1185 | 0.972x",
+    ]
+    assert not audited(table(header, *rows)).findings
+    (wrong,) = audited(table(header, *rows, "c | 2048 | 7168 | 512 | 1136 | 1202 | 1182 | 1.043x")).findings
+    assert (wrong.rule, wrong.line) == ("does-not-follow", 5)
+
+
+@pytest.mark.parametrize(
+    "name, role",
+    [
+        ("MFU", "share of peak"),
+        ("% of peak", "share of peak"),
+        ("efficiency (%)", "share of peak"),
+        ("efficiency (% of cuBLAS)", "change"),
+        ("efficiency vs cuBLAS %", "change"),
+        ("GPU utilization (%)", "change"),
+    ],
+)
+def test_an_efficiency_is_of_a_peak_unless_it_says_of_what(name, role):
+    header, row = f"M | N | K | TFLOPS | {name}", "4096 | 4096 | 4096 | 650.2 | 92.9%"
+    result = audited(table(header, row, row), "H200", dtype="bf16")
+    assert str(result.sheets[0].columns[4].role) == role
+    assert rules(result) == ({"percent-of-peak"} if role == "share of peak" else set())
+
+
+@pytest.mark.parametrize("name", ["% peak BW", "HBM bandwidth (% of peak)", "% of peak memory bandwidth"])
+def test_a_share_of_the_bandwidth_is_no_share_of_the_peak_of_flops(name):
+    header, row = f"M | N | K | us | TFLOPS | GB/s | {name}", "1 | 8192 | 8192 | 12.0 | 11.2 | 2796 | 58%"
+    assert not audited(table(header, row, row), "H200", dtype="bf16").findings
+
+
+@pytest.mark.parametrize("name", ["H20", "B20", "A10", "MI35"])
+def test_the_beginning_of_a_number_names_no_device(name):
+    with pytest.raises(UsageError, match="did you mean"):
+        find_device(name)
+
+
+def test_operands_larger_than_the_last_cache_do_not_fit_into_it():
+    def reason(us, n):
+        (fast,) = audited(table("M | N | K | us", f"1 | {n} | 8192 | {us}"), "H200", dtype="bf16").findings
+        return str(fast.severity), fast.message.rpartition("; ")[2].split(":")[0]
+
+    # 4 bits per weight against 4.8 TB/s and 60 MiB
+    assert reason("2.00", 8192) == ("misleading", "its operands fit into the last cache")
+    assert reason("40.00", 57344) == ("misleading", "part of its operands would have to lie in the last cache")
+    assert reason("30.00", 57344) == ("impossible", "even with the whole last cache full of operands")
+
+
+def test_a_line_of_marks_is_no_title():
+    text = "Forward pass\n====================\nM N K TFLOPS\n----------------\n16 4096 4096 1.5\n32 4096 4096 2.5\n"
+    assert audited(text).sheets[0].titled.title == "Forward pass"
+
+
+def test_experts_without_a_row_are_not_read():
+    """One token of 8 of 128 experts reads 8 weights: 16 times less than all, which no time here allows."""
+    weights = 8 * 1408 * 2816 / 2
+    header, row = "M | E | top_k | N | K | us", f"1 | 128 | 8 | 1408 | 2816 | {weights / 4.0e12 * 1e6:.2f}"
+    assert not audited(table(header, row), "H200", op=Op.MOE_GEMM, dtype="bf16").findings
+    fast = f"1 | 128 | 8 | 1408 | 2816 | {weights / 9.6e12 * 1e6:.2f}"
+    (finding,) = audited(table(header, fast), "H200", op=Op.MOE_GEMM, dtype="bf16").findings
+    assert finding.rule == "above-bandwidth"
+    assert 1.9 < finding.evidence["bytes_per_s"] / 4.8e12 < 2.1
