@@ -43,7 +43,7 @@ def drifts(canary: pd.DataFrame, several_devices: bool = False) -> tuple[Drift, 
     """
     if canary.empty:
         return ()
-    timed = canary.assign(at=_seconds(canary["at"])).sort_values("at", kind="stable")
+    timed = canary.assign(at=seconds(canary["at"])).sort_values("at", kind="stable")
     groups = [rows for _, rows in timed.groupby("process")] if several_devices else [timed]
     return tuple(_drift(groups, kind, len(canary)) for kind in KINDS)
 
@@ -55,12 +55,12 @@ def moved(cells: pd.DataFrame, canary: pd.DataFrame, several_devices: bool = Fal
     `started_at` for `elapsed_s`. With `several_devices` only the readings of its own process count for it.
     """
     changes = pd.DataFrame(np.nan, index=cells.index, columns=list(KINDS))
-    begin = _seconds(cells["started_at"])
+    begin = seconds(cells["started_at"])
     end = begin + cells["elapsed_s"].fillna(0)
     groups = cells.groupby("process").groups if several_devices else {None: cells.index}
     for process, rows in groups.items():
         own = canary if process is None else canary.loc[canary["process"] == process]
-        readings = own.assign(at=_seconds(own["at"])).dropna(subset=["at"]).sort_values("at", kind="stable")
+        readings = own.assign(at=seconds(own["at"])).dropna(subset=["at"]).sort_values("at", kind="stable")
         at = readings["at"].to_numpy()
         before = np.searchsorted(at, begin.loc[rows].to_numpy(), side="right") - 1
         after = np.searchsorted(at, end.loc[rows].to_numpy(), side="left")
@@ -103,7 +103,7 @@ def _trend(at: Floats, times: Floats) -> float | None:
     return float(np.expm1(slope * (np.nanmax(at) - np.nanmin(at))))
 
 
-def _seconds(stamps: "pd.Series[str]") -> "pd.Series[float]":
+def seconds(stamps: "pd.Series[str]") -> "pd.Series[float]":
     """Seconds since 1970 of ISO 8601 texts; NaN for what is none."""
     parsed = pd.to_datetime(stamps, utc=True, format="ISO8601", errors="coerce")
     return (parsed - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)

@@ -22,9 +22,10 @@ def held(cells: pd.DataFrame, manifest: Mapping[str, Any]) -> Iterator[str]:
 
     `cells` are rows of cells.csv. Yields nothing for a run that is no scan.
     """
-    if not isinstance(manifest.get(SCAN), Mapping):
+    scan = manifest.get(SCAN)
+    if not isinstance(scan, Mapping) or scan.get("axis") not in cells:
         return
-    axis = str(manifest[SCAN]["axis"])
+    axis = str(scan["axis"])
     passed = cells.loc[cells["verdict"] == Verdict.PASSED].drop_duplicates("cell_id")
     base = passed["layer"].str.replace(rf" {axis}=\d+$", "", regex=True)
     for provider, mine in passed.assign(base=base).groupby("provider", sort=False):

@@ -9,7 +9,8 @@ import click
 
 from ..analysis.coordinates import SETTING, shape_label
 from ..reports import formatting
-from .tables import print_table, terminal_width, wrap
+from ..reports.layout import wrap
+from .tables import print_table, terminal_width
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..reports.layout import wrap
 from ..shapes.errors import UsageError
 from .output import plain, print_json
 from .runs import find_run
-from .tables import print_table
+from .tables import print_table, terminal_width
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +44,7 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
 
     data = load_run(run)
     summary = summarize(data)
-    pair = (challenger or _first_challenger(data), incumbent or data.baseline)
+    pair = (challenger or _first_challenger(data), incumbent or _measured_baseline(data))
     shapes = crossovers(summary, round_medians(data), *pair)
     medians = median_crossovers(shapes)
     if as_json:
@@ -67,6 +68,15 @@ def _first_challenger(run: "RunData") -> str:
         raise UsageError(f"{run.id}: no challenger of its suite ran; name one with --challenger: {', '.join(others)}")
     ran = f"only the baseline {run.baseline} has" if run.baseline in passed else "no provider has"
     raise UsageError(f"{run.id}: nothing to compare: {ran} a time; the column reason of cells.csv says why")
+
+
+def _measured_baseline(run: "RunData") -> str:
+    """Return the baseline of the suite; raise UsageError where the run has no cell of it."""
+    known = list(dict.fromkeys(run.cells["provider"]))
+    if run.baseline not in known:
+        others = ", ".join(known)
+        raise UsageError(f"{run.id}: its baseline {run.baseline} was not measured; name one with --incumbent: {others}")
+    return run.baseline
 
 
 def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
@@ -97,7 +107,7 @@ def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
         at = formatting.plural(len(refined), "shape")
         click.echo(f"refined: {sum(refined)} of these M were added by --refine, at {at}")
     for line in _over_shapes(median):
-        click.echo(line)
+        click.echo("\n".join(wrap(line, terminal_width())))
 
 
 def _position(row: Mapping[Hashable, Any]) -> str:

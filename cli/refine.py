@@ -60,7 +60,7 @@ class Refinement:
             raise UsageError(
                 f"--refine crossover: no challenger of {incumbent} is measured; write crossover=CHALLENGER:INCUMBENT"
             )
-        ratio = 1 + values.fraction(request["refine_to"], "--refine-to") if request["refine_to"] else RATIO
+        ratio = 1 + values.fraction(request["refine_to"], "--refine-to") if request["refine_to"] is not None else RATIO
         return cls(challenger, incumbent, ratio, request["refine_most"] or MOST)
 
     @property

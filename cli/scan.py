@@ -20,7 +20,7 @@ SCAN = "scan"
 
 def scan_of(request: Mapping[str, Any], suite: Suite) -> Scan | None:
     """Read the options; None without --scan. Raises UsageError for what does not go with one."""
-    if not request["scan"]:
+    if request["scan"] is None:
         return None
     if request["tuned"] or suite.protocol.tuning != "default":
         raise UsageError("--scan holds the default configuration of each shape: leave --tuned and --tuning out")

@@ -148,7 +148,7 @@ def check(path: Path | None = None) -> dict[str, list[str]]:
     Raises UsageError for a file that cannot be read or lacks the columns device and arch.
     """
     try:
-        text = (path or files(__package__) / "devices.csv").read_text(encoding="utf-8")
+        text = (path or files(__package__) / "devices.csv").read_text(encoding="utf-8-sig")  # as spreadsheets write it
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:

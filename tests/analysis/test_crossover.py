@@ -165,7 +165,7 @@ def test_the_fit_is_weighted_by_the_standard_error():
     # ... and weights 1 and 1/3 to (0.5 - 0.5/3) / (4/3) = 0.25: zero at 1/1.25 of the way from 1 to 2.
     assert crossing(y, half=9, se=[1, 1, math.sqrt(3), 1]).crossover_M == pytest.approx(2**0.8)
     # A standard error below the median one is luck, and gets no more weight than the median.
-    assert crossing(y, half=9, se=[1, 1, 1, 1e-9]).crossover_M == pytest.approx(2**1.5)
+    assert crossing(y, half=9, se=[1, 1e-9, 1, 1]).crossover_M == pytest.approx(2**1.5)
 
 
 def min_max_fit(y):

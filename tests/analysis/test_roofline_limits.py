@@ -80,6 +80,80 @@ def test_a_cell_that_decodes():
     assert again["alu_time_s"] == pytest.approx(4 * seconds)
 
 
+@pytest.mark.parametrize(
+    "integer, ceiling, seconds",
+    [
+        (12.0, "integer vector (measured: test)", 12 * NK / 16e12),  # 0.75 as long as all 20 if they were alike
+        (10.1, "integer vector (measured: test)", 10.1 * NK / 16e12),
+        (9.9, "fma vector (measured: test)", 20 * NK / 32e12),
+        (0.0, "fma vector (measured: test)", 20 * NK / 32e12),
+    ],
+)
+def test_integer_instructions_wait_for_a_slower_unit(integer, ceiling, seconds):
+    what = {"decode_per_weight": 20.0, "decoded_weights": float(NK), "decode_integer_per_weight": integer}
+    found = exactly("alu", seconds, **what)
+    assert found["alu_time_s"] == pytest.approx(seconds)
+    assert found["alu_ceiling"] == ceiling
+    half = one(cell(1.0, **what, workgroups=50.0))  # on half of the units
+    assert half["alu_time_s"] == pytest.approx(2 * seconds)
+    assert half["alu_ceiling"] == ceiling
+
+
+def test_without_a_measured_integer_rate_all_instructions_count_alike():
+    what = {"decode_per_weight": 20.0, "decoded_weights": float(NK), "decode_integer_per_weight": 20.0}
+    for table in (
+        TABLE[TABLE["pattern"] != "integer"],
+        TABLE[(TABLE["ceiling"] != "vector") | (TABLE["value"] > 32e12)],
+    ):
+        found = one(cell(1e-3, **what), table)
+        best = table.loc[(table["ceiling"] == "vector"), "value"].min()
+        assert found["alu_time_s"] == pytest.approx(20 * NK / best)
+        assert found["alu_ceiling"].startswith("fma vector")
+
+
+def test_an_integer_share_that_is_refuted_leaves_what_is_issued():
+    what = {"decode_per_weight": 20.0, "decoded_weights": float(NK), "decode_integer_per_weight": 20.0}
+    found = one(cell(1.5 * 20 * NK / 32e12, **what))  # at the integer rate they take twice as long
+    assert found["refuted"] == "decoding"
+    assert found["alu_time_s"] == pytest.approx(20 * NK / 32e12)
+    assert found["alu_ceiling"] == "fma vector (measured: test)"
+    assert found["bound_class"] == "alu"
+    faster = one(cell(0.5 * 20 * NK / 32e12, **what))
+    assert faster["refuted"] == "decoding"
+    assert math.isnan(faster["alu_time_s"])
+
+
+def test_two_kinds_of_instructions_at_once_where_each_has_half_of_the_issue_slots():
+    """An A100 issues 128 lanes per clock, of which fp32 units take 64 and integer ones 64."""
+    other = TABLE[TABLE["ceiling"] != "vector"]
+    rates = ("vector", "", "fma", "", 16e12, "measured"), ("vector", "", "integer", "", 15.9e12, "measured")
+    table, a100 = pd.concat([other, ceilings(*rates)], ignore_index=True), DEVICE | {"arch": "sm80"}
+    both = {"decode_per_weight": 20.0, "decoded_weights": float(NK), "decode_integer_per_weight": 10.0}
+    assert one(cell(1e-3, **both), table, a100)["alu_time_s"] == pytest.approx(10 * NK / 15.9e12)
+    assert one(cell(1e-3, **both), table)["alu_time_s"] == pytest.approx(20 * NK / 16e12)
+    more = one(cell(1e-3, **both | {"decode_integer_per_weight": 15.0}), table, a100)
+    assert more["alu_time_s"] == pytest.approx(15 * NK / 15.9e12)
+    assert more["alu_ceiling"] == "integer vector (measured: test)"
+    issued = one(cell(1e-3, **both | {"decode_integer_per_weight": 5.0}), table, a100)
+    assert issued["alu_time_s"] == pytest.approx(20 * NK / 32e12)
+    assert issued["alu_ceiling"].startswith("vector issue (derived: 2 x fma vector (measured: test)")
+
+
+def test_both_rates_of_vector_units_are_roofs_with_what_they_bound():
+    decoded = {"decode_per_weight": 20.0, "decoded_weights": float(NK)}
+    rows = [
+        cell(20 * NK / 32e12, **decoded),
+        cell(15 * NK / 16e12, **decoded, decode_integer_per_weight=15.0),
+        cell(15 * NK / 16e12, **decoded, decode_integer_per_weight=15.0),
+        cell(1e-3, M=4096),
+    ]
+    found = roofs(place(pd.DataFrame(rows), NO_FILL, DEVICE), NO_FILL, DEVICE)
+    vector = found.loc[found["what"] == "vector", ["roof", "value", "cells", "bounds"]]
+    assert vector.values.tolist() == [["fma vector", 32e12, 3, 1], ["integer vector", 16e12, 2, 2]]
+    uncounted = roofs(place(pd.DataFrame(rows[:1]), NO_FILL, DEVICE), NO_FILL, DEVICE)
+    assert uncounted.loc[uncounted["what"] == "vector", "roof"].tolist() == ["fma vector"]
+
+
 def test_a_derived_vector_rate_stands_in_for_a_measured_one():
     table = TABLE[(TABLE["ceiling"] != "vector") | (TABLE["kind"] != "measured")]
     found = one(cell(1e-3, decode_per_weight=20.0, decoded_weights=float(NK)), table)
@@ -284,7 +358,8 @@ def test_patterns_that_share_a_ceiling_share_its_row():
         optional={
             "issued_flops": st.floats(1e6, 1e14), "workgroups": st.integers(1, 5000).map(float),
             "resident": st.integers(1, 16).map(float), "decode_per_weight": st.floats(0, 100),
-            "decoded_weights": st.floats(1e3, 1e9), "clock_hz": st.floats(1e9, 3e9),
+            "decoded_weights": st.floats(1e3, 1e9), "decode_integer_per_weight": st.floats(0, 100),
+            "clock_hz": st.floats(1e9, 3e9),
         },
     ),
     st.integers(-6, 6),

@@ -52,3 +52,16 @@ def test_what_could_not_be_held_is_named_with_its_sizes():
 def test_failed_cells_say_nothing():
     frame = cells(("a", 64, "pinned", 4))
     assert list(held(frame.assign(verdict="oom"), MANIFEST)) == []
+
+
+def test_one_series_with_equal_workgroups_is_enough_to_say_so():
+    rows = [("a", n, "pinned", count) for n, count in ((64, 4), (80, 4), (96, 6))]
+    frame = cells(*rows)
+    other = frame.assign(M=2, workgroups=frame["N"] // 16, cell_id="again " + frame["cell_id"])  # 4, 5, 6
+    (told,) = held(pd.concat([frame, other]), MANIFEST)
+    assert told.endswith("at most 2 sizes have as many workgroups")
+
+
+@pytest.mark.parametrize("scan", [None, "N=64", {}, {"axis": "Q"}, {"axis": None}])
+def test_a_scan_that_run_json_does_not_tell_says_nothing(scan):
+    assert list(held(cells(("a", 64, "pinned", 4)), {"scan": scan})) == []

@@ -151,7 +151,7 @@ def test_the_worst_accuracy_and_the_budget_are_what_is_reported(tmp_path):
 
 GEOMETRY = {
     "tile_M": 16, "tile_N": 64, "workgroups": 24, "resident": 3, "issued_flops": 1 << 40, "decode_per_weight": 2.5,
-    "decoded_weights": 1 << 30,
+    "decoded_weights": 1 << 30, "decode_integer_per_weight": 1.25,
 }  # fmt: skip
 
 

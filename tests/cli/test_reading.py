@@ -1,4 +1,4 @@
-"""`rooflens crossover`, `roofline` and `report` on a run whose truth is planted."""
+"""`rooflens crossover` and `roofline` on a run whose truth is planted."""
 
 import json
 
@@ -72,6 +72,36 @@ def test_a_wrong_pair_is_a_usage_error(crossed, capsys, arguments, words):
     err = capsys.readouterr().err
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_sentences_keep_to_the_width_of_a_terminal(plant, capsys, monkeypatch):
+    """A rule with its cost and its worst cell is a line of 100 and more."""
+    crossings = {"q/k/v/o": 3, "down": 50}
+    shapes = tuple((f"a-model-with-a-long-name-{layer}", layer, 64, 96) for layer in crossings)
+    # One rule for both loses up to a factor of two at one of them.
+    plant(
+        shapes=shapes,
+        providers=("simt_4bit", "blas"),
+        latency=lambda cell: 1e-3 * (1 + (cell.provider == "simt_4bit") * (crossings[cell.layer] < cell.M)),
+    )
+    arguments = ["crossover", "planted", "--challenger", "simt_4bit", "--incumbent", "blas"]
+    assert main(arguments) == 0
+    whole = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(arguments) == 0
+    narrow = capsys.readouterr().out
+    assert max(map(len, narrow.splitlines())) <= 80
+    (rule,) = (line for line in whole.splitlines() if line.startswith("best single rule"))
+    assert len(rule) > 80  # no width in a pipe
+    assert rule.split() == narrow[narrow.index("best single rule") :].split()[: len(rule.split())]
+
+
+def test_a_baseline_that_was_not_measured_is_named_as_such(plant, capsys):
+    plant(providers=("simt_4bit", "blas"), baseline="dequant_blas")
+    assert main(["crossover", "planted"]) == 2
+    err = capsys.readouterr().err
+    assert "its baseline dequant_blas was not measured; name one with --incumbent: simt_4bit, blas" in err
+    assert main(["crossover", "planted", "--incumbent", "blas"]) == 0
 
 
 def test_where_only_the_baseline_ran_nothing_is_to_be_named(plant, capsys):
@@ -149,24 +179,3 @@ def test_roofline_tells_a_provider_that_declined_once(plant, capsys):
 def test_roofline_of_an_unknown_provider(half_roof, capsys):
     assert main(["roofline", "planted", "-p", "simt"]) == 2
     assert "did you mean simt_4bit" in capsys.readouterr().err
-
-
-def test_report_goes_into_the_run_folder_or_where_it_is_told(plant, tmp_path, capsys):
-    folder = plant(**EXACT, latency=crossing)
-    assert main(["report", "planted"]) == 0
-    out = capsys.readouterr().out.split()
-    assert "runs/planted/report.html" in out
-    assert "runs/planted/report.md" in out
-    assert "llama2-7b" in (folder / "report.html").read_text("utf-8")
-
-    assert main(["report", "planted", "--markdown", "here.md"]) == 0
-    capsys.readouterr()
-    assert (tmp_path / "here.md").read_text("utf-8") == (folder / "report.md").read_text("utf-8")
-    assert not (tmp_path / "report.html").exists()
-
-
-def test_one_file_cannot_hold_two_reports(plant, capsys):
-    plant("a", **EXACT)
-    plant("b", **EXACT)
-    assert main(["report", "a", "b", "--html", "one.html"]) == 2
-    assert "2 runs are given" in capsys.readouterr().err

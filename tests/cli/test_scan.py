@@ -101,6 +101,7 @@ def test_a_scan_of_K_by_providers_without_a_choice(place):
     [
         (["--scan", "N=4096"], None),
         (["--scan", "4096"], "write N=SIZES or K=SIZES"),
+        (["--scan", ""], "write N=SIZES or K=SIZES"),
         (["--scan", "N=48~3x16"], "N=0 of tiny q is not a size"),
         (["--scan", "N=48~1x16", "--tuned", "absent"], "leave --tuned and --tuning out"),
         (["--scan", "N=48~1x16", "--tuning", "cold"], "leave --tuned and --tuning out"),

@@ -30,6 +30,7 @@ def launch(geometry):
 def test_the_columns_are_stored_ones():
     assert [
         *("tile_M", "tile_N", "workgroups", "resident", "issued_flops", "decode_per_weight", "decoded_weights"),
+        "decode_integer_per_weight",
     ] == NAMES
     assert set(NAMES) <= set(CELLS.names)
 
@@ -39,18 +40,25 @@ def test_a_provider_that_says_nothing_leaves_them_empty():
 
 
 def test_what_is_stated_is_stored():
-    stated = Geometry(16, 64, 24, 3, 1 << 40, 2.5, 1 << 20)
-    assert list(geometry_columns(launch(stated)).values()) == [16, 64, 24, 3, 1 << 40, 2.5, 1 << 20]
+    stated = Geometry(16, 64, 24, 3, 1 << 40, 2.5, 1 << 20, 1.25)
+    assert list(geometry_columns(launch(stated)).values()) == [16, 64, 24, 3, 1 << 40, 2.5, 1 << 20, 1.25]
     some = geometry_columns(launch(Geometry(workgroups=7)))
     assert some == {**dict.fromkeys(NAMES), "workgroups": 7}
 
 
 def test_the_binary_fills_what_is_not_stated(monkeypatch):
-    monkeypatch.setattr(launched, "facts", lambda binary: (4, 3.25))
+    monkeypatch.setattr(launched, "facts", lambda binary: launched.Facts(4, 3.25, 1.5))
     columns = geometry_columns(launch(Geometry(workgroups=7, binary=Binary(object(), 64))))
     assert (columns["resident"], columns["decode_per_weight"]) == (4, 3.25)
+    assert columns["decode_integer_per_weight"] == 1.5
     stated = geometry_columns(launch(Geometry(resident=2, decode_per_weight=1.0, binary=Binary(object(), 64))))
     assert (stated["resident"], stated["decode_per_weight"]) == (2, 1.0)
+    assert stated["decode_integer_per_weight"] is None  # of another count
+
+
+def test_no_integer_instruction_at_all_is_a_figure():
+    stated = geometry_columns(launch(Geometry(decode_per_weight=2.0, decode_integer_per_weight=0)))
+    assert stated["decode_integer_per_weight"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -63,6 +71,8 @@ def test_the_binary_fills_what_is_not_stated(monkeypatch):
         Geometry(resident=True),
         Geometry(decode_per_weight=float("nan")),
         Geometry(decode_per_weight="2"),
+        Geometry(decode_per_weight=0.0),
+        Geometry(decode_integer_per_weight=-1.0),
         Geometry(issued_flops=1 << 63),
     ],
 )

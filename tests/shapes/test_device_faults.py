@@ -128,6 +128,8 @@ def test_the_shipped_table_is_checked_by_default_and_a_file_by_its_path(tmp_path
     found = check(file)
     assert found["Yours"] == []
     assert "twice that is the rate of sparse" in named(found["Mine"], "bf16_tflops")[0]
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())  # the mark that spreadsheets put before UTF-8
+    assert check(file) == found
 
 
 @pytest.mark.parametrize(

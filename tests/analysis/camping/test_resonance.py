@@ -32,6 +32,11 @@ def test_nothing_is_seen_in_noise():
     assert kstest(p, "uniform").pvalue > 0.05
 
 
+def test_no_p_value_is_below_what_its_permutations_can_tell():
+    sure = score(ln_time(SIZES) + 0.5 * (SIZES % 1024 == 0))
+    assert (sure.p, sure.best.period) == (1 / 2000, 1024)
+
+
 def test_heavy_tails_are_no_resonance():
     rng = np.random.default_rng(12)
     p = np.array([score(ln_time(SIZES) + 0.01 * rng.standard_t(2, len(SIZES))).p for _ in range(200)])
