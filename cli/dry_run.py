@@ -56,8 +56,9 @@ def _show_refinement(what: Refinement, cells: "tuple[Cell, ...]", rounds: int) -
     mine = (cell for cell in cells if cell.provider == what.incumbent)
     places = {(cell.shape, cell.problem.pass_, cell.scheme, cell.cache) for cell in mine}
     units = len(places) * what.most * 2 * rounds
+    each = f"each of {len(places)} shapes and settings" if len(places) > 1 else "the only shape"
     click.echo(
-        f"refined afterwards, {what.words}: up to {what.most} further M for each of {len(places)} shapes and settings, "
+        f"refined afterwards, {what.words}: up to {what.most} further M for {each}, "
         f"which follow from what is measured: up to {units} units that are not in the count below"
     )
 
