@@ -2,6 +2,7 @@
 # make test    install what the tests need, then ruff, mypy and pytest; CI runs exactly this
 # make bench   run the programs under benchmarks/: our kernels and tools beside their peers, as ratios
 # make docs    regenerate the generated pages of docs/
+# make golden  write the reports anew that tests/reports/golden/ holds: look at what changed before you commit it
 # make clean   remove .venv and caches; runs/ stays
 #
 # PYTHON=python3.12   the interpreter for .venv (default: the first Python 3.11 or newer that can make one)
@@ -20,7 +21,7 @@ BIN := $(VENV)/bin
 BUILD_FILES := pyproject.toml constraints.txt .ci/install
 export PYTHON VENV VENV_FLAGS PIP_FLAGS
 
-.PHONY: help demo test bench docs clean
+.PHONY: help demo test bench docs golden clean
 
 help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
@@ -48,6 +49,9 @@ docs: $(VENV)/.installed
 	@echo "==> docs/columns.md"
 	@$(BIN)/rooflens list columns --markdown > docs/columns.md.new
 	@mv docs/columns.md.new docs/columns.md
+
+golden: $(VENV)/.installed-test
+	@ROOFLENS_GOLDEN=write $(BIN)/pytest -q tests/reports/test_golden.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,8 +1,9 @@
 """Load a run folder: the only module of the analysis that touches files."""
 
+import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING, Table
+from ..shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
 from ..shapes.errors import UsageError
 from ..shapes.verdict import Verdict
 from .tables import empty_table, line_of, parse_table
@@ -38,6 +39,9 @@ _MANIFEST_TYPES: dict[str, tuple[type, str]] = {
 REFERENCE = "blas"
 """Role of a provider that is compared against, and never for its own sake."""
 
+_ALWAYS = (CELLS, SAMPLES, CEILINGS)
+"""Tables that every run folder has."""
+
 _KEY = ["cell_id", "round"]
 
 
@@ -48,6 +52,7 @@ class RunData:
     `cells` has one row per finished (cell, round), in file order; `samples` every raw timing of a passed one, those
     that do not count among them; `telemetry` what the device said during them. `telemetry`, `canary` and `tuning` have
     no rows where nothing of the kind was stored. A column that an older version did not store is unknown in every row.
+    `digests` are the SHA-256 sums of the files that were read, by file name.
     """
 
     folder: Path
@@ -58,6 +63,7 @@ class RunData:
     telemetry: pd.DataFrame
     canary: pd.DataFrame
     tuning: pd.DataFrame
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -116,9 +122,15 @@ def load_run(folder: Path) -> RunData:
     telemetry whose (cell, round) has no row in cells.csv.
     """
     manifest = _manifest(folder)
-    contents = {table.name: _content(folder, table) for table in (CELLS, SAMPLES)}
+    present = [table for table in TABLES if table in _ALWAYS or _is_there(folder, table)]
+    contents = {table.name: _content(folder, table) for table in present}
     cells, samples = (parse_table(contents[table.name], table, str(folder / table.file)) for table in (CELLS, SAMPLES))
-    ceilings = parse_table(_content(folder, CEILINGS), CEILINGS, str(folder / CEILINGS.file))
+    ceilings, telemetry, canary, tuning = (
+        parse_table(contents[table.name], table, str(folder / table.file))
+        if table.name in contents
+        else empty_table(table)
+        for table in (CEILINGS, TELEMETRY, CANARY, TUNING)
+    )
     if cells.empty:
         raise UsageError(f"{folder}: no cell of this run is finished; go on with it: rooflens run --resume -o {folder}")
     _check_commits_once(cells, contents[CELLS.name], str(folder / CELLS.file))
@@ -135,18 +147,15 @@ def load_run(folder: Path) -> RunData:
     if (units < 0).any():
         samples, units = samples[units >= 0].reset_index(drop=True), units[units >= 0]
     _check_sample_counts(cells, samples, units, contents[CELLS.name], folder)
-    telemetry = _optional(folder, TELEMETRY)
     telemetry = telemetry[_units(telemetry, cells) >= 0].reset_index(drop=True)
-    return RunData(
-        folder, manifest, cells, samples, ceilings, telemetry, _optional(folder, CANARY), _optional(folder, TUNING)
-    )
+    read = {table.file: contents[table.name] for table in present} | {MANIFEST: (folder / MANIFEST).read_bytes()}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in read.items()}
+    return RunData(folder, manifest, cells, samples, ceilings, telemetry, canary, tuning, digests)
 
 
-def _optional(folder: Path, table: Table) -> pd.DataFrame:
-    """Read a table that a run folder may lack."""
-    if not (folder / table.file).exists() and not _packed(folder, table).exists():
-        return empty_table(table)
-    return parse_table(_content(folder, table), table, str(folder / table.file))
+def _is_there(folder: Path, table: Table) -> bool:
+    """Tell whether a run folder has a table that it may lack, compressed or not."""
+    return (folder / table.file).exists() or _packed(folder, table).exists()
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

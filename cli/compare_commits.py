@@ -96,6 +96,7 @@ def _what(options: dict[str, Any], handed_on: Collection[str], folder: Path) -> 
         suite_hash=suite_hash(suite),
         tables=tables,
         searches={"base": 1, OWN_CHOICE: OWN_SEARCHES} if options["tune"] else {},
+        identity=repository.identity(options["span"], base, head),
     )
     if what.files and (repository.top / "kernels" / "registry.py").is_file():
         raise UsageError("this is rooflens' own repository: leave --providers out, its kernels are compared")

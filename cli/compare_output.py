@@ -26,7 +26,8 @@ MOST_ROWS = 20
 _CASE_COLUMNS = (
     *("model", "layer", "op", "B", "E", "top_k", "M", "N", "K", "pass", "dtype", "scheme", "cache", "provider"),
     *("status", "word", "effect", "low", "high", "p", "q", "smallest", "margin", "rounds"),
-    *("base_time_s", "head_time_s", "base_verdict", "head_verdict", "base_reason", "head_reason"),
+    *("base_gmean_s", "head_gmean_s", "base_time_s", "head_time_s"),
+    *("base_verdict", "head_verdict", "base_reason", "head_reason"),
     *("base_config", "head_config", "base_dispatched", "head_dispatched", "base_disturbed", "head_disturbed"),
 )
 
@@ -120,7 +121,7 @@ def _print_rows(called: "pd.DataFrame", title: str) -> None:
         [
             (
                 shape_label(row), row["M"], row["pass"], row["dtype"], row["scheme"], row["cache"], row["provider"],
-                f"{row['base_time_s'] * 1e6:.2f}", f"{row['head_time_s'] * 1e6:.2f}", changed(row["effect"]),
+                f"{row['base_gmean_s'] * 1e6:.2f}", f"{row['head_gmean_s'] * 1e6:.2f}", changed(row["effect"]),
                 fmt.change_interval(math.exp(row["low"]), math.exp(row["high"])),
                 _word(row),
             )

@@ -1,22 +1,35 @@
 """What `rooflens compare` reads: the folder of a comparison, two runs, or two tables."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..analysis.comparison.effects import Order
-from ..analysis.comparison.result import Result, Side, compare_runs, compare_tables
+from ..analysis.comparison.identity import Identity, Version, identity_of
+from ..analysis.comparison.result import OWN, Result, Side, compare_runs, compare_tables
 from ..analysis.imports.read import read
+from ..analysis.isa_diff import compare as compare_isa
 from ..analysis.load import load_run
+from ..analysis.tables import parse_table
 from ..harness.comparison import read_state
-from ..harness.worktrees import Repository
-from ..shapes.errors import IncompleteError, RooflensError
+from ..shapes.columns import CELLS, SAMPLES, TUNING
+from ..shapes.columns_isa import ISA
+from ..shapes.errors import IncompleteError
 from . import values
 from .compare_replay import attributed
 from .runs import MANIFEST
 
-OWN_CHOICE = "head+own"
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..analysis.isa_diff import Difference
+    from ..shapes.columns import Table
+
+OWN_CHOICE = OWN
 """Arm of --tune: head with the configurations that searches of its own chose."""
+
+_SIDES = ("base", "head")
 
 
 def stored_comparison(folder: Path) -> tuple[Result, bool]:
@@ -26,28 +39,60 @@ def stored_comparison(folder: Path) -> tuple[Result, bool]:
     runs = {arm: load_run(folder / arm) for arm in state["commits"] if (folder / arm / MANIFEST).is_file()}
     if not {"base", "head"} <= set(runs):
         raise IncompleteError(f"nothing to compare yet: go on with: rooflens compare -o {folder} --resume")
-    sides = {arm: (Side(_label(state, arm), str(folder / arm)), runs[arm]) for arm in ("base", "head")}
+    identity = identity_of(state)
+    sides = {arm: (_side(_label(identity, arm), folder / arm), runs[arm]) for arm in _SIDES}
     complete = len(state["done"]) == state["rounds"] * len(state["commits"])
     result = compare_runs(sides["base"], sides["head"], Order.INTERLEAVED, runs.get("null"), runs.get(OWN_CHOICE))
-    return replace(result, causes=attributed(folder, result)), complete
+    tuned = {side: frame for side in _SIDES if len(frame := _rows(folder / "tuned" / side, TUNING))}
+    return replace(
+        result,
+        causes=attributed(folder, result),
+        identity=identity,
+        searches=tuned or result.searches,
+        isa=_isa(folder / "base", folder / "head"),
+    ), complete
 
 
 def stored_runs(base: Path, head: Path) -> Result:
     """Compare two runs that were measured one after the other."""
-    sides = [(Side(folder.name, str(folder)), load_run(folder)) for folder in (base, head)]
-    return compare_runs(sides[0], sides[1], Order.SEQUENTIAL)
+    sides = [(_side(folder.name, folder), load_run(folder)) for folder in (base, head)]
+    return replace(compare_runs(sides[0], sides[1], Order.SEQUENTIAL), isa=_isa(base, head))
 
 
 def imported(base: str, head: str, columns: str | None) -> Result:
     """Compare two tables; `columns` is --columns as typed."""
     names = values.mapping(columns, "--columns") if columns else None
-    sides = [(Side(Path(file).name, file), read(Path(file), names)) for file in (base, head)]
+    sides = [
+        (Side(Path(file).name, file, ((Path(file).name, _hash(Path(file))),)), read(Path(file), names))
+        for file in (base, head)
+    ]
     return compare_tables(sides[0], sides[1])
 
 
-def _label(state: dict[str, Any], arm: str) -> str:
-    commit: str = state["commits"][arm]
-    try:
-        return f"{arm} ({Repository(Path(state['repository'])).describe(commit)})"
-    except RooflensError:  # the repository has moved
-        return f"{arm} ({commit[:12]})"
+def _label(identity: Identity | None, arm: str) -> str:
+    version: Version | None = getattr(identity, arm, None)
+    return f"{arm} ({version.label})" if version else arm
+
+
+def _side(label: str, folder: Path) -> Side:
+    """A stored run as a side, with the files that its numbers come from."""
+    names = [table.file for table in (CELLS, SAMPLES)]
+    return Side(label, str(folder), tuple((name, _hash(folder / name)) for name in names))
+
+
+def _hash(file: Path) -> str:
+    """First 16 digits of the SHA-256 of a file that is read right after."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16] if file.is_file() else ""
+
+
+def _rows(folder: Path, table: "Table") -> "pd.DataFrame":
+    """Rows of a table that a folder may lack."""
+    path = folder / table.file
+    content = path.read_bytes() if path.is_file() else (",".join(table.names) + "\n").encode()
+    return parse_table(content, table, str(path))
+
+
+def _isa(base: Path, head: Path) -> "Difference | None":
+    """What changed between two isa.csv; None unless both are there."""
+    frames = [_rows(folder, ISA) for folder in (base, head)]
+    return compare_isa(*frames) if all(len(frame) for frame in frames) else None

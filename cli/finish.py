@@ -1,4 +1,4 @@
-"""What `rooflens run` says at its end: the headline numbers, what came of the cells, and where everything is."""
+"""What `rooflens run` says at its end: headline, means, what came of the cells, and where everything is."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,6 +8,7 @@ import click
 
 from ..shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ..shapes.verdict import Verdict
+from .final_table import print_final_table
 from .outcome import outcome
 from .runs import go_on
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from ..analysis.load import RunData
     from ..reports.model import KeyNumbers
+    from ..reports.view import View
 
 
 WORKER_LOG = "worker.log"
@@ -33,8 +35,10 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     Returns the error that --strict makes of a wrong output, a failed cell or an incomplete sweep, None without any.
     """
     from ..analysis.load import load_run
+    from ..analysis.pipeline import analyze
     from ..analysis.refine import refinements
     from ..analysis.scan import held
+    from ..reports.view import View
 
     try:
         run = load_run(folder)
@@ -43,7 +47,9 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
             raise
         click.echo(go_on(folder), err=True)
         return IncompleteError(f"no round was finished: {go_on(folder)}")
-    written, concerns = _write_report(run, folder) if report else ([], _concerns(run))
+    view = View(run, analyze(run))
+    written, concerns = _write_report(view, folder) if report else ([], list(view.analysis.warnings))
+    print_final_table(view, best=not report)
     refining = any(not part["complete"] for part in refinements(run.manifest)) and not complete
     for line in outcome(run, "" if refining else _stopped_at(folder)):
         click.echo(line)
@@ -105,13 +111,6 @@ def _show_concerns(run: "RunData", concerns: Sequence[str]) -> None:
         click.echo(f"note: and {len(left) - MOST_CONCERNS} more in the headline of the report", err=True)
 
 
-def _concerns(run: "RunData") -> list[str]:
-    """What the analysis says of the run as a whole, of a run without a report."""
-    from ..analysis.pipeline import analyze
-
-    return list(analyze(run).warnings)
-
-
 def _stopped_at(folder: Path) -> str:
     """Return the UTC time of the last event that says so, "" without one."""
     try:
@@ -122,14 +121,14 @@ def _stopped_at(folder: Path) -> str:
     return stamps[-1] if stamps else ""
 
 
-def _write_report(run: "RunData", folder: Path) -> tuple[list[Path], list[str]]:
+def _write_report(view: "View", folder: Path) -> tuple[list[Path], list[str]]:
     """Write both forms of the report and print its headline; return the paths, and what the headline warns of."""
-    from ..reports.build import build_report
+    from ..reports.build import report_of
     from ..reports.model import Bullets, KeyNumbers
     from ..reports.write import write_report
     from .report import HTML, MARKDOWN
 
-    built = build_report(run)
+    built = report_of(view)
     written = write_report(built, folder / HTML, folder / MARKDOWN)
     concerns: list[str] = []
     for section in built.sections:
@@ -139,7 +138,7 @@ def _write_report(run: "RunData", folder: Path) -> tuple[list[Path], list[str]]:
                     _print_headline(block)
                 elif isinstance(block, Bullets):
                     concerns += block.items
-    return [path for path in written if path.parent == folder], concerns
+    return [path for path in written if path in (folder / HTML, folder / MARKDOWN)], concerns
 
 
 def _print_headline(block: "KeyNumbers") -> None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..reports.layout import wrap
 from .history_commands import deciding_command
-from .tables import print_table, terminal_width, wrap
+from .tables import print_table, terminal_width
 
 if TYPE_CHECKING:
     import pandas as pd

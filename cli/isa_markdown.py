@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..reports.markdown import LIMIT, escape
+from ..reports.markdown import LIMIT
+from ..reports.markdown_blocks import escape
 from .isa_output import (
     changes_table,
     claim_table,

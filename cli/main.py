@@ -36,7 +36,7 @@ COMMANDS = {
     "calibrate": Entry("calibrate:calibrate", "Measure the ceilings of this device."),
     "tune": Entry("tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
     "isa": Entry("isa:isa", "Compile the Triton kernels of SUITE for GPUs that are not here, and say what came out."),
-    "report": Entry("report:report", "Write report.html and report.md of a run."),
+    "report": Entry("report:report", "Write the report of a run, or of a run against another."),
     "crossover": Entry("crossover:crossover", "Say up to which M a challenger beats an incumbent."),
     "dispatch": Entry(
         "dispatch:dispatch", "Say which kernel to run for which problem, and what each way to decide costs."

@@ -28,6 +28,7 @@ class Comparison:
     options  of `rooflens run`
     tables   tuned tables by arm, for those that run given configurations
     only     file with the coordinates of the cells to measure (see `replay.keep_only`); "": all of the suite
+    identity what git says of base and head: `worktrees.Repository.identity`
     searches by arm of `commits`: search configurations so often first, into the folder that `tables` has for it
     """
 
@@ -42,6 +43,7 @@ class Comparison:
     tables: Mapping[str, str] = field(default_factory=dict)
     only: str = ""
     searches: Mapping[str, int] = field(default_factory=dict)
+    identity: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ours(self) -> bool:

@@ -6,6 +6,7 @@ import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..shapes.errors import RooflensError, UsageError
 
@@ -37,6 +38,27 @@ class Repository:
         """Short hash and subject of a commit."""
         return _git(self.top, "log", "-1", "--format=%h %s", commit)
 
+    def identity(self, span: str, base: str, head: str) -> dict[str, Any]:
+        """What a report says of the commits of "BASE..HEAD": names and subjects, commits between, files with lines.
+
+        Files are those that differ between the two trees, which is what a comparison measures: (path, added, removed),
+        None for the lines of a binary file.
+        """
+        names = dict(zip(("base", "head"), span.split("..", 1), strict=True))
+        versions = {
+            side: {"name": names[side] or "HEAD", "commit": commit, "subject": self._subject(commit)}
+            for side, commit in (("base", base), ("head", head))
+        }
+        lines = _git(self.top, "diff", "--numstat", "-z", "--no-renames", base, head).split("\0")
+        files = [line.split("\t", 2) for line in lines if line.count("\t") >= 2]
+        return versions | {
+            "commits": int(_git(self.top, "rev-list", "--count", f"{base}..{head}")),
+            "files": [[path, _lines(added), _lines(removed)] for added, removed, path in files],
+        }
+
+    def _subject(self, commit: str) -> str:
+        return _git(self.top, "log", "-1", "--format=%s", commit)
+
     def is_dirty(self) -> bool:
         """Tell whether the working tree has changes that no commit has."""
         return bool(_git(self.top, "status", "--porcelain", "--untracked-files=no"))
@@ -63,6 +85,11 @@ class Repository:
             return _git(self.top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         except RooflensError:
             raise UsageError(f"--git: {name!r} is no commit of {self.top}: see git branch, git tag, git log") from None
+
+
+def _lines(text: str) -> int | None:
+    """Lines of --numstat; it writes "-" for a binary file."""
+    return int(text) if text.isdigit() else None
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -1,10 +1,10 @@
-"""Logarithmic axes: limits and ticks from data, shared by every renderer."""
+"""Axes: limits and ticks from data, shared by every renderer."""
 
 import math
 from collections.abc import Callable, Sequence
 
-from .chart import Axis, Tick
-from .formatting import tick_time
+from .chart import Axis, Spacing, Tick
+from .formatting import tick_elapsed, tick_time
 
 _BASES = (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
 
@@ -71,6 +71,52 @@ def octave_axis(low: float, high: float, text: Callable[[float], str], label: st
     return Axis(label, low, high, tuple(Tick(2.0**power, text(2.0**power)) for power in powers))
 
 
+_STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+"""Seconds between the ticks of elapsed time."""
+
+
+def linear_axis(low: float, high: float, text: Callable[[float], str], label: str, labels: int = 5) -> Axis:
+    """Axis from `low` to `high` with at most about `labels` ticks, at 1, 2 or 5 times a power of ten."""
+    least = (high - low) / labels
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(base * power for base in (1, 2, 5, 10) if base * power >= least * 0.999)
+    return Axis(label, low, high, _every(low, high, step, text), Spacing.LINEAR)
+
+
+def size_axis(sizes: Sequence[int], label: str, labels: int = 10) -> Axis:
+    """Axis over sizes of a scan, with ticks at the multiples of a power of two."""
+    low, high = float(min(sizes)), float(max(sizes))
+    step = 2.0 ** math.ceil(math.log2((high - low) / labels))
+    edge = 0.02 * (high - low)
+    return Axis(label, low - edge, high + edge, _every(low, high, step, lambda value: f"{value:.0f}"), Spacing.LINEAR)
+
+
+def elapsed_axis(high: float, label: str, labels: int = 9) -> Axis:
+    """Axis of seconds from 0 to `high` with ticks at whole seconds, minutes or hours."""
+    days = 86400 * math.ceil(high / labels / 86400)
+    step = next((step for step in _STEPS if step * labels >= high), days)
+    return Axis(label, 0.0, high, _every(0.0, high, step, tick_elapsed), Spacing.LINEAR)
+
+
+def bands(labels: Sequence[str], label: str = "", down: bool = False) -> Axis:
+    """Axis of one band per label: from left to right, or `down` from the top (see `band`)."""
+    count = len(labels)
+    ticks = tuple(Tick(band(count, index, down) + 0.5, text) for index, text in enumerate(labels))
+    return Axis(label, 0.0, float(count), ticks, Spacing.BANDS)
+
+
+def band(count: int, index: int, down: bool = False) -> float:
+    """Where band `index` of `count` begins."""
+    return float(count - 1 - index if down else index)
+
+
+def _every(low: float, high: float, step: float, text: Callable[[float], str]) -> tuple[Tick, ...]:
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return tuple(Tick(number * step, text(number * step)) for number in range(first, last + 1))
+
+
 def position(axis: Axis, value: float) -> float:
     """Where `value` lies on the axis: 0 at `low`, 1 at `high`."""
+    if axis.spacing is not Spacing.LOG:
+        return (value - axis.low) / (axis.high - axis.low)
     return math.log(value / axis.low) / math.log(axis.high / axis.low)

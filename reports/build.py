@@ -1,55 +1,55 @@
-"""From a loaded run to a Report: analyse it once, then one function per chapter.
+"""From a loaded run to a Report: analyse it once, then the chapters of a preset (see `presets`)."""
 
-To add a chapter, write a function View -> Section and put it into `CHAPTERS`.
-"""
-
-from collections.abc import Callable
+from dataclasses import replace
 
 from .. import __version__
-from ..analysis.load import RunData
+from ..analysis.load import REFERENCE, RunData
 from ..analysis.pipeline import analyze
+from ..shapes.errors import UsageError, unknown_name
 from ..shapes.verdict import Verdict
 from . import formatting as fmt
-from .model import Report, Section
-from .sections.accuracy import correctness, failures
-from .sections.ceilings import ceilings
-from .sections.cells import throughput
-from .sections.context import environment, limits, protocol, reproduce
-from .sections.crossover import crossover
-from .sections.curves import curves
-from .sections.headline import headline
-from .sections.roofline import roofline
-from .sections.speedup import speedup
+from .model import Report
+from .presets import of_a_run
 from .view import View
 
-CHAPTERS: tuple[Callable[[View], Section], ...] = (
-    headline,
-    speedup,
-    crossover,
-    curves,
-    roofline,
-    throughput,
-    correctness,
-    failures,
-    ceilings,
-    environment,
-    reproduce,
-    protocol,
-    limits,
-)
-"""The chapters in reading order."""
+DEFAULT = "full"
 
 
-def build_report(run: RunData) -> Report:
-    """Analyse `run` and lay out its report. Nothing is written; the same run gives the same report."""
-    view = View(run, analyze(run))
+def build_report(run: RunData, preset: str = DEFAULT, challengers: tuple[str, ...] = ()) -> Report:
+    """Analyse `run` and lay out its report. Nothing is written; the same run gives the same report.
+
+    `challengers` stand in for those that the run names. Raises UsageError for an unknown preset or provider, and for a
+    preset that needs what the run has not.
+    """
+    of_a_run(preset)  # an unknown preset is told before the analysis
+    options = ["--preset", preset] * (preset != DEFAULT)
+    for name in challengers:
+        options += ["--challenger", name]
+    run = _challenged(run, challengers)
+    return report_of(View(run, analyze(run), tuple(options)), preset)
+
+
+def report_of(view: View, preset: str = DEFAULT) -> Report:
+    """Lay out the report of a run that is analysed already."""
     return Report(
-        title=f"{run.manifest['suite']} on {view.device_name}",
+        title=f"{view.manifest['suite']} on {view.device_name}",
         facts=_facts(view),
-        sections=tuple(chapter(view) for chapter in CHAPTERS),
+        sections=of_a_run(preset).sections(view),
         generator=f"rooflens {__version__}",
         source=view.run_path,
     )
+
+
+def _challenged(run: RunData, challengers: tuple[str, ...]) -> RunData:
+    """Put other challengers into the run's manifest."""
+    known = list(dict.fromkeys(run.cells["provider"]))
+    for name in challengers:
+        if name not in known:
+            raise unknown_name("provider", name, known)
+        if name == run.baseline or run.role(name) == REFERENCE:
+            part = "baseline" if name == run.baseline else "reference (role blas)"
+            raise UsageError(f"--challenger {name}: it is the {part} of {run.id}, which nothing is dispatched to")
+    return replace(run, manifest={**run.manifest, "challengers": list(challengers)}) if challengers else run
 
 
 def _facts(view: View) -> tuple[tuple[str, str], ...]:

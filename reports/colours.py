@@ -40,14 +40,15 @@ LIGHT = Theme(
     sequential="#1d7a5f",
     series=("#20242b", "#0066b3", "#c94f00", "#00855f", "#a83f86", "#8a6a00", "#5a45b8", "#7a3d10"),
     classes={
-        "dram": "#2f6fb7",
+        "dram": "#3b7cc6",
         "llc": "#5aa0d8",
         "l2": "#8cc3e6",
         "compute": "#c2571a",
+        "alu": "#b8902c",
         "launch": "#7d6bb3",
         "balanced": "#6f9a6b",
         "unexplained": "#9aa0a8",
-        "impossible": "#b3261e",
+        "impossible": "#dd5045",
     },
 )
 
@@ -65,6 +66,7 @@ DARK = Theme(
         "llc": "#7fbdf0",
         "l2": "#a9d8f7",
         "compute": "#ef8548",
+        "alu": "#d9b654",
         "launch": "#a594dd",
         "balanced": "#93c08e",
         "unexplained": "#858b95",
@@ -94,6 +96,16 @@ def diverging(theme: Theme, index: int) -> str:
 def sequential(theme: Theme, index: int) -> str:
     """Hex colour of a step of the sequential scale; half way only, so that the number stays the loudest."""
     return mix(theme.neutral, theme.sequential, 0.85 * index / STEPS)
+
+
+def named(theme: Theme, name: str) -> str:
+    """Hex colour by name: s and a style, k- and a bound class, g, r or q and a step (good, bad, sequential)."""
+    if name.startswith("k-"):
+        return theme.classes[name.removeprefix("k-")]
+    kind, number = name[0], int(name[1:])
+    if kind == "s":
+        return theme.series[number]
+    return sequential(theme, number) if kind == "q" else diverging(theme, -number if kind == "r" else number)
 
 
 def text_on(background: str) -> str:

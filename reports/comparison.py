@@ -1,16 +1,12 @@
 """From a comparison of two versions to a Report."""
 
-from collections.abc import Callable
-
 from .. import __version__
 from ..analysis.comparison.effects import Order, Status
 from ..analysis.comparison.result import Result
-from .model import Report, Section
-from .sections.compared_cases import cases, choices, movers, outcomes
-from .sections.compared_suite import headline, models, suite
+from .model import Report
+from .presets import of_two_versions
 
-CHAPTERS: tuple[Callable[[Result], Section | None], ...] = (headline, suite, movers, outcomes, models, choices, cases)
-"""The chapters in reading order; one that has nothing to say is left out."""
+DEFAULT = "branch"
 
 _ORDERS = {
     Order.INTERLEAVED: "in turn, every round of every version in a fresh process",
@@ -19,8 +15,11 @@ _ORDERS = {
 }
 
 
-def build_comparison(result: Result) -> Report:
-    """Lay out what was found. Nothing is written; the same result gives the same report."""
+def build_comparison(result: Result, preset: str = DEFAULT) -> Report:
+    """Lay out what was found. Nothing is written; the same result gives the same report.
+
+    Raises UsageError for an unknown preset, and for one of a single run.
+    """
     counted = [f"{result.count(word)} {word}" for word in result.words if result.count(word)]
     others = [f"{result.count_of(status)} {status}" for status in Status if status is not Status.COMPARED]
     facts = (
@@ -33,7 +32,7 @@ def build_comparison(result: Result) -> Report:
     return Report(
         title=f"{result.head.label} against {result.base.label}",
         facts=tuple((name, value) for name, value in facts if value),
-        sections=tuple(section for chapter in CHAPTERS if (section := chapter(result)) is not None),
+        sections=of_two_versions(preset).sections(result),
         generator=f"rooflens {__version__}",
         source=result.head.source,
     )

@@ -1,11 +1,14 @@
 """One grammar for every number that a reader sees; the same text in every format.
 
 Values come in base units (seconds, byte/s, FLOP/s) and are scaled only here. An unknown (None or NaN) is an empty text,
-never 0. The minus sign is U+2212 everywhere.
+never 0. The minus sign is U+2212 everywhere; `plain.to_ascii` has a plain form of every sign used.
+
+Where a function takes `low` and `high`, the 95 % interval of the value, the text has no more digits than the interval
+leaves (`rounded`).
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 MINUS = "\N{MINUS SIGN}"
@@ -30,15 +33,33 @@ def significant(value: float, digits: int = 3) -> str:
     return text.replace("-", MINUS)
 
 
-def ratio(value: float | None) -> str:
+def rounded(value: float, decimals: int, low: float | None = None, high: float | None = None, least: int = 2) -> str:
+    """Write `value` with `decimals` decimals, or with as few as its interval [low, high] leaves: 12.34 ± 5% as 12.
+
+    The unit of the last digit is the largest power of ten that is no wider than the interval, and with which the text
+    still lies inside it; but `least` significant digits stay, because one alone would move 1.5 to 2. Digits before the
+    point become zeros: 812 in [750, 880] is 810. An interval that is unknown, infinite, of no width, or without the
+    value says nothing of digits.
+    """
+    places = decimals
+    if low is not None and high is not None and low <= value <= high and 0 < high - low < math.inf:
+        known_places = -math.floor(math.log10(high - low) + 1e-9)
+        least_places = least - 1 - math.floor(math.log10(abs(value))) if value else known_places
+        places = min(decimals, max(known_places, least_places))
+        while places < decimals and not low <= round(value, places) <= high:
+            places += 1
+    return f"{round(value, places):.{max(0, places)}f}".replace("-", MINUS)
+
+
+def ratio(value: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a speedup: 3.64×; below 0.1 two significant digits, above 100 one decimal."""
     if value is None or math.isnan(value):
         return ""
     if math.isinf(value):
         return "\N{INFINITY}" + TIMES
     if 0 < value < 0.0995:
-        return significant(value, 2) + TIMES
-    return f"{value:.1f}{TIMES}" if value >= 99.995 else f"{value:.2f}{TIMES}"
+        return rounded(value, _decimals(significant(value, 2)), low, high) + TIMES
+    return rounded(value, 1 if value >= 99.995 else 2, low, high) + TIMES
 
 
 def tie() -> str:
@@ -46,9 +67,10 @@ def tie() -> str:
     return f"~1.0{TIMES}"
 
 
-def undecided(value: float | None) -> str:
-    """Write a ratio whose interval includes 1: ~1.08×."""
-    return f"~{ratio(value)}" if known(value) else ""
+def undecided(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """Write a ratio whose interval includes 1: ~1.08×; what would read as a measured tie has a digit less: ~1×."""
+    text = f"~{ratio(value, low, high)}" if known(value) else ""
+    return f"~1{TIMES}" if text == tie() else text
 
 
 def ratio_interval(low: float | None, high: float | None) -> str:
@@ -65,15 +87,15 @@ def ratio_interval(low: float | None, high: float | None) -> str:
     return f"[{least}, {most}]"
 
 
-def time(seconds: float | None) -> str:
+def time(seconds: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a duration: 12.34 µs (2 decimals), 1.234 ms and 1.234 s (3 decimals)."""
     if seconds is None or math.isnan(seconds):
         return ""
     if seconds < 0.999995e-3:
-        return f"{seconds * 1e6:.2f} µs"
+        return f"{_scaled(seconds, 1e6, 2, low, high)} µs"
     if seconds < 0.9999995:
-        return f"{seconds * 1e3:.3f} ms"
-    return f"{seconds:.3f} s"
+        return f"{_scaled(seconds, 1e3, 3, low, high)} ms"
+    return f"{_scaled(seconds, 1, 3, low, high)} s"
 
 
 def time_interval(low: float | None, high: float | None) -> str:
@@ -104,17 +126,30 @@ def tick_ratio(value: float) -> str:
     return f"{_short(value)}{TIMES}" if value >= 1 else f"1/{_short(1 / value)}{TIMES}"
 
 
+def tick_elapsed(seconds: float) -> str:
+    """Write an axis label of time that passes: 0, 20 s, 1:30 min, 2 h."""
+    if seconds < 60:
+        return f"{_short(seconds)} s" if seconds else "0"
+    large, unit = (3600, "h") if seconds >= 3600 else (60, "min")
+    whole, rest = divmod(round(seconds / (large / 60)), 60)
+    return f"{whole}:{rest:02d} {unit}" if rest else f"{whole} {unit}"
+
+
+def tick_share(fraction: float) -> str:
+    """Write an axis label of a share: 20%, −5%."""
+    return f"{_short(100 * fraction)}%".replace("-", MINUS)
+
+
 def _short(value: float) -> str:
     return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
 
 
-def flops(flops_per_s: float | None) -> str:
+def flops(flops_per_s: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a rate: 812.4 TFLOPS above 100, else 3 significant digits; GFLOPS below one TFLOPS."""
     if flops_per_s is None or math.isnan(flops_per_s):
         return ""
-    if flops_per_s >= 0.9995e12:
-        return f"{_rate(flops_per_s / 1e12)} TFLOPS"
-    return f"{_rate(flops_per_s / 1e9)} GFLOPS"
+    unit = flops_unit([flops_per_s])
+    return f"{flops_in(unit, flops_per_s, low, high)} {unit}"
 
 
 def flops_unit(rates: Iterable[float]) -> str:
@@ -122,11 +157,11 @@ def flops_unit(rates: Iterable[float]) -> str:
     return "TFLOPS" if max(rates, default=0.0) >= 0.9995e12 else "GFLOPS"
 
 
-def flops_in(unit: str, flops_per_s: float | None) -> str:
+def flops_in(unit: str, flops_per_s: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a rate in a unit that stands in the header."""
     if flops_per_s is None or math.isnan(flops_per_s):
         return ""
-    return _rate(flops_per_s / (1e12 if unit == "TFLOPS" else 1e9))
+    return _rate(flops_per_s, 1e-12 if unit == "TFLOPS" else 1e-9, low, high)
 
 
 def operations(per_s: float | None) -> str:
@@ -136,22 +171,39 @@ def operations(per_s: float | None) -> str:
 
 def ceiling(what: str, value: float | None) -> str:
     """Write a value of ceilings.csv by the name of its ceiling; an unknown ceiling is a time."""
-    scales = {"bandwidth": bandwidth, "peak": flops, "vector": operations, "clock": clock}
+    scales: dict[str, Callable[[float | None], str]] = {
+        "bandwidth": bandwidth,
+        "peak": flops,
+        "vector": operations,
+        "clock": clock,
+    }
     return scales.get(what, time)(value)
 
 
-def gigabytes(bytes_per_s: float | None) -> str:
+def gigabytes(bytes_per_s: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a bandwidth in GB/s where the unit stands in the header."""
-    return _rate(bytes_per_s / 1e9) if bytes_per_s is not None and not math.isnan(bytes_per_s) else ""
+    return _rate(bytes_per_s, 1e-9, low, high) if bytes_per_s is not None and not math.isnan(bytes_per_s) else ""
 
 
 def bandwidth(bytes_per_s: float | None) -> str:
     """Write a bandwidth in GB/s (1e9 byte/s): 1 decimal above 100, else 3 significant digits."""
-    return f"{_rate(bytes_per_s / 1e9)} GB/s" if bytes_per_s is not None and not math.isnan(bytes_per_s) else ""
+    return f"{gigabytes(bytes_per_s)} GB/s" if known(bytes_per_s) else ""
 
 
-def _rate(value: float) -> str:
-    return f"{value:.1f}" if value >= 99.95 else significant(value)
+def _rate(per_s: float, scale: float, low: float | None, high: float | None) -> str:
+    value = per_s * scale
+    return _scaled(per_s, scale, 1 if value >= 99.95 else _decimals(significant(value)), low, high)
+
+
+def _scaled(value: float, scale: float, decimals: int, low: float | None, high: float | None, least: int = 2) -> str:
+    """`rounded` in another unit."""
+    if low is None or high is None:
+        return rounded(value * scale, decimals)
+    return rounded(value * scale, decimals, low * scale, high * scale, least)
+
+
+def _decimals(text: str) -> int:
+    return len(text.partition(".")[2])
 
 
 def clock(hertz: float | None) -> str:
@@ -194,23 +246,28 @@ def share(fraction: float | None) -> str:
     return f"{percent:.0f}%"
 
 
-def signed_percent(fraction: float | None) -> str:
+def signed_percent(fraction: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a change with sign and 2 decimals; the unit stands in the header: +1.80, −2.45, 0.00."""
     if fraction is None or math.isnan(fraction):
         return ""
-    text = f"{fraction * 100:+.2f}"
-    return "0.00" if text in ("+0.00", "-0.00") else text.replace("-", MINUS)
+    text = _scaled(fraction, 100, 2, low, high, least=1)
+    if not text.strip(f"0.{MINUS}"):
+        return text.removeprefix(MINUS)
+    return text if text.startswith(MINUS) else f"+{text}"
 
 
-def change(ratio: float | None) -> str:
-    """Write a ratio of times as a change: +3.10%, −0.25%; beyond a factor of 3 as the ratio: 4.2×, > 1000×."""
+def change(ratio: float | None, low: float | None = None, high: float | None = None) -> str:
+    """Write a ratio of times as a change: +3.10%, −0.25%; beyond a factor of 3 as the ratio: 4.2×, > 1000×.
+
+    low, high  95 % interval of the ratio: +3.1% in [+2.8%, +3.4%].
+    """
     if ratio is None or not known(ratio):
         return "unknown"
     if ratio > _FACTOR:
         return "> 1000×" if ratio > 1000 else f"{significant(ratio)}×"
     if ratio < 1 / _FACTOR:
         return "< 0.001×" if ratio < 0.001 else f"{significant(ratio, 2)}×"
-    return f"{signed_percent(ratio - 1)}%"
+    return f"{signed_percent(ratio - 1, None if low is None else low - 1, None if high is None else high - 1)}%"
 
 
 def change_interval(low: float | None, high: float | None) -> str:
@@ -291,3 +348,40 @@ def _m(value: float) -> str:
 def ratio_header(incumbent: str, challenger: str) -> str:
     """Say which way a time ratio goes: `dequant_blas ÷ simt_4bit (time), > 1: simt_4bit is faster`."""
     return f"{incumbent} {DIVIDE} {challenger} (time), > 1: {challenger} is faster"
+
+
+def gain(effect: float | None, low: float | None = None, high: float | None = None) -> str:
+    """Write a difference of ln time as the change of throughput, head ÷ base − 1: +12.71%, above 0 faster.
+
+    low, high  95 % interval of the effect.
+    """
+    if effect is None or not known(effect):
+        return "unknown"
+    if low is None or high is None or not (known(low) and known(high)):
+        return change(_exp(-effect))
+    return change(_exp(-effect), _exp(-high), _exp(-low))
+
+
+def gain_interval(low: float | None, high: float | None) -> str:
+    """Write an interval of differences of ln time as changes of throughput; the ends change places."""
+    if low is None or high is None or not (known(low) and known(high)):
+        return ""
+    return change_interval(_exp(-high), _exp(-low))
+
+
+def reduction(effect: float | None, low: float | None = None, high: float | None = None) -> str:
+    """Write a difference of ln time as a time reduction, 1 − head ÷ base: +11.28%, or 4.20× as long."""
+    if effect is None or not known(effect):
+        return "unknown"
+    ratio_of_times = _exp(effect)
+    if ratio_of_times > 1000:
+        return f"> 1000{TIMES} as long"
+    if ratio_of_times > _FACTOR:
+        return f"{significant(ratio_of_times)}{TIMES} as long"
+    bounds = () if low is None or high is None else (1 - _exp(high), 1 - _exp(low))
+    return f"{signed_percent(1 - ratio_of_times, *bounds)}%"
+
+
+def _exp(effect: float) -> float:
+    """exp without overflow: a bound beyond a factor of e^700 is written as one that says nothing."""
+    return math.exp(max(-700.0, min(700.0, effect)))

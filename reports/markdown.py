@@ -1,182 +1,154 @@
 """Renders a Report as GitHub markdown that fits a pull-request body: tables, folded details, images as relative files.
 
 GitHub's limit is 65,536 characters, and it drops `<svg>`, `<style>` and data URIs, so there are none. When the whole
-report is longer than `LIMIT`, detail blocks are left out, the last ones first, then whole blocks; each place says so.
+report is longer than `LIMIT`, detail blocks move into further bodies, the last ones first, then other blocks; each
+place says where they are, and nothing is lost.
 """
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import quote
 
+from . import markdown_parts
 from .chart import Figure
-from .model import Align, Block, Bullets, Cell, Code, Column, KeyNumbers, Report, Section, Table, Text, Tone
+from .markdown_blocks import escape, footnotes, written
+from .markdown_parts import Body, Place
+from .model import Block, Bullets, Report, Section, Table
+from .visible import visible
 
 LIMIT = 60_000
-"""Characters of a whole report."""
+"""Characters of a body."""
 
-_SPECIAL = re.compile(r"([\\`*\[\]<>|~#&$]|(?<![^\W_])_|_(?![^\W_])|@|^[-+=](?=\s|$))")
+STEM = "report"
+"""Name of the first file, without its suffix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The text, and the figures that it shows: the caller writes each to `image_path(figure)` beside it."""
+    """The first body, further ones by the names of their files, and the figures that they show.
+
+    The caller writes each figure to `image_path(figure)` beside them, and its numbers to `data_path(figure)`.
+    """
 
     text: str
     figures: tuple[Figure, ...]
+    parts: tuple[tuple[str, str], ...] = ()
 
 
-def image_path(figure: Figure) -> str:
-    """Path of a figure's image, relative to the markdown file."""
-    return f"figures/{figure.id}.png"
+def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: bool = False) -> Rendered:
+    """Return the report in bodies of at most `limit` characters: STEM.md, STEM-2.md, ...
 
-
-def render(report: Report, limit: int = LIMIT) -> Rendered:
-    """Return the report in at most `limit` characters, leaving out what a reader can do without, last first."""
+    `ascii_only`: with plain separators; the texts of the report are then plain already (`plain.as_ascii`).
+    """
+    writer = _Writer(report, stem, "-" if ascii_only else "·")
     whole = [(section, index) for section in report.walk() for index, _ in enumerate(section.blocks)]
     detail = [at for at in whole if _is_detail(at[0].blocks[at[1]])]
     plain = [at for at in whole if at not in detail and isinstance(at[0].blocks[at[1]], Table | Figure | Bullets)]
-    droppable = [*reversed(detail), *reversed(plain)]
-    sizes = [len(_block(section.blocks[index])) for section, index in droppable]
+    rest = [at for at in whole if at not in detail and at not in plain]
+    movable = [*reversed(detail), *reversed(plain), *reversed(rest)]
+    sizes = [len(written(section.blocks[index])) for section, index in movable]
 
-    text, dropped = _assemble(report, set()), 0
-    while len(text) > limit and dropped < len(droppable):
+    bodies: list[Body] = []
+    text, moved = writer.first(bodies), 0
+    while len(text) > limit and moved < len(movable):
         excess = len(text) - limit
-        while dropped < len(droppable) and excess > 0:
-            excess -= sizes[dropped]
-            dropped += 1
-        text = _assemble(report, {(section.id, index) for section, index in droppable[:dropped]})
+        while moved < len(movable) and excess > 0:
+            excess -= sizes[moved]
+            moved += 1
+        places = {(section.id, index) for section, index in movable[:moved]}
+        bodies = markdown_parts.packed(report, places, limit)
+        text = writer.first(bodies)
     if len(text) > limit:
-        text = text[: limit - 200].rsplit("\n", 1)[0] + f"\n\n{_left_out('the rest', report)}\n"
-    gone = {(section.id, index) for section, index in droppable[:dropped]}
-    figures = tuple(
-        block
-        for section in report.walk()
-        for index, block in enumerate(section.blocks)
-        if isinstance(block, Figure) and (section.id, index) not in gone
-    )
-    return Rendered(text, figures)
+        end = f"\n\n*Left out for length: the rest. {writer.where({number for number, _ in enumerate(bodies)})}*\n"
+        text = text[: max(0, limit - len(end))].rsplit("\n", 1)[0] + end
+    figures = tuple(block for section in report.walk() for block in section.blocks if isinstance(block, Figure))
+    return Rendered(visible(text), figures, tuple(writer.further(bodies)))
 
 
 def _is_detail(block: Block) -> bool:
     return isinstance(block, Table | Figure) and block.detail
 
 
-def _assemble(report: Report, dropped: set[tuple[str, int]]) -> str:
-    lines = [f"# {escape(report.title)}", ""]
-    lines += [" · ".join(f"{escape(name)}: **{escape(value)}**" for name, value in report.facts), ""]
-    for section in report.sections:
-        lines += _section(report, section, dropped, 2)
-    source = f" from `{report.source}`" if report.source else ""
-    lines += ["---", f"{escape(report.generator)}{source}. Every number can be recomputed from that run's CSV files."]
-    return "\n".join(lines) + "\n"
+class _Writer:
+    """Writes the bodies of one report."""
+
+    def __init__(self, report: Report, stem: str, dot: str) -> None:
+        self._report, self._stem, self._dot = report, stem, dot
+
+    def first(self, bodies: list[Body]) -> str:
+        """Return the first body; what is in `bodies` is named where it would stand."""
+        moved: dict[Place, set[int]] = {}
+        for number, body in enumerate(bodies):
+            for piece in body.pieces:
+                moved.setdefault(piece.place, set()).add(number)
+        report = self._report
+        lines = [f"# {escape(report.title)}", ""]
+        facts = f" {self._dot} ".join(f"{escape(name)}: **{escape(value)}**" for name, value in report.facts)
+        lines += [facts, ""]
+        for section in report.sections:
+            lines += self._section(section, moved, 2)
+        lines += ["---", f"{self._origin()} Every number can be recomputed from that run's CSV files."]
+        return "\n".join(lines) + "\n"
+
+    def further(self, bodies: list[Body]) -> Iterator[tuple[str, str]]:
+        """Yield the name and the text of each further body."""
+        for number, body in enumerate(bodies):
+            title = f"# {escape(self._report.title[:200])}, part {number + 2} of {len(bodies) + 1}"
+            back = f"[Part 1]({_link(self._stem)}.md)"
+            ahead = f" {self._dot} next: {self._link(number + 1)}" if number + 1 < len(bodies) else ""
+            lines = [title, "", f"{back}{ahead}", "", *markdown_parts.lines(body)]
+            yield self._name(number), visible("\n".join(lines).rstrip("\n") + "\n")
+
+    def where(self, numbers: set[int]) -> str:
+        """Say where else something is."""
+        links = [self._link(number) for number in sorted(numbers)]
+        files = ", ".join(links[:6]) + (f" and {len(links) - 6} more" if len(links) > 6 else "")
+        source = f" of `{self._report.source}`" if self._report.source else ""
+        return f"It is in {files}, the HTML report and the CSV files{source}."
+
+    def _name(self, number: int) -> str:
+        return f"{self._stem}-{number + 2}.md"
+
+    def _link(self, number: int) -> str:
+        return f"[{escape(self._name(number))}]({_link(self._name(number))})"
+
+    def _origin(self) -> str:
+        source = f" from `{self._report.source}`" if self._report.source else ""
+        return f"{escape(self._report.generator)}{source}."
+
+    def _section(self, section: Section, moved: dict[Place, set[int]], level: int) -> Iterator[str]:
+        yield from (f"{'#' * level} {escape(section.title)}", "")
+        missing: dict[str, set[int]] = {}
+        kept = []
+        for index, block in enumerate(section.blocks):
+            if (section.id, index) in moved:
+                missing.setdefault(_title(block), set()).update(moved[section.id, index])
+            else:
+                kept.append(block)
+                yield written(block, lambda text: self._report.notes[text].number)
+        if notes := self._report.notes_of(Section(section.id, section.title, tuple(kept))):
+            yield from (*footnotes(notes), "")
+        for child in section.sections:
+            if _is_gone(child, moved):
+                own = (moved[child.id, index] for index, _ in enumerate(child.blocks))
+                missing[f"{child.title} (all of it)"] = set().union(*own)
+            else:
+                yield from self._section(child, moved, min(level + 1, 6))
+        if missing:
+            titles = "; ".join([*missing][:6]) + (f"; and {len(missing) - 6} more" if len(missing) > 6 else "")
+            where = self.where(set().union(*missing.values()))
+            yield from (f"*Left out for length: {escape(titles)}. {where}*", "")
 
 
-def _section(report: Report, section: Section, dropped: set[tuple[str, int]], level: int) -> Iterator[str]:
-    yield from (f"{'#' * level} {escape(section.title)}", "")
-    missing, kept = [], []
-    for index, block in enumerate(section.blocks):
-        if (section.id, index) in dropped:
-            missing.append(_title(block))
-        else:
-            kept.append(block)
-            yield _block(block, lambda text: report.notes[text].number)
-    notes = report.notes_of(Section(section.id, section.title, tuple(kept)))
-    yield from (f"<sup>{note.number}</sup> {escape(note.text)}<br>" for note in notes)
-    if notes:
-        yield ""
-    for child in section.sections:
-        if _is_gone(child, dropped):
-            missing.append(f"{child.title} (all of it)")
-        else:
-            yield from _section(report, child, dropped, min(level + 1, 6))
-    if missing:
-        yield from (_left_out(_titles(missing), report), "")
+def _link(name: str) -> str:
+    """Write a file name as the target of a link."""
+    return quote(name)
 
 
-def _is_gone(section: Section, dropped: set[tuple[str, int]]) -> bool:
+def _is_gone(section: Section, moved: dict[Place, set[int]]) -> bool:
     """True when nothing of a sub-section is left, so that its heading is not worth its place."""
-    return not section.sections and all((section.id, index) in dropped for index, _ in enumerate(section.blocks))
-
-
-def _titles(titles: list[str]) -> str:
-    shown = "; ".join(titles[:6])
-    return shown if len(titles) <= 6 else f"{shown}; and {len(titles) - 6} more"
-
-
-def _left_out(what: str, report: Report) -> str:
-    where = f" of `{report.source}`" if report.source else ""
-    return f"*Left out for length: {escape(what)}. It is in the HTML report and the CSV files{where}.*"
+    return not section.sections and all((section.id, index) in moved for index, _ in enumerate(section.blocks))
 
 
 def _title(block: Block) -> str:
-    return block.title if isinstance(block, Table | Figure) else "a list"
-
-
-def _block(block: Block, number: Callable[[str], int] = lambda _: 99) -> str:
-    """Return one block, its blank line included; `number` gives the footnote number of a text."""
-    if isinstance(block, Text):
-        return f"{escape(block.text)}{_marker(block.note, number)}\n"
-    if isinstance(block, Bullets):
-        return "\n".join(f"- {escape(item)}" for item in block.items) + "\n"
-    if isinstance(block, Code):
-        fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", block.text)), default=0))
-        return f"{fence}{block.language}\n{block.text}\n{fence}\n"
-    if isinstance(block, KeyNumbers):
-        rows = ["| | | |", "|:--|--:|:--|"]
-        for item in block.items:
-            shares = ", ".join(f"{share.label} {share.text}" for share in item.shares)
-            detail = f"{shares}. {item.detail}" if shares else item.detail
-            rows.append(
-                f"| {escape(item.label)} | **{escape(item.text)}**{_marker(item.note, number)} | {escape(detail)} |"
-            )
-        return "\n".join(rows) + "\n"
-    if isinstance(block, Table):
-        return _folded(block.title, _table(block, number), block.detail)
-    image = f"![{escape(block.alt)}]({image_path(block)})"
-    caption = f"{escape(block.caption)}\n\n" if block.caption else ""
-    return _folded(block.title, f"{image}\n\n{caption}*How to read this.* {escape(block.how_to_read)}\n", block.detail)
-
-
-def _folded(title: str, body: str, fold: bool) -> str:
-    if fold:
-        return f"<details><summary>{_html(title)}</summary>\n\n{body}\n</details>\n"
-    return f"**{escape(title)}**\n\n{body}"
-
-
-def _table(table: Table, number: Callable[[str], int]) -> str:
-    reading = f"{escape(table.reading)}\n\n" if table.reading else ""
-    header = " | ".join(_header(column, number) for column in table.columns)
-    rule = "|".join(":--" if column.align is Align.LEFT else "--:" for column in table.columns)
-    rows = "\n".join("| " + " | ".join(_cell(cell, number) for cell in row) + " |" for row in table.rows)
-    return f"{reading}| {header} |\n|{rule}|\n{rows}\n"
-
-
-def _header(column: Column, number: Callable[[str], int]) -> str:
-    unit = f" ({escape(column.unit)})" if column.unit else ""
-    return f"{escape(column.header)}{unit}{_marker(column.note, number)}"
-
-
-def _cell(cell: Cell, number: Callable[[str], int]) -> str:
-    text = escape(cell.text)
-    return (f"**{text}**" if cell.tone is Tone.BEST and text else text) + _marker(cell.note, number)
-
-
-def _marker(note: str, number: Callable[[str], int]) -> str:
-    return f"<sup>{number(note)}</sup>" if note else ""
-
-
-def escape(text: str) -> str:
-    """Escape what markdown or GitHub would interpret, on one line: emphasis, links, HTML, table pipes, mentions."""
-    flat = " ".join(text.split())
-    return _SPECIAL.sub(_escaped, flat)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    special = match.group(0)
-    entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", "#": "&#35;", "|": "\\|"}
-    return entities.get(special, f"\\{special}")
-
-
-def _html(text: str) -> str:
-    """Escape for an HTML element inside markdown."""
-    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return block.title if isinstance(block, Table | Figure) else "a list" if isinstance(block, Bullets) else "a text"

@@ -100,17 +100,23 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Bullets:
-    """A list of sentences."""
+    """A list of sentences; with `checked`, one per item, a checklist of what is done and what is open."""
 
     items: tuple[str, ...]
+    checked: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.checked and len(self.checked) != len(self.items):
+            raise ValueError(f"a checklist of {len(self.items)} items with {len(self.checked)} marks")
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Commands to copy, one per line."""
+    """Commands or lines to copy; `digest`: they are the short form of the report, for a commit message."""
 
     text: str
     language: str = "sh"
+    digest: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,53 +1,104 @@
-"""Draws a Figure with matplotlib as PNG bytes, for places that show no inline SVG: same values, ticks and labels."""
+"""Draws a Figure with matplotlib as PNG bytes, for places that show no inline SVG: same values, ticks and labels.
+
+Everything is where the SVG has it: frames are those of `frames`, a pixel there is a hundredth of an inch here.
+"""
 
 import io
+from collections.abc import Sequence
 from math import ceil
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis as Side
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from PIL import Image
 
-from .chart import Axis, Chart, Draw, Figure, Series
-from .colours import LIGHT, mix
+from .chart import Anchor, Axis, Chart, Draw, Figure, LegendEntry, Series, Spacing
+from .colours import LIGHT, mix, named, text_on
+from .frames import Frame, frame, shortened, titled
 from .labels import Label, point_labels, roof_labels
 from .marks import colour_index, dashed, mark
-from .svg import SINGLE
 
 DPI = 110
 COLUMNS = 5
+WIDEST = 1240.0
+"""Pixels across which charts that are narrower than a usual one stand side by side."""
 PALETTE = 256
 """Colours that an image keeps: lines and text need no more, and the file shrinks by half."""
 
 _GREY = mix(LIGHT.surface, LIGHT.ink, 0.62)
+_SOFT = mix(LIGHT.surface, LIGHT.ink, 0.76)
 _GRID = mix(LIGHT.surface, LIGHT.ink, 0.1)
 _HALO = [patheffects.withStroke(linewidth=2.5, foreground=LIGHT.surface)]
+_GAP, _EDGE, _LEGEND_ROW = 10.0, 6.0, 19.0
+_LETTER = 6.6
+"""Width of a letter of the legend, in pixels."""
+_ALIGN: dict[Anchor, Literal["left", "center", "right"]] = {
+    Anchor.START: "left",
+    Anchor.MIDDLE: "center",
+    Anchor.END: "right",
+}
+
+
+class _Place(NamedTuple):
+    """Upper left corner of a chart's drawing, in pixels from that of the image."""
+
+    x: float
+    y: float
 
 
 def draw(figure: Figure) -> bytes:
-    """Return the figure as PNG: one chart, or a grid of panels. The same figure gives the same bytes."""
-    columns = min(COLUMNS, len(figure.charts)) if figure.multiples else 1
-    rows = ceil(len(figure.charts) / columns)
-    size = (max(2.6 * columns, 5.2), 1.95 * rows + 0.5) if figure.multiples else (9.2, 5.2)
-    canvas = Canvas(figsize=size, dpi=DPI, facecolor=LIGHT.surface, layout="constrained")
+    """Return the figure as PNG: one chart, or a grid of them. The same figure gives the same bytes."""
+    frames = [frame(chart, figure.multiples) for chart in figure.charts]
+    title = 0.0 if not titled(figure) else 28.0 if figure.multiples else 17.0
+    across = max(1, int(WIDEST // (max(one.width for one in frames) + _GAP)))
+    columns = min(COLUMNS if figure.multiples else across, len(frames))
+    places, width, height = _grid(frames, columns, title)
+    width = max(width, 520.0)
+    entries = _per_row(figure.legend, width)
+    top = _EDGE + _LEGEND_ROW * (ceil(len(figure.legend) / entries) if figure.legend else 0)
+    height += top + _EDGE
+    canvas = Canvas(figsize=(width / 100, height / 100), dpi=DPI, facecolor=LIGHT.surface)
     agg = FigureCanvasAgg(canvas)
-    for number, chart in enumerate(figure.charts, start=1):
-        _chart(canvas.add_subplot(rows, columns, number), chart, figure.multiples)
+    for chart, one, place in zip(figure.charts, frames, places, strict=True):
+        below = height - top - place.y - one.height + one.bottom
+        rectangle = ((place.x + one.left) / width, below / height, one.plot_width / width, one.plot_height / height)
+        _chart(canvas.add_axes(rectangle), chart, one, titled(figure), figure.multiples)
     if figure.legend:
-        handles = [_handle(entry.label, entry.style) for entry in figure.legend]
-        columns = min(len(handles), 4)
-        canvas.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False, fontsize=8)
+        handles = [_handle(entry) for entry in figure.legend]
+        canvas.legend(
+            handles=handles, loc="upper center", ncols=entries, frameon=False, fontsize=8, borderaxespad=0.2,
+            labelspacing=0.35, columnspacing=1.6, handlelength=2.2,
+        )  # fmt: skip
     agg.draw()  # type: ignore[no-untyped-call]
     rendered = agg.buffer_rgba()  # type: ignore[no-untyped-call]
     pixels = Image.frombuffer("RGBA", agg.get_width_height(), rendered, "raw", "RGBA", 0, 1).convert("RGB")
     buffer = io.BytesIO()
     pixels.quantize(PALETTE, dither=Image.Dither.NONE).save(buffer, format="png", optimize=True)
     return buffer.getvalue()
+
+
+def _grid(frames: Sequence[Frame], columns: int, title: float) -> tuple[list[_Place], float, float]:
+    """Place the charts in rows of `columns`, each row as high as its highest; return width and height of all."""
+    wide = max(one.width for one in frames)
+    places, y = [], 0.0
+    for first in range(0, len(frames), columns):
+        row = frames[first : first + columns]
+        places += [_Place(number * (wide + _GAP), y + title) for number in range(len(row))]
+        y += max(one.height for one in row) + title + (_GAP if title else 0.0)
+    return places, columns * wide + (columns - 1) * _GAP, y
+
+
+def _per_row(legend: Sequence[LegendEntry], width: float) -> int:
+    """Entries of the legend that fit side by side."""
+    longest = max((len(entry.label) for entry in legend), default=0)
+    return max(1, min(len(legend), int(width // (longest * _LETTER + 52))))
 
 
 def _colour(style: int) -> str:
@@ -58,11 +109,19 @@ def _dash(style: int) -> Literal["--", "-"]:
     return "--" if dashed(style) else "-"
 
 
-def _handle(label: str, style: int) -> Line2D:
-    marker = mark(style).matplotlib
+def _handle(entry: LegendEntry) -> Line2D | Patch:
+    label = _plain(entry.label)
+    if entry.fill:
+        return Patch(facecolor=named(LIGHT, entry.fill), label=label)
+    colour, shape = _colour(entry.style), mark(entry.style).matplotlib
+    if entry.draw is Draw.RINGS:
+        return Line2D([], [], color=colour, marker="o", markersize=7, fillstyle="none", linestyle="", label=label)
+    if entry.draw is Draw.DOTS:
+        return Line2D([], [], color=colour, marker="o", markersize=4, linestyle="", label=label)
     return Line2D(
-        [], [], color=_colour(style), marker=marker, markersize=5, linestyle=_dash(style), label=_plain(label)
-    )
+        [], [], color=colour, marker="" if entry.draw is Draw.STROKE else shape, markersize=5,
+        linestyle="" if entry.draw is Draw.MARKS else _dash(entry.style), label=label,
+    )  # fmt: skip
 
 
 def _plain(text: str) -> str:
@@ -70,34 +129,44 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _chart(axes: Axes, chart: Chart, panel: bool) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+def _chart(axes: Axes, chart: Chart, one: Frame, has_title: bool, panel: bool) -> None:
+    for axis, scale in ((chart.x, axes.set_xscale), (chart.y, axes.set_yscale)):
+        scale("log" if axis.spacing is Spacing.LOG else "linear")
     _axis(axes.xaxis, chart.x)
     _axis(axes.yaxis, chart.y)
     axes.set_xlim(chart.x.low, chart.x.high)
     axes.set_ylim(chart.y.low, chart.y.high)
-    axes.tick_params(labelsize=6.5 if panel else 8.5, colors=_GREY, length=2)
-    axes.grid(color=_GRID, linewidth=0.6)
+    axes.tick_params(labelsize=6.5 if panel else 8.3, colors=_GREY, length=2)
+    for axis, side in ((chart.x, axes.xaxis), (chart.y, axes.yaxis)):
+        if not axis.bands:
+            side.grid(color=_GRID, linewidth=0.6)
     axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    if panel:
-        axes.set_title(f"{_plain(chart.title)}\n{_plain(chart.corner)}", fontsize=6.8, loc="left", pad=3)
-    else:
-        axes.set_xlabel(_plain(chart.x.label), fontsize=9)
-        axes.set_ylabel(_plain(chart.y.label), fontsize=9)
+    for name in ("top", "right"):
+        axes.spines[name].set_visible(False)
+    if has_title:
+        start = 0.0 if panel else -(one.left - 4) / one.plot_width
+        between = "\n" if panel else "   " if chart.corner else ""
+        text = f"{shortened(chart.title, 44)}{between}{chart.corner}"
+        axes.set_title(_plain(text), fontsize=6.8 if panel else 8.3, loc="left", pad=3, x=start)
+    if not panel:
+        axes.set_xlabel(_plain(chart.x.label), fontsize=8.6)
+        axes.set_ylabel(_plain(chart.y.label), fontsize=8.6)
+        axes.yaxis.set_label_coords(-(one.left - 11) / one.plot_width, 0.5)
+        axes.yaxis.label.set_verticalalignment("center")
     _furniture(axes, chart)
     for series in chart.back_to_front:
         _series(axes, series, panel)
+    _remarks(axes, chart, panel)
     if not panel:
-        for label in point_labels(chart, SINGLE.plot_width, SINGLE.plot_height):
-            _label(axes, label)
+        for label in point_labels(chart, one.plot_width, one.plot_height):
+            _label(axes, label, one)
+        for label in roof_labels(chart, one.plot_width, one.plot_height):
+            _label(axes, label, one)
 
 
 def _axis(side: Side, axis: Axis) -> None:
     side.set_major_locator(FixedLocator([tick.value for tick in axis.ticks]))
-    side.set_major_formatter(FixedFormatter([tick.label for tick in axis.ticks]))
+    side.set_major_formatter(FixedFormatter([_plain(shortened(tick.label)) for tick in axis.ticks]))
     side.set_minor_locator(NullLocator())
 
 
@@ -106,22 +175,46 @@ def _furniture(axes: Axes, chart: Chart) -> None:
         axes.axhline(chart.level, color=LIGHT.ink, linewidth=0.9)
     for span in chart.spans:
         if span.low is not None or span.high is not None:
-            low, high = span.low or chart.x.low, span.high or chart.x.high
+            low = chart.x.low if span.low is None else span.low
+            high = chart.x.high if span.high is None else span.high
             axes.axvspan(low, high, color=_colour(span.style), alpha=0.13, linewidth=0)
         if span.at is not None:
             axes.axvline(span.at, color=_colour(span.style), linewidth=0.9, linestyle=":")
+    _boxes(axes, chart)
     for roof in chart.roofs:
-        colour, style = (LIGHT.ink, "-") if roof.measured else (_GREY, "--")
+        colour, style = (LIGHT.ink, "-") if roof.measured else (_SOFT, ":") if roof.observed else (_GREY, "--")
         axes.plot([roof.x0, roof.x1], [roof.y0, roof.y1], color=colour, linewidth=1.2, linestyle=style)
-    for label in roof_labels(chart, SINGLE.plot_width, SINGLE.plot_height):
-        _label(axes, label)
 
 
-def _label(axes: Axes, label: Label) -> None:
-    """Draw a label at its place, which is measured in a plot area of the SVG's size."""
+def _boxes(axes: Axes, chart: Chart) -> None:
+    if not chart.boxes:
+        return
+    corners = [((b.x0, b.y0), (b.x1, b.y0), (b.x1, b.y1), (b.x0, b.y1)) for b in chart.boxes]
+    colours = [named(LIGHT, box.fill) for box in chart.boxes]
+    axes.add_collection(
+        PolyCollection(corners, facecolors=colours, edgecolors=LIGHT.surface, linewidths=0.8), autolim=False
+    )
+    for box, colour in zip(chart.boxes, colours, strict=True):
+        if box.text:
+            axes.text(
+                (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2, _plain(box.text), ha="center", va="center",
+                fontsize=7.2, color=text_on(colour),
+            )  # fmt: skip
+
+
+def _remarks(axes: Axes, chart: Chart, panel: bool) -> None:
+    for remark in chart.remarks:
+        axes.text(
+            remark.x, remark.y, _plain(remark.text), ha=_ALIGN[remark.anchor], va="center",
+            fontsize=6.5 if panel else 8, color=_SOFT, path_effects=_HALO, clip_on=False,
+        )  # fmt: skip
+
+
+def _label(axes: Axes, label: Label, one: Frame) -> None:
+    """Draw a label at its place, in pixels of the plot area."""
     axes.text(
-        label.x / SINGLE.plot_width,
-        1 - label.y / SINGLE.plot_height,
+        label.x / one.plot_width,
+        1 - label.y / one.plot_height,
         _plain(label.text),
         transform=axes.transAxes,
         ha="right" if label.end else "left",
@@ -138,7 +231,11 @@ def _series(axes: Axes, series: Series, panel: bool) -> None:
     x, y = [point.x for point in series.points], [point.y for point in series.points]
     colour = _colour(series.style)
     if series.draw is Draw.DOTS:
-        axes.plot(x, y, ".", color=colour, markersize=3, alpha=0.3 if series.faint else 1, markeredgewidth=0)
+        size, alpha = (3.0, 0.3) if series.faint else (4.5, 1.0)
+        axes.plot(x, y, ".", color=colour, markersize=size, alpha=alpha, markeredgewidth=0)
+        return
+    if series.draw is Draw.RINGS:
+        axes.plot(x, y, "o", color=colour, markersize=8, fillstyle="none", markeredgewidth=1.3)
         return
     if series.band:
         at, low, high = zip(*series.band, strict=True)
@@ -147,9 +244,9 @@ def _series(axes: Axes, series: Series, panel: bool) -> None:
         x,
         y,
         color=colour,
-        marker=mark(series.style).matplotlib,
+        marker="" if series.draw is Draw.STROKE else mark(series.style).matplotlib,
         markersize=2.6 if panel else 5,
         linewidth=1 if panel else 1.6,
-        linestyle=_dash(series.style),
+        linestyle="" if series.draw is Draw.MARKS else _dash(series.style),
         markeredgewidth=0,
     )

@@ -3,50 +3,17 @@
 Coordinates have one decimal. Marker shapes are defined once per page (`marker_definitions`) and referred to by name.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html import escape
+from itertools import groupby
 
-from .axes import position
-from .chart import Chart, Draw, Point, Series, Span
+from .chart import Anchor, Box, Chart, Draw, LegendEntry, Point, Remark, Series, Span
+from .frames import PANEL, SINGLE, Frame, frame, shortened
 from .labels import Label, ends, point_labels, roof_labels
 from .marks import COLOURS, colour_index, dashed, mark
 
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Size of a drawing and the margins around its plot area, in CSS pixels at natural size."""
-
-    width: float
-    height: float
-    left: float
-    right: float
-    top: float
-    bottom: float
-    axis_labels: bool
-    names: bool
-
-    @property
-    def plot_width(self) -> float:
-        """Width of the plot area."""
-        return self.width - self.left - self.right
-
-    @property
-    def plot_height(self) -> float:
-        """Height of the plot area."""
-        return self.height - self.top - self.bottom
-
-    def x(self, chart: Chart, value: float) -> float:
-        """Horizontal pixel of a data value."""
-        return self.left + position(chart.x, value) * self.plot_width
-
-    def y(self, chart: Chart, value: float) -> float:
-        """Vertical pixel of a data value."""
-        return self.height - self.bottom - position(chart.y, value) * self.plot_height
-
-
-PANEL = Frame(236, 156, left=45, right=5, top=6, bottom=19, axis_labels=False, names=False)
-SINGLE = Frame(920, 480, left=100, right=16, top=14, bottom=48, axis_labels=True, names=True)
+__all__ = ["PANEL", "SINGLE", "Frame", "draw", "frame", "marker_definitions", "swatch"]
 
 
 def marker_definitions() -> str:
@@ -62,31 +29,112 @@ def marker_definitions() -> str:
     return f'<svg class="defs" aria-hidden="true" width="0" height="0"><defs>{"".join(markers)}</defs></svg>'
 
 
-def swatch(style: int) -> str:
-    """Return a short sample of a series line with its marker, for a legend."""
-    line = f'<path class="{_classes(style)}" d="M1 5H15H29"/>'
-    return f'<svg class="swatch" viewBox="0 0 30 10" aria-hidden="true">{line}</svg>'
+def swatch(entry: LegendEntry) -> str:
+    """Return a short sample of what a legend entry stands for."""
+    if entry.fill:
+        inside = f'<g style="{_fill(entry.fill)}"><path class="b" d="M8 0h14v10h-14z"/></g>'
+    elif entry.draw is Draw.RINGS:
+        inside = f'<circle class="ring s{colour_index(entry.style)}" cx="15" cy="5" r="4"/>'
+    elif entry.draw is Draw.DOTS:
+        inside = f'<path class="dots s{colour_index(entry.style)}" d="M9 5h0M15 5h0M21 5h0"/>'
+    elif entry.draw is Draw.MARKS:
+        inside = f'<path class="{_classes(entry.style)} bare" d="M15 5h0"/>'
+    else:
+        plain = " plain" * (entry.draw is Draw.STROKE)
+        inside = f'<path class="{_classes(entry.style)}{plain}" d="M1 5H15H29"/>'
+    return f'<svg class="swatch" viewBox="0 0 30 10" aria-hidden="true">{inside}</svg>'
 
 
 def draw(chart: Chart, frame: Frame) -> str:
     """Return the `<svg>` element of one chart."""
     box = f"0 0 {_n(frame.width)} {_n(frame.height)}"
+    usual = frame.width in (PANEL.width, SINGLE.width)
+    width = "" if usual else f' style="min-width:{_n(frame.width)}px;max-width:{_n(frame.width)}px"'
     parts = [
-        f'<svg class="chart" viewBox="{box}" role="img" aria-label="{escape(chart.alt)}">',
+        f'<svg class="chart" viewBox="{box}"{width} role="img" aria-label="{escape(chart.alt)}">',
         f"<title>{escape(chart.alt)}</title>",
         _axes(chart, frame),
     ]
     parts += [_span(chart, frame, span) for span in chart.spans]
+    parts += _boxes(chart, frame)
     parts += _roofs(chart, frame)
     if chart.level is not None:
         y = _n(frame.y(chart, chart.level))
         parts.append(f'<path class="level" d="M{_n(frame.left)} {y}H{_n(frame.width - frame.right)}"/>')
     for series in chart.back_to_front:
         parts.append(_series(chart, frame, series))
+    parts += [_remark(chart, frame, remark) for remark in chart.remarks]
     if frame.names:
         parts += [_label(label, frame) for label in point_labels(chart, frame.plot_width, frame.plot_height)]
         parts += [_names(chart, frame, series) for series in chart.series if not series.faint]
     return "".join(parts) + "</svg>"
+
+
+def _fill(name: str) -> str:
+    """Tell the colour of a box and of the text on it, as variables of the style sheet."""
+    return f"--f:var(--{name});--t:var(--{name}t)"
+
+
+def _boxes(chart: Chart, frame: Frame) -> list[str]:
+    """Draw boxes, one path per colour but for those with a name of their own; then their texts, one element per row."""
+    ordered = sorted(chart.boxes, key=lambda box: box.fill)
+    parts, texts = [], []
+    for fill, group in groupby(ordered, key=lambda box: box.fill):
+        boxes = list(group)
+        plain = "".join(_rectangle(chart, frame, box) for box in _merged(boxes) if not box.name)
+        drawn = f'<path class="b" d="{plain}"/>' if plain else ""
+        for box in boxes:
+            if box.name:
+                drawn += f'<path class="b" d="{_rectangle(chart, frame, box)}"><title>{escape(box.name)}</title></path>'
+        parts.append(f'<g style="{_fill(fill)}">{drawn}</g>')
+        if not fill.startswith("k-"):
+            texts.append(f'<g style="{_fill(fill)}">{"".join(_box_texts(chart, frame, boxes))}</g>')
+    # All bound classes bear black, so that letters of a row share an element.
+    classes = [box for box in ordered if box.fill.startswith("k-")]
+    texts.append(f'<g style="--t:#000">{"".join(_box_texts(chart, frame, classes))}</g>' if classes else "")
+    return parts + texts
+
+
+def _merged(boxes: Sequence[Box]) -> list[Box]:
+    """Join nameless boxes of one colour that follow each other in a row."""
+    found: list[Box] = []
+    for box in boxes:
+        last = found[-1] if found else None
+        if last and not (last.name or box.name) and (last.x1, last.y0, last.y1) == (box.x0, box.y0, box.y1):
+            found[-1] = replace(last, x1=box.x1)
+        else:
+            found.append(box)
+    return found
+
+
+def _rectangle(chart: Chart, frame: Frame, box: Box) -> str:
+    left, right = frame.x(chart, box.x0), frame.x(chart, box.x1)
+    top, bottom = frame.y(chart, box.y1), frame.y(chart, box.y0)
+    return f"M{_n(left)} {_n(top)}H{_n(right)}V{_n(bottom)}H{_n(left)}z"
+
+
+def _box_texts(chart: Chart, frame: Frame, boxes: Sequence[Box]) -> Iterable[str]:
+    """Write the texts of boxes; single characters of one row share an element, each with its own x."""
+    places = [
+        (_n(frame.y(chart, (box.y0 + box.y1) / 2) + 4), frame.x(chart, (box.x0 + box.x1) / 2), box.text)
+        for box in boxes
+        if box.text
+    ]
+    for y, row in groupby(sorted(places, key=lambda place: (float(place[0]), place[1])), key=lambda place: place[0]):
+        texts = list(row)
+        if all(len(text) == 1 for _, _, text in texts):
+            letters = escape("".join(text for _, _, text in texts))
+            yield f'<text class="bt" x="{" ".join(f"{x:.0f}" for _, x, _ in texts)}" y="{y}">{letters}</text>'
+        else:
+            yield from (f'<text class="bt" x="{_n(x)}" y="{y}">{escape(text)}</text>' for _, x, text in texts)
+
+
+_ANCHORS = {Anchor.START: "", Anchor.MIDDLE: " mid", Anchor.END: " end"}
+
+
+def _remark(chart: Chart, frame: Frame, remark: Remark) -> str:
+    x, y = _n(frame.x(chart, remark.x)), _n(frame.y(chart, remark.y) + 3.7)
+    return f'<text class="re{_ANCHORS[remark.anchor]}" x="{x}" y="{y}">{escape(remark.text)}</text>'
 
 
 def _axes(chart: Chart, frame: Frame) -> str:
@@ -94,18 +142,25 @@ def _axes(chart: Chart, frame: Frame) -> str:
     grid, text = [], []
     for tick in chart.x.ticks:
         x = _n(frame.x(chart, tick.value))
-        grid.append(f"M{x} {_n(frame.top)}V{_n(bottom)}")
+        if not chart.x.bands:
+            grid.append(f"M{x} {_n(frame.top)}V{_n(bottom)}")
         if tick.label:
             below = _n(bottom + (18 if frame.axis_labels else 13))
-            text.append(f'<text class="tx" x="{x}" y="{below}">{escape(tick.label)}</text>')
+            # A label at the very end would be cut by the edge of the drawing.
+            anchor = "ty" if frame.x(chart, tick.value) + 3 * len(tick.label) > frame.width else "tx"
+            text.append(f'<text class="{anchor}" x="{x}" y="{below}">{escape(tick.label)}</text>')
     for tick in chart.y.ticks:
         y = frame.y(chart, tick.value)
-        grid.append(f"M{_n(frame.left)} {_n(y)}H{_n(right)}")
+        if not chart.y.bands:
+            grid.append(f"M{_n(frame.left)} {_n(y)}H{_n(right)}")
         if tick.label:
-            text.append(f'<text class="ty" x="{_n(frame.left - 5)}" y="{_n(y + 3.5)}">{escape(tick.label)}</text>')
-    if frame.axis_labels:
-        middle_x, middle_y = (frame.left + right) / 2, (frame.top + bottom) / 2
-        text.append(f'<text class="tx ta" x="{_n(middle_x)}" y="{_n(frame.height - 8)}">{escape(chart.x.label)}</text>')
+            label = escape(shortened(tick.label))
+            text.append(f'<text class="ty" x="{_n(frame.left - 5)}" y="{_n(y + 3.5)}">{label}</text>')
+    if frame.axis_labels and chart.x.label:
+        middle = (frame.left + right) / 2
+        text.append(f'<text class="tx ta" x="{_n(middle)}" y="{_n(frame.height - 8)}">{escape(chart.x.label)}</text>')
+    if frame.axis_labels and chart.y.label:
+        middle_y = (frame.top + bottom) / 2
         text.append(
             f'<text class="tx ta" transform="translate(13 {_n(middle_y)})rotate(-90)">{escape(chart.y.label)}</text>'
         )
@@ -120,7 +175,8 @@ def _classes(style: int) -> str:
 def _series(chart: Chart, frame: Frame, series: Series) -> str:
     at = [(frame.x(chart, point.x), frame.y(chart, point.y)) for point in series.points]
     if series.draw is Draw.DOTS:
-        path = "".join(f"M{_n(x)} {_n(y)}h0" for x, y in at)
+        # Of the many dots of the background none is looked at closely: whole pixels will do.
+        path = "".join(f"M{x:.0f} {y:.0f}h0" if series.faint else f"M{_n(x)} {_n(y)}h0" for x, y in at)
         return f'<path class="dots s{colour_index(series.style)}{" faint" * series.faint}" d="{path}"/>'
     band = ""
     if series.band:
@@ -129,8 +185,15 @@ def _series(chart: Chart, frame: Frame, series: Series) -> str:
         band = f'<path class="band s{colour_index(series.style)}" d="{_polyline([*upper, *lower])}z"/>'
     if not at:
         return band
+    if series.draw is Draw.RINGS:
+        ring = f'<circle class="ring s{colour_index(series.style)}"'
+        return band + "".join(f'{ring} cx="{_n(x)}" cy="{_n(y)}" r="6"/>' for x, y in at)
+    if series.draw is Draw.MARKS:
+        path = "".join(f"M{_n(x)} {_n(y)}h0" for x, y in at)
+        return f'{band}<path class="{_classes(series.style)} bare" d="{path}"/>'
     path = _polyline(at) if len(at) > 1 else f"{_polyline(at)}h0"
-    return f'{band}<path class="{_classes(series.style)}" d="{path}"/>'
+    plain = " plain" * (series.draw is Draw.STROKE)
+    return f'{band}<path class="{_classes(series.style)}{plain}" d="{path}"/>'
 
 
 def _polyline(points: Iterable[tuple[float, float]]) -> str:
@@ -156,7 +219,7 @@ def _roofs(chart: Chart, frame: Frame) -> list[str]:
     lines = []
     for roof in chart.roofs:
         x0, y0, x1, y1 = ends(chart, roof, frame.plot_width, frame.plot_height)
-        kind = "roof" if roof.measured else "roof spec"
+        kind = "roof" if roof.measured else "roof clocked" if roof.observed else "roof spec"
         start, end = (f"{_n(frame.left + x)} {_n(frame.top + y)}" for x, y in ((x0, y0), (x1, y1)))
         lines.append(f'<path class="{kind}" d="M{start}L{end}"/>')
     return [*lines, *(_label(label, frame) for label in roof_labels(chart, frame.plot_width, frame.plot_height))]

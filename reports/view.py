@@ -65,10 +65,11 @@ class Slice:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The run and everything that the analysis says about it."""
+    """The run and everything that the analysis says about it; `options` of the command that writes this report."""
 
     run: RunData
     analysis: Analysis
+    options: tuple[str, ...] = ()
     _kept: dict[tuple[int, Slice | None], list[Row]] = field(default_factory=dict, repr=False)
 
     @property
@@ -91,7 +92,7 @@ class View:
         """Provider that ratios refer to."""
         return self.run.baseline
 
-    @property
+    @cached_property
     def challengers(self) -> tuple[str, ...]:
         """Providers whose crossover is of interest: of those that the run names, the ones that passed somewhere."""
         passed = set(self.cells.loc[self.cells["verdict"] == Verdict.PASSED, "provider"])
@@ -114,7 +115,7 @@ class View:
         known = [name for name in self.manifest["providers"] if name in present]
         return (*known, *(name for name in present if name not in known))
 
-    @property
+    @cached_property
     def others(self) -> tuple[str, ...]:
         """Providers that are compared with the baseline: challengers first."""
         rest = [name for name in self.providers if name != self.baseline]
@@ -273,7 +274,9 @@ class View:
             if part is not None:
                 wanted = [part.pass_, part.dtype, part.scheme, part.cache]
                 chosen = frame[(frame[[*SETTING]] == wanted).all(axis=1)]
-            self._kept[key] = list(chosen.to_dict("records"))
+            names = list(chosen.columns)
+            values = zip(*(chosen[name].tolist() for name in names), strict=True)  # to_dict looks at every value
+            self._kept[key] = [dict(zip(names, row, strict=True)) for row in values]
         return self._kept[key]
 
     def by_cell(self, frame: pd.DataFrame, part: Slice, provider: str) -> dict[tuple[ShapeKey, int], Row]:

@@ -6,28 +6,53 @@ from pathlib import Path
 
 from ..shapes.errors import RooflensError
 from . import html as html_renderer
+from . import json_form, png
 from . import markdown as markdown_renderer
-from . import png
+from . import text as text_renderer
+from .markdown_blocks import data_path, image_path
 from .model import Report
+from .plain import as_ascii
 
 
-def write_report(report: Report, html: Path | None, markdown: Path | None) -> list[Path]:
-    """Render `report` to the files that are asked for; return what was written, images included, in order.
+def write_report(
+    report: Report,
+    html: Path | None,
+    markdown: Path | None,
+    *,
+    text: Path | None = None,
+    json: Path | None = None,
+    ascii_only: bool = False,
+) -> list[Path]:
+    """Render `report` to the files that are asked for; return what was written, in order.
 
-    Everything is rendered before anything is written, and a file is replaced whole or not at all. Raises RooflensError
-    when the disk does not take it.
+    Beside the markdown lie what does not fit into its first body (STEM-2.md, ...), and images and data of its figures.
+    `ascii_only`: signs in ASCII, in all but the page. Everything is rendered before anything is written, and a file is
+    replaced whole or not at all. Raises RooflensError when the disk does not take it.
     """
+    plain = as_ascii(report) if ascii_only else report
     contents: dict[Path, bytes] = {}
     if html is not None:
         contents[html] = html_renderer.render(report).encode("utf-8")
     if markdown is not None:
-        rendered = markdown_renderer.render(report)
-        for figure in rendered.figures:
-            contents[markdown.parent / markdown_renderer.image_path(figure)] = png.draw(figure)
-        contents[markdown] = rendered.text.encode("utf-8")
+        contents |= _markdown(plain, markdown, ascii_only)
+    if text is not None:
+        contents[text] = text_renderer.render(plain).encode("utf-8")
+    if json is not None:
+        contents[json] = json_form.render(plain, ascii_only).encode("utf-8")
     for path, content in contents.items():
         write_bytes(path, content)
     return list(contents)
+
+
+def _markdown(report: Report, path: Path, ascii_only: bool) -> dict[Path, bytes]:
+    rendered = markdown_renderer.render(report, stem=path.stem, ascii_only=ascii_only)
+    contents: dict[Path, bytes] = {}
+    for figure in rendered.figures:
+        contents[path.parent / image_path(figure)] = png.draw(figure)
+        if figure.data is not None:
+            contents[path.parent / data_path(figure)] = figure.data.csv().encode("utf-8", "backslashreplace")
+    contents[path] = rendered.text.encode("utf-8")
+    return contents | {path.parent / name: body.encode("utf-8") for name, body in rendered.parts}
 
 
 def write_bytes(path: Path, content: bytes) -> None:

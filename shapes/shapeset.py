@@ -3,6 +3,7 @@
 import csv
 import re
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -60,6 +61,27 @@ def load(name_or_path: str, relative_to: Path | None = None) -> tuple[Shape, ...
     return parse(text, f"shape set {name_or_path}")
 
 
+@cache
+def test_ids(name: str) -> dict[tuple[str, int, int, int], int]:
+    """Numbers that the source of a shipped set gives its cases, by (model, N, K, M); empty where it numbers none.
+
+    A row counts on from `test_id_first` in steps of `test_id_step`, one for each M of its list.
+    """
+    text = (files(__package__) / "sets" / f"{name}.csv").read_text(encoding="utf-8")
+    found = {}
+    for row in csv.DictReader(text.splitlines()):
+        notes = _notes(row)
+        if "test_id_first" in notes:
+            first, step = int(notes["test_id_first"]), int(notes.get("test_id_step", 1))
+            for place, size in enumerate(row["M_list"].split()):
+                found[row["model"], int(row["N"]), int(row["K"]), int(size)] = first + place * step
+    return found
+
+
+def _notes(row: dict[str, str]) -> dict[str, str]:
+    return dict(part.split("=", 1) for part in (row.get("notes") or "").split("; ") if "=" in part)
+
+
 def parse(text: str, where: str) -> tuple[Shape, ...]:
     """Parse the CSV text of a shape set; `where` names it in errors. Required columns: model, layer, N and K.
 
@@ -76,7 +98,7 @@ def parse(text: str, where: str) -> tuple[Shape, ...]:
         at = f"{where} line {reader.line_num}"
         if None in row or None in row.values():
             raise UsageError(f"{at}: {len(header)} columns expected")
-        notes = dict(part.split("=", 1) for part in (row.get("notes") or "").split("; ") if "=" in part)
+        notes = _notes(row)
         shapes.append(
             Shape(
                 model=row["model"],

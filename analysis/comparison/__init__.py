@@ -2,5 +2,6 @@
 
 An effect is d = ln(time of head) - ln(time of base): above 0 the head is slower. Modules, from the inside out:
 `moderation` (variances borrow strength from each other), `decide` (verdict of each cell), `effects` (stored rounds to
-effects), `suite`, `breakdown` and `changes` (what a report prints).
+effects), `suite` and `breakdown` (what a report prints), `parts` (what may stand in one number), `result` (all of it).
+Beside them: `identity`, `numbering`, `cost` and `evidence` for reports, `unverified` for tables of one value per case.
 """

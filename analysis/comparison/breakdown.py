@@ -1,7 +1,8 @@
-"""Where a change is: its distribution over the cases, by model, what moved most, and the negative controls."""
+"""Where a change is: its distribution over the cases, what moved most, and the negative controls."""
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import pandas as pd
@@ -11,18 +12,38 @@ from ..intervals import Floats
 from .decide import Word
 from .effects import CASE, Effects, Status
 from .stored import MIXED
-from .suite import SuiteChange, suite_change
 
 STEPS = (0.01, 0.05)
 """Changes of time that are counted, as shares, on both sides."""
 
 COUNTED = tuple((side, step) for step in STEPS for side in (1, -1))
-"""The lines beyond which cases are counted: side (1 slower, -1 faster) and step."""
+"""The lines beyond which cases are counted: side (1 above, -1 below) and step."""
+
+
+class Quantity(StrEnum):
+    """In which terms a change is told: three different numbers for one effect d = ln(head / base)."""
+
+    TIME = "change of time"
+    """head / base - 1 of the time; above 0 slower."""
+    REDUCTION = "time reduction"
+    """1 - head / base of the time; above 0 faster."""
+    GAIN = "throughput gain"
+    """base / head - 1 of the time, which is head / base - 1 of TFLOPS; above 0 faster."""
+
+    def of(self, effect: Floats) -> Floats:
+        """Changes of effects."""
+        return np.asarray({"TIME": np.expm1(effect), "REDUCTION": -np.expm1(effect)}.get(self.name, np.expm1(-effect)))
+
+    def effect(self, change: float) -> float:
+        """Return the effect that a change is of."""
+        if self is Quantity.GAIN:
+            return -math.log1p(change)
+        return math.log1p(-change if self is Quantity.REDUCTION else change)
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Cases whose time changed by `step` (a share; negative: shorter) or more.
+    """Cases that changed by `step` (a share, with its sign) or more.
 
     seen      by their point estimates; verified  called slower or faster as well
     expected  as many would be seen if nothing had changed, from each case's standard error; None without any
@@ -36,7 +57,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Changes of time over the compared cases, as shares (above 0: slower)."""
+    """Changes over the compared cases, as shares of what was asked for."""
 
     cases: int
     median: float
@@ -61,38 +82,30 @@ class Controls:
     called: int
 
 
-def distribution(effects: Effects, pass_: str | None = None) -> Distribution | None:
+def distribution(effects: Effects, pass_: str | None = None, quantity: Quantity = Quantity.TIME) -> Distribution | None:
     """Distribution of the changes, of one pass if it is given; None when nothing is compared."""
-    cases = _compared(effects)
+    cases = compared(effects)
     if pass_ is not None:
         cases = cases[cases["pass"] == pass_]
+    return distribution_of(cases, quantity)
+
+
+def distribution_of(cases: pd.DataFrame, quantity: Quantity) -> Distribution | None:
+    """Distribution of the changes of rows of `Effects.cases` that have an effect; None without any."""
     if cases.empty:
         return None
-    change = np.expm1(cases["effect"].to_numpy())
+    change = quantity.of(cases["effect"].to_numpy(dtype=np.float64))
     p25, median, p75 = np.percentile(change, (25, 50, 75))
-    counts = tuple(_count(cases, change, side * step) for side, step in COUNTED)
+    counts = tuple(_count(cases, change, side * step, quantity) for side, step in COUNTED)
     return Distribution(
         len(cases), float(median), float(change.mean()), float(p25), float(p75), float(change.min()),
         float(change.max()), counts,
     )  # fmt: skip
 
 
-def by_model(effects: Effects) -> list[tuple[str, str, SuiteChange, dict[Word, int]]]:
-    """Per model and pass, in order of appearance: geometric mean, and how many cases got which verdict."""
-    cases = _compared(effects)
-    found = []
-    for model, pass_ in cases[["model", "pass"]].drop_duplicates().itertuples(index=False, name=None):
-        mine = (effects.cases["model"] == model) & (effects.cases["pass"] == pass_)
-        change = suite_change(effects, rows=mine)
-        words = effects.cases.loc[mine, "word"].value_counts()
-        if change is not None:
-            found.append((str(model), str(pass_), change, {word: int(words.get(word.value, 0)) for word in Word}))
-    return found
-
-
 def movers(effects: Effects, most: int = 10) -> pd.DataFrame:
     """Cases that changed, verified ones first, then by the end of their interval that is nearer to no change."""
-    cases = _compared(effects)
+    cases = compared(effects)
     verified = cases["word"].isin([Word.SLOWER.value, Word.FASTER.value])
     nearer = np.where(cases["effect"] > 0, cases["low"], -cases["high"])
     sure = pd.Series(nearer, index=cases.index).fillna(-np.inf)
@@ -103,7 +116,7 @@ def movers(effects: Effects, most: int = 10) -> pd.DataFrame:
 
 def controls(effects: Effects) -> Controls | None:
     """Look at the cases that have the same artifact hash and configuration on both sides; None without any."""
-    cases = _compared(effects)
+    cases = compared(effects)
     known = ~cases["base_artifact"].isin(["", MIXED]) & (cases["base_config"] != MIXED)
     same = known & (cases["base_artifact"] == cases["head_artifact"])
     mine = cases[same & (cases["base_config"] == cases["head_config"])]
@@ -116,7 +129,7 @@ def controls(effects: Effects) -> Controls | None:
 
 def other_choices(effects: Effects) -> pd.DataFrame:
     """Compared cases in which the two versions chose another configuration, kernel or dispatch."""
-    cases = _compared(effects)
+    cases = compared(effects)
     differs = pd.Series(False, index=cases.index)
     for name in ("config", "dispatched", "kernels"):
         differs |= cases[f"base_{name}"] != cases[f"head_{name}"]
@@ -124,20 +137,25 @@ def other_choices(effects: Effects) -> pd.DataFrame:
     return cases.loc[differs, [*CASE, "effect", "low", "high", "word", *columns]]
 
 
-def _compared(effects: Effects) -> pd.DataFrame:
+def compared(effects: Effects) -> pd.DataFrame:
+    """Rows of `Effects.cases` that have an effect."""
     cases = effects.cases
     return cases[(cases["status"] == Status.COMPARED) & cases["effect"].notna()]
 
 
-def _count(cases: pd.DataFrame, change: Floats, step: float) -> Count:
-    sign = math.copysign(1.0, step)
-    beyond = sign * change >= abs(step)
-    word = Word.SLOWER if step > 0 else Word.FASTER
+_TIE = 1e-12
+"""A change of exactly one step counts, however its logarithm was rounded."""
+
+
+def _count(cases: pd.DataFrame, change: Floats, step: float, quantity: Quantity) -> Count:
+    line = quantity.effect(step)
+    beyond = math.copysign(1.0, step) * change >= abs(step) - _TIE
+    word = Word.SLOWER if line > 0 else Word.FASTER
     known = cases["se"].notna().to_numpy()
     expected = None
     if known.any():
         se, freedom = cases["typical_se"].to_numpy()[known], cases["freedom"].to_numpy()[known]
-        expected = float(_beyond(sign * math.log1p(step), se, freedom).sum())
+        expected = float(_beyond(abs(line), se, freedom).sum())
     return Count(step, int(beyond.sum()), int((beyond & (cases["word"] == word.value)).sum()), expected)
 
 

@@ -66,7 +66,8 @@ class Effects:
     """The cases with what was decided, and the differences per round of those that are compared.
 
     cases        `Versions.cases` with status, word, margin, rounds, and of `decide` effect, low, high, se, typical_se,
-                 freedom, p, q, smallest
+                 freedom, p, q, smallest; base_gmean_s, head_gmean_s: geometric means of the round medians that the
+                 effect is of, so that their ratio is the effect
     differences  [cases, rounds] ln(head) - ln(base) of interleaved rounds; NaN where a round is missing. No columns
                  when rounds are not paired
     """
@@ -132,6 +133,7 @@ def measure_effects(versions: Versions) -> Effects:
     if versions.order is not Order.IMPORTED:  # of tables, the step is a bound of its own (`unverified`)
         margin += step
     usable = compared & np.isfinite(effect)
+    times = _round_means(versions, usable)
     table = pd.DataFrame(np.nan, index=cases.index, columns=list(_DECIDED))
     table["word"] = np.where(compared, Word.INCONCLUSIVE.value, "")
     for pass_ in cases["pass"].unique():  # each pass is a question of its own
@@ -143,7 +145,7 @@ def measure_effects(versions: Versions) -> Effects:
             table.loc[mine, "word"] = decided.words
     table["margin"], table["rounds"] = margin, np.where(usable, count, 0).astype(np.int64)
     differences[~usable] = np.nan
-    return Effects(pd.concat([cases, table], axis=1), differences, versions.order)
+    return Effects(pd.concat([cases, table, times], axis=1), differences, versions.order)
 
 
 _DECIDED = ("effect", "low", "high", "se", "typical_se", "freedom", "p", "q", "smallest")
@@ -192,6 +194,17 @@ def _mean(values: Floats, count: Floats) -> Floats:
 def _variance(values: Floats, count: Floats) -> Floats:
     around = (values - _mean(values, count)[:, None]) ** 2
     return np.where(count > 1, np.nansum(around, axis=1) / np.maximum(count - 1, 1), np.nan)
+
+
+def _round_means(versions: Versions, usable: "np.ndarray") -> pd.DataFrame:
+    """Per case the geometric mean of the round medians of each side; of interleaved rounds those that both have."""
+    rounds = versions.rounds
+    if versions.order is Order.INTERLEAVED:
+        rounds = rounds.dropna(subset=["base_s", "head_s"])
+    logs = rounds[["base_s", "head_s"]].apply(np.log).groupby(rounds["case"]).mean().reindex(range(len(usable)))
+    means = np.exp(logs.to_numpy(dtype=np.float64))
+    means[~usable] = np.nan
+    return pd.DataFrame(means, index=versions.cases.index, columns=["base_gmean_s", "head_gmean_s"])
 
 
 def _welch(rounds: pd.DataFrame, cases: int) -> tuple[Floats, Floats, Floats, Floats]:

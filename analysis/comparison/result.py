@@ -1,19 +1,21 @@
 """A whole comparison: the effects of both versions, what they sum up to, and what a reader must know about them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from ..imports.entries import Imported
 from ..imports.pairing import pair
+from ..isa_diff import Difference
 from ..load import RunData
 from .breakdown import controls, movers
 from .decide import MEASURED, Word
 from .effects import SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes
+from .identity import Identity
 from .stored import devices_differ, from_runs, rounds_of
-from .unverified import Unverified, rank_unverified
+from .unverified import Unverified, as_unverified, rank_unverified
 
 SUMMED = ("fwd", "bwd")
 """Passes that a training step pays for together."""
@@ -22,12 +24,20 @@ SUM = "+".join(SUMMED)
 """How their sum is called where a pass is."""
 
 
+OWN = "head+own"
+"""Arm of head with the configurations that searches of its own chose."""
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One version: how a reader knows it (a run, a file, a commit with its subject), and where its data lie."""
+    """One version: how a reader knows it (a run, a file, a commit with its subject), and where its data lie.
+
+    `files` are those that its numbers come from: name and the first 16 digits of the SHA-256 of the content.
+    """
 
     label: str
     source: str
+    files: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +50,10 @@ class Result:
     causes   of cases that chose another configuration: `attribution.attribute` beside CASE; None without a replay
     unverified  of tables with one value per case, what can be said of them
     selection   of head with configurations of its own against head with those of base; None without --tune
+    runs        the stored runs by arm (base, head, and null and head+own where they are); none of tables
+    identity    what git said when the comparison began; None of runs and tables
+    searches    tuning.csv of each side that searched configurations
+    isa         what changed in the machine code, where both versions have their isa.csv beside the run
     """
 
     base: Side
@@ -52,6 +66,10 @@ class Result:
     causes: pd.DataFrame | None = None
     unverified: Unverified | None = None
     selection: Effects | None = None
+    runs: Mapping[str, RunData] = field(default_factory=dict)
+    identity: Identity | None = None
+    searches: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    isa: Difference | None = None
 
     @property
     def words(self) -> tuple[Word, ...]:
@@ -107,6 +125,10 @@ def compare_runs(
         same,
         (*notes, *_of_null(same), *_of_controls(effects)),
         selection=chosen,
+        runs={"base": base[1], "head": head[1]}
+        | ({"null": null} if null is not None else {})
+        | ({OWN: own} if own is not None else {}),
+        searches={side: run.tuning for side, run in (("base", base[1]), ("head", head[1])) if len(run.tuning)},
     )
 
 
@@ -115,11 +137,18 @@ def compare_tables(base: tuple[Side, Imported], head: tuple[Side, Imported]) -> 
     versions = pair(base[1], head[1])
     effects = measure_effects(versions)
     found = rank_unverified(effects)
-    said = effects.cases.copy()
-    said.loc[found.cases.index, ["word", "low", "high"]] = found.cases[["word", "low", "high"]]
     notes = (found.explanation(), *_of_sources(base[1], head[1]), *dict.fromkeys((*base[1].notes, *head[1].notes)))
-    effects = replace(effects, cases=said)
-    return Result(base[0], head[0], Order.IMPORTED, effects, _summed(versions), None, tuple(notes), unverified=found)
+    summed = _summed(versions)
+    return Result(
+        base[0],
+        head[0],
+        Order.IMPORTED,
+        as_unverified(effects),
+        as_unverified(summed) if summed is not None else None,
+        None,
+        tuple(notes),
+        unverified=found,
+    )
 
 
 def _of_sources(base: Imported, head: Imported) -> Iterator[str]:

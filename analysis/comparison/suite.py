@@ -24,6 +24,7 @@ class SuiteChange:
     """Geometric mean of time of head / time of base. Intervals are 95 %; None where they cannot be had.
 
     cases   how many entered: those with all rounds that most cases have; `left_out` were compared, but lack one
+    base_flops_per_s, head_flops_per_s  geometric means of the rates of the same cases; NaN where FLOPs do not count
     rounds  interval over the rounds: would this suite, measured again, come out the same way?
     spread  interval over the cases: how much do the cases disagree? Not a statement about the measurement
     """
@@ -31,6 +32,8 @@ class SuiteChange:
     ratio: float
     cases: int
     left_out: int
+    base_flops_per_s: float
+    head_flops_per_s: float
     rounds: tuple[float, float] | None
     spread: tuple[float, float] | None
 
@@ -65,14 +68,18 @@ def suite_change(effects: Effects, unique: bool = False, rows: "pd.Series[bool] 
         if rounds.any() and whole.any():
             used, values = chosen[whole], effects.differences[chosen[whole]][:, rounds]
     if unique:
-        keys = cases.iloc[used].groupby([*UNIQUE], sort=False, dropna=False).ngroup().to_numpy()
+        keys = cases[[*UNIQUE]].iloc[used].groupby([*UNIQUE], sort=False, dropna=False).ngroup().to_numpy()
         values = _means(values, keys)
+    rated = cases[["flops", "base_gmean_s", "head_gmean_s"]].iloc[used]
+    base, head = (_rate(rated, side, keys if unique else None) for side in ("base", "head"))
     center = float(values.mean())
     per_round, per_case = values.mean(axis=0), values.mean(axis=1)
     return SuiteChange(
         ratio=math.exp(center),
         cases=len(values),
         left_out=len(chosen) - len(used),
+        base_flops_per_s=base,
+        head_flops_per_s=head,
         rounds=_interval(per_round),
         spread=_interval(per_case),
     )
@@ -91,6 +98,13 @@ def _means(values: Floats, keys: np.ndarray) -> Floats:
     sums = np.zeros((keys.max() + 1, values.shape[1]))
     np.add.at(sums, keys, values)
     return sums / np.bincount(keys)[:, None]
+
+
+def _rate(cases: pd.DataFrame, side: str, keys: "np.ndarray | None") -> float:
+    """Geometric mean of FLOP/s over cases, each of `keys` counted once; NaN where one has no FLOPs that count."""
+    flops = cases["flops"].where(cases["flops"] > 0).to_numpy(dtype=np.float64)
+    logs = np.log(flops / cases[f"{side}_gmean_s"].to_numpy(dtype=np.float64))[:, None]
+    return math.exp(float((logs if keys is None else _means(logs, keys)).mean()))
 
 
 def _interval(values: Floats) -> tuple[float, float] | None:

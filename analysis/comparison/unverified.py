@@ -6,7 +6,7 @@ stands under several models, how far their changes disagree, which is noise that
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -36,12 +36,16 @@ class Duplicates:
 
     gemms   how many; rows  in how many rows
     spread  largest disagreement between the changes of one GEMM, as a difference of ln time
-    widest  the GEMM that disagrees most: its sizes, pass and changes of time
+    where   the GEMM that disagrees most; least, most: its lowest and highest ln(head / base)
+    widest  the same in words, with changes of time
     """
 
     gemms: int
     rows: int
     spread: float
+    where: str
+    least: float
+    most: float
     widest: str
 
 
@@ -121,6 +125,19 @@ def rank_unverified(effects: Effects) -> Unverified:
     return Unverified(cases, duplicates, rounded_change(cases), rounded_change(cases, unique=True))
 
 
+def as_unverified(effects: Effects) -> Effects:
+    """Say of every compared case that it is unverified, with what rounding lets its effect be for an interval."""
+    compared = (effects.cases["status"] == Status.COMPARED) & effects.cases["effect"].notna()
+    cases = effects.cases.copy()
+    low, high = rounding_interval(cases[compared])
+    cases.loc[compared, "word"], cases.loc[compared, "low"], cases.loc[compared, "high"] = (
+        Word.UNVERIFIED.value,
+        low,
+        high,
+    )
+    return replace(effects, cases=cases)
+
+
 def rounding_interval(cases: pd.DataFrame) -> tuple[Floats, Floats]:
     """Lowest and highest ln(head / base) [C] of times that round to those in the tables."""
     half = cases["resolution_s"].to_numpy(dtype=np.float64) / 2
@@ -157,12 +174,10 @@ def find_duplicates(cases: pd.DataFrame) -> Duplicates | None:
     spread = ranges["max"] - ranges["min"]
     widest = int(spread.to_numpy().argmax())
     where = dict(zip(UNIQUE, ranges.index[widest], strict=True))
-    least, most = (math.expm1(float(ranges[name].iloc[widest])) for name in ("min", "max"))
-    told = (
-        f"those of M={where['M']}, {size_label(where, 'x')} ({where['pass']}) "
-        f"change by {least:+.2%} to {most:+.2%} of time"
-    )
-    return Duplicates(len(ranges), int(ranges["size"].sum()), float(spread.max()), told)
+    least, most = (float(ranges[name].iloc[widest]) for name in ("min", "max"))
+    gemm = f"M={where['M']}, {size_label(where, 'x')} ({where['pass']})"
+    told = f"those of {gemm} change by {math.expm1(least):+.2%} to {math.expm1(most):+.2%} of time"
+    return Duplicates(len(ranges), int(ranges["size"].sum()), float(spread.max()), gemm, least, most, told)
 
 
 def _two_steps(cases: pd.DataFrame) -> Floats:

@@ -55,7 +55,7 @@ def _accuracy_row(mine: pd.DataFrame, provider: str, dtype: str) -> tuple[Cell, 
     checked = mine.dropna(subset=["snr_db"])
     if checked.empty:
         return None
-    worst = min(checked.to_dict("records"), key=lambda row: float(row["snr_db"]))
+    worst = checked.iloc[int(checked["snr_db"].argmin())].to_dict()
     floor = SNR_FLOOR_DB[DType(dtype)] if dtype in set(DType) else None
     snr = float(worst["snr_db"])
     below = floor is not None and snr < floor

@@ -14,6 +14,8 @@ from ...analysis.speedup import ALIKE, speedups
 from .. import formatting as fmt
 from ..model import Align, Cell, Column, Scale, Section, Table, Text, Tone
 from ..view import Row, Slice, View, chapter, shape_of
+from .sizes import rounds_of
+from .speedup import ratio_cell
 
 MAX_ROWS = 6000
 """Rows of the cell tables together; beyond it only some M are listed. The grids and the CSV files hold all."""
@@ -101,7 +103,7 @@ def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table 
     """
     flops = _has_flops(rows)
     work = "flops" if flops else "compulsory_bytes"
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame({name: [row[name] for row in rows] for name in ("provider", "M", work, "time_s")})
     providers = [name for name in view.providers if name in set(frame["provider"])]
     frame["shape"] = [shape_of(row) for row in rows]
     sizes = sorted(int(m) for m in frame["M"].unique())
@@ -164,6 +166,7 @@ def _cells(
     title = f"Cells at M={m} ({part.title})"
     unlike = " (of none that was timed in different ways)" if _timed_differently(rows) else ""
     reading = (
+        f"Time: median of {rounds_of(rows)} of the round's median; {fmt.plural(len(rows), 'cell')} with a time. "
         f"Bold: verified to be the fastest provider of a shape{unlike}. Traffic: compulsory bytes over time. Of bound: "
         f"time at the bound over measured time. Speedup: {view.baseline} ÷ provider (time), > 1: the provider is "
         "faster."
@@ -195,17 +198,17 @@ def _cell_row(row: Row, is_fastest: bool, ratio: Row | None, unit: str, note: st
     low, high = row["time_low_s"], row["time_high_s"]
     fraction = row["fraction_of_bound"] if fmt.known(row["fraction_of_bound"]) else None
     speed = None if ratio is None or math.isnan(ratio["ratio"]) else ratio
-    text = "baseline" if ratio is None else "" if speed is None else fmt.ratio(speed["ratio"])
-    if speed is not None and speed["verdict"] == "undecided":
-        text = fmt.undecided(speed["ratio"])
+    text = "baseline" if ratio is None else "" if speed is None else ratio_cell(speed, "").text
+    faster, slower = (time / low, time / high) if fmt.known(low) and fmt.known(high) else (math.nan, math.nan)
+    rate, traffic = float(row["flops_per_s"]), float(row["bandwidth_bytes_per_s"])
     return (
         Cell(shape.label),
         Cell(shape.size),
         Cell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
-        Cell(fmt.time(time), time, note=note),
+        Cell(fmt.time(time, low, high), time, note=note),
         Cell(fmt.time_interval(low, high)),
-        *((Cell(fmt.flops_in(unit, row["flops_per_s"]), float(row["flops_per_s"])),) if unit else ()),
-        Cell(fmt.gigabytes(row["bandwidth_bytes_per_s"]), float(row["bandwidth_bytes_per_s"])),
+        *((Cell(fmt.flops_in(unit, rate, rate * slower, rate * faster), rate),) if unit else ()),
+        Cell(fmt.gigabytes(traffic, traffic * slower, traffic * faster), traffic),
         Cell(fmt.share(fraction), fraction, fraction),
         Cell(str(row["bound_class"])),
         Cell(text, None if speed is None else float(speed["ratio"])),

@@ -1,37 +1,35 @@
-"""A comparison case by case: what moved, what has no counterpart, what was chosen otherwise, and all of it."""
+"""A comparison case by case: what has no counterpart or fails, what was chosen otherwise, and all of it."""
 
 import math
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pandas as pd
 
 from ...analysis.comparison import breakdown
 from ...analysis.comparison.attribution import MEANINGS, Cause
-from ...analysis.comparison.decide import Word
-from ...analysis.comparison.effects import Status
-from ...analysis.comparison.result import SUM, Result
-from ...analysis.comparison.unverified import Unverified
-from ...analysis.coordinates import size_label
+from ...analysis.comparison.effects import CASE, Status
+from ...analysis.comparison.evidence import settings_of
+from ...analysis.comparison.parts import all_cases
+from ...analysis.comparison.result import SUM, SUMMED, Result
 from .. import formatting as fmt
-from ..model import Align, Cell, Column, Scale, Section, Table, Text, Tone
-from .compared_suite import change_cell, interval
+from ..model import Align, Cell, Column, Section, Table, Text, Tone
+from .compared_words import (
+    COMBINED,
+    TIMES,
+    UNKNOWN,
+    Places,
+    Row,
+    case_gain,
+    case_reduction,
+    gain_cell,
+    gain_column,
+    interval_cell,
+    interval_column,
+    time_cells,
+    verdict_cell,
+)
 
-Row = Mapping[Hashable, Any]
-
-MOST_MOVERS = 20
-
-_VARYING = ("pass", "dtype", "scheme", "cache")
-"""Columns that are shown where they differ between cases."""
-
-_PLACE = (Column("case", align=Align.LEFT), Column("provider", align=Align.LEFT), Column("M"))
-
-_TONES = {
-    Word.SLOWER: Tone.FAILED,
-    Word.FASTER: Tone.BEST,
-    Word.SAME: Tone.PLAIN,
-    **dict.fromkeys((Word.INCONCLUSIVE, Word.UNVERIFIED), Tone.UNDECIDED),
-}
+MOST_ROWS = 100
 
 _MEANINGS = {
     Status.BROKEN: "passed in base, does not in head",
@@ -39,70 +37,76 @@ _MEANINGS = {
     Status.NEW: "only head offers it",
     Status.REMOVED: "only base offers it",
     Status.FAILED: "passes in neither",
-    Status.DECLINED: "neither offers it",
 }
 
-
-def movers(result: Result) -> Section | None:
-    """The cases that changed most surely, and the sums of their passes that did."""
-    if result.unverified is not None:
-        return _ranked(result.unverified)
-    moved = result.effects.cases["word"].isin([Word.SLOWER.value, Word.FASTER.value]).sum()
-    found = breakdown.movers(result.effects, MOST_MOVERS)
-    if found.empty:
-        return None
-    some = found[found["word"].isin([Word.SLOWER.value, Word.FASTER.value])]
-    if some.empty:
-        said = "No case is verified to have changed. The largest differences that were seen, none of them proven:"
-        differences = _table("compared-movers", "Largest differences", found.head(5))
-        return Section("movers", "Movers", (Text(said), differences, *_moved_sums(result)))
-    left = f" The other {moved - len(some)} are among all cases below." if moved > len(some) else ""
-    reading = f"verified ones, the surest first.{left}"
-    return Section("movers", "Movers", (_table("compared-movers", "Movers", some, reading), *_moved_sums(result)))
-
-
-def _moved_sums(result: Result) -> tuple[Table, ...]:
-    found = result.moved_sums()
-    reading = "the passes of a case added round by round; verified ones, the surest first."
-    return () if found.empty else (_table("compared-moved-sums", f"Movers, {SUM}", found, reading),)
-
-
-def _ranked(found: Unverified) -> Section:
-    ranked = found.ranked.head(MOST_MOVERS)
-    if ranked.empty:
-        return Section("movers", "Movers", (Text("No change exceeds what the tables themselves exclude."),))
-    reading = "changes beyond the bounds of the tables, those first that rounding cannot explain; none is verified."
-    return Section("movers", "Movers", (_table("compared-movers", "Movers", ranked, reading),))
+_PASSES_IN = {Status.FIXED: "head", Status.NEW: "head", Status.BROKEN: "base", Status.REMOVED: "base"}
 
 
 def outcomes(result: Result) -> Section | None:
-    """Cases that are not in both versions, or do not pass in both; they are in no mean."""
-    cases = result.effects.cases
+    """Cases that are not in both versions, or do not pass in both: status on each side, and the numbers of one side."""
+    found = result.effects.cases
     order = {status.value: number for number, status in enumerate(_MEANINGS)}
-    others = cases[~cases["status"].isin([Status.COMPARED.value, Status.DECLINED.value])]
+    others = found[found["status"].isin(list(order))]
     if others.empty:
         return None
+    places = Places.of(result)
     others = others.iloc[others["status"].map(order).argsort(kind="stable")]
     columns = (
-        *_PLACE,
-        *(Column("status", align=Align.LEFT), Column("reason", align=Align.LEFT)),
+        *(*places.columns, Column("pass", align=Align.LEFT), Column("became", align=Align.LEFT)),
+        *(Column("base", align=Align.LEFT), Column("head", align=Align.LEFT), Column("reason", align=Align.LEFT)),
+        *(Column("its time"), Column("its rate")),
     )
-    varying = _varying(cases)
-    rows = tuple(
-        (
-            *_place(row, varying),
-            Cell(row["status"], tone=Tone.FAILED if row["status"] == Status.BROKEN else Tone.PLAIN),
-            Cell(row["head_reason"] or row["base_reason"] or _MEANINGS[Status(row["status"])]),
-        )
-        for row in others.to_dict("records")
-    )
+    rows = [_outcome(places, row) for row in others.head(MOST_ROWS).to_dict("records")]
+    rows += [_combined(places, mine) for mine in _whole(others)]
     defined = "; ".join(
         f"{status}: {meaning}" for status, meaning in _MEANINGS.items() if (others["status"] == status).any()
     )
-    return Section(
-        "compared-outcomes",
-        "Not compared",
-        (Table("compared-others", "Cases without a ratio", columns, rows, defined),),
+    more = f" The other {len(others) - MOST_ROWS} of {len(others)} are left out." if len(others) > MOST_ROWS else ""
+    reading = f"They are in no mean. {defined}. its: of the version that passes, the median of its rounds.{more}"
+    table = Table(
+        "compared-others", "Correctness changes and cases without a ratio", columns, tuple(rows), reading, stub=2
+    )
+    return Section("compared-outcomes", "Not compared", (table,))
+
+
+def _outcome(places: Places, row: Row) -> tuple[Cell, ...]:
+    status = Status(row["status"])
+    side = _PASSES_IN.get(status, "")
+    seconds = float(row[f"{side}_time_s"]) if side else math.nan
+    return (
+        *(*places.cells(row), Cell(str(row["pass"]))),
+        Cell(str(status), tone=Tone.FAILED if status is Status.BROKEN else Tone.PLAIN),
+        *(Cell(str(row[f"{one}_verdict"]) or "absent") for one in ("base", "head")),
+        Cell(str(row["head_reason"] or row["base_reason"])),
+        *_own(seconds, float(row["flops"])),
+    )
+
+
+def _own(seconds: float, flops: float) -> tuple[Cell, Cell]:
+    """Time and rate of the side that passes."""
+    if math.isnan(seconds):
+        return Cell(""), Cell("")
+    rate = flops / seconds if flops > 0 else math.nan
+    return Cell(fmt.time(seconds), seconds), Cell(fmt.flops(rate), None if math.isnan(rate) else rate)
+
+
+def _whole(others: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the passes of a problem that add up: all of them pass on the same one side."""
+    wanted = others[others["pass"].isin(SUMMED)]
+    keys = [name for name in CASE if name != "pass"]
+    for _, mine in wanted.groupby(keys, sort=False, dropna=False):
+        sides = {_PASSES_IN.get(Status(word), "") for word in mine["status"]}
+        if len(mine) == len(SUMMED) and len(sides) == 1 and sides != {""}:
+            yield mine
+
+
+def _combined(places: Places, mine: pd.DataFrame) -> tuple[Cell, ...]:
+    first = mine.to_dict("records")[0]
+    side = _PASSES_IN[Status(first["status"])]
+    statuses = ", ".join(dict.fromkeys(str(word) for word in mine["status"]))
+    return (
+        *(*places.cells(first), Cell(SUM, note=COMBINED), Cell(statuses), Cell(""), Cell(""), Cell("")),
+        *_own(float(mine[f"{side}_time_s"].sum()), float(mine["flops"].sum())),
     )
 
 
@@ -111,100 +115,98 @@ def choices(result: Result) -> Section | None:
     found = breakdown.other_choices(result.effects)
     if found.empty:
         return None
-    varying = _varying(result.effects.cases)
+    places = Places.of(result)
     rows = []
     for row in found.to_dict("records"):
-        differing = [name for name in ("dispatched", "config", "kernels") if row[f"base_{name}"] != row[f"head_{name}"]]
-        told = "; ".join(f"{name} {row[f'base_{name}']} → {row[f'head_{name}']}" for name in differing)
-        rows.append((*_place(row, varying), change_cell(math.exp(row["effect"])), Cell(row["word"]), Cell(told)))
+        said = "; ".join(_chosen(row))
+        rows.append((*places.cells(row), Cell(str(row["pass"])), case_gain(row), Cell(row["word"]), Cell(said)))
     columns = (
-        *_PLACE,
-        Column("time, head over base", scale=Scale.DIVERGING),
+        *(*places.columns, Column("pass", align=Align.LEFT), gain_column()),
         *(Column("verdict", align=Align.LEFT), Column("chosen otherwise", align=Align.LEFT)),
     )
-    table = Table("compared-choices-table", "Other choices", columns, tuple(rows), detail=True)
-    said = f"In {fmt.plural(len(rows), 'case')} the versions ran another configuration, kernel or dispatch."
-    causes = (_causes(result.causes),) if result.causes is not None else ()
-    return Section("compared-choices", "Other choices", (Text(said), *causes, table), folded=not causes)
+    table = Table(
+        "compared-choices-table",
+        "Other choices",
+        columns,
+        tuple(rows),
+        reading="Base → head. Above 0 head is faster.",
+        stub=2,
+        detail=True,
+    )
+    text = f"In {fmt.plural(len(rows), 'case')} the versions ran another configuration, kernel or dispatch."
+    causes = (_causes(places, result.causes),) if result.causes is not None else ()
+    return Section("compared-choices", "Other choices", (Text(text), *causes, table), folded=not causes)
 
 
-def _causes(causes: pd.DataFrame) -> Table:
+def _chosen(row: Row) -> Iterator[str]:
+    """Say what was chosen otherwise; of a configuration, the settings that differ."""
+    for name in ("dispatched", "config", "kernels"):
+        base, head = str(row[f"base_{name}"]), str(row[f"head_{name}"])
+        if base == head:
+            continue
+        gone, come = (set(settings_of(text)) for text in (base, head))
+        if name == "config" and (gone or come):
+            less, more = (" ".join(sorted(part)) or "none" for part in (gone - come, come - gone))
+            yield f"{less} → {more}"
+        else:
+            yield f"{name} {base or 'unknown'} → {head or 'unknown'}"
+
+
+def _causes(places: Places, causes: pd.DataFrame) -> Table:
     """What the replay says: both configurations in both versions."""
-    varying = _varying(causes)
     rows = tuple(
         (
-            *_place(row, varying),
-            *(_part(row, name) for name in ("total", "code", "choice")),
+            *(*places.cells(row), Cell(str(row["pass"])), *(_part(row, name) for name in ("total", "code", "choice"))),
             Cell(row["cause"], note=MEANINGS[Cause(row["cause"])]),
         )
         for row in causes.to_dict("records")
     )
     columns = (
-        *_PLACE,
-        *(Column(name, scale=Scale.DIVERGING) for name in ("total", "by the code", "by the choice")),
+        *(*places.columns, Column("pass", align=Align.LEFT)),
+        *(gain_column(name) for name in ("total", "by the code", "by the choice")),
         Column("cause", align=Align.LEFT),
     )
     reading = (
-        "Both versions ran both configurations in turn. By the code: the mean change of a configuration that both run; "
-        "by the choice: the mean change between the configurations in one version. They add up to the total."
+        "Throughput gains: above 0 head is faster. Both versions ran both configurations in turn. By the code: the "
+        "mean change of a configuration that both run; by the choice: the mean change between the configurations in "
+        "one version. Their factors multiply to the total."
     )
-    return Table("compared-causes", "Why these cases changed", columns, rows, reading)
+    return Table("compared-causes", "Why these cases changed", columns, rows, reading, stub=2)
 
 
 def _part(row: Row, name: str) -> Cell:
     if math.isnan(row[name]):
-        return Cell("unknown", tone=Tone.MISSING)
-    bounds = (math.exp(row[f"{name}_low"]), math.exp(row[f"{name}_high"]))
-    cell = change_cell(math.exp(row[name]))
-    return Cell(f"{cell.text} {interval(bounds)}", cell.value, cell.level)
+        return UNKNOWN
+    cell = gain_cell(row[name], row[f"{name}_low"], row[f"{name}_high"])
+    bounds = interval_cell(row[f"{name}_low"], row[f"{name}_high"])
+    return Cell(f"{cell.text} {bounds.text}", cell.value, cell.level)
 
 
 def cases(result: Result) -> Section | None:
-    """Every compared case."""
-    found = result.effects.cases[result.effects.cases["status"] == Status.COMPARED]
+    """Every compared case and every sum."""
+    found = all_cases(result)
     if found.empty:
         return None
-    return Section(
-        "compared-all", "All cases", (_table("compared-cases", "All cases", found, detail=True),), folded=True
-    )
-
-
-def _table(anchor: str, title: str, found: pd.DataFrame, reading: str = "", detail: bool = False) -> Table:
-    varying = _varying(found)
+    places = Places.of(result)
     columns = (
-        *_PLACE,
-        *(Column("base"), Column("head"), Column("time, head over base", scale=Scale.DIVERGING)),
-        *(Column("interval"), Column("verdict", align=Align.LEFT)),
+        *(
+            *places.columns,
+            Column("pass", align=Align.LEFT),
+            Column("base"),
+            Column("head"),
+            Column("time reduction"),
+            gain_column(),
+        ),
+        *(interval_column(result), Column("verdict", align=Align.LEFT)),
     )
-    rows = tuple(_row(row, varying) for row in found.to_dict("records"))
-    return Table(anchor, title, columns, rows, reading, detail=detail)
-
-
-def _row(row: Row, varying: list[str]) -> tuple[Cell, ...]:
-    word = Word(row["word"])
-    known = not math.isnan(row["low"])
-    bounds = (math.exp(row["low"]), math.exp(row["high"])) if known else None
-    note = "; ".join(f"{side}: {text}" for side in ("base", "head") if (text := row[f"{side}_disturbed"]))
-    found = f", would find {fmt.change(math.exp(row['smallest']))}" if word is Word.INCONCLUSIVE and known else ""
-    return (
-        *_place(row, varying),
-        Cell(fmt.time(row["base_time_s"]), row["base_time_s"]),
-        Cell(fmt.time(row["head_time_s"]), row["head_time_s"]),
-        change_cell(math.exp(row["effect"])) if not math.isnan(row["effect"]) else Cell("unknown", tone=Tone.MISSING),
-        Cell(interval(bounds) or "none"),
-        Cell(f"{word}{found}", tone=_TONES[word], note=note),
+    rows = tuple(
+        (
+            *(*places.cells(row), Cell(str(row["pass"])), *time_cells(row)),
+            *(case_reduction(row), case_gain(row)),
+            *(interval_cell(row["low"], row["high"]), verdict_cell(row)),
+        )
+        for row in found.to_dict("records")
     )
-
-
-def _place(row: Row, varying: list[str]) -> tuple[Cell, Cell, Cell]:
-    return Cell(_name(row, varying)), Cell(row["provider"]), Cell(str(row["M"]), int(row["M"]))
-
-
-def _name(row: Row, varying: list[str]) -> str:
-    """Name the shape, and what else tells this case from the others."""
-    others = " ".join(str(row[name]) for name in varying)
-    return f"{row['model']} {row['layer']} ({size_label(row, '×')})" + (f" {others}" if others else "")
-
-
-def _varying(cases: pd.DataFrame) -> list[str]:
-    return [name for name in _VARYING if cases[name].nunique() > 1]
+    reading = f"Above 0 head is faster. {TIMES} interval: of the throughput gain."
+    table = Table("compared-cases", "All cases", columns, rows, reading, stub=2, detail=True)
+    return Section("compared-all", "All cases", (table,), folded=True)

@@ -1,185 +1,226 @@
-"""A comparison as a whole: headline, geometric means with both intervals, distribution, models."""
+"""A comparison as a whole: what changed, in short, and the geometric means with both intervals."""
 
 import math
 from collections.abc import Iterator
 
-from ...analysis.comparison.breakdown import COUNTED, Count, by_model, distribution
 from ...analysis.comparison.decide import FALSE_DISCOVERY, Word
-from ...analysis.comparison.effects import Effects, Status
+from ...analysis.comparison.effects import Order, Status
+from ...analysis.comparison.parts import Part, leading, parts
 from ...analysis.comparison.result import SUM, Result
-from ...analysis.comparison.suite import SuiteChange, by_pass, suite_change
+from ...analysis.comparison.suite import SuiteChange, by_pass
 from .. import formatting as fmt
-from ..model import Align, Bullets, Cell, Column, KeyNumber, KeyNumbers, Scale, Section, Table, Text, Tone
+from ..model import Align, Bullets, Cell, Column, KeyNumber, KeyNumbers, Section, Table, Text
+from .compared_takeaways import takeaways
+from .compared_words import (
+    TIMES,
+    UNKNOWN,
+    gain_column,
+    group_cells,
+    group_columns,
+    interval_cell,
+    pass_cell,
+    rate_columns,
+    reduction_cell,
+    suite_gain,
+    told,
+)
 
 HOW = (
-    "A change is head over base, of the time: +3% is slower. Each case is judged by its rounds: slower or faster when "
-    "the change exceeds the margin (1%; 3% under 10 µs) beyond chance, with at most "
+    "Above 0 head is faster, in every column: throughput gain is head ÷ base − 1 of TFLOPS, time reduction 1 − head ÷ "
+    "base of the time; they are different numbers of one change. Each case is judged by its rounds: slower or faster "
+    "when the change exceeds the margin (1%; 3% under 10 µs) beyond chance, with at most "
     f"{FALSE_DISCOVERY:.0%} false ones expected among all that are called; same when the 90% interval lies inside the "
     "margin; inconclusive otherwise, with the smallest change that would have been found in 4 of 5 such comparisons."
 )
 
-_UNKNOWN = Cell("unknown", tone=Tone.MISSING)
+HOW_TABLES = (
+    "Above 0 head is faster, in every column: throughput gain is head ÷ base − 1 of TFLOPS, time reduction 1 − head ÷ "
+    "base of the time; they are different numbers of one change."
+)
+
+MOST_CARDS = 3
 
 
 def headline(result: Result) -> Section:
     """Say what happened to the suite, how many cases moved, and what limits that."""
-    numbers = [number for effects in _measured(result) for number in _key_numbers(effects)]
-    if result.unverified is None:
-        numbers += [
-            KeyNumber("Slower, verified", str(result.count(Word.SLOWER)), _others(result), result.count(Word.SLOWER)),
-            KeyNumber("Faster, verified", str(result.count(Word.FASTER)), _called(result), result.count(Word.FASTER)),
-        ]
-    else:
-        ranked = len(result.unverified.ranked)
-        numbers.append(
-            KeyNumber("Beyond the bounds of the tables", str(ranked), f"none verified; {_called(result)}", ranked)
-        )
-    for name, found in by_pass(result.selection).items() if result.selection is not None else ():
-        numbers.append(
-            KeyNumber(
-                f"Head's own configurations, {name}",
-                fmt.change(found.ratio),
-                f"over head with those of base, {interval(found.rounds)}: what choosing again is worth",
-                found.ratio,
-            )
-        )
-    if broken := result.count_of(Status.BROKEN):
-        numbers.append(KeyNumber("Broken", str(broken), "passed in base, does not in head", broken))
-    how = (Text(HOW),) if result.unverified is None else ()
-    blocks = (KeyNumbers(tuple(numbers)), *((Bullets(result.notes),) if result.notes else ()), *how)
+    how = HOW if result.unverified is None else HOW_TABLES
+    blocks = (
+        KeyNumbers(tuple(_cards(result))),
+        *_headline_table(result),
+        *((Bullets(said),) if (said := tuple(takeaways(result))) else ()),
+        *((Bullets(result.notes),) if result.notes else ()),
+        Text(how),
+    )
     return Section("compared", "What changed", blocks)
 
 
 def suite(result: Result) -> Section | None:
-    """One row per provider and pass, and the sum of fwd and bwd; then how the changes are distributed."""
-    rows = [row for effects in (result.effects, result.sums) if effects is not None for row in _suite_rows(effects)]
-    if not rows:
+    """One row per part: the geometric mean with both intervals, as rate and as time, and once per distinct GEMM."""
+    found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
+    if not found:
         return None
     columns = (
-        Column("provider", align=Align.LEFT),
-        Column("pass", align=Align.LEFT),
-        Column("cases"),
-        Column("time, head over base", scale=Scale.DIVERGING),
-        Column("if measured again"),
-        Column("over the cases"),
-        Column("TFLOPS"),
-        Column("distinct GEMMs"),
+        *group_columns(result),
+        *(
+            Column("pass", align=Align.LEFT),
+            Column("cases"),
+            gain_column(),
+            Column("time reduction"),
+            _again_column(result),
+        ),
+        *(Column("over the cases"), Column("distinct GEMMs"), gain_column("gain over those")),
     )
-    means = Table(
-        "compared-means",
-        "Geometric means",
-        columns,
-        tuple(rows),
-        reading="if measured again: 95% interval over the rounds, of the suite as it is. over the cases: how much they "
-        "disagree, which more rounds do not narrow. TFLOPS is the change of the rate, the inverse of that of the time.",
-        stub=2,
-    )
-    return Section("compared-suite", "The suite", (means, _distributions(result)))
-
-
-def models(result: Result) -> Section | None:
-    """One row per model, where there are several."""
-    found = by_model(result.effects)
-    if len({name for name, *_ in found}) < 2:
-        return None
-    rows = [
+    rows = tuple(
         (
-            *(Cell(name), Cell(pass_), *_change_cells(change)),
-            *(Cell(str(words[word]), words[word]) for word in result.words),
+            *group_cells(result, part),
+            *(pass_cell(part), Cell(str(change.cases), change.cases), suite_gain(change)),
+            *(_reduction(change), again_cell(part, change)),
+            *(_interval(change.spread), *_distinct(part)),
         )
-        for name, pass_, change, words in found
+        for part, change in found
+    )
+    again = (
+        "what rounding allows: of the printed times, whatever the noise"
+        if result.order is Order.IMPORTED
+        else "if measured again: 95% interval over the rounds, of the suite as it is"
+    )
+    table = Table(
+        "compared-means",
+        "Geometric means with their intervals",
+        columns,
+        rows,
+        reading=f"Of the cases that both versions pass. {again}. over the cases: how much they disagree, which more "
+        "rounds do not narrow. distinct GEMMs: the same GEMM under several models counts once.",
+        stub=len(columns) - 7,
+    )
+    return Section("compared-suite", "The suite", (table,))
+
+
+def _reduction(change: SuiteChange) -> Cell:
+    low, high = (math.log(bound) for bound in change.rounds) if change.rounds else (None, None)
+    return reduction_cell(math.log(change.ratio), low, high)
+
+
+def again_cell(part: Part, change: SuiteChange) -> Cell:
+    """Interval of a geometric mean over the rounds; of tables, what rounding lets it be."""
+    if rounded := part.rounded():
+        return _interval((rounded.low, rounded.high))
+    return _interval(change.rounds)
+
+
+def mean_rates(found: list[SuiteChange]) -> tuple[str, list[tuple[Cell, Cell]]]:
+    """Unit and cells of the geometric means of the rates of base and head; the unit is "" where none counts."""
+    rates = [(one.base_flops_per_s, one.head_flops_per_s) for one in found]
+    known = [rate for pair in rates for rate in pair if not math.isnan(rate)]
+    unit = fmt.flops_unit(known) if known else ""
+    return unit, [
+        (_rate(unit, base), _rate(unit, head)) if not math.isnan(base) else (Cell(""), Cell("")) for base, head in rates
     ]
+
+
+def _rate(unit: str, rate: float) -> Cell:
+    return Cell(fmt.flops_in(unit, rate), rate)
+
+
+def _headline_table(result: Result) -> Iterator[Table]:
+    found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
+    if not found:
+        return
+    unit, rates = mean_rates([change for _, change in found])
     columns = (
-        *(Column("model", align=Align.LEFT), Column("pass", align=Align.LEFT), Column("cases")),
-        Column("time, head over base", scale=Scale.DIVERGING),
-        Column("if measured again"),
-        *(Column(word.value) for word in result.words),
+        *group_columns(result),
+        *(
+            Column("pass", align=Align.LEFT),
+            *(rate_columns(unit) if unit else ()),
+            gain_column(),
+            _again_column(result),
+            Column("cases"),
+        ),
     )
-    return Section("compared-models", "By model", (Table("compared-by-model", "Models", columns, tuple(rows), stub=2),))
+    rows = tuple(
+        (
+            *group_cells(result, part),
+            *(pass_cell(part), *(cells if unit else ()), suite_gain(change), again_cell(part, change)),
+            _cases(result, change),
+        )
+        for (part, change), cells in zip(found, rates, strict=True)
+    )
+    yield Table(
+        "compared-headline",
+        "Geometric mean over the cases that both versions pass",
+        columns,
+        rows,
+        reading="Geometric means; throughput gain: head ÷ base of TFLOPS, less 1, above 0 head is faster. "
+        f"{TIMES if result.order is not Order.IMPORTED else 'One value per case, from tables.'}",
+        stub=len(columns) - (5 if unit else 3),
+    )
 
 
-def interval(bounds: tuple[float, float] | None) -> str:
-    """Write an interval of ratios as changes; "" without one."""
-    return fmt.change_interval(*bounds) if bounds else ""
-
-
-def change_cell(ratio: float) -> Cell:
-    """A change of time: shorter is the good direction."""
-    return Cell(fmt.change(ratio), ratio, level=-math.log2(ratio) * 4)
-
-
-def _change_cells(found: SuiteChange) -> tuple[Cell, Cell, Cell]:
-    again = Cell(interval(found.rounds)) if found.rounds else _UNKNOWN
-    return Cell(str(found.cases), found.cases), change_cell(found.ratio), again
-
-
-def _suite_rows(effects: Effects) -> list[tuple[Cell, ...]]:
-    rows: list[tuple[Cell, ...]] = []
-    for provider, pass_ in effects.cases[["provider", "pass"]].drop_duplicates().itertuples(index=False, name=None):
-        mine = (effects.cases["provider"] == provider) & (effects.cases["pass"] == pass_)
-        found, unique = suite_change(effects, rows=mine), suite_change(effects, unique=True, rows=mine)
-        if found is None or unique is None:
-            continue
-        over = Cell(interval(found.spread)) if found.spread else _UNKNOWN
-        rows.append(
-            (
-                Cell(str(provider)), Cell(str(pass_)), *_change_cells(found), over, Cell(fmt.change(1 / found.ratio)),
-                Cell(f"{fmt.change(unique.ratio)} ({unique.cases})", unique.ratio),
-            )
-        )  # fmt: skip
-    return rows
-
-
-def _distributions(result: Result) -> Table:
-    """One column per pass."""
-    found = {
-        str(name): spread
-        for effects in _measured(result)
-        for name in effects.cases["pass"].unique()
-        if (spread := distribution(effects, str(name))) is not None
-    }
-    names = ("median", "mean", "p25", "p75", "least", "most")
-    rows = [
-        (Cell(name), *(Cell(fmt.change(1 + getattr(one, name)), getattr(one, name)) for one in found.values()))
-        for name in names
+def _cases(result: Result, change: SuiteChange) -> Cell:
+    """Number of cases in a mean; a footnote says how many are not, and why."""
+    uncounted = (Status.COMPARED, Status.DECLINED)
+    others = [
+        f"{count} {status}" for status in Status if status not in uncounted and (count := result.count_of(status))
     ]
-    for number, (side, step) in enumerate(COUNTED):
-        header = f"{'≥' if side > 0 else '≤'} {fmt.signed_percent(side * step)}%"
-        rows.append((Cell(header), *(_counted(one.counts[number]) for one in found.values())))
-    return Table(
-        "compared-distribution",
-        "Distribution of the changes of time",
-        (Column("over the cases", align=Align.LEFT), *(Column(name) for name in found)),
-        tuple(rows),
-        reading="by chance: as many would be seen beyond that line if nothing had changed.",
-    )
+    left = f"{fmt.plural(change.left_out, 'case')} without all rounds left out" if change.left_out else ""
+    said = f"not in any mean, over all passes: {', '.join(others)}" if others else ""
+    return Cell(str(change.cases), change.cases, note="; ".join(filter(None, (left, said))))
 
 
-def _counted(count: Count) -> Cell:
-    chance = "" if count.expected is None else f", {count.expected:.1f} by chance"
-    return Cell(f"{count.seen}, {count.verified} verified{chance}", count.seen)
+def _again_column(result: Result) -> Column:
+    return Column("what rounding allows" if result.order is Order.IMPORTED else "if measured again")
 
 
-def _measured(result: Result) -> tuple[Effects, ...]:
-    return (result.effects,) if result.sums is None else (result.effects, result.sums)
+def _interval(bounds: tuple[float, float] | None) -> Cell:
+    return interval_cell(math.log(bounds[0]), math.log(bounds[1])) if bounds and bounds[0] > 0 else UNKNOWN
 
 
-def _key_numbers(effects: Effects) -> Iterator[KeyNumber]:
-    """One geometric mean per pass."""
-    unique = by_pass(effects, unique=True)
-    for name, found in by_pass(effects).items():
-        again = f"95% interval over rounds {interval(found.rounds)}" if found.rounds else "no interval"
-        left = f", {found.left_out} without all rounds left out" if found.left_out else ""
-        distinct = unique[name]
-        once = f"; {fmt.change(distinct.ratio)} over {distinct.cases} distinct GEMMs" * (distinct.cases != found.cases)
-        detail = f"{fmt.plural(found.cases, 'case')}{left}, {again}; TFLOPS {fmt.change(1 / found.ratio)}{once}"
-        yield KeyNumber(f"Time, geometric mean of {name}", fmt.change(found.ratio), detail, found.ratio)
+def _distinct(part: Part) -> tuple[Cell, Cell]:
+    found = part.change(unique=True)
+    return (Cell(str(found.cases), found.cases), suite_gain(found)) if found else (UNKNOWN, UNKNOWN)
+
+
+def _cards(result: Result) -> Iterator[KeyNumber]:
+    yield from _gains(result)
+    if result.unverified is None:
+        slower, faster = result.count(Word.SLOWER), result.count(Word.FASTER)
+        yield KeyNumber("Slower, verified", str(slower), _others(result), slower)
+        yield KeyNumber("Faster, verified", str(faster), _called(result), faster)
+    else:
+        ranked = len(result.unverified.ranked)
+        yield KeyNumber("Beyond the bounds of the tables", str(ranked), f"none verified; {_called(result)}", ranked)
+    for status, what in ((Status.BROKEN, "passed in base, do not in head"), (Status.FIXED, "pass in head only")):
+        if count := result.count_of(status):
+            yield KeyNumber(status.value.capitalize(), str(count), what, count)
+    for name, found in by_pass(result.selection).items() if result.selection is not None else ():
+        bounds = _interval(found.rounds).text
+        yield KeyNumber(
+            f"Head's own configurations, {name}",
+            suite_gain(found).text,
+            f"throughput over head with those of base, {bounds}: what choosing again is worth",
+            1 / found.ratio - 1,
+        )
+
+
+def _gains(result: Result) -> Iterator[KeyNumber]:
+    """One card per leading part, unless there are many: the table has them all."""
+    found = leading(result)
+    for part in found if len(found) <= MOST_CARDS else ():
+        change = part.change()
+        if change is None:
+            continue
+        again = again_cell(part, change)
+        words = "rounding allows" if result.order is Order.IMPORTED else "95% interval over rounds"
+        interval = "no interval" if again is UNKNOWN else f"{words} {again.text}"
+        reduced = _reduction(change).text
+        detail = f"geometric mean of {fmt.plural(change.cases, 'case')}, {interval}; time reduction {reduced}"
+        yield KeyNumber(f"Throughput, {told(result, part)}", suite_gain(change).text, detail, 1 / change.ratio - 1)
 
 
 def _others(result: Result) -> str:
     sums = f"; sums of {SUM}: {result.count_sums(Word.SLOWER)} slower, {result.count_sums(Word.FASTER)} faster"
-    told = f"{result.count(Word.SAME)} same, {result.count(Word.INCONCLUSIVE)} inconclusive"
-    return told + sums * (result.sums is not None)
+    said = f"{result.count(Word.SAME)} same, {result.count(Word.INCONCLUSIVE)} inconclusive"
+    return said + sums * (result.sums is not None)
 
 
 def _called(result: Result) -> str:

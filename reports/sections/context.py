@@ -16,7 +16,9 @@ def reproduce(view: View) -> Section:
     manifest = view.manifest
     commands = [shlex.join(str(word) for word in manifest.get("command") or [])] if manifest.get("command") else []
     commands.append(
-        shlex.join(["rooflens", "report", view.run_path, "--html", "report.html", "--markdown", "report.md"])
+        shlex.join(
+            ["rooflens", "report", view.run_path, *view.options, "--html", "report.html", "--markdown", "report.md"]
+        )
     )
     seed = manifest.get("seed")
     rows = [

@@ -16,6 +16,8 @@ HOW = (
     "difference exceeds 1%."
 )
 
+FURTHER = " Further M: sizes that a refinement added between those of the sweep to narrow the interval."
+
 
 def crossover(view: View) -> Section:
     """Build the medians of all pairs, then one table per slice and challenger."""
@@ -63,6 +65,7 @@ def _slice(view: View, part: Slice, number: int) -> Section:
         if not any(status.is_told for status in statuses):
             blocks.append(Text(f"{challenger}: {'; '.join(dict.fromkeys(MEANINGS[status] for status in statuses))}."))
             continue
+        refined = any(row["refined"] for row in rows)
         columns = (
             Column("shape", align=Align.LEFT),
             Column("N×K"),
@@ -70,19 +73,27 @@ def _slice(view: View, part: Slice, number: int) -> Section:
             Column("interval"),
             Column("status", align=Align.LEFT),
             Column("verified", align=Align.LEFT),
+            *((Column("further M"),) if refined else ()),
         )
         blocks.append(
             Table(
                 table_id,
                 f"{challenger} against {rows[0]['incumbent']}",
                 columns,
-                tuple(_shape_row(row) for row in rows),
+                tuple(_shape_row(row, refined) for row in rows),
                 reading=f"{challenger} is faster below the crossover, unless its status says above. "
-                f"{_defined(statuses)}",
+                f"{_defined(statuses)} {_counted(rows)}{FURTHER if refined else ''}",
                 detail=number > 0,
             )
         )
     return Section(f"crossover-{part.id}", part.title, tuple(blocks), folded=number > 0)
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    """Say how many shapes there are and how many of their M have no ratio."""
+    missing = sum(int(row["missing"]) for row in rows)
+    left_out = f"; {fmt.plural(missing, 'cell')} without a ratio left out" if missing else ""
+    return f"{fmt.plural(len(rows), 'shape')}{left_out}."
 
 
 def _defined(statuses: Iterable[Status]) -> str:
@@ -91,7 +102,7 @@ def _defined(statuses: Iterable[Status]) -> str:
     return "; ".join(f"{status}: {meaning}" for status, meaning in MEANINGS.items() if status in used) + "."
 
 
-def _shape_row(row: Row) -> tuple[Cell, ...]:
+def _shape_row(row: Row, refined: bool) -> tuple[Cell, ...]:
     shape = shape_of(row)
     side = " (faster above)" if row["challenger_wins"] == "above" else ""
     return (
@@ -101,6 +112,7 @@ def _shape_row(row: Row) -> tuple[Cell, ...]:
         Cell(fmt.m_interval(row["low_M"], row["high_M"])),
         Cell(f"{row['status']}{side}", str(row["status"])),
         Cell("yes" if row["verified"] else "no"),
+        *((Cell(str(row["refined"]), int(row["refined"])),) if refined else ()),
     )
 
 
@@ -111,29 +123,60 @@ def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
         Column("operands", align=Align.LEFT),
         Column("median M"),
         Column("95% interval"),
+        Column("quartiles"),
         Column("shapes"),
+        Column("censored"),
         *(Column(status) for status in used),
     )
     rows = tuple(_median_row(view, median, used) for median in medians)
     reading = (
         f"The median over shapes of the crossover with {medians[0].incumbent}, and how many shapes have which status. "
-        f"{_defined(used)} Beyond the last M (always, right_censored) and before the first (never) count in the "
-        "median; parity, one_m, unmeasured and shapes where the challenger wins above the crossover do not. A median "
-        "is not a dispatch rule: see the constant threshold."
+        "Quartiles: between which the middle half of the shapes cross. Censored: cross beyond the last M or before the "
+        f"first, if at all. {_defined(used)} Beyond the last M (always, right_censored) and before the first (never) "
+        "count in the median; parity, one_m, unmeasured and shapes where the challenger wins above the crossover do "
+        "not. A median is not a dispatch rule: see the constant threshold."
     )
-    return Table("median-crossover", "Median crossover over shapes", columns, rows, reading=reading, stub=2)
+    arch = str(view.run.device.get("arch") or "")
+    title = f"Median crossover over shapes{f', {arch}' if arch else ''}"
+    return Table("median-crossover", title, columns, rows, reading=reading, stub=2)
 
 
 def _median_row(view: View, median: MedianCrossover, used: Sequence[Status]) -> tuple[Cell, ...]:
     counts = [median.statuses.get(status.value, 0) for status in used]
+    places = _places(view.rows(view.crossovers, view.slice_of(median.setting), challenger=median.challenger))
+    censored = sum(place in (0.0, math.inf) for place in places)
     return (
         Cell(median.challenger),
         Cell(view.slice_of(median.setting).title),
         Cell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
         Cell(interval_text(median)),
+        Cell(_quartiles(median, places)),
         Cell(str(median.shapes), median.shapes),
+        Cell(fmt.count(censored, median.shapes), censored),
         *(Cell(str(count), count) for count in counts),
     )
+
+
+def _places(rows: Iterable[Row]) -> list[float]:
+    """Return where the shapes in a median cross, ascending: inf beyond the last M, 0 before the first."""
+    places = []
+    for row in rows:
+        status = Status(row["status"])
+        if row["challenger_wins"] == "above":
+            continue
+        if status.is_beyond or status is Status.NEVER:
+            places.append(0.0 if status is Status.NEVER else math.inf)
+        elif fmt.known(row["crossover_M"]):
+            places.append(float(row["crossover_M"]))
+    return sorted(places)
+
+
+def _quartiles(median: MedianCrossover, places: Sequence[float]) -> str:
+    """Write the lower and the upper quartile, each the crossover of a shape; "" for fewer than four."""
+    if len(places) < 4:
+        return ""
+    low, high = (places[math.ceil(share * len(places)) - 1] for share in (0.25, 0.75))
+    return f"[{median.as_text(low)}, {median.as_text(high)}]"
 
 
 def median_text(median: MedianCrossover) -> str:

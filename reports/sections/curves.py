@@ -8,7 +8,7 @@ import numpy as np
 from ...analysis.crossover import Status
 from .. import formatting as fmt
 from ..axes import m_axis, octave_axis, time_axis, with_room
-from ..chart import Axis, Chart, Figure, LegendEntry, Point, Series, Span
+from ..chart import Axis, Chart, Data, Figure, LegendEntry, Point, Series, Span
 from ..model import Section, Text
 from ..view import Row, ShapeKey, Slice, View, chapter, shape_of
 from .crossover import position_cell
@@ -82,7 +82,36 @@ def _panels(view: View, part: Slice, detail: bool) -> Figure | None:
         legend=_legend(view, providers),
         multiples=True,
         detail=detail,
+        data=_panels_data(view, timed, crossed),
     )
+
+
+def _panels_data(view: View, rows: list[Row], crossed: dict[ShapeKey, list[Row]]) -> Data:
+    """Every time that is drawn with its interval, beside the crossover of the provider at that shape."""
+    at = {
+        (shape, str(row["challenger"])): tuple(_finite(row[name]) for name in ("crossover_M", "low_M", "high_M"))
+        for shape, found in crossed.items()
+        for row in found
+    }
+    names = ("provider", "model", "layer", "B", "E", "N", "K", "M")
+    times = ("time_s", "time_low_s", "time_high_s")
+    order = {name: number for number, name in enumerate((view.baseline, *view.others))}
+    return Data(
+        (*names, *times, "crossover_M", "crossover_low_M", "crossover_high_M"),
+        tuple(
+            (
+                *(row[name] for name in names),
+                *(_finite(row[name]) for name in times),
+                *at.get((shape_of(row), str(row["provider"])), (None, None, None)),
+            )
+            for row in sorted(rows, key=lambda row: order[str(row["provider"])])
+        ),
+    )
+
+
+def _finite(value: float) -> float | None:
+    """A number that can be written down; None for an end that is open."""
+    return float(value) if math.isfinite(value) else None
 
 
 def _panel(
@@ -192,6 +221,19 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
         alt=chart.alt,
         legend=_legend(view, names),
         detail=detail,
+        data=_medians_data(known, names),
+    )
+
+
+def _medians_data(rows: list[Row], providers: list[str]) -> Data:
+    """Quartiles of the speedups at each M, with the number of shapes."""
+    found: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        found.setdefault((str(row["provider"]), int(row["M"])), []).append(float(row["ratio"]))
+    ordered = sorted(found.items(), key=lambda item: (providers.index(item[0][0]), item[0][1]))
+    return Data(
+        ("provider", "M", "shapes", "ratio_p25", "ratio_median", "ratio_p75"),
+        tuple((*key, len(ratios), *_quartiles(ratios)) for key, ratios in ordered),
     )
 
 

@@ -33,7 +33,11 @@ def _best(view: View, found: Headline) -> KeyNumber:
     where = f"{best.provider}, {fmt.shape(best.shape)}, M={best.M}, {slice_}"
     if best.verified and best.settled:
         return KeyNumber(
-            label, fmt.ratio(best.ratio), f"{where}, {interval}{_choice(best)}", best.ratio, note=best.note
+            label,
+            fmt.ratio(best.ratio, best.low, best.high),
+            f"{where}, {interval}{_choice(best)}",
+            best.ratio,
+            note=best.note,
         )
     if best.verified:
         text = fmt.ratio_interval(best.low, best.high)
@@ -41,10 +45,14 @@ def _best(view: View, found: Headline) -> KeyNumber:
     if best.slower_everywhere:
         open_ = best.cells - best.slower
         doubt = f", not verified at {fmt.count(open_, best.cells)} cells" if open_ else ""
-        largest = f"largest ratio {fmt.ratio(best.ratio)}: " if best.settled or best.low is None else "nearest: "
+        largest = (
+            f"largest ratio {fmt.ratio(best.ratio, best.low, best.high)}: "
+            if best.settled or best.low is None
+            else "nearest: "
+        )
         return KeyNumber(label, f"slower everywhere{doubt}", f"{largest}{where}, {interval}", note=best.note)
     if best.low is None or best.settled:
-        text = f"none verified (largest {fmt.undecided(best.ratio)})"
+        text = f"none verified (largest {fmt.undecided(best.ratio, best.low, best.high)})"
         return KeyNumber(label, text, f"{where}, {interval}", note=_more(best))
     return KeyNumber(label, "none verified", f"not settled: {where}, {interval}", note=_more(best))
 

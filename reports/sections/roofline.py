@@ -10,7 +10,9 @@ from ...analysis.coordinates import SETTING
 from ...analysis.roofline import bound_shares
 from .. import formatting as fmt
 from ..axes import decade_axis, room
-from ..chart import Chart, Draw, Figure, LegendEntry, Point, Roof, Series
+from ..chart import Axis, Chart, Data, Draw, Figure, LegendEntry, Point, Raw, Roof, Series
+from ..frames import SINGLE
+from ..labels import LINE
 from ..model import Align, Cell, Column, Scale, Section, Table, Text, Tone
 from ..view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
 
@@ -40,16 +42,18 @@ CODES = {
 """Bound classes in the cells of a grid; launch is S for start."""
 
 FIGURE_HOW = (
-    "Up is faster. A slanted roof is a bandwidth, a level one a peak rate; solid roofs were measured on this device, "
-    "dashed ones are published, where the clock was observed also at that clock. Work left of the ridge is limited by "
-    "memory, right of it by compute. The lines join "
-    "the M of one shape, {shape}, whose first and last point are named; point at any marker for its numbers. Faint "
-    "dots are the cells of all other shapes. Intensity counts useful FLOPs and compulsory bytes, so all providers of "
-    "a problem share one x. Small problems stay below both roofs because of the launch floor ({launch})."
+    "Up is faster; left of a ridge memory limits, right of it compute. A slanted roof is the bandwidth of a level of "
+    "memory, a level one a peak rate: solid ones were measured here, dashed ones are published, a dotted one is the "
+    "published peak at the observed clock. The lines join the M of {shape}; faint dots are all other shapes. "
+    "Intensity counts useful FLOPs and compulsory bytes, alike for all providers of a problem. Small problems stay "
+    "below all roofs because of the launch floor ({launch})."
 )
 
 _KINDS = {"measured": "measured", "spec": "published", "derived": "at the observed clock"}
 """Kind of a roof -> what its label says of it."""
+
+LEVELS = ("dram", "llc", "l2")
+"""Levels of memory, from far to near."""
 
 _BESIDE_RIDGE = 1.5
 """Factor of intensity that is drawn on either side of a ridge point."""
@@ -147,10 +151,12 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
         if row["bound_class"] not in ("", Bound.IMPOSSIBLE) and not math.isnan(row["intensity"])
     ]
     limits = Ceilings.of(view.run.ceilings)
-    levels = [level for level in ("dram", "llc", "l2") if any(row["memory_level"] == level for row in rows)]
-    slopes = [ceiling for level in levels if (ceiling := limits.bandwidth(level)) is not None]
-    observed = limits.peak_at_clock(part.dtype, _median(row["clock_ratio"] for row in rows))
-    peaks = _distinct([limits.peak(part.dtype), limits.hard_peak(part.dtype), observed])
+    # Every level: cells that begin in memory re-read from the caches.
+    measured = [limits.bandwidth(level) for level in LEVELS]
+    published = [limits.published_bandwidth(level) for level in LEVELS]
+    slopes, dashed = _distinct(measured), _distinct(published)
+    dashed = [ceiling for ceiling in dashed if ceiling not in slopes]
+    peaks = _peaks(limits, part, rows)
     if not rows or not slopes or not peaks:
         return None
     shape = _representative(view, rows)
@@ -158,7 +164,8 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
     series = [_line(view, name, shape, rows) for name in providers]
     dots = [_dots(view, name, shape, rows) for name in providers]
     low, high = (pick(float(row["intensity"]) for row in rows) for pick in (min, max))
-    ridges = [peaks[0].value / slope.value for slope in slopes]
+    top = max(peak.value for peak in peaks if peak.kind == "measured" or peak is peaks[0])
+    ridges = [top / slope.value for slope in slopes]
     names = max(len(name) for name in providers) + 6
     low, high = room(min(low, *ridges), max(high, *ridges), names, names)
     # Both roofs are worth seeing: also where all cells lie far to one side of their ridge.
@@ -170,18 +177,21 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
         labels=9,
     )
     slowest = min(float(row["flops_per_s"]) for row in rows)
-    lowest = min(slowest, min(slope.value for slope in slopes) * x.low) / 1.6
-    roofs = _roofs(slopes, peaks, x.low, x.high)
+    lowest = slowest / 1.6
+    roofs = _roofs([*slopes, *dashed], peaks, top, x, lowest)
+    highest = max(peak.value for peak in peaks)
+    # Every level roof has its name above it.
+    names_high = LINE * len(peaks) / SINGLE.plot_height * math.log10(highest / lowest)
     chart = Chart(
         title=part.title,
         x=x,
-        y=decade_axis(lowest, max(peak.value for peak in peaks) * 1.9, fmt.tick_flops, "useful FLOP/s", labels=9),
+        y=decade_axis(lowest, highest * max(1.9, 10**names_high), fmt.tick_flops, "useful FLOP/s", labels=9),
         series=tuple(line for line in (*dots, *series) if line.points),
         roofs=roofs,
         alt=_alt(view, part, rows),
     )
     launch = limits.launch()
-    sources = "; ".join(f"{_roof_label(ceiling)}: {ceiling.source}" for ceiling in (*slopes, *peaks))
+    sources = "; ".join(f"{_roof_label(ceiling)}: {ceiling.source}" for ceiling in (*slopes, *dashed, *peaks))
     return Figure(
         f"roofline-figure-{part.id}",
         f"Roofline ({part.title})",
@@ -193,7 +203,20 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
         caption=f"Roofs and their sources. {sources}.",
         legend=tuple(LegendEntry(name, view.styles[name]) for name in providers),
         detail=detail,
+        data=_data(rows, (*slopes, *dashed, *peaks)),
     )
+
+
+def _data(rows: list[Row], ceilings: Iterable[Ceiling]) -> Data:
+    """Every cell that is drawn, then the roofs."""
+    names = ("provider", "model", "layer", "B", "E", "N", "K", "M", "bound_class")
+    numbers = ("time_s", "intensity", "flops_per_s", "bandwidth_bytes_per_s", "fraction_of_bound")
+    lines: list[tuple[Raw, ...]] = [
+        (*(row[name] for name in names), *(float(row[name]) for name in numbers), None, None) for row in rows
+    ]
+    empty = (None,) * (len(names) - 1 + len(numbers))
+    lines += [(f"{ceiling.name} ({ceiling.kind})", *empty, ceiling.value, ceiling.source) for ceiling in ceilings]
+    return Data((*names, *numbers, "roof_value", "roof_source"), tuple(lines))
 
 
 def _representative(view: View, rows: list[Row]) -> ShapeKey:
@@ -232,22 +255,39 @@ def _dots(view: View, provider: str, shape: ShapeKey, rows: list[Row]) -> Series
     return Series(provider, view.styles[provider], points, draw=Draw.DOTS, faint=True)
 
 
-def _roofs(slopes: list[Ceiling], peaks: list[Ceiling], low: float, high: float) -> tuple[Roof, ...]:
-    top = peaks[0].value
-    roofs = [
-        Roof(_roof_label(slope), low, slope.value * low, top / slope.value, top, slope.kind == "measured")
-        for slope in slopes
-        if slope.value * low < top
-    ]
-    ridge = min(top / slope.value for slope in slopes)
-    roofs += [Roof(_roof_label(peak), ridge, peak.value, high, peak.value, peak.kind == "measured") for peak in peaks]
+def _peaks(limits: Ceilings, part: Slice, rows: list[Row]) -> list[Ceiling]:
+    """Peaks of every type that is multiplied, that of the activations first: measured, published, at the clock."""
+    clock = _median(row["clock_ratio"] for row in rows)
+    types = dict.fromkeys([part.dtype, *(str(row["math_dtype"]) for row in rows if row["math_dtype"])])
+    return _distinct(
+        [
+            peak
+            for dtype in types
+            for peak in (limits.peak(dtype), limits.hard_peak(dtype), limits.peak_at_clock(dtype, clock))
+        ]
+    )
+
+
+def _roofs(slopes: list[Ceiling], peaks: list[Ceiling], top: float, x: Axis, lowest: float) -> tuple[Roof, ...]:
+    """Slanted roofs from where they enter the plot to the best measured peak; level ones from their first ridge on."""
+    roofs = []
+    for slope in slopes:
+        start = max(x.low, lowest / slope.value)
+        if slope.value * start < top:
+            ridge = top / slope.value
+            roofs.append(Roof(_roof_label(slope), start, slope.value * start, ridge, top, slope.kind == "measured"))
+    steepest = max(slope.value for slope in slopes)
+    for peak in peaks:
+        start = min(peak.value, top) / steepest
+        solid, dotted = peak.kind == "measured", peak.kind == "derived"
+        roofs.append(Roof(_roof_label(peak), start, peak.value, x.high, peak.value, solid, dotted))
     return tuple(roofs)
 
 
 def _roof_label(ceiling: Ceiling) -> str:
     text = fmt.bandwidth(ceiling.value) if ceiling.name.endswith("bandwidth") else fmt.flops(ceiling.value)
     name = ceiling.name.removesuffix(" at the observed clock").removesuffix(" bandwidth")
-    name = name.replace(" gemm peak", " GEMM").removesuffix(" peak")
+    name = name.replace(" gemm peak", " peak").replace(" peak", " GEMM")
     return f"{name} {text}, {_KINDS[ceiling.kind]}"
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from rooflens.analysis.comparison.breakdown import by_model, controls, distribution, movers, other_choices
+from rooflens.analysis.comparison.breakdown import controls, distribution, movers, other_choices
 from rooflens.analysis.comparison.decide import Word
 from rooflens.analysis.comparison.effects import Order, measure_effects
 from rooflens.analysis.comparison.suite import suite_change
@@ -69,7 +69,6 @@ def test_nothing_compared_has_no_mean():
     effects = measure_effects(versions(noise(2), head_verdict="incorrect"))
     assert suite_change(effects) is None
     assert distribution(effects) is None
-    assert by_model(effects) == []
     assert movers(effects).empty
     assert controls(effects) is None
 
@@ -97,16 +96,6 @@ def test_without_a_change_as_many_are_seen_as_expected():
     assert count.expected == pytest.approx(1000 * stats.norm.sf(math.log(1.01) / 0.01), rel=0.06)
     assert count.seen == pytest.approx(count.expected, rel=0.2)
     assert count.verified == 0
-
-
-def test_models_stand_apart():
-    differences = np.vstack([noise(4) + 0.05, noise(4, seed=4)])
-    effects = measure_effects(versions(differences, model=["one"] * 4 + ["two"] * 4))
-    (one, _, slow, words), (two, _, _, others) = by_model(effects)
-    assert (one, two) == ("one", "two")
-    assert slow.ratio == pytest.approx(math.exp(0.05), rel=0.01)
-    assert words[Word.SLOWER] == 4
-    assert others[Word.SAME] == 4
 
 
 def test_movers_put_what_is_proven_before_what_is_large():
@@ -168,13 +157,6 @@ def test_the_surest_mover_is_the_one_whose_interval_stays_farthest_from_no_chang
 def test_what_did_not_move_at_all_is_no_mover():
     differences = np.vstack([noise(1), np.zeros((1, 8))])
     assert movers(measure_effects(versions(differences)))["layer"].tolist() == ["layer 0"]
-
-
-def test_a_model_counts_its_own_verdicts_in_each_of_its_passes():
-    differences = np.vstack([noise(2) + 0.05, noise(3, seed=4)])
-    effects = measure_effects(versions(differences, pass_=["fwd", "fwd", "bwd", "bwd", "bwd"]))
-    found = {pass_: (words[Word.SLOWER], words[Word.SAME]) for _, pass_, _, words in by_model(effects)}
-    assert found == {"fwd": (2, 0), "bwd": (0, 3)}
 
 
 def test_a_case_that_ran_several_configurations_is_no_control():

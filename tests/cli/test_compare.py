@@ -1,13 +1,17 @@
 """`rooflens compare` on stored runs whose difference is planted: words, numbers, exit codes, files."""
 
+import hashlib
 import json
 import math
 
 import pandas as pd
 import pytest
 from rooflens.cli.main import main
+from rooflens.harness.tables import csv_text, fields
+from rooflens.shapes.columns import TUNING
+from rooflens.shapes.columns_isa import ISA
 
-from ..analysis.synthetic import write_run
+from ..analysis.synthetic import write_run, write_table
 
 QUIET = {"shapes": (("llama2-7b", "q/k/v/o", 4096, 4096),), "Ms": (1, 4, 16, 64), "providers": ("simt_4bit", "blas")}
 NOISE = {"rounds": 8, "round_noise": 0.003, "sample_noise": 0.002}
@@ -177,7 +181,7 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, words):
 def test_the_markdown_of_a_pull_request(pair, tmp_path, capsys):
     assert main(["compare", str(pair(1.05)), "--markdown", "pr.md", "--html", "pr.html"]) == 3
     text = (tmp_path / "pr.md").read_text()
-    for words in ("| Slower, verified | **4** |", "## Movers", "llama2-7b q/k/v/o (4096×4096)", "| blas | fwd | 4 |"):
+    for words in ("| Slower, verified | **4** |", "## Movers", "## Regressions", "| blas | fwd |"):
         assert words in text, words
     assert "<title>" in (tmp_path / "pr.html").read_text()
 
@@ -199,7 +203,7 @@ def test_tables_of_ones_own_are_ranked_and_not_verified(tmp_path, monkeypatch, c
     assert {case["word"] for case in found["cases"]} == {"unverified"}
     assert main(["compare", "base.csv", "head.csv", *mapped, "--markdown", "pr.md"]) == 0
     assert "changes beyond what the tables exclude; none is verified" in capsys.readouterr().out
-    assert "none is verified" in (tmp_path / "pr.md").read_text()
+    assert "None is verified: there is one value per case" in (tmp_path / "pr.md").read_text()
     assert main(["compare", "base.csv", "head.csv", *mapped, "--strict"]) == 4
     assert "nothing in them is verified" in capsys.readouterr().err
 
@@ -259,7 +263,10 @@ def test_a_verified_slower_sum_is_a_regression_though_no_case_is(pair, tmp_path,
     text = (tmp_path / "pr.md").read_text()
     assert "| Slower, verified | **0** |" in text
     assert "sums of fwd+bwd: 1 slower, 0 faster" in text
-    assert "Movers, fwd+bwd" in text
+    assert "1 pass of a case is verified to be slower" in text
+    assert "| **slower** |" not in text  # bold is for what is best
+    rows = [line for line in text.splitlines() if line.startswith("| llama2-7b q/k/v/o | 2 | 16 |")]
+    assert any(line.endswith(" | fwd+bwd |") for line in rows)  # verified slower in that alone
 
 
 def test_cases_and_sums_are_counted_apart(pair, capsys):
@@ -295,3 +302,55 @@ def test_without_a_second_pass_nothing_is_said_of_sums(pair, capsys):
     assert (found["sums"], found["verdicts of sums"], found["fwd+bwd"]) == (None, None, None)
     assert main(["compare", folder]) == 3
     assert "sum" not in capsys.readouterr().out
+
+
+def test_what_was_noted_of_commits_searches_and_machine_code_is_reported(pair, tmp_path, capsys):
+    folder = pair(1.05, columns=lambda cell, round_: {"artifact": "k2", "config": {"stages": 3}})
+    state = json.loads((folder / "compare.json").read_text())
+    state["identity"] = {
+        "base": {"name": "main", "commit": "0" * 40, "subject": "Add a format"},
+        "head": {"name": "faster", "commit": "0" * 40, "subject": "opt: faster"},
+        "commits": 1,
+        "files": [["kernels/a.py", 450, 27]],
+    }
+    (folder / "compare.json").write_text(json.dumps(state))
+    for side, candidates in (("base", 2), ("head", 3)):
+        write_tuning(folder / "tuned" / side, candidates)
+        write_isa(folder / side, side)
+    assert main(["compare", str(folder), "--markdown", "pr.md"]) == 3
+    assert "base  base (0000000 Add a format)" in capsys.readouterr().out
+    text = (tmp_path / "pr.md").read_text()
+    assert "| base | main &#64; 000000000000 (Add a format) |" in text
+    assert "| kernels/a.py | +450 | −27 |" in text
+    assert "| simt_4bit | fwd | 1 → 1 | 2 → 3 (1.50×) | 2.000 s → 3.000 s (1.50×) |" in text
+    assert "0 / 1 binaries of both versions are identical" in text
+    assert "| kernel_of_it | store_short | 1 | 64 | 0 |" in text
+    digest = hashlib.sha256((folder / "head" / "samples.csv").read_bytes()).hexdigest()[:16]
+    assert digest in text
+
+
+def write_tuning(folder, candidates):
+    """One search of that many candidates, a second each."""
+    folder.mkdir(parents=True)
+    rows = [
+        {
+            "cell_id": "c", "search": 0, "candidate": number, "arch": "x", "compute_units": 2, "op": "gemm",
+            "pass": "fwd", "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16",
+            "scheme": "nf4-g64", "provider": "simt_4bit", "cache": "cold", "config": {"stages": number},
+            "verdict": "passed", "time_s": 1e-3, "winner": not number, "near_tie": False, "candidates": candidates,
+            "search_s": float(candidates), "source": "s",
+        }
+        for number in range(candidates)
+    ]  # fmt: skip
+    write_table(folder, TUNING, rows)
+
+
+def write_isa(folder, side):
+    """One binary, whose stores of 2 bytes head has lost."""
+    row = {
+        "arch": "x", "provider": "simt_4bit", "op": "gemm", "pass": "fwd", "dtype": "bf16", "scheme": "nf4-g64",
+        "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "problems": 1, "config": {}, "default": True,
+        "triton": "3.9.0",
+        "kernel": "kernel_of_it", "verdict": "passed", "store_short": 64 if side == "base" else 0, "code": side,
+    }  # fmt: skip
+    (folder / ISA.file).write_text(csv_text(ISA.names, [fields(ISA, row)]))

@@ -10,7 +10,8 @@ import sys
 import termios
 
 import pytest
-from rooflens.cli.tables import Table, lay_out, print_table
+from rooflens.cli.tables import print_table
+from rooflens.reports.layout import Table, lay_out
 
 NAMES = ("shape", "provider", "verified time", "remark")
 ROWS = [

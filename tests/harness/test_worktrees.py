@@ -75,3 +75,24 @@ def test_a_commit_describes_itself(repo):
 def test_git_that_fails_says_why(repo, tmp_path):
     with pytest.raises(RooflensError, match=r"git worktree: .*"):
         Repository.at(repo).add_worktree(tmp_path / "y", "0" * 40)
+
+
+def test_identity_has_names_subjects_and_lines_of_every_file(tmp_path):
+    where = repository(
+        tmp_path / "r", {"a b.py": "1\n2\n3\n", "old.py": "x\n"}, {"a b.py": "1\n2\nthree\nfour\n", "ü.py": "y\n"}
+    )
+    (where / "image.bin").write_bytes(bytes(range(256)))
+    git(where, "add", "image.bin")
+    git(where, "rm", "-q", "old.py")
+    git(where, "commit", "-q", "-m", "a subject | with <b>\n\nand a body")
+    here = Repository.at(where)
+    span = "HEAD~2.."
+    found = here.identity(span, *here.commits(span))
+    assert (found["base"]["name"], found["head"]["name"]) == ("HEAD~2", "HEAD")
+    assert found["head"]["subject"] == "a subject | with <b>"
+    assert found["head"]["commit"] == git(where, "rev-parse", "HEAD")
+    assert found["commits"] == 2
+    assert {path: (added, removed) for path, added, removed in found["files"]} == {
+        "a b.py": (2, 1), "image.bin": (None, None), "old.py": (0, 1), "ü.py": (1, 0),
+    }  # fmt: skip
+    assert here.identity("HEAD..HEAD", *here.commits("HEAD..HEAD"))["files"] == []

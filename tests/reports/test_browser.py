@@ -3,6 +3,7 @@
 import pytest
 from rooflens.reports import colours, html
 
+from .browsing import ARGUMENTS, OPEN_ALL, OVERFLOW, as_hex
 from .measured import WATCHED
 from .planted import report_of, synthetic
 
@@ -12,30 +13,16 @@ playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright i
 
 WIDTHS = (400, 1000, 1400, 1600)
 
-OPEN_ALL = "document.querySelectorAll('details').forEach(element => { element.open = true })"
-
-OVERFLOW = """() => {
-  const limit = document.documentElement.clientWidth;
-  const inside = element => element.closest('.scroll, pre, svg, nav');
-  return [...document.querySelectorAll('body *')]
-    .filter(element => !inside(element) && element.getBoundingClientRect().right > limit + 1)
-    .map(element => element.tagName + '.' + element.className);
-}"""
-
 HEAT = """() => [...document.querySelectorAll('table.heat td[class]')].map(cell => {
   const style = getComputedStyle(cell);
   return [style.color, style.backgroundColor, cell.textContent.trim()];
 })"""
 
 
-def arguments():
-    return ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-
-
 @pytest.fixture(scope="module")
 def browser(chromium):
     with playwright_api.sync_playwright() as playwright:
-        instance = playwright.chromium.launch(executable_path=chromium, args=arguments())
+        instance = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         yield instance
         instance.close()
 
@@ -115,13 +102,16 @@ def test_grids_show_every_number(visit):
 def test_figures_are_drawn(visit):
     page = visit()
     page.evaluate(OPEN_ALL)
-    boxes = page.evaluate(
-        "[...document.querySelectorAll('svg.chart')].map(e => e.getBoundingClientRect()).map(b => [b.width, b.height])"
-    )
-    assert len(boxes) == 2 * (1 + 6 + 1)
-    assert all(width > 150 and height > 100 for width, height in boxes)
+    size = "(chart => { const box = chart.getBoundingClientRect(); return [box.width, box.height] })"
+    panels = page.evaluate(f"[...document.querySelectorAll('[id^=panels-] .panel svg.chart')].map({size})")
+    assert len(panels) == 2 * 6
+    assert all(width > 150 and height > 100 for width, height in panels)
+    others = page.evaluate(f"[...document.querySelectorAll('.single svg.chart')].map({size})")
+    assert len(others) >= 2 * 2
+    assert all(width > 150 and height > 30 for width, height in others)
     lines = page.evaluate(
-        "[...document.querySelectorAll('svg.chart path.l')].map(e => { const s = getComputedStyle(e);"
+        "[...document.querySelectorAll('svg.chart path.l:not(.bare):not(.plain)')]"
+        ".map(e => { const s = getComputedStyle(e);"
         " return [s.stroke, s.markerMid, e.getTotalLength()] })"
     )
     assert all(stroke.startswith("rgb") and "#m" in marker and length > 10 for stroke, marker, length in lines)
@@ -166,9 +156,10 @@ def test_a_link_into_a_folded_part_unfolds_it(visit):
     page = visit()
     folded = page.locator("#speedup-fp32-nf4-g64-cold")
     assert folded.get_attribute("open") is None
-    page.goto(page.url.partition("#")[0] + "#speedup-fp32-nf4-g64-cold")
+    page.goto(page.url.partition("#")[0] + "#speedup-fp32-nf4-g64-cold-simt-4bit")
+    assert page.locator("#speedup-fp32-nf4-g64-cold-simt-4bit table").is_visible()
     folded.locator("summary").first.click()
-    assert page.locator("#speedup-fp32-nf4-g64-cold-simt-4bit").is_visible()
+    assert not page.locator("#speedup-fp32-nf4-g64-cold-simt-4bit").is_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -190,16 +181,88 @@ def test_heat_cells_and_text_are_legible(visit, scheme):
         assert colours.contrast(as_hex(fill), theme.surface) >= 4.5, selector
 
 
-def as_hex(css: str) -> str:
-    """rgb(1, 2, 3) as #010203; anything translucent would need its backdrop and is refused."""
-    channels = css.removeprefix("rgb(").removesuffix(")").split(",")
-    assert len(channels) == 3, css
-    return "#" + "".join(f"{int(channel):02x}" for channel in channels)
-
-
 def test_print_is_light_and_shows_the_numbers(visit):
     page = visit(scheme="dark")
     page.emulate_media(media="print")
     assert as_hex(page.evaluate("getComputedStyle(document.body).backgroundColor")) == colours.LIGHT.surface
     assert not page.locator("nav").is_visible()
     assert page.locator("#speedup-bf16-nf4-g64-cold-simt-4bit td").first.is_visible()
+
+
+GRID = "#speedup-bf16-nf4-g64-cold-simt-4bit"
+
+
+def column(page, index, table=GRID):
+    return page.locator(f"{table} tbody tr:not(.sum) > :nth-child({index})").all_inner_texts()
+
+
+def test_a_grid_is_sorted_by_its_numbers_and_back(visit):
+    page = visit()
+    shapes = column(page, 1)
+    page.locator(f"{GRID} th button", has_text="M=1024").click()
+    ratios = [float(text.strip("~×")) for text in column(page, 13)]
+    assert ratios == sorted(ratios, reverse=True)
+    assert column(page, 1) != shapes
+    assert sorted(column(page, 1)) == sorted(shapes)
+    assert page.locator(f"{GRID} th[aria-sort=descending]").inner_text() == "M=1024"
+    page.keyboard.press("Enter")  # the button has the focus
+    assert [float(text.strip("~×")) for text in column(page, 13)] == sorted(ratios)
+    page.keyboard.press("Space")
+    assert column(page, 1) == shapes
+    assert page.locator(f"{GRID} th[aria-sort]").count() == 0
+    assert page.locator(f"{GRID} tbody tr").last.inner_text().startswith("distinct GEMMs")
+
+
+def test_times_of_different_units_are_sorted_as_times(visit):
+    page = visit()
+    page.evaluate(OPEN_ALL)
+    table = "#cells-bf16-nf4-g64-cold-m2048"
+    place = page.locator(f"{table} thead th").all_inner_texts().index("time") + 1
+    page.locator(f"{table} th button", has_text="time").first.click()
+    shown = column(page, place, table)
+    scale = {"µs": 1e-6, "ms": 1e-3, "s": 1.0}
+    units = [text.split()[1].rstrip("0123456789") for text in shown]  # a footnote's number follows the unit
+    times = [float(text.split()[0]) * scale[unit] for text, unit in zip(shown, units, strict=True)]
+    assert set(units) >= {"µs", "ms"}
+    assert times == sorted(times, reverse=True)
+
+
+def test_what_failed_goes_to_the_end_both_ways(visit):
+    page = visit()
+    table = "#speedup-bf16-nf4-g64-cold-blas"
+    button = page.locator(f"{table} th button", has_text="M=2048")
+    assert button.count() == 0  # none of them has a ratio there
+    table = "#cells-bf16-nf4-g64-cold-m2048"
+    page.evaluate(OPEN_ALL)
+    for _ in range(2):
+        page.locator(f"{table} th button", has_text="speedup").click()
+        place = page.locator(f"{table} thead th").all_inner_texts().index("speedup") + 1
+        assert column(page, place, table)[-6:] == ["baseline"] * 6
+
+
+def test_the_filter_reaches_grids_and_panels_and_names_what_is_left(visit):
+    page = visit()
+    page.locator(".tools input").fill("llama2-7b SIMT_4bit bf16")
+    visible = page.locator(f"{GRID} tbody tr:not(.sum):visible")
+    assert visible.count() == 1
+    assert visible.first.inner_text().startswith("llama2-7b q/k/v/o")
+    assert not page.locator("#speedup-bf16-nf4-g64-cold-blas").is_visible()
+    assert page.locator("#panels-bf16-nf4-g64-cold .panel:visible").count() == 1
+    assert "Means are of all." in page.locator("[role=status]").inner_text()
+    page.locator(".tools input").press("Escape")
+    assert page.locator("#speedup-bf16-nf4-g64-cold-blas").is_visible()
+    assert page.locator("#panels-bf16-nf4-g64-cold .panel:visible").count() == 6
+
+
+def test_a_long_table_has_a_filter_of_its_own(visit):
+    page = visit()
+    page.evaluate(OPEN_ALL)
+    table = page.locator("#cells-bf16-nf4-g64-cold-m1")
+    table.locator("input").fill("gpt-oss blas")
+    shown = table.locator("tbody tr:visible").all_inner_texts()
+    assert len(shown) == 2
+    assert all("gpt-oss" in text and "blas" in text for text in shown)
+    assert table.locator(".tool span").inner_text() == "2 of 30 rows"
+    page.locator(".tools button").click()
+    assert table.locator("tbody tr:visible").count() == 30
+    assert table.locator("input").input_value() == ""

@@ -211,7 +211,7 @@ def bold(report, m=1):
     ("times", "text", "fastest"),
     [
         ({"simt_4bit": 1e-4, "dequant_blas": 1e-3}, None, ["simt_4bit"] * 2),
-        ({"simt_4bit": 1e-3, "dequant_blas": 1e-3}, "none verified (largest ~1.", []),
+        ({"simt_4bit": 1e-3, "dequant_blas": 1e-3}, "none verified (largest ~1", []),
         ({"simt_4bit": 1e-3, "dequant_blas": 1e-4}, "slower everywhere", ["dequant_blas"] * 2),
     ],
 )

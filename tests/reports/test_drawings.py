@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from rooflens.reports import png, svg
-from rooflens.reports.axes import decade_axis, m_axis, position, with_room
-from rooflens.reports.chart import Chart, Draw, Point, Roof, Series
+from rooflens.reports import colours, png, svg
+from rooflens.reports.axes import bands, decade_axis, linear_axis, m_axis, position, with_room
+from rooflens.reports.chart import Box, Chart, Draw, LegendEntry, Point, Roof, Series
 from rooflens.reports.formatting import tick_time
 from rooflens.reports.labels import LINE, point_labels, roof_labels
 from rooflens.reports.marks import COLOURS, colour_index, dashed
@@ -165,3 +165,118 @@ def test_the_label_of_a_slanted_roof_keeps_clear_of_the_first_points():
     assert label.x > 800 * position(m_axis([1, 16]), 2)
     (alone,) = roof_labels(Chart("c", m_axis([1, 16]), decade_axis(1e-6, 1e-4, tick_time, "t"), (), roofs), 800, 400)
     assert alone.x < label.x
+
+
+def plain(series=(), **more):
+    square = linear_axis(0.0, 10.0, lambda value: f"{value:g}", "")
+    return Chart("c", square, square, series, **more)
+
+
+def test_boxes_lie_where_the_axes_say_and_are_joined_where_nothing_tells_them_apart():
+    row = [Box(x, x + 1, 4, 6, "k-dram", "D") for x in range(3)] + [Box(3, 4, 4, 6, "k-launch", "S")]
+    drawn = svg.draw(plain(boxes=tuple(row)), svg.SINGLE)
+    rectangles = re.findall(r"M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H[\d.]+z", drawn)
+    assert len(rectangles) == 2
+    frame, (left, top, right, bottom) = svg.SINGLE, map(float, rectangles[0])
+    assert left == frame.left
+    assert right == pytest.approx(frame.left + 0.3 * frame.plot_width, abs=0.1)
+    assert (top, bottom) == pytest.approx(
+        [frame.top + 0.4 * frame.plot_height, frame.top + 0.6 * frame.plot_height], abs=0.1
+    )
+    assert ">DDDS</text>" in drawn  # letters of a row in one element, each at its own x
+
+
+def test_a_named_box_can_be_pointed_at_and_its_name_is_escaped():
+    drawn = svg.draw(plain(boxes=(Box(0, 1, 0, 1, "s2", "<b>", name="<script>"),)), svg.SINGLE)
+    assert "<title>&lt;script&gt;</title>" in drawn
+    assert "<b>" not in drawn
+    assert "--f:var(--s2)" in drawn
+
+
+def test_rings_marks_and_strokes_are_told_apart():
+    points = (Point(1, 1), Point(5, 5))
+    kinds = (Draw.RINGS, Draw.MARKS, Draw.STROKE)
+    rings, marks, stroke = (svg.draw(plain((Series("p", 1, points, draw),)), svg.SINGLE) for draw in kinds)
+    assert rings.count('<circle class="ring s1"') == 2
+    assert re.search(r'class="l s1 bare" d="M[\d. ]+h0M[\d. ]+h0"', marks)
+    assert re.search(r'class="l s1 plain" d="M[\d. ]+L[\d. ]+"', stroke)
+
+
+@pytest.mark.parametrize(
+    "entry, part",
+    [
+        (LegendEntry("a", 1), 'class="l s1" d="M1 5H15H29"'),
+        (LegendEntry("a", 1, Draw.RINGS), "<circle"),
+        (LegendEntry("a", 1, Draw.MARKS), "bare"),
+        (LegendEntry("a", 1, Draw.DOTS), 'class="dots s1"'),
+        (LegendEntry("a", fill="k-dram"), "--f:var(--k-dram)"),
+    ],
+)
+def test_a_legend_shows_what_is_drawn(entry, part):
+    assert part in svg.swatch(entry)
+
+
+def test_a_tick_at_the_right_end_is_not_cut():
+    wide = replace(plain(), x=linear_axis(0.0, 10.0, lambda value: "a long label" if value == 10 else "", ""))
+    assert 'class="ty" x="231"' in svg.draw(wide, svg.PANEL)
+
+
+def test_bands_have_no_grid_lines():
+    rows = bands(["a", "b"], down=True)
+    drawn = svg.draw(replace(plain(), y=rows), svg.SINGLE)
+    (grid,) = re.findall(r'class="grid" d="([^"]*)"', drawn)
+    assert "H" not in grid
+    assert "V" in grid
+
+
+def test_the_image_has_the_colours_of_its_boxes():
+    boxes = (Box(0, 5, 0, 10, "g12"), Box(5, 10, 0, 10, "k-compute"))
+    many = replace(figure(panels=1), charts=(plain(boxes=boxes),) * 2, legend=(LegendEntry("x", fill="r12"),))
+    pixels = {tuple(pixel) for pixel in (imread(io.BytesIO(png.draw(many)))[::4, ::4] * 255).round().reshape(-1, 3)}
+    wanted = [colours.named(colours.LIGHT, name) for name in ("g12", "k-compute")]
+    for colour in wanted:
+        channels = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)])
+        assert min(np.abs(channels - np.array(pixel)).max() for pixel in pixels) <= 6  # of a palette of 256
+
+
+def test_strips_stand_above_each_other_and_maps_beside():
+    low = replace(plain(), height=0.2)
+    tall = np.shape(imread(io.BytesIO(png.draw(replace(figure(panels=1), charts=(low, low))))))
+    assert tall[0] < tall[1]
+    narrow = replace(plain(), x=bands(["1", "2", "3"]), y=bands(["a"] * 10, down=True))
+    wide = np.shape(imread(io.BytesIO(png.draw(replace(figure(panels=1), charts=(narrow, narrow))))))
+    assert wide[0] < tall[0] * 2
+    assert wide[0] < 400
+
+
+def slanted(*rates):
+    """Roofs of `rates` through a plot of 800 x 400 pixels in which a factor of 10 is 133 pixels high."""
+    roofs = tuple(Roof(f"roof of {rate:g} byte/s, measured", 1, rate, 1000, 1000 * rate) for rate in rates)
+    axes = (decade_axis(1, 1000, str, ""), decade_axis(1e-6, 1e-3, tick_time, "t"))
+    return roof_labels(Chart("c", *axes, (), roofs), 800, 400)
+
+
+def test_roofs_that_are_near_share_a_label_and_those_apart_do_not():
+    (both,) = slanted(1e-6, 1.1e-6)
+    assert both.text == "roof of 1e-06 byte/s, measured · roof of 1.1e-06 byte/s, measured"
+    apart = slanted(1e-6, 5e-6)
+    assert [label.text for label in apart] == ["roof of 1e-06 byte/s, measured", "roof of 5e-06 byte/s, measured"]
+
+
+def test_a_third_near_roof_is_named_further_along_or_not_at_all():
+    labels = slanted(1e-6, 1.1e-6, 1.2e-6, 1.3e-6)
+    assert 1 <= len(labels) < 4
+    ends = [label.x + 7.0 * len(label.text) * np.cos(np.radians(label.turn)) for label in labels]
+    assert all(end <= 800 for end in ends)
+    assert all(end <= later.x for end, later in zip(ends, labels[1:], strict=False))
+
+
+def test_labels_keep_the_order_of_their_points():
+    """A roof is where the upper label would be, so that it moves down: the lower one must not take the room above."""
+    upper = Series("u", 1, (Point(2, 2e-5, label="upper"), Point(64, 1.6e-4)))
+    lower = Series("l", 2, (Point(2, 1.84e-5, label="lower"), Point(64, 1.47e-4)))
+    roof = Roof("", 1.2, 9.1e-6, 2.6, 1.98e-5)
+    axes = (with_room(m_axis([2, 64]), 10, 10), decade_axis(1e-6, 1e-3, tick_time, "t"))
+    placed = sorted(point_labels(Chart("c", *axes, (upper, lower), (roof,)), 800, 400), key=lambda label: label.y)
+    assert [label.text for label in placed] == ["upper", "lower"]
+    assert not covered(placed)

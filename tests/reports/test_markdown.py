@@ -1,4 +1,4 @@
-"""GitHub markdown: escaped, within the limit, dropping detail last-first and saying so, numbers as in the page."""
+"""GitHub markdown: escaped, within the limit, detail moved last-first and saying so, numbers as in the page."""
 
 import re
 from dataclasses import replace
@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rooflens.reports import html, markdown
-from rooflens.reports.model import Cell, Column, Report, Section, Table, Text
+from rooflens.reports.chart import Data
+from rooflens.reports.markdown_blocks import escape
+from rooflens.reports.model import Cell, Code, Column, Report, Section, Table, Text
 
 from .handmade import figure, grid, report
 from .pages import Page, markdown_tables, plain
@@ -56,7 +58,7 @@ def test_notes_follow_their_section(text):
 
 
 def test_code_fence_outlives_backticks():
-    section = Section("s", "S", (markdown.Code("echo ```"),))
+    section = Section("s", "S", (Code("echo ```"),))
     assert "````sh\necho ```\n````" in markdown.render(Report("r", (), (section,), "g")).text
 
 
@@ -77,7 +79,7 @@ def test_code_fence_outlives_backticks():
     ],
 )
 def test_escape(raw, escaped):
-    assert markdown.escape(raw) == escaped
+    assert escape(raw) == escaped
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp", "Zs", "Cs")), min_size=1))
@@ -93,43 +95,93 @@ def wide(number: int, detail: bool) -> Table:
     return Table(f"t{number}", f"table {number}", (Column("shape"), Column("M=1")), rows, detail=detail)
 
 
-def test_too_long_drops_detail_last_first_and_says_where_it_is():
+def rows_of(text: str, number: int) -> list[int]:
+    """Rows of the table `number` that a body holds, in order."""
+    return [int(row) for row in re.findall(rf"row (\d+) of table {number} ", text)]
+
+
+def test_too_long_moves_detail_last_first_and_says_where_it_is():
     section = Section("s", "S", tuple(wide(number, detail=number > 0) for number in range(10)))
     tree = Report("r", (), (section,), "g", source="runs/x")
     full = markdown.render(tree).text
-    short = markdown.render(tree, limit=len(full) // 2).text
-    assert len(short) <= len(full) // 2
-    kept = [number for number in range(10) if f"row 39 of table {number} " in short]
+    short = markdown.render(tree, limit=len(full) // 2)
+    assert len(short.text) <= len(full) // 2
+    kept = [number for number in range(10) if rows_of(short.text, number)]
     assert kept == list(range(len(kept)))
     assert 3 <= len(kept) < 10
-    assert "Left out for length" in short
-    assert "`runs/x`" in short
-    assert "HTML report" in short
+    assert "Left out for length: table" in short.text
+    assert "It is in [report-2.md](report-2.md), " in short.text
+    assert ", the HTML report and the CSV files of `runs/x`" in short.text
+
+
+@pytest.mark.parametrize("limit", [1500, 2500, 6000])
+def test_nothing_is_lost_and_every_body_is_within_the_limit(limit):
+    parts = tuple(Section(f"p{number}", f"Part {number}", (wide(number, detail=True),)) for number in range(5))
+    tree = Report("r", (), (Section("s", "S", (wide(9, detail=False), figure()), parts),), "g")
+    rendered = markdown.render(tree, limit=limit, stem="x")
+    names, bodies = zip(*rendered.parts, strict=True)
+    assert names == tuple(f"x-{number}.md" for number in range(2, len(bodies) + 2))
+    assert all(len(body) <= limit for body in (rendered.text, *bodies))
+    for number in (*range(5), 9):
+        assert [row for body in (rendered.text, *bodies) for row in rows_of(body, number)] == list(range(40))
+    linked = set(re.findall(r"\]\((x-\d+\.md)\)", rendered.text + "".join(bodies)))
+    assert linked == set(names)
+    for body in bodies:
+        assert "[Part 1](x.md)" in body
+        assert body.count("<details>") == body.count("</details>")
+        assert len(re.findall(r"^## ", body, re.MULTILINE)) == len(set(re.findall(r"^## .*", body, re.MULTILINE)))
+
+
+def test_a_part_has_the_notes_of_its_tables_and_their_numbers():
+    tables = tuple(replace(wide(number, detail=True), id=f"t{number}") for number in range(3))
+    tree = Report("r", (), (Section("s", "S", (grid(), *tables, grid("last", detail=True))),), "g")
+    rendered = markdown.render(tree, limit=3000)
+    (body,) = [body for _, body in rendered.parts if "44.80×" in body]
+    assert "<sup>1</sup> the interval includes 1<br>" in body
+    assert "oom<sup>2</sup>" in body
+    assert "<sup>1</sup> the interval includes 1<br>" in rendered.text
 
 
 def test_detail_goes_before_the_rest_even_when_it_stands_first():
     section = Section("s", "S", (wide(0, detail=True), wide(1, detail=False)))
     tree = Report("r", (), (section,), "g")
-    text = markdown.render(tree, limit=len(markdown.render(tree).text) - 1).text
-    assert "row 39 of table 1 " in text
-    assert "row 39 of table 0 " not in text
+    rendered = markdown.render(tree, limit=len(markdown.render(tree).text) - 1)
+    assert rows_of(rendered.text, 1) == rows_of(rendered.parts[0][1], 0) == list(range(40))
+    assert not rows_of(rendered.text, 0)
 
 
 @pytest.mark.parametrize("limit", [400, 1000, 3000])
 def test_the_limit_holds_whatever_the_report(limit):
-    section = Section("s", "S", (Text("word " * 500), wide(0, detail=False), figure()))
-    text = markdown.render(replace(report(), sections=(section,)), limit=limit).text
-    assert len(text) <= limit
-    assert "Left out for length" in text
+    section = Section("s", "S", (Text("word " * 500), wide(0, detail=False), figure(), Code("echo\n" * 300)))
+    rendered = markdown.render(replace(report(), sections=(section,)), limit=limit)
+    assert all(len(body) <= limit for body in (rendered.text, *(body for _, body in rendered.parts)))
+    assert "Left out for length" in rendered.text
+    everything = "".join((rendered.text, *(body for _, body in rendered.parts)))
+    assert everything.count("word") == 500
+    assert everything.count("echo") == 300
 
 
-def test_a_dropped_figure_needs_no_image():
-    section = Section("s", "S", (figure("kept"), figure("gone", detail=True), grid()))
+def test_a_figure_that_moves_has_its_image_all_the_same():
+    section = Section("s", "S", (figure("kept"), figure("moved", detail=True), grid()))
     tree = Report("r", (), (section,), "g")
     rendered = markdown.render(tree, limit=len(markdown.render(tree).text) - 10)
-    assert [item.id for item in rendered.figures] == ["kept"]
-    assert "gone.png" not in rendered.text
+    assert [item.id for item in rendered.figures] == ["kept", "moved"]
+    assert "moved.png" not in rendered.text
+    assert "(figures/moved.png)" in rendered.parts[0][1]
+
+
+def test_the_numbers_of_a_figure_are_linked():
+    told = replace(figure(), data=Data(("M",), ((1,),)))
+    text = markdown.render(Report("r", (), (Section("s", "S", (told, figure("bare"))),), "g")).text
+    assert "[Its numbers](figures/panels.csv)" in text
+    assert "bare.csv" not in text
+
+
+def test_what_turns_or_steers_is_written_out():
+    text = markdown.render(Report("r\u202e", (), (Section("s", "S", (Text("a\x1b[2Jb"),)),), "g")).text
+    assert "\u202e" not in text
+    assert "\x1b" not in text
 
 
 def test_plain_undoes_escape():
-    assert plain(markdown.escape("a|b_c~*[x]` <i>&amp;")) == "a|b_c~*[x]` <i>&amp;"
+    assert plain(escape("a|b_c~*[x]` <i>&amp;")) == "a|b_c~*[x]` <i>&amp;"

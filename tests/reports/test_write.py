@@ -1,15 +1,18 @@
 """Files are replaced whole or not at all; a full or read-only disk is one line."""
 
+import dataclasses
 import errno
 import os
 import stat
 
 import pytest
 from rooflens.reports import write
+from rooflens.reports.chart import Data
+from rooflens.reports.model import Cell, Column, Section, Table
 from rooflens.reports.write import write_bytes, write_report
 from rooflens.shapes.errors import RooflensError
 
-from .handmade import report
+from .handmade import figure, report
 
 
 def test_writes_what_is_asked_for_and_names_it(tmp_path):
@@ -24,6 +27,41 @@ def test_writes_what_is_asked_for_and_names_it(tmp_path):
 def test_only_html_draws_no_images(tmp_path):
     assert write_report(report(), tmp_path / "r.html", None) == [tmp_path / "r.html"]
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
+
+
+def with_numbers():
+    """The report with numbers behind one of its figures."""
+    data = Data(("M", "time_s"), ((1, 1.25e-5), (8, None)))
+    section = Section("f", "F", (dataclasses.replace(figure(), data=data), figure("single", 1)))
+    return dataclasses.replace(report(), sections=(section,))
+
+
+def test_the_numbers_of_a_figure_lie_beside_its_image(tmp_path):
+    written = write_report(with_numbers(), None, tmp_path / "r.md")
+    names = [path.relative_to(tmp_path).as_posix() for path in written]
+    assert names == ["figures/panels.png", "figures/panels.csv", "figures/single.png", "r.md"]
+    assert written[1].read_text("utf-8") == "M,time_s\n1,1.25e-05\n8,\n"
+
+
+def test_text_and_json_too_and_in_ascii_all_but_the_page(tmp_path):
+    files = {name: tmp_path / f"r.{name}" for name in ("html", "md", "txt", "json")}
+    written = write_report(report(), files["html"], files["md"], text=files["txt"], json=files["json"], ascii_only=True)
+    assert set(files.values()) <= set(written)
+    assert "44.80×" in files["html"].read_text("utf-8")
+    for name in ("md", "txt", "json"):
+        told = files[name].read_bytes()
+        assert told.isascii()
+        assert b"44.80x" in told
+
+
+def test_what_does_not_fit_into_a_body_lies_beside_it(tmp_path):
+    rows = tuple((Cell(f"row {number} {'x' * 90}"),) for number in range(900))
+    table = Table("t", "T", (Column("a"),), rows, detail=True)
+    tree = dataclasses.replace(report(), sections=(Section("s", "S", (table,)),))
+    written = write_report(tree, None, tmp_path / "own name.md")
+    assert [path.name for path in written] == ["own name.md", "own name-2.md", "own name-3.md"]
+    assert "[own name-2.md](own%20name-2.md)" in written[0].read_text("utf-8")
+    assert "[Part 1](own%20name.md)" in written[1].read_text("utf-8")
 
 
 def test_same_bytes_twice(tmp_path):

@@ -1,0 +1,105 @@
+"""What the versions ran: whether their compiled code differs, and which settings head chose more often than base."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from .breakdown import compared
+from .effects import Effects
+from .stored import MIXED
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """Compared cases of one provider and pass by what ran: `same` compiled code in both versions, or `other`.
+
+    unknown     no hash of the code in a version, or several over its rounds
+    configured  cases with the same configuration in both, among `cases`
+    base, head  distinct binaries in each version
+    """
+
+    provider: str
+    pass_: str
+    cases: int
+    same: int
+    other: int
+    unknown: int
+    configured: int
+    base: int
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting of the configurations of one provider and pass, and in how many of `cases` each version chose it."""
+
+    provider: str
+    pass_: str
+    name: str
+    cases: int
+    base: int
+    head: int
+
+
+def binaries(effects: Effects) -> list[Binaries]:
+    """One entry per provider and pass that has compiled code anywhere."""
+    found = []
+    for (provider, pass_), mine in compared(effects).groupby(["provider", "pass"], sort=False):
+        known = ~mine["base_artifact"].isin(["", MIXED]) & ~mine["head_artifact"].isin(["", MIXED])
+        if not known.any():
+            continue
+        same = known & (mine["base_artifact"] == mine["head_artifact"])
+        distinct = [mine.loc[known, f"{side}_artifact"].nunique() for side in ("base", "head")]
+        configured = int((mine["base_config"] == mine["head_config"]).sum())
+        found.append(
+            Binaries(
+                str(provider), str(pass_), len(mine), int(same.sum()), int((known & ~same).sum()), int((~known).sum()),
+                configured, *distinct,
+            )
+        )  # fmt: skip
+    return found
+
+
+def settings(effects: Effects) -> list[Setting]:
+    """Settings that the versions chose in different numbers of cases, in the order of the configurations."""
+    found = []
+    for (provider, pass_), mine in compared(effects).groupby(["provider", "pass"], sort=False):
+        sides = {side: _counted(mine, side) for side in ("base", "head")}
+        names = sorted(dict.fromkeys((*sides["base"], *sides["head"])), key=_natural)
+        found += [
+            Setting(str(provider), str(pass_), name, len(mine), sides["base"][name], sides["head"][name])
+            for name in names
+            if sides["base"][name] != sides["head"][name]
+        ]
+    return found
+
+
+def _counted(cases: pd.DataFrame, side: str) -> Counter[str]:
+    return Counter(name for text in cases[f"{side}_config"] if text not in ("", MIXED) for name in settings_of(text))
+
+
+def settings_of(text: str) -> Iterator[str]:
+    """Yield "BLOCK_M=16", "wgrad.num_warps=4" of a configuration as it is stored; nothing of what is none."""
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return
+    yield from _flat("", content)
+
+
+def _flat(prefix: str, content: Any) -> Iterator[str]:
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield from _flat(f"{prefix}.{name}" if prefix else str(name), value)
+    elif prefix:
+        yield f"{prefix}={content}"
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    """Order of settings: by name, and numbers by their value."""
+    key, _, value = name.partition("=")
+    return key, int(value) if value.lstrip("-").isdigit() else 0, value

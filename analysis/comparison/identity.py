@@ -1,0 +1,71 @@
+"""What was compared, as git told it when the comparison began: two commits and the files between them.
+
+It stands in compare.json under `identity`; nothing is asked of git afterwards, when the repository may lie elsewhere.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A commit: the name by which it was asked for (a branch, say), its hash and the first line of its message."""
+
+    name: str
+    commit: str
+    subject: str
+
+    @property
+    def label(self) -> str:
+        """How a reader knows it: short hash and subject."""
+        return " ".join(filter(None, (self.commit[:7], self.subject)))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A file that differs between the commits, with the lines that came and went; None of a binary file."""
+
+    path: str
+    added: int | None
+    removed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The two commits; `commits` that head has and base has not (None: unknown); files None: unknown."""
+
+    base: Version
+    head: Version
+    commits: int | None = None
+    files: tuple[ChangedFile, ...] | None = None
+
+    @property
+    def added(self) -> int:
+        """Lines that came, over all files."""
+        return sum(file.added or 0 for file in self.files or ())
+
+    @property
+    def removed(self) -> int:
+        """Lines that went, over all files."""
+        return sum(file.removed or 0 for file in self.files or ())
+
+
+def identity_of(state: Mapping[str, Any]) -> Identity | None:
+    """Read what compare.json says; without `identity`, as older ones are, the hashes alone. None without any."""
+    commits = state.get("commits") or {}
+    told = state.get("identity") or {}
+    if not {"base", "head"} <= set(commits):
+        return None
+    files = told.get("files")
+    return Identity(
+        _version(told.get("base"), str(commits["base"])),
+        _version(told.get("head"), str(commits["head"])),
+        told.get("commits"),
+        None if files is None else tuple(ChangedFile(str(path), came, went) for path, came, went in files),
+    )
+
+
+def _version(told: Mapping[str, Any] | None, commit: str) -> Version:
+    said = told or {}
+    return Version(str(said.get("name") or ""), commit, str(said.get("subject") or ""))

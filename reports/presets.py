@@ -1,0 +1,194 @@
+"""Which chapters make which report: one preset per kind of question, of one run or of two versions.
+
+To add a chapter, write a function View -> Section | None (for two versions: Result -> Section | None) in a module of
+`sections/`, and name it here. A chapter that has nothing to say returns None and is left out.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from ..analysis.comparison.result import Result
+from ..analysis.load import REFERENCE
+from ..shapes.errors import UsageError, unknown_name
+from ..shapes.verdict import Verdict
+from .model import Section
+from .sections import compared_chapters
+from .sections.accuracy import correctness, failures
+from .sections.ceilings import ceilings
+from .sections.cells import throughput
+from .sections.configurations import configurations
+from .sections.context import environment, limits, protocol, reproduce
+from .sections.crossover import crossover
+from .sections.curves import curves
+from .sections.decode_grid import decode_grid
+from .sections.drift import drift
+from .sections.flat import flat
+from .sections.gap import gap
+from .sections.headline import headline
+from .sections.known_limitations import known_limitations
+from .sections.legend import legend
+from .sections.maxima import maxima
+from .sections.open_items import open_items
+from .sections.provenance import provenance
+from .sections.regimes import regimes
+from .sections.resonance import resonance
+from .sections.roofline import roofline
+from .sections.speedup import speedup
+from .sections.takeaways import takeaways
+from .sections.tally import tally
+from .sections.three_way import three_way
+from .sections.winners import winners
+from .view import View
+
+Subject = TypeVar("Subject", View, Result)
+
+
+@dataclass(frozen=True, slots=True)
+class Preset(Generic[Subject]):
+    """A kind of report: its `chapters` in reading order, and `lacks`: what it needs and a subject has not, or ""."""
+
+    name: str
+    what: str
+    chapters: tuple[Callable[[Subject], Section | None], ...]
+    lacks: Callable[[Subject], str] = lambda _: ""
+
+    def sections(self, subject: Subject) -> tuple[Section, ...]:
+        """Build the chapters that have something to say. Raises UsageError when the preset has nothing to show."""
+        if missing := self.lacks(subject):
+            raise UsageError(f"the preset {self.name} {missing}")
+        found = tuple(section for chapter in self.chapters if (section := chapter(subject)) is not None)
+        if not found:
+            raise UsageError(f"the preset {self.name} finds nothing to show here: use the preset full")
+        return found
+
+
+def _lacks_comparison(view: View) -> str:
+    """Ratios need a baseline and another provider with a time for one cell."""
+    if view.ratios["ratio"].notna().any():
+        return ""
+    why = view.uncompared or f"no provider has a time beside one of {view.baseline}"
+    return f"needs two providers with a time for the same cell: {why}"
+
+
+def _lacks_sweep(view: View) -> str:
+    """A crossover needs a challenger beside the baseline, and two M."""
+    if missing := _lacks_comparison(view):
+        return missing
+    if view.uncompared:
+        possible = ", ".join(name for name in view.others if view.run.role(name) != REFERENCE)
+        way_out = f"; name one with --challenger ({possible})" if possible else ""
+        return f"needs a challenger beside {view.baseline}: {view.uncompared}{way_out}"
+    return "needs two or more M at a shape: sweep M with rooflens run -a M=1,2,4..256" if len(view.Ms) < 2 else ""
+
+
+def _lacks_third(view: View) -> str:
+    """A kernel beside the one that it replaces, and a reference."""
+    if missing := _lacks_comparison(view):
+        return missing
+    timed = view.cells.loc[view.cells["verdict"] == Verdict.PASSED, "provider"].nunique()
+    return f"needs three providers with a time (old, new, reference), the run has {timed}" if timed < 3 else ""
+
+
+def _lacks_time(view: View) -> str:
+    return (
+        "" if view.cells["time_s"].notna().any() else "needs a cell with a time: the preset full says why there is none"
+    )
+
+
+_CONTEXT = (tally, environment, reproduce, protocol, provenance, limits)
+"""What the reports of one question end with."""
+
+OF_A_RUN: dict[str, Preset[View]] = {
+    preset.name: preset
+    for preset in (
+        Preset(
+            "full",
+            "everything that is known of a run",
+            (
+                headline,
+                speedup,
+                crossover,
+                curves,
+                roofline,
+                gap,
+                regimes,
+                resonance,
+                throughput,
+                correctness,
+                failures,
+                ceilings,
+                drift,
+                known_limitations,
+                open_items,
+                environment,
+                reproduce,
+                protocol,
+                provenance,
+                limits,
+            ),
+        ),
+        Preset(
+            "crossover",
+            "up to which M a kernel wins: headline maxima, crossovers, curves",
+            (headline, maxima, crossover, curves, resonance, known_limitations, open_items, *_CONTEXT),
+            _lacks_sweep,
+        ),
+        Preset(
+            "decode-grid",
+            "one grid of speedups, layer x M, with its ties",
+            (headline, decode_grid, winners, configurations, known_limitations, open_items, *_CONTEXT),
+            _lacks_comparison,
+        ),
+        Preset(
+            "three-way",
+            "a kernel beside the one that it replaces and a reference",
+            (headline, takeaways, three_way, configurations, open_items, *_CONTEXT),
+            _lacks_third,
+        ),
+        Preset(
+            "flat",
+            "time, rate and bandwidth of every shape of one sweep",
+            (headline, legend, flat, open_items, *_CONTEXT),
+            _lacks_time,
+        ),
+    )
+}
+"""Presets of one run, the default first."""
+
+OF_TWO_VERSIONS: dict[str, Preset[Result]] = {
+    preset.name: preset
+    for preset in (
+        Preset(
+            "branch",
+            "what changed between two versions",
+            compared_chapters.CHAPTERS,
+        ),
+    )
+}
+"""Presets of a comparison, the default first."""
+
+PRESETS: dict[str, Preset[Any]] = {**OF_A_RUN, **OF_TWO_VERSIONS}
+
+
+def of_a_run(name: str) -> Preset[View]:
+    """Return a preset of one run. Raises UsageError for an unknown one, and for one that needs two versions."""
+    if name in OF_TWO_VERSIONS:
+        raise UsageError(
+            f"the preset {name} compares two versions: name the BASE too (rooflens report RUN BASE), or the folder of "
+            "rooflens compare --git"
+        )
+    if name not in OF_A_RUN:
+        raise unknown_name("preset", name, list(PRESETS))
+    return OF_A_RUN[name]
+
+
+def of_two_versions(name: str) -> Preset[Result]:
+    """Return a preset of a comparison. Raises UsageError for an unknown one, and for one of a single run."""
+    if name in OF_A_RUN:
+        raise UsageError(
+            f"the preset {name} is of one run: leave BASE out, or use the preset {', '.join(OF_TWO_VERSIONS)}"
+        )
+    if name not in OF_TWO_VERSIONS:
+        raise unknown_name("preset", name, list(PRESETS))
+    return OF_TWO_VERSIONS[name]

@@ -1,0 +1,174 @@
+"""The table that ends a run, against planted times whose ratios are known exactly, in a pipe and on a real terminal."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+from rich.cells import cell_len
+from rooflens.analysis.load import load_run
+from rooflens.analysis.pipeline import analyze
+from rooflens.cli.final_table import BLOCKS, FASTER, SLOWER, code_of, hex_of, print_final_table
+from rooflens.reports import colours
+from rooflens.reports.view import View
+
+from ..analysis.synthetic import write_run
+
+SHAPES = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512))
+EVERY_M = tuple(2**power for power in range(12))
+
+
+def planted(cell):
+    """The fused kernel is 8 / M times as fast as the baseline at every shape; the other one 1.5 times."""
+    base = 50e-6 * (cell.N / 512)
+    return {"dequant_blas": base, "blas": base / 1.5}.get(cell.provider, base * cell.M / 8)
+
+
+def plant(folder, **options):
+    usual = {
+        "shapes": SHAPES, "Ms": EVERY_M, "providers": ("fused", "dequant_blas", "blas"), "challengers": ("fused",),
+        "latency": planted, "round_noise": 0, "sample_noise": 0, "rounds": 2, "samples": 2,
+    }  # fmt: skip
+    return write_run(folder / "run", **usual | options)
+
+
+def printed(capsys, folder, best=False, **options):
+    run = load_run(plant(folder, **options))
+    print_final_table(View(run, analyze(run)), best)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_means_are_the_planted_ones(tmp_path, capsys):
+    lines = printed(capsys, tmp_path, best=True)
+    assert lines[0] == "dequant_blas ÷ provider (time), > 1: provider is faster; geometric mean over 2 shapes"
+    assert lines[1].split() == ["M", *map(str, EVERY_M), "crossover"]
+    name, *means, crossover = lines[2].split()
+    assert name == "fused"
+    assert [float(text.strip("~")) for text in means] == pytest.approx([8 / m for m in EVERY_M], rel=0.06)
+    assert crossover == "M~8"
+    assert [float(text) for text in lines[3].split()[1:]] == pytest.approx([1.5] * 12)
+    assert lines[4].startswith("fused best: 8.00× at toy")
+    assert lines[4].endswith("M=1, bf16 · cold")
+    assert lines[5].startswith("fused worst: 0.0039× at toy")
+    assert lines[5].endswith("M=2048, bf16 · cold")
+    assert len(lines) == 6
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 140])
+def test_every_line_fits_and_the_ends_of_m_stay(tmp_path, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = printed(capsys, tmp_path)
+    assert all(cell_len(line) <= columns for line in lines)
+    (header,) = [line.split() for line in lines if line.startswith("M ")]
+    told = [int(text) for text in header[1:-1]]
+    assert told[0] == 1
+    assert told[-1] == 2048
+    left = re.findall(r"^(\d+) more M", "\n".join(lines), re.MULTILINE)
+    assert len(told) + sum(map(int, left)) == 12
+    assert not set(BLOCKS) & set("".join(lines))
+
+
+def test_many_slices_show_the_first_challenger_of_each_and_count_the_rest(tmp_path, capsys):
+    lines = printed(
+        capsys,
+        tmp_path,
+        Ms=(1, 8, 64),
+        providers=("fused", "other", "dequant_blas", "blas"),
+        challengers=("fused", "other"),
+        dtypes=("bf16", "fp16", "fp32"),
+        caches=("cold", "warm"),
+    )
+    assert lines[0].startswith("dequant_blas ÷ fused (time), > 1: fused is faster")
+    assert [" ".join(line.split()[:3]) for line in lines[2:8]] == [
+        f"{dtype} · {cache}" for cache in ("cold", "warm") for dtype in ("bf16", "fp16", "fp32")
+    ]
+    assert lines[8] == "12 more lines in the grids of the report"
+    assert [line.split(":")[0] for line in lines[9:]] == ["fused worst", "other worst"]
+
+
+def test_forty_shapes_and_twelve_m_take_a_few_lines(tmp_path, capsys):
+    shapes = tuple((f"model-{n}", "up", 512 + 64 * n, 512) for n in range(40))
+    lines = printed(capsys, tmp_path, shapes=shapes, providers=("fused", "dequant_blas"), rounds=1)
+    assert "geometric mean over 40 shapes" in lines[0]
+    assert len(lines) == 4
+
+
+def test_a_run_without_a_ratio_has_no_table(tmp_path, capsys):
+    assert printed(capsys, tmp_path, Ms=(1,), providers=("dequant_blas",), challengers=()) == []
+
+
+def test_all_failed(tmp_path, capsys):
+    assert printed(capsys, tmp_path, Ms=(1, 2), failures=lambda cell: ("oom", "3 GiB asked")) == []
+
+
+def test_names_cannot_move_the_cursor_or_the_numbers(tmp_path, capsys):
+    names = ("\x1b[2Jgone", "量化内核", "a-name-that-is-much-longer-than-a-column")
+    lines = printed(capsys, tmp_path, Ms=(1, 8), providers=(*names, "dequant_blas"), challengers=names)
+    assert "\x1b" not in "\n".join(lines)
+    assert lines[2].startswith("[U+001B][2Jgone")
+    starts = {cell_len(line[: line.index("8.0")]) for line in lines[2:5]}
+    assert len(starts) == 1
+    assert "…" in lines[4]
+
+
+@pytest.mark.parametrize("scale", [FASTER, SLOWER])
+def test_numbers_on_colours_are_legible_and_the_colours_differ(scale):
+    shown = [hex_of(code) for code in scale]
+    assert all(colours.contrast(colour, colours.text_on(colour)) >= 4.5 for colour in shown)
+    brightness = [colours.contrast(colour, "#000000") for colour in shown]
+    assert brightness == sorted(brightness, reverse=True)
+    assert len(set(brightness)) == len(scale)
+
+
+def test_colours_are_those_of_a_terminal():
+    """Values of xterm's 256colres.h: 255 is grey 93 %, 25 and 124 are cube colours."""
+    assert [hex_of(code) for code in (255, 25, 124, 231, 16)] == ["#eeeeee", "#005faf", "#af0000", "#ffffff", "#000000"]
+    assert code_of(0.0) == 255
+    assert (code_of(3.0), code_of(9.0), code_of(-3.0)) == (25, 25, 124)
+
+
+def on_a_terminal(folder, columns, **environment):
+    """What the end of a run writes to a terminal of so many columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    code = (
+        "from pathlib import Path; from rooflens.cli.finish import finish; "
+        f"finish(Path({str(folder)!r}), complete=True, report=False)"
+    )
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    variables = {**kept, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **environment}
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    with subprocess.Popen([sys.executable, "-c", code], env=variables, **streams) as end:
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                part = os.read(ours, 1 << 16)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            written += part
+    os.close(ours)
+    assert end.returncode == 0, written
+    return written.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_gets_colours_and_blocks(tmp_path):
+    folder = plant(tmp_path)
+    wide = on_a_terminal(folder, 140)
+    assert re.search(r"\x1b\[38;5;\d+m\x1b\[48;5;\d+m *8\.00\x1b\[0m", wide)
+    course = re.search(f"fused *([{BLOCKS}]{{12}})", wide)[1]
+    assert list(course) == sorted(course, reverse=True)  # the fused kernel only loses with M
+    assert (course[0], course[-1]) == (BLOCKS[-1], BLOCKS[0])
+    narrow = on_a_terminal(folder, 80)
+    assert not set(BLOCKS) & set(narrow)
+    table = re.sub(r"\x1b\[[0-9;]*m", "", narrow).split("cells: ")[0].splitlines()
+    assert max(map(cell_len, table)) <= 80
+    assert "\x1b" not in on_a_terminal(folder, 140, NO_COLOR="1")
+    assert "48;5;" not in on_a_terminal(folder, 140, TERM="dumb")

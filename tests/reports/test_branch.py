@@ -1,0 +1,366 @@
+"""The report on two versions of planted truth: every block by hand, and suites with little or nothing to say."""
+
+import json
+import math
+import re
+
+import pandas as pd
+import pytest
+from rooflens.analysis.comparison.effects import Order
+from rooflens.analysis.comparison.identity import ChangedFile, Identity, Version
+from rooflens.reports import formatting as fmt
+from rooflens.reports import html, markdown
+from rooflens.reports.comparison import build_comparison
+from rooflens.reports.model import Code, KeyNumbers
+from rooflens.reports.plain import to_ascii
+
+from ..analysis.compared import versions
+from .branches import TRAINING, gain, report_of, result_of, table_of, training
+from .pages import Page
+from .planted import all_text, tables, texts
+
+
+def rows_of(table):
+    """Lines of a table by their first cell."""
+    return {line[0]: line for line in texts(table)[1:]}
+
+
+def cards(report):
+    return {item.label: item for part in report.walk() for block in part.blocks if isinstance(block, KeyNumbers)
+            for item in block.items}  # fmt: skip
+
+
+def digest_of(report):
+    (code,) = (block for part in report.walk() for block in part.blocks if isinstance(block, Code))
+    return code.text
+
+
+def exactly(shape, M, pass_):
+    """Forward 1 % slower, backward 20 % faster."""
+    return gain(-0.01 if pass_ == "fwd" else 0.20)
+
+
+FORWARD, BACKWARD = 2 / 1400, 4 / 1000
+"""Time of either pass per MNK, in 1e-12 s, from the planted rates."""
+
+COMBINED = (FORWARD + BACKWARD) / (FORWARD / 0.99 + BACKWARD / 1.20) - 1
+"""Gain of the sum of both passes."""
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """All 84 problems without noise; TestID 47 is wrong in base, TestID 43 gains least and TestID 64 most, backward."""
+
+    def change(shape, M, pass_):
+        if pass_ == "bwd" and (shape.model, shape.N, M) == ("Llama-3.1-405B", 106496, 16384):
+            return gain(0.03)
+        if pass_ == "bwd" and (shape.model, shape.K, M) == ("Qwen2.5-72B", 29568, 8192):
+            return gain(0.30)
+        return exactly(shape, M, pass_)
+
+    found = training(change, noise=0.0)
+    failing = (found.cases["N"] == 106496) & (found.cases["M"] == 32768)
+    found.cases.loc[failing, "base_verdict"] = "incorrect"
+    found.cases.loc[failing, "base_reason"] = "dA is NaN"
+    found.cases.loc[failing, "base_time_s"] = math.nan
+    return found
+
+
+@pytest.fixture(scope="module")
+def report(planted):
+    return report_of(planted)
+
+
+def test_means_are_of_what_both_versions_pass(report):
+    lines = rows_of(tables(report)["compared-headline"])
+    assert lines["fwd"][1:4] == ["1400.0", "1386.0", "−1.00%"]
+    assert lines["bwd"][1] == "1000.0"
+    combined = tables(report)["compared-headline"].rows[2]
+    expected = 6 / (FORWARD + BACKWARD)  # TFLOPS
+    assert lines["fwd+bwd"][1] == f"{expected:.1f}"
+    exact = [COMBINED] * 81 + [
+        (FORWARD + BACKWARD) / (FORWARD / 0.99 + BACKWARD / (1 + share)) - 1 for share in (0.03, 0.30)
+    ]
+    mean = math.exp(sum(map(math.log1p, exact)) / 83) - 1
+    assert combined[3].value == pytest.approx(mean, rel=1e-9)
+    assert lines["fwd+bwd"][-1] == "83"
+    assert combined[-1].note == "not in any mean, over all passes: 2 fixed"
+    assert "6 M N K / (forward + backward)" in combined[0].note
+
+
+def test_a_change_in_the_table_follows_from_its_two_rates(report):
+    for row in tables(report)["compared-headline"].rows:
+        base, head, change = (cell.value for cell in row[1:4])
+        assert change == pytest.approx(head / base - 1, rel=1e-9)
+
+
+def test_digest_and_cards_are_the_cells_of_the_headline(report):
+    lines = rows_of(tables(report)["compared-headline"])
+    text = digest_of(report)
+    assert text.isascii()
+    for name in ("fwd", "bwd", "fwd+bwd"):
+        base, head, change = map(to_ascii, lines[name][1:4])
+        assert f"{name:7} : {base} -> {head}  ({change}), 83 cases" in text
+    assert len({line.index(":") for line in text.splitlines()[1:4]}) == 1  # columns of fixed width
+    assert cards(report)["Throughput, fwd+bwd"].text == lines["fwd+bwd"][3]
+    assert "2 fixed" in text.splitlines()[-1]
+
+
+def test_both_quantities_are_named_apart(report):
+    found = {(line[0], line[1]): line[2:] for line in texts(tables(report)["compared-distribution"])[1:]}
+    cases, median, mean, p25, p75, least, most = found["bwd", "throughput gain"]
+    assert (cases, median, p25, p75, least, most) == ("83", "+20.00%", "+20.00%", "+20.00%", "+3.00%", "+30.00%")
+    assert mean == f"+{(81 * 20 + 3 + 30) / 83:.2f}%"
+    assert found["bwd", "time reduction"][1] == f"+{100 * (1 - 1 / 1.2):.2f}%"
+    assert found["fwd", "time reduction"][1] == f"{100 * (1 - 1 / 0.99):.2f}%".replace("-", "−")
+
+
+def test_lines_are_counted_with_what_is_verified_and_what_chance_gives():
+    noisy = report_of(training(lambda shape, M, pass_: gain(0.02 if pass_ == "bwd" else 0.0), noise=0.004))
+    lines = {line[0]: line[1:] for line in texts(tables(noisy)["compared-lines"])[1:]}
+    assert tables(noisy)["compared-lines"].columns[2].header == "≥ +5%"
+    seen, verified, chance = lines["bwd"][2].split(" / ")
+    assert int(seen) == 84
+    assert int(verified) > 40
+    assert float(chance) < 0.1
+    assert lines["fwd"][1:] == ["0 / 0 / 0.0"] * 4
+
+
+def test_models_lose_the_excluded_case(report):
+    table = tables(report)["compared-by-model"]
+    lines = rows_of(table)
+    assert [lines[name][2] for name in ("Llama-2-7B", "Llama-3.1-405B")] == ["12", "11"]
+    assert {row[2].note for row in table.rows} == {"", "without TestID 47: fixed"}
+    assert lines["Llama-2-7B"][5] == f"+{100 * COMBINED:.2f}%"
+    means = rows_of(tables(report)["compared-model-means-1"])
+    header = texts(tables(report)["compared-model-means-1"])[0]
+    assert header[2:] == [
+        *(f"{name} time reduction" for name in ("fwd", "bwd", "fwd+bwd")),
+        *(f"{name} throughput gain" for name in ("fwd", "bwd", "fwd+bwd")),
+    ]
+    assert means["Mistral-7B"][6] == "+20.00%"
+    assert means["Llama-3.1-405B"][6] == f"+{(20 * 10 + 3) / 11:.2f}%"
+
+
+def test_movers_are_ranked_by_the_sum_with_their_numbers_of_the_suite(report):
+    found = tables(report)
+    first = texts(found["compared-movers"])[1]
+    assert first[:4] == ["Qwen2.5-72B mlp_down", "64", "8192", "8192×29568"]
+    least = texts(found["compared-least"])[1]
+    assert least[:4] == ["Llama-3.1-405B mlp_gate_up", "43", "16384", "106496×16384"]
+    assert "all of them are positive: no case loses" in found["compared-least"].reading
+    saved = found["compared-saved"]
+    times = [row[6].value for row in saved.rows[:-1]]
+    assert times == sorted(times, reverse=True)
+    assert saved.rows[0][1].value == 48  # the longest launch of those that gain 20 % backward
+    total = saved.rows[-1]
+    assert total[0].text == "all 83 cases"
+    assert total[6].value == pytest.approx(total[4].value - total[5].value)
+
+
+def test_takeaways_are_computed(report):
+    text = all_text(report)
+    assert "bwd: throughput gain from +3.00% (Llama-3.1-405B mlp_gate_up, M=16384, 106496×16384 (TestID 43)) to" in text
+    assert "+30.00% (Qwen2.5-72B mlp_down, M=8192, 8192×29568 (TestID 64)), median +20.00%" in text
+    assert "83 / 83 (83 verified) gain 1% or more, 0 / 83 (0 verified) lose 1% or more. Every case gains." in text
+    assert "83 cases lose 1% or more in fwd; all of them gain in fwd+bwd: TestID" in text
+    assert "gains most for Qwen2.5-72B" in text
+    assert "and least for Llama-3.1-405B" in text
+    assert "1 problem did not pass in base and does in head: TestID 47 (fwd, bwd)." in text
+
+
+def test_what_became_right_is_shown_with_its_own_numbers(report):
+    header, *lines = texts(tables(report)["compared-others"])
+    assert [line[header.index("pass")] for line in lines] == ["fwd", "bwd", "fwd+bwd"]
+    assert {line[1] for line in lines} == {"47"}
+    assert lines[0][header.index("base") : header.index("reason") + 1] == ["incorrect", "passed", "dA is NaN"]
+    assert [line[-1] for line in lines] == ["1386.0 TFLOPS", "1200.0 TFLOPS", "1256.2 TFLOPS"]
+    assert f"{6 / (2 / 1386 + 4 / 1200):.1f}" == "1256.2"
+
+
+def test_losses_are_tabled_when_verified_and_named_when_small():
+    def change(shape, M, pass_):
+        if pass_ == "bwd":
+            return gain(0.2)
+        return gain({4096: -0.07, 8192: -0.03}.get(M, 0.0) if shape.model == "Mistral-7B" else 0.0)
+
+    report = report_of(training(change, rounds=1, noise=0.0))  # one round: nothing is verified
+    table = tables(report)["compared-regressions"]
+    assert [line[1] for line in texts(table)[1:]] == ["73", "74", "75", "76"]
+    assert {line[-1] for line in texts(table)[1:]} == {"none"}
+    text = all_text(report)
+    assert "Nothing is verified to be slower. Of 252 passes and sums that are compared, 4 lose 5% or more" in text
+    assert "fwd: 4 further cases lie between −5% and −2.5%, none of them verified: TestID 77, 78, 79, 80." in text
+    sure = report_of(training(change, rounds=8, noise=0.0001))
+    assert "8 passes of cases are verified to be slower" in all_text(sure)
+    assert [line[-1] for line in texts(tables(sure)["compared-regressions"])[1:]] == ["fwd"] * 8
+    assert "further case" not in all_text(sure)
+
+
+def test_identity_of_commits_with_their_files():
+    told = Identity(
+        Version("main", "06b8d3f" + "0" * 33, "Add a format"),
+        Version("dev/fast", "4b1402d" + "1" * 33, "opt: faster | <b>"),
+        3,
+        (ChangedFile("a.py", 1, 2), ChangedFile("kernels/b.py", 450, 27), ChangedFile("x.png", None, None)),
+    )
+    report = report_of(table_of([ROW]), identity=told)
+    facts = {line[0]: line[1] for line in texts(tables(report)["compared-identity"])}
+    assert facts["branch"] == "dev/fast"
+    assert facts["base"] == "main @ 06b8d3f00000 (Add a format)"
+    assert facts["head"] == "4b1402d11111 (opt: faster | <b>)"
+    assert facts["changed"] == "3 files, +451 / −29 lines"
+    assert texts(tables(report)["compared-files"])[1:] == [
+        ["kernels/b.py", "+450", "−27"],
+        ["a.py", "+1", "−2"],
+        ["x.png", "binary", ""],
+    ]
+    assert "06b8d3f00000 -> 4b1402d11111" in digest_of(report)
+    assert "<b>" not in html.render(report).replace("<b>How", "").split("<main")[1].split("compared-files")[0]
+
+
+ROW = {"model": "m", "M": 16, "N": 64, "K": 64, "base_s": 2e-3, "head_s": 1e-3}
+
+
+def test_what_is_unknown_is_left_out():
+    facts = {line[0] for line in texts(tables(report_of(table_of([ROW])))["compared-identity"])}
+    assert facts.isdisjoint({"branch", "commits", "changed", "suite", "device"})
+
+
+def test_costs_of_searches_by_provider_and_pass():
+    def searched(candidates, seconds):
+        return pd.DataFrame(
+            [
+                {"provider": "mine", "pass": pass_, "cell_id": f"{pass_}{cell}", "search": 0, "candidates": number,
+                 "search_s": seconds}
+                for pass_, number in candidates.items() for cell in range(3) for _ in range(number)
+            ]
+        )  # fmt: skip
+
+    searches = {"base": searched({"fwd": 32, "bwd": 32}, 250.0), "head": searched({"fwd": 96, "bwd": 144}, 1200.0)}
+    report = report_of(table_of([ROW]), searches=searches)
+    lines = texts(tables(report)["compared-tuning"])[1:]
+    assert lines == [
+        ["mine", "fwd", "3 → 3", "32 → 96 (3.00×)", "750.000 s → 3600.000 s (4.80×)"],
+        ["mine", "bwd", "3 → 3", "32 → 144 (4.50×)", "750.000 s → 3600.000 s (4.80×)"],
+    ]
+    assert "All searches together: 1500.000 s → 7200.000 s (4.80×)." in all_text(report)
+    only_head = report_of(table_of([ROW]), searches={"head": searches["head"]})
+    assert texts(tables(only_head)["compared-tuning"])[1][3:] == ["none → 96", "none → 3600.000 s"]
+
+
+def test_evidence_of_code_and_settings():
+    planted = training(exactly, rounds=4, noise=0.001)
+    for side in ("base", "head"):
+        stages = [3 if side == "head" and number % 4 == 0 else 2 for number in range(len(planted.cases))]
+        planted.cases[f"{side}_config"] = [json.dumps({"num_stages": stage, "inner": {"BN": 64}}) for stage in stages]
+        changes = planted.cases["pass"] == "bwd"
+        planted.cases[f"{side}_artifact"] = [f"k{side if change else ''}" for change in changes]
+    report = report_of(planted)
+    code = texts(tables(report)["compared-binaries"])[1:]
+    assert code[0][:5] == ["mine", "fwd", "84 / 84", "0 / 84", "0 / 84"]
+    assert code[1][:5] == ["mine", "bwd", "0 / 84", "84 / 84", "0 / 84"]
+    chosen = texts(tables(report)["compared-settings"])[1:]
+    flipped = [number for number in range(168) if number % 4 == 0]
+    assert sum(planted.cases["pass"].iloc[number] == "fwd" for number in flipped) == 42
+    assert ["num_stages=3", "mine", "fwd", "0 / 84 (0%)", "42 / 84 (50%)"] in chosen
+    assert not any("BN" in line[0] for line in chosen)  # chosen alike
+    others = texts(tables(report)["compared-choices-table"])
+    assert len(others) - 1 == 42
+    assert {line[-1] for line in others[1:]} == {"num_stages=2 → num_stages=3"}
+    assert "Controls: 42 cases have the same compiled code and configuration" in all_text(report)
+
+
+def test_equal_gemms_under_several_models_are_told_apart_from_the_code(report):
+    said = all_text(report)
+    assert "GEMMs stand under several models" in said
+
+
+def everything(report):
+    """Render in every format; return the page."""
+    text = markdown.render(report).text
+    assert not re.search(r"\b(nan|NaN|inf|None)\b(?! is verified)", text)
+    return Page(html.render(report))
+
+
+@pytest.mark.parametrize(
+    ("name", "planted", "says"),
+    [
+        ("one case", lambda: versions(np_row(gain(0.1), 8), **TRAINING), "in the only case"),
+        ("one round", lambda: versions(np_row(gain(0.1), 1), **TRAINING), "No case is verified to have changed"),
+        ("one model, one M", lambda: training(exactly, keep=lambda shape, M: shape.model == "Mistral-7B" and M == 4096),
+         "Ranked by fwd+bwd"),
+        ("all failed in head", lambda: training(exactly, head_verdict="oom", head_reason="out of memory"),
+         "does not in head"),
+        ("all failed in both", lambda: training(exactly, head_verdict="oom", base_verdict="oom"), ""),
+        ("no FLOPs", lambda: versions(np_row(gain(0.1), 8), op="quantize", N=1, flops=0), "in the only case"),
+        ("far slower", lambda: versions(np_row(math.log(5000), 8), **TRAINING), "only case"),
+        ("far faster", lambda: versions(np_row(-math.log(5000), 8), **TRAINING), "only case"),
+        ("no change at all", lambda: training(lambda *_: 0.0, noise=0.0), "No case is verified to have changed"),
+        ("hostile names", lambda: training(exactly, rounds=2, provider="<script>|`*", layer=["a|b " * 90] * 168),
+         "Ranked by"),
+        ("two runs", lambda: training(exactly, rounds=5, order=Order.SEQUENTIAL), "Ranked by fwd+bwd"),
+    ],
+)  # fmt: skip
+def test_odd_comparisons_have_a_readable_report(name, planted, says):
+    report = report_of(planted())
+    assert says in all_text(report), name
+    page = everything(report)
+    assert "<script>|" not in html.render(report)  # escaped where it is a name
+    for table, rows in page.tables.items():
+        assert {len(row) for row in rows} == {len(rows[0])}, table
+
+
+def np_row(effect, rounds):
+    """One case, its effect a hair apart from round to round."""
+    return [[effect + 1e-4 * (number % 2) for number in range(rounds)]]
+
+
+def test_many_groups_are_told_apart_and_not_averaged():
+    planted = training(exactly, rounds=2, noise=0.0, keep=lambda shape, M: shape.model == "Llama-2-7B")
+    frames, rounds = [planted.cases], [planted.rounds]
+    for number, provider in enumerate(("a", "b", "c"), start=1):
+        frames.append(planted.cases.assign(provider=provider))
+        more = planted.rounds.assign(case=planted.rounds["case"] + number * len(planted.cases))
+        rounds.append(more.assign(head_s=more["head_s"] * (1 + number / 10)))
+    joined = type(planted)(pd.concat(frames, ignore_index=True), pd.concat(rounds, ignore_index=True), planted.order)
+    report = report_of(joined)
+    lines = texts(tables(report)["compared-headline"])
+    assert lines[0][:2] == ["provider", "pass"]
+    assert len(lines) == 1 + 4 * 3
+    found = {(line[0], line[1]): line[4] for line in lines[1:]}
+    assert found["mine", "bwd"] == "+20.00%"
+    assert found["b", "bwd"] == "0.00%"
+    assert "The geometric means of 4 groups run from" in all_text(report)
+    assert "Throughput, mine, fwd+bwd" not in cards(report)
+
+
+def test_the_same_result_gives_the_same_report(planted):
+    result = result_of(planted)
+    assert html.render(build_comparison(result)) == html.render(build_comparison(result_of(planted)))
+
+
+@pytest.mark.parametrize(
+    ("effect", "gained", "reduced"),
+    [
+        (gain(0.1271), "+12.71%", "+11.28%"),
+        (0.0, "0.00%", "0.00%"),
+        (gain(-0.5), "−50.00%", "−100.00%"),
+        (math.log(4.2), "0.24×", "4.20× as long"),
+        (math.log(5000), "< 0.001×", "> 1000× as long"),
+        (-math.log(4.2), "4.20×", "+76.19%"),
+        (math.nan, "unknown", "unknown"),
+        (None, "unknown", "unknown"),
+    ],
+)
+def test_gain_and_reduction_of_one_effect(effect, gained, reduced):
+    assert fmt.gain(effect) == gained
+    assert fmt.reduction(effect) == reduced
+
+
+def test_digits_of_a_change_follow_its_interval():
+    assert fmt.gain(gain(0.1271), gain(0.15), gain(0.10)) == "+13%"
+    assert fmt.reduction(math.log(0.9), math.log(0.895), math.log(0.905)) == "+10%"
+    assert fmt.gain_interval(gain(0.15), gain(0.10)) == "[+10.00%, +15.00%]"
+    assert fmt.gain_interval(-800.0, 800.0) == "unknown"
+    assert fmt.gain_interval(math.nan, 0.0) == ""

@@ -1,0 +1,243 @@
+"""The derived columns of a published branch report follow from its base and new values; what does not is listed.
+
+Tables of AMD-AGI/Primus-Turbo pull request 339 and of its MI300X comment, as printed. Where ours differs in the last
+digits, the printed number lies within what the rounding of the printed values allows, and is one of
+`data/corrections/primus339.csv`.
+"""
+
+import csv
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.comparison.breakdown import Quantity
+from rooflens.analysis.comparison.numbering import number_cases
+from rooflens.analysis.comparison.parts import parts
+from rooflens.analysis.imports.consistency import span
+from rooflens.reports import markdown
+
+from .branches import gain, printed, report_of, result_of, table_of, training
+from .pages import markdown_tables
+from .planted import all_text, tables, texts
+
+CORRECTIONS = Path(__file__).parents[1] / "data" / "corrections" / "primus339.csv"
+
+
+@pytest.fixture(scope="module")
+def corrections():
+    """(table, row, column) -> (printed, ours)."""
+    with CORRECTIONS.open(encoding="utf-8", newline="") as lines:
+        return {
+            (one["table"], one["row"], one["column"]): (one["printed"], one["ours"]) for one in csv.DictReader(lines)
+        }
+
+
+def shown(text):
+    """A number of a report as the document writes it: "−2.83%" as "-2.83"."""
+    return text.replace("−", "-").rstrip("%")
+
+
+def agree(corrections, table, row, column, said, ours):
+    """The document's number is ours, or one that is listed."""
+    if said != ours:
+        assert corrections[table, row, column] == (said, ours)
+    return (table, row, column) if said != ours else None
+
+
+def rates(row, base, head, products):
+    """Seconds of base and head from printed TFLOPS."""
+    flops = 2.0 * products * int(row["M"]) * int(row["N"]) * int(row["K"])
+    return {"base_s": flops / float(row[base]) / 1e12, "head_s": flops / float(row[head]) / 1e12}
+
+
+def forward_share(row):
+    """Share of the forward pass in the combined time of base that the three printed changes imply."""
+    forward, backward, combined = (1 / (1 + float(row[f"delta_{name}_pct"]) / 100) for name in ("fwd", "bwd", "comb"))
+    return (combined - backward) / (forward - backward)
+
+
+def two_passes(row, combined_tflops=1071.0):
+    """Forward and backward rows whose changes, and that of their sum, are as printed."""
+    whole = rates(row | {"comb": combined_tflops}, "comb", "comb", 3)["base_s"]
+    share = forward_share(row)
+    assert 0 < share < 1
+    passes = (("fwd", share), ("bwd", 1 - share))
+    return [
+        {
+            **{name: row[name] for name in ("M", "N", "K")},
+            "model": row["case"],
+            "pass": name,
+            "base_s": whole * part,
+            "head_s": whole * part / (1 + float(row[f"delta_{name}_pct"]) / 100),
+        }
+        for name, part in passes
+    ]
+
+
+@pytest.mark.parametrize("table", ["best_movers", "smallest_gains"])
+def test_gains_of_the_movers_follow_from_their_rates(table, corrections):
+    rows = printed(f"primus339_{table}")
+    planted = [
+        row | {"model": row["case"], "pass": "step"} | rates(row, "main_comb_tflops", "pr_comb_tflops", 3)
+        for row in rows
+    ]
+    found = {row[1]: row for row in texts(tables(report_of(table_of(planted)))["compared-movers"])[1:]}
+    used = set()
+    for row in rows:
+        case, _, M, size, base, head, change, *_ = found[row["test_id"]]
+        assert (case, M, size) == (f"{row['case']} gemm", row["M"], f"{row['N']}×{row['K']}")
+        assert (base, head) == (row["main_comb_tflops"], row["pr_comb_tflops"])
+        used.add(
+            agree(
+                corrections,
+                f"primus339_{table}",
+                row["test_id"],
+                "delta_comb_pct",
+                row["delta_comb_pct"],
+                shown(change),
+            )
+        )
+    listed = {key for key in corrections if key[0] == f"primus339_{table}"}
+    assert used - {None} == listed  # no correction without a case
+
+
+def test_movers_stand_in_the_printed_order_with_all_their_changes():
+    best, least = printed("primus339_best_movers"), printed("primus339_smallest_gains")
+    rows = [one for row in (*least, *best) for one in two_passes(row)]
+    found = tables(report_of(table_of(rows)))
+    header, *lines = texts(found["compared-movers"])
+    assert [line[1] for line in lines[: len(best)]] == [row["test_id"] for row in best]
+    where = [header.index(f"gain, {name}") for name in ("fwd", "bwd", "fwd+bwd")]
+    for line, row in zip(lines, best, strict=False):
+        assert [shown(line[place]) for place in where] == [row[f"delta_{name}_pct"] for name in ("fwd", "bwd", "comb")]
+    assert {line[header.index("verdict")] for line in lines} == {"unverified"}  # sums of a table too
+    header, *lines = texts(found["compared-least"])
+    assert [line[1] for line in lines[:3]] == [row["test_id"] for row in least[:3]]
+    assert {line[1] for line in lines[3:]} == {row["test_id"] for row in least[3:]}  # both gain 6.94 %
+    assert "all of them are positive: no case loses" in found["compared-least"].reading
+
+
+def test_forward_regressions_are_found_in_the_printed_order():
+    rows = printed("primus339_fwd_regressions")
+    report = report_of(table_of([one for row in rows for one in two_passes(row)]))
+    header, *lines = texts(tables(report)["compared-regressions"])
+    places = [header.index(f"gain, {name}") for name in ("fwd", "bwd", "fwd+bwd")]
+    assert [[line[1], *(shown(line[place]) for place in places)] for line in lines] == [
+        [row["test_id"], *(row[f"delta_{name}_pct"] for name in ("fwd", "bwd", "comb"))] for row in rows
+    ]
+    assert "5 cases lose 1% or more in fwd; all of them gain in fwd+bwd: TestID 4, 78, 26, 74, 6." in all_text(report)
+
+
+@pytest.mark.parametrize("name", ["aggregate", "commit_message_aggregate"])
+def test_headline_and_digest_have_the_printed_means(name, corrections):
+    rows = printed(f"primus339_{name}")
+    head = next(column for column in rows[0] if column not in ("metric", "main_gmean_tflops", "delta_pct"))
+    passes = {"forward": "fwd", "backward": "bwd", "combined-step": "step"}
+    size = {"model": "one", "M": "8192", "N": "4096", "K": "4096"}
+    products = {"fwd": 1, "bwd": 2, "step": 3}
+    planted = [
+        row | size | {"pass": (pass_ := passes[row["metric"].lower()])}
+        | rates(row | size, "main_gmean_tflops", head, products[pass_])
+        for row in rows
+    ]  # fmt: skip
+    report = report_of(table_of(planted))
+    lines = {line[0]: line for line in texts(tables(report)["compared-headline"])[1:]}
+    (digest,) = (block.text for part in report.walk() if part.id == "compared-digest" for block in part.blocks)
+    for row, one in zip(rows, planted, strict=True):
+        _, base, new, change, *_ = lines[one["pass"]]
+        assert (base, new) == (row["main_gmean_tflops"], row[head])
+        agree(corrections, f"primus339_{name}", row["metric"], "delta_pct", row["delta_pct"], shown(change))
+        assert f"{one['pass']:7} : {base} -> {new}  ({shown(change)}%), 1 case" in digest
+    assert digest.isascii()
+
+
+def test_models_have_the_printed_means_and_the_excluded_case(corrections):
+    rows = {row["model"]: row for row in printed("primus339_per_model")}
+    cases = training(lambda *_: 0.0, rounds=1, noise=0).cases
+    problems = cases[cases["pass"] == "fwd"].assign(**{"pass": "step"}).to_dict("records")
+    step = [
+        problem | rates(problem | rows[problem["model"]], "main_comb_gmean_tflops", "pr_comb_gmean_tflops", 3)
+        for problem in problems
+    ]
+    planted = table_of(step)
+    failing = (planted.cases["M"] == 32768) & (planted.cases["N"] == 106496)
+    planted.cases.loc[failing, "base_verdict"] = "incorrect"
+    report = report_of(planted)
+    found = tables(report)["compared-by-model"]
+    for line, cells in zip(texts(found)[1:], found.rows, strict=True):
+        row = rows[line[0]]
+        assert line[2:5] == [row["n"], row["main_comb_gmean_tflops"], row["pr_comb_gmean_tflops"]]
+        agree(corrections, "primus339_per_model", line[0], "delta_pct", row["delta_pct"], shown(line[5]))
+        assert cells[2].note == ("without TestID 47: fixed" if row["footnote"] else "")
+    assert "1 problem did not pass in base and does in head: TestID 47 (step)." in all_text(report)
+
+
+@pytest.mark.parametrize(("name", "pass_"), [("forward", "fwd"), ("backward", "bwd")])
+def test_time_reductions_follow_from_the_times_and_throughput_gains_do_not(name, pass_, corrections):
+    """One of the document's two columns is of rounded times and the other is not: they contradict each other."""
+    table = f"primus339_mi300x_top10_{name}"
+    rows = printed(table)
+    planted = [
+        row
+        | {"pass": pass_}
+        | {f"{side}_s": float(row[f"{pass_}_{word}_ms"]) / 1e3 for side, word in (("base", "main"), ("head", "opt"))}
+        for row in rows
+    ]
+    report = report_of(table_of(planted, step_s=1e-5))
+    header, *lines = texts(tables(report)["compared-pass-1"])
+    reductions, gains, allowed = (
+        header.index(one) for one in ("time reduction", "throughput gain", "what rounding allows")
+    )
+    assert [line[1] for line in lines] == [row["test_id"] for row in rows]
+    used = set()
+    for line, row in zip(lines, rows, strict=True):
+        assert shown(line[reductions]) == row["speedup_pct"]
+        used.add(
+            agree(corrections, table, row["test_id"], "tflops_gain_pct", row["tflops_gain_pct"], shown(line[gains]))
+        )
+        low, high = (float(shown(end)) for end in line[allowed].strip("[]").split(", "))
+        said = span(row["tflops_gain_pct"])
+        assert low - 0.01 <= said.high
+        assert said.low <= high + 0.01
+    assert used - {None} == {key for key in corrections if key[0] == table}
+    assert "None is verified" in all_text(report)
+
+
+def test_a_mean_gain_is_never_less_than_the_mean_reduction(corrections):
+    """Printed for Llama-3.1-8B: +1.28 % less time and +1.16 % more throughput, which no cases can have."""
+    (row,) = (row for row in printed("primus339_mi300x_per_model") if row["model"] == "Llama-3.1-8B")
+    assert float(row["forward_tflops_gain_pct"]) < float(row["forward_speedup_pct"])
+    result = result_of(training(lambda shape, M, pass_: gain(0.05) if shape.N > 8192 else gain(-0.04), rounds=2))
+    for part in parts(result):
+        assert part.changes(Quantity.GAIN).mean() > part.changes(Quantity.REDUCTION).mean()
+    assert ("primus339_mi300x_per_model", "Llama-3.1-8B", "forward_tflops_gain_pct") in corrections
+
+
+def test_counts_in_sentences_and_tables_are_one(corrections):
+    """The document counts 14 forward losses of 1 % or more in a table and 10 in its prose."""
+    losing = [4, 78, 26, 74, 6, 8, 14, 49, 2, 62, 1, 3, 5, 7]
+    shares = dict.fromkeys(losing[:5], -0.07) | dict.fromkeys(losing[5:10], -0.03) | dict.fromkeys(losing[10:], -0.015)
+    planted = training(lambda shape, M, pass_: gain(0.2 if pass_ == "bwd" else 0.006), rounds=8, noise=0.0005)
+    numbering = number_cases(planted.cases)
+    for case, row in planted.cases.iterrows():
+        if row["pass"] == "fwd" and (number := numbering[row]) in shares:
+            mine = planted.rounds["case"] == case
+            planted.rounds.loc[mine, "head_s"] = planted.rounds.loc[mine, "base_s"] / (1 + shares[number])
+    report = report_of(planted)
+    text = all_text(report)
+    assert "14 cases lose 1% or more in fwd; all of them gain in fwd+bwd" in text
+    assert "14 / 84 (14 verified) lose 1% or more" in text
+    line = next(line for line in texts(tables(report)["compared-lines"])[1:] if line[0] == "fwd")
+    assert line[-2:] == ["14 / 14 / 0.0", "5 / 5 / 0.0"]
+    assert len(tables(report)["compared-regressions"].rows) == 14  # every one is verified, however small
+    assert corrections["primus339", "4.1", "net-negative forward shapes"] == ("10", "14")
+
+
+def test_markdown_has_the_same_numbers():
+    """As the page, so the text that is pasted."""
+    rows = [one for row in printed("primus339_best_movers") for one in two_passes(row)]
+    report = report_of(table_of(rows))
+    whole = "".join(markdown.render(report).text)
+    found = {tuple(table[0]): table for table in markdown_tables(whole)}
+    for table in tables(report).values():
+        header = tuple(column.header + (f" ({column.unit})" if column.unit else "") for column in table.columns)
+        assert found[header][0] == list(header)

@@ -1,0 +1,88 @@
+"""The strips show when the device was slowed down, and how far canary and telemetry moved."""
+
+import pytest
+from rooflens.reports import html, png
+from rooflens.reports.chart import Draw
+from rooflens.reports.model import Report
+from rooflens.reports.sections.drift import drift
+
+from .figures import figures_of, records, view_of
+from .measured import WATCHED
+from .planted import SMALL
+
+SHORT = {"shapes": SMALL[:1], "Ms": (1, 8), "rounds": 3, "samples": 3}
+
+
+def figure_of(folder, **options):
+    return figures_of(drift(view_of(folder, **(SHORT | WATCHED | options))))["drift-strips"]
+
+
+def test_one_strip_per_quantity_that_was_recorded(tmp_path):
+    figure = figure_of(tmp_path / "run")
+    assert [chart.title for chart in figure.charts] == ["canary", "clock", "temperature", "power"]
+    canary, clock, *_ = figure.charts
+    assert canary.corner == "3 readings, at most 4.1% from the median"
+    assert clock.corner == "median 1.867 GHz, 1.755 GHz to 1.980 GHz"
+    assert {chart.x.high for chart in figure.charts} == {canary.x.high}
+    assert [bool(chart.x.label) for chart in figure.charts] == [False, False, False, True]
+
+
+def test_the_canary_is_told_as_change_from_its_median(tmp_path):
+    gemm, copy = figure_of(tmp_path / "run").charts[0].series
+    assert [point.y for point in gemm.points] == pytest.approx([0, 0, 0.041])
+    assert [point.y for point in copy.points] == [0, 0, 0]
+    assert [point.x for point in gemm.points] == [25, 85, 145]  # the first round began at 3:00:05
+
+
+def test_slowdowns_are_shaded_and_told(tmp_path):
+    """Only cells of M = 8 say power_cap, in each of three rounds a minute apart."""
+    figure = figure_of(tmp_path / "run")
+    for chart in figure.charts:
+        assert [span.label for span in chart.spans] == ["power_cap"] * 3
+        assert [round(span.low) for span in chart.spans] == [0, 60, 120]
+        assert [box.name for box in chart.boxes] == ["power_cap"] * 3  # not by shade alone
+    assert "slowed down: power_cap" in [entry.label for entry in figure.legend]
+    assert "power_cap in 25% of the readings" in figure.alt
+
+
+def test_a_line_has_a_band_from_the_least_to_the_largest(tmp_path):
+    clock = figure_of(tmp_path / "run").charts[1].series[0]
+    assert clock.draw is Draw.STROKE
+    assert min(low for _, low, _ in clock.band) == 1.755e9
+    assert max(high for _, _, high in clock.band) == 1.98e9
+    assert all(low <= point.y <= high for point, (_, low, high) in zip(clock.points, clock.band, strict=True))
+
+
+def test_what_was_not_recorded_has_no_strip(tmp_path):
+    assert drift(view_of(tmp_path / "none", **SHORT)) is None
+    one = WATCHED["canary"][:1]
+    assert drift(view_of(tmp_path / "one", **SHORT, canary=one)) is None
+    only = figures_of(drift(view_of(tmp_path / "canary", **SHORT, canary=WATCHED["canary"])))["drift-strips"]
+    assert (only.title, len(only.charts)) == ("Canary", 1)
+    assert "median of the readings" not in only.how_to_read
+
+
+def test_a_long_pause_is_cut_out_and_said(tmp_path):
+    resumed = [*WATCHED["canary"], {"at": "2026-01-09T03:00:00Z", "process": 1, "gemm_s": 1e-3, "copy_s": 2e-3}]
+    figure = figure_of(tmp_path / "run", canary=resumed)
+    assert figure.charts[0].x.high == pytest.approx(145 + 600)  # after the last reading before it
+    assert "over 10 min" in figure.how_to_read
+    assert [span.at for span in figure.charts[0].spans if span.at is not None] == [pytest.approx(745)]
+
+
+def test_a_week_of_readings_stays_small(tmp_path):
+    figure = figure_of(tmp_path / "run", telemetry=lambda cell, round_: [{"clock_hz": 1e9 + n} for n in range(200)])
+    assert len(figure.charts[1].series[0].points) <= 240
+    assert len(records(figure)) <= 243
+    assert len(html.render(Report("r", (), (drift_section(tmp_path),), "g"))) < 100_000
+
+
+def drift_section(tmp_path):
+    section = drift(view_of(tmp_path / "again", **(SHORT | WATCHED)))
+    assert section is not None
+    return section
+
+
+def test_it_is_drawn_as_an_image_too(tmp_path):
+    figure = figure_of(tmp_path / "run")
+    assert png.draw(figure) == png.draw(figure)

@@ -1,0 +1,128 @@
+"""A picture of a grid for texts without colour, and base beside head by model."""
+
+import math
+
+import pytest
+from rooflens.analysis.comparison.effects import Order
+from rooflens.analysis.comparison.result import Side, compare_runs
+from rooflens.analysis.load import load_run
+from rooflens.reports import colours, html, markdown, png
+from rooflens.reports.build import build_report
+from rooflens.reports.chart import Draw
+from rooflens.reports.model import Report
+from rooflens.reports.sections.dumbbell import dumbbell
+from rooflens.reports.sections.heat import heat_fill
+
+from .figures import figures_of, records
+from .planted import SMALL, exact, synthetic
+
+MS = tuple(2**n for n in range(9))
+
+
+def faster(cell):
+    """Twice as fast at M = 1, as fast at 16, half as fast at 256."""
+    return 1e-3 * 2 ** (math.log2(cell.M) / 4 - 1)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = synthetic.write_run(
+        tmp_path_factory.mktemp("heat") / "run", shapes=SMALL, Ms=MS, rounds=2, samples=2,
+        **exact(simt_4bit=faster, dequant_blas=lambda cell: 1e-3),
+    )  # fmt: skip
+    return build_report(load_run(folder))
+
+
+def picture_of(report):
+    (found,) = (figure for section in report.sections for figure in figures_of(section).values() if figure.picture_of)
+    return found
+
+
+def test_colours_are_those_of_the_table(report):
+    figure = picture_of(report)
+    (chart,) = figure.charts
+    top = sorted((box for box in chart.boxes if box.y1 == len(SMALL)), key=lambda box: box.x0)
+    assert [box.text for box in top] == ["2.00", "1.68", "1.41", "1.19", "~1.0", "0.84", "0.71", "0.59", "0.50"]
+    assert [box.fill for box in top] == [heat_fill(colours.step(1 - n / 4)) for n in range(9)]
+    assert (top[0].fill, top[4].fill, top[8].fill) == ("g4", "g0", "r4")
+    assert figure.alt.startswith("simt_4bit is faster than dequant_blas in 12 and slower in 12 of 27 cells")
+    assert len(records(figure)) == 27
+
+
+def test_it_is_in_markdown_and_not_in_the_page(report):
+    figure = picture_of(report)
+    assert f"figures/{figure.id}.png" in "".join(str(part) for part in [markdown.render(report)])
+    page = html.render(report)
+    assert figure.title not in page
+    assert f'id="{figure.picture_of}"' in page  # the table whose colours it shows
+
+
+def test_a_small_grid_needs_no_picture(tmp_path):
+    folder = synthetic.write_run(tmp_path / "run", shapes=SMALL, Ms=(1, 8), rounds=2, samples=2)
+    found = build_report(load_run(folder))
+    assert not [f for section in found.sections for f in figures_of(section).values() if f.picture_of]
+
+
+VERSIONS = {"Ms": (1, 16), "rounds": 5, "samples": 3, "machine": synthetic.H200, "providers": ("simt_4bit",)}
+GAIN = {"llama3.2-1b": 0.8, "qwen2.5-1.5b": 1.25}
+"""Factor on the time of head, by model."""
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    folder, times = tmp_path_factory.mktemp("versions"), synthetic.modelled_latency(synthetic.H200)
+    base = synthetic.write_run(folder / "base", seed=1, round_noise=1e-3, sample_noise=1e-3, **VERSIONS)
+    head = synthetic.write_run(
+        folder / "head", seed=2, round_noise=1e-3, sample_noise=1e-3,
+        latency=lambda cell: times(cell) * GAIN.get(cell.model, 1.0), **VERSIONS,
+    )  # fmt: skip
+    sides = [(Side(path.name, str(path)), load_run(path)) for path in (base, head)]
+    return dumbbell(compare_runs(*sides, Order.INTERLEAVED))
+
+
+def test_base_and_head_lie_where_their_means_are(compared):
+    (figure,) = figures_of(compared).values()
+    rows = {str(row["model"]): row for row in records(figure)}
+    flops = [2.0 * m * n * k for n, k in ((512, 2048), (2048, 8192)) for m in (1, 16)]
+    cells = [
+        synthetic.PlantedCell("llama3.2-1b", "x", n, k, m, 1, "bf16", "nf4-g64", "simt_4bit", "cold")
+        for n, k in ((512, 2048), (2048, 8192)) for m in (1, 16)
+    ]  # fmt: skip
+    times = map(synthetic.modelled_latency(synthetic.H200), cells)
+    truth = math.exp(sum(math.log(work / time) for work, time in zip(flops, times, strict=True)) / 4)
+    model = rows["llama3.2-1b"]
+    assert model["base_flops_per_s"] == pytest.approx(truth, rel=5e-3)
+    assert model["head_flops_per_s"] == pytest.approx(truth / 0.8, rel=5e-3)
+    assert model["time_ratio_head_over_base"] == pytest.approx(0.8, rel=3e-3)
+    assert model["cases"] == 4
+    assert list(rows)[-1] == "all models"
+    (chart,) = figure.charts
+    rings, discs = (
+        [point for series in chart.series if series.draw is draw for point in series.points]
+        for draw in (Draw.RINGS, Draw.MARKS)
+    )
+    assert [point.x for point in rings] == [row["base_flops_per_s"] for row in rows.values()]
+    assert [point.x for point in discs] == pytest.approx([row["head_flops_per_s"] for row in rows.values()], rel=1e-9)
+
+
+def test_the_finding_names_best_and_worst(compared):
+    (figure,) = figures_of(compared).values()
+    assert "(qwen2.5-1.5b) to +25" in figure.alt
+    assert "from −20" in figure.alt
+    assert figure.alt.endswith("(llama3.2-1b)")
+
+
+def test_it_is_drawn_with_all_its_numbers(compared):
+    (figure,) = figures_of(compared).values()
+    assert len(figure.charts[0].remarks) == 6  # five models and all
+    page = html.render(Report("r", (), (compared,), "g"))
+    assert all(remark.text in page for remark in figure.charts[0].remarks)
+    assert png.draw(figure) == png.draw(figure)
+
+
+def test_one_model_is_told_by_tables(tmp_path):
+    sides = []
+    for name in ("base", "head"):
+        folder = synthetic.write_run(tmp_path / name, shapes=SMALL, **VERSIONS)
+        sides.append((Side(name, str(folder)), load_run(folder)))
+    assert dumbbell(compare_runs(*sides, Order.INTERLEAVED)) is None

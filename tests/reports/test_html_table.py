@@ -1,0 +1,78 @@
+"""Cells as short as they can be, and columns sorted by their raw values whatever they show."""
+
+import math
+
+import pytest
+from rooflens.reports.html_table import attributes, header_attributes, sort_kind, table_attributes
+from rooflens.reports.model import Align, Cell, Column, Scale, Table, Tone
+
+
+@pytest.mark.parametrize(
+    "scale, cell, expected",
+    [
+        (Scale.DIVERGING, Cell("8×", 8, 3.0), " class=g12"),
+        (Scale.DIVERGING, Cell("0.5×", 0.5, -1.0), " class=r4"),
+        (Scale.DIVERGING, Cell("~1.0×", 1, 0.0, tone=Tone.UNDECIDED), ' class="g0 u"'),
+        (Scale.DIVERGING, Cell("oom", tone=Tone.FAILED), " class=f"),
+        (Scale.DIVERGING, Cell("?", math.nan, math.nan), ""),
+        (Scale.SEQUENTIAL, Cell("50%", 0.5, 0.5), " class=q6"),
+        (Scale.BAR, Cell("50%", 0.5, 0.5), " class=v25"),
+        (Scale.BAR, Cell("130%", 1.3, 1.3), " class=v50"),
+        (Scale.NONE, Cell("x"), ""),
+    ],
+)
+def test_colour_follows_the_scale_of_the_column(scale, cell, expected):
+    assert str(attributes(Column("c", scale=scale), cell)) == expected
+
+
+def test_alignment_is_said_once_per_table():
+    columns = (Column("shape", align=Align.LEFT), Column("time"), Column("class", align=Align.LEFT))
+    table = Table("t", "T", columns, ((Cell("a"), Cell("1"), Cell("b")),))
+    assert str(table_attributes(table)) == ' class="t0 t2"'
+    assert str(attributes(columns[0], Cell("a"), 0)) == ""
+    assert str(attributes(columns[0], Cell("x" * 29), 0)) == " class=wr"
+    assert str(attributes(columns[0], Cell("a"), 16)) == " class=lt"
+
+
+def column(*cells, footer=0):
+    return Table("t", "T", (Column("c"),), tuple((cell,) for cell in cells), footer=footer)
+
+
+@pytest.mark.parametrize(
+    "cells, expected",
+    [
+        ([Cell("12.2×", 12.2), Cell("0.43×", 0.43), Cell("~1.08×", 1.08)], "n"),
+        ([Cell("−2.45", -2.45), Cell("+1.80", 1.8), Cell("0.00", 0.0)], "n"),
+        ([Cell("950.00 µs", 950e-6), Cell("1.234 ms", 1.234e-3), Cell("2.50 µs", 2.5e-6)], "120"),
+        ([Cell("~1.0×", 1.04), Cell("1.02×", 1.02), Cell("1.03×", 1.03)], "201"),
+        ([Cell("12", 11.6), Cell("12", 12.4), Cell("13", 13.0)], "n"),
+        ([Cell("2.0×", 2.0), Cell("oom", tone=Tone.FAILED), Cell("1.0×", 1.0)], "n"),
+        ([Cell("2.0×", 2.0), Cell("3 rounds missing"), Cell("1.0×", 1.0)], "1-0"),
+        ([Cell("2.0×", 2.0), Cell("unknown", math.nan), Cell("1.0×", 1.0)], "n"),
+        ([Cell("∞×", math.inf), Cell("3.0×", 3.0), Cell("1.0×", 1.0)], "210"),
+        ([Cell("b"), Cell("a"), Cell("c")], "t"),
+        ([Cell("512×2048"), Cell("4096×4096"), Cell("512×2048")], "t"),
+        ([Cell("same"), Cell("same"), Cell("same")], ""),
+        ([Cell("[2.8, 2.9] µs"), Cell("[1.0, 1.1] ms"), Cell("")], ""),
+        ([Cell("2.0×", 2.0), Cell("1.0×", 1.0)], ""),
+    ],
+)
+def test_a_column_is_sorted_by_what_it_shows_where_that_has_the_order_of_its_values(cells, expected):
+    assert sort_kind(column(*cells), 0) == expected
+
+
+def test_lines_that_sum_up_are_not_sorted():
+    cells = [Cell("3", 3), Cell("1", 1), Cell("2", 2), Cell("40", 0.5)]
+    assert sort_kind(column(*cells, footer=1), 0) == "n"
+    assert sort_kind(column(*cells), 0) == "3120"
+
+
+def test_ranks_are_as_long_as_each_other():
+    values = [float((7 * index) % 50) for index in range(50)]
+    ranks = sort_kind(column(*(Cell("~", value) for value in values)), 0)
+    assert [int(ranks[at : at + 2], 36) for at in range(0, 100, 2)] == values
+
+
+def test_the_header_carries_what_its_column_is_sorted_by():
+    table = column(Cell("1", 1), Cell("2", 2), Cell("3", 3))
+    assert str(header_attributes(table, 0)) == " data-s=n"

@@ -1,0 +1,82 @@
+"""JSON: raw values beside shown texts, no NaN, keys in one order, everything that the page shows."""
+
+import json
+import math
+from dataclasses import replace
+
+from rooflens.reports import json_form
+from rooflens.reports.chart import Data, Figure
+from rooflens.reports.model import Bullets, Cell, Column, Report, Section, Table, Text
+
+from .handmade import figure, report
+
+
+def blocks(tree, kind):
+    """All blocks of a kind in reading order."""
+
+    def walk(sections):
+        for section in sections:
+            yield from (block for block in section["blocks"] if block["kind"] == kind)
+            yield from walk(section["sections"])
+
+    return list(walk(tree["sections"]))
+
+
+def test_tables_have_raw_values_shown_texts_and_notes():
+    tree = json.loads(json_form.render(report()))
+    grid, _ = blocks(tree, "table")
+    assert grid["columns"][1] == {"header": "M=1"}
+    assert grid["rows"][0][1] == {"text": "44.80×", "value": 44.8}
+    oom = grid["rows"][1][2]
+    assert (oom["text"], oom["value"], oom["tone"]) == ("oom", None, "failed")
+    assert tree["notes"][str(oom["note"])] == "out of memory: 3 GiB asked, 1 GiB free"
+
+
+def test_a_figure_has_its_finding_and_its_data():
+    data = Data(("M", "time_s"), ((1, 1e-5), (8, math.nan), (9, math.inf), (10, None)))
+    tree = Report("r", (), (Section("s", "S", (replace(figure(), data=data), figure("bare"))),), "g")
+    told, bare = blocks(json.loads(json_form.render(tree)), "figure")
+    assert told["finding"] == "simt_4bit is faster at small M"
+    assert told["data"] == {"columns": ["M", "time_s"], "rows": [[1, 1e-5], [8, None], [9, None], [10, None]]}
+    assert bare["data"] is None
+
+
+def test_nothing_that_is_not_json():
+    cells = tuple(Cell(text, value) for text, value in (("", math.nan), ("> 32", math.inf), ("< 1", -math.inf)))
+    table = Table("t", "T", tuple(Column(str(number)) for number in range(3)), (cells,))
+    tree = Report("r", (), (Section("s", "S", (table, Text("\ud800 half"))),), "g")
+    written = json_form.render(tree)
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    (found,) = blocks(json.loads(written.encode("utf-8"), parse_constant=refuse), "table")
+    assert [cell["value"] for cell in found["rows"][0]] == [None, None, None]
+    assert [cell["text"] for cell in found["rows"][0]] == ["", "> 32", "< 1"]
+
+
+def test_a_row_is_a_line_and_keys_stand_in_one_order():
+    written = json_form.render(report())
+    assert sum(line.lstrip().startswith('[{"text": ') for line in written.splitlines()) == 6
+    assert json_form.render(report()) == written
+    assert list(json.loads(written)) == ["form", "title", "facts", "generator", "source", "notes", "sections"]
+
+
+def test_ascii_is_ascii_and_says_the_same():
+    assert json_form.render(report(), ascii_only=True).isascii()
+    assert json.loads(json_form.render(report(), ascii_only=True)) == json.loads(json_form.render(report()))
+
+
+def test_every_block_is_there():
+    tree = json.loads(json_form.render(report()))
+    kinds = [block["kind"] for section in tree["sections"] for block in section["blocks"]]
+    assert kinds == ["key numbers", "text", "table", "figure", "figure", "code", "list"]
+    whole = [block for section in report().walk() for block in section.blocks]
+    assert len(whole) == sum(len(blocks(tree, kind)) for kind in set(kinds))
+    assert isinstance(whole[4], Figure | Table)
+
+
+def test_a_checklist_says_what_is_done():
+    tree = Report("r", (), (Section("s", "S", (Bullets(("a", "b"), (True, False)),)),), "g")
+    (told,) = blocks(json.loads(json_form.render(tree)), "list")
+    assert told == {"kind": "list", "items": ["a", "b"], "checked": [True, False]}

@@ -1,0 +1,203 @@
+"""The page of every preset in a real browser: quiet, whole at any width and on paper, told to who does not see it."""
+
+from itertools import pairwise
+
+import pytest
+from rooflens.analysis.comparison.effects import Order
+from rooflens.analysis.comparison.result import Side, compare_runs
+from rooflens.analysis.load import load_run
+from rooflens.reports import colours, html
+from rooflens.reports.build import build_report
+from rooflens.reports.comparison import build_comparison
+from rooflens.reports.presets import OF_A_RUN, PRESETS
+
+from .browsing import ARGUMENTS, CUT_OFF, HEADINGS, INKS, MOVING, NAMELESS, OPEN_ALL, OVERFLOW, as_hex
+from .measured import WATCHED
+from .planted import synthetic
+
+pytestmark = pytest.mark.browser
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+PROVIDERS = ("simt_4bit", "gemv_4bit", "dequant_blas", "blas")
+PAPER = {"width": 980, "height": 700}
+"""A sheet of letter paper, landscape, within margins of 10 mm, in CSS pixels; A4 is wider."""
+
+
+def out_of_memory(cell):
+    return ("oom", "3 GiB asked") if cell.provider == "blas" and cell.M == 1024 else None
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The address of a page per preset: two slices, twelve M, failures; for two versions, a change of some cells."""
+    folder = tmp_path_factory.mktemp("presets")
+    usual = {"machine": synthetic.H200, "samples": 2, "failures": out_of_memory, "providers": PROVIDERS}
+    every_m = tuple(2**n for n in range(12))
+    run = synthetic.write_run(folder / "run", Ms=every_m, dtypes=("bf16", "fp32"), rounds=2, **usual, **WATCHED)
+    times = synthetic.modelled_latency(synthetic.H200)
+    versions = {"Ms": (1, 16, 1024), "rounds": 5, **usual}
+    base = synthetic.write_run(folder / "base", seed=1, **versions)
+    head = synthetic.write_run(
+        folder / "head",
+        latency=lambda cell: times(cell) * (0.8 if cell.provider == "simt_4bit" and cell.M < 16 else 1.0),
+        **versions,
+    )
+    sides = [(Side(path.name, str(path)), load_run(path)) for path in (base, head)]
+    result = compare_runs(*sides, Order.SEQUENTIAL)
+    found = {}
+    for name in PRESETS:
+        built = build_report(load_run(run), name) if name in OF_A_RUN else build_comparison(result, name)
+        path = folder / f"{name}.html"
+        path.write_text(html.render(built), encoding="utf-8")
+        found[name] = path.as_uri()
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    with playwright_api.sync_playwright() as playwright:
+        instance = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        yield instance
+        instance.close()
+
+
+@pytest.fixture(params=list(PRESETS))
+def page(request, browser, pages):
+    """The page of a preset; nothing may be said on the console, nothing fetched."""
+    page = browser.new_page(viewport={"width": 1600, "height": 900})
+    said, fetched = [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda asked: fetched.append(asked.url))
+    page.goto(pages[request.param])
+    yield page
+    page.close()
+    assert said == []
+    assert [url for url in fetched if url != pages[request.param] and not url.startswith("data:")] == []
+
+
+def test_nothing_stands_out_of_the_page(page):
+    for width in (1600, 1000, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        for _ in ("as it opens", "with everything unfolded"):
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(OVERFLOW) == []
+            page.evaluate(OPEN_ALL)
+
+
+def test_everything_has_words_and_headings_have_no_gaps(page):
+    assert page.evaluate(NAMELESS) == []
+    levels = page.evaluate(HEADINGS)
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert page.evaluate(MOVING) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_is_legible(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.evaluate(OPEN_ALL)
+    shown = page.evaluate(INKS)
+    assert len(shown) > 5
+    for ink, under, sample in shown:
+        assert colours.contrast(as_hex(ink), as_hex(under)) >= 4.5, (sample, ink, under)
+
+
+def test_paper_shows_every_column_and_every_row(page):
+    rows = page.evaluate("document.querySelectorAll('tbody tr').length")
+    page.set_viewport_size(PAPER)
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate(CUT_OFF) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= PAPER["width"]
+    shown = "[...document.querySelectorAll('tbody tr')].filter(row => row.getBoundingClientRect().height > 4).length"
+    assert page.evaluate(shown) == rows
+    assert as_hex(page.evaluate("getComputedStyle(document.body).backgroundColor")) == colours.LIGHT.surface
+    assert page.pdf(prefer_css_page_size=True)[:5] == b"%PDF-"
+
+
+def test_the_keyboard_reaches_and_shows_what_can_be_done(page):
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.locator(".skip").bounding_box()["y"] >= 0
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.localName") == "main"
+    folded = page.locator("details:not([open]) > summary").first
+    if folded.count():
+        folded.focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.parentElement.open")
+    for selector in ("nav a", ".tools input", "th button", "summary", ".scroll[tabindex]"):
+        element = page.locator(selector).first
+        if element.count() and element.is_visible():
+            page.keyboard.press("Tab")  # so that the focus counts as one of the keyboard
+            element.focus()
+            style = element.evaluate("e => { const s = getComputedStyle(e); return [s.outlineStyle, s.outlineWidth] }")
+            assert style == ["solid", "2px"], selector
+
+
+def test_every_table_can_be_sorted_there_and_back(page):
+    changed = page.evaluate("""() => {
+      const faults = [];
+      let sorted = 0;
+      for (const table of document.querySelectorAll('table')) {
+        const order = () => [...table.tBodies[0].rows].map(row => row.textContent).join('\\n');
+        const before = order(), sums = table.querySelectorAll('tr.sum').length;
+        for (const button of table.querySelectorAll('th button')) {
+          const head = button.closest('th'), seen = [];
+          for (let press = 0; press < 3; press++) { button.click(); seen.push(head.getAttribute('aria-sort')); }
+          if (order() !== before) faults.push('not restored: ' + table.caption.textContent);
+          if (seen[2] !== null || new Set(seen).size !== 3) faults.push('states: ' + seen);
+          button.click();
+          const last = [...table.tBodies[0].rows].slice(table.tBodies[0].rows.length - sums);
+          if (!last.every(row => row.classList.contains('sum'))) faults.push('sums: ' + table.caption.textContent);
+          sorted += order() !== before;
+        }
+      }
+      return [faults, sorted];
+    }""")
+    faults, sorted_columns = changed
+    assert faults == []
+    assert sorted_columns > 3
+
+
+def test_rows_are_filtered_by_a_word_and_come_back(page):
+    shown = "[...document.querySelectorAll('main tbody tr:not(.sum)')].filter(row => !row.hidden).length"
+    every = page.evaluate(shown)
+    page.locator(".tools input").fill("qwen2.5-1.5b")
+    some = page.evaluate(shown)
+    assert 0 < some < every
+    unlike = page.evaluate("""() => [...document.querySelectorAll('main tbody tr:not(.sum)')]
+      .filter(row => !row.hidden && row.closest('table').querySelector('th[data-s]'))
+      .map(row => row.textContent).filter(text => !text.includes('qwen2.5-1.5b'))""")
+    assert unlike == []
+    assert page.locator("[role=status]").inner_text().startswith(f"{some - others(page)} of ")
+    page.locator(".tools input").fill("no such shape")
+    assert page.locator("[role=status]").inner_text() == "No row matches."
+    page.locator(".tools button").click()
+    assert page.evaluate(shown) == every
+    assert page.locator("[role=status]").inner_text() == ""
+
+
+def others(page):
+    """Rows of tables that cannot be filtered."""
+    return page.evaluate("""() => [...document.querySelectorAll('main table')]
+      .filter(table => !table.querySelector('th[data-s]'))
+      .flatMap(table => [...table.tBodies[0].rows])
+      .filter(row => !row.hidden && !row.matches('.sum')).length""")
+
+
+def test_without_scripts_everything_is_there_and_nothing_idle(browser, pages):
+    for name, address in pages.items():
+        context = browser.new_context(java_script_enabled=False, viewport={"width": 1000, "height": 900})
+        page = context.new_page()
+        page.goto(address)
+        assert page.locator("main table").count() > 0, name
+        assert page.locator("th button, input, .tools, .tool").count() == 0, name
+        folded = page.locator("details > summary")
+        if folded.count():
+            before = page.locator("details[open]").count()
+            folded.first.click()
+            assert page.locator("details[open]").count() == before + 1, name
+        context.close()

@@ -1,0 +1,455 @@
+"""Chapters of the presets of one run: numbers in planted runs, and what they say where there is little to say."""
+
+import hashlib
+import math
+
+import pytest
+from rooflens.analysis.bands import bands
+from rooflens.analysis.load import load_run
+from rooflens.analysis.pipeline import analyze
+from rooflens.reports import html, markdown
+from rooflens.reports.model import Bullets, Report, Table, Text, Tone
+from rooflens.reports.sections.configurations import configurations, described
+from rooflens.reports.sections.crossover import crossover
+from rooflens.reports.sections.decode_grid import decode_grid
+from rooflens.reports.sections.flat import flat, floor_of
+from rooflens.reports.sections.known_limitations import known_limitations
+from rooflens.reports.sections.legend import divided, families_of, legend
+from rooflens.reports.sections.maxima import maxima
+from rooflens.reports.sections.open_items import open_items
+from rooflens.reports.sections.provenance import provenance
+from rooflens.reports.sections.sides import sides
+from rooflens.reports.sections.takeaways import takeaways
+from rooflens.reports.sections.tally import bar_text, tally
+from rooflens.reports.sections.tally import floor_of as snr_floor
+from rooflens.reports.sections.three_way import three_way
+from rooflens.reports.sections.winners import winners
+from rooflens.reports.view import ShapeKey, View
+
+from .planted import SMALL, exact, synthetic, tables, texts
+
+CHAPTERS = (
+    maxima, decode_grid, winners, configurations, takeaways, three_way, legend, flat, known_limitations, open_items,
+    tally, provenance,
+)  # fmt: skip
+
+TRIO = ("simt_4bit", "dequant_blas", "blas")
+
+
+def view_of(folder, **options):
+    run = load_run(synthetic.write_run(folder, **{"samples": 4} | options))
+    return View(run, analyze(run))
+
+
+def report(view, *chapters):
+    """A report of some chapters: building it checks that anchors are distinct."""
+    sections = tuple(section for chapter in chapters if (section := chapter(view)) is not None)
+    return Report("planted", (), sections, generator="rooflens test", source=view.run_path)
+
+
+def words(found):
+    blocks = [block for section in found.walk() for block in section.blocks]
+    said = [block.text for block in blocks if isinstance(block, Text)]
+    return said + [item for block in blocks if isinstance(block, Bullets) for item in block.items]
+
+
+def checklist(view):
+    (block,) = open_items(view).blocks
+    return dict(zip(block.items, block.checked, strict=True))
+
+
+def plain(simt=1e-3, dequant=2e-3, blas=0.5e-3, **more):
+    return {**exact(simt_4bit=lambda _: simt, dequant_blas=lambda _: dequant, blas=lambda _: blas), **more}
+
+
+# -- every chapter, whatever the run ----------------------------------------------------------------------------------
+
+ODD = {
+    "one M": {"Ms": (8,)},
+    "one shape": {"shapes": SMALL[:1]},
+    "one cell each": {"shapes": SMALL[:1], "Ms": (1,), "rounds": 1},
+    "warm only": {"caches": ("warm",)},
+    "both caches, two dtypes": {"caches": ("cold", "warm"), "dtypes": ("bf16", "fp32")},
+    "all failed": {"failures": lambda cell: ("oom", "out of memory")},
+    "baseline failed": {"failures": lambda cell: ("oom", "no room") if cell.provider == "dequant_blas" else None},
+    "challenger failed": {"failures": lambda cell: ("incorrect", "SNR 3 dB") if "simt" in cell.provider else None},
+    "one provider": {"providers": ("simt_4bit",)},
+    "no baseline": {"providers": ("simt_4bit", "blas")},
+    "no challenger": {"challengers": ()},
+    "no ceilings": {"ceilings": False},
+    "interrupted": {"skip": lambda cell, round_: round_ > 0},
+    "a quantization": {
+        "columns": lambda cell, round_: {"op": "quantize", "flops": 0, "N": 1},
+        "shapes": (("toy", "rows", 1, 4096), ("toy", "columns", 1, 8192)),
+    },
+    "experts": {"columns": lambda cell, round_: {
+        "op": "moe_gemm", "E": 8, "top_k": 2, "M_total": 2 * cell.M, "M_per_expert": cell.M / 4,
+        "flops": 2 * cell.problem.flops,
+    }},
+    "a training pass": {"columns": lambda cell, round_: {"pass": "step", "flops": 3 * cell.problem.flops}},
+    "odd names": {
+        "shapes": (("a|b", '<script>alert("1")</script>', 512, 512), ("m" * 200, "l" * 100, 1024, 512)),
+        "providers": ("<b>simt</b>", "de|quant", "\N{RIGHT-TO-LEFT OVERRIDE}x"),
+        "baseline": "de|quant",
+        "challengers": ("<b>simt</b>",),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_every_chapter_of_an_odd_run_can_be_read(tmp_path, name):
+    options = {"shapes": SMALL, "Ms": (1, 8, 64), "providers": TRIO} | ODD[name]
+    view = view_of(tmp_path / "run", **options)
+    found = report(view, *CHAPTERS)
+    page, text = html.render(found), markdown.render(found).text
+    assert "<script>alert" not in page
+    for word in ("nan", "inf", "None", "NaT"):
+        shown = [cell.text for table in tables(found).values() for row in table.rows for cell in row] + words(found)
+        assert not any(word == part for one in shown for part in one.replace(",", " ").split()), word
+    assert text.startswith("# planted")
+    assert all(table.reading or table.id in ("conditions-table",) for table in tables(found).values())
+
+
+# -- run-to-run bands -----------------------------------------------------------------------------------------------
+
+
+def test_a_band_runs_from_the_least_to_the_largest_ratio_of_a_round(tmp_path):
+    order = iter([0.97, 1.05, 1.0])
+
+    def latency(cell):
+        return 1e-3 if cell.provider == "simt_4bit" else 1e-3 * next(order)
+
+    view = view_of(
+        tmp_path / "run", shapes=SMALL[:1], Ms=(1,), providers=TRIO[:2], latency=latency, round_noise=0, sample_noise=0
+    )
+    found = bands(view.ratios, view.analysis.rounds)
+    assert found[["low", "high", "rounds"]].to_numpy().tolist() == [[pytest.approx(0.97), pytest.approx(1.05), 3]]
+
+
+def many_ties(folder, rounds=3):
+    """Twelve cells whose ratio runs from 0.97 to 1.03 over the rounds."""
+    seen = {}
+
+    def latency(cell):
+        if cell.provider == "simt_4bit":
+            return 1e-3
+        number = seen[cell] = seen.get(cell, -1) + 1
+        return 1e-3 * (0.97, 1.03, 1.0)[number]
+
+    return view_of(
+        folder, shapes=SMALL, Ms=(1, 2, 4, 8), providers=TRIO[:2], latency=latency, rounds=rounds,
+        round_noise=0, sample_noise=0,
+    )  # fmt: skip
+
+
+def test_many_ties_share_a_footnote_and_have_a_table_of_bands(tmp_path):
+    found = report(many_ties(tmp_path / "run"), decode_grid)
+    assert list(found.notes) == [
+        "not claimed as a speedup; run-to-run 0.97× to 1.03× over all such cells, each in the table of ties"
+    ]
+    ties = tables(found)["ties-bf16-nf4-g64-cold-simt-4bit"]
+    assert len(ties.rows) == 12
+    assert [cell.text for cell in ties.rows[0][5:]] == ["0.97×", "1.03×", "3"]
+    assert "A cell with ~ is undecided" in words(found)[0]
+
+
+def test_one_round_has_no_band(tmp_path):
+    found = report(many_ties(tmp_path / "run", rounds=1), decode_grid)
+    (note,) = found.notes
+    assert note.startswith("one round, so no band and no interval: not claimed as a speedup")
+
+
+# -- winners --------------------------------------------------------------------------------------------------------
+
+
+def test_a_win_is_verified_or_shared(tmp_path):
+    def latency(cell):
+        order = {"simt_4bit": 1.0, "blas": 1.0 if cell.M == 1 else 2.0, "dequant_blas": 4.0}
+        return 1e-3 * order[cell.provider]
+
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 8), providers=TRIO, latency=latency, sample_noise=0)
+    found = tables(report(view, winners))
+    assert texts(found["wins-bf16-nf4-g64-cold"]) == [
+        ["fastest", "M=1", "M=8", "all"],
+        ["blas or simt_4bit", "3", "0", "3"],
+        ["simt_4bit", "0", "3", "3"],
+        ["cells", "3", "3", "6"],
+    ]
+    times = found["times-bf16-nf4-g64-cold"]
+    shared, won = times.rows[0], times.rows[1]
+    assert shared[-1].text == "blas or simt_4bit"
+    assert shared[-1].note.startswith("not told apart")
+    assert not any(cell.tone is Tone.BEST for cell in shared)
+    assert [cell.tone is Tone.BEST for cell in won[4:]] == [True, False, False, False]
+
+
+def test_providers_timed_in_different_ways_share_a_win(tmp_path):
+    timers = {"simt_4bit": "host", "dequant_blas": "graph", "blas": "host"}
+    view = view_of(
+        tmp_path / "run",
+        shapes=SMALL[:1],
+        Ms=(1,),
+        **plain(simt=1e-3, dequant=2e-3, blas=4e-3),
+        columns=lambda cell, round_: {"timer": timers[cell.provider]},
+    )
+    rows = texts(tables(report(view, winners))["wins-bf16-nf4-g64-cold"])
+    assert rows[1] == ["dequant_blas or simt_4bit", "1", "1"]
+
+
+# -- configurations -------------------------------------------------------------------------------------------------
+
+
+def test_configurations_name_what_differs():
+    two = ['{"BLOCK_M":16,"BLOCK_N":32}', '{"BLOCK_M":16,"BLOCK_N":64}', ""]
+    assert described(two) == "BLOCK_M=16, BLOCK_N=32 or 64"
+    assert described(['{"fwd":{"K":1},"swap":true}', '{"fwd":{"K":1}}']) == "fwd.K=1, swap=true or unset"
+    assert described([f'{{"SPLIT_K":{number}}}' for number in range(1, 9)]) == "SPLIT_K=1 to 8 (8 values)"
+    assert described(["{}", ""]) == ""
+
+
+def test_routes_of_a_dispatching_provider(tmp_path):
+    view = view_of(
+        tmp_path / "run",
+        shapes=SMALL,
+        Ms=(1, 64),
+        **plain(),
+        columns=lambda cell, round_: (
+            {"dispatched": f"{'gemv' if cell.M == 1 else 'mma'}: by its table"} if cell.provider == "simt_4bit" else {}
+        ),
+    )
+    assert texts(tables(report(view, configurations))["routes"])[1:] == [
+        ["simt_4bit", "gemv", "by its table", "1", "3"],
+        ["simt_4bit", "mma", "by its table", "64", "3"],
+    ]
+
+
+# -- three sides ----------------------------------------------------------------------------------------------------
+
+
+def test_sides_follow_roles(tmp_path):
+    assert sides(view_of(tmp_path / "a", shapes=SMALL[:1], Ms=(1,), **plain())) == ("dequant_blas", "simt_4bit", "blas")
+    over_blas = view_of(tmp_path / "b", shapes=SMALL[:1], Ms=(1,), baseline="blas", **plain())
+    assert sides(over_blas) == ("dequant_blas", "simt_4bit", "blas")
+    alone = view_of(tmp_path / "c", shapes=SMALL[:1], Ms=(1,), providers=("simt_4bit",))
+    assert sides(alone) is None
+
+
+def test_forward_and_backward_are_summed_where_no_step_was_measured(tmp_path):
+    seen = {"down": "bwd", "up": "fwd"}
+    view = view_of(
+        tmp_path / "run",
+        shapes=(("toy", "up", 512, 512), ("toy", "down", 512, 512)),
+        Ms=(64,),
+        **exact(simt_4bit=lambda cell: 1e-3 if cell.layer == "up" else 3e-3, dequant_blas=lambda _: 5e-3),
+        columns=lambda cell, round_: {
+            "pass": seen[cell.layer], "layer": "q", "flops": (2 if cell.layer == "down" else 1) * cell.problem.flops
+        },
+    )  # fmt: skip
+    table = tables(report(view, three_way))["sums-bwd-bf16-nf4-g64-cold"]
+    row = dict(zip((column.header for column in table.columns), table.rows[0], strict=True))
+    assert [row[name].text for name in ("forward", "backward", "sum")] == ["1.000 ms", "3.000 ms", "4.000 ms"]
+    assert row["rate"].value == pytest.approx(6 * 64 * 512 * 512 / 4e-3)
+
+
+def test_takeaways_compare_groups_only_where_they_differ(tmp_path):
+    steady = view_of(tmp_path / "steady", shapes=SMALL, Ms=(1, 64), **plain())
+    assert not any("by size" in text for text in words(report(steady, takeaways)))
+    growing = view_of(
+        tmp_path / "growing",
+        shapes=SMALL,
+        Ms=(1, 64),
+        **exact(simt_4bit=lambda cell: 1e-3 if cell.M == 1 else 2e-3, dequant_blas=lambda _: 4e-3),
+    )
+    told = words(report(growing, takeaways))
+    assert "dequant_blas ÷ simt_4bit by size: 4.00× up to M=1 (3 problems), 2.00× above M=1 (3 problems)." in told
+
+
+# -- flat -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_floor_needs_rows_of_equal_time_whose_work_grows():
+    def row(time, flops):
+        return {"time_s": time, "flops": flops, "compulsory_bytes": 1, "bound_class": "launch"}
+
+    grows = [row(1e-5, 1), row(1.05e-5, 2), row(1.1e-5, 4), row(2e-5, 8)]
+    assert floor_of(grows) == grows[:3]
+    assert floor_of([row(1e-5, 1), row(1.05e-5, 2), row(1.1e-5, 3)]) == []
+    assert floor_of(grows[:2]) == []
+    assert floor_of([]) == []
+
+
+def test_launch_bound_rows_say_so(tmp_path):
+    tiny = (("toy", "a", 64, 64), ("toy", "b", 64, 128))
+    view = view_of(tmp_path / "run", shapes=tiny, Ms=(1, 2), **plain(1.6e-6, 1.6e-6, 1.6e-6))
+    found = report(view, flat)
+    table = tables(found)["flat-bf16-nf4-g64-cold-simt-4bit"]
+    classes = [row[-2] for row in table.rows]
+    launched = [cell for cell in classes if cell.text == "launch"]
+    assert launched
+    assert all("launch-bound" in cell.note for cell in launched)
+
+
+def test_families_of_shapes_are_named_without_their_degree():
+    def shape(layer, **sizes):
+        return ShapeKey("m", layer, "gemm", **({"B": 1, "E": 1, "N": 1, "K": 1} | sizes))
+
+    wide = [shape("qkv tp1", N=9216, K=6144), shape("qkv tp4", N=2304, K=6144), shape("o", N=7, K=5)]
+    found = families_of(wide)
+    assert [(family.name, family.degrees) for family in found] == [("m qkv", (1, 4)), ("m o", ())]
+    assert divided(found[0].shapes, found[0].degrees) == "N × TP = 9216"
+    assert divided(found[1].shapes, found[1].degrees) == ""
+    uneven = [shape("q tp1", N=100, K=10), shape("q tp3", N=40, K=10)]
+    assert divided(uneven, (1, 3)) == "not by the same factor"
+
+
+def test_asked_sizes_are_told_from_those_of_the_suite(tmp_path):
+    of_suite = view_of(tmp_path / "a", shapes=SMALL, Ms=(1, 8), **plain())
+    assert "M = 1, 8: as the suite llm4bit-quick lists them." in words(report(of_suite, legend))[0]
+    asked = view_of(tmp_path / "b", shapes=SMALL, Ms=(1, 8), manifest={"request": {"axes": ["M=1,8"]}}, **plain())
+    assert "M = 1, 8: the command line asked for M=1,8." in words(report(asked, legend))[0]
+
+
+# -- limitations, open items ------------------------------------------------------------------------------------------
+
+
+def test_limitations_say_where_a_challenger_cannot_run_and_where_it_loses(tmp_path):
+    view = view_of(
+        tmp_path / "run",
+        shapes=SMALL,
+        Ms=(1, 8, 64),
+        **exact(simt_4bit=lambda cell: 1e-3 * cell.M, dequant_blas=lambda _: 4e-3),
+        failures=lambda cell: (
+            ("unsupported", "M=64: made for up to 16 rows") if (cell.provider, cell.M) == ("simt_4bit", 64) else None
+        ),
+    )
+    rows = texts(tables(report(view, known_limitations))["limitations-table"])[1:]
+    assert rows[0] == [
+        "simt_4bit cannot run",
+        "3 cells of up, down, square; M=64",
+        "made for up to 16 rows",
+        "dispatch to another provider there",
+    ]
+    assert rows[1][0] == "simt_4bit is verified slower than dequant_blas at 3 / 6 cells"
+    assert rows[1][1].startswith("3 cells of up, down, square; M=8; most at up 512×2048, M=8, bf16, cold: 0.50×")
+    assert rows[1][3] == f"dispatch to dequant_blas there: rooflens dispatch {view.run_path}"
+
+
+def test_a_run_without_limits_has_no_chapter_of_them(tmp_path):
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), ceilings=False, **plain())
+    assert known_limitations(view) is None
+
+
+def test_open_items_are_what_is_not_settled(tmp_path):
+    view = view_of(
+        tmp_path / "run", shapes=SMALL, Ms=(1, 8), rounds=5, caches=("cold", "warm"), ceilings=False, **plain()
+    )
+    done = checklist(view)
+    assert done["all 180 planned rounds of cells are measured"]
+    assert done["all 36 outputs that were compared with the reference are correct"]
+    assert done["all 12 cells of simt_4bit against dequant_blas are decided"]
+    (beyond,) = [text for text in done if "sweep beyond M=8" in text and "cold" in text]
+    assert not done[beyond]
+    assert "for the crossover of 3 shapes (simt_4bit, bf16 · cold): simt_4bit is faster up to there" in beyond
+    assert not any("rounds or more" in text or "cache too" in text for text in done)
+
+
+def test_open_items_of_an_unfinished_run(tmp_path):
+    def failures(cell):
+        if cell.provider != "simt_4bit" or cell.M == 1:
+            return None
+        return ("incorrect", "SNR 3 dB below 40 dB") if cell.layer == "up" else ("timeout", "120 s")
+
+    view = view_of(
+        tmp_path / "run",
+        shapes=SMALL,
+        Ms=(1, 8),
+        **plain(),
+        failures=failures,
+        skip=lambda cell, round_: cell.provider == "blas" and round_ == 2,
+    )
+    done = checklist(view)
+    assert not any(done[text] for text in done if not text.startswith("all"))
+    assert "correct the output of simt_4bit (1 cell)" in done
+    assert "find out why there is no time for simt_4bit (2 cells): see the cells without a time" in done
+    assert f"measure 6 of 54 planned rounds of cells: rooflens run --resume -o {view.run_path}" in done
+    text = markdown.render(report(view, open_items)).text
+    assert "- [ ] correct the output of simt_4bit (1 cell)\n" in text
+    assert "- [x] all " not in text.partition("- [ ]")[0]
+    assert list(done.values()) == sorted(done.values())
+
+
+# -- tally, provenance ------------------------------------------------------------------------------------------------
+
+
+def test_the_tally_has_the_bar_of_each_scheme_and_the_reasons(tmp_path):
+    def failures(cell):
+        if cell.provider == "blas":
+            return ("unsupported", f"M={cell.M}: needs a GPU")
+        return ("incorrect", "SNR 3 dB") if (cell.provider, cell.M, cell.layer) == ("simt_4bit", 8, "up") else None
+
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 8), **plain(), failures=failures)
+    found = report(view, tally)
+    assert words(found)[0].startswith("11 passed, 1 incorrect, 6 skipped, of 18 cells.")
+    bar = texts(tables(found)["bars"])[1]
+    assert bar[:6] == ["nf4-g64", "bf16", "≥ 40.0 dB (relative error ≤ 0.010)", "12", "11", "1"]
+    assert sorted(texts(tables(found)["skips"])[1:]) == [
+        ["blas", "skipped", "6", "1, 8", "needs a GPU"],
+        ["simt_4bit", "incorrect", "1", "8", "SNR 3 dB"],
+    ]
+
+
+def test_bars_of_schemes_are_theirs():
+    assert bar_text(snr_floor("fp8-quant-row", "bf16")) == "every bit equal"
+    assert bar_text(snr_floor("nf4-g64", "fp32")) == "≥ 100.0 dB (relative error ≤ 0.000010)"
+    assert snr_floor("of-another-package", "bf16") is None
+    assert bar_text(None) == "unknown"
+    assert 10 ** (-snr_floor("nf4-g64", "bf16") / 20) == pytest.approx(0.01)
+
+
+def test_provenance_has_the_checksums_of_the_files(tmp_path):
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), **plain())
+    rows = {row[0].text: row for row in tables(report(view, provenance))["files"].rows}
+    for name in ("cells.csv", "samples.csv", "ceilings.csv", "run.json"):
+        whole = hashlib.sha256((tmp_path / "run" / name).read_bytes()).hexdigest()
+        assert (rows[name][3].text, rows[name][3].value) == (whole[:16], whole)
+    assert rows["samples.csv"][2].value == len(view.run.samples)
+    assert "telemetry.csv" not in rows
+
+
+def test_maxima_say_where_nothing_is_verified(tmp_path):
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), rounds=1, **plain())
+    row = tables(report(view, maxima))["maxima-table"].rows[0]
+    assert row[2].text == "none verified"
+    assert row[4].text.startswith("largest ratio at ")
+    assert row[5].text == "~2.00×"
+    assert [cell.text for cell in row[6:]] == ["0 / 3", "0 / 3"]
+
+
+def test_levels_of_colour_follow_the_ratio(tmp_path):
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), **plain())
+    table: Table = tables(report(view, three_way))["versus-bf16-nf4-g64-cold"]
+    place = [column.header for column in table.columns].index("old ÷ new")
+    assert all(row[place].level == pytest.approx(math.log2(2)) for row in table.rows)
+
+
+def test_a_refined_crossover_says_how_many_sizes_were_added(tmp_path):
+    place = {"model": "toy", "op": "gemm", "B": 1, "E": 1, "top_k": 1, "pass": "fwd", "dtype": "bf16"}
+    place |= {"scheme": "nf4-g64", "cache": "cold", "layer": "up", "N": 512, "K": 2048, "M": 6}
+    providers = ["simt_4bit", "dequant_blas"]
+    view = view_of(
+        tmp_path / "run",
+        shapes=SMALL,
+        Ms=(1, 4, 6, 16),
+        **exact(simt_4bit=lambda cell: 1e-3 * cell.M, dequant_blas=lambda _: 5e-3),
+        skip=lambda cell, round_: cell.M == 6 and cell.layer != "up",
+        manifest={
+            "refine": {
+                "of": "crossover", "challenger": providers[0], "incumbent": providers[1], "ratio": 1.1, "most": 6,
+                "complete": True, "added": [place | {"providers": providers}],
+            }
+        },
+    )  # fmt: skip
+    rows = texts(tables(report(view, crossover))["crossover-bf16-nf4-g64-cold-simt-4bit"])
+    assert rows[0][-1] == "further M"
+    assert {row[0]: row[-1] for row in rows[1:]} == {"toy up": "1", "toy down": "0", "toy square": "0"}
+    assert {row[0]: row[3] for row in rows[1:]} == {"toy up": "[4, 6]", "toy down": "[4, 16]", "toy square": "[4, 16]"}

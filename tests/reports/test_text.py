@@ -1,0 +1,127 @@
+"""Plain text: aligned, within its width, nothing lost but what it says it leaves out, no codes unless asked for."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+from rooflens.reports import text
+from rooflens.reports.model import Align, Bullets, Cell, Code, Column, Report, Scale, Section, Table, Text, Tone
+
+from .handmade import figure, grid, report
+
+
+def lines(*blocks, width=80, colour=False, **more):
+    tree = Report("r", (), (Section("s", "S", blocks, **more),), "g")
+    return text.render(tree, width, colour).splitlines()
+
+
+def test_headings_are_underlined_as_long_as_they_are():
+    told = text.render(report()).splitlines()
+    for number, line in enumerate(told):
+        if line and set(line) <= set(text.RULES):
+            assert len(line) == len(told[number - 1])
+    assert told[0] == "A report | of <everything>"
+    assert told[1] == "=" * len(told[0])
+
+
+def test_numbers_stand_below_each_other_with_and_without_a_footnote():
+    told = lines(grid())
+    header = next(number for number, line in enumerate(told) if line.startswith("shape"))
+    assert told[header : header + 4] == [
+        "shape                             M=1       M=8",
+        "llama2-7b gate/up              44.80×  1.08×[1]",
+        "a|b <script>alert(1)</script>   0.43×    oom[2]",
+        "NA                              1.00×    oom[2]",
+    ]
+    assert "[1] the interval includes 1" in told
+    assert "[2] out of memory: 3 GiB asked, 1 GiB free" in told
+
+
+def wide(columns: int) -> Table:
+    heads = (Column("shape", align=Align.LEFT), *(Column(f"M={number}") for number in range(columns)))
+    rows = tuple(
+        (Cell(f"model layer {row}"), *(Cell(f"{row}.{number:02d}×") for number in range(columns))) for row in range(3)
+    )
+    return Table("t", "T", heads, rows)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_a_wide_grid_goes_on_below_itself_with_its_first_column_again(width):
+    told = lines(wide(24), width=width)
+    assert max(map(cell_len, told)) <= width
+    joined = "\n".join(told)
+    for row in range(3):
+        for number in range(24):
+            assert f"{row}.{number:02d}×" in joined
+    parts = sum(line.startswith("shape") for line in told)
+    assert sum(line.startswith("model layer 1") for line in told) == parts
+    assert parts == {40: 8, 60: 4, 80: 3, 120: 2, 200: 1}[width]
+
+
+def test_texts_wrap_within_the_width():
+    told = lines(Text("word " * 60), Bullets(("item " * 30,)), width=50)
+    assert max(map(len, told)) <= 50
+    assert "- item item item item item item item item item" in told
+    assert "  item item item item item item item item item" in told
+
+
+def test_commands_are_never_wrapped():
+    command = "rooflens run llm4bit " + "--filter 'N == 512' " * 10
+    assert f"    {command}" in lines(Code(command), width=40)
+
+
+def test_two_columns_of_one_name_keep_their_texts():
+    columns = (Column("who", align=Align.LEFT), *(Column("at", align=Align.LEFT) for _ in range(2)))
+    table = Table("t", "T", columns, ((Cell("x"), Cell("first " * 9), Cell("second " * 9)),))
+    told = " ".join(" ".join(lines(table, width=50)).split())
+    assert "at: first first" in told
+    assert "at: second second" in told
+    assert "\N{ZERO WIDTH SPACE}" not in told
+
+
+def test_details_are_left_out_by_name_and_figures_keep_their_finding():
+    told = "\n".join(lines(grid("t", detail=True), figure(), replace(figure("p"), picture_of="t")))
+    assert "Details in the page and the markdown: simt_4bit <b>&</b> friends." in told
+    assert "44.80×" not in told
+    assert told.count("simt_4bit is faster at small M") == 1
+
+
+def test_a_checklist_shows_what_is_done():
+    assert [line for line in lines(Bullets(("a", "b"), (True, False))) if line.startswith("- ")] == [
+        "- [x] a",
+        "- [ ] b",
+    ]
+
+
+def test_colours_only_when_asked_for_and_alignment_is_the_same():
+    cells = (Cell("2.00×", 2.0, 1.0), Cell("0.50×", 0.5, -1.0), Cell("~1×", 1.0, 0.0, tone=Tone.UNDECIDED))
+    columns = tuple(Column(f"M={number}", scale=Scale.DIVERGING) for number in range(3))
+    table = Table("t", "T", columns, (cells, (cells[0], cells[1], Cell("oom", tone=Tone.FAILED))))
+    bare, coloured = lines(table), lines(table, colour=True)
+    assert "\x1b" not in "".join(bare)
+    assert [re.sub("\x1b\\[[0-9;]*m", "", line) for line in coloured] == bare
+    row = next(line for line in coloured if "~1×" in line)
+    assert "\x1b[34m2.00×\x1b[0m" in row
+    assert "\x1b[31m0.50×\x1b[0m" in row
+
+
+def test_no_name_steers_the_terminal():
+    table = Table("t", "T", (Column("a", align=Align.LEFT),), ((Cell("\x1b[31mred\x07"),),))
+    told = "\n".join(lines(table, Code("echo \x1b[2J")))
+    assert not re.search("[\x00-\x09\x0b-\x1f]", told)
+    assert "[31mred" in told
+
+
+def test_the_digest_is_the_block_that_the_report_has_for_it():
+    short = Code("fwd : 1470.1 -> 1483.6 (+0.92%)", "text", digest=True)
+    tree = Report("r", (), (Section("s", "S", (Code("other"), short)),), "g")
+    assert text.render_digest(tree) == "fwd : 1470.1 -> 1483.6 (+0.92%)\n"
+
+
+def test_without_one_it_is_the_headline_in_72_columns():
+    told = text.render_digest(report()).splitlines()
+    assert told[0] == "A report | of <everything>"
+    assert "best speedup: 44.80×" in told
+    assert max(map(len, told)) <= text.DIGEST_WIDTH
+    assert told[-1] == "rooflens test from runs/r-1"
