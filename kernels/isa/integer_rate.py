@@ -11,8 +11,8 @@ Results per clock and SM, by compute capability ("CUDA C++ Programming Guide" 12
 
 Which of them share a unit is in the "Nsight Compute Profiling Guide", section "Pipelines": the ALU pipe does integer
 instructions other than multiplications, bit manipulation and logic; IMAD has another unit, half of the fp32 one, and
-so adds nothing to what waits for the ALU. Byte permutes (PRMT) and selects are not named there. A chain of PRMT on an H200
-runs at 16.5e12 a second, like one of LOP3 (16.5e12), half of what multiply-adds reach; selects are of the same kind.
+so adds nothing to what waits for the ALU. Byte permutes (PRMT) and selects are not named there. A chain of PRMT on an
+H200 runs at 16.5e12 a second, like one of LOP3 and half of what multiply-adds reach; selects are of the same kind.
 
 What is counted surely waits for the unit whose rate a chain of shifts and logic shows, so that its time is a lower
 bound. Left out: moves, which compilers spread over both units; conversions, which have rates and units of their own;
