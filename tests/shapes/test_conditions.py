@@ -67,7 +67,7 @@ def test_what_does_not_rest_on_the_unknown_number_is_told_all_the_same():
         ("M = 3", "this is not a condition"),
         ("found = M > 3", "this is not a condition"),
         ("m <= 64", "name 'm' is not defined"),
-        ("provider > 3", "Invalid comparison"),
+        ("provider > 3", ("Invalid comparison", "not supported between instances")),  # with pyarrow, and without
         ("M > 1\nM > 2", "Multi-line expressions"),
         ("M > @secret", "local variable 'secret' is not defined"),
         ("M > @table", "local variable 'table' is not defined"),
@@ -85,7 +85,7 @@ def test_anything_else_is_one_line_with_the_way_out(expression, says):
         ask(expression)
     message = str(raised.value)
     assert message.startswith(f"--filter {expression!r}: ")
-    assert says in message
+    assert any(words in message for words in ((says,) if isinstance(says, str) else says))
     assert message.endswith('; write conditions over M, provider, such as "M <= 64"')
     assert "\n" not in message
 
