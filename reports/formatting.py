@@ -164,6 +164,17 @@ def flops_in(unit: str, flops_per_s: float | None, low: float | None = None, hig
     return _rate(flops_per_s, 1e-12 if unit == "TFLOPS" else 1e-9, low, high)
 
 
+def rates_in(unit: str, base: float, head: float) -> tuple[str, str]:
+    """Write the rates of two versions; with so many digits that a change is seen, up to six: 10.38, 10.46."""
+    texts = flops_in(unit, base), flops_in(unit, head)
+    scale = 1e-12 if unit == "TFLOPS" else 1e-9
+    digits = 4
+    while texts[0] == texts[1] and base != head and digits <= 6:
+        texts = significant(base * scale, digits), significant(head * scale, digits)
+        digits += 1
+    return texts
+
+
 def operations(per_s: float | None) -> str:
     """Write a rate of instructions: 33.4 Top/s, below one of them Gop/s."""
     return flops(per_s).replace("FLOPS", "op/s")

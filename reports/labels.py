@@ -8,7 +8,7 @@ from typing import TypeAlias
 from .axes import CHARACTER, position
 from .chart import Chart, Draw, Roof
 
-LINE = 13.0
+LINE = 15.0
 """Height of a line of labels, in pixels."""
 
 _DOWN = (0.0, 11.0, -11.0, 20.0, -20.0)

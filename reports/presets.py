@@ -34,6 +34,7 @@ from .sections.provenance import provenance
 from .sections.regimes import regimes
 from .sections.resonance import resonance
 from .sections.roofline import roofline
+from .sections.sides import ratios_over, sides
 from .sections.speedup import speedup
 from .sections.takeaways import takeaways
 from .sections.tally import tally
@@ -83,11 +84,18 @@ def _lacks_sweep(view: View) -> str:
 
 
 def _lacks_third(view: View) -> str:
-    """A kernel beside the one that it replaces, and a reference."""
-    if missing := _lacks_comparison(view):
-        return missing
+    """A kernel beside the one that it replaces, and a reference: the baseline need not be one of them."""
     timed = view.cells.loc[view.cells["verdict"] == Verdict.PASSED, "provider"].nunique()
-    return f"needs three providers with a time (old, new, reference), the run has {timed}" if timed < 3 else ""
+    if timed < 3:
+        missing = f"needs three providers with a time (old, new, reference), the run has {timed}"
+        return _lacks_comparison(view) or missing
+    named = sides(view)
+    beside = [name for name in (named.old, named.reference) if name] if named else []
+    for name in beside:
+        ratios = ratios_over(view, name)
+        if named and ratios.loc[ratios["provider"] == named.new, "ratio"].notna().any():
+            return ""
+    return _lacks_comparison(view) or "needs three providers with a time for the same cell (old, new, reference)"
 
 
 def _lacks_time(view: View) -> str:

@@ -16,6 +16,10 @@ from .marks import COLOURS, colour_index, dashed, mark
 __all__ = ["PANEL", "SINGLE", "Frame", "draw", "frame", "marker_definitions", "swatch"]
 
 
+SHRUNK = 0.85
+"""How much smaller than its natural size a chart of bands may get, so that two fit beside each other."""
+
+
 def marker_definitions() -> str:
     """Return the hidden SVG that holds one marker per palette colour."""
     markers = []
@@ -49,7 +53,7 @@ def draw(chart: Chart, frame: Frame) -> str:
     """Return the `<svg>` element of one chart."""
     box = f"0 0 {_n(frame.width)} {_n(frame.height)}"
     usual = frame.width in (PANEL.width, SINGLE.width)
-    width = "" if usual else f' style="min-width:{_n(frame.width)}px;max-width:{_n(frame.width)}px"'
+    width = "" if usual else f' style="min-width:{_n(SHRUNK * frame.width)}px;max-width:{_n(frame.width)}px"'
     parts = [
         f'<svg class="chart" viewBox="{box}"{width} role="img" aria-label="{escape(chart.alt)}">',
         f"<title>{escape(chart.alt)}</title>",

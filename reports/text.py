@@ -208,7 +208,7 @@ def _parts(table: layout.Table, stub: int, width: int) -> Iterator[layout.Table]
         for name, cells in zip(table.names, table.columns(), strict=True)
     ]
     needed = [extent + len(layout.GAP) for extent in extents]
-    heads = list(range(min(stub, len(needed) - 1)))
+    heads = list(range(min(_heads(table, stub, needed, width), len(needed) - 1)))
     room = max(width + len(layout.GAP) - sum(needed[: len(heads)]), *needed[len(heads) :])
     rest = range(len(heads), len(needed))
     count = len(_filled(rest, needed, room))
@@ -216,6 +216,16 @@ def _parts(table: layout.Table, stub: int, width: int) -> Iterator[layout.Table]
     evenly = next(groups for size in range(least, room + 1) if len(groups := _filled(rest, needed, size)) == count)
     for group in evenly:
         yield table.keeping([*heads, *group])
+
+
+def _heads(table: layout.Table, stub: int, needed: Sequence[int], width: int) -> int:
+    """Count the first columns that each part repeats: `stub`, or as many as tell its rows apart, in half the width."""
+    for count in range(stub, len(needed)):
+        if sum(needed[:count]) > width / 2:
+            break
+        if len({tuple(row[:count]) for row in table.rows}) == len(table.rows):
+            return count
+    return stub
 
 
 def _filled(columns: Iterable[int], needed: Sequence[int], room: int) -> list[list[int]]:

@@ -129,8 +129,12 @@ class View:
 
     @cached_property
     def styles(self) -> dict[str, int]:
-        """Palette style of each provider, the same in every figure: 0 (ink) for the baseline, challengers next."""
-        order = [name for name in self.others if name != self.baseline]
+        """Palette style of each provider, the same in every figure: 0 (ink) for the baseline, challengers next.
+
+        Those without a time are in no figure: they come last, so that they take no colour away.
+        """
+        timed = set(self.cells.loc[self.cells["time_s"].notna(), "provider"])
+        order = sorted(self.others, key=lambda name: name not in timed)
         return {self.baseline: 0} | {name: index for index, name in enumerate(order, start=1)}
 
     @cached_property

@@ -17,7 +17,7 @@ def ceilings(view: View) -> Section:
             "measures them."
         )
         return Section("ceilings", "Ceilings", (Text(text),))
-    specs = {_key(row): float(row["value"]) for row in rows if row["kind"] in PUBLISHED}
+    specs = {(*_key(row), str(row["pattern"])): float(row["value"]) for row in rows if row["kind"] in PUBLISHED}
     columns = (
         Column("ceiling", align=Align.LEFT),
         Column("level", align=Align.LEFT),
@@ -28,7 +28,9 @@ def ceilings(view: View) -> Section:
         Column("of specification", scale=Scale.BAR),
         Column("source", align=Align.LEFT),
     )
-    reading = "A bandwidth counts bytes read plus bytes written."
+    reading = (
+        "A bandwidth counts bytes read plus bytes written. Of specification: of the published rate of this pattern."
+    )
     best: dict[tuple[str, str, str], float] = {}
     for row in rows:
         if row["kind"] == "measured":
@@ -44,10 +46,14 @@ def _key(row: dict[Any, Any]) -> tuple[str, str, str]:
 
 
 def _line(
-    row: dict[Any, Any], specs: dict[tuple[str, str, str], float], best: dict[tuple[str, str, str], float]
+    row: dict[Any, Any], specs: dict[tuple[str, str, str, str], float], best: dict[tuple[str, str, str], float]
 ) -> tuple[Cell, ...]:
-    """Write one row. Only the best pattern counts as a ceiling, so that only it can be suspiciously low."""
-    value, spec = float(row["value"]), specs.get(_key(row))
+    """Write one row. Only the best pattern counts as a ceiling, so that only it can be suspiciously low.
+
+    A specification without a pattern is of all patterns, one with a pattern (fp32 lanes, not integer ones) of it alone.
+    """
+    value = float(row["value"])
+    spec = specs.get((*_key(row), str(row["pattern"])), specs.get((*_key(row), "")))
     fraction = value / spec if spec and row["kind"] == "measured" else None
     note = ""
     if fraction is not None and fraction > 1:

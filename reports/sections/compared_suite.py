@@ -113,13 +113,12 @@ def mean_rates(found: list[SuiteChange]) -> tuple[str, list[tuple[Cell, Cell]]]:
     rates = [(one.base_flops_per_s, one.head_flops_per_s) for one in found]
     known = [rate for pair in rates for rate in pair if not math.isnan(rate)]
     unit = fmt.flops_unit(known) if known else ""
-    return unit, [
-        (_rate(unit, base), _rate(unit, head)) if not math.isnan(base) else (Cell(""), Cell("")) for base, head in rates
-    ]
+    return unit, [_rates(unit, base, head) if not math.isnan(base) else (Cell(""), Cell("")) for base, head in rates]
 
 
-def _rate(unit: str, rate: float) -> Cell:
-    return Cell(fmt.flops_in(unit, rate), rate)
+def _rates(unit: str, base: float, head: float) -> tuple[Cell, Cell]:
+    texts = fmt.rates_in(unit, base, head)
+    return Cell(texts[0], base), Cell(texts[1], head)
 
 
 def _headline_table(result: Result) -> Iterator[Table]:

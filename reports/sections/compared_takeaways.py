@@ -7,7 +7,7 @@ from ...analysis.comparison.effects import Order, Status
 from ...analysis.comparison.parts import Part, leading, parts, problem_of
 from ...analysis.comparison.result import Result
 from .. import formatting as fmt
-from .compared_words import Places, case_gain, suite_gain, told
+from .compared_words import Places, case_gain, suite_gain, told, varying
 
 LINE = 0.01
 """Changes from here on are counted as gains and losses."""
@@ -48,13 +48,13 @@ def _range(result: Result, places: Places, part: Part) -> str:
     assert spread is not None
     rows = part.cases.sort_values("effect", kind="stable").to_dict("records")
     most, least = rows[0], rows[-1]
-    name = told(result, part)
+    name, known = told(result, part), varying(result)
     if len(rows) == 1:
-        return f"{name}: throughput gain {case_gain(most).text} in the only case, {places.name(most)}."
+        return f"{name}: throughput gain {case_gain(most).text} in the only case, {places.name(most, known)}."
     positive = " Every case gains." if spread.least > 0 else " Every case loses." if spread.most < 0 else ""
     return (
-        f"{name}: throughput gain from {case_gain(least).text} ({places.name(least)}) to "
-        f"{case_gain(most).text} ({places.name(most)}), median {_percent(spread.median)}; "
+        f"{name}: throughput gain from {case_gain(least).text} at {places.name(least, known)} to "
+        f"{case_gain(most).text} at {places.name(most, known)}; median {_percent(spread.median)}; "
         f"{_beyond(result, spread, LINE)} gain 1% or more, {_beyond(result, spread, -LINE)} lose 1% or more.{positive}"
     )
 
@@ -117,7 +117,7 @@ def _saved(result: Result, places: Places, part: Part) -> Iterator[str]:
     yield (
         f"{told(result, part)}: one launch of every case takes {fmt.time(base)} in base and {fmt.time(head)} in head, "
         f"{fmt.time(abs(base - head))} {word} ({fmt.change(base / head)} as a ratio of sums); the case that moves most "
-        f"time is {places.name(top)} with {fmt.time(abs(moved))}{own}."
+        f"time is {places.name(top, varying(result))} with {fmt.time(abs(moved))}{own}."
     )
 
 

@@ -5,7 +5,7 @@ One sign for the whole report: above 0 the head is faster, be it as throughput g
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -72,9 +72,9 @@ class Places:
             *(Cell(str(row["M"]), int(row["M"])), Cell(size_label(row, "×"))),
         )
 
-    def name(self, row: Row) -> str:
-        """A case in a sentence: llama2-7b down, M=16, 4096×11008 (case no. 3)."""
-        more = "".join(f", {row[name]}" for name in self.varying)
+    def name(self, row: Row, known: Sequence[str] = ()) -> str:
+        """A case in a sentence: llama2-7b down, M=16, 4096×11008 (case no. 3). `known`: names of GROUP told before."""
+        more = "".join(f", {row[name]}" for name in self.varying if name not in known)
         size = size_label(row, "×")
         return (
             f"{row['model']} {row['layer']}, M={row['M']}, {size}{more} ({self.numbering.title} {self.numbering[row]})"
@@ -125,8 +125,9 @@ def gain_cell(effect: float, low: float | None = None, high: float | None = None
 
 
 def case_gain(row: Row) -> Cell:
-    """A change of throughput of one case."""
-    return gain_cell(row["effect"], *_measured_interval(row))
+    """A change of throughput of one case; one of which nothing is decided looks like it."""
+    cell = gain_cell(row["effect"], *_measured_interval(row))
+    return replace(cell, tone=Tone.UNDECIDED) if row["word"] == Word.INCONCLUSIVE and cell is not UNKNOWN else cell
 
 
 def _measured_interval(row: Row) -> tuple[float | None, float | None]:
@@ -172,9 +173,15 @@ def verdict_cell(row: Row) -> Cell:
     """What was decided, and what would have been found where nothing was."""
     word = Word(row["word"])
     smallest = float(row["smallest"])
-    would = f", would find {size_of(smallest)}" if word is Word.INCONCLUSIVE and not math.isnan(smallest) else ""
+    would = f", would find {_about(smallest)}" if word is Word.INCONCLUSIVE and not math.isnan(smallest) else ""
     note = "; ".join(f"{side}: {text}" for side in ("base", "head") if (text := str(row[f"{side}_disturbed"])))
     return Cell(f"{word}{would}", tone=TONES[word], note=f"disturbed while it was measured: {note}" if note else "")
+
+
+def _about(effect: float) -> str:
+    """Write an estimate of a change in either direction, which two digits tell well enough: ±19%, ±0.85%, 4.20×."""
+    more = math.expm1(min(effect, 700.0))
+    return f"±{fmt.significant(100 * more, 2)}%" if more < 2 else size_of(effect)
 
 
 def size_of(effect: float) -> str:

@@ -1,7 +1,7 @@
 """Chapters about the run rather than its results: how and where it was measured, and what it cannot say."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .. import formatting as fmt
@@ -14,11 +14,9 @@ from .timing import how_timed, sample_counts
 def reproduce(view: View) -> Section:
     """Say which commands measured this and which one writes this report from the stored files."""
     manifest = view.manifest
-    commands = [shlex.join(str(word) for word in manifest.get("command") or [])] if manifest.get("command") else []
+    commands = [_shell(str(word) for word in manifest.get("command") or [])] if manifest.get("command") else []
     commands.append(
-        shlex.join(
-            ["rooflens", "report", view.run_path, *view.options, "--html", "report.html", "--markdown", "report.md"]
-        )
+        _shell(["rooflens", "report", view.run_path, *view.options, "--html", "report.html", "--markdown", "report.md"])
     )
     seed = manifest.get("seed")
     rows = [
@@ -55,6 +53,15 @@ def reproduce(view: View) -> Section:
             ),
         ),
     )
+
+
+def _shell(words: Iterable[str]) -> str:
+    """Join the words of a command so that a shell reads them back; a filter with quotes stays readable."""
+    return " ".join(f'"{word}"' if "'" in word and not set(word) & _ACTIVE else shlex.quote(word) for word in words)
+
+
+_ACTIVE = frozenset('"$`\\!\n')
+"""What a shell does not take literally between double quotes."""
 
 
 def protocol(view: View) -> Section:

@@ -17,7 +17,7 @@ SAID = {
     "tile": "tiles",
     "wave": "waves",
     "dequant": "decoding",
-    "memory": "re-reads",
+    "memory": "more bytes",
     "launch": "launch",
     "residual": "rest",
 }
@@ -52,7 +52,8 @@ WIDE, RIGHT, GAP = 0.34, 0.66, 0.015
 MEANINGS = (
     "Ideal: compulsory bytes or useful FLOPs at the limits of the device, whichever takes longer. Clock: another clock "
     "than the published one; below 0 where it was higher. Tiles, waves: padded work, and units that wait for the "
-    "busiest. Decoding: quantized weights on the vector units. Re-reads: bytes beyond the compulsory ones. Launch: an "
+    "busiest. Decoding: quantized weights on the vector units. More bytes: those beyond the compulsory ones, read "
+    "again, dense or in between. Launch: an "
     "empty launch, filling and draining. Rest: what none of them explains, and what is unknown. A step that hides "
     "behind a longer one adds nothing."
 )
@@ -198,7 +199,7 @@ def _waterfall(
     shares = {name: value / whole for name, value in zip(PARTS, parts, strict=True)}
     return Chart(
         title=title,
-        x=linear_axis(least, furthest * 1.01, tick, "", labels=4),
+        x=linear_axis(least, furthest * 1.01, tick, "", labels=3),
         y=bands([SAID[name] for name in PARTS], down=True),
         series=(),
         corner=corner,

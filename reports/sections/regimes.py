@@ -121,5 +121,5 @@ def _alt(provider: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> str:
     for m in ends:
         counts = Counter(str(row["bound_class"]) for (_, size), row in rows.items() if size == m)
         name, count = max(counts.items(), key=lambda item: (item[1], item[0]))
-        said.append(f"at M={m} {name} bounds {share(count / counts.total())} of {plural(counts.total(), 'shape')}")
+        said.append(f"at M={m} {name} at {share(count / counts.total())} of {plural(counts.total(), 'shape')}")
     return f"{provider}: {', '.join(said)}"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from ...analysis.load import REFERENCE
 from ...analysis.speedup import speedups
 from .. import formatting as fmt
 from ..model import Align, Cell, Column, Section, Table, Text, Tone
@@ -59,7 +60,7 @@ def _slice(view: View, part: Slice, number: int, slower: frozenset[tuple[str, st
     if len(names) < 2:
         return Section(f"winners-{part.id}", part.title)
     leaders = {at: _leading(found, slower) for at, found in rows.items()}
-    blocks: list[Table | Text] = [_counts(part, leaders)]
+    blocks: list[Table | Text] = [_counts(part, leaders, _references(view, names))]
     if len(rows) > MAX_LINES:
         blocks.append(Text(f"The times of {len(rows)} cells are too many to list here; cells.csv has them."))
     else:
@@ -78,7 +79,16 @@ def _won_by(leaders: tuple[str, ...]) -> str:
     return NOBODY if len(leaders) > MOST_LEADERS else " or ".join(sorted(leaders))
 
 
-def _counts(part: Slice, leaders: Leaders) -> Table:
+def _references(view: View, names: list[str]) -> str:
+    """Say which columns are no rivals: the references read operands that the others have to decode first."""
+    found = [name for name in names if view.run.role(name) == REFERENCE]
+    if not found:
+        return ""
+    are, their = ("is a reference", "its") if len(found) == 1 else ("are references", "their")
+    return f" {', '.join(found)} {are}: {their} operands are in the activation type already."
+
+
+def _counts(part: Slice, leaders: Leaders, references: str) -> Table:
     sizes = sorted({m for _, m in leaders})
     wins = Counter((_won_by(names), m) for (_, m), names in leaders.items())
     totals = Counter(_won_by(names) for names in leaders.values())
@@ -90,7 +100,7 @@ def _counts(part: Slice, leaders: Leaders) -> Table:
     reading = (
         "Number of shapes at which a provider is verified to be faster than every other one with a time there: the "
         "95% interval of each of its ratios, paired by round, excludes 1. Providers that are not told apart from the "
-        f"fastest share its win, up to {MOST_LEADERS} of them."
+        f"fastest share its win, up to {MOST_LEADERS} of them.{references}"
     )
     return Table(f"wins-{part.id}", "Wins by M", columns, tuple(lines), reading=reading, footer=1)
 

@@ -136,7 +136,7 @@ for (const grid of grids.filter(one => one.rows.length >= LONG)) {
   grid.table.parentElement.before(make("div", { class: "tool" }, grid.box, grid.count));
 }
 
-const search = box("Filter the rows of all tables", "shape, provider, model");
+const search = box("Filter the rows of all tables", "shape, provider");
 const status = make("p", { role: "status" });
 const reset = make("button", { type: "button" }, "Reset");
 const apply = () => {

@@ -11,7 +11,7 @@ from rooflens.analysis.comparison.identity import ChangedFile, Identity, Version
 from rooflens.reports import formatting as fmt
 from rooflens.reports import html, markdown
 from rooflens.reports.comparison import build_comparison
-from rooflens.reports.model import Code, KeyNumbers
+from rooflens.reports.model import Code, KeyNumbers, Tone
 from rooflens.reports.plain import to_ascii
 
 from ..analysis.compared import versions
@@ -160,8 +160,10 @@ def test_movers_are_ranked_by_the_sum_with_their_numbers_of_the_suite(report):
 
 def test_takeaways_are_computed(report):
     text = all_text(report)
-    assert "bwd: throughput gain from +3.00% (Llama-3.1-405B mlp_gate_up, M=16384, 106496×16384 (TestID 43)) to" in text
-    assert "+30.00% (Qwen2.5-72B mlp_down, M=8192, 8192×29568 (TestID 64)), median +20.00%" in text
+    assert (
+        "bwd: throughput gain from +3.00% at Llama-3.1-405B mlp_gate_up, M=16384, 106496×16384 (TestID 43) to " in text
+    )
+    assert "+30.00% at Qwen2.5-72B mlp_down, M=8192, 8192×29568 (TestID 64); median +20.00%" in text
     assert "83 / 83 (83 verified) gain 1% or more, 0 / 83 (0 verified) lose 1% or more. Every case gains." in text
     assert "83 cases lose 1% or more in fwd; all of them gain in fwd+bwd: TestID" in text
     assert "gains most for Qwen2.5-72B" in text
@@ -364,3 +366,30 @@ def test_digits_of_a_change_follow_its_interval():
     assert fmt.gain_interval(gain(0.15), gain(0.10)) == "[+10.00%, +15.00%]"
     assert fmt.gain_interval(-800.0, 800.0) == "unknown"
     assert fmt.gain_interval(math.nan, 0.0) == ""
+
+
+def test_what_is_undecided_looks_undecided():
+    noisy = training(lambda shape, M, pass_: gain(0.02), noise=0.05)
+    table = tables(report_of(noisy))["compared-movers"]
+    header = texts(table)[0]
+    change, verdict = next(i for i, name in enumerate(header) if name.startswith("gain, ")), header.index("verdict")
+    doubtful = [row for row in table.rows if row[verdict].text.startswith("inconclusive")]
+    assert doubtful
+    for row in table.rows:
+        assert (row[change].tone is Tone.UNDECIDED) == (row in doubtful)
+    for row in doubtful:  # an estimate has no more than two digits
+        digits = re.fullmatch(r"inconclusive, would find ±([\d.]+)%", row[verdict].text)[1]
+        assert len(digits.replace(".", "").lstrip("0")) <= 2
+
+
+def test_sentences_name_a_provider_once():
+    found = table_of(
+        [
+            {"model": "toy", "M": 1, "N": n, "K": 64, "base_s": 2e-3, "head_s": 1e-3 * scale}
+            for n, scale in ((64, 1), (128, 1.5))
+        ]
+        * 2,
+        provider=["mine", "mine", "other", "other"],
+    )
+    (first,) = re.findall("mine, fwd: throughput gain from .*?; median", all_text(report_of(found)))
+    assert first.count("mine") == 1

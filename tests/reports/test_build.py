@@ -2,12 +2,18 @@
 
 import math
 import re
+import shlex
+from dataclasses import replace
 
 import pytest
+from rooflens.analysis.load import load_run
+from rooflens.analysis.pipeline import analyze
 from rooflens.reports import html, markdown
 from rooflens.reports.chart import Figure
-from rooflens.reports.model import KeyNumbers, Table, Tone
+from rooflens.reports.model import Code, KeyNumbers, Table, Tone
 from rooflens.reports.presets import PRESETS
+from rooflens.reports.sections.context import reproduce
+from rooflens.reports.view import View
 
 from .pages import Page, markdown_tables
 from .planted import SMALL, all_text, exact, report_of, synthetic, tables, texts
@@ -271,3 +277,13 @@ def test_tables_have_one_unit_per_column_and_no_zero_for_unknown(quick):
 def test_table_ids_are_anchors(quick):
     assert all(re.fullmatch(r"[a-z0-9.-]+", name) for name in tables(quick))
     assert isinstance(tables(quick)["failed"], Table)
+
+
+def test_a_command_with_quotes_can_be_read_and_typed(tmp_path):
+    run = load_run(synthetic.write_run(tmp_path / "run", shapes=SMALL[:1], Ms=(1,), samples=2))
+    words = ["rooflens", "run", "--filter", "model == 'a' or layer == 'k/v'", "it's $5", "a b"]
+    view = View(replace(run, manifest=run.manifest | {"command": words}), analyze(run))
+    (code,) = (block for block in reproduce(view).blocks if isinstance(block, Code))
+    line = code.text.splitlines()[0]
+    assert shlex.split(line) == words
+    assert line.startswith("""rooflens run --filter "model == 'a' or layer == 'k/v'" """)

@@ -181,3 +181,10 @@ def test_a_bound_that_says_nothing_is_not_spelled_out():
 )
 def test_ceilings_have_the_unit_of_their_kind(what, value, text):
     assert fmt.ceiling(what, value) == text
+
+
+def test_two_rates_show_their_difference():
+    assert fmt.rates_in("TFLOPS", 7.40e12, 7.49e12) == ("7.40", "7.49")
+    assert fmt.rates_in("TFLOPS", 10.38e12, 10.44e12) == ("10.38", "10.44")
+    assert fmt.rates_in("TFLOPS", 15.0131e12, 15.0101e12) == ("15.013", "15.010")
+    assert fmt.rates_in("GFLOPS", 10.4e9, 10.4e9) == ("10.4", "10.4")

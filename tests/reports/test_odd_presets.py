@@ -68,7 +68,7 @@ FIT = {
     "one round": set(PRESETS),
     "all failed": {"full", "branch"},
     "nothing known": set(PRESETS),
-    "baseline failed": {"full", "flat", "branch"},
+    "baseline failed": {"full", "flat", "three-way", "branch"},
 }
 """Presets that have something to say of each."""
 

@@ -86,6 +86,15 @@ def test_nothing_stands_out_of_the_page(page):
             page.evaluate(OPEN_ALL)
 
 
+def test_wrapped_texts_have_room(page):
+    """A sentence in a column of a few letters would make its row as high as a paragraph."""
+    for width in (1600, 1000, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(OPEN_ALL)
+        widths = page.evaluate("[...document.querySelectorAll('.wr:not(:first-child)')].map(e => e.offsetWidth)")
+        assert min(widths, default=150) >= 150
+
+
 def test_everything_has_words_and_headings_have_no_gaps(page):
     assert page.evaluate(NAMELESS) == []
     levels = page.evaluate(HEADINGS)

@@ -9,6 +9,7 @@ from rooflens.analysis.load import load_run
 from rooflens.analysis.pipeline import analyze
 from rooflens.reports import html, markdown
 from rooflens.reports.model import Bullets, Report, Table, Text, Tone
+from rooflens.reports.presets import of_a_run
 from rooflens.reports.sections.configurations import configurations, described
 from rooflens.reports.sections.crossover import crossover
 from rooflens.reports.sections.decode_grid import decode_grid
@@ -25,6 +26,7 @@ from rooflens.reports.sections.tally import floor_of as snr_floor
 from rooflens.reports.sections.three_way import three_way
 from rooflens.reports.sections.winners import winners
 from rooflens.reports.view import ShapeKey, View
+from rooflens.shapes.errors import UsageError
 
 from .planted import SMALL, exact, synthetic, tables, texts
 
@@ -175,6 +177,8 @@ def test_a_win_is_verified_or_shared(tmp_path):
         ["simt_4bit", "0", "3", "3"],
         ["cells", "3", "3", "6"],
     ]
+    said = found["wins-bf16-nf4-g64-cold"].reading
+    assert said.endswith("blas is a reference: its operands are in the activation type already.")
     times = found["times-bf16-nf4-g64-cold"]
     shared, won = times.rows[0], times.rows[1]
     assert shared[-1].text == "blas or simt_4bit"
@@ -232,6 +236,16 @@ def test_sides_follow_roles(tmp_path):
     assert sides(over_blas) == ("dequant_blas", "simt_4bit", "blas")
     alone = view_of(tmp_path / "c", shapes=SMALL[:1], Ms=(1,), providers=("simt_4bit",))
     assert sides(alone) is None
+
+
+def test_three_sides_need_no_time_of_the_baseline(tmp_path):
+    view = view_of(tmp_path / "a", shapes=SMALL[:1], Ms=(1,), baseline="missing", **plain())
+    assert view.uncompared
+    assert {section.id for section in of_a_run("three-way").sections(view)} >= {"three-way", "takeaways"}
+    assert sides(view) == ("dequant_blas", "simt_4bit", "blas")
+    two = view_of(tmp_path / "b", shapes=SMALL[:1], Ms=(1,), baseline="missing", providers=("simt_4bit", "blas"))
+    with pytest.raises(UsageError, match="three-way needs"):
+        of_a_run("three-way").sections(two)
 
 
 def test_forward_and_backward_are_summed_where_no_step_was_measured(tmp_path):
@@ -453,3 +467,15 @@ def test_a_refined_crossover_says_how_many_sizes_were_added(tmp_path):
     assert rows[0][-1] == "further M"
     assert {row[0]: row[-1] for row in rows[1:]} == {"toy up": "1", "toy down": "0", "toy square": "0"}
     assert {row[0]: row[3] for row in rows[1:]} == {"toy up": "[4, 6]", "toy down": "[4, 16]", "toy square": "[4, 16]"}
+
+
+def test_a_provider_without_a_time_takes_no_colour(tmp_path):
+    """Colours repeat after seven providers, so that those that could not run come last."""
+    view = view_of(
+        tmp_path / "run",
+        shapes=SMALL[:1],
+        Ms=(1,),
+        providers=("simt_4bit", "gemv_4bit", "mma_4bit", "dequant_blas", "blas"),
+        failures=lambda cell: ("unsupported", "no such device") if cell.provider in ("gemv_4bit", "mma_4bit") else None,
+    )
+    assert view.styles == {"dequant_blas": 0, "simt_4bit": 1, "blas": 2, "gemv_4bit": 3, "mma_4bit": 4}

@@ -50,6 +50,16 @@ def test_the_drawing_has_all_letters_in_their_order(tmp_path):
     assert all([*map(int, places.split())] == sorted(map(int, places.split())) for places, _ in lines)
 
 
+def test_two_maps_fit_beside_each_other(tmp_path):
+    """A page 1000 pixels wide leaves 944, with 26 between two maps."""
+    names = (("llama3.1-8b/mistral-7b", "gate/up", 64, 64), ("toy", "large", 16384, 16384))
+    view = view_of(tmp_path / "run", **planted(shapes=names, Ms=(1, 4, 8, 16, 32, 64, 128, 256)))
+    chart = figures_of(regimes(view))["regimes-map-bf16-nf4-g64-cold"].charts[0]
+    least, most = map(float, re.findall(r"(?:min|max)-width:([\d.]+)px", svg.draw(chart, svg.frame(chart))))
+    assert 2 * least + 26 <= 944
+    assert least == pytest.approx(0.85 * most, abs=0.1)
+
+
 def test_letters_tell_all_classes_apart():
     assert set(LETTERS) == set(Bound)
     assert len(set(LETTERS.values())) == len(Bound)

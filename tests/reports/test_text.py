@@ -46,6 +46,17 @@ def wide(columns: int) -> Table:
     return Table("t", "T", heads, rows)
 
 
+def test_a_part_repeats_the_columns_that_tell_its_rows_apart():
+    """Two M of one shape: its name alone would not say which row goes on."""
+    values = 12
+    heads = (Column("shape", align=Align.LEFT), Column("M"), *(Column(f"time {n}") for n in range(values)))
+    rows = tuple((Cell("qkv"), Cell(str(m)), *(Cell(f"{m}.{n:02d} ms") for n in range(values))) for m in (1, 16))
+    told = lines(Table("t", "T", heads, rows), width=60)
+    firsts = [line.split()[:2] for line in told if line.startswith("qkv")]
+    assert len(firsts) > 2
+    assert firsts == [["qkv", "1"], ["qkv", "16"]] * (len(firsts) // 2)
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 def test_a_wide_grid_goes_on_below_itself_with_its_first_column_again(width):
     told = lines(wide(24), width=width)
