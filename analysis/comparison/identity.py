@@ -3,7 +3,7 @@
 It stands in compare.json under `identity`; nothing is asked of git afterwards, when the repository may lie elsewhere.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,12 +33,16 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The two commits; `commits` that head has and base has not (None: unknown); files None: unknown."""
+    """The two commits; `commits` that head has and base has not (None: unknown); files None: unknown.
+
+    `command` measures them again in a checkout of the repository; empty where compare.json does not say the suite.
+    """
 
     base: Version
     head: Version
     commits: int | None = None
     files: tuple[ChangedFile, ...] | None = None
+    command: tuple[str, ...] = ()
 
     @property
     def added(self) -> int:
@@ -63,7 +67,19 @@ def identity_of(state: Mapping[str, Any]) -> Identity | None:
         _version(told.get("head"), str(commits["head"])),
         told.get("commits"),
         None if files is None else tuple(ChangedFile(str(path), came, went) for path, came, went in files),
+        tuple(_command(state, commits)) if state.get("suite") else (),
     )
+
+
+def _command(state: Mapping[str, Any], commits: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("rooflens", "compare", "--git", f"{str(commits['base'])[:12]}..{str(commits['head'])[:12]}")
+    yield str(state["suite"])
+    for file in state.get("files") or ():
+        yield from ("--providers", str(file))
+    yield from map(str, state.get("options") or ())
+    for option in ("setup", "rounds"):
+        if state.get(option):
+            yield from (f"--{option}", str(state[option]))
 
 
 def _version(told: Mapping[str, Any] | None, commit: str) -> Version:

@@ -9,7 +9,7 @@ from .compared_cost import cost, evidence
 from .compared_losses import losses
 from .compared_models import models
 from .compared_movers import movers
-from .compared_origin import digest, doubts, identity, provenance
+from .compared_origin import digest, doubts, identity, provenance, reproduce
 from .compared_spread import spread
 from .compared_suite import headline, suite
 from .dumbbell import dumbbell
@@ -29,6 +29,7 @@ CHAPTERS: tuple[Callable[[Result], Section | None], ...] = (
     evidence,
     doubts,
     digest,
+    reproduce,
     provenance,
     cases,
 )

@@ -11,10 +11,11 @@ from ...analysis.comparison.result import Result
 from ...analysis.comparison.unverified import find_duplicates
 from ...analysis.load import RunData
 from .. import formatting as fmt
-from ..model import Align, Bullets, Cell, Code, Column, Section, Table
+from ..model import Align, Bullets, Cell, Code, Column, Section, Table, Text
 from ..plain import to_ascii
 from .compared_suite import mean_rates
 from .compared_words import Places, suite_gain, told
+from .context import shell
 
 MOST_FILES = 50
 
@@ -159,6 +160,19 @@ def _environments(runs: list[RunData | None]) -> Iterator[tuple[str, tuple[str, 
     found: list[Mapping[str, Any]] = [(run.manifest.get("environment") or {}) if run else {} for run in runs]
     for name in dict.fromkeys((*found[0], *found[1])):
         yield name, tuple(str(one.get(name) or "") for one in found)
+
+
+def reproduce(result: Result) -> Section | None:
+    """Say which commands measured both versions; None of tables, which do not tell."""
+    if result.identity is not None and result.identity.command:
+        text = "In a checkout of the repository; the versions are measured in turn."
+        return Section("compared-reproduce", "How to reproduce", (Text(text), Code(shell(result.identity.command))))
+    words = [run.manifest.get("command") or () for side in _SIDES if (run := result.runs.get(side))]
+    commands = list(dict.fromkeys(shell(map(str, one)) for one in words if one))
+    if not commands:
+        return None
+    text = "Each version was measured by a command of its own, in the state that its source hashes tell."
+    return Section("compared-reproduce", "How to reproduce", (Text(text), Code("\n".join(commands))))
 
 
 def doubts(result: Result) -> Section | None:

@@ -14,9 +14,9 @@ from .timing import how_timed, sample_counts
 def reproduce(view: View) -> Section:
     """Say which commands measured this and which one writes this report from the stored files."""
     manifest = view.manifest
-    commands = [_shell(str(word) for word in manifest.get("command") or [])] if manifest.get("command") else []
+    commands = [shell(str(word) for word in manifest.get("command") or [])] if manifest.get("command") else []
     commands.append(
-        _shell(["rooflens", "report", view.run_path, *view.options, "--html", "report.html", "--markdown", "report.md"])
+        shell(["rooflens", "report", view.run_path, *view.options, "--html", "report.html", "--markdown", "report.md"])
     )
     seed = manifest.get("seed")
     rows = [
@@ -55,7 +55,7 @@ def reproduce(view: View) -> Section:
     )
 
 
-def _shell(words: Iterable[str]) -> str:
+def shell(words: Iterable[str]) -> str:
     """Join the words of a command so that a shell reads them back; a filter with quotes stays readable."""
     return " ".join(f'"{word}"' if "'" in word and not set(word) & _ACTIVE else shlex.quote(word) for word in words)
 

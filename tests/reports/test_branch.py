@@ -7,7 +7,7 @@ import re
 import pandas as pd
 import pytest
 from rooflens.analysis.comparison.effects import Order
-from rooflens.analysis.comparison.identity import ChangedFile, Identity, Version
+from rooflens.analysis.comparison.identity import ChangedFile, Identity, Version, identity_of
 from rooflens.reports import formatting as fmt
 from rooflens.reports import html, markdown
 from rooflens.reports.comparison import build_comparison
@@ -30,8 +30,12 @@ def cards(report):
             for item in block.items}  # fmt: skip
 
 
+def codes(report):
+    return [block for part in report.walk() for block in part.blocks if isinstance(block, Code)]
+
+
 def digest_of(report):
-    (code,) = (block for part in report.walk() for block in part.blocks if isinstance(block, Code))
+    (code,) = (code for code in codes(report) if code.digest)
     return code.text
 
 
@@ -219,6 +223,23 @@ def test_identity_of_commits_with_their_files():
     ]
     assert "06b8d3f00000 -> 4b1402d11111" in digest_of(report)
     assert "<b>" not in html.render(report).replace("<b>How", "").split("<main")[1].split("compared-files")[0]
+
+
+def test_the_commands_that_measured_stand_in_the_report():
+    state = {
+        "commits": {"base": "06b8d3f" + "0" * 33, "head": "4b1402d" + "1" * 33},
+        "suite": "llm4bit",
+        "files": ["bench/kernels.py"],
+        "options": ["--axis", "M=1,16", "--filter", "N == 512"],
+        "setup": "pip install -e .",
+        "rounds": 8,
+    }
+    (command, _) = sorted(codes(report_of(table_of([ROW]), identity=identity_of(state))), key=lambda code: code.digest)
+    assert (
+        command.text.split()
+        == ["rooflens", "compare", "--git", "06b8d3f00000..4b1402d11111", "llm4bit", "--providers", "bench/kernels.py", "--axis", "M=1,16", "--filter", "'N", "==", "512'", "--setup", "'pip", "install", "-e", ".'", "--rounds", "8"]
+    )
+    assert [code.digest for code in codes(report_of(table_of([ROW])))] == [True]  # tables do not tell
 
 
 ROW = {"model": "m", "M": 16, "N": 64, "K": 64, "base_s": 2e-3, "head_s": 1e-3}
