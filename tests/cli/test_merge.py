@@ -15,6 +15,8 @@ SMALL = {"Ms": (1, 8, 64), "providers": ("simt_4bit", "dequant_blas", "blas"), "
 """6 shapes x 3 M x 3 providers = 54 cells, 162 units, 1620 samples."""
 
 DATED = re.compile(r"planted|merged|rooflens (run|merge) .*|runs/\S+")
+FILE_HASH = re.compile(r"^(\| (?:cells|samples)\.csv \|.*\|) [0-9a-f]{16} \|$", re.M)
+"""Merged rows stand in another order, which is another file with the same numbers."""
 
 
 @pytest.fixture
@@ -54,7 +56,8 @@ def test_the_report_says_the_same(merged, tmp_path):
     pages = []
     for folder in merged(lambda row: "small" if int(row["M"]) <= 8 else "large"):
         assert main(["report", str(folder), "--markdown", "page.md", "--html", "page.html"]) == 0
-        pages.append([DATED.sub("", line) for line in (tmp_path / "page.md").read_text().splitlines()])
+        text = FILE_HASH.sub(r"\1", (tmp_path / "page.md").read_text())
+        pages.append([DATED.sub("", line) for line in text.splitlines()])
     whole, joined = pages
     assert len(whole) > 50
     assert joined == whole
