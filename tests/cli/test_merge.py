@@ -15,8 +15,8 @@ SMALL = {"Ms": (1, 8, 64), "providers": ("simt_4bit", "dequant_blas", "blas"), "
 """6 shapes x 3 M x 3 providers = 54 cells, 162 units, 1620 samples."""
 
 DATED = re.compile(r"planted|merged|rooflens (run|merge) .*|runs/\S+")
-FILE_HASH = re.compile(r"^(\| (?:cells|samples)\.csv \|.*\|) [0-9a-f]{16} \|$", re.M)
-"""Merged rows stand in another order, which is another file with the same numbers."""
+FILE_HASH = re.compile(r"^(\| (?:cells\.csv|samples\.csv|run\.json) \|.*\|) [0-9a-f]{16} \|$", re.M)
+"""Merged rows stand in another order and run.json says so: other files with the same numbers."""
 
 
 @pytest.fixture
