@@ -49,6 +49,26 @@ def test_ten_percent_and_five_spreads_are_both_needed():
         assert stood(rows_of(sizes, times, sizes * 1e-9)).stands_out[30] == stands
 
 
+def test_a_size_that_only_a_model_of_waves_makes_slow_does_not_stand_out():
+    """Its time is that of its neighbours; taking out waves that it has fewer of lifts it above them."""
+    sizes = 1024 + 16 * np.arange(40)
+    rows = rows_of(sizes, sizes * 2e-9 * np.exp(np.random.default_rng(1).normal(0, 0.002, 40)), sizes * 1e-9)
+    effect = np.where(np.arange(40) == 20, -0.4, 0.0)
+    found = standing(rows, rows["e"].to_numpy(), effect, np.full(40, np.nan))
+    assert found.over[20] > 0.35
+    assert not found.stands_out.any()
+
+
+def test_an_excess_within_its_own_error_does_not_stand_out():
+    sizes = 1024 + 16 * np.arange(40)
+    times = sizes * 2e-9 * np.exp(np.random.default_rng(2).normal(0, 0.002, 40))
+    times[20] *= 1.3
+    rows = rows_of(sizes, times, sizes * 1e-9)
+    for error, stands in ((0.001, True), (0.1, False)):
+        errors = np.where(np.arange(40) == 20, error, np.nan)
+        assert standing(rows, rows["e"].to_numpy(), np.zeros(40), errors).stands_out[20] == stands
+
+
 def test_neighbours_are_of_one_series_and_within_a_factor_of_two():
     sizes = np.array([1000, 1500, 2500, 6000, 1000, 1500])
     near = around(sizes, np.array([0, 0, 0, 0, 1, 1]))
