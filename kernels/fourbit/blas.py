@@ -92,7 +92,7 @@ class _RocmBlas(Blas):
     The choice is a setting of the process: each launch sets and restores it, which costs the host some microseconds.
     """
 
-    library: ClassVar[str]
+    vendor_library: ClassVar[str]
     torch_library: ClassVar[str]
     """torch uses the CUDA names on ROCm too: "cublas" is rocBLAS (through hipBLAS), "cublaslt" hipBLASLt."""
 
@@ -100,7 +100,7 @@ class _RocmBlas(Blas):
         """On AMD GPUs only."""
         if device.is_rocm:
             return Support.yes()
-        return Support.no(f"{self.library} is a library of ROCm: needs an AMD GPU and a torch built for it")
+        return Support.no(f"{self.vendor_library} is a library of ROCm: needs an AMD GPU and a torch built for it")
 
     def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
         """As `blas`. Raises RooflensError when torch falls back to the other library on this GPU."""
@@ -112,7 +112,9 @@ class _RocmBlas(Blas):
             wanted, other = prefer(self.torch_library), prefer("cublas")
         prefer(before)
         if self.torch_library != "cublas" and wanted == other:
-            raise RooflensError(f"{self.name}: torch does not use {self.library} on {inputs.device.name}; leave it out")
+            raise RooflensError(
+                f"{self.name}: torch does not use {self.vendor_library} on {inputs.device.name}; leave it out"
+            )
 
         def run() -> None:
             before = prefer()
@@ -122,14 +124,14 @@ class _RocmBlas(Blas):
             finally:
                 prefer(before)
 
-        return Launch(run, launch.output, config={**launch.config, "library": self.library})
+        return Launch(run, launch.output, config={**launch.config, "library": self.vendor_library})
 
 
 class RocblasBlas(_RocmBlas):
     """rocBLAS."""
 
     name = "blas_rocblas"
-    library = "rocBLAS"
+    vendor_library = "rocBLAS"
     torch_library = "cublas"
 
 
@@ -137,7 +139,7 @@ class HipblasltBlas(_RocmBlas):
     """hipBLASLt."""
 
     name = "blas_hipblaslt"
-    library = "hipBLASLt"
+    vendor_library = "hipBLASLt"
     torch_library = "cublaslt"
 
 

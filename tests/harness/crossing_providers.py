@@ -5,6 +5,7 @@ All sleep, the incumbent for a constant time. The time of `growing` rises with M
 """
 
 import time
+from abc import abstractmethod
 
 from rooflens.kernels.provider import Launch, Provider, Role
 
@@ -24,8 +25,9 @@ SECONDS = 8e-3
 class Sleeper(Provider):
     """Right, after a sleep of `seconds(M)`."""
 
+    @abstractmethod
     def seconds(self, m):
-        raise NotImplementedError
+        """Seconds that a launch of M rows sleeps."""
 
     def prepare(self, inputs, config=None):
         out = inputs.empty_output()

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from abc import abstractmethod
 from pathlib import Path
 
 import torch
@@ -43,8 +44,9 @@ class Faulty(Provider):
 
     grace = 0
 
+    @abstractmethod
     def misbehave(self, out):
-        raise NotImplementedError
+        """What goes wrong in the timed call."""
 
     def prepare(self, inputs, config=None):
         run, out = right_launch(inputs)

@@ -1,7 +1,7 @@
 """Execute the straight-line PTX or AMD GCN of a small kernel in numpy, one lane per input word.
 
 Semantics are those of the vendors' manuals (PTX ISA: prmt, shr; AMD ISA: V_PERM_B32, V_AND_OR_B32, SDWA). Only what the
-decode probe compiles to is known; anything else raises NotImplementedError with the line. Addresses are not followed:
+decode probe compiles to is known; anything else raises ValueError with the line. Addresses are not followed:
 the kernel's one load delivers the words, its stores are collected by their constant offset.
 """
 
@@ -121,7 +121,7 @@ class Ptx:
         elif operation == "cvt.f32.f16":
             result = _half(values[0])
         else:
-            raise NotImplementedError(f"PTX: {line}")
+            raise ValueError(f"PTX: {line}")
         self.registers[target] = result.astype(U32)
 
 
@@ -203,5 +203,5 @@ class Gcn:
         elif name == "v_cvt_f32_f16":
             result = _half(values[0])
         else:
-            raise NotImplementedError(f"GCN: {line}")
+            raise ValueError(f"GCN: {line}")
         self.registers[target] = result.astype(U32)

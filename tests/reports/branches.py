@@ -9,6 +9,7 @@ from rooflens.analysis.comparison.effects import Order, Versions, measure_effect
 from rooflens.analysis.comparison.result import SUM, SUMMED, Result, Side
 from rooflens.analysis.comparison.unverified import as_unverified, rank_unverified
 from rooflens.reports.comparison import build_comparison
+from rooflens.reports.model import Code
 from rooflens.shapes import shapeset
 
 from ..analysis.compared import versions
@@ -16,6 +17,10 @@ from ..analysis.compared import versions
 DATA = Path(__file__).parents[1] / "data" / "published"
 
 TRAINING = {"dtype": "bf16", "scheme": "fp8-blockwise", "provider": "mine"}
+
+
+ROW = {"model": "m", "M": 16, "N": 64, "K": 64, "base_s": 2e-3, "head_s": 1e-3}
+"""One case of a table."""
 
 
 def printed(name):
@@ -84,3 +89,17 @@ def training(change, rounds=8, noise=0.003, seed=0, keep=lambda shape, M: True, 
 def gain(share):
     """Effect of a throughput gain."""
     return -math.log1p(share)
+
+
+def codes(report):
+    return [block for part in report.walk() for block in part.blocks if isinstance(block, Code)]
+
+
+def digest_of(report):
+    (code,) = (code for code in codes(report) if code.digest)
+    return code.text
+
+
+def exactly(shape, M, pass_):
+    """Forward 1 % slower, backward 20 % faster."""
+    return gain(-0.01 if pass_ == "fwd" else 0.20)

@@ -3,13 +3,11 @@
 import pytest
 from rooflens.reports import colours, html
 
-from .browsing import ARGUMENTS, OPEN_ALL, OVERFLOW, as_hex
+from .browsing import OPEN_ALL, OVERFLOW, as_hex
 from .measured import WATCHED
 from .planted import report_of, synthetic
 
 pytestmark = pytest.mark.browser
-
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 WIDTHS = (400, 1000, 1400, 1600)
 
@@ -17,14 +15,6 @@ HEAT = """() => [...document.querySelectorAll('table.heat td[class]')].map(cell 
   const style = getComputedStyle(cell);
   return [style.color, style.backgroundColor, cell.textContent.trim()];
 })"""
-
-
-@pytest.fixture(scope="module")
-def browser(chromium):
-    with playwright_api.sync_playwright() as playwright:
-        instance = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-        yield instance
-        instance.close()
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,11 @@ from rooflens.reports.build import build_report
 from rooflens.reports.comparison import build_comparison
 from rooflens.reports.presets import OF_A_RUN, PRESETS
 
-from .browsing import ARGUMENTS, CUT_OFF, HEADINGS, INKS, MOVING, NAMELESS, OPEN_ALL, OVERFLOW, as_hex
+from .browsing import CUT_OFF, HEADINGS, INKS, MOVING, NAMELESS, OPEN_ALL, OVERFLOW, as_hex
 from .measured import WATCHED
 from .planted import synthetic
 
 pytestmark = pytest.mark.browser
-
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 PROVIDERS = ("simt_4bit", "gemv_4bit", "dequant_blas", "blas")
 PAPER = {"width": 980, "height": 700}
@@ -52,14 +50,6 @@ def pages(tmp_path_factory):
         path.write_text(html.render(built), encoding="utf-8")
         found[name] = path.as_uri()
     return found
-
-
-@pytest.fixture(scope="module")
-def browser(chromium):
-    with playwright_api.sync_playwright() as playwright:
-        instance = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-        yield instance
-        instance.close()
 
 
 @pytest.fixture(params=list(PRESETS))

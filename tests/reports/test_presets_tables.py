@@ -1,14 +1,11 @@
 """Chapters of the presets of one run: numbers in planted runs, and what they say where there is little to say."""
 
-import hashlib
 import math
 
 import pytest
 from rooflens.analysis.bands import bands
-from rooflens.analysis.load import load_run
-from rooflens.analysis.pipeline import analyze
 from rooflens.reports import html, markdown
-from rooflens.reports.model import Bullets, Report, Table, Text, Tone
+from rooflens.reports.model import Table, Tone
 from rooflens.reports.presets import of_a_run
 from rooflens.reports.sections.configurations import configurations, described
 from rooflens.reports.sections.crossover import crossover
@@ -21,14 +18,14 @@ from rooflens.reports.sections.open_items import open_items
 from rooflens.reports.sections.provenance import provenance
 from rooflens.reports.sections.sides import sides
 from rooflens.reports.sections.takeaways import takeaways
-from rooflens.reports.sections.tally import bar_text, tally
-from rooflens.reports.sections.tally import floor_of as snr_floor
+from rooflens.reports.sections.tally import tally
 from rooflens.reports.sections.three_way import three_way
 from rooflens.reports.sections.winners import winners
-from rooflens.reports.view import ShapeKey, View
+from rooflens.reports.view import ShapeKey
 from rooflens.shapes.errors import UsageError
 
-from .planted import SMALL, exact, synthetic, tables, texts
+from .chapters import plain, report, view_of, words
+from .planted import SMALL, exact, tables, texts
 
 CHAPTERS = (
     maxima, decode_grid, winners, configurations, takeaways, three_way, legend, flat, known_limitations, open_items,
@@ -36,32 +33,6 @@ CHAPTERS = (
 )  # fmt: skip
 
 TRIO = ("simt_4bit", "dequant_blas", "blas")
-
-
-def view_of(folder, **options):
-    run = load_run(synthetic.write_run(folder, **{"samples": 4} | options))
-    return View(run, analyze(run))
-
-
-def report(view, *chapters):
-    """A report of some chapters: building it checks that anchors are distinct."""
-    sections = tuple(section for chapter in chapters if (section := chapter(view)) is not None)
-    return Report("planted", (), sections, generator="rooflens test", source=view.run_path)
-
-
-def words(found):
-    blocks = [block for section in found.walk() for block in section.blocks]
-    said = [block.text for block in blocks if isinstance(block, Text)]
-    return said + [item for block in blocks if isinstance(block, Bullets) for item in block.items]
-
-
-def checklist(view):
-    (block,) = open_items(view).blocks
-    return dict(zip(block.items, block.checked, strict=True))
-
-
-def plain(simt=1e-3, dequant=2e-3, blas=0.5e-3, **more):
-    return {**exact(simt_4bit=lambda _: simt, dequant_blas=lambda _: dequant, blas=lambda _: blas), **more}
 
 
 # -- every chapter, whatever the run ----------------------------------------------------------------------------------
@@ -323,111 +294,7 @@ def test_asked_sizes_are_told_from_those_of_the_suite(tmp_path):
     assert "M = 1, 8: the command line asked for M=1,8." in words(report(asked, legend))[0]
 
 
-# -- limitations, open items ------------------------------------------------------------------------------------------
-
-
-def test_limitations_say_where_a_challenger_cannot_run_and_where_it_loses(tmp_path):
-    view = view_of(
-        tmp_path / "run",
-        shapes=SMALL,
-        Ms=(1, 8, 64),
-        **exact(simt_4bit=lambda cell: 1e-3 * cell.M, dequant_blas=lambda _: 4e-3),
-        failures=lambda cell: (
-            ("unsupported", "M=64: made for up to 16 rows") if (cell.provider, cell.M) == ("simt_4bit", 64) else None
-        ),
-    )
-    rows = texts(tables(report(view, known_limitations))["limitations-table"])[1:]
-    assert rows[0] == [
-        "simt_4bit cannot run",
-        "3 cells of up, down, square; M=64",
-        "made for up to 16 rows",
-        "dispatch to another provider there",
-    ]
-    assert rows[1][0] == "simt_4bit is verified slower than dequant_blas at 3 / 6 cells"
-    assert rows[1][1].startswith("3 cells of up, down, square; M=8; most at up 512×2048, M=8, bf16, cold: 0.50×")
-    assert rows[1][3] == f"dispatch to dequant_blas there: rooflens dispatch {view.run_path}"
-
-
-def test_a_run_without_limits_has_no_chapter_of_them(tmp_path):
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), ceilings=False, **plain())
-    assert known_limitations(view) is None
-
-
-def test_open_items_are_what_is_not_settled(tmp_path):
-    view = view_of(
-        tmp_path / "run", shapes=SMALL, Ms=(1, 8), rounds=5, caches=("cold", "warm"), ceilings=False, **plain()
-    )
-    done = checklist(view)
-    assert done["all 180 planned rounds of cells are measured"]
-    assert done["all 36 outputs that were compared with the reference are correct"]
-    assert done["all 12 cells of simt_4bit against dequant_blas are decided"]
-    (beyond,) = [text for text in done if "sweep beyond M=8" in text and "cold" in text]
-    assert not done[beyond]
-    assert "for the crossover of 3 shapes (simt_4bit, bf16 · cold): simt_4bit is faster up to there" in beyond
-    assert not any("rounds or more" in text or "cache too" in text for text in done)
-
-
-def test_open_items_of_an_unfinished_run(tmp_path):
-    def failures(cell):
-        if cell.provider != "simt_4bit" or cell.M == 1:
-            return None
-        return ("incorrect", "SNR 3 dB below 40 dB") if cell.layer == "up" else ("timeout", "120 s")
-
-    view = view_of(
-        tmp_path / "run",
-        shapes=SMALL,
-        Ms=(1, 8),
-        **plain(),
-        failures=failures,
-        skip=lambda cell, round_: cell.provider == "blas" and round_ == 2,
-    )
-    done = checklist(view)
-    assert not any(done[text] for text in done if not text.startswith("all"))
-    assert "correct the output of simt_4bit (1 cell)" in done
-    assert "find out why there is no time for simt_4bit (2 cells): see the cells without a time" in done
-    assert f"measure 6 of 54 planned rounds of cells: rooflens run --resume -o {view.run_path}" in done
-    text = markdown.render(report(view, open_items)).text
-    assert "- [ ] correct the output of simt_4bit (1 cell)\n" in text
-    assert "- [x] all " not in text.partition("- [ ]")[0]
-    assert list(done.values()) == sorted(done.values())
-
-
-# -- tally, provenance ------------------------------------------------------------------------------------------------
-
-
-def test_the_tally_has_the_bar_of_each_scheme_and_the_reasons(tmp_path):
-    def failures(cell):
-        if cell.provider == "blas":
-            return ("unsupported", f"M={cell.M}: needs a GPU")
-        return ("incorrect", "SNR 3 dB") if (cell.provider, cell.M, cell.layer) == ("simt_4bit", 8, "up") else None
-
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 8), **plain(), failures=failures)
-    found = report(view, tally)
-    assert words(found)[0].startswith("11 passed, 1 incorrect, 6 skipped, of 18 cells.")
-    bar = texts(tables(found)["bars"])[1]
-    assert bar[:6] == ["nf4-g64", "bf16", "≥ 40.0 dB (relative error ≤ 0.010)", "12", "11", "1"]
-    assert sorted(texts(tables(found)["skips"])[1:]) == [
-        ["blas", "skipped", "6", "1, 8", "needs a GPU"],
-        ["simt_4bit", "incorrect", "1", "8", "SNR 3 dB"],
-    ]
-
-
-def test_bars_of_schemes_are_theirs():
-    assert bar_text(snr_floor("fp8-quant-row", "bf16")) == "every bit equal"
-    assert bar_text(snr_floor("nf4-g64", "fp32")) == "≥ 100.0 dB (relative error ≤ 0.000010)"
-    assert snr_floor("of-another-package", "bf16") is None
-    assert bar_text(None) == "unknown"
-    assert 10 ** (-snr_floor("nf4-g64", "bf16") / 20) == pytest.approx(0.01)
-
-
-def test_provenance_has_the_checksums_of_the_files(tmp_path):
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), **plain())
-    rows = {row[0].text: row for row in tables(report(view, provenance))["files"].rows}
-    for name in ("cells.csv", "samples.csv", "ceilings.csv", "run.json"):
-        whole = hashlib.sha256((tmp_path / "run" / name).read_bytes()).hexdigest()
-        assert (rows[name][3].text, rows[name][3].value) == (whole[:16], whole)
-    assert rows["samples.csv"][2].value == len(view.run.samples)
-    assert "telemetry.csv" not in rows
+# -- maxima, colours, refinement ---------------------------------------------------------------------------------------
 
 
 def test_maxima_say_where_nothing_is_verified(tmp_path):

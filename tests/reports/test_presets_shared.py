@@ -1,0 +1,120 @@
+"""Chapters that several presets share: limitations, open items, the tally and where the numbers come from."""
+
+import hashlib
+
+import pytest
+from rooflens.reports import markdown
+from rooflens.reports.sections.known_limitations import known_limitations
+from rooflens.reports.sections.open_items import open_items
+from rooflens.reports.sections.provenance import provenance
+from rooflens.reports.sections.tally import bar_text, tally
+from rooflens.reports.sections.tally import floor_of as snr_floor
+
+from .chapters import checklist, plain, report, view_of, words
+from .planted import SMALL, exact, tables, texts
+
+# -- limitations, open items ------------------------------------------------------------------------------------------
+
+
+def test_limitations_say_where_a_challenger_cannot_run_and_where_it_loses(tmp_path):
+    view = view_of(
+        tmp_path / "run",
+        shapes=SMALL,
+        Ms=(1, 8, 64),
+        **exact(simt_4bit=lambda cell: 1e-3 * cell.M, dequant_blas=lambda _: 4e-3),
+        failures=lambda cell: (
+            ("unsupported", "M=64: made for up to 16 rows") if (cell.provider, cell.M) == ("simt_4bit", 64) else None
+        ),
+    )
+    rows = texts(tables(report(view, known_limitations))["limitations-table"])[1:]
+    assert rows[0] == [
+        "simt_4bit cannot run",
+        "3 cells of up, down, square; M=64",
+        "made for up to 16 rows",
+        "dispatch to another provider there",
+    ]
+    assert rows[1][0] == "simt_4bit is verified slower than dequant_blas at 3 / 6 cells"
+    assert rows[1][1].startswith("3 cells of up, down, square; M=8; most at up 512×2048, M=8, bf16, cold: 0.50×")
+    assert rows[1][3] == f"dispatch to dequant_blas there: rooflens dispatch {view.run_path}"
+
+
+def test_a_run_without_limits_has_no_chapter_of_them(tmp_path):
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), ceilings=False, **plain())
+    assert known_limitations(view) is None
+
+
+def test_open_items_are_what_is_not_settled(tmp_path):
+    view = view_of(
+        tmp_path / "run", shapes=SMALL, Ms=(1, 8), rounds=5, caches=("cold", "warm"), ceilings=False, **plain()
+    )
+    done = checklist(view)
+    assert done["all 180 planned rounds of cells are measured"]
+    assert done["all 36 outputs that were compared with the reference are correct"]
+    assert done["all 12 cells of simt_4bit against dequant_blas are decided"]
+    (beyond,) = [text for text in done if "sweep beyond M=8" in text and "cold" in text]
+    assert not done[beyond]
+    assert "for the crossover of 3 shapes (simt_4bit, bf16 · cold): simt_4bit is faster up to there" in beyond
+    assert not any("rounds or more" in text or "cache too" in text for text in done)
+
+
+def test_open_items_of_an_unfinished_run(tmp_path):
+    def failures(cell):
+        if cell.provider != "simt_4bit" or cell.M == 1:
+            return None
+        return ("incorrect", "SNR 3 dB below 40 dB") if cell.layer == "up" else ("timeout", "120 s")
+
+    view = view_of(
+        tmp_path / "run",
+        shapes=SMALL,
+        Ms=(1, 8),
+        **plain(),
+        failures=failures,
+        skip=lambda cell, round_: cell.provider == "blas" and round_ == 2,
+    )
+    done = checklist(view)
+    assert not any(done[text] for text in done if not text.startswith("all"))
+    assert "correct the output of simt_4bit (1 cell)" in done
+    assert "find out why there is no time for simt_4bit (2 cells): see the cells without a time" in done
+    assert f"measure 6 of 54 planned rounds of cells: rooflens run --resume -o {view.run_path}" in done
+    text = markdown.render(report(view, open_items)).text
+    assert "- [ ] correct the output of simt_4bit (1 cell)\n" in text
+    assert "- [x] all " not in text.partition("- [ ]")[0]
+    assert list(done.values()) == sorted(done.values())
+
+
+# -- tally, provenance ------------------------------------------------------------------------------------------------
+
+
+def test_the_tally_has_the_bar_of_each_scheme_and_the_reasons(tmp_path):
+    def failures(cell):
+        if cell.provider == "blas":
+            return ("unsupported", f"M={cell.M}: needs a GPU")
+        return ("incorrect", "SNR 3 dB") if (cell.provider, cell.M, cell.layer) == ("simt_4bit", 8, "up") else None
+
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 8), **plain(), failures=failures)
+    found = report(view, tally)
+    assert words(found)[0].startswith("11 passed, 1 incorrect, 6 skipped, of 18 cells.")
+    bar = texts(tables(found)["bars"])[1]
+    assert bar[:6] == ["nf4-g64", "bf16", "≥ 40.0 dB (relative error ≤ 0.010)", "12", "11", "1"]
+    assert sorted(texts(tables(found)["skips"])[1:]) == [
+        ["blas", "skipped", "6", "1, 8", "needs a GPU"],
+        ["simt_4bit", "incorrect", "1", "8", "SNR 3 dB"],
+    ]
+
+
+def test_bars_of_schemes_are_theirs():
+    assert bar_text(snr_floor("fp8-quant-row", "bf16")) == "every bit equal"
+    assert bar_text(snr_floor("nf4-g64", "fp32")) == "≥ 100.0 dB (relative error ≤ 0.000010)"
+    assert snr_floor("of-another-package", "bf16") is None
+    assert bar_text(None) == "unknown"
+    assert 10 ** (-snr_floor("nf4-g64", "bf16") / 20) == pytest.approx(0.01)
+
+
+def test_provenance_has_the_checksums_of_the_files(tmp_path):
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), **plain())
+    rows = {row[0].text: row for row in tables(report(view, provenance))["files"].rows}
+    for name in ("cells.csv", "samples.csv", "ceilings.csv", "run.json"):
+        whole = hashlib.sha256((tmp_path / "run" / name).read_bytes()).hexdigest()
+        assert (rows[name][3].text, rows[name][3].value) == (whole[:16], whole)
+    assert rows["samples.csv"][2].value == len(view.run.samples)
+    assert "telemetry.csv" not in rows
