@@ -21,7 +21,7 @@ from .plan import Cell, Task, cell_id, tasks
 from .search import nothing_to_search
 from .store import RunStore
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
-from .sweep import WORKER_LOG, OutOfTimeError
+from .session import WORKER_LOG, OutOfTimeError
 from .tuning_table import COMPLETE, SearchUnit, recover, tuning_columns
 
 

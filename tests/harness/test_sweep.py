@@ -5,7 +5,8 @@ import dataclasses
 import json
 
 import pytest
-from rooflens.harness import sweep as sweeps
+from rooflens.harness import session as sessions
+from rooflens.harness.blame import MOST_FRUITLESS
 from rooflens.harness.messages import (
     Begin,
     Calibrate,
@@ -25,7 +26,7 @@ from rooflens.harness.messages import (
 from rooflens.harness.plan import plan
 from rooflens.harness.store import RunStore
 from rooflens.harness.supervisor import WorkerEndedError, WorkerTimeoutError
-from rooflens.harness.sweep import MOST_FRUITLESS, Sweep
+from rooflens.harness.sweep import Sweep
 from rooflens.shapes import suite
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import RooflensError, UsageError
@@ -120,7 +121,7 @@ def run(tmp_path, monkeypatch):
     """Return `run(workers)`: sweep one problem with two providers, and return the rows of cells.csv."""
 
     def call(workers, calibrate=False, more=None, deadline=None):
-        monkeypatch.setattr(sweeps, "SupervisedWorker", workers)
+        monkeypatch.setattr(sessions, "SupervisedWorker", workers)
         quick = suite.load("llm4bit-quick").override(axes={"M": (1,)}, providers=("blas", "dequant_blas"))
         cells = plan(dataclasses.replace(quick, shapes=quick.shapes[:1]))
         setup = Setup("cpu", None, None, PROTOCOL, ("blas", "dequant_blas"), ())
@@ -263,7 +264,7 @@ def test_further_cells_stand_in_run_json_before_they_are_measured(run, tmp_path)
 
 def test_a_deadline_before_anything_further_is_asked_for_leaves_it_to_the_next_call(run, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(sweeps.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(sessions.time, "monotonic", lambda: clock[0])
 
     def late(cells, content):
         def more():

@@ -5,6 +5,7 @@ import dataclasses
 
 import pytest
 from rooflens.harness import tuning_sweep
+from rooflens.harness.blame import MOST_FRUITLESS
 from rooflens.harness.messages import (
     Begin,
     Done,
@@ -22,7 +23,6 @@ from rooflens.harness.plan import plan
 from rooflens.harness.search import Candidate, Search, nothing_to_search
 from rooflens.harness.store import RunStore
 from rooflens.harness.supervisor import WorkerEndedError, WorkerTimeoutError
-from rooflens.harness.sweep import MOST_FRUITLESS
 from rooflens.harness.tuning_sweep import TuningSweep
 from rooflens.shapes import suite
 from rooflens.shapes.device import Device
