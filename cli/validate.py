@@ -16,7 +16,7 @@ from .tables import print_table
 
 if TYPE_CHECKING:
     from ..analysis.load import RunData
-    from ..harness.merge import Obstacle
+    from ..harness.obstacles import Obstacle
     from ..harness.shards import Shard
 
 
@@ -128,7 +128,7 @@ def show(found: Inventory) -> None:
 
 def _obstacles(runs: tuple[Path, ...]) -> "list[Obstacle]":
     """Everything that keeps the runs from being merged, one that is being written included."""
-    from ..harness.merge import Obstacle, obstacles
+    from ..harness.obstacles import Obstacle, obstacles
     from ..harness.shards import in_order, opened
 
     shards: list[Shard] = []

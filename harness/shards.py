@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -94,37 +94,34 @@ def rows(folder: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
         return
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
-    line = 0
     with file:
-        try:
-            for line, row in enumerate(csv.reader(raw.decode() for raw in file if raw.endswith(b"\n")), start=1):
-                if line == 1 and tuple(row) != table.names:
-                    raise UsageError(
-                        f"{path} line 1: its columns are not those of this rooflens version; merge with the version "
-                        "that wrote it"
-                    )
-                if len(row) != len(table.columns):
-                    raise UsageError(
-                        f"{path} line {line}: {len(row)} fields where {len(table.columns)} belong; restore the file "
-                        "from a copy"
-                    )
-                if line > 1:
-                    yield line, row
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise UsageError(f"{path} line {line + 1}: {error}; restore the file from a copy") from None
+        yield from parsed(file, path, table)
+
+
+def parsed(lines: Iterable[bytes], path: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a table that lies in memory or in a file, as `rows` does; `path` is for messages."""
+    line = 0
+    try:
+        for line, row in enumerate(csv.reader(raw.decode() for raw in lines if raw.endswith(b"\n")), start=1):
+            if line == 1 and tuple(row) != table.names:
+                raise UsageError(
+                    f"{path} line 1: its columns are not those of this rooflens version; merge with the version "
+                    "that wrote it"
+                )
+            if len(row) != len(table.columns):
+                raise UsageError(
+                    f"{path} line {line}: {len(row)} fields where {len(table.columns)} belong; restore the file "
+                    "from a copy"
+                )
+            if line > 1:
+                yield line, row
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path} line {line + 1}: {error}; restore the file from a copy") from None
 
 
 def _read(folder: Path) -> Shard:
     manifest = _manifest(folder)
-    positions = [CELLS.names.index(name) for name in MODEL_FIELDS]
-    cell, number, process = (CELLS.names.index(name) for name in ("cell_id", "round", "process"))
-    commits = []
-    for line, row in rows(folder, CELLS):
-        try:
-            unit = row[cell], int(row[number])
-            commits.append(Commit(line, unit, tuple(row[at] for at in positions), int(row[process])))
-        except ValueError:
-            raise UsageError(f"{folder / CELLS.file} line {line}: not a row of {CELLS.file}; mend it first") from None
+    commits = commits_of(rows(folder, CELLS), folder / CELLS.file)
     per_cell = {
         table.name: frozenset(row[table.names.index("cell_id")] for _, row in rows(folder, table))
         for table in TABLES
@@ -133,11 +130,33 @@ def _read(folder: Path) -> Shard:
     return Shard(folder, manifest, commits, per_cell)
 
 
+def commits_of(numbered: Iterable[tuple[int, list[str]]], path: Path) -> list[Commit]:
+    """Return what a merge must know of the rows of cells.csv; `path` is for messages."""
+    positions = [CELLS.names.index(name) for name in MODEL_FIELDS]
+    cell, number, process = (CELLS.names.index(name) for name in ("cell_id", "round", "process"))
+    commits = []
+    for line, row in numbered:
+        try:
+            unit = row[cell], int(row[number])
+            commits.append(Commit(line, unit, tuple(row[at] for at in positions), int(row[process])))
+        except ValueError:
+            raise UsageError(f"{path} line {line}: not a row of {CELLS.file}; mend it first") from None
+    return commits
+
+
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return manifest_of(path.read_bytes(), path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error}; restore the file from a copy") from None
+
+
+def manifest_of(content: bytes, path: Path) -> dict[str, Any]:
+    """Parse a run.json and check the keys that a merge needs. Raises UsageError that names `path`."""
+    try:
+        manifest = json.loads(content)
+    except ValueError as error:
         raise UsageError(f"{path}: {error}; restore the file from a copy") from None
     if not isinstance(manifest, dict):
         raise UsageError(f"{path}: a JSON object is expected; restore the file from a copy")

@@ -19,9 +19,9 @@ from .messages import Begin, Done, Failure, Ready, Result, Setup, Spoilt, Stored
 from .observer import Observer
 from .plan import Cell, Task, cell_id, tasks
 from .search import nothing_to_search
+from .session import WORKER_LOG, OutOfTimeError
 from .store import RunStore
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
-from .session import WORKER_LOG, OutOfTimeError
 from .tuning_table import COMPLETE, SearchUnit, recover, tuning_columns
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.load import load_run
-from rooflens.harness.merge import merge, obstacles
+from rooflens.harness.merge import merge
+from rooflens.harness.obstacles import obstacles
 from rooflens.harness.shards import opened
 from rooflens.harness.store import RunStore
 from rooflens.shapes.errors import RooflensError, UsageError
