@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from ..shapes import tuned
@@ -62,14 +63,16 @@ class OutOfTimeError(Exception):
 class Session:
     """A worker, and those that replace it after a fault, on one device. `turn_to` says where units are stored.
 
-    `deadline` is a monotonic time, None without a limit. Every wait raises OutOfTimeError at the deadline and
-    Interrupted when `should_stop` says so; whatever happens, committed units stay.
+    `deadline` is a monotonic time, None without a limit; `log` is where the worker prints, None for a file beside the
+    stored tables. Every wait raises OutOfTimeError at the deadline and Interrupted when `should_stop` says so; whatever
+    happens, committed units stay.
     """
 
     setup: Setup
     observer: Observer
     should_stop: Callable[[], bool] = lambda: False
     deadline: float | None = None
+    log: Path | None = None
     store: RunStore = field(init=False)
     manifest: dict[str, Any] = field(default_factory=dict, init=False)
     process: int = field(default=0, init=False)
@@ -89,7 +92,7 @@ class Session:
     def start(self, process: int = 0) -> Ready:
         """Start the first worker, as process number `process`; say what it found. `turn_to` comes first."""
         self.process = process
-        self._worker = SupervisedWorker(self.setup, self.store.folder / WORKER_LOG, self._stop_requested)
+        self._worker = self._supervised()
         return self._worker.ready
 
     @property
@@ -223,8 +226,11 @@ class Session:
     def _started(self) -> SupervisedWorker:
         for _ in range(MOST_FRUITLESS):
             with suppress(WorkerSetupError):
-                return SupervisedWorker(self.setup, self.store.folder / WORKER_LOG, self._stop_requested)
-        return SupervisedWorker(self.setup, self.store.folder / WORKER_LOG, self._stop_requested)
+                return self._supervised()
+        return self._supervised()
+
+    def _supervised(self) -> SupervisedWorker:
+        return SupervisedWorker(self.setup, self.log or self.store.folder / WORKER_LOG, self._stop_requested)
 
     def _ask(self, message: Any, without: str) -> Any:
         """Put a question that is not about a cell; None when the worker did not survive it."""

@@ -3,10 +3,12 @@
 import multiprocessing
 import os
 import signal
+import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ..shapes.errors import Interrupted, RooflensError, UsageError
@@ -45,7 +47,8 @@ class SupervisedWorker:
         # A Ctrl-C reaches the whole foreground group: the worker is started ignoring it and dies by the parent's hand.
         previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            self._process.start()
+            with _without_main():
+                self._process.start()
         finally:
             signal.signal(signal.SIGINT, previous)
         theirs.close()
@@ -107,6 +110,17 @@ class SupervisedWorker:
             with suppress(ValueError):
                 return f"worker killed by {signal.Signals(-code).name}"
         return f"worker ended with exit code {code}"
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Keep a child from importing the program of this process again: the console script, or under Ray its worker."""
+    program = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = program
 
 
 def _kill_group(pid: int | None) -> None:

@@ -1,0 +1,164 @@
+"""What a call of `rooflens run`, on one device or a fleet, is to measure: from its options to cells and a folder."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..shapes import tuned
+from ..shapes.errors import UsageError
+from ..shapes.scan import Scan
+from ..shapes.suite import Suite
+from ..shapes.tuned import TunedTable
+from . import values
+from .refine import Refinement, stored_cells
+from .runs import RUNS, is_tuned
+from .scan import scan_of, variants
+from .selection import completed, own_providers, plan_of, refuse_other_options, suite_of
+
+if TYPE_CHECKING:
+    from ..harness.messages import Setup
+    from ..harness.plan import Cell
+
+TUNED_COPY = "tuned.csv"
+"""The tuned table inside of a run folder: the original may change while the run goes on."""
+
+OF_THIS_CALL = ("output", "resume", "dry_run", "report", "strict", "max_time", "calibrate", "arm", "only")
+"""Options that say how this call goes, not what is measured; of these, a run only remembers `calibrate`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What one call is to measure, where to, and until when (a monotonic time).
+
+    `varied` are the cells of a scan, each with the one that it varies.
+    """
+
+    folder: Path
+    suite: Suite
+    cells: "tuple[Cell, ...]"
+    request: dict[str, Any]
+    table: TunedTable | None
+    resume: bool
+    deadline: float | None
+    arm: Path | None
+    refinement: Refinement | None
+    scan: Scan | None
+    varied: "Mapping[Cell, Cell]" = field(default_factory=dict)
+
+    def setup(self, tuned_copy: Path | None, device: str | None = None) -> "Setup":
+        """What workers are told; `device` None is that of the request."""
+        from ..harness.messages import Setup
+        from ..harness.origin import Origin
+        from ..harness.plan import contests
+
+        return Setup(
+            device=device or self.request["device"],
+            llc_bytes=values.size_bytes(self.request["llc"], "--llc") if self.request["llc"] else None,
+            threads=self.request["threads"],
+            protocol=self.suite.protocol,
+            providers=tuple(dict.fromkeys(cell.provider for cell in self.cells)),
+            files=tuple(Path(file).resolve() for file in self.request["files"]),
+            tuned=tuned_copy,
+            contests=contests(self.cells),
+            origin=Origin.read(self.arm) if self.arm else None,
+        )
+
+
+def call_of(options: Mapping[str, Any], stored: Path | None = None) -> Call:
+    """Read the options of a command. `stored` is the run folder to go on with, where it is not that of -o itself.
+
+    Raises UsageError for what does not exist, or does not go together.
+    """
+    began = time.monotonic()
+    request = {name: value for name, value in options.items() if name not in OF_THIS_CALL}
+    calibrate: bool | None = options["calibrate"]
+    if options["resume"] and options["suite"] is None:
+        refuse_other_options(OF_THIS_CALL, "measured")
+        request = _stored_request(stored or options["output"])
+        calibrate = request.get("calibrate", True) if calibrate is None else calibrate
+    elif options["suite"] is None:
+        raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to go on with a run")
+    request = completed(request) | {"calibrate": calibrate is not False}
+    arm: Path | None = options.get("arm")
+    if arm and not request["providers"]:
+        request["providers"] = own_providers(request)
+    suite = suite_of(request)
+    scan, refinement = scan_of(request, suite), Refinement.of(request, suite)
+    cells = plan_of(suite, request)
+    varied = variants(cells, scan) if scan else {}
+    cells = tuple(varied) or cells
+    if only := options.get("only"):
+        from ..harness.replay import keep_only
+
+        cells = keep_only(cells, only)
+    _refuse_timer(suite, request["device"])
+    folder: Path = options["output"] or RUNS / f"{suite.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    table = _tuned_table(request, stored or folder, options["resume"])
+    if options["resume"] and is_tuned(folder):
+        raise UsageError(f"{folder} is a tuned table: go on with it by rooflens tune -o {folder} --resume")
+    if scan and table:
+        suite = suite.override(protocol={"tuning": "pinned"})
+    if options["resume"]:
+        cells += stored_cells(stored or folder, cells)
+    deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
+    return Call(folder, suite, cells, request, table, options["resume"], deadline, arm, refinement, scan, varied)
+
+
+def _stored_request(folder: Path | None) -> dict[str, Any]:
+    if folder is None:
+        raise UsageError("--resume needs -o RUN, the folder of the run to go on with")
+    from ..harness.store import refuse_merged
+
+    path = folder / "run.json"
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        refuse_merged(folder, content)
+        if is_tuned(folder):
+            raise UsageError(f"{folder} is a tuned table: go on with it by rooflens tune -o {folder} --resume")
+        request: dict[str, Any] = content["request"]
+    except FileNotFoundError:
+        raise UsageError(f"no run to resume: {path} does not exist; name the folder of the run with -o") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"cannot resume {folder}: {path} does not say how it was started ({error})") from None
+    return request
+
+
+def _tuned_table(request: dict[str, Any], folder: Path, resume: bool) -> TunedTable | None:
+    """Load the table of --tuned; a run that goes on uses the copy that it was started with, and no other.
+
+    A scan makes a table of its own when it starts, see `cli.scan`.
+    """
+    own = folder / TUNED_COPY
+    if request["scan"]:
+        return tuned.load(own) if resume and own.is_file() else None
+    if not request["tuned"]:
+        return None
+    given = Path(request["tuned"]).resolve()
+    if not (resume and own.is_file()):
+        return tuned.load(given)
+    table = tuned.load(own)
+    if _is_another(given, table):
+        raise UsageError(
+            f"cannot go on: {given} is not the tuned table that {folder} was started with, of which {own} is the copy; "
+            f"pass --tuned {own}, or start a new run"
+        )
+    return table
+
+
+def _is_another(path: Path, table: TunedTable) -> bool:
+    """Tell whether `path` holds other choices; a table that is gone cannot be confused with any."""
+    try:
+        return tuned.load(path).choices != table.choices
+    except UsageError:
+        return False
+
+
+def _refuse_timer(suite: Suite, device: str | None) -> None:
+    """Say at once what the worker would say after its start, where the device is known without asking for it."""
+    timer = suite.protocol.timer
+    if device == "cpu" and timer not in ("auto", "host"):
+        raise UsageError(f"timer {timer}: it times GPUs, not --device cpu; leave --timer out, or use --timer host")
