@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 TUNED_COPY = "tuned.csv"
 """The tuned table inside of a run folder: the original may change while the run goes on."""
 
-OF_THIS_CALL = ("output", "resume", "dry_run", "report", "strict", "max_time", "calibrate", "arm", "only")
+OF_THIS_CALL = (
+    *("output", "resume", "dry_run", "report", "strict", "max_time", "calibrate", "arm", "only"),
+    *("jobs", "address", "wait", "on"),
+)
 """Options that say how this call goes, not what is measured; of these, a run only remembers `calibrate`."""
 
 

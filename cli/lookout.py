@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from ..harness import linux
 from ..harness.advice_device import shared_device
@@ -45,7 +45,7 @@ class Lookout(Progress):
         self._elsewhere: float | None = None
         self._looked_at_device = False
 
-    def __enter__(self) -> "Lookout":
+    def __enter__(self) -> Self:
         self._elsewhere = self._cores.busy_elsewhere()  # before the worker, whose work would be taken for others'
         super().__enter__()
         return self

@@ -33,6 +33,7 @@ class Entry:
 COMMANDS = {
     "doctor": Entry("doctor:doctor", "Say what this machine offers for measuring, and what to mend."),
     "run": Entry("run:run", "Measure SUITE and store every sample."),
+    "fleet": Entry("fleet:fleet", "Measure SUITE on many devices and machines, placed by Ray."),
     "calibrate": Entry("calibrate:calibrate", "Measure the ceilings of this device."),
     "tune": Entry("tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
     "isa": Entry("isa:isa", "Compile the Triton kernels of SUITE for GPUs that are not here, and say what came out."),

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from types import TracebackType
-from typing import IO
+from typing import IO, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -35,7 +35,7 @@ class _Clock(ProgressColumn):
         self._began = time.monotonic()
 
     def render(self, task: Task) -> Text:
-        return Text(_clock(time.monotonic() - self._began), style="progress.elapsed")
+        return Text(clock(time.monotonic() - self._began), style="progress.elapsed")
 
 
 class _Left(TimeRemainingColumn):
@@ -45,10 +45,11 @@ class _Left(TimeRemainingColumn):
         left = task.time_remaining
         if task.total is None or task.finished or left is None:
             return Text("")
-        return Text(f"{_clock(left)} left", style="progress.remaining")
+        return Text(f"{clock(left)} left", style="progress.remaining")
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Write seconds as h:mm:ss."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
@@ -56,13 +57,14 @@ def _clock(seconds: float) -> str:
 class Progress:
     """Observer of a sweep."""
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str], left: ProgressColumn | None = None) -> None:
+        """Show progress on `stream`; `left` is the column that says how long it still takes."""
         self._console = Console(file=stream)
         self._bar = Bar(
             BarColumn(bar_width=16),
             _Units(),
             _Clock(),
-            _Left(),
+            left or _Left(),
             TextColumn("[dim]{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
             console=self._console,
             expand=True,
@@ -75,7 +77,7 @@ class Progress:
         self._begun = self._last_line = time.monotonic()
         self._done_before = 0
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 
@@ -94,8 +96,9 @@ class Progress:
 
     def doing(self, what: str) -> None:
         """Show what the worker does now."""
-        self._bar.update(self._task, description=escape(what))
-        self._line(what)
+        fresh = self._done - self._done_before
+        pace = (time.monotonic() - self._begun) / fresh if fresh else None
+        self._show(what, None if pace is None else pace * (self._total - self._done))
 
     def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
         """Move the bar; a failure is told once per provider and reason, a declined problem once for all sizes."""
@@ -117,11 +120,12 @@ class Progress:
         """Write a line above the bar."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def _line(self, what: str) -> None:
+    def _show(self, what: str, left_s: float | None, underway: int = 0) -> None:
+        """Show what is done now; without a terminal as a line, from time to time."""
+        self._bar.update(self._task, description=escape(what))
         now = time.monotonic()
         if self._console.is_terminal or not self._total or now - self._last_line < LINE_EVERY_S:
             return
         self._last_line = now
-        fresh = self._done - self._done_before
-        left = f", about {(now - self._begun) / fresh * (self._total - self._done):.0f} s left" if fresh else ""
-        self.remark(f"{self._done} of {self._total} units{left}: {what}")
+        left = "" if left_s is None else f", about {left_s:.0f} s left"
+        self.remark(f"{self._done + underway} of {self._total} units{left}: {what}")

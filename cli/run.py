@@ -10,6 +10,7 @@ import click
 from ..shapes.errors import IncompleteError, Interrupted
 from ..shapes.protocol import TUNINGS
 from .call import TUNED_COPY, Call, call_of
+from .fleet_folder import stored_run
 from .refine import Refiner
 from .runs import go_on
 from .scan import describe_scan, hold, refuse_another
@@ -60,6 +61,11 @@ if TYPE_CHECKING:
 )
 @click.option("--report/--no-report", default=True, help="Write report.html and report.md at the end.")
 @click.option("--strict", is_flag=True, help="Exit 5 when an output was wrong, 4 when a cell failed or is to do.")
+@click.option(
+    "--jobs",
+    metavar="local:N",
+    help="Measure on N devices of this machine at a time: GPUs, or parts of the CPU. It needs the extra fleet.",
+)
 @click.option("--arm", type=click.Path(path_type=Path), hidden=True, help="What this run may import: harness.origin.")
 @click.option("--only", type=click.Path(path_type=Path), hidden=True, help="Cells to measure: harness.replay.")
 def run(**options: Any) -> None:
@@ -78,11 +84,18 @@ def run(**options: Any) -> None:
       rooflens run llm4bit --filter "model.str.startswith('llama2') and M <= 64" --dry-run
       rooflens run llm4bit-quick --refine crossover --refine-to 5%
       rooflens run llm4bit --filter "layer == 'down' and M == 1" --scan K=4096~16x64
+      rooflens run llm4bit --jobs local:8
     """
     from .lookout import Cores
 
     cores = Cores()
-    call = call_of(options)
+    call = call_of(options, stored_run(options["output"]) if options["jobs"] else None)
+    if options["jobs"]:
+        from .fleet_run import Where, run_call
+
+        where = Where.of_jobs(options["jobs"])
+        run_call(call, where, **{name: options[name] for name in ("report", "strict", "dry_run")})
+        return
     if options["dry_run"]:
         from .dry_run import show_plan
 

@@ -1,9 +1,12 @@
 """Find stored runs: what a RUN argument means, and what ./runs holds."""
 
 import json
+import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..shapes.errors import UsageError, nearest
 
@@ -13,8 +16,14 @@ RUNS = Path("runs")
 LATEST = "latest"
 MANIFEST = "run.json"
 
+FLEET = "fleet.json"
+"""What tells the folder of a sweep over several architectures, which holds a run folder for each, from a run."""
+
 NEWEST = 5
 """Runs that are named to somebody who asks for one that does not exist."""
+
+OF_A_FLEET = "fleet"
+"""Key of run.json that only the run of a fleet has, as in `harness.store`."""
 
 TUNE = "tune"
 """Key of run.json that the folder of a rooflens tune has in place of `request`."""
@@ -22,7 +31,10 @@ TUNE = "tune"
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """One run folder at a glance. `rows` counts the finished (cell, round) rows; None when there is no table yet."""
+    """One run folder at a glance. `rows` counts the finished (cell, round) rows; None when there is no table yet.
+
+    A sweep over several `architectures` is one entry: its devices one after the other, and the rows of all its runs.
+    """
 
     id: str
     folder: Path
@@ -30,23 +42,69 @@ class StoredRun:
     created_at: str
     device: str
     rows: int | None
+    architectures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSweep:
+    """The folder of a sweep over several architectures, each with a run folder in it, once that has begun."""
+
+    id: str
+    folder: Path
+    suite: str
+    created_at: str
+    architectures: tuple[str, ...]
+
+    def run_of(self, architecture: str) -> Path:
+        """Folder of the run on an architecture."""
+        return self.folder / architecture
+
+    @property
+    def runs(self) -> tuple[Path, ...]:
+        """Folders of all runs, begun or not."""
+        return tuple(map(self.run_of, self.architectures))
 
 
 def stored_runs(parent: Path = RUNS) -> list[StoredRun]:
-    """List the runs under `parent`, the newest first. A tuned table is none, nor is what has no readable manifest."""
+    """List the runs and sweeps under `parent`, the newest first.
+
+    A tuned table is none, nor is what has no readable manifest.
+    """
     found = [_at_a_glance(manifest.parent) for manifest in parent.glob(f"*/{MANIFEST}")]
+    found += [_sweep_at_a_glance(manifest.parent) for manifest in parent.glob(f"*/{FLEET}")]
     return sorted((run for run in found if run), key=lambda run: (run.created_at, run.id), reverse=True)
 
 
 def find_run(text: str, parent: Path = RUNS) -> Path:
-    """Return the folder that a RUN argument names; raise UsageError with the nearest names when there is none."""
+    """Return the folder that a RUN argument names.
+
+    Raises UsageError with the nearest names when there is none, and for a sweep over several architectures: it holds
+    runs.
+    """
+    folder = find_folder(text, parent)
+    if (folder / MANIFEST).is_file():
+        return folder
+    sweep = read_sweep(folder)
+    what = f"{LATEST} is {folder}, which" if text == LATEST else str(folder)
+    names = [str(run) for run in sweep.runs]
+    if len(names) == 1:
+        raise UsageError(f"{what} holds the run of one architecture: name it, {names[0]}")
+    listed = f"{', '.join(names[:-1])} or {names[-1]}"
+    raise UsageError(f"{what} holds runs of several architectures: name one, {listed}")
+
+
+def find_folder(text: str, parent: Path = RUNS) -> Path:
+    """Return the folder of a run, or of a sweep over several architectures, that a RUN argument names.
+
+    Raises UsageError with the nearest names when there is none.
+    """
     if text == LATEST:
         runs = stored_runs(parent)
         if not runs:
             raise UsageError(f"no runs in {parent.absolute()}: measure one with rooflens run llm4bit-quick")
         return runs[0].folder
     for folder in (Path(text), parent / text):
-        if (folder / MANIFEST).is_file():
+        if (folder / MANIFEST).is_file() or is_sweep(folder):
             return folder
     if Path(text).is_dir():
         raise UsageError(f"{text} is not the folder of a run: it has no {MANIFEST}")
@@ -60,10 +118,46 @@ def find_run(text: str, parent: Path = RUNS) -> Path:
     raise UsageError(f"unknown run {text!r}: the newest are {newest}")
 
 
+def is_sweep(folder: Path) -> bool:
+    """True for the folder of a sweep over several architectures."""
+    return (folder / FLEET).is_file()
+
+
+def read_sweep(folder: Path) -> StoredSweep:
+    """Read fleet.json. Raises UsageError, which says what is wrong with it."""
+    path = folder / FLEET
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path}: {error}; restore the file from a copy") from None
+    if not isinstance(manifest, dict):
+        raise UsageError(f"{path}: a JSON object is expected; restore the file from a copy")
+    for key in ("id", "suite", "created_at"):
+        if not isinstance(manifest.get(key), str):
+            raise UsageError(f"{path}: {key} = {manifest.get(key)!r} must be a text; restore the file from a copy")
+    return StoredSweep(
+        manifest["id"], folder, manifest["suite"], manifest["created_at"], _architectures(manifest, path)
+    )
+
+
+def _architectures(manifest: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    """Names of the folders beside a fleet.json; nothing outside of its own folder."""
+    names = manifest.get("architectures")
+    given = names if isinstance(names, list) else []
+    allowed = [name for name in given if isinstance(name, str) and re.fullmatch(r"\w[\w.+-]*", name)]
+    if given and allowed == given and len(set(allowed)) == len(allowed):
+        return tuple(allowed)
+    raise UsageError(
+        f"{path}: architectures = {names!r} must be a list of names of folders beside it; restore the file from a copy"
+    )
+
+
 def go_on(folder: Path) -> str:
     """Say how to go on with an unfinished run; without a manifest nothing was measured, and there is none."""
     if shards := _merged_from(folder):
         return f"go on with its shards ({', '.join(shards)}), then merge them again"
+    if is_sweep(folder) or OF_A_FLEET in _manifest_of(folder):
+        return f"go on with: rooflens fleet run -o {shlex.quote(str(folder))} --resume"
     if (folder / MANIFEST).is_file():
         return f"go on with: rooflens run -o {shlex.quote(str(folder))} --resume"
     return "nothing was measured: give the same command again"
@@ -80,10 +174,18 @@ def is_tuned(folder: Path) -> bool:
 def _merged_from(folder: Path) -> list[str]:
     """Folders that a merged run was merged from."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        return [str(shard["folder"]) for shard in manifest.get("shards", [])]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return [str(shard["folder"]) for shard in _manifest_of(folder).get("shards", [])]
+    except (KeyError, TypeError):
         return []
+
+
+def _manifest_of(folder: Path) -> dict[str, Any]:
+    """Return what run.json says; {} where it is not to be read: whoever needs it says what is wrong with it."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return manifest if isinstance(manifest, dict) else {}
 
 
 def _at_a_glance(folder: Path) -> StoredRun | None:
@@ -98,14 +200,32 @@ def _at_a_glance(folder: Path) -> StoredRun | None:
             suite=str(suite["name"] if isinstance(suite, dict) else suite),
             created_at=str(manifest["created_at"]),
             device=str(device["name"] if isinstance(device, dict) else device),
-            rows=_count_rows(folder / "cells.csv"),
+            rows=count_rows(folder / "cells.csv"),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _count_rows(table: Path) -> int | None:
-    """Count the whole lines below the header: a stored field never holds a line break."""
+def _sweep_at_a_glance(folder: Path) -> StoredRun | None:
+    try:
+        sweep = read_sweep(folder)
+    except UsageError:
+        return None
+    begun = {name: _at_a_glance(sweep.run_of(name)) for name in sweep.architectures}
+    counts = [run.rows for run in begun.values() if run and run.rows is not None]
+    return StoredRun(
+        id=folder.name,
+        folder=folder,
+        suite=sweep.suite,
+        created_at=sweep.created_at,
+        device=", ".join(f"{name}: {run.device if run else 'not begun'}" for name, run in begun.items()),
+        rows=sum(counts) if counts else None,
+        architectures=sweep.architectures,
+    )
+
+
+def count_rows(table: Path) -> int | None:
+    """Count the whole lines below the header: a stored field never holds a line break. None without the file."""
     try:
         return max(0, table.read_bytes().count(b"\n") - 1)
     except OSError:

@@ -10,46 +10,21 @@ import csv
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
-from ..shapes.columns import CEILINGS, CELLS, TABLES, Table
+from ..shapes.columns import CEILINGS, TABLES, Table
 from ..shapes.errors import RooflensError, UsageError
-from .plan import MODEL_FIELDS
-from .shards import ALWAYS, Commit, Shard, rows
+from .joining import ceilings_of, common, joined_texts, union
+from .obstacles import obstacles
+from .shards import ALWAYS, Shard, rows
 from .store import EVENTS, MANIFEST, SHARDS, RunStore, better_of
-
-DEVICE_FACTS = ("kind", "name", "arch", "llc_bytes")
-"""What the devices of all shards have in common. Their uuid may differ: a fleet measures one sweep together."""
-
-PACKAGES = ("torch", "triton", "bitsandbytes")
 
 UNIONS = ("shapes", "challengers")
 """Lists of run.json that are joined; `providers` is joined by name."""
-
-
-class Obstacle(NamedTuple):
-    """Why the shard in `folder` does not join those before it."""
-
-    folder: Path
-    reason: str
-
-
-def obstacles(shards: Sequence[Shard]) -> list[Obstacle]:
-    """List what keeps shards from being merged, one line for each kind and pair of shards; pure."""
-    found: list[Obstacle] = []
-    distinct: dict[Path, Shard] = {}
-    for shard in shards:
-        if shard.folder.resolve() in distinct:
-            found.append(Obstacle(shard.folder, f"{shard.folder} is given twice"))
-        distinct.setdefault(shard.folder.resolve(), shard)
-    first, *others = distinct.values()
-    for other in others:
-        found += _different_conditions(first, other)
-    return [*found, *_different_sources(distinct.values()), *_repeated(distinct.values())]
 
 
 def merge(shards: Sequence[Shard], output: Path, command: Sequence[str]) -> None:
@@ -87,7 +62,8 @@ def merge(shards: Sequence[Shard], output: Path, command: Sequence[str]) -> None
 def merged_manifest(shards: Sequence[Shard], output: Path, command: Sequence[str]) -> dict[str, Any]:
     """Return the run.json of all shards: what they have in common, what they add up to, and under `shards` the rest.
 
-    device         what all devices say alike, null where they differ; `devices` lists them
+    device         what all devices say alike, null where they differ
+    devices        one entry per device, with its host and its worker processes, counted as in the tables
     environment    a text that differs is all of its texts, with `;` between them
     planned_units  the sum of theirs, where a cell that is stored in several shards counts once. A cell that one shard
                    planned and only another one stored counts twice, because a run does not list its plan: the sum is
@@ -109,99 +85,16 @@ def merged_manifest(shards: Sequence[Shard], output: Path, command: Sequence[str
         "folder": str(output),
         "created_at": first["created_at"],
         "command": list(command),
-        **{name: _union(one.get(name, []) for one in manifests) for name in UNIONS},
+        **{name: union(one.get(name, []) for one in manifests) for name in UNIONS},
         "planned_units": _planned_units(shards),
         "processes": sum(shard.processes for shard in shards),
-        "device": _common([one["device"] for one in manifests]),
-        "devices": _union(one.get("devices", [_device(one)]) for one in manifests),
-        "environment": _joined([one["environment"] for one in manifests]),
+        "device": common([one["device"] for one in manifests]),
+        "devices": _devices(shards),
+        "environment": joined_texts([one["environment"] for one in manifests]),
         "providers": {name: info for one in manifests for name, info in one["providers"].items()},
     }
     parts = zip(shards, _first_processes(shards), strict=True)
     return merged | {SHARDS: [entry for shard, process in parts for entry in _provenance(shard, process, merged)]}
-
-
-def _facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What shards must agree in, by the name that the user knows it by."""
-    return {
-        **{key: manifest.get(key) for key in ("suite", "seed", "rounds", "baseline")},
-        **{f"protocol {key}": value for key, value in manifest["protocol"].items()},
-        **{f"device {key}": manifest["device"].get(key) for key in DEVICE_FACTS},
-        **{key: manifest.get(key) for key in ("timer", "threads")},
-        **{name: manifest["environment"].get(name) for name in PACKAGES},
-    }
-
-
-def _different_conditions(first: Shard, other: Shard) -> Iterator[Obstacle]:
-    there, here = _facts(first.manifest), _facts(other.manifest)
-    for what in dict.fromkeys((*there, *here)):
-        if there.get(what) != here.get(what):
-            yield Obstacle(
-                other.folder,
-                f"{what} is {_shown(there.get(what))} in {first.folder / MANIFEST} and {_shown(here.get(what))} in "
-                f"{other.folder / MANIFEST}: timings of the two do not mix",
-            )
-
-
-def _different_sources(shards: Iterable[Shard]) -> Iterator[Obstacle]:
-    known: dict[str, tuple[object, Path]] = {}
-    for shard in shards:
-        for name, info in shard.manifest["providers"].items():
-            stored, where = known.setdefault(name, (info, shard.folder))
-            if stored != info:
-                yield Obstacle(
-                    shard.folder,
-                    f"provider {name} is other code in {shard.folder / MANIFEST} than in {where / MANIFEST}: measure "
-                    "one of the two again",
-                )
-
-
-def _repeated(shards: Iterable[Shard]) -> Iterator[Obstacle]:
-    """Find units, coordinates and tables of a cell that stand in two shards; the first of each pair is told."""
-    units: dict[tuple[str, int], tuple[Path, Commit]] = {}
-    cells: dict[tuple[str, ...], tuple[Path, Commit]] = {}
-    owners: dict[tuple[str, str], Path] = {}
-    told = set()
-    for shard in shards:
-        for commit in shard.commits:
-            where, earlier = units.setdefault(commit.unit, (shard.folder, commit))
-            if earlier is not commit and ("unit", where) not in told:
-                told.add(("unit", where))
-                yield Obstacle(
-                    shard.folder,
-                    f"{_at(shard.folder, commit)}: round {commit.unit[1]} of cell {commit.unit[0]} stands already in "
-                    f"{_at(where, earlier)}: a unit counts once, leave one of the two runs out",
-                )
-            where, earlier = cells.setdefault(commit.coordinates, (shard.folder, commit))
-            if earlier.unit[0] != commit.unit[0] and ("cell", where) not in told:
-                told.add(("cell", where))
-                yield Obstacle(
-                    shard.folder,
-                    f"{_at(shard.folder, commit)}: {_named(commit)} is cell {commit.unit[0]}, but {earlier.unit[0]} in "
-                    f"{_at(where, earlier)}: other code or another device, so their times are not of one cell",
-                )
-        told.clear()
-        for table, names in shard.per_cell.items():
-            shared = [name for name in sorted(names) if owners.setdefault((table, name), shard.folder) != shard.folder]
-            if shared:
-                where = owners[table, shared[0]]
-                yield Obstacle(
-                    shard.folder,
-                    f"cell {shared[0]} is in {table}.csv of both {shard.folder} and {where}: leave one of the two out",
-                )
-
-
-def _at(folder: Path, commit: Commit) -> str:
-    return f"{folder / CELLS.file} line {commit.line}"
-
-
-def _named(commit: Commit) -> str:
-    told = dict(zip(MODEL_FIELDS, commit.coordinates, strict=True))
-    return " ".join((told["provider"], told["model"], told["layer"], f"M={told['M']}", told["dtype"], told["cache"]))
-
-
-def _shown(value: object) -> str:
-    return "unknown" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _planned_units(shards: Sequence[Shard]) -> int:
@@ -222,29 +115,37 @@ def _provenance(shard: Shard, first_process: int, merged: Mapping[str, Any]) -> 
     left = {
         key: value
         for key, value in shard.manifest.items()
-        if key not in (*UNIONS, "providers", "processes") and merged.get(key) != value
+        if key not in (*UNIONS, "providers", "processes", "devices") and merged.get(key) != value
     }
     return [{**left, "folder": str(shard.folder), "units": len(shard.units), "first_process": first_process}]
 
 
-def _union(lists: Iterable[Iterable[Any]]) -> list[Any]:
-    joined: list[Any] = []
-    for items in lists:
-        joined += [item for item in items if item not in joined]
-    return joined
+def _devices(shards: Sequence[Shard]) -> list[dict[str, Any]]:
+    """List every device once, with the processes of all its shards; without them where one does not tell its own."""
+    entries: dict[str, dict[str, Any]] = {}
+    processes: dict[str, set[int] | None] = {}
+    for shard, first_process in zip(shards, _first_processes(shards), strict=True):
+        listed = shard.manifest.get("devices") or [_device(shard.manifest)]
+        every = range(shard.processes) if len(listed) == 1 else None
+        for entry in listed:
+            key, own = _identity(entry), entry.get("processes", every)
+            entries.setdefault(key, {name: entry[name] for name in entry if name != "processes"})
+            earlier = processes.get(key, set())
+            if own is None or earlier is None:
+                processes[key] = None
+            else:
+                processes[key] = earlier | {first_process + number for number in own}
+    return [
+        entry | ({} if (own := processes[key]) is None else {"processes": sorted(own)})
+        for key, entry in entries.items()
+    ]
 
 
-def _common(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    first = mappings[0]
-    return {
-        key: first.get(key) if all(one.get(key) == first.get(key) for one in mappings) else None
-        for key in _union(mappings)
-    }
-
-
-def _joined(mappings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    names = _union(mappings)
-    return {name: "; ".join(_union([str(one[name])] for one in mappings if name in one)) for name in names}
+def _identity(device: Mapping[str, Any]) -> str:
+    """What tells a device from others: host and uuid; without a uuid (a CPU) all that it says."""
+    if device.get("uuid"):
+        return json.dumps([device.get("host"), device["uuid"]])
+    return json.dumps({key: device[key] for key in sorted(device) if key != "processes"})
 
 
 def _device(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -286,15 +187,7 @@ def _all_rows(shards: Sequence[Shard], table: Table) -> Iterator[list[str]]:
 def _best_ceilings(shards: Sequence[Shard]) -> Iterator[list[str]]:
     best: list[Mapping[str, Any]] = []
     for shard in shards:
-        found: list[Mapping[str, Any]] = []
-        for line, row in rows(shard.folder, CEILINGS):
-            named = dict(zip(CEILINGS.names, row, strict=True))
-            try:
-                found.append({**named, "value": float(named["value"])})
-            except ValueError:
-                where = f"{shard.folder / CEILINGS.file} line {line}, column value"
-                raise UsageError(f"{where}: not a number; delete the line") from None
-        best = better_of(best, found)
+        best = better_of(best, ceilings_of(rows(shard.folder, CEILINGS), shard.folder / CEILINGS.file))
     for kept in best:
         yield [repr(kept[name]) if name == "value" else kept[name] for name in CEILINGS.names]
 

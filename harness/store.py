@@ -27,6 +27,9 @@ EVENTS = "events.log"
 WHEN_NEEDED = (TELEMETRY, CANARY, TUNING)
 """Tables that are created with their first row; the others are in every run folder."""
 
+FLEET = "fleet"
+"""Key of run.json that only the run of a fleet has: how many jobs there are, and how many are done."""
+
 SHARDS = "shards"
 """Key of run.json that only a merged run has: what it was merged from."""
 
@@ -75,6 +78,7 @@ class RunStore:
         store = cls(folder)
         try:
             refuse_merged(folder, store.read_manifest())
+            refuse_fleet(folder, store.read_manifest())
         except UsageError:
             store.close()
             raise
@@ -201,6 +205,15 @@ def refuse_merged(folder: Path, manifest: Mapping[str, Any]) -> None:
     if shards := manifest.get(SHARDS):
         names = ", ".join(str(shard["folder"]) for shard in shards)
         raise UsageError(f"{folder} was merged: go on with its shards ({names}), then merge them again")
+
+
+def refuse_fleet(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Raise UsageError when a run was measured by a fleet: its tables are made anew from its shards."""
+    if FLEET in manifest:
+        raise UsageError(
+            f"{folder} was measured by a fleet: go on with rooflens fleet run -o {folder} --resume, or on this machine "
+            f"alone with rooflens run -o {folder} --resume --jobs local:N"
+        )
 
 
 def better_of(first: Iterable[Mapping[str, Any]], second: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

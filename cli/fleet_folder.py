@@ -1,0 +1,65 @@
+"""The folder of a fleet's sweep: one run, or with several architectures one run for each."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..shapes.errors import RooflensError, UsageError
+from .runs import FLEET, MANIFEST, OF_A_FLEET, is_sweep, read_sweep
+
+
+def run_folders(folder: Path, archs: Sequence[str]) -> dict[str, Path]:
+    """Return the run folder of each architecture: the folder itself if it is only one."""
+    return {arch: folder / arch for arch in archs} if len(archs) > 1 else dict.fromkeys(archs, folder)
+
+
+def stored_run(folder: Path | None) -> Path | None:
+    """Return a run folder that says how the sweep in `folder` was started: its first one."""
+    return read_sweep(folder).runs[0] if folder is not None and is_sweep(folder) else folder
+
+
+def refuse_foreign(folder: Path, resume: bool) -> None:
+    """Raise UsageError when a sweep cannot begin in `folder`, or what is there is not of a fleet."""
+    there = is_sweep(folder) or (folder / MANIFEST).exists()
+    if there and not resume:
+        raise UsageError(f"{folder} holds a run already: add --resume to go on with it, or choose another -o")
+    if resume and not there:
+        raise UsageError(f"{folder}: no run to resume there; leave out --resume to start one")
+    if resume and not is_sweep(folder) and OF_A_FLEET not in _content(folder):
+        raise UsageError(f"{folder} was measured by one device: go on with rooflens run -o {folder} --resume")
+
+
+def refuse_another(folder: Path, archs: Sequence[str]) -> None:
+    """Raise UsageError when the sweep in `folder` is not of these architectures."""
+    if is_sweep(folder):
+        stored = list(read_sweep(folder).architectures)
+    else:
+        stored = [str(arch) for arch in [(_content(folder).get("device") or {}).get("arch")] if arch]
+    if stored and set(stored) != set(archs):
+        raise UsageError(
+            f"cannot go on: {folder} is of {', '.join(stored)}, and this fleet measures {', '.join(archs)}: choose "
+            f"with --on {','.join(stored)}, or choose another -o"
+        )
+
+
+def write_sweep(folder: Path, suite: str, archs: Sequence[str]) -> None:
+    """Say which runs the folder holds, where it holds several."""
+    if len(archs) < 2 or is_sweep(folder):
+        return
+    from ..harness.tables import replace, reported
+
+    stamp = datetime.now(UTC).isoformat(timespec="seconds")
+    content = {"id": folder.name, "suite": suite, "created_at": stamp, "architectures": list(archs)}
+    with reported(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace(folder / FLEET, json.dumps(content, indent=1) + "\n")
+
+
+def _content(folder: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RooflensError(f"cannot read {folder / MANIFEST}: {error}; restore the file from a copy") from None
+    return content

@@ -1,0 +1,10 @@
+"""A sweep over many devices and machines: Ray places stations, this package says what they measure and keeps it.
+
+jobs       one problem with all its providers on one architecture: what is never divided among devices
+dealer     which free device gets which job, and what becomes of a lost one                                  (pure)
+station    one device at work, where Ray put it: the same session and worker as in `rooflens run`
+parcel     what a station sends home: one run folder, packed
+landing    parcels to shards on the disk and to one run folder that can be read at any time
+fleet      the loop over all of them, against the interface of `cluster`
+ray_cluster, ray_station   that interface on Ray; the only modules that import it
+"""

@@ -1,0 +1,72 @@
+"""Which architectures a fleet measures, and on how many devices of each: what is asked for against what is there."""
+
+import re
+from collections.abc import Mapping
+
+from ...shapes.errors import UsageError
+
+GPU = re.compile(r"sm\d+|gfx[0-9a-f]+")
+CPU = re.compile(r"(x86_64|amd64|aarch64|arm64|ppc64le|s390x)-\w+")
+
+
+def is_gpu(arch: str) -> bool:
+    """Tell whether this names the architecture of a GPU."""
+    return bool(GPU.fullmatch(arch))
+
+
+def architectures(resources: Mapping[str, float]) -> dict[str, int]:
+    """Return the architectures among the resources of a Ray node or cluster, and how many devices of each."""
+    return {
+        name: int(amount)
+        for name, amount in sorted(resources.items())
+        if int(amount) and (GPU.fullmatch(name) or CPU.fullmatch(name))
+    }
+
+
+def parse(texts: tuple[str, ...]) -> dict[str, int | None]:
+    """Read "gfx950", "sm90=2" or lists of both; None is every device there is. Raises UsageError."""
+    asked: dict[str, int | None] = {}
+    for part in (part.strip() for text in texts for part in text.split(",")):
+        name, equals, count = part.partition("=")
+        if not (GPU.fullmatch(name) or CPU.fullmatch(name)) or (equals and not count.isdecimal()) or count == "0":
+            raise UsageError(f"--on {part!r}: write an architecture, such as sm90, or sm90=2 for two devices")
+        asked[name] = int(count) if equals else None
+    return asked
+
+
+def lanes(asked: Mapping[str, int | None], offered: Mapping[str, int]) -> dict[str, int | None]:
+    """Return the architectures to measure and the most devices of each. Raises UsageError for what is not there.
+
+    Unasked, these are all GPUs, or where there is none all CPUs.
+    """
+    said = ", ".join(f"{count} x {arch}" for arch, count in offered.items()) or "no architecture"
+    if not offered:
+        raise UsageError(
+            "no node of this Ray cluster offers an architecture: start each with "
+            'ray start ... --resources "$(rooflens fleet resources)"'
+        )
+    for arch, count in asked.items():
+        if offered.get(arch, 0) < (count or 1):
+            raise UsageError(
+                f"--on asks for {count or 1} x {arch}, and this cluster offers {said}: start more nodes with "
+                'ray start ... --resources "$(rooflens fleet resources)"'
+            )
+    if asked:
+        return dict(asked)
+    return dict.fromkeys([arch for arch in offered if is_gpu(arch)] or offered)
+
+
+def restricted(offer: Mapping[str, int], slots: int | None) -> dict[str, int]:
+    """Return what `slots` places of this machine are. Raises UsageError when there are fewer GPUs, or of two kinds."""
+    total = sum(offer.values())
+    if slots is None or slots == total:
+        return dict(offer)
+    said = ", ".join(f"{count} x {arch}" for arch, count in offer.items())
+    if slots > total:
+        raise UsageError(f"--jobs local:{slots}: this machine has {said}; ask for at most {total}")
+    if len(offer) > 1:
+        raise UsageError(
+            f"--jobs local:{slots}: this machine has {said}, and it does not say which to leave out: use all of them, "
+            "or set CUDA_VISIBLE_DEVICES (HIP_VISIBLE_DEVICES on AMD)"
+        )
+    return dict.fromkeys(offer, slots)

@@ -1,0 +1,45 @@
+"""Parcels: what a station sends home, one run folder in one piece. On the disk it is a zip file."""
+
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...shapes.columns import TABLES
+from ...shapes.errors import UsageError
+from ..session import WORKER_LOG
+from ..store import EVENTS, MANIFEST
+
+FILES = (MANIFEST, *(table.file for table in TABLES), EVENTS, WORKER_LOG)
+"""What of a run folder travels, as far as it is there."""
+
+SUFFIX = ".zip"
+
+_LEVEL = 1
+"""Timings shrink to a quarter at once; the higher levels take ten times as long for a tenth less."""
+
+_NO_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """Pack files by name; the same files give the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, _NO_TIME), content, zipfile.ZIP_DEFLATED, _LEVEL)
+    return buffer.getvalue()
+
+
+def unpack(parcel: bytes, name: str) -> dict[str, bytes]:
+    """Return the files of a parcel; raise UsageError that names it when it is damaged."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(parcel)) as archive:
+            return {entry: archive.read(entry) for entry in archive.namelist() if entry in FILES}
+    except (zipfile.BadZipFile, OSError, ValueError, EOFError) as error:
+        raise UsageError(f"{name} is damaged ({error}): delete it, and its problem is measured again") from None
+
+
+def packed_folder(folder: Path, more: Mapping[str, bytes]) -> bytes:
+    """Pack what a run folder holds, and `more`."""
+    found = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
+    return pack({**found, **more})

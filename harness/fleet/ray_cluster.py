@@ -1,0 +1,241 @@
+"""A cluster of Ray: places are nodes that offer an architecture as a resource, stations are actors there.
+
+Import `ray_environment` first, and prepare for the cluster with it: Ray reads its settings when it is imported.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from ...shapes.errors import RooflensError
+from .cluster import Arrived, Event, Gone, Refused, Sign
+from .demand import architectures, is_gpu
+from .ray_environment import answers
+from .ray_station import Board, RayStation
+from .station import Brief, Order, Slot
+
+SUSPECT_S = 30.0
+"""A node that a station was lost with is left alone for so long: Ray lists a dead one as alive for 15 s and more."""
+
+HEAD_GONE = 3
+"""So often in a row must the head not answer, before it is taken for dead. Ray would end this process after 60 s."""
+
+_STORE_BYTES = 200 << 20
+
+
+@contextmanager
+def local(offer: Mapping[str, int]) -> Iterator["RayCluster"]:
+    """Start a cluster of this machine alone, which offers `offer`; it ends with the block."""
+    gpus = sum(count for arch, count in offer.items() if is_gpu(arch))
+    try:
+        ray.init(
+            num_cpus=1,
+            num_gpus=gpus,
+            resources={arch: float(count) for arch, count in offer.items()},
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            object_store_memory=_STORE_BYTES,
+        )
+    except (RuntimeError, ValueError, OSError, RayError) as error:
+        raise RooflensError(f"Ray does not start on this machine: {_first_line(error)}") from error
+    try:
+        yield RayCluster()
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def joined(address: str) -> Iterator["RayCluster"]:
+    """Connect to the cluster at `address`, and let go of it after the block; it goes on."""
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except ConnectionError as error:
+        if address == "auto":
+            raise RooflensError(
+                "no Ray cluster runs on this machine: start one with ray start --head, or name --address HOST:PORT, "
+                "or leave --address out for one of this machine alone"
+            ) from error
+        token = "; if it wants a token, set RAY_AUTH_MODE=token and share ~/.ray/auth_token"
+        raise RooflensError(
+            f"Ray at {address} answers and takes nobody from here ({_first_line(error)}): run this on a machine that "
+            f"has joined the cluster with ray start{token}"
+        ) from error
+    except (RuntimeError, ValueError, OSError, RayError) as error:
+        raise RooflensError(f"cannot join the Ray cluster at {address}: {_first_line(error)}") from error
+    try:
+        yield RayCluster()
+    finally:
+        ray.shutdown()
+
+
+class RayCluster:
+    """Implements `cluster.Cluster`. Only one per process: Ray connects a process once."""
+
+    def __init__(self) -> None:
+        """Use the cluster that this process is connected to."""
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        self._board: Any = ray.remote(Board).options(num_cpus=0, scheduling_strategy=here).remote()
+        self._station: Any = ray.remote(RayStation)
+        host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+        self._head, self._silent = (host, int(port)), 0
+        self._suspects: dict[str, float] = {}
+        self._slots: dict[str, list[Slot]] = {}
+        self._actors: dict[Slot, Any] = {}
+        self._names: dict[str, Slot] = {}
+        self._answers: dict[Any, Slot] = {}
+        self._briefs: dict[int, Any] = {}
+        self._signs: Any = None
+        self._last_signs: Mapping[str, Sign] = {}
+
+    def offered(self) -> dict[str, int]:
+        """Count the devices of the cluster by architecture."""
+        return architectures(ray.cluster_resources())
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """List the nodes that are alive: host, address, what they offer, and what they could."""
+        nodes: Sequence[Mapping[str, Any]] = ray.nodes()
+        return [
+            {
+                "host": node["NodeManagerHostname"],
+                "address": node["NodeManagerAddress"],
+                "offers": (offers := architectures(node["Resources"])),
+                "remark": _left_idle(node["Resources"].get("GPU", 0), offers),
+            }
+            for node in nodes
+            if node["Alive"]
+        ]
+
+    def slots(self) -> Sequence[Slot]:
+        """See `Cluster`. Raises RooflensError when the head of the cluster is gone."""
+        self._silent = 0 if answers(*self._head) else self._silent + 1
+        if self._silent >= HEAD_GONE:
+            raise RooflensError(f"the head of the Ray cluster ({':'.join(map(str, self._head))}) is gone")
+        if self._silent:
+            return [slot for slots in self._slots.values() for slot in slots]
+        now = time.monotonic()
+        nodes: Sequence[Mapping[str, Any]] = ray.nodes()
+        alive = {node["NodeID"]: node for node in nodes if node["Alive"]}
+        self._slots = {node: slots for node, slots in self._slots.items() if node in alive}
+        for name in sorted(alive.keys() - self._slots.keys()):
+            self._slots[name] = self._slots_of(alive[name])
+        trusted = (node for node in self._slots if now - self._suspects.get(node, -SUSPECT_S) >= SUSPECT_S)
+        return [slot for node in trusted for slot in self._slots[node]]
+
+    def _slots_of(self, node: Mapping[str, Any]) -> list[Slot]:
+        """Number the places of a node that is new; those of one host share its cores, whatever nodes they are of."""
+        found = []
+        for arch, amount in architectures(node["Resources"]).items():
+            host = node["NodeManagerHostname"]
+            others = [
+                slot for slots in self._slots.values() for slot in slots if (slot.host, slot.arch) == (host, arch)
+            ]
+            taken = {slot.index for slot in others}
+            free = [index for index in range(len(others) + amount) if index not in taken][:amount]
+            count = max([len(others) + amount, *(slot.count for slot in others)])
+            found += [Slot(node["NodeID"], host, arch, index, count) for index in free]
+        return found
+
+    def hire(self, slot: Slot, brief: Brief, name: str) -> None:
+        """See `Cluster`."""
+        shared = self._briefs.setdefault(id(brief), ray.put(brief))
+        options = self._station.options(
+            num_cpus=0,
+            num_gpus=1 if is_gpu(slot.arch) else 0,
+            resources={slot.arch: 1},
+            scheduling_strategy=NodeAffinitySchedulingStrategy(slot.node, soft=False),
+            max_restarts=0,
+            max_task_retries=0,
+        )
+        self._actors[slot] = options.remote(shared, slot, name, self._board)
+        self._names[name] = slot
+        self._expect(slot, self._actors[slot].open.remote())
+
+    def order(self, slot: Slot, order: Order) -> None:
+        """See `Cluster`."""
+        self._expect(slot, self._actors[slot].measure.remote(order))
+
+    def close(self, slot: Slot) -> None:
+        """See `Cluster`."""
+        self._expect(slot, self._actors[slot].close.remote())
+
+    def dismiss(self, slot: Slot) -> None:
+        """See `Cluster`."""
+        if actor := self._actors.pop(slot, None):
+            ray.kill(actor, no_restart=True)
+        self._answers = {answer: place for answer, place in self._answers.items() if place != slot}
+
+    def ask_to_stop(self) -> None:
+        """See `Cluster`."""
+        self._board.stop.remote()
+
+    def wait(self, seconds: float) -> Sequence[Event]:
+        """See `Cluster`."""
+        if not self._answers:
+            time.sleep(seconds)
+            return []
+        ready, _ = ray.wait(list(self._answers), num_returns=1, timeout=seconds)
+        if ready:
+            ready, _ = ray.wait(list(self._answers), num_returns=len(self._answers), timeout=0)
+        return [self._event(answer) for answer in ready]
+
+    def signs(self) -> Mapping[Slot, Sign]:
+        """See `Cluster`. What is returned was asked for by the call before."""
+        if self._signs is not None:
+            ready, _ = ray.wait([self._signs], timeout=0)
+            if ready:
+                self._last_signs, self._signs = ray.get(self._signs), None
+        if self._signs is None:
+            self._signs = self._board.read.remote()
+        known = ((self._names.get(name), sign) for name, sign in self._last_signs.items())
+        return {slot: sign for slot, sign in known if slot in self._actors}
+
+    def _expect(self, slot: Slot, answer: Any) -> None:
+        self._answers[answer] = slot
+
+    def _event(self, answer: Any) -> Event:
+        slot = self._answers.pop(answer)
+        try:
+            return Arrived(slot, ray.get(answer))
+        except RayTaskError as error:
+            cause = error.cause if isinstance(error.cause, BaseException) else error
+            if isinstance(cause, RooflensError):
+                return Refused(slot, str(cause))
+            return Refused(slot, f"{type(cause).__name__}: {_first_line(cause)}")
+        except RayActorError as error:
+            why = _why_dead(error)
+            if why != DIED:
+                self._suspects[slot.node] = time.monotonic()
+            return Gone(slot, why)
+        except RayError as error:
+            return Gone(slot, _first_line(error))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+DIED = "its process died"
+
+
+def _why_dead(error: RayActorError) -> str:
+    """Say in few words how Ray explains that an actor does not answer."""
+    text = " ".join(str(error).split())
+    if isinstance(error, ActorUnavailableError) or "node" in text:
+        return "its node does not answer"
+    return DIED
+
+
+def _left_idle(gpus: float, offers: Mapping[str, int]) -> str:
+    """Say how many GPUs of a node nobody can ask for, because it does not offer their architecture."""
+    idle = int(gpus) - sum(count for arch, count in offers.items() if is_gpu(arch))
+    if idle > 0:
+        return f'{idle} GPUs are not offered: start it with --resources "$(rooflens fleet resources)"'
+    return f"it offers {-idle} more than Ray has GPUs there: pass --num-gpus to ray start" if idle < 0 else ""
