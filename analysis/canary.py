@@ -4,6 +4,7 @@ It never changes with suite or provider: when its time moves, the device has mov
 `moved` at the readings before and after each round of each cell.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,9 @@ MOVED = 0.03
 
 MOVED_ON_CPU = 0.10
 """The same on a CPU, which shares its memory and its power with neighbours that come and go."""
+
+MOST_READINGS = 500
+"""A trend is that of so many readings at most, evenly picked: the pairs among them grow with their square."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,71 +40,103 @@ class Drift:
     trend: float | None
 
 
-def drifts(canary: pd.DataFrame, several_devices: bool = False) -> tuple[Drift, ...]:
+def device_numbers(processes: "pd.Series[int]", device_of: Mapping[int, int] | None) -> "pd.Series[int]":
+    """Number of the device of each worker process; 0 throughout for a run of one device (`device_of` None).
+
+    A process that `device_of` does not know is taken for a device of its own, numbered -1 - process.
+    """
+    if device_of is None:
+        return pd.Series(0, index=processes.index, dtype="int64")
+    numbers = {process: device_of.get(int(process), -1 - int(process)) for process in processes.unique()}
+    return processes.map(numbers).astype("int64")
+
+
+def drifts(canary: pd.DataFrame, device_of: Mapping[int, int] | None = None) -> tuple[Drift, ...]:
     """Return the drift of GEMM and copy from the rows of canary.csv; empty without any.
 
-    With `several_devices` the readings of each process stand alone, and the one that moved most is what counts.
+    `device_of` has the device of each worker process where a run has several (`RunData.device_of`): their readings
+    stand alone then, and the device that moved most is what counts.
     """
-    if canary.empty:
-        return ()
+    return worst_drifts(drifts_by_device(canary, device_of).values())
+
+
+def drifts_by_device(canary: pd.DataFrame, device_of: Mapping[int, int] | None) -> dict[int, tuple[Drift, ...]]:
+    """Return the drift of GEMM and copy of each device that has a reading, by its number (`device_numbers`)."""
     timed = canary.assign(at=seconds(canary["at"])).sort_values("at", kind="stable")
-    groups = [rows for _, rows in timed.groupby("process")] if several_devices else [timed]
-    return tuple(_drift(groups, kind, len(canary)) for kind in KINDS)
+    groups = timed.groupby(device_numbers(timed["process"], device_of))
+    return {int(number): tuple(_drift(rows, kind) for kind in KINDS) for number, rows in groups}
 
 
-def moved(cells: pd.DataFrame, canary: pd.DataFrame, several_devices: bool = False) -> pd.DataFrame:
+def worst_drifts(of_devices: Iterable[tuple[Drift, ...]]) -> tuple[Drift, ...]:
+    """Join the drifts of devices, part by part: all readings, the widest range, the steepest trend."""
+    return tuple(
+        Drift(
+            kind,
+            sum(drift.readings for drift in alike),
+            max((drift.range for drift in alike if drift.range is not None), default=None),
+            max((drift.trend for drift in alike if drift.trend is not None), key=abs, default=None),
+        )
+        for kind, alike in zip(KINDS, zip(*of_devices, strict=True), strict=False)
+    )
+
+
+def moved(cells: pd.DataFrame, canary: pd.DataFrame, device_of: Mapping[int, int] | None = None) -> pd.DataFrame:
     """Change of the canary across each row of cells.csv: the reading after it over the reading before it, minus 1.
 
     Columns gemm and copy, on the index of `cells`; NaN where a reading is missing on either side. A row lasts from
-    `started_at` for `elapsed_s`. With `several_devices` only the readings of its own process count for it.
+    `started_at` for `elapsed_s`. With `device_of` only the readings of its own device count for it.
     """
-    changes = pd.DataFrame(np.nan, index=cells.index, columns=list(KINDS))
-    begin = seconds(cells["started_at"])
-    end = begin + cells["elapsed_s"].fillna(0)
-    groups = cells.groupby("process").groups if several_devices else {None: cells.index}
-    for process, rows in groups.items():
-        own = canary if process is None else canary.loc[canary["process"] == process]
-        readings = own.assign(at=seconds(own["at"])).dropna(subset=["at"]).sort_values("at", kind="stable")
+    changes = np.full((len(cells), len(KINDS)), np.nan)
+    begin = seconds(cells["started_at"]).to_numpy()
+    end = begin + cells["elapsed_s"].fillna(0).to_numpy()
+    numbers = device_numbers(cells["process"], device_of).to_numpy()
+    timed = canary.assign(at=seconds(canary["at"])).dropna(subset=["at"]).sort_values("at", kind="stable")
+    order = np.argsort(numbers, kind="stable")
+    for number, readings in timed.groupby(device_numbers(timed["process"], device_of)):
+        first, last = np.searchsorted(numbers, [number, number + 1], sorter=order)
+        rows = order[first:last]
         at = readings["at"].to_numpy()
-        before = np.searchsorted(at, begin.loc[rows].to_numpy(), side="right") - 1
-        after = np.searchsorted(at, end.loc[rows].to_numpy(), side="left")
-        between = (before >= 0) & (after < len(at)) & begin.loc[rows].notna().to_numpy()
-        for kind in KINDS:
-            times = readings[f"{kind}_s"].to_numpy(dtype=np.float64)
-            changes.loc[rows[between], kind] = times[after[between]] / times[before[between]] - 1
-    return changes
+        before = np.searchsorted(at, begin[rows], side="right") - 1
+        after = np.searchsorted(at, end[rows], side="left")
+        between = (before >= 0) & (after < len(at)) & ~np.isnan(begin[rows])
+        times = readings[[f"{kind}_s" for kind in KINDS]].to_numpy(dtype=np.float64)
+        changes[rows[between]] = times[after[between]] / times[before[between]] - 1
+    return pd.DataFrame(changes, index=cells.index, columns=list(KINDS))
 
 
 def disturbances(
-    cells: pd.DataFrame, canary: pd.DataFrame, several_devices: bool = False, threshold: float = MOVED
+    cells: pd.DataFrame,
+    canary: pd.DataFrame,
+    device_of: Mapping[int, int] | None = None,
+    threshold: float = MOVED,
 ) -> "pd.Series[str]":
     """Say per cell_id by how much the canary moved around its rounds; a cell that it did not disturb is not in it."""
-    changes = moved(cells, canary, several_devices)
+    changes = moved(cells, canary, device_of)
     largest = pd.DataFrame({kind: _largest(changes[kind], cells["cell_id"], threshold) for kind in KINDS})
     texts = [_text(dict(zip(KINDS, row, strict=True))) for row in largest.itertuples(index=False, name=None)]
     return pd.Series(texts, index=largest.index, dtype="str")
 
 
-def _drift(groups: list[pd.DataFrame], kind: str, readings: int) -> Drift:
-    several = [rows for rows in groups if len(rows) > 1]
-    if not several:
-        return Drift(kind, readings, None, None)
-    times = [rows[f"{kind}_s"] for rows in several]
-    slopes = [_trend(rows["at"].to_numpy(), rows[f"{kind}_s"].to_numpy()) for rows in several]
-    trends = [trend for trend in slopes if trend is not None]
-    spread = max(float(one.max() / one.min()) - 1 for one in times)
-    return Drift(kind, readings, spread, max(trends, key=abs, default=None))
+def _drift(rows: pd.DataFrame, kind: str) -> Drift:
+    """Drift of one device; `rows` in the order of time."""
+    times = rows[f"{kind}_s"].to_numpy(dtype=np.float64)
+    if len(times) < 2:
+        return Drift(kind, len(times), None, None)
+    return Drift(kind, len(times), float(times.max() / times.min()) - 1, _trend(rows["at"].to_numpy(), times))
 
 
 def _trend(at: Floats, times: Floats) -> float | None:
     """Relative change from the first reading to the last along the Theil-Sen line; None when they are of one moment."""
+    span = np.nanmax(at) - np.nanmin(at) if np.isfinite(at).any() else 0.0
+    step = -(-len(at) // MOST_READINGS)
+    at, times = at[::step], times[::step]
     first, second = np.triu_indices(len(at), k=1)
     apart = at[second] > at[first]
     if not apart.any():
         return None
     rise = np.log(times[second] / times[first])[apart]
     slope = float(np.median(rise / (at[second] - at[first])[apart]))
-    return float(np.expm1(slope * (np.nanmax(at) - np.nanmin(at))))
+    return float(np.expm1(slope * span))
 
 
 def seconds(stamps: "pd.Series[str]") -> "pd.Series[float]":

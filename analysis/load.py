@@ -97,8 +97,19 @@ class RunData:
 
     @property
     def several_devices(self) -> bool:
-        """True for a run that was merged from shards of several devices: process numbers tell them apart."""
+        """True for a run of several devices, as shards or a fleet measured it; `device_of` tells them apart."""
         return len(self.manifest.get("devices") or ()) > 1
+
+    @property
+    def device_of(self) -> Mapping[int, int] | None:
+        """Position among `devices` of run.json by worker process; None for a run of one device.
+
+        A process that no entry names is not in it: older merged runs do not say which processes were whose.
+        """
+        if not self.several_devices:
+            return None
+        entries = enumerate(self.manifest["devices"])
+        return {int(process): number for number, entry in entries for process in entry.get("processes") or ()}
 
     @property
     def planned_units(self) -> int:

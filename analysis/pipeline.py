@@ -7,9 +7,11 @@ import pandas as pd
 
 from ..shapes.disturbance import kind, worst
 from ..shapes.verdict import Verdict
-from .canary import Drift, drifts
+from .canary import Drift, drifts_by_device, worst_drifts
 from .crossover import DELTA
 from .crossovers import CROSSOVER_COLUMNS, crossovers
+from .device_spread import device_warnings, spreads
+from .devices import MeasuredDevice, measured_devices
 from .load import RunData
 from .median_crossover import MedianCrossover, median_crossovers
 from .refine import swept
@@ -37,6 +39,7 @@ class Analysis:
     regimes     `regimes.regimes` of the cells: which limit bounds each curve over M, and where that changes
     conditions  `telemetry.conditions` of the run, None where no telemetry is stored
     canary      `canary.drifts` of the run, empty where no canary is stored
+    devices     `devices.measured_devices` of a run of several, empty where there is one
     warnings    what concerns the run as a whole
     """
 
@@ -54,6 +57,7 @@ class Analysis:
     regimes: pd.DataFrame
     conditions: Conditions | None
     canary: tuple[Drift, ...]
+    devices: tuple[MeasuredDevice, ...]
     warnings: tuple[str, ...]
 
 
@@ -65,7 +69,9 @@ def analyze(run: RunData, challenger: str = "", delta: float = DELTA) -> Analysi
     """
     every, rounds = summarize(run), round_medians(run)
     summary = swept(every)
-    canary = drifts(run.canary, run.several_devices)
+    by_device = drifts_by_device(run.canary, run.device_of)
+    canary = worst_drifts(by_device.values())
+    devices = measured_devices(run, by_device)
     chosen = challenger or _first_challenger(run, summary)
     found = pd.DataFrame(columns=list(CROSSOVER_COLUMNS))
     if chosen and run.baseline in set(summary["provider"]):
@@ -87,8 +93,10 @@ def analyze(run: RunData, challenger: str = "", delta: float = DELTA) -> Analysi
         regimes=regimes(cells),
         conditions=conditions(run.telemetry),
         canary=canary,
+        devices=devices,
         warnings=(
             *_coverage(run, every, chosen),
+            *device_warnings(run, spreads(run, devices)),
             *_mixtures(summary),
             *_disturbances(summary),
             *roofline_warnings(cells, run.ceilings, canary),

@@ -231,9 +231,7 @@ def _disturbed(cell_ids: "pd.Index[str]", run: RunData) -> list[str]:
     passed = run.cells.loc[run.cells["verdict"] == Verdict.PASSED]
     said = passed.loc[passed["disturbed"] != "", ["cell_id", "disturbed"]].drop_duplicates()
     texts: dict[str, list[str]] = {}
-    canary = disturbances(
-        passed, run.canary, run.several_devices, MOVED_ON_CPU if run.device.get("kind") == "cpu" else MOVED
-    )
+    canary = disturbances(passed, run.canary, run.device_of, MOVED_ON_CPU if run.device.get("kind") == "cpu" else MOVED)
     for cell, text in (*said.itertuples(index=False, name=None), *canary.items()):
         texts.setdefault(str(cell), []).append(text)
     return [worst(texts.get(cell, ())) for cell in cell_ids]

@@ -22,6 +22,7 @@ from .sections.context import environment, limits, protocol, reproduce
 from .sections.crossover import crossover
 from .sections.curves import curves
 from .sections.decode_grid import decode_grid
+from .sections.devices import devices
 from .sections.drift import drift
 from .sections.flat import flat
 from .sections.gap import gap
@@ -126,6 +127,7 @@ OF_A_RUN: dict[str, Preset[View]] = {
                 correctness,
                 failures,
                 ceilings,
+                devices,
                 drift,
                 known_limitations,
                 open_items,

@@ -23,6 +23,7 @@ class Roster:
     def __init__(self) -> None:
         self._devices: dict[Hashable, dict[str, Any]] = {}
         self._processes: dict[tuple[str, int], int] = {}
+        self._stations: set[str] = set()
         self._environments: dict[tuple[tuple[str, str], ...], None] = {}
         self._providers: dict[str, Any] = {}
         self._alike: dict[str, Any] = {}
@@ -30,8 +31,11 @@ class Roster:
     def add(self, manifest: Mapping[str, Any]) -> None:
         """Take in what a shard says."""
         station = manifest[STATION]
-        entry = {**manifest["device"], "host": station["host"], "slot": station["slot"], "processes": []}
-        self._devices.setdefault(device_of(manifest), entry)
+        entry = {**manifest["device"], "host": station["host"], "slot": station["slot"]}
+        self._devices.setdefault(device_of(manifest), entry | {"stations": 0, "processes": []})
+        if station["name"] not in self._stations:
+            self._stations.add(station["name"])
+            self._devices[device_of(manifest)]["stations"] += 1
         self._environments[tuple(manifest["environment"].items())] = None
         for name, info in manifest["providers"].items():
             self._providers.setdefault(name, info)
@@ -50,7 +54,7 @@ class Roster:
         if not self._devices:
             return {}
         devices = list(self._devices.values())
-        of_a_place = ("host", "slot", "processes")
+        of_a_place = ("host", "slot", "stations", "processes")
         return {
             **self._alike,
             "device": common([{key: one[key] for key in one if key not in of_a_place} for one in devices]),

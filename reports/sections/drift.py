@@ -1,4 +1,7 @@
-"""The device over the time of the run: canary, clock, temperature and power, with the slowdowns that it reported."""
+"""The device over the time of the run: canary, clock, temperature and power, with the slowdowns that it reported.
+
+Of several devices each has a line; of more than colours can tell apart (`device_lines`), their median with a band.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -23,15 +26,21 @@ from ..axes import elapsed_axis, linear_axis
 from ..chart import Axis, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Series, Span, Tick
 from ..model import Section
 from ..view import View
+from .device_lines import Line, lines_of, of_devices
 
 HOW = (
     "Time runs from left to right, from the start of the run. {parts}Where a strip is shaded, with a bar along its "
-    "upper edge, the device said that its clock was held down. A device in one state gives flat lines."
+    "upper edge, {who} said that its clock was held down. A device in one state gives flat lines."
 )
 LINE_HOW = (
     "A line is the median of the readings at that time, the band around it reaches from the least to the largest. "
 )
 CANARY_HOW = "The canary is a frozen GEMM and a frozen copy, as change of time from their median: above 0 is slower. "
+CANARIES_HOW = (
+    "The canary is a frozen GEMM and a frozen copy, as change of time from their median on the same device: above 0 is "
+    "slower than that device usually is. "
+)
+POOLED_HOW = "Here it joins {devices}: the band says how far apart they are. "
 PAUSE_HOW = "Where nothing was measured for over {longest}, the rest of the pause is cut out (dotted). "
 
 BINS = 240
@@ -71,12 +80,13 @@ SLOW_STYLES = (6, 4, 7, 3, 5)
 def drift(view: View) -> Section | None:
     """Draw one strip per quantity that was recorded; None where none was over time."""
     figure = _figure(view)
-    return None if figure is None else Section("drift", "The device over time", (figure,))
+    title = "The devices over time" if view.run.several_devices else "The device over time"
+    return None if figure is None else Section("drift", title, (figure,))
 
 
 def _figure(view: View) -> Figure | None:
     run = view.run
-    telemetry, canary = telemetry_over_time(run), canary_over_time(run)
+    telemetry, canary = (of_devices(run, frame) for frame in (telemetry_over_time(run), canary_over_time(run)))
     every = np.concatenate([frame["at_s"].to_numpy(dtype=np.float64) for frame in (telemetry, canary)])
     known = [strip for strip in STRIPS if telemetry[strip.column].notna().sum() > 1]
     has_canary = len(canary) > 1
@@ -90,28 +100,40 @@ def _figure(view: View) -> Figure | None:
     styles = {word: SLOW_STYLES[number % len(SLOW_STYLES)] for number, word in enumerate(words)}
     spans = tuple(Span(word, styles[word], None, first, max(last, first + end / 400)) for word, first, last in slow)
     spans += tuple(Span("pause", 0, at) for at in without_pauses(np.array([stop for stop, _ in cut]), cut).tolist())
-    processes = sorted(set(telemetry["process"])) if run.several_devices else []
-    charts = [_canary(canary, run.several_devices)] if has_canary else []
-    charts += [_strip(strip, telemetry, processes) for strip in known]
+    slowdowns = (LegendEntry(f"slowed down: {word}", fill=f"s{styles[word]}") for word in words)
+    lines = lines_of(run, telemetry, canary)
+    charts = [] if not has_canary else _canaries(canary, lines) if run.several_devices else [_canary(canary)]
+    charts += [_strip(strip, telemetry, lines) for strip in known]
     last = len(charts) - 1
     placed = tuple(
         _over(chart, elapsed_axis(end, "time since the start" if number == last else ""), spans)
         for number, chart in enumerate(charts)
     )
-    legend = [LegendEntry(f"canary: {_NAMES[kind]}", CANARY_STYLES[kind]) for kind in KINDS if has_canary]
-    legend += [LegendEntry(f"worker {number}", 1 + at, Draw.STROKE) for at, number in enumerate(processes)]
-    legend += [LegendEntry(f"slowed down: {word}", fill=f"s{styles[word]}") for word in words]
-    parts = (CANARY_HOW if has_canary else "") + (LINE_HOW if known else "")
-    parts += PAUSE_HOW.format(longest=fmt.tick_elapsed(LONGEST_PAUSE_S)) if cut else ""
     return Figure(
         "drift-strips",
         "Canary and telemetry over the run" if has_canary and known else "Canary" if has_canary else "Telemetry",
         placed,
-        how_to_read=HOW.format(parts=parts),
+        how_to_read=_how(run.several_devices, lines[0].joined, has_canary, bool(known), bool(cut)),
         alt=_alt(charts, telemetry, words),
-        legend=tuple(legend),
-        data=_data(telemetry, canary),
+        legend=(*(_of_lines(lines) if run.several_devices else _of_canary(has_canary)), *slowdowns),
+        data=_data(telemetry, canary, lines),
     )
+
+
+def _of_canary(is_drawn: bool) -> list[LegendEntry]:
+    return [LegendEntry(f"canary: {_NAMES[kind]}", CANARY_STYLES[kind]) for kind in KINDS if is_drawn]
+
+
+def _of_lines(lines: Sequence[Line]) -> list[LegendEntry]:
+    return [LegendEntry(line.name, line.style, Draw.STROKE) for line in lines]
+
+
+def _how(several: bool, joined: int, has_canary: bool, has_telemetry: bool, has_pauses: bool) -> str:
+    parts = (CANARIES_HOW if several else CANARY_HOW) if has_canary else ""
+    parts += LINE_HOW if has_telemetry or joined > 1 else ""
+    parts += POOLED_HOW.format(devices=fmt.plural(joined, "device")) if joined > 1 else ""
+    parts += PAUSE_HOW.format(longest=fmt.tick_elapsed(LONGEST_PAUSE_S)) if has_pauses else ""
+    return HOW.format(parts=parts, who="one of the devices" if several else "the device")
 
 
 _NAMES = {"gemm": "GEMM", "copy": "copy"}
@@ -133,51 +155,74 @@ def _over(chart: Chart, x: Axis, spans: tuple[Span, ...]) -> Chart:
     return replace(chart, x=replace(x, ticks=ticks), spans=spans, boxes=bars, height=HEIGHT)
 
 
-def _strip(strip: _Strip, telemetry: pd.DataFrame, processes: Sequence[int]) -> Chart:
-    """One quantity: one line, or one per worker where each has its own device."""
-    known = telemetry.loc[telemetry[strip.column].notna(), ["at_s", "process", strip.column]]
+def _strip(strip: _Strip, telemetry: pd.DataFrame, lines: Sequence[Line]) -> Chart:
+    """One quantity: one line, or one per device."""
+    known = telemetry.loc[telemetry[strip.column].notna(), ["at_s", "device", strip.column]]
     values = known[strip.column]
     least, most = float(values.min()), float(values.max())
-    groups = [(1 + at, known[known["process"] == number]) for at, number in enumerate(processes)] or [(0, known)]
     span = f"{strip.write(least)} to {strip.write(most)}" if strip.write(least) != strip.write(most) else "constant"
     middle = strip.write(float(values.median()))
+    groups = [(line, line.rows(known)) for line in lines]
     return Chart(
         strip.title,
         _LATER,
         _axis(least, most, strip.write),
-        tuple(_line(strip, style, rows) for style, rows in groups if len(rows)),
+        tuple(_stroke(strip.title, line, rows, strip.column) for line, rows in groups if len(rows)),
         corner=f"median {middle}, {span}",
         alt=f"{strip.title}: median {middle}, {span}",
     )
 
 
-def _line(strip: _Strip, style: int, rows: pd.DataFrame) -> Series:
-    thin = thinned(rows, [strip.column], BINS)
-    at, middle = thin["at_s"].tolist(), thin[strip.column].tolist()
-    low, high = thin[f"{strip.column}_low"].tolist(), thin[f"{strip.column}_high"].tolist()
-    points = tuple(Point(x, y) for x, y in zip(at, middle, strict=True))
-    return Series(strip.title, style, points, Draw.STROKE, tuple(zip(at, low, high, strict=True)))
+def _stroke(title: str, line: Line, rows: pd.DataFrame, column: str) -> Series:
+    thin = thinned(rows, [column], line.bins(rows, BINS))
+    at, middle = thin["at_s"].tolist(), thin[column].tolist()
+    low, high = thin[f"{column}_low"].tolist(), thin[f"{column}_high"].tolist()
+    return Series(title, line.style, _points(at, middle), Draw.STROKE, tuple(zip(at, low, high, strict=True)))
 
 
-def _canary(canary: pd.DataFrame, several: bool) -> Chart:
-    series, changes = [], []
+def _points(at: Iterable[float], values: Iterable[float]) -> tuple[Point, ...]:
+    return tuple(Point(x, y) for x, y in zip(at, values, strict=True))
+
+
+def _canary(canary: pd.DataFrame) -> Chart:
+    """Both parts of the canary of one device."""
+    at = canary["at_s"].tolist()
+    series = [
+        Series(_NAMES[kind], CANARY_STYLES[kind], _points(at, canary[f"{kind}_change"].tolist())) for kind in KINDS
+    ]
+    return _canary_chart("canary", canary, KINDS, series)
+
+
+def _canaries(canary: pd.DataFrame, lines: Sequence[Line]) -> list[Chart]:
+    """A strip per part, so that colour can tell devices apart."""
+    charts = []
     for kind in KINDS:
-        for _, rows in canary.groupby("process", sort=True) if several else [(0, canary)]:
-            change = rows[f"{kind}_s"] / rows[f"{kind}_s"].median() - 1
-            points = tuple(Point(x, y) for x, y in zip(rows["at_s"].tolist(), change.tolist(), strict=True))
-            series.append(Series(_NAMES[kind], CANARY_STYLES[kind], points))
-            changes += change.tolist()
-    most = max(map(abs, changes))
+        column, title = f"{kind}_change", f"canary {_NAMES[kind]}"
+        groups = [(line, line.rows(canary)) for line in lines]
+        series = [
+            Series(title, line.style, _points(rows["at_s"].tolist(), rows[column].tolist()))
+            if line.joined == 1
+            else _stroke(title, line, rows, column)
+            for line, rows in groups
+            if len(rows)
+        ]
+        charts.append(_canary_chart(title, canary, (kind,), series))
+    return charts
+
+
+def _canary_chart(title: str, canary: pd.DataFrame, kinds: Sequence[str], series: Sequence[Series]) -> Chart:
+    most = float(canary[[f"{kind}_change" for kind in kinds]].abs().max().max()) if len(canary) else 0.0
     said = f"at most {fmt.significant(100 * most, 2)}% from the median" if most else "no change"
     span = max(most, LEAST_RANGE / 2) * 1.15
+    told = f"{fmt.plural(len(canary), 'reading')}, {said}"
     return Chart(
-        "canary",
+        title,
         _LATER,
-        linear_axis(-span, span, _signed_tick, "", labels=3),
+        linear_axis(-span, span, _signed_tick, "", labels=4),
         tuple(series),
         level=0.0,
-        corner=f"{fmt.plural(len(canary), 'reading')}, {said}",
-        alt=f"canary: {fmt.plural(len(canary), 'reading')}, {said}",
+        corner=told,
+        alt=f"{title}: {told}",
     )
 
 
@@ -205,14 +250,30 @@ def _alt(charts: Iterable[Chart], telemetry: pd.DataFrame, words: Sequence[str])
     return "; ".join(said)
 
 
-def _data(telemetry: pd.DataFrame, canary: pd.DataFrame) -> Data:
-    """Give the lines as they are drawn, and every reading of the canary."""
-    thin = thinned(telemetry, QUANTITIES, BINS)
-    columns = ("source", "at_s", *(f"{kind}_s" for kind in KINDS))
-    ranges = tuple(f"{name}{end}" for name in QUANTITIES for end in ("", "_low", "_high"))
-    rows = [("canary", *values, *(None,) * len(ranges)) for values in _values(canary, columns[1:])]
-    rows += [("telemetry", at, None, None, *values) for at, *values in _values(thin, ("at_s", *ranges))]
-    return Data((*columns, *ranges), tuple(rows))
+def _data(telemetry: pd.DataFrame, canary: pd.DataFrame, lines: Sequence[Line]) -> Data:
+    """Give the lines as they are drawn, and every reading of the canary; where lines join devices, their course."""
+    joined, named = lines[0].joined > 1, ("device",) if lines[0].name else ()
+    of_canary = _ranges([f"{kind}_change" for kind in KINDS]) if joined else tuple(f"{kind}_s" for kind in KINDS)
+    of_telemetry = _ranges(QUANTITIES)
+    rows: list[tuple[float | str | None, ...]] = []
+    for line in lines:
+        own = line.rows(canary)
+        readings = (
+            thinned(own, [f"{kind}_change" for kind in KINDS], line.bins(own, BINS)) if joined and len(own) else own
+        )
+        head = ("canary", *((line.name,) if named else ()))
+        rows += [(*head, *values, *(None,) * len(of_telemetry)) for values in _values(readings, ("at_s", *of_canary))]
+    for line in lines:
+        own = line.rows(telemetry)
+        thin = thinned(own, QUANTITIES, line.bins(own, BINS))
+        head = ("telemetry", *((line.name,) if named else ()))
+        empty = (None,) * len(of_canary)
+        rows += [(*head, at, *empty, *values) for at, *values in _values(thin, ("at_s", *of_telemetry))]
+    return Data(("source", *named, "at_s", *of_canary, *of_telemetry), tuple(rows))
+
+
+def _ranges(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
 
 
 def _values(frame: pd.DataFrame, columns: Sequence[str]) -> list[tuple[float | None, ...]]:

@@ -43,6 +43,12 @@ def test_drift_is_slowest_over_fastest_and_the_line_of_theil_and_sen():
     assert (copy.kind, copy.range, copy.trend) == ("copy", 0.0, 0.0)
 
 
+def test_the_trend_of_a_long_run_spans_all_of_it():
+    minutes = np.arange(1203) / 40
+    canary = pd.DataFrame([reading(minute, 1e-3 * math.exp(0.002 * minute)) for minute in minutes])
+    assert drifts(canary)[0].trend == pytest.approx(math.expm1(0.002 * minutes[-1]), rel=1e-6)
+
+
 def test_one_reading_shows_no_drift_and_none_nothing():
     canary = pd.DataFrame([reading(0, 1e-3)])
     assert [(drift.readings, drift.range, drift.trend) for drift in drifts(canary)] == [(1, None, None)] * 2
@@ -51,7 +57,7 @@ def test_one_reading_shows_no_drift_and_none_nothing():
 
 def test_readings_of_several_devices_are_not_compared_with_each_other():
     rows = [reading(0, 1e-3), reading(1, 1.01e-3), reading(0, 3e-3, process=1), reading(1, 2.94e-3, process=1)]
-    gemm, _ = drifts(pd.DataFrame(rows), several_devices=True)
+    gemm, _ = drifts(pd.DataFrame(rows), device_of={})
     assert gemm.range == pytest.approx(3 / 2.94 - 1)
     assert gemm.trend == pytest.approx(-0.02)
     assert drifts(pd.DataFrame(rows))[0].range == pytest.approx(2.0)
@@ -92,7 +98,7 @@ def test_a_cell_is_held_against_its_own_device():
         [reading(0, 1e-3), reading(0.1, 2e-3, process=1), reading(2, 1e-3), reading(2.1, 2.2e-3, process=1)]
     )
     cells = pd.DataFrame([cell("here", 1), cell("there", 1, process=1)])
-    assert moved(cells, canary, several_devices=True)["gemm"].to_list() == pytest.approx([0, 0.1])
+    assert moved(cells, canary, device_of={})["gemm"].to_list() == pytest.approx([0, 0.1])
     assert moved(cells, canary)["gemm"].to_list() == pytest.approx([-0.5, -0.5])
 
 

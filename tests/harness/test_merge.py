@@ -146,6 +146,90 @@ def test_a_fleet_of_one_model_is_listed_and_what_differs_is_unknown(halves, tmp_
     assert [part["device"]["uuid"] for part in manifest["shards"]] == ["GPU-0", "GPU-1"]
 
 
+def on_device(shard, device, host="", **more):
+    """Say in a shard's run.json where it was measured."""
+    edit_manifest(
+        shard,
+        lambda manifest: (
+            manifest
+            | {"device": CPU.device | device, "environment": manifest["environment"] | ({"host": host} if host else {})}
+            | more
+        ),
+    )
+
+
+def devices_of(folders, output, *names):
+    return [
+        tuple(one.get(name) for name in (*names, "processes")) for one in manifest_of(join(folders, output))["devices"]
+    ]
+
+
+@pytest.fixture
+def quarters(whole, tmp_path):
+    """Shards by provider and M, in that order; the second one had three workers."""
+    shards = split(whole, tmp_path, lambda row: row["provider"] + row["M"])
+    edit_manifest(shards[1], lambda manifest: manifest | {"processes": 3})
+    return sorted(shards, key=lambda shard: shard.name)
+
+
+def test_shards_of_one_device_are_one_device_with_all_their_processes(quarters, tmp_path):
+    """In the order of their names, 1, 1, 3 and 1 processes; to its own process each of the GPUs was the first one."""
+    counts = [int(manifest_of(shard).get("processes", 1)) for shard in quarters]
+    starts = [sum(counts[:at]) for at in range(4)]
+    assert sorted(counts) == [1, 1, 1, 3]
+    for shard, (uuid, host) in zip(quarters, (("A", "n0"), ("B", "n0"), ("A", "n0"), ("A", "n1")), strict=True):
+        on_device(shard, {"uuid": uuid, "index": len(shard.name) % 2}, host)
+    found = devices_of(quarters, tmp_path / "merged", "uuid", "host")
+
+    def processes(at):
+        return list(range(starts[at], starts[at] + counts[at]))
+
+    assert found == [
+        ("A", "n0", [*processes(0), *processes(2)]),
+        ("B", "n0", processes(1)),
+        ("A", "n1", processes(3)),
+    ]
+    cells = read_rows(tmp_path / "merged" / "cells.csv")
+    here = {row["provider"] + row["M"] for row in cells if int(row["process"]) in found[0][2]}
+    assert here == {quarters[0].name, quarters[2].name}
+    assert load_run(tmp_path / "merged").several_devices
+
+
+def test_devices_without_a_uuid_are_one_where_they_say_the_same(quarters, tmp_path):
+    for shard, host in zip(quarters, ("n0", "n0", "n1", "n0"), strict=True):
+        on_device(shard, {}, host)
+    assert [(host, len(own)) for host, own in devices_of(quarters, tmp_path / "merged", "host")] in (
+        [("n0", 5), ("n1", 1)],
+        [("n0", 3), ("n1", 3)],
+    )
+
+
+def test_devices_of_a_merged_run_keep_their_processes(quarters, tmp_path):
+    for shard, uuid in zip(quarters, "ABAB", strict=True):
+        on_device(shard, {"uuid": uuid})
+    at_once = devices_of(quarters, tmp_path / "at_once", "uuid")
+    first_two = join(quarters[:2], tmp_path / "before the others by name")
+    in_turn = devices_of([first_two, *quarters[2:]], tmp_path / "in_turn", "uuid")
+    assert in_turn == at_once
+    assert sorted(number for _, own in in_turn for number in own) == list(range(6))
+
+
+def test_the_devices_of_a_fleet_are_taken_over(halves, tmp_path):
+    slots = [{"slot": slot, "host": "n0", "processes": own} for slot, own in ((0, [0, 2]), (1, [1]))]
+    on_device(halves[0], {}, devices=slots, processes=3)
+    on_device(halves[1], {}, "n0")
+    assert devices_of(halves, tmp_path / "merged", "slot") == [(0, [0, 2]), (1, [1]), (None, [3])]
+    assert not any(
+        "devices" in shard for shard in manifest_of(tmp_path / "merged")["shards"]
+    )  # their numbers are others
+
+
+def test_what_an_older_merged_run_does_not_tell_stays_unknown(halves, tmp_path):
+    on_device(halves[0], {}, devices=[{"uuid": "A", "host": "n0"}, {"uuid": "B", "host": "n0"}], processes=2)
+    on_device(halves[1], {"uuid": "B"}, "n0")
+    assert devices_of(halves, tmp_path / "merged", "uuid") == [("A", None), ("B", None)]
+
+
 def test_events_say_which_shard_they_are_of(halves, tmp_path):
     (halves[0] / "events.log").write_text("2026-01-02T03:04:05Z restart the worker: a fault\n")
     (halves[1] / "events.log").write_text("2026-01-02T04:04:05Z interrupted\n2026-01-02T05:04:05Z stopped")

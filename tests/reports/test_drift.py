@@ -6,6 +6,7 @@ from rooflens.reports.chart import Draw
 from rooflens.reports.model import Report
 from rooflens.reports.sections.drift import drift
 
+from ..analysis.several_devices import fleet, gpu, noisy, reading
 from .figures import figures_of, records, view_of
 from .measured import WATCHED
 from .planted import SMALL
@@ -86,3 +87,55 @@ def drift_section(tmp_path):
 def test_it_is_drawn_as_an_image_too(tmp_path):
     figure = figure_of(tmp_path / "run")
     assert png.draw(figure) == png.draw(figure)
+
+
+def of_devices(folder, count, readings=6, **options):
+    """A run of so many devices; each measures the cells of its turn, and one worker of the first was restarted."""
+    process_of = {"process": 0}
+
+    def turn(cell, round_):
+        process_of["process"] = (process_of["process"] + 1) % count
+        return process_of["process"]
+
+    entries = [gpu(0, [number], uuid=f"{number:08d}") for number in range(count)]
+    entries[0]["processes"].append(count)
+    canary = [*noisy([1 + number / 100 for number in range(count)], readings, 0.005), reading(9, process=count)]
+    watched = {"telemetry": WATCHED["telemetry"], "Ms": (1, 4, 8)} | options
+    return figures_of(drift(view_of(folder, **fleet(entries, canary, turn, **watched))))["drift-strips"]
+
+
+def test_few_devices_have_a_line_each_with_its_name_and_colour(tmp_path):
+    figure = of_devices(tmp_path, 3)
+    assert [entry.label for entry in figure.legend][:3] == ["GPU-00000000", "GPU-00000001", "GPU-00000002"]
+    assert [chart.title for chart in figure.charts][:3] == ["canary GEMM", "canary copy", "clock"]
+    for chart in figure.charts:
+        assert [series.style for series in chart.series] == [entry.style for entry in figure.legend[:3]] == [1, 2, 3]
+    gemm = figure.charts[0].series
+    assert [len(series.points) for series in gemm] == [7, 6, 6]  # both workers of the first device are one line
+    for series in gemm:
+        middle = sorted(point.y for point in series.points)[len(series.points) // 2]
+        assert abs(middle) < 0.01  # each over its own median, although they differ by some percent
+    assert {row["device"] for row in records(figure)} == {"GPU-00000000", "GPU-00000001", "GPU-00000002"}
+    assert sum(row["source"] == "canary" for row in records(figure)) == 19
+    assert "on the same device" in figure.how_to_read
+
+
+def test_many_devices_are_one_line_with_a_band(tmp_path):
+    figure = of_devices(tmp_path, 40)
+    assert figure.legend[0].label == "median of 40 devices"
+    for chart in figure.charts[:2]:
+        (series,) = chart.series
+        assert series.draw is Draw.STROKE
+        assert 3 <= len(series.points) <= 7  # about one per minute, each of all devices
+        assert all(low <= point.y <= high for point, (_, low, high) in zip(series.points, series.band, strict=True))
+        assert max(high for _, _, high in series.band) > 0.005 > max(abs(point.y) for point in series.points)
+    assert "joins 40 devices" in figure.how_to_read
+    assert len(records(figure)) < 300
+    assert {"gemm_change", "gemm_change_low", "gemm_change_high"} <= set(records(figure)[0])
+
+
+def test_workers_that_no_device_claims_keep_their_number(tmp_path):
+    canary = [reading(minute, process=number) for number in (0, 4) for minute in range(3)]
+    options = fleet([{"uuid": "A"}, {"uuid": "B"}], canary)
+    figure = figures_of(drift(view_of(tmp_path, **options)))["drift-strips"]
+    assert [entry.label for entry in figure.legend] == ["worker 0", "worker 4"]
