@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from ..shapes.errors import UsageError
-from .runs import find_run
+from .runs import MANIFEST, find_folder, find_run, is_sweep, read_sweep
 from .tables import NO_WIDTH, terminal_width
 
 if TYPE_CHECKING:
     from ..reports.model import Report
 
 HTML, MARKDOWN = "report.html", "report.md"
-"""File names inside the run folder."""
+"""File names inside the folder of a run, or of several."""
 
 COMPARISON = "compare.json"
 """What tells the folder of a rooflens compare --git from that of a run."""
@@ -63,7 +63,8 @@ def report(
     """Write the report of a run, or of a run against another.
 
     RUN is the folder of a run, its name under ./runs, or `latest`; with BASE, the report says what changed from BASE to
-    RUN. The folder of a rooflens compare --git holds both. Without options, the page and the markdown go into the
+    RUN. The folder of a rooflens compare --git holds both. A sweep over several architectures is shown side by side,
+    and the report of each of its runs is written too. Without options, the page and the markdown go into the
     folder of RUN, as report.html and report.md (a preset other than full: report-PRESET.html and .md). With options,
     only what is named is written. The paths written are printed.
 
@@ -88,9 +89,16 @@ def report(
     """
     if (text == STDOUT and json == STDOUT) or (digest and STDOUT in (text, json)):
         raise UsageError("only one of --text -, --json - and --digest can be printed: give the others a FILE")
-    source = _source(targets, challengers)
-    built = source.build(preset, challengers)
+    source = _source(targets, preset, challengers)
     outputs = [html, markdown, text, json]
+    if source.is_sweep and not digest and outputs == [None] * 4:
+        from .report_architectures import write_reports
+
+        for path in write_reports(source.folder):
+            click.echo(path)
+        return
+    beside = next((path.parent for path in (html, markdown) if path is not None), source.folder)
+    built = source.build(preset, challengers, beside)
     if digest or STDOUT in outputs:
         _print(built, as_digest=digest, as_text=text == STDOUT, ascii_only=ascii_only)
     elif outputs == [None] * 4:
@@ -111,19 +119,24 @@ def report(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What is reported on: a run; a run against `base`; or the folder of a comparison."""
+    """What is reported on: a run; a run against `base`; the folder of a comparison, or of several architectures."""
 
     folder: Path
     base: Path | None = None
     is_comparison: bool = False
+    is_sweep: bool = False
 
     @property
     def of_two(self) -> bool:
         """True where two versions are compared."""
         return self.is_comparison or self.base is not None
 
-    def build(self, preset: str | None, challengers: tuple[str, ...]) -> "Report":
-        """Load and analyse it, and lay out the report."""
+    def build(self, preset: str | None, challengers: tuple[str, ...], beside: Path) -> "Report":
+        """Load and analyse it, and lay out the report; `beside`: the folder that it will lie in."""
+        if self.is_sweep:
+            from .report_architectures import build_side_by_side
+
+            return build_side_by_side(self.folder, beside)
         if not self.of_two:
             from ..analysis.load import load_run
             from ..reports.build import DEFAULT, build_report
@@ -141,7 +154,7 @@ class _Source:
         return comparison.build_comparison(stored_runs(self.base, self.folder), preset or comparison.DEFAULT)
 
 
-def _source(targets: tuple[str, ...], challengers: tuple[str, ...]) -> _Source:
+def _source(targets: tuple[str, ...], preset: str | None, challengers: tuple[str, ...]) -> _Source:
     if len(targets) > 2:
         raise UsageError(
             f"{len(targets)} runs are given: name one, or one and its BASE, and repeat the command for others"
@@ -153,7 +166,21 @@ def _source(targets: tuple[str, ...], challengers: tuple[str, ...]) -> _Source:
         if len(targets) == 2:
             raise UsageError(f"{targets[0]} is a comparison and holds both versions: leave {targets[1]} out")
         return _Source(Path(targets[0]), is_comparison=True)
-    return _Source(find_run(targets[0]), find_run(targets[1]) if len(targets) == 2 else None)
+    if len(targets) == 2:
+        return _Source(find_run(targets[0]), find_run(targets[1]))
+    folder = find_folder(targets[0])
+    if (folder / MANIFEST).is_file() or not is_sweep(folder):
+        return _Source(folder)
+    from .report_architectures import check_preset
+
+    sweep = read_sweep(folder)
+    check_preset(sweep, preset)
+    if challengers:
+        raise UsageError(
+            f"--challenger is for the report of one run, and {folder} holds several: name one, "
+            f"{' or '.join(map(str, sweep.runs))}"
+        )
+    return _Source(folder, is_sweep=True)
 
 
 def _named(name: str, preset: str | None, source: _Source) -> str:

@@ -110,7 +110,8 @@ def _column(report: Report, column: Column) -> dict[str, Any]:
 
 def _cell(report: Report, cell: Cell) -> dict[str, Any]:
     tone = {"tone": cell.tone.value} if cell.tone else {}
-    return {"text": cell.text, "value": _number(cell.value), **tone, **_noted(report, cell.note)}
+    link = {"link": cell.link} if cell.link else {}
+    return {"text": cell.text, "value": _number(cell.value), **link, **tone, **_noted(report, cell.note)}
 
 
 def _noted(report: Report, note: str) -> dict[str, Any]:

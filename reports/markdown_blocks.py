@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from urllib.parse import quote
 
 from .chart import Figure
 from .model import Align, Block, Bullets, Cell, Code, Column, KeyNumbers, Note, Table, Text, Tone
@@ -80,7 +81,7 @@ def _header(column: Column, number: Number) -> str:
 
 
 def _cell(cell: Cell, number: Number) -> str:
-    text = escape(cell.text)
+    text = f"[{escape(cell.text)}]({quote(cell.link)})" if cell.link else escape(cell.text)
     return (f"**{text}**" if cell.tone is Tone.BEST and text else text) + _marker(cell.note, number)
 
 

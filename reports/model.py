@@ -46,13 +46,17 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One table cell: shown `text`, raw `value` in base units, colour `level` (see Scale) and a footnote text."""
+    """One table cell: shown `text`, raw `value` in base units, colour `level` (see Scale) and a footnote text.
+
+    `link` is the path of a file that the text leads to, relative to the report.
+    """
 
     text: str
     value: Value = None
     level: float | None = None
     note: str = ""
     tone: Tone = Tone.PLAIN
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)

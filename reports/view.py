@@ -140,20 +140,7 @@ class View:
     @cached_property
     def slices(self) -> tuple[Slice, ...]:
         """Every (pass, dtype, scheme, cache) that was measured; its title leaves out what all have in common."""
-        rows = list(dict.fromkeys(zip(*(self.cells[name] for name in SETTING), strict=True)))
-        several = [len(set(values)) > 1 for values in zip(*rows, strict=True)]
-        titles = [
-            " · ".join(
-                value
-                for name, value, varies in zip(SETTING, row, several, strict=True)
-                if varies or name in ("dtype", "cache")
-            )
-            for row in rows
-        ]
-        return tuple(
-            Slice(pass_, dtype, scheme, cache, title)
-            for (pass_, dtype, scheme, cache), title in zip(rows, titles, strict=True)
-        )
+        return slices_of(self.cells)
 
     @cached_property
     def shapes(self) -> tuple[ShapeKey, ...]:
@@ -295,6 +282,24 @@ class View:
     def Ms_in(self, rows: Mapping[tuple[ShapeKey, int], Row]) -> list[int]:
         """Every M that has a row, ascending."""
         return sorted({m for _, m in rows})
+
+
+def slices_of(cells: pd.DataFrame) -> tuple[Slice, ...]:
+    """Return every (pass, dtype, scheme, cache) of a frame in its order; titles leave out what all have in common."""
+    rows = list(dict.fromkeys(zip(*(cells[name] for name in SETTING), strict=True)))
+    several = [len(set(values)) > 1 for values in zip(*rows, strict=True)]
+    titles = [
+        " · ".join(
+            value
+            for name, value, varies in zip(SETTING, row, several, strict=True)
+            if varies or name in ("dtype", "cache")
+        )
+        for row in rows
+    ]
+    return tuple(
+        Slice(pass_, dtype, scheme, cache, title)
+        for (pass_, dtype, scheme, cache), title in zip(rows, titles, strict=True)
+    )
 
 
 def shape_of(row: Row) -> ShapeKey:

@@ -124,7 +124,7 @@ def _grid(view: View, provider: str, table_id: str, rows: Mapping[tuple[ShapeKey
         *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes),
     )
     lines = tuple(
-        (Cell(shape.label), Cell(shape.size), *(_bound_cell(rows.get((shape, m))) for m in sizes))
+        (Cell(shape.label), Cell(shape.size), *(bound_cell(rows.get((shape, m))) for m in sizes))
         for shape in view.shapes_in(rows)
     )
     present = [bound for bound in Bound if any(row["bound_class"] == bound for row in rows.values())]
@@ -132,7 +132,8 @@ def _grid(view: View, provider: str, table_id: str, rows: Mapping[tuple[ShapeKey
     return Table(table_id, f"{provider}: share of the bound reached", columns, lines, reading=reading, detail=True)
 
 
-def _bound_cell(row: Row | None) -> Cell:
+def bound_cell(row: Row | None) -> Cell:
+    """Show which share of its bound a cell reaches, and the code of what takes its time; or why it has none."""
     if row is None:
         return Cell("", tone=Tone.MISSING)
     bound = str(row["bound_class"])

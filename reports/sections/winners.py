@@ -33,14 +33,14 @@ Leaders = Mapping[tuple[ShapeKey, int], tuple[str, ...]]
 
 def winners(view: View) -> Section | None:
     """Count the wins of each slice, and list its times; nothing where only one provider has a time."""
-    slower = _slower(view)
+    slower = slower_pairs(view)
     parts = tuple(_slice(view, part, number, slower) for number, part in enumerate(view.slices))
     if not any(part.blocks for part in parts):
         return None
     return chapter("winners", "Fastest provider", (), parts)
 
 
-def _slower(view: View) -> frozenset[tuple[str, str]]:
+def slower_pairs(view: View) -> frozenset[tuple[str, str]]:
     """Pairs of cells (first, second) of which the second is verified to be slower than the first."""
     found: list[tuple[str, str]] = []
     for name in view.providers:
@@ -59,7 +59,7 @@ def _slice(view: View, part: Slice, number: int, slower: frozenset[tuple[str, st
     names = [name for name in view.providers if any(name in found for found in rows.values())]
     if len(names) < 2:
         return Section(f"winners-{part.id}", part.title)
-    leaders = {at: _leading(found, slower) for at, found in rows.items()}
+    leaders = {at: leading(found, slower) for at, found in rows.items()}
     blocks: list[Table | Text] = [_counts(part, leaders, _references(view, names))]
     if len(rows) > MAX_LINES:
         blocks.append(Text(f"The times of {len(rows)} cells are too many to list here; cells.csv has them."))
@@ -68,7 +68,11 @@ def _slice(view: View, part: Slice, number: int, slower: frozenset[tuple[str, st
     return Section(f"winners-{part.id}", part.title, tuple(blocks), folded=number > 0)
 
 
-def _leading(found: Mapping[str, Row], slower: frozenset[tuple[str, str]]) -> tuple[str, ...]:
+def leading(found: Mapping[str, Row], slower: frozenset[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the fastest provider of one problem by its time, and after it all that are not verified to be slower.
+
+    `found` has the row of each provider with a time, `slower` is of `slower_pairs`.
+    """
     order = sorted(found, key=lambda name: float(found[name]["time_s"]))
     first = str(found[order[0]]["cell_id"])
     return (order[0], *(name for name in order[1:] if (first, str(found[name]["cell_id"])) not in slower))

@@ -1,4 +1,4 @@
-"""Every preset in every format is what it was: golden/PRESET.FORMAT. `make golden` writes them anew: look at them."""
+"""Every kind of report in every format is what it was: golden/KIND.FORMAT. `make golden` writes them; look at them."""
 
 import os
 import subprocess
@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.reports.presets import OF_A_RUN, OF_TWO_VERSIONS, PRESETS
+from rooflens.reports.architectures import NAME
+from rooflens.reports.presets import OF_A_RUN, OF_TWO_VERSIONS
 
-from .golden_subjects import FORMATS, differences, parsed, rendered, report_of, write_runs
+from .golden_subjects import FORMATS, SUBJECTS, differences, parsed, rendered, report_of, write_runs
 
 GOLDEN = Path(__file__).with_name("golden")
 WRITE = os.environ.get("ROOFLENS_GOLDEN") == "write"
@@ -21,7 +22,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=list(PRESETS))
+@pytest.fixture(scope="module", params=list(SUBJECTS))
 def named_report(request, folder):
     return request.param, report_of(folder, request.param)
 
@@ -41,7 +42,7 @@ def test_golden(named_report, form):
 
 
 def test_no_golden_file_is_left_over():
-    assert {path.name for path in GOLDEN.iterdir()} == {f"{preset}.{form}" for preset in PRESETS for form in FORMATS}
+    assert {path.name for path in GOLDEN.iterdir()} == {f"{preset}.{form}" for preset in SUBJECTS for form in FORMATS}
 
 
 def test_the_goldens_are_small():
@@ -67,7 +68,7 @@ for preset in sys.argv[4:]:
 
 def test_the_same_bytes_in_another_process(folder, tmp_path):
     """Sets have another order in each: the hash of a text is salted."""
-    presets = [next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS))]
+    presets = [next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS)), NAME]
     root = str(Path(__file__).resolve().parents[2])
     told = [
         subprocess.run(

@@ -1,4 +1,4 @@
-"""The page of every preset in a real browser: quiet, whole at any width and on paper, told to who does not see it."""
+"""The page of every kind of report in a browser: quiet, whole at any width and on paper, told to who does not see."""
 
 from itertools import pairwise
 
@@ -7,6 +7,7 @@ from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.load import load_run
 from rooflens.reports import colours, html
+from rooflens.reports.architectures import NAME, build_architectures
 from rooflens.reports.build import build_report
 from rooflens.reports.comparison import build_comparison
 from rooflens.reports.presets import OF_A_RUN, PRESETS
@@ -14,6 +15,7 @@ from rooflens.reports.presets import OF_A_RUN, PRESETS
 from .browsing import CUT_OFF, HEADINGS, INKS, MOVING, NAMELESS, OPEN_ALL, OVERFLOW, as_hex
 from .measured import WATCHED
 from .planted import synthetic
+from .several_architectures import SWEEP, views_of, write_architectures
 
 pytestmark = pytest.mark.browser
 
@@ -49,10 +51,12 @@ def pages(tmp_path_factory):
         path = folder / f"{name}.html"
         path.write_text(html.render(built), encoding="utf-8")
         found[name] = path.as_uri()
-    return found
+    built = build_architectures(SWEEP, views_of(write_architectures(folder / "several", Ms=every_m, samples=2)))
+    (folder / "several.html").write_text(html.render(built), encoding="utf-8")
+    return found | {NAME: (folder / "several.html").as_uri()}
 
 
-@pytest.fixture(params=list(PRESETS))
+@pytest.fixture(params=[*PRESETS, NAME])
 def page(request, browser, pages):
     """The page of a preset; nothing may be said on the console, nothing fetched."""
     page = browser.new_page(viewport={"width": 1600, "height": 900})
