@@ -15,15 +15,18 @@ _NOT_HERE = ("device", "scan", "arm", "only", "jobs")
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def fleet() -> None:
-    """Measure a suite on many devices and machines, placed by Ray (pip install 'rooflens[fleet]').
+    """Measure SUITE on many devices and machines, placed by Ray.
+
+    It needs the extra fleet: pip install 'rooflens[fleet]'.
 
     Each problem is measured with all its providers on one device, by the same worker as in rooflens run. Devices are
     found by their architecture, which each node of Ray offers as a resource.
 
     \b
-    On every machine, the first without --address and with --head:
-      ray start --address HOST:6379 --resources "$(rooflens fleet resources)"
-    On one of them:
+    Examples:
+      ray start --head --resources "$(rooflens fleet resources)"               # on the first machine, HOST
+      ray start --address HOST:6379 --resources "$(rooflens fleet resources)"  # on every other one
+      rooflens fleet devices                                                   # then on any of them
       rooflens fleet run llm4bit --address auto
     """
 
@@ -90,6 +93,7 @@ def resources(device: str, slots: int) -> None:
 
     \b
     Examples:
+      rooflens fleet resources
       ray start --head --resources "$(rooflens fleet resources)"
       ray start --address HOST:6379 --resources "$(rooflens fleet resources --device cpu --slots 2)"
     """

@@ -2,6 +2,7 @@
 
 jobs       one problem with all its providers on one architecture: what is never divided among devices
 dealer     which free device gets which job, and what becomes of a lost one                                  (pure)
+places     what nodes offer, as numbered places for stations                                               (pure)
 station    one device at work, where Ray put it: the same session and worker as in `rooflens run`
 parcel     what a station sends home: one run folder, packed
 landing    parcels to shards on the disk and to one run folder that can be read at any time

@@ -320,9 +320,9 @@ class Fleet:
         for text in content.manifest[STATION].get("remarks", ()):
             self._tell(text, event.slot)
         self._turn(event.slot, post, State.IDLE)
-        self._faults[event.slot] = 0
         if post.job is not None:
             job, post.job = post.job, None
+            self._faults[event.slot] = 0
             self._finish(post.lane, job, content)
 
     def _finish(self, lane: Lane, job: Job, content: Content) -> None:

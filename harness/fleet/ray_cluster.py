@@ -16,6 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ...shapes.errors import RooflensError
 from .cluster import Arrived, Event, Gone, Refused, Sign
 from .demand import architectures, is_gpu
+from .places import Offer, numbered
 from .ray_environment import answers
 from .ray_station import Board, RayStation
 from .station import Brief, Order, Slot
@@ -123,24 +124,19 @@ class RayCluster:
         nodes: Sequence[Mapping[str, Any]] = ray.nodes()
         alive = {node["NodeID"]: node for node in nodes if node["Alive"]}
         self._slots = {node: slots for node, slots in self._slots.items() if node in alive}
-        for name in sorted(alive.keys() - self._slots.keys()):
-            self._slots[name] = self._slots_of(alive[name])
-        trusted = (node for node in self._slots if now - self._suspects.get(node, -SUSPECT_S) >= SUSPECT_S)
-        return [slot for node in trusted for slot in self._slots[node]]
-
-    def _slots_of(self, node: Mapping[str, Any]) -> list[Slot]:
-        """Number the places of a node that is new; those of one host share its cores, whatever nodes they are of."""
-        found = []
-        for arch, amount in architectures(node["Resources"]).items():
-            host = node["NodeManagerHostname"]
-            others = [
-                slot for slots in self._slots.values() for slot in slots if (slot.host, slot.arch) == (host, arch)
-            ]
-            taken = {slot.index for slot in others}
-            free = [index for index in range(len(others) + amount) if index not in taken][:amount]
-            count = max([len(others) + amount, *(slot.count for slot in others)])
-            found += [Slot(node["NodeID"], host, arch, index, count) for index in free]
-        return found
+        trusted = [node for node in self._slots if now - self._suspects.get(node, -SUSPECT_S) >= SUSPECT_S]
+        known = [slot for node in trusted for slot in self._slots[node]]
+        fresh = sorted(alive.keys() - self._slots.keys())
+        offers = [
+            Offer(name, alive[name]["NodeManagerHostname"], arch, amount)
+            for name in fresh
+            for arch, amount in architectures(alive[name]["Resources"]).items()
+        ]
+        self._slots |= {name: [] for name in fresh}
+        # A node that died and was started again takes over the numbers of the old one, which Ray still lists as alive.
+        for slot in numbered(offers, known):
+            self._slots[slot.node].append(slot)
+        return known + [slot for name in fresh for slot in self._slots[name]]
 
     def hire(self, slot: Slot, brief: Brief, name: str) -> None:
         """See `Cluster`."""

@@ -1,0 +1,223 @@
+"""Parcels become shards and one run: nothing lost, doubled or mixed, whatever came before."""
+
+import csv
+import json
+import zipfile
+
+import pytest
+from rooflens.analysis.load import load_run
+from rooflens.harness.fleet.landing import Landing
+from rooflens.harness.fleet.station import Parcel
+from rooflens.harness.merge import merge
+from rooflens.harness.shards import opened
+from rooflens.shapes.errors import RooflensError, UsageError
+
+from .fabricated import parcel, quick_jobs, record, run_json, slot
+
+JOBS = quick_jobs()
+"""4 jobs of 2 cells in 2 rounds."""
+
+
+@pytest.fixture
+def landing(tmp_path):
+    """Return `landing(jobs)`: begin a run, or go on with it."""
+    opened = []
+
+    def call(jobs=JOBS):
+        opened.append(Landing(tmp_path / "run", run_json(), jobs))
+        return opened[-1]
+
+    yield call
+    for one in opened:
+        try:
+            one.release()
+        except OSError:
+            continue
+
+
+def rows(folder, table="cells.csv"):
+    with (folder / table).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def units(folder):
+    return sorted((row["provider"], row["M"], row["N"], row["K"], row["round"]) for row in rows(folder))
+
+
+def planned(jobs=JOBS):
+    return sorted(
+        (cell.provider, str(cell.problem.M), str(cell.problem.N), str(cell.problem.K), str(number))
+        for job in jobs
+        for cell in job.task.cells
+        for number in range(job.rounds)
+    )
+
+
+def test_the_run_can_be_read_after_every_parcel(landing):
+    run = landing()
+    run.land(record("open", slot(0)))
+    for count, job in enumerate(JOBS, start=1):
+        run.land(parcel(job, slot(0)))
+        run.write_manifest()
+        loaded = load_run(run.folder)
+        assert len(loaded.cells) == 4 * count
+        assert loaded.missing_units == 4 * (len(JOBS) - count)
+    run.close()
+    assert units(run.folder) == planned()
+    assert len(rows(run.folder, "samples.csv")) == 3 * len(planned())
+
+
+def test_it_equals_what_rooflens_merge_makes_of_the_shards(landing, tmp_path):
+    run = landing()
+    for index, job in enumerate(JOBS):
+        run.land(parcel(job, slot(index % 2), name=f"station{index % 2}"))
+    run.close()
+    folders = []
+    for path in sorted((run.folder / "shards").iterdir()):
+        folders.append(tmp_path / path.stem)
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(folders[-1])
+    with opened(folders) as shards:
+        merge(shards, tmp_path / "merged", ["rooflens", "merge"])
+
+    def content(folder, table):
+        return sorted(tuple(v for k, v in row.items() if k != "process") for row in rows(folder, table))
+
+    for table in ("cells.csv", "samples.csv", "ceilings.csv"):
+        assert content(run.folder, table) == content(tmp_path / "merged", table)
+
+
+def test_going_on_makes_the_same_tables_again(landing):
+    run = landing()
+    for job in JOBS[:3]:
+        run.land(parcel(job, slot(0)))
+    run.close()
+    before = {name: sorted((run.folder / name).read_text().splitlines()) for name in ("cells.csv", "samples.csv")}
+    again = landing()
+    assert [job.key for job in again.open_jobs()] == [JOBS[3].key]
+    assert {name: sorted((run.folder / name).read_text().splitlines()) for name in before} == before
+
+
+def test_torn_tables_are_made_anew_from_the_shards(landing):
+    run = landing()
+    for job in JOBS:
+        run.land(parcel(job, slot(0)))
+    run.release()  # killed: nothing is closed
+    for name in ("cells.csv", "samples.csv"):
+        content = (run.folder / name).read_bytes()
+        (run.folder / name).write_bytes(content[: len(content) // 2])
+    (run.folder / "shards" / ".M1.zip.partial").write_bytes(b"torn")
+    landing().close()
+    assert units(run.folder) == planned()
+
+
+def test_a_part_waits_for_its_device_and_is_read_when_the_sweep_ends(landing):
+    run = landing()
+    part = parcel(JOBS[0], slot(1), keep=lambda cell, number: number == 0)
+    run.land(part)
+    assert run.begun == {JOBS[0].key: "one-1"}
+    assert run.earlier(JOBS[0]) == part.content
+    assert units(run.folder) == []
+    run.close()
+    assert len(units(run.folder)) == 2
+    again = landing()
+    assert again.begun == {JOBS[0].key: "one-1"}
+    assert JOBS[0] in again.open_jobs()
+    again.land(parcel(JOBS[0], slot(0), name="other"))
+    again.close()
+    assert units(run.folder) == planned(JOBS[:1])
+
+
+def test_a_failure_ends_its_cell(landing):
+    run = landing()
+    content = run.land(parcel(JOBS[0], slot(0), verdict_of=lambda cell: ("oom", "too large")))
+    assert run.done.keys() == {JOBS[0].key}
+    assert set(content.reasons.values()) == {"too large"}
+
+
+def test_more_rounds_open_finished_jobs_again(landing):
+    run = landing()
+    run.land(parcel(JOBS[0], slot(0)))
+    run.close()
+    more = landing(quick_jobs(rounds=3))
+    assert JOBS[0].key in more.begun
+    assert units(run.folder) == []
+
+
+def test_processes_of_all_stations_are_told_apart(landing):
+    run = landing()
+    run.land(record("open", slot(0), name="a"))
+    run.land(record("open", slot(1), name="b"))
+    run.land(parcel(JOBS[0], slot(0), name="a"))
+    run.land(parcel(JOBS[1], slot(0), name="a", process=1))
+    run.land(parcel(JOBS[2], slot(1), name="b"))
+    run.land(parcel(JOBS[3], slot(0), name="later"))  # another station on the first device
+    run.close()
+    manifest = json.loads((run.folder / "run.json").read_text())
+    processes = {device["uuid"]: device["processes"] for device in manifest["devices"]}
+    assert [device["stations"] for device in manifest["devices"]] == [2, 1]
+    assert {uuid: len(numbers) for uuid, numbers in processes.items()} == {"one-0": 3, "one-1": 1}
+    assert sorted(number for numbers in processes.values() for number in numbers) == [0, 1, 2, 3]
+    third = str(JOBS[2].task.problem.N)
+    at = {int(row["process"]) for row in rows(run.folder) if (row["M"], row["N"]) == ("1", third)}
+    assert at == set(processes["one-1"])
+    assert manifest["processes"] == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"environment": {"torch": "2.11.0"}}, "torch is 2.13.0"),
+        ({"seed": 7}, "seed is 0"),
+        ({"threads": 9}, "threads is 4"),
+        ({"providers": {"blas": {"role": "candidate", "source": "other", "file": "x"}}}, "provider blas is other code"),
+    ],
+)
+def test_what_is_not_of_this_run_is_refused_and_leaves_no_trace(landing, changes, words):
+    run = landing()
+    run.land(parcel(JOBS[0], slot(0)))
+    with pytest.raises(UsageError, match=words):
+        run.land(parcel(JOBS[1], slot(0, host="two"), name="b", **changes))
+    assert len(list((run.folder / "shards").iterdir())) == 1
+    assert len(units(run.folder)) == 4
+
+
+def test_cells_of_another_problem_are_refused(landing):
+    run = landing()
+    with pytest.raises(UsageError, match="another problem"):
+        run.land(Parcel(JOBS[0].key, parcel(JOBS[1], slot(0)).content))
+
+
+def test_a_damaged_shard_is_named(landing):
+    run = landing()
+    run.land(parcel(JOBS[0], slot(0)))
+    run.close()
+    path = run.folder / "shards" / f"{JOBS[0].key}.zip"
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(UsageError, match=r"M1-.*\.zip is damaged .*: delete it"):
+        landing()
+    path.unlink()
+    assert JOBS[0] in landing().open_jobs()
+
+
+def test_only_one_sweep_writes_a_folder(landing):
+    landing()
+    with pytest.raises(UsageError, match="being written by another"):
+        landing()
+
+
+def test_a_full_disk_keeps_what_came_before(landing, monkeypatch):
+    run = landing()
+    run.land(parcel(JOBS[0], slot(0)))
+    from rooflens.harness.fleet import landing as module
+
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "_write_synced", full)
+    with pytest.raises(RooflensError, match="No space left on device"):
+        run.land(parcel(JOBS[1], slot(0)))
+    monkeypatch.undo()
+    run.release()
+    again = landing()
+    assert again.done.keys() == {JOBS[0].key}
