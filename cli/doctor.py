@@ -144,6 +144,7 @@ def _software(survey: "Survey") -> Iterator[Row]:
     owners = ", ".join(f"{one.name} {one.version}" for one in software.triton_owners)
     yield "triton", f"{software.triton or 'missing'}" + (f" (from {owners})" if owners else "")
     yield "bitsandbytes", software.bitsandbytes or "missing"
+    yield "ray", software.ray or "missing: needed for a fleet only"
     yield "C++ compiler", software.compiler or "missing"
     yield from software.variables.items()
 

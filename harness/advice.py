@@ -51,5 +51,6 @@ RULES: tuple[Rule, ...] = (
     advice_host.compiler,
     advice_host.triton,
     advice_host.variables,
+    advice_host.fleet,
     advice_host.room,
 )

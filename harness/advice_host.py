@@ -113,6 +113,17 @@ def triton(survey: "Survey") -> Iterator[Advice]:
         yield problem("triton", "triton is missing: none of our GPU kernels can run; pip install triton")
 
 
+def fleet(survey: "Survey") -> Iterator[Advice]:
+    """Ray counts AMD GPUs with the package amdsmi, and without it takes a node for one that has none."""
+    source = survey.telemetry
+    if survey.software.ray and survey.device.is_rocm and not (source.name == "amdsmi" and source.available):
+        yield warn(
+            "ray",
+            "Ray finds no AMD GPU without the package amdsmi: install the one of this ROCm, or give ray start "
+            "--num-gpus before a rooflens fleet run",
+        )
+
+
 def variables(survey: "Survey") -> Iterator[Advice]:
     """Some variables change what is measured, others which device it is."""
     values = survey.software.variables

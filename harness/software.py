@@ -50,6 +50,7 @@ class Software:
     triton_owners: tuple[Distribution, ...]
     compiler: str
     variables: dict[str, str]
+    ray: str = ""
 
 
 def describe() -> Software:
@@ -64,6 +65,7 @@ def describe() -> Software:
         triton_owners=owners("triton"),
         compiler=_compiler(),
         variables={name: os.environ[name] for name in (*SHOWN_VARIABLES, *TIMING_VARIABLES) if name in os.environ},
+        ray=version("ray"),
     )
 
 

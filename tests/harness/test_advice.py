@@ -155,6 +155,12 @@ CASES = {
     "serialized kernels": (variables(ROCM, AMD_SERIALIZE_KERNEL="3"), "problem", "variables", "AMD_SERIALIZE_KERNEL"),
     "TF32 forced": (variables(NVIDIA_TF32_OVERRIDE="1"), "problem", "variables", "fp32 baselines are not fp32"),
     "ROCR": (variables(ROCM, ROCR_VISIBLE_DEVICES="0"), "warn", "variables", "Ray refuses"),
+    "Ray without amdsmi": (
+        replace(software(ROCM, ray="2.60.0"), telemetry=Offer("unknown", False, "no amdsmi")),
+        "warn",
+        "ray",
+        "--num-gpus",
+    ),
     "HIP against CUDA": (
         variables(ROCM, HIP_VISIBLE_DEVICES="1", CUDA_VISIBLE_DEVICES="0"),
         "warn",
