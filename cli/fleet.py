@@ -1,6 +1,9 @@
 """`rooflens fleet`: measure on many devices and machines."""
 
 import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import click
@@ -24,9 +27,9 @@ def fleet() -> None:
 
     \b
     Examples:
-      ray start --head --resources "$(rooflens fleet resources)"               # on the first machine, HOST
-      ray start --address HOST:6379 --resources "$(rooflens fleet resources)"  # on every other one
-      rooflens fleet devices                                                   # then on any of them
+      rooflens fleet start                         # on the first machine, HOST
+      rooflens fleet start --address HOST:6379     # on every other one
+      rooflens fleet devices                       # then on any of them
       rooflens fleet run llm4bit --address auto
     """
 
@@ -80,16 +83,59 @@ def run(**options: Any) -> None:
     run_call(call, where, report=options["report"], strict=options["strict"], dry_run=options["dry_run"])
 
 
-@fleet.command()
-@click.option(
-    "--device",
-    default="auto",
-    metavar="NAME",
-    help="cpu or cuda; the default is the GPUs, if there are any.",
+_DEVICE = click.option(
+    "--device", default="auto", metavar="NAME", help="cpu or cuda; the default is the GPUs, if there are any."
 )
-@click.option("--slots", type=click.IntRange(min=1), default=1, help="Parts to divide a CPU into; the default is 1.")
+_SLOTS = click.option(
+    "--slots", type=click.IntRange(min=1), default=1, help="Parts to divide a CPU into; the default is 1."
+)
+
+
+@fleet.command(context_settings={"ignore_unknown_options": True})
+@click.option(
+    "--address", default="", metavar="HOST:PORT", help="Join the cluster of this head; without it, become one."
+)
+@click.option("--port", type=click.IntRange(1, 65535), default=6379, help="Port of a new head; the default is 6379.")
+@_DEVICE
+@_SLOTS
+@click.argument("more", nargs=-1, type=click.UNPROCESSED, metavar="[RAY OPTIONS]")
+def start(address: str, port: int, device: str, slots: int, more: tuple[str, ...]) -> None:
+    """Start Ray on this machine, so that its devices can be measured; ray stop ends it.
+
+    What it adds to ray start: the devices are offered by architecture, workers run at the priority of other programs,
+    usage statistics are off, and only who has the token of ~/.ray/auth_token may use the cluster. The head makes the
+    token if there is none: copy the file to the other machines. Variables of Ray that are set already win. Other
+    options go to ray start as they are.
+
+    \b
+    Examples:
+      rooflens fleet start
+      rooflens fleet start --address 10.0.0.7:6379
+      rooflens fleet start --device cpu --slots 2 --block
+    """
+    from ..harness.fleet import ray_environment
+    from ..harness.fleet.demand import is_gpu
+
+    ray_environment.for_node(address)
+    offers = _offers(device, slots)
+    ray = [sys.executable, "-m", "ray.scripts.scripts"]
+    if os.environ["RAY_AUTH_MODE"] == "token" and not ray_environment.has_token():
+        os.umask(0o077)  # the token is nobody else's business
+        subprocess.run([*ray, "get-auth-token", "--generate"], stdout=subprocess.DEVNULL, check=True)
+        click.echo(f"made ~/{ray_environment.TOKEN}: copy it to the other machines", err=True)
+    place = ["--address", address] if address else ["--head", "--port", str(port), "--include-dashboard=false"]
+    gpus = sum(count for arch, count in offers.items() if is_gpu(arch))
+    offered = ["--num-gpus", str(gpus), "--resources", json.dumps(offers)]
+    click.echo(f"offers {_shown(offers)}", err=True)
+    sys.stdout.flush()
+    os.execv(sys.executable, [*ray, "start", *place, "--disable-usage-stats", *offered, *more])
+
+
+@fleet.command()
+@_DEVICE
+@_SLOTS
 def resources(device: str, slots: int) -> None:
-    """Print what this machine offers a fleet, as JSON for ray start --resources.
+    """Print what this machine offers a fleet, as JSON for a ray start of your own.
 
     \b
     Examples:
@@ -97,11 +143,15 @@ def resources(device: str, slots: int) -> None:
       ray start --head --resources "$(rooflens fleet resources)"
       ray start --address HOST:6379 --resources "$(rooflens fleet resources --device cpu --slots 2)"
     """
+    click.echo(json.dumps(_offers(device, slots)))
+
+
+def _offers(device: str, slots: int) -> dict[str, int]:
     from ..harness.fleet.offer import offer
 
     if device not in ("auto", "cpu", "cuda"):
         raise UsageError(f"--device {device!r}: write cpu or cuda; single GPUs are chosen by CUDA_VISIBLE_DEVICES")
-    click.echo(json.dumps(offer(device, slots)))
+    return offer(device, slots)
 
 
 @fleet.command()
@@ -117,18 +167,18 @@ def devices(address: str, as_json: bool) -> None:
     """
     from ..harness.fleet import ray_environment
 
-    ray_environment.for_address(address)
+    found = ray_environment.for_address(address)
     from ..harness.fleet import ray_cluster
     from .tables import print_table
 
-    with ray_cluster.joined(address) as cluster:
+    with ray_cluster.joined(found) as cluster:
         nodes = cluster.nodes()
     if as_json:
         click.echo(json.dumps(nodes, indent=1))
         return
-    rows = [[node["host"], node["address"], _offer(node["offers"]), node["remark"]] for node in nodes]
+    rows = [[node["host"], node["address"], _shown(node["offers"]), node["remark"]] for node in nodes]
     print_table(("host", "address", "offers", "remark"), rows, long=("remark",))
 
 
-def _offer(offers: dict[str, int]) -> str:
+def _shown(offers: dict[str, int]) -> str:
     return ", ".join(f"{count} x {arch}" for arch, count in offers.items()) or "nothing"

@@ -29,6 +29,11 @@ class FleetProgress(Progress):
         self._forecast = _Forecast()
         super().__init__(stream, self._forecast)
 
+    def home(self, units: int) -> None:
+        """Move the bar by units of which there is no more to say."""
+        self._done += units
+        self._bar.update(self._task, completed=self._done)
+
     def looked(self, underway: int, stations: Mapping[str, int], left_s: float | None, what: str) -> None:
         """Show how far all devices are together, and what one of them does."""
         self._forecast.left_s = left_s

@@ -19,7 +19,7 @@ from .runs import go_on
 from .selection import describe, manifest, stop_signals
 
 if TYPE_CHECKING:
-    from ..harness.fleet.fleet import Lane
+    from ..harness.fleet.lane import Lane
     from ..harness.fleet.ray_cluster import RayCluster
 
 _OF_A_SHARD = ("suite", "description", "baseline", "challengers", "seed", "rounds", "protocol", "command")
@@ -107,10 +107,10 @@ def _cluster(call: Call, where: Where) -> "Iterator[tuple[RayCluster, dict[str, 
     from ..harness.fleet.offer import Asked
 
     if where.address:
-        ray_environment.for_address(where.address)
+        address = ray_environment.for_address(where.address)
         from ..harness.fleet import ray_cluster
 
-        with ray_cluster.joined(where.address) as cluster:
+        with ray_cluster.joined(address) as cluster:
             yield cluster, demand.lanes(where.on, cluster.offered())
         return
     ray_environment.for_local_cluster()
@@ -128,10 +128,10 @@ def _cluster(call: Call, where: Where) -> "Iterator[tuple[RayCluster, dict[str, 
 def _lane(call: Call, arch: str, limit: int | None, folder: Path) -> "tuple[Lane, Refiner | None]":
     """Open the run folder of an architecture, and say what is to be measured there."""
     from ..harness.fleet.demand import is_gpu
-    from ..harness.fleet.fleet import Lane
     from ..harness.fleet.forecast import Forecast
     from ..harness.fleet.jobs import jobs_of
     from ..harness.fleet.landing import Landing
+    from ..harness.fleet.lane import Lane
     from ..harness.fleet.station import Brief
     from ..harness.tables import replace, reported
 

@@ -9,7 +9,11 @@ from ..shapes.columns import TUNING
 from .plan import MODEL_FIELDS, Cell
 from .tables import csv_text, fields, replace
 
-_COORDINATES = tuple(name for name in MODEL_FIELDS if name != "suite")
+COORDINATES = tuple(name for name in MODEL_FIELDS if name != "suite")
+"""What the file of `keep_only` says of a cell."""
+
+Row = tuple[Any, ...]
+"""Values of `COORDINATES`; a provider that is None is any."""
 
 
 def write_table(path: Path, rows: Iterable[Mapping[Hashable, Any]], side: str, device: Mapping[str, Any]) -> Path:
@@ -32,11 +36,26 @@ def write_table(path: Path, rows: Iterable[Mapping[Hashable, Any]], side: str, d
 def write_only(path: Path, rows: Iterable[Mapping[Hashable, Any]]) -> Path:
     """Write the coordinates of the cells that are to be measured, for `keep_only`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace(path, json.dumps([[row[name] for name in _COORDINATES] for row in rows]))
+    return write_rows(path, (tuple(row[name] for name in COORDINATES) for row in rows))
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> Path:
+    """Write coordinates for `keep_only`."""
+    replace(path, json.dumps([list(row) for row in rows]))
     return path
+
+
+def read_rows(path: Path) -> tuple[Row, ...]:
+    """Return what `write_rows` wrote."""
+    return tuple(tuple(row) for row in json.loads(path.read_text(encoding="utf-8")))
 
 
 def keep_only(cells: tuple[Cell, ...], path: Path) -> tuple[Cell, ...]:
     """Return the cells that `path` names."""
-    wanted = {tuple(row) for row in json.loads(path.read_text(encoding="utf-8"))}
-    return tuple(cell for cell in cells if tuple(cell.fields[name] for name in _COORDINATES) in wanted)
+    wanted = set(read_rows(path))
+
+    def is_named(cell: Cell) -> bool:
+        place = cell.fields
+        return any(tuple(one[name] for name in COORDINATES) in wanted for one in (place, {**place, "provider": None}))
+
+    return tuple(cell for cell in cells if is_named(cell))

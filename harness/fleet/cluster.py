@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .station import Brief, Order, Parcel, Slot
+from .orders import AnyBrief, Order, Parcel, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Cluster(Protocol):
     def slots(self) -> Sequence[Slot]:
         """List the places that there are now, taken ones as well."""
 
-    def hire(self, slot: Slot, brief: Brief, name: str) -> None:
+    def hire(self, slot: Slot, brief: AnyBrief, name: str) -> None:
         """Start a station in a place and open it."""
 
     def order(self, slot: Slot, order: Order) -> None:

@@ -7,7 +7,7 @@ when all weights are held helps another. Every step costs the same however many 
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Mapping
 
-from .jobs import Job
+from .jobs import AnyJob
 
 MOST_LOSSES = 3
 """So many devices may be lost over one job before it is given up: it may be the job that ends them."""
@@ -19,13 +19,13 @@ class Dealer:
     `begun` has the device of each job that is stored in part: it alone can complete it, another one starts anew.
     """
 
-    def __init__(self, jobs: Iterable[Job] = (), begun: Mapping[str, Hashable] | None = None) -> None:
-        self._weights: deque[deque[Job]] = deque()
-        self._own: dict[Hashable, deque[Job]] = {}
-        self._begun: dict[Hashable, deque[Job]] = {}
-        self._lost: deque[tuple[Job, Hashable]] = deque()
+    def __init__(self, jobs: Iterable[AnyJob] = (), begun: Mapping[str, Hashable] | None = None) -> None:
+        self._weights: deque[deque[AnyJob]] = deque()
+        self._own: dict[Hashable, deque[AnyJob]] = {}
+        self._begun: dict[Hashable, deque[AnyJob]] = {}
+        self._lost: deque[tuple[AnyJob, Hashable]] = deque()
         self._losses: Counter[str] = Counter()
-        self.given_up: list[Job] = []
+        self.given_up: list[AnyJob] = []
         self._left = 0
         self.add(jobs, begun)
 
@@ -33,9 +33,9 @@ class Dealer:
         """Count the jobs that nobody has."""
         return self._left
 
-    def add(self, jobs: Iterable[Job], begun: Mapping[str, Hashable] | None = None) -> None:
+    def add(self, jobs: Iterable[AnyJob], begun: Mapping[str, Hashable] | None = None) -> None:
         """Add jobs to do; what refines a sweep comes later."""
-        groups: dict[tuple[object, ...], deque[Job]] = {}
+        groups: dict[Hashable, deque[AnyJob]] = {}
         for job in jobs:
             self._left += 1
             if begun and job.key in begun:
@@ -44,7 +44,7 @@ class Dealer:
                 groups.setdefault(job.weight, deque()).append(job)
         self._weights.extendleft(reversed(groups.values()))
 
-    def next(self, device: Hashable, is_here: Iterable[Hashable] = (), others_may_come: bool = False) -> Job | None:
+    def next(self, device: Hashable, is_here: Iterable[Hashable] = (), others_may_come: bool = False) -> AnyJob | None:
         """Take the next job for `device`; None when it has to wait, or nothing is left.
 
         A job that was lost goes to another device where there is one. A job that another device has begun is left to
@@ -61,12 +61,12 @@ class Dealer:
         self._left -= job is not None
         return job
 
-    def back(self, job: Job) -> None:
+    def back(self, job: AnyJob) -> None:
         """Take back a job that its device could not do, for a reason that lies with the device."""
         self._lost.append((job, None))
         self._left += 1
 
-    def lost(self, job: Job, device: Hashable) -> bool:
+    def lost(self, job: AnyJob, device: Hashable) -> bool:
         """Take back a job whose device was lost over it; False when it has cost too many and is given up."""
         self._losses[job.key] += 1
         if self._losses[job.key] >= MOST_LOSSES:
@@ -76,13 +76,13 @@ class Dealer:
         self._left += 1
         return True
 
-    def rest(self) -> list[Job]:
+    def rest(self) -> list[AnyJob]:
         """Return the jobs that nobody has, in no order."""
         lost = [job for job, _ in self._lost]
         begun = [job for jobs in self._begun.values() for job in jobs]
         return [*lost, *begun, *(job for jobs in self._weights for job in jobs)]
 
-    def _of_a_weight(self, device: Hashable) -> Job | None:
+    def _of_a_weight(self, device: Hashable) -> AnyJob | None:
         own = self._own.get(device)
         if not own:
             while self._weights and not self._weights[0]:
@@ -93,18 +93,18 @@ class Dealer:
             self._weights.rotate(-1)
         return own.popleft()
 
-    def _lost_elsewhere(self, device: Hashable) -> Job | None:
+    def _lost_elsewhere(self, device: Hashable) -> AnyJob | None:
         for at, (job, where) in enumerate(self._lost):
             if where != device:
                 del self._lost[at]
                 return job
         return None
 
-    def _begun_elsewhere(self, is_here: set[Hashable], others_may_come: bool) -> Job | None:
+    def _begun_elsewhere(self, is_here: set[Hashable], others_may_come: bool) -> AnyJob | None:
         if others_may_come:
             return None
         return next((_first(jobs) for owner, jobs in self._begun.items() if jobs and owner not in is_here), None)
 
 
-def _first(jobs: deque[Job] | None) -> Job | None:
+def _first(jobs: deque[AnyJob] | None) -> AnyJob | None:
     return jobs.popleft() if jobs else None

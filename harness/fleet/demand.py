@@ -41,15 +41,12 @@ def lanes(asked: Mapping[str, int | None], offered: Mapping[str, int]) -> dict[s
     """
     said = ", ".join(f"{count} x {arch}" for arch, count in offered.items()) or "no architecture"
     if not offered:
-        raise UsageError(
-            "no node of this Ray cluster offers an architecture: start each with "
-            'ray start ... --resources "$(rooflens fleet resources)"'
-        )
+        raise UsageError("no node of this Ray cluster offers an architecture: start them with rooflens fleet start")
     for arch, count in asked.items():
         if offered.get(arch, 0) < (count or 1):
             raise UsageError(
                 f"--on asks for {count or 1} x {arch}, and this cluster offers {said}: start more nodes with "
-                'ray start ... --resources "$(rooflens fleet resources)"'
+                "rooflens fleet start --address HOST:PORT"
             )
     if asked:
         return dict(asked)

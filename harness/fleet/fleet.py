@@ -8,15 +8,13 @@ from enum import Enum
 from typing import Protocol
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
-from ...shapes.verdict import Verdict
-from ..plan import Cell
 from .cluster import Arrived, Cluster, Event, Gone, Refused, Sign
-from .dealer import Dealer
-from .forecast import Forecast
-from .jobs import Job, jobs_of, units_of
-from .landing import Content, Landing
+from .jobs import AnyJob, Listener, jobs_of, units_of
+from .landing import Landing
+from .lane import Landed, Lane
+from .orders import Order, Slot
 from .roster import STATION, device_of
-from .station import Brief, Order, Slot
+from .station import OPENING_S
 
 POLL_S = 0.25
 
@@ -25,9 +23,6 @@ LOOK_S = 2.0
 
 GRACE_S = 120.0
 """A station may be silent for so long beyond the time limit of a cell: a worker that restarts says nothing."""
-
-OPENING_S = 900.0
-"""A station may take so long to open: torch from a slow disk, and the ceilings."""
 
 PATIENCE_S = 60.0
 """For so long a place for the remaining jobs is waited for, when there is none."""
@@ -42,7 +37,7 @@ STOP_S = 20.0
 """For so long stations are waited for that were asked to stop."""
 
 
-class Observer(Protocol):
+class Observer(Listener, Protocol):
     """Whoever shows the progress of a fleet."""
 
     def started(self, total_units: int, finished_units: int) -> None:
@@ -53,9 +48,6 @@ class Observer(Protocol):
 
     def looked(self, underway: int, stations: Mapping[str, int], left_s: float | None, what: str) -> None:
         """Tell the units that are measured but not home, stations at work by architecture, time left, one's doing."""
-
-    def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
-        """Tell that units of a cell came home."""
 
     def grown(self, total_units: int) -> None:
         """Tell that cells were added to the plan."""
@@ -77,36 +69,13 @@ class State(Enum):
 class _Post:
     """A station as the fleet knows it. `device` names its device once it is open."""
 
-    lane: "Lane"
+    lane: Lane
     name: str
     state: State = State.OPENING
     device: Hashable = None
-    job: Job | None = None
+    job: AnyJob | None = None
     sign: int = -1
     alive_at: float = field(default_factory=time.monotonic)
-
-
-@dataclass(slots=True)
-class Lane:
-    """What one architecture measures, on at most `limit` devices (None: on all that there are).
-
-    `more` is asked for further cells when everything is at home, as in `Sweep`.
-    """
-
-    arch: str
-    landing: Landing
-    brief: Brief
-    limit: int | None = None
-    more: Callable[[], tuple[Cell, ...]] | None = None
-    forecast: Forecast = field(default_factory=Forecast)
-    dealer: Dealer = field(default_factory=Dealer)
-    abandoned: str = ""
-    """Why nothing more of it is measured; "" while something is."""
-
-    @property
-    def rounds(self) -> int:
-        """Rounds per cell."""
-        return self.brief.setup.protocol.rounds
 
 
 class Fleet:
@@ -168,9 +137,11 @@ class Fleet:
         said = [lane.abandoned for lane in self._lanes.values() if lane.abandoned]
         for lane in self._lanes.values():
             if lane.dealer.given_up:
-                names = ", ".join(str(job.task.problem) for job in lane.dealer.given_up[:MOST_NAMED])
+                names = ", ".join(map(str, lane.dealer.given_up[:MOST_NAMED]))
                 more = "" if len(lane.dealer.given_up) <= MOST_NAMED else ", ..."
-                said.append(f"{len(lane.dealer.given_up)} problems ended every {lane.arch} that tried ({names}{more})")
+                said.append(
+                    f"{len(lane.dealer.given_up)} {lane.jobs_are} ended every {lane.arch} that tried ({names}{more})"
+                )
         return said
 
     def _begin(self) -> None:
@@ -195,8 +166,9 @@ class Fleet:
     def _more(self, lane: Lane) -> bool:
         if lane.more is None or lane.dealer.given_up:
             return False
+        assert isinstance(lane.landing, Landing)
         lane.landing.write_manifest()
-        fresh = [job for job in jobs_of(lane.more(), lane.rounds) if job.key not in lane.landing.jobs]
+        fresh = [job for job in jobs_of(lane.more(), lane.brief.rounds) if job.key not in lane.landing.jobs]
         lane.landing.add(fresh)
         lane.dealer.add(fresh)
         lane.forecast.add(fresh)
@@ -230,7 +202,8 @@ class Fleet:
         for slot, post in list(self._posts.items()):
             if (sign := signs.get(slot)) and sign.count != post.sign:
                 post.sign, post.alive_at = sign.count, now
-            limit = OPENING_S if post.state is State.OPENING else post.lane.brief.setup.protocol.timeout_s + GRACE_S
+            brief = post.lane.brief
+            limit = brief.opening_s if post.state is State.OPENING else brief.silence_s + GRACE_S
             if post.state is not State.IDLE and now - post.alive_at > limit:
                 self._lose(slot, f"gave no sign for {limit:.0f} s")
         self._show(signs)
@@ -273,7 +246,7 @@ class Fleet:
             self._lonely_since = now
         elif now - self._lonely_since >= self._patience_s:
             for lane in alone:
-                lane.abandoned = f"no {lane.arch} is left for {len(lane.dealer)} problems"
+                lane.abandoned = f"no {lane.arch} is left for {len(lane.dealer)} {lane.jobs_are}"
                 self._tell(lane.abandoned)
             self._lonely_since = -1.0
 
@@ -325,16 +298,11 @@ class Fleet:
             self._faults[event.slot] = 0
             self._finish(post.lane, job, content)
 
-    def _finish(self, lane: Lane, job: Job, content: Content) -> None:
-        """Show the units of a job; one that came home in part, at a stop, is to be done still."""
+    def _finish(self, lane: Lane, job: AnyJob, content: Landed) -> None:
+        """Show what came home of a job."""
         if job.key in lane.landing.done:
             lane.forecast.finished(job, content.elapsed_s)
-        for place, cell in job.cells.items():
-            rounds = content.verdicts.get(place, {})
-            worst = next((verdict for verdict in rounds.values() if verdict is not Verdict.PASSED), Verdict.PASSED)
-            if rounds:
-                units = lane.rounds if worst.is_final else len(rounds)
-                self._observer.finished(cell, worst, content.reasons.get(place, ""), units)
+        job.tell(content, self._observer)
 
     def _refuse(self, slot: Slot, reason: str) -> None:
         """A place that cannot: its job goes to another one, and it gets no more."""
@@ -352,10 +320,10 @@ class Fleet:
         """A station that is no more, or hangs: what it did is measured again, elsewhere where that is possible."""
         post = self._posts[slot]
         self._faults[slot] += 1
-        what = "" if post.job is None else f"; {post.job.task.problem} is measured again"
+        what = "" if post.job is None else f"; {post.job} is measured again"
         if post.job is not None and not post.lane.dealer.lost(post.job, post.device):
             post.lane.forecast.drop(post.job)
-            what = f"; {post.job.task.problem} has cost {slot.arch} too many stations and is left out"
+            what = f"; {post.job} has cost {slot.arch} too many stations and is left out"
         self._tell(f"{slot} is lost: {reason}{what}")
         if self._faults[slot] >= MOST_FAULTS:
             self._left_alone.add(slot)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from .jobs import Job
+from .jobs import AnyJob
 
 
 class Forecast:
@@ -19,7 +19,7 @@ class Forecast:
         self._waiting_known = 0.0
         self._open: set[str] = set()
 
-    def add(self, jobs: Iterable[Job]) -> None:
+    def add(self, jobs: Iterable[AnyJob]) -> None:
         """Expect these to be done."""
         for job in jobs:
             if job.key in self._open:
@@ -28,16 +28,16 @@ class Forecast:
             if job.key in self._known:
                 self._waiting_known += self._known[job.key]
             else:
-                self._waiting[_kind(job)] = self._waiting.get(_kind(job), 0) + 1
+                self._waiting[job.kind] = self._waiting.get(job.kind, 0) + 1
 
-    def finished(self, job: Job, seconds: float) -> None:
+    def finished(self, job: AnyJob, seconds: float) -> None:
         """Learn from a job that is done."""
         self.drop(job)
-        for kind in (_kind(job), None):
+        for kind in (job.kind, None):
             self._seconds[kind] = self._seconds.get(kind, 0.0) + seconds
             self._finished[kind] = self._finished.get(kind, 0) + 1
 
-    def drop(self, job: Job) -> None:
+    def drop(self, job: AnyJob) -> None:
         """Expect a job no more."""
         if job.key not in self._open:
             return
@@ -45,7 +45,7 @@ class Forecast:
         if job.key in self._known:
             self._waiting_known -= self._known[job.key]
         else:
-            self._waiting[_kind(job)] -= 1
+            self._waiting[job.kind] -= 1
 
     def seconds(self, devices: int) -> float | None:
         """Return the seconds that `devices` still take for all that is expected; None where nothing is known yet."""
@@ -65,9 +65,3 @@ class Forecast:
     def _mean(self, kind: object) -> float | None:
         count = self._finished.get(kind, 0)
         return self._seconds[kind] / count if count else None
-
-
-def _kind(job: Job) -> object:
-    """Jobs of one shape, scheme and number of cells take times of one order."""
-    cell = job.task.cells[0]
-    return cell.shape, cell.scheme, cell.problem.pass_, len(job.task.cells)

@@ -1,16 +1,81 @@
-"""Jobs: one problem with all its providers, for one device."""
+"""Jobs: what one device does in one piece. In a sweep that is one problem with all its providers."""
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
 from ...shapes.verdict import Verdict
-from ..plan import Cell, Task, tasks
+from ..plan import MODEL_FIELDS, Cell, Task, tasks
 
 Coordinates = tuple[str, ...]
 """A cell as stored rows name it: the texts of `plan.MODEL_FIELDS`."""
+
+Verdicts = Mapping[Coordinates, Mapping[int, Verdict]]
+"""What is stored of cells: the verdicts of their rounds."""
+
+PROBLEM = tuple(at for at, name in enumerate(MODEL_FIELDS) if name not in ("provider", "cache"))
+"""Which of the `Coordinates` say what problem it is."""
+
+
+class Listener(Protocol):
+    """Whoever is told what came home."""
+
+    def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
+        """Tell that units of a cell came home."""
+
+    def home(self, units: int) -> None:
+        """Tell that units came home of which there is no more to say."""
+
+
+class Told(Protocol):
+    """What a shard says of its job."""
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """Its run.json."""
+
+    @property
+    def verdicts(self) -> Verdicts:
+        """Verdicts by cell and round."""
+
+    @property
+    def reasons(self) -> Mapping[Coordinates, str]:
+        """Reasons of the last failures by cell."""
+
+
+class AnyJob(Protocol):
+    """What a fleet hands out, stores and counts; its text names it to the reader."""
+
+    @property
+    def key(self) -> str:
+        """Name of its shard; it does not depend on who measures, or when."""
+
+    @property
+    def weight(self) -> Hashable:
+        """Jobs that agree in this share operands, which a device keeps from one to the next."""
+
+    @property
+    def kind(self) -> Hashable:
+        """Jobs that agree in this take times of one order."""
+
+    @property
+    def units(self) -> int:
+        """Units that progress counts."""
+
+    def planned(self, manifest: Mapping[str, Any] | None) -> int:
+        """Count its (cell, round) in the tables; `manifest` is that of its shard where one holds it as a whole."""
+
+    def holds(self, place: Coordinates) -> bool:
+        """Tell whether a stored row can be of it."""
+
+    def missing(self, stored: Told) -> int:
+        """Count what is still to be measured, given what a shard has of it."""
+
+    def tell(self, stored: Told, listener: Listener) -> None:
+        """Tell what a shard has of it."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +97,20 @@ class Job:
         problem = cell.problem
         return f"M{problem.M}-N{problem.N}-K{problem.K}-{cell.scheme.dtype.value}-{digest}"
 
+    def __str__(self) -> str:
+        return str(self.task.problem)
+
     @property
-    def weight(self) -> tuple[object, ...]:
-        """Jobs that agree in this share a weight, which a device keeps from one to the next."""
+    def weight(self) -> Hashable:
+        """See `AnyJob`: what its problem and others have in common."""
         cell = self.task.cells[0]
         return cell.shape, cell.scheme
+
+    @property
+    def kind(self) -> Hashable:
+        """See `AnyJob`."""
+        cell = self.task.cells[0]
+        return cell.shape, cell.scheme, cell.problem.pass_, len(self.task.cells)
 
     @cached_property
     def cells(self) -> Mapping[Coordinates, Cell]:
@@ -48,9 +122,31 @@ class Job:
         """Number of (cell, round)."""
         return len(self.task.cells) * self.rounds
 
-    def missing(self, stored: Mapping[Coordinates, Mapping[int, Verdict]]) -> int:
-        """Count the units that are still to be measured, given the verdicts of each cell by round."""
-        return sum(self._missing_rounds(stored.get(place, {})) for place in self.cells)
+    def planned(self, manifest: Mapping[str, Any] | None) -> int:
+        """See `AnyJob`: its plan is known from the start."""
+        return self.units
+
+    @cached_property
+    def _problem(self) -> Coordinates:
+        place = coordinates(self.task.cells[0])
+        return tuple(place[at] for at in PROBLEM)
+
+    def holds(self, place: Coordinates) -> bool:
+        """See `AnyJob`."""
+        return tuple(place[at] for at in PROBLEM) == self._problem
+
+    def missing(self, stored: Told) -> int:
+        """Count the units that are still to be measured: a failure ends its cell."""
+        return sum(self._missing_rounds(stored.verdicts.get(place, {})) for place in self.cells)
+
+    def tell(self, stored: Told, listener: Listener) -> None:
+        """See `AnyJob`: each cell by its worst verdict. One that came home in part, at a stop, is to be done still."""
+        for place, cell in self.cells.items():
+            rounds = stored.verdicts.get(place, {})
+            worst = next((verdict for verdict in rounds.values() if verdict is not Verdict.PASSED), Verdict.PASSED)
+            if rounds:
+                units = self.rounds if worst.is_final else len(rounds)
+                listener.finished(cell, worst, stored.reasons.get(place, ""), units)
 
     def _missing_rounds(self, verdicts: Mapping[int, Verdict]) -> int:
         if any(verdict.is_final for verdict in verdicts.values()):
@@ -74,6 +170,6 @@ def coordinates(cell: Cell) -> Coordinates:
     return tuple("" if value is None else str(value) for value in cell.fields.values())
 
 
-def units_of(jobs: Iterable[Job]) -> int:
-    """Number of (cell, round) of all."""
+def units_of(jobs: Iterable[AnyJob]) -> int:
+    """Number of units of all."""
     return sum(job.units for job in jobs)

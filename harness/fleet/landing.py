@@ -21,7 +21,7 @@ from typing import Any
 from ...shapes.columns import CANARY, CEILINGS, CELLS, TABLES, Table
 from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
-from ..joining import ceilings_of
+from ..joining import ceilings_of, union
 from ..lock import locked
 from ..obstacles import KnownCode, different_conditions
 from ..plan import MODEL_FIELDS
@@ -29,10 +29,10 @@ from ..session import WORKER_LOG
 from ..shards import ALWAYS, Shard, manifest_of, parsed
 from ..store import EVENTS, FLEET, MANIFEST, better_of
 from ..tables import csv_text, replace, reported
-from .jobs import Coordinates, Job, coordinates
+from .jobs import AnyJob, Coordinates, Verdicts
+from .orders import Parcel
 from .parcel import SUFFIX, unpack
 from .roster import STATION, Roster, device_of
-from .station import Parcel
 
 SHARDS = "shards"
 
@@ -41,7 +41,8 @@ MANIFEST_EVERY_S = 2.0
 _NUMBERED = (CELLS, CANARY)
 """Tables that name worker processes: those of a station get the numbers that they have in the run."""
 
-_PROBLEM = [at for at, name in enumerate(MODEL_FIELDS) if name not in ("provider", "cache")]
+_READ = [CELLS.names.index(name) for name in ("round", "verdict", "reason", *MODEL_FIELDS)]
+"""Where a row of cells.csv has what the fleet must know of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Content:
     key: str
     files: Mapping[str, bytes]
     manifest: Mapping[str, Any]
-    verdicts: Mapping[Coordinates, Mapping[int, Verdict]]
+    verdicts: Verdicts
     reasons: Mapping[Coordinates, str]
 
     @property
@@ -67,7 +68,7 @@ class Landing:
     each that a shard holds in part.
     """
 
-    def __init__(self, folder: Path, manifest: dict[str, Any], jobs: Iterable[Job]) -> None:
+    def __init__(self, folder: Path, manifest: dict[str, Any], jobs: Iterable[AnyJob]) -> None:
         """Begin a run, or go on with the shards that are in `folder`. `manifest` is completed and becomes run.json.
 
         Raises UsageError for shards that are damaged, or that are not of one run.
@@ -79,6 +80,7 @@ class Landing:
         self._roster, self._code = Roster(), KnownCode()
         self._first: Shard | None = None
         self._ceilings: list[Mapping[str, Any]] = []
+        self._planned: dict[str, int] = {}
         self._written = 0.0
         with reported(folder):
             (folder / SHARDS).mkdir(parents=True, exist_ok=True)
@@ -89,16 +91,16 @@ class Landing:
             self.release()
             raise
 
-    def add(self, jobs: Iterable[Job]) -> None:
+    def add(self, jobs: Iterable[AnyJob]) -> None:
         """Add jobs to the plan, and store that."""
         self.jobs |= {job.key: job for job in jobs}
         self.write_manifest()
 
-    def open_jobs(self) -> list[Job]:
+    def open_jobs(self) -> list[AnyJob]:
         """Return the jobs that no shard holds as a whole, in the order of the plan."""
         return [job for key, job in self.jobs.items() if key not in self.done]
 
-    def earlier(self, job: Job) -> bytes:
+    def earlier(self, job: AnyJob) -> bytes:
         """Return the shard that holds a part of `job`, b"" without one."""
         if job.key not in self.begun:
             return b""
@@ -110,17 +112,25 @@ class Landing:
 
         Raises UsageError when it does not belong to this run: other software, other code, another model of the device.
         """
-        content = self._read(parcel.key, parcel.content)
+        content = self.read(parcel)
+        self.keep(content, parcel)
+        return content
+
+    def read(self, parcel: Parcel) -> Content:
+        """Parse a parcel and check that it is of this run, as `land` does; nothing is stored yet."""
+        return self._read(parcel.key, parcel.content)
+
+    def keep(self, content: Content, parcel: Parcel) -> None:
+        """Store a parcel that was read."""
         with reported(self.folder):
             _write_synced(self._path(parcel.key), parcel.content)
         self._take(content)
         if time.monotonic() - self._written >= MANIFEST_EVERY_S:
             self.write_manifest()
-        return content
 
     def write_manifest(self) -> None:
         """Replace run.json."""
-        planned = sum(job.units for job in self.jobs.values())
+        planned = sum(self._planned.get(key) or job.planned(None) for key, job in self.jobs.items())
         self.manifest |= {**self._roster.described(), "planned_units": planned}
         self.manifest[FLEET] = {"jobs": len(self.jobs), "done": len(self.done)}
         with reported(self.folder):
@@ -177,11 +187,10 @@ class Landing:
         where = self._path(key)
         files = unpack(parcel, str(where))
         manifest = manifest_of(files.get(MANIFEST, b""), where / MANIFEST)
-        at = [CELLS.names.index(name) for name in ("round", "verdict", "reason", *MODEL_FIELDS)]
         verdicts: dict[Coordinates, dict[int, Verdict]] = {}
         reasons: dict[Coordinates, str] = {}
         for line, row in _rows(files, CELLS, where):
-            number, verdict, reason, *place = (row[column] for column in at)
+            number, verdict, reason, *place = (row[column] for column in _READ)
             rounds = verdicts.setdefault(tuple(place), {})
             try:
                 if int(number) in rounds:
@@ -199,11 +208,13 @@ class Landing:
 
     def _check(self, content: Content) -> None:
         """Raise UsageError unless the shard is of this run, and its cells of its job."""
-        if job := self.jobs.get(content.key):
-            mine = [coordinates(job.task.cells[0])[at] for at in _PROBLEM]
-            if any([place[at] for at in _PROBLEM] != mine for place in content.verdicts):
-                raise UsageError(f"{self._path(content.key)} holds cells of another problem: delete it")
-        shard = Shard(Path(content.manifest[STATION]["host"]), content.manifest, (), {})
+        job = self.jobs.get(content.key)
+        if job and not all(map(job.holds, content.verdicts)):
+            raise UsageError(f"{self._path(content.key)} holds cells of another problem: delete it")
+        # More rounds are of the same run: `AnyJob.missing` sees to them.
+        protocol = {**content.manifest["protocol"], "rounds": None}
+        manifest = {**content.manifest, "rounds": None, "protocol": protocol}
+        shard = Shard(Path(content.manifest[STATION]["host"]), manifest, (), {})
         if self._first is None:
             self._first = shard
         for obstacle in (*different_conditions(self._first, shard), *self._code.differences(shard)):
@@ -212,13 +223,16 @@ class Landing:
     def _take(self, content: Content) -> None:
         """Note what a stored shard completes, and append its rows unless it holds only a part of its job."""
         self._roster.add(content.manifest)
+        named = (said.get("challengers", ()) for said in (self.manifest, content.manifest))
+        self.manifest["challengers"] = union(named)
         job = self.jobs.get(content.key)
-        if job and job.missing(content.verdicts):
+        if job and job.missing(content):
             self.begun[job.key] = device_of(content.manifest)
             return
         if job:
             self.begun.pop(job.key, None)
             self.done[job.key] = content.elapsed_s
+            self._planned[job.key] = job.planned(content.manifest)
         self._append_rows(content)
 
     def _append_rows(self, content: Content) -> None:
@@ -262,7 +276,10 @@ class Landing:
         found = ceilings_of(_rows(content.files, CEILINGS, where), where / CEILINGS.file)
         if not found:
             return
-        self._ceilings = better_of(self._ceilings, found)
+        better = better_of(self._ceilings, found)
+        if better == self._ceilings:  # as with most devices of a large fleet: no file is replaced for them
+            return
+        self._ceilings = better
         rows = (
             [repr(row[name]) if name == "value" else row[name] for name in CEILINGS.names] for row in self._ceilings
         )

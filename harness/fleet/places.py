@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 
-from .station import Slot
+from .orders import Slot
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ...shapes.errors import RooflensError
 from .cluster import Arrived, Event, Gone, Refused, Sign
 from .demand import architectures, is_gpu
+from .orders import AnyBrief, Order, Slot
 from .places import Offer, numbered
 from .ray_environment import answers
 from .ray_station import Board, RayStation
-from .station import Brief, Order, Slot
 
 SUSPECT_S = 30.0
 """A node that a station was lost with is left alone for so long: Ray lists a dead one as alive for 15 s and more."""
@@ -34,6 +34,7 @@ _STORE_BYTES = 200 << 20
 def local(offer: Mapping[str, int]) -> Iterator["RayCluster"]:
     """Start a cluster of this machine alone, which offers `offer`; it ends with the block."""
     gpus = sum(count for arch, count in offer.items() if is_gpu(arch))
+    _hush()
     try:
         ray.init(
             num_cpus=1,
@@ -54,19 +55,15 @@ def local(offer: Mapping[str, int]) -> Iterator["RayCluster"]:
 
 @contextmanager
 def joined(address: str) -> Iterator["RayCluster"]:
-    """Connect to the cluster at `address`, and let go of it after the block; it goes on."""
+    """Connect to the cluster at `address`, HOST:PORT; it goes on after the block."""
+    _hush()
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
-        if address == "auto":
-            raise RooflensError(
-                "no Ray cluster runs on this machine: start one with ray start --head, or name --address HOST:PORT, "
-                "or leave --address out for one of this machine alone"
-            ) from error
         token = "; if it wants a token, set RAY_AUTH_MODE=token and share ~/.ray/auth_token"
         raise RooflensError(
             f"Ray at {address} answers and takes nobody from here ({_first_line(error)}): run this on a machine that "
-            f"has joined the cluster with ray start{token}"
+            f"has joined the cluster with rooflens fleet start{token}"
         ) from error
     except (RuntimeError, ValueError, OSError, RayError) as error:
         raise RooflensError(f"cannot join the Ray cluster at {address}: {_first_line(error)}") from error
@@ -74,6 +71,14 @@ def joined(address: str) -> Iterator["RayCluster"]:
         yield RayCluster()
     finally:
         ray.shutdown()
+
+
+def _hush() -> None:
+    """Keep what nodes complain of out of stdout, where Ray prints it whatever it is told; our remarks say it shorter.
+
+    It has no setting for that. Where this switch is gone the words come back, and nothing else happens.
+    """
+    vars(ray._private.worker)["_worker_logs_enabled"] = False
 
 
 class RayCluster:
@@ -138,7 +143,7 @@ class RayCluster:
             self._slots[slot.node].append(slot)
         return known + [slot for name in fresh for slot in self._slots[name]]
 
-    def hire(self, slot: Slot, brief: Brief, name: str) -> None:
+    def hire(self, slot: Slot, brief: AnyBrief, name: str) -> None:
         """See `Cluster`."""
         shared = self._briefs.setdefault(id(brief), ray.put(brief))
         options = self._station.options(
@@ -222,16 +227,18 @@ DIED = "its process died"
 
 
 def _why_dead(error: RayActorError) -> str:
-    """Say in few words how Ray explains that an actor does not answer."""
+    """Say in few words how Ray explains that an actor does not answer.
+
+    Whatever is not the death of its process alone may be its node: that costs the node a while without stations.
+    """
     text = " ".join(str(error).split())
-    if isinstance(error, ActorUnavailableError) or "node" in text:
-        return "its node does not answer"
-    return DIED
+    is_process = "its worker process has died" in text and not isinstance(error, ActorUnavailableError)
+    return DIED if is_process else "its node does not answer"
 
 
 def _left_idle(gpus: float, offers: Mapping[str, int]) -> str:
     """Say how many GPUs of a node nobody can ask for, because it does not offer their architecture."""
     idle = int(gpus) - sum(count for arch, count in offers.items() if is_gpu(arch))
     if idle > 0:
-        return f'{idle} GPUs are not offered: start it with --resources "$(rooflens fleet resources)"'
+        return f"{idle} GPUs are not offered: start it with rooflens fleet start"
     return f"it offers {-idle} more than Ray has GPUs there: pass --num-gpus to ray start" if idle < 0 else ""

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 from ...shapes.errors import RooflensError, UsageError
+from .ray_discovery import LOCAL, addresses
 
 EXTRA = "pip install 'rooflens[fleet]'"
 
@@ -14,8 +15,10 @@ _LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 _ALWAYS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
 
-_LOCAL = {
-    _LOOPBACK_ONLY: "0",
+_OF_A_DRIVER = {"RAY_BACKEND_LOG_LEVEL": "error"}
+"""Its warnings go to the terminal, a dozen for each thing that an error of ours says once."""
+
+_OF_A_NODE = {
     # Workers as `rooflens run` has them: Ray's own are at nice 15, and the first to go when memory is short.
     "RAY_worker_niceness": "0",
     "RAY_worker_oom_score_adjustment": "0",
@@ -24,6 +27,9 @@ _LOCAL = {
     "RAY_OBJECT_STORE_ALLOW_SLOW_STORAGE": "1",
 }
 
+TOKEN = Path(".ray") / "auth_token"
+"""Where Ray keeps the token of a user, below the home directory."""
+
 CONNECT_S = 5.0
 """Ray tries for minutes to reach what does not answer; this long is enough to tell."""
 
@@ -31,27 +37,72 @@ CONNECT_S = 5.0
 def for_local_cluster() -> None:
     """Prepare for a cluster on this machine alone: on the loopback, with a token that only its processes know."""
     refuse_without_ray()
-    os.environ.update(_ALWAYS | _LOCAL)
+    os.environ.update(_ALWAYS | _OF_A_DRIVER | _OF_A_NODE | {_LOOPBACK_ONLY: "0", LOCAL: "1"})
     os.environ.pop("RAY_ADDRESS", None)
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
 
 
-def for_address(address: str) -> None:
-    """Prepare to join the cluster at `address`, "auto" or HOST:PORT. Raises where nothing answers there."""
+def for_address(address: str) -> str:
+    """Prepare to join the cluster at `address`, HOST:PORT or "auto" for the one of this machine; return HOST:PORT.
+
+    Raises where there is none, or nothing answers.
+    """
     refuse_without_ray()
-    for name, value in _ALWAYS.items():
+    for name, value in (_ALWAYS | _OF_A_DRIVER).items():
         os.environ.setdefault(name, value)
-    if address == "auto":
+    if has_token():  # a cluster without tokens does not mind one
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    found = _the_one_here() if address == "auto" else address
+    if is_loopback(refuse_silent(found)):
+        os.environ.setdefault(_LOOPBACK_ONLY, "0")
+    return found
+
+
+def _the_one_here() -> str:
+    """Return HOST:PORT of the cluster that this machine is a node of."""
+    named = os.environ.get("RAY_ADDRESS", "auto")
+    found = addresses() if named == "auto" else [named]
+    if not found:
+        raise RooflensError(
+            "no Ray cluster runs on this machine: start one with rooflens fleet start, name --address HOST:PORT, or "
+            "leave --address out to use this machine alone"
+        )
+    if len(found) > 1:
+        raise UsageError(f"this machine is in several Ray clusters: name one of --address {', '.join(found)}")
+    return found[0]
+
+
+def for_node(address: str) -> None:
+    """Prepare to start a node of a cluster: its head with "", else one that joins at `address`.
+
+    The variables go to the processes of Ray; one that is set already stays. Raises where there is no token for a node
+    that joins, or nothing answers.
+    """
+    refuse_without_ray()
+    for name, value in (_ALWAYS | _OF_A_NODE | {"RAY_AUTH_MODE": "token"}).items():
+        os.environ.setdefault(name, value)
+    if not address:
         return
+    refuse_silent(address)
+    if os.environ["RAY_AUTH_MODE"] == "token" and not has_token():
+        raise RooflensError(
+            f"there is no token in ~/{TOKEN}: copy that file from the head, which made it with rooflens fleet start"
+        )
+
+
+def refuse_silent(address: str) -> str:
+    """Return the host of HOST:PORT. Raises UsageError for what is none, and RooflensError when nothing answers there.
+
+    Ray itself goes on trying for minutes.
+    """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or "/" in address:
-        raise UsageError(f"--address {address!r}: write auto, or HOST:PORT as ray start --head printed it")
-    if is_loopback(host):
-        os.environ.setdefault(_LOOPBACK_ONLY, "0")
+        raise UsageError(f"--address {address!r}: write HOST:PORT of the head, such as 10.0.0.7:6379, or auto")
     if not answers(host, int(port)):
         raise RooflensError(
-            f"no Ray cluster answers at {address}: start one there with ray start --head, or name another --address"
+            f"no Ray cluster answers at {address}: start one there with rooflens fleet start, or name another --address"
         )
+    return host
 
 
 def answers(host: str, port: int) -> bool:
@@ -71,7 +122,7 @@ def is_loopback(host: str) -> bool:
 def has_token() -> bool:
     """Tell whether there is a token by which this user could be known to a cluster."""
     named = any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
-    return named or (Path.home() / ".ray" / "auth_token").is_file()
+    return named or (Path.home() / TOKEN).is_file()
 
 
 def refuse_without_ray() -> None:

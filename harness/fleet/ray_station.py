@@ -12,7 +12,8 @@ import ray
 from ...shapes.verdict import Verdict
 from ..plan import Cell
 from .cluster import Sign
-from .station import Brief, Order, Parcel, Slot, Station, take_cores
+from .orders import AnyBrief, Order, Parcel, Slot
+from .station import take_cores
 
 SIGN_EVERY_S = 1.0
 
@@ -66,6 +67,10 @@ class Signals:
 
     def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
         """Count units."""
+        self.home(units)
+
+    def home(self, units: int) -> None:
+        """Count units of which there is no more to say."""
         self._units += units
         self._count += 1
 
@@ -109,13 +114,13 @@ def as_started_by_hand() -> tuple[str, ...]:
 class RayStation:
     """An actor: `Station`, with a scratch folder where temporary files are on this machine."""
 
-    def __init__(self, brief: Brief, slot: Slot, name: str, board: Any) -> None:
+    def __init__(self, brief: AnyBrief, slot: Slot, name: str, board: Any) -> None:
         remarks = as_started_by_hand()
-        if brief.setup.device == "cpu":
+        if brief.device == "cpu":
             take_cores(slot)
         self._signals = Signals(lambda sign: board.post.remote(name, sign))
         scratch = Path(tempfile.gettempdir()) / f"rooflens-{name}"
-        self._station = Station(brief, slot, name, scratch, self._signals, self._signals.should_stop, remarks)
+        self._station = brief.station(slot, name, scratch, self._signals, self._signals.should_stop, remarks)
 
     def open(self) -> Parcel:
         """See `Station`."""

@@ -6,7 +6,10 @@ from typing import Any
 from ..joining import common, joined_texts
 
 STATION = "station"
-"""Key of a shard's run.json: `name`, `host` and `slot` of the station that measured it, and `elapsed_s`."""
+"""Key of a shard's run.json: `name`, `host` and `slot` of the station that measured it, and `elapsed_s`.
+
+`session` is there where a station counts its worker processes anew for every shard.
+"""
 
 _ALIKE = ("device_spec", "timer", "cold_by", "tuning", "telemetry", "threads")
 
@@ -43,7 +46,8 @@ class Roster:
 
     def process(self, manifest: Mapping[str, Any], number: int) -> int:
         """Return the run's number for worker process `number` of the station that measured a shard."""
-        key = (manifest[STATION]["name"], number)
+        station = manifest[STATION]
+        key = (station.get("session", station["name"]), number)
         if key not in self._processes:
             self._processes[key] = len(self._processes)
             self._devices[device_of(manifest)]["processes"].append(self._processes[key])

@@ -17,24 +17,14 @@ from ..session import WORKER_LOG, OutOfTimeError, Session
 from ..store import RunStore
 from ..tables import reported
 from .jobs import Job
+from .orders import AnyStation, Order, Parcel, Slot, StationObserver
 from .parcel import packed_folder, unpack
 from .roster import STATION
 
 TUNED = "tuned.csv"
 
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """Room for one station: a GPU, or a part of the cores, number `index` of `count` of its kind on one node of Ray."""
-
-    node: str
-    host: str
-    arch: str
-    index: int
-    count: int
-
-    def __str__(self) -> str:
-        return f"{self.host} {self.arch}" + (f" #{self.index}" if self.count > 1 else "")
+OPENING_S = 900.0
+"""A station may take so long to open: torch from a slow disk, and the ceilings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +40,37 @@ class Brief:
     tuned: str | None
     cells: tuple[Cell, ...]
 
+    @property
+    def device(self) -> str:
+        """See `AnyBrief`."""
+        return self.setup.device
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A job, what the same device stored of it earlier ("" for nothing), and the seconds that are left for it."""
+    @property
+    def rounds(self) -> int:
+        """See `AnyBrief`."""
+        return self.setup.protocol.rounds
 
-    job: Job
-    earlier: bytes
-    seconds: float | None
+    @property
+    def silence_s(self) -> float:
+        """See `AnyBrief`."""
+        return self.setup.protocol.timeout_s
 
+    @property
+    def opening_s(self) -> float:
+        """See `AnyBrief`."""
+        return OPENING_S
 
-@dataclass(frozen=True, slots=True)
-class Parcel:
-    """What comes home: `content` is a packed run folder, the shard `key`."""
-
-    key: str
-    content: bytes
+    def station(
+        self,
+        slot: Slot,
+        name: str,
+        scratch: Path,
+        observer: StationObserver,
+        should_stop: Callable[[], bool],
+        remarks: Sequence[str],
+    ) -> AnyStation:
+        """See `AnyBrief`."""
+        return Station(self, slot, name, scratch, observer, should_stop, remarks)
 
 
 class Heard:
@@ -123,11 +128,7 @@ class Station:
 
         def begin() -> None:
             ready = session.start()
-            if ready.device.arch != self._slot.arch:
-                raise RooflensError(
-                    f"its device is {ready.device.arch}, not {self._slot.arch}: start one Ray node per architecture, "
-                    "each with its own visible devices"
-                )
+            refuse_other_device(ready.device.arch, self._slot)
             session.describe()
             session.remark(*filter(None, [ready.remark]))
             if self._brief.cells:
@@ -137,15 +138,17 @@ class Station:
 
     def measure(self, order: Order) -> Parcel:
         """Measure a job to its end, or until its time is over or a stop is asked for: then it is sent home in part."""
-        session, cells = self._opened(), order.job.task.cells
+        job = order.job
+        assert isinstance(job, Job)
+        session, cells = self._opened(), job.task.cells
         session.deadline = None if order.seconds is None else time.monotonic() + order.seconds
 
         def work() -> None:
             session.identify(cells)
             session.describe()
-            session.measure(order.job.task)
+            session.measure(job.task)
 
-        return self._stored(order.job.key, cells, work, order.earlier)
+        return self._stored(job.key, cells, work, order.earlier)
 
     def close(self) -> Parcel:
         """Take the last canary and ceilings, end the worker, and remove the scratch folder."""
@@ -230,6 +233,15 @@ class Station:
             return b""
         self._logged += len(fresh)
         return fresh
+
+
+def refuse_other_device(arch: str, slot: Slot) -> None:
+    """Raise RooflensError unless a device of this architecture is what the slot says."""
+    if arch != slot.arch:
+        raise RooflensError(
+            f"its device is {arch}, not {slot.arch}: start one Ray node per architecture, each with its own visible "
+            "devices"
+        )
 
 
 def take_cores(slot: Slot) -> None:

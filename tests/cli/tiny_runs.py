@@ -70,7 +70,7 @@ def wait_for_rows(place, count, process):
 def children(pid):
     """Processes that `pid` started, each with its start time, so that a reused number is not taken for it."""
     listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
-    return {child: born for child in map(int, listed.split()) if (born := _born(child))}
+    return {child: born for child in map(int, listed.split()) if (born := birth(child))}
 
 
 def workers(pid):
@@ -81,12 +81,12 @@ def workers(pid):
 def assert_gone(processes, seconds=2.0):
     """Assert that `children()` have ended, or end within a moment."""
     deadline = time.monotonic() + seconds
-    while left := [pid for pid, born in processes.items() if _born(pid) == born]:
+    while left := [pid for pid, born in processes.items() if birth(pid) == born]:
         assert time.monotonic() < deadline, f"still there: {[_read(f'/proc/{pid}/cmdline') for pid in left]}"
         time.sleep(0.01)
 
 
-def _born(pid):
+def birth(pid):
     """Start time of a process in clock ticks; empty when it has ended, reaped or not."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
     return fields[19] if fields and fields[0] not in (b"Z", b"X") else b""
@@ -117,8 +117,8 @@ SLOW = ("--target-ci", "0.00001%", "--budget")
 """No round converges, so that each takes its whole budget."""
 
 
-def read(place, name="cells.csv"):
-    with (place / "out" / name).open(newline="") as file:
+def read(place, name="cells.csv", out=None):
+    with ((out or place / "out") / name).open(newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -129,13 +129,13 @@ def verdicts(place):
     return found
 
 
-def check_whole(place, cells, rounds=2):
+def check_whole(place, cells, rounds=2, out=None):
     """Every cell has each round once, every passed unit its samples, and no sample is an orphan."""
-    rows = read(place)
+    rows = read(place, out=out)
     units = [(row["cell_id"], row["round"]) for row in rows]
     assert len(units) == len(set(units))
     passed = [unit for unit, row in zip(units, rows, strict=True) if row["verdict"] == "passed"]
     assert len(passed) == cells * rounds
-    samples = [(sample["cell_id"], sample["round"]) for sample in read(place, "samples.csv")]
+    samples = [(sample["cell_id"], sample["round"]) for sample in read(place, "samples.csv", out)]
     assert set(samples) == set(passed)
     assert sum(int(row["samples"]) for row in rows if row["samples"]) == len(samples)

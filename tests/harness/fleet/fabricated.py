@@ -4,8 +4,9 @@ import dataclasses
 import json
 
 from rooflens.harness.fleet.jobs import jobs_of
+from rooflens.harness.fleet.orders import Parcel, Slot
 from rooflens.harness.fleet.parcel import pack
-from rooflens.harness.fleet.station import Brief, Parcel, Slot
+from rooflens.harness.fleet.station import Brief
 from rooflens.harness.messages import Setup
 from rooflens.harness.plan import plan, static_columns
 from rooflens.harness.tables import csv_text, fields

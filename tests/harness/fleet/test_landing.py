@@ -7,7 +7,7 @@ import zipfile
 import pytest
 from rooflens.analysis.load import load_run
 from rooflens.harness.fleet.landing import Landing
-from rooflens.harness.fleet.station import Parcel
+from rooflens.harness.fleet.orders import Parcel
 from rooflens.harness.merge import merge
 from rooflens.harness.shards import opened
 from rooflens.shapes.errors import RooflensError, UsageError

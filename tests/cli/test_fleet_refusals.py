@@ -1,0 +1,138 @@
+"""What a fleet refuses, and how: one line, an exit code, and soon."""
+
+import json
+import re
+import socket
+import time
+
+import pytest
+from rooflens.cli.main import main
+
+from .ray_nodes import cpu_arch
+from .tiny_runs import rooflens, run_args
+
+NO_RAY = """
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *where: None if name.partition(".")[0] == "ray" else find(name, *where)
+"""
+
+HERE = ["fleet", "run", "tiny.toml", "-o", "out"]
+
+
+@pytest.fixture
+def refused(place, monkeypatch, capsys):
+    """Return `refused(code, *arguments)`: run a command that must fail in one line, and return the line."""
+    monkeypatch.chdir(place)
+    for name in ("RAY_ADDRESS", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(code, *arguments):
+        assert main([*map(str, arguments)]) == code
+        out, line = capsys.readouterr()
+        assert out == ""
+        assert line.count("\n") == 1
+        assert not (place / "out").exists()
+        return line
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "tiny.toml", "-o", "out", "--device", "cpu", "--jobs", "local:2"],
+        ["fleet", "run", "tiny.toml", "-o", "out"],
+        ["fleet", "run", "tiny.toml", "-o", "out", "--address", "127.0.0.1:6379"],
+        ["fleet", "devices"],
+    ],
+)
+def test_without_ray_one_line_names_the_extra(place, command):
+    (place / "sitecustomize.py").write_text(NO_RAY)
+    done = rooflens(place, *command, env={"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(place)})
+    assert done.returncode == 1
+    assert done.stderr == "rooflens: error: a fleet runs on Ray, which is not here: pip install 'rooflens[fleet]'\n"
+    assert done.stdout == ""
+
+
+def test_what_only_describes_a_fleet_needs_no_ray(place):
+    (place / "sitecustomize.py").write_text(NO_RAY)
+    environment = {"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(place)}
+    for command in (["fleet", "--help"], ["fleet", "run", "--help"], ["fleet", "run", "tiny.toml", "--dry-run"]):
+        done = rooflens(place, *command, env=environment)
+        assert done.returncode == 0, done.stderr
+    done = rooflens(place, "fleet", "resources", "--device", "cpu", "--slots", "2", env=environment)
+    assert json.loads(done.stdout) == {cpu_arch(): 2}
+
+
+@pytest.mark.parametrize("command", [HERE, [*HERE, "--address", "auto"], [*run_args(), "--jobs", "local:1"]])
+def test_the_variable_that_ray_refuses_is_named(refused, monkeypatch, command):
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "0")
+    assert "unset it, and choose AMD GPUs by HIP_VISIBLE_DEVICES instead" in refused(1, *command)
+
+
+def test_nothing_that_listens_is_told_at_once(refused):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    began = time.monotonic()
+    line = refused(1, *HERE, "--address", f"127.0.0.1:{port}")
+    assert time.monotonic() - began < 10
+    assert line.startswith(f"rooflens: error: no Ray cluster answers at 127.0.0.1:{port}: start one ")
+
+
+@pytest.mark.parametrize("address", ["somewhere", "10.0.0.7", "ray://10.0.0.7:10001", "10.0.0.7:port"])
+def test_an_address_is_auto_or_host_and_port(refused, address):
+    assert re.search(r"--address .* write .*HOST:PORT", refused(2, *HERE, "--address", address))
+
+
+@pytest.mark.parametrize("on", ["sm", "sm90=0", "sm90=x", "h200", "sm90,,gfx950"])
+def test_what_is_no_architecture_is_refused_before_anything_starts(refused, on):
+    assert "write an architecture, such as sm90" in refused(2, *HERE, "--on", on)
+
+
+@pytest.mark.parametrize("jobs", ["2", "local:0", "local:x", "all"])
+def test_jobs_are_of_this_machine(refused, jobs):
+    assert "write local:N for N devices of this machine" in refused(2, *run_args(file=None), "--jobs", jobs)
+
+
+def test_a_cluster_without_the_architecture_says_what_it_offers(two_nodes, place):
+    address = ("--address", two_nodes.address)
+    done = rooflens(place, *HERE, *address, "--on", "gfx950", env=two_nodes.environment)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"--on asks for 1 x gfx950, and this cluster offers 2 x {cpu_arch()}: " in done.stderr
+    assert not (place / "out").exists()
+    done = rooflens(place, *HERE, *address, "--on", f"{cpu_arch()}=3", env=two_nodes.environment)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+
+
+def test_a_token_that_is_missing_is_named(two_nodes, place):
+    environment = {name: text for name, text in two_nodes.environment.items() if not name.startswith("RAY_AUTH")}
+    done = rooflens(place, *HERE, "--address", two_nodes.address, env=environment | {"HOME": str(place)})
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "token" in done.stderr
+
+
+def test_devices_of_a_cluster_are_listed(two_nodes, place):
+    command = ("fleet", "devices", "--address", two_nodes.address)
+    done = rooflens(place, *command, "--json", env=two_nodes.environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    nodes = json.loads(done.stdout)
+    assert {node["address"] for node in nodes} == {"127.0.0.1"}
+    assert sorted(sum(node["offers"].values()) for node in nodes) == [0, 1, 1]
+    shown = rooflens(place, *command, env=two_nodes.environment).stdout.splitlines()
+    assert shown[0].split() == ["host", "address", "offers"]
+    assert sum(f"1 x {cpu_arch()}" in line for line in shown) == 2
+
+
+def test_nothing_of_a_cluster_listens_beyond_this_machine(two_nodes):
+    import subprocess
+
+    listed = subprocess.run(["ss", "-ltnpH"], capture_output=True, text=True, check=True).stdout
+    ours = {pid for node in (two_nodes.head, *two_nodes.nodes) for pid in node.processes("")}
+    heard = []
+    for line in listed.splitlines():
+        if ours & set(map(int, re.findall(r"pid=(\d+)", line))):
+            heard.append(line.split()[3])
+    assert len(heard) >= 7
+    assert all(re.match(r"(\[::ffff:)?127\.0\.0\.1\]?:", address) for address in heard)
