@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ..shapes.architectures import parse_devices
 from ..shapes.errors import UsageError
 from . import values
 from .run import run as run_here
@@ -50,7 +51,7 @@ def _like_run() -> list[click.Parameter]:
     multiple=True,
     metavar="ARCH[=N],...",
     help="Measure on these architectures, such as gfx950,sm90=2: each measures everything, on N devices at most. The "
-    "default is every GPU of the cluster, or every CPU where there is none.",
+    "default is what the suite asks for, else every GPU of the cluster, or every CPU where there is none.",
 )
 @click.option(
     "--wait", default="60s", metavar="TIME", help="Wait so long for a device, when none is left; the default is 60s."
@@ -71,15 +72,15 @@ def run(**options: Any) -> None:
       rooflens fleet run llm4bit --address 10.0.0.7:6379 --on gfx950,sm90=4
       rooflens fleet run -o runs/all --resume --address auto
     """
-    from ..harness.fleet import demand
     from .call import call_of
-    from .fleet_folder import stored_run
+    from .fleet_folder import stored_architectures, stored_run
     from .fleet_run import Where, run_call
 
-    on = demand.parse(options["on"])
+    on = parse_devices(options["on"], "--on")
     patience_s = values.seconds(options["wait"], "--wait")
     call = call_of({**options, "device": None, "scan": None}, stored_run(options["output"]))
-    where = Where(address=options["address"] or "", on=on, patience_s=patience_s)
+    stored = dict.fromkeys(stored_architectures(call.folder)) if call.resume else {}
+    where = Where(address=options["address"] or "", on=on or stored or call.suite.devices, patience_s=patience_s)
     run_call(call, where, report=options["report"], strict=options["strict"], dry_run=options["dry_run"])
 
 
@@ -114,7 +115,7 @@ def start(address: str, port: int, device: str, slots: int, more: tuple[str, ...
       rooflens fleet start --device cpu --slots 2 --block
     """
     from ..harness.fleet import ray_environment
-    from ..harness.fleet.demand import is_gpu
+    from ..shapes.architectures import is_gpu
 
     ray_environment.for_node(address)
     offers = _offers(device, slots)

@@ -33,15 +33,20 @@ def refuse_foreign(folder: Path, resume: bool) -> None:
 
 def refuse_another(folder: Path, archs: Sequence[str]) -> None:
     """Raise UsageError when the sweep in `folder` is not of these architectures."""
-    if is_sweep(folder):
-        stored = list(read_sweep(folder).architectures)
-    else:
-        stored = [str(arch) for arch in [(_content(folder).get("device") or {}).get("arch")] if arch]
+    stored = stored_architectures(folder)
     if stored and set(stored) != set(archs):
         raise UsageError(
             f"cannot go on: {folder} is of {', '.join(stored)}, and this fleet measures {', '.join(archs)}: choose "
             f"with --on {','.join(stored)}, or choose another -o"
         )
+
+
+def stored_architectures(folder: Path) -> list[str]:
+    """Return the architectures that the sweep in `folder` is of; [] where it has not come so far."""
+    if is_sweep(folder):
+        return list(read_sweep(folder).architectures)
+    arch = (_content(folder).get("device") or {}).get("arch") if (folder / MANIFEST).exists() else None
+    return [str(arch)] if arch else []
 
 
 def write_sweep(folder: Path, suite: str, archs: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from . import shapeset
+from .architectures import parse_devices
 from .errors import UsageError, unknown_name
 from .problem import Op, Pass
 from .protocol import Protocol
@@ -36,6 +37,9 @@ class Suite:
 
     `baseline` is the provider that speedups are relative to, and the incumbent of the crossover; `challengers` are the
     providers whose crossover is the headline, the first one that ran.
+
+    `devices` are the architectures that a fleet measures it on, with the most devices of each (None: all that it has);
+    empty leaves that to the fleet.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Suite:
     op: Op = Op.GEMM
     passes: tuple[Pass, ...] = (Pass.FWD,)
     protocol: Protocol = field(default_factory=Protocol)
+    devices: dict[str, int | None] = field(default_factory=dict)
 
     def sizes(self, shape: Shape) -> tuple[int, ...]:
         """Values of M for a shape: those of the axis, or the shape's own where the suite has no such axis."""
@@ -111,7 +116,7 @@ def load(name_or_path: str) -> Suite:
 
 
 _REQUIRED = ("name", "shapes", "schemes", "dtypes", "caches", "providers", "baseline")
-_OPTIONAL = ("description", "pick", "challengers", "axes", "op", "passes", "protocol")
+_OPTIONAL = ("description", "pick", "challengers", "axes", "op", "passes", "protocol", "devices")
 
 
 def parse(text: str, where: str, folder: Path | None = None) -> Suite:
@@ -148,6 +153,7 @@ def _parse(text: str, where: str, folder: Path | None) -> Suite:
         op=_member(Op, table.get("op", Op.GEMM), f"{where}: op"),
         passes=tuple(_member(Pass, name, f"{where}: pass") for name in _strings(table, "passes", where)) or (Pass.FWD,),
         protocol=Protocol(**protocol),
+        devices=parse_devices(_strings(table, "devices", where), f"{where}: devices"),
     )
     for key in ("schemes", "dtypes", "caches", "providers"):
         if not getattr(suite, key):

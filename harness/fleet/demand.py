@@ -1,37 +1,14 @@
 """Which architectures a fleet measures, and on how many devices of each: what is asked for against what is there."""
 
-import re
 from collections.abc import Mapping
 
+from ...shapes.architectures import is_architecture, is_gpu
 from ...shapes.errors import UsageError
-
-GPU = re.compile(r"sm\d+|gfx[0-9a-f]+")
-CPU = re.compile(r"(x86_64|amd64|aarch64|arm64|ppc64le|s390x)-\w+")
-
-
-def is_gpu(arch: str) -> bool:
-    """Tell whether this names the architecture of a GPU."""
-    return bool(GPU.fullmatch(arch))
 
 
 def architectures(resources: Mapping[str, float]) -> dict[str, int]:
     """Return the architectures among the resources of a Ray node or cluster, and how many devices of each."""
-    return {
-        name: int(amount)
-        for name, amount in sorted(resources.items())
-        if int(amount) and (GPU.fullmatch(name) or CPU.fullmatch(name))
-    }
-
-
-def parse(texts: tuple[str, ...]) -> dict[str, int | None]:
-    """Read "gfx950", "sm90=2" or lists of both; None is every device there is. Raises UsageError."""
-    asked: dict[str, int | None] = {}
-    for part in (part.strip() for text in texts for part in text.split(",")):
-        name, equals, count = part.partition("=")
-        if not (GPU.fullmatch(name) or CPU.fullmatch(name)) or (equals and not count.isdecimal()) or count == "0":
-            raise UsageError(f"--on {part!r}: write an architecture, such as sm90, or sm90=2 for two devices")
-        asked[name] = int(count) if equals else None
-    return asked
+    return {name: int(amount) for name, amount in sorted(resources.items()) if int(amount) and is_architecture(name)}
 
 
 def lanes(asked: Mapping[str, int | None], offered: Mapping[str, int]) -> dict[str, int | None]:
@@ -45,7 +22,7 @@ def lanes(asked: Mapping[str, int | None], offered: Mapping[str, int]) -> dict[s
     for arch, count in asked.items():
         if offered.get(arch, 0) < (count or 1):
             raise UsageError(
-                f"--on asks for {count or 1} x {arch}, and this cluster offers {said}: start more nodes with "
+                f"{count or 1} x {arch} is asked for, and this cluster offers {said}: start more nodes with "
                 "rooflens fleet start --address HOST:PORT"
             )
     if asked:

@@ -15,9 +15,6 @@ _LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 _ALWAYS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
 
-_OF_A_DRIVER = {"RAY_BACKEND_LOG_LEVEL": "error"}
-"""Its warnings go to the terminal, a dozen for each thing that an error of ours says once."""
-
 _OF_A_NODE = {
     # Workers as `rooflens run` has them: Ray's own are at nice 15, and the first to go when memory is short.
     "RAY_worker_niceness": "0",
@@ -37,7 +34,7 @@ CONNECT_S = 5.0
 def for_local_cluster() -> None:
     """Prepare for a cluster on this machine alone: on the loopback, with a token that only its processes know."""
     refuse_without_ray()
-    os.environ.update(_ALWAYS | _OF_A_DRIVER | _OF_A_NODE | {_LOOPBACK_ONLY: "0", LOCAL: "1"})
+    os.environ.update(_ALWAYS | _OF_A_NODE | {_LOOPBACK_ONLY: "0", LOCAL: "1"})
     os.environ.pop("RAY_ADDRESS", None)
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
 
@@ -48,7 +45,7 @@ def for_address(address: str) -> str:
     Raises where there is none, or nothing answers.
     """
     refuse_without_ray()
-    for name, value in (_ALWAYS | _OF_A_DRIVER).items():
+    for name, value in _ALWAYS.items():
         os.environ.setdefault(name, value)
     if has_token():  # a cluster without tokens does not mind one
         os.environ.setdefault("RAY_AUTH_MODE", "token")

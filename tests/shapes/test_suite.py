@@ -143,3 +143,15 @@ def test_operations_and_passes_that_do_not_exist(line, message):
     )
     with pytest.raises(UsageError, match=message):
         suite.parse(text, "mine.toml")
+
+
+def test_a_suite_asks_for_architectures():
+    asked = suite.parse(GOOD.replace("[axes]", 'devices = ["gfx950", "sm90=2"]\n[axes]'), "mine.toml")
+    assert asked.devices == {"gfx950": None, "sm90": 2}
+    assert suite.parse(GOOD, "mine.toml").devices == {}
+
+
+@pytest.mark.parametrize("text", ["H100", "sm90=", "sm90=0", "sm90=two", "sm90=-1", "", "gfx9z"])
+def test_devices_that_are_no_architectures_are_named(text):
+    with pytest.raises(UsageError, match=r"mine\.toml: devices .*: write an architecture"):
+        suite.parse(GOOD.replace("[axes]", f'devices = ["{text}"]\n[axes]'), "mine.toml")
