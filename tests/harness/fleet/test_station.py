@@ -1,0 +1,162 @@
+"""A station over scripted workers: what it sends home, in whole and in part, and what it leaves behind."""
+
+import csv
+import dataclasses
+import io
+import json
+
+import pytest
+from rooflens.harness import session as sessions
+from rooflens.harness.fleet.landing import Landing
+from rooflens.harness.fleet.orders import Order, Slot
+from rooflens.harness.fleet.parcel import unpack
+from rooflens.harness.fleet.station import Brief, Station
+from rooflens.shapes.errors import RooflensError, UsageError
+
+from ..test_sweep import DEVICE, DIED, Begin, Silent, Worker, Workers, passed
+from .fabricated import brief, quick_jobs, run_json
+
+JOBS = quick_jobs(shapes=1, sizes=(1, 8))
+HERE = Slot("node", "vm", DEVICE.arch, 0, 1)
+
+
+@pytest.fixture
+def station(tmp_path, monkeypatch):
+    """Return `station(workers, **)`: a station in `tmp_path`/scratch."""
+
+    def call(workers=None, should_stop=lambda: False, slot=HERE, about=None, remarks=()):
+        monkeypatch.setattr(sessions, "SupervisedWorker", workers or Workers())
+        return Station(about or brief(), slot, "s1", tmp_path / "scratch", Silent(), should_stop, remarks)
+
+    return call
+
+
+def rows(parcel, table="cells.csv"):
+    return list(csv.DictReader(io.StringIO(unpack(parcel.content, parcel.key)[table].decode())))
+
+
+def manifest(parcel):
+    return json.loads(unpack(parcel.content, parcel.key)["run.json"])
+
+
+def units(parcel):
+    return sorted((row["provider"], int(row["round"])) for row in rows(parcel))
+
+
+ALL = [("blas", 0), ("blas", 1), ("dequant_blas", 0), ("dequant_blas", 1)]
+
+
+def test_each_job_comes_home_as_a_run_of_its_own(station, tmp_path):
+    one = station(about=dataclasses.replace(brief(), cells=JOBS[0].task.cells), remarks=("Ray is nice",))
+    opened = one.open()
+    assert opened.key == "s1-open"
+    assert rows(opened) == []
+    assert manifest(opened)["station"]["remarks"][0] == "Ray is nice"
+    parcels = [one.measure(Order(job, b"", None)) for job in JOBS]
+    closed = one.close()
+    assert [parcel.key for parcel in parcels] == [job.key for job in JOBS]
+    assert [units(parcel) for parcel in parcels] == [ALL, ALL]
+    assert {row["M"] for row in rows(parcels[1])} == {"8"}
+    assert manifest(parcels[0])["planned_units"] == 4
+    assert manifest(parcels[0])["station"] | {"elapsed_s": 0} == {
+        "name": "s1",
+        "host": "vm",
+        "slot": 0,
+        "elapsed_s": 0,
+        "remarks": [],
+    }
+    assert len(rows(closed, "canary.csv")) == 1
+    assert not (tmp_path / "scratch").exists()
+    landing = Landing(tmp_path / "run", run_json(), JOBS)
+    for parcel in (opened, *parcels, closed):
+        landing.land(parcel)
+    landing.close()
+    assert not landing.open_jobs()
+
+
+def test_a_worker_that_dies_costs_its_unit_and_its_successor_has_the_next_number(station):
+    first = [Begin("measure", ((0, 0),)), passed(0, 0), Begin("measure", ((1, 0),)), DIED]
+    one = station(Workers(first))
+    one.open()
+    parcel = one.measure(Order(JOBS[0], b"", None))
+    told = {(row["provider"], row["round"]): (row["verdict"], row["process"]) for row in rows(parcel)}
+    assert told == {
+        ("blas", "0"): ("passed", "0"),
+        ("blas", "1"): ("passed", "1"),
+        ("dequant_blas", "0"): ("crashed", "0"),
+    }
+    assert any("worker restarted" in text for text in manifest(parcel)["station"]["remarks"])
+    assert {row["process"] for row in rows(one.measure(Order(JOBS[1], b"", None)))} == {"1"}
+
+
+class Slow(Worker):
+    """Stops after the first round, as one that is asked to."""
+
+    def receive(self, deadline):
+        if not self._answers:
+            raise sessions.OutOfTimeError
+        return super().receive(deadline)
+
+
+def interrupted(source):
+    """Workers that end after the first round."""
+    return lambda setup, log, should_stop: Slow(
+        setup, [Begin("measure", ((0, 0),)), passed(0, 0), passed(1, 0)], source
+    )
+
+
+def test_a_part_comes_home_and_is_completed_where_it_was_begun(station):
+    one = station(interrupted("source"))
+    one.open()
+    part = one.measure(Order(JOBS[0], b"", 100.0))
+    assert units(part) == [("blas", 0), ("dequant_blas", 0)]
+    again = station()
+    again.open()
+    whole = again.measure(Order(JOBS[0], part.content, None))
+    assert units(whole) == ALL
+    assert manifest(whole)["station"]["elapsed_s"] >= manifest(part)["station"]["elapsed_s"]
+
+
+def test_a_part_that_other_code_measured_is_not_mixed_with(station):
+    one = station(interrupted("old"))
+    one.open()
+    part = one.measure(Order(JOBS[0], b"", None))
+    again = station(Workers(sources=["new"]))
+    again.open()
+    with pytest.raises(UsageError, match="source of provider blas was old and is new"):
+        again.measure(Order(JOBS[0], part.content, None))
+
+
+def test_a_device_of_another_architecture_is_refused(station):
+    with pytest.raises(RooflensError, match="its device is x86-64, not sm90"):
+        station(slot=dataclasses.replace(HERE, arch="sm90")).open()
+
+
+def test_a_disk_that_is_full_is_said_with_its_folder(station, tmp_path):
+    (tmp_path / "scratch").write_text("in the way")
+    with pytest.raises(RooflensError, match=r"cannot write to .*scratch"):
+        station().open()
+
+
+def test_what_the_worker_prints_comes_home_once(station, tmp_path):
+    one = station()
+    one.open()
+    (tmp_path / "scratch" / "worker.log").write_text("first\n")
+    first = one.measure(Order(JOBS[0], b"", None))
+    with (tmp_path / "scratch" / "worker.log").open("a") as file:
+        file.write("second\n")
+    second = one.measure(Order(JOBS[1], b"", None))
+    assert [unpack(parcel.content, "x")["worker.log"] for parcel in (first, second)] == [b"first\n", b"second\n"]
+
+
+def test_a_tuned_table_is_handed_to_the_worker_as_a_file(station, tmp_path):
+    seen = []
+
+    def workers(setup, log, should_stop):
+        seen.append(setup.tuned.read_text())
+        return Worker(setup, None, "source")
+
+    about = dataclasses.replace(brief(), tuned="the table")
+    assert isinstance(about, Brief)
+    station(workers, about=about).open()
+    assert seen == ["the table"]
