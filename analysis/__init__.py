@@ -10,6 +10,8 @@ The pipeline, each step a function from frames to frames (`pipeline.analyze` run
  6. `median_crossover.median_crossover`  its median over shapes, and the constant threshold with the least regret
  7. `roofline.place`                   each cell against the ceilings: bound, bound class, fraction of the bound
  8. `telemetry.conditions`, `canary.drifts`   what the device said of itself, and how far it drifted
+    `devices.measured_devices`,           of a run of several devices: which one measured what, and
+    `device_spread.spreads`               whether they run alike
  9. `headline.headline`                the three numbers that head every report
 
 From there to decisions: `roofline.gaps` (what a time is made of), `roofline.regimes` (where along M the bound changes),
