@@ -51,6 +51,25 @@ _HANDED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
 @click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
 @click.option("--budget", metavar="TIME", help="Most time per cell and round, such as 0.5s.")
 @click.option("--max-time", metavar="TIME", help="End cleanly after this, such as 30m; go on with --resume.")
+@click.option(
+    "--jobs",
+    metavar="local:N",
+    help="Measure on N devices of this machine at a time: GPUs, or parts of the CPU. It needs the extra fleet.",
+)
+@click.option(
+    "--address",
+    metavar="auto|HOST:PORT",
+    help="Measure on a cluster of Ray: that of this machine, or by the address of its head (rooflens fleet --help).",
+)
+@click.option(
+    "--on",
+    multiple=True,
+    metavar="ARCH[=N]",
+    help="Of a cluster, measure on this architecture, on N devices at most; it is needed where there are several.",
+)
+@click.option(
+    "--wait", default="60s", metavar="TIME", help="Wait so long for a device, when none is left; the default is 60s."
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the comparison.")
 @click.option("--resume", is_flag=True, help="Go on with the comparison of -o, as it was started.")
 @click.option(
@@ -80,32 +99,46 @@ def compare(**options: Any) -> None:
     Verdicts are faster, slower, same and inconclusive. Exit code 3: a case is verified to be slower; 5: one that passed
     no longer does; 4 with --strict: something is inconclusive.
 
+    With --jobs or --address the suite is divided among devices of one architecture: each problem is measured in both
+    versions by one and the same device. Every node must reach the repository by the same path.
+
     \b
     Examples:
       rooflens compare --git main..my-branch --providers bench/kernels.py llm4bit-quick
       rooflens compare --git HEAD~1.. --repo ~/kernels --providers bench/kernels.py \\
           --setup "pip install -e ." -a M=1,16 --markdown pr.md llm4bit
+      rooflens compare --git main..my-branch --providers bench/kernels.py llm4bit --jobs local:8
       rooflens compare -o runs/compare-20260102-030405 --resume
       rooflens compare runs/main runs/my-branch
       rooflens compare main.csv branch.csv --columns "time_ms=ms,M=m,N=n,K=k,provider=kernel"
     """
-    result, complete = _compared(options)
+    result, complete, left_out = _compared(options)
     _write(result, options)
     from .compare_output import print_result, print_result_json
     from .compare_verdict import verdict
 
     (print_result_json if options["as_json"] else print_result)(result)
-    if error := verdict(result, complete, options["strict"]):
+    if error := verdict(result, complete, options["strict"], left_out):
         raise error
 
 
-def _compared(options: dict[str, Any]) -> "tuple[Result, bool]":
-    """Measure if that is asked for, and compare. Tells whether everything that was planned is there."""
-    targets: tuple[str, ...] = options["targets"]
+def _compared(options: dict[str, Any]) -> "tuple[Result, bool, str]":
+    """Measure if that is asked for, and compare.
+
+    Tells whether everything that was planned is there, and what devices could not do.
+    """
     if options["span"] or options["resume"]:
         from .compare_commits import measured
 
         return measured(options, {*(option.name or "" for option in _HANDED_ON), "target_ci", "budget"})
+    if options["jobs"] or options["address"]:
+        raise UsageError("--jobs and --address measure: name two commits with --git BASE..HEAD, or go on with --resume")
+    return *_read(options), ""
+
+
+def _read(options: dict[str, Any]) -> "tuple[Result, bool]":
+    """Compare what is stored already."""
+    targets: tuple[str, ...] = options["targets"]
     from .compare_stored import imported, stored_comparison, stored_runs
 
     if len(targets) == 1 and (Path(targets[0]) / "compare.json").is_file():

@@ -1,8 +1,8 @@
 """`rooflens compare --git`: what is to be measured, and measuring it, anew or gone on with."""
 
-import sys
 import time
 from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -11,65 +11,82 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ..analysis.comparison.attribution import ARMS
 from ..analysis.comparison.result import Result
-from ..harness.comparing import Comparing
 from ..harness.comparison import STATE, Comparison, stored, suite_hash
 from ..harness.worktrees import Repository
 from ..shapes.errors import UsageError
 from . import values
-from .compare_progress import Progress
+from .compare_devices import Devices, OneDevice, devices, where_of
 from .compare_replay import flips, replay
-from .compare_stored import OWN_CHOICE, stored_comparison
+from .compare_stored import OWN_CHOICE, go_on, stored_comparison
 from .runs import RUNS
 from .selection import refuse_other_options, stop_signals
 
 OWN_SEARCHES = 3
 """Searches of --tune for the configurations that head chooses itself."""
 
-_OF_THIS_CALL = ("output", "resume", "max_time", "as_json", "html", "markdown", "strict", "rounds", "targets")
+_OF_THIS_CALL = (
+    *("output", "resume", "max_time", "as_json", "html", "markdown", "strict", "rounds", "targets"),
+    *("jobs", "address", "on", "wait"),
+)
 """Options that say how this call goes; more --rounds go on with the others."""
 
 
-def measured(options: dict[str, Any], handed_on: Collection[str]) -> tuple[Result, bool]:
-    """Measure two commits in turn, and compare them. Tells whether everything that was planned is there.
+def measured(options: dict[str, Any], handed_on: Collection[str]) -> tuple[Result, bool, str]:
+    """Measure two commits in turn, and compare them.
 
-    `handed_on` names the options of `rooflens run` that the runs of each version get.
+    Tells whether everything that was planned is there, and what devices could not do. `handed_on` names the options of
+    `rooflens run` that the runs of each version get.
     """
     began = time.monotonic()
+    where = where_of(options)
     if options["resume"]:
-        if options["output"] is None:
-            raise UsageError("--resume needs -o DIR, the folder of the comparison to go on with")
-        refuse_other_options(_OF_THIS_CALL, "compared")
-        folder: Path = options["output"]
-        what = stored(folder)
-        if click.get_current_context().get_parameter_source("rounds") is ParameterSource.COMMANDLINE:
-            what = replace(what, rounds=max(what.rounds, options["rounds"]))
+        folder, what = _stored(options, where is not None)
     else:
         folder = options["output"] or RUNS / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
         what = _what(options, handed_on, folder)
         if (folder / STATE).exists():
             raise UsageError(f"{folder} holds a comparison already: go on with it by --resume, or choose another -o")
     deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
-    with stop_signals() as stopped:
-        with Progress(sys.stderr, what) as progress:
-            comparing = Comparing(folder, what, progress)
-            complete = comparing.run(stopped, deadline)
+    with ExitStack() as held:
+        measuring: OneDevice | Devices = OneDevice(folder, deadline)
+        if where is not None:
+            measuring = held.enter_context(devices(where, folder, what, deadline))
+        measuring.should_stop = held.enter_context(stop_signals())
+        what = measuring.divided(what)
+        complete = measuring.measure(folder, what)
         result, _ = stored_comparison(folder)
         if complete and not what.searches and len(flips(result)):
             click.echo(f"{len(flips(result))} cases chose another configuration: run both in both versions", err=True)
-            with Progress(sys.stderr, what, len(ARMS)) as progress:
-                complete = replay(folder, what, result, progress, stopped, deadline, comparing.scratch)
+            complete = replay(folder, what, result, measuring.measure)
             result, _ = stored_comparison(folder)
-    if complete:
-        comparing.clean_up()
-    else:
-        click.echo(f"stopped at --max-time; go on with: rooflens compare -o {folder} --resume", err=True)
-        click.echo(f"until then checkouts and environments stay in {comparing.scratch}", err=True)
-    return result, complete
+        measuring.end(complete)
+    if not complete and not measuring.left_out:
+        click.echo(f"stopped at --max-time; go on with: {go_on(folder, where is not None)}", err=True)
+    return result, complete, measuring.left_out
+
+
+def _stored(options: dict[str, Any], by_fleet: bool) -> tuple[Path, Comparison]:
+    """Return the folder to go on with, and its comparison, with more rounds if that is asked for."""
+    if options["output"] is None:
+        raise UsageError("--resume needs -o DIR, the folder of the comparison to go on with")
+    refuse_other_options(_OF_THIS_CALL, "compared")
+    folder: Path = options["output"]
+    what = stored(folder)
+    if what.chunks and not by_fleet:
+        raise UsageError(f"{folder} was begun by several devices: go on with {go_on(folder, True)}")
+    if by_fleet and not what.chunks:
+        raise UsageError(f"{folder} was begun by one device: leave --jobs and --address out, or choose another -o")
+    if click.get_current_context().get_parameter_source("rounds") is ParameterSource.COMMANDLINE:
+        what = replace(what, rounds=max(what.rounds, options["rounds"]))
+    return folder, what
 
 
 def _what(options: dict[str, Any], handed_on: Collection[str], folder: Path) -> Comparison:
+    if options["tune"] and (options["jobs"] or options["address"]):
+        raise UsageError(
+            "--tune searches on one device, and compares there: leave it out, or leave --jobs and --address out"
+        )
     if len(options["targets"]) != 1:
         raise UsageError("--git measures one suite: name it (rooflens list suites), and nothing else")
     (suite,) = options["targets"]

@@ -15,9 +15,9 @@ from ..harness.comparison import Comparison
 class Progress:
     """Observer of `harness.comparing`: a bar on a terminal, a line per finished round elsewhere."""
 
-    def __init__(self, stream: IO[str], what: Comparison, arms: int | None = None) -> None:
+    def __init__(self, stream: IO[str], what: Comparison) -> None:
         self._console = Console(file=stream)
-        self._total = what.rounds * (arms or len(what.commits))
+        self._total = what.rounds * len(what.commits)
         self._bar = Bar(
             BarColumn(bar_width=16),
             MofNCompleteColumn(),

@@ -12,7 +12,6 @@ from ..analysis.comparison.effects import CASE, Status
 from ..analysis.comparison.stored import MIXED
 from ..analysis.load import RunData, load_run
 from ..analysis.summarize import round_medians, summarize
-from ..harness.comparing import Comparing, Observer
 from ..harness.comparison import Comparison, read_state
 from ..harness.replay import write_only, write_table
 from .runs import MANIFEST
@@ -33,15 +32,11 @@ def flips(result: "Result") -> "pd.DataFrame":
     return cases[(cases["status"] == Status.COMPARED) & both & (cases["base_config"] != cases["head_config"])]
 
 
-def replay(
-    folder: Path,
-    what: Comparison,
-    result: "Result",
-    observer: Observer,
-    should_stop: Callable[[], bool],
-    deadline: float | None,
-    scratch: Path,
-) -> bool:
+Measure = Callable[[Path, Comparison], bool]
+"""Measure a comparison in its folder, on one device or a fleet; True when it is complete."""
+
+
+def replay(folder: Path, what: Comparison, result: "Result", measure: Measure) -> bool:
     """Measure the four arms for the flips of `result`; True when they are complete, as they are without any flip."""
     rows = flips(result).to_dict("records")
     if not rows:
@@ -55,7 +50,7 @@ def replay(
         tables=dict(zip(ARMS, (tables["base"], tables["head"], tables["head"], tables["base"]), strict=True)),
         only=str(write_only(inside / "only.json", rows)),
     )
-    return Comparing(inside, again, observer, scratch).run(should_stop, deadline)
+    return measure(inside, again)
 
 
 def attributed(folder: Path, result: "Result") -> "pd.DataFrame | None":

@@ -1,6 +1,7 @@
 """What `rooflens compare` reads: the folder of a comparison, two runs, or two tables."""
 
 import hashlib
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from ..shapes.columns_isa import ISA
 from ..shapes.errors import IncompleteError
 from . import values
 from .compare_replay import attributed
-from .runs import MANIFEST
+from .runs import count_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,9 +37,9 @@ def stored_comparison(folder: Path) -> tuple[Result, bool]:
     """Compare what is in the folder of a comparison; rounds that only one version has are left out."""
     state = read_state(folder)
     assert state is not None
-    runs = {arm: load_run(folder / arm) for arm in state["commits"] if (folder / arm / MANIFEST).is_file()}
+    runs = {arm: load_run(folder / arm) for arm in state["commits"] if count_rows(folder / arm / CELLS.file)}
     if not {"base", "head"} <= set(runs):
-        raise IncompleteError(f"nothing to compare yet: go on with: rooflens compare -o {folder} --resume")
+        raise IncompleteError(f"nothing to compare yet: go on with: {go_on(folder, bool(state.get('chunks')))}")
     identity = identity_of(state)
     sides = {arm: (_side(_label(identity, arm), folder / arm), runs[arm]) for arm in _SIDES}
     complete = len(state["done"]) == state["rounds"] * len(state["commits"])
@@ -51,6 +52,11 @@ def stored_comparison(folder: Path) -> tuple[Result, bool]:
         searches=tuned or result.searches,
         isa=_isa(folder / "base", folder / "head"),
     ), complete
+
+
+def go_on(folder: Path, fleet: bool) -> str:
+    """Say how to go on with a comparison."""
+    return f"rooflens compare -o {shlex.quote(str(folder))} --resume" + " with --jobs or --address" * fleet
 
 
 def stored_runs(base: Path, head: Path) -> Result:

@@ -6,12 +6,17 @@ from ..analysis.comparison.result import SUM, Result
 from ..shapes.errors import CorrectnessError, IncompleteError, RegressionError, RooflensError
 
 
-def verdict(result: Result, complete: bool, strict: bool) -> RooflensError | None:
-    """What the exit code says: broken before slower before undecided; nothing to compare is never fine."""
+def verdict(result: Result, complete: bool, strict: bool, left_out: str = "") -> RooflensError | None:
+    """What the exit code says: broken before slower before undecided; nothing to compare is never fine.
+
+    `left_out` says what could not be measured because devices are missing, or were lost over it.
+    """
     if broken := result.count_of(Status.BROKEN):
         return CorrectnessError(f"{broken} case{'s' * (broken > 1)} passed in base and no longer do in head")
     if slower := _counted(result, Word.SLOWER):
         return RegressionError(f"{slower} verified to be slower")
+    if left_out:
+        return IncompleteError(left_out)
     if not result.count_of(Status.COMPARED):
         return IncompleteError(f"nothing was compared: {result.commonest_reason()}")
     if not strict:

@@ -75,7 +75,7 @@ def _measure(call: Call, where: Where) -> tuple[bool, list[str]]:
     from ..harness.fleet.fleet import Fleet
 
     with ExitStack() as held:
-        cluster, limits = held.enter_context(_cluster(call, where))
+        cluster, limits = held.enter_context(opened(where, call.request["device"] or "auto"))
         if call.resume:
             refuse_another(call.folder, list(limits))
         write_sweep(call.folder, call.suite.name, list(limits))
@@ -101,8 +101,11 @@ def _measure(call: Call, where: Where) -> tuple[bool, list[str]]:
 
 
 @contextmanager
-def _cluster(call: Call, where: Where) -> "Iterator[tuple[RayCluster, dict[str, int | None]]]":
-    """Start or join the cluster; yield it with the architectures to measure and the most devices of each."""
+def opened(where: Where, device: str) -> "Iterator[tuple[RayCluster, dict[str, int | None]]]":
+    """Start or join the cluster; yield it with the architectures to measure and the most devices of each.
+
+    `device` is what --device asks of this machine.
+    """
     from ..harness.fleet import demand, ray_environment
     from ..harness.fleet.offer import Asked
 
@@ -114,7 +117,7 @@ def _cluster(call: Call, where: Where) -> "Iterator[tuple[RayCluster, dict[str, 
             yield cluster, demand.lanes(where.on, cluster.offered())
         return
     ray_environment.for_local_cluster()
-    asked = Asked(call.request["device"] or "auto", where.slots or 1)
+    asked = Asked(device, where.slots or 1)
     try:
         from ..harness.fleet import ray_cluster
 
@@ -127,13 +130,13 @@ def _cluster(call: Call, where: Where) -> "Iterator[tuple[RayCluster, dict[str, 
 
 def _lane(call: Call, arch: str, limit: int | None, folder: Path) -> "tuple[Lane, Refiner | None]":
     """Open the run folder of an architecture, and say what is to be measured there."""
-    from ..harness.fleet.demand import is_gpu
     from ..harness.fleet.forecast import Forecast
     from ..harness.fleet.jobs import jobs_of
     from ..harness.fleet.landing import Landing
     from ..harness.fleet.lane import Lane
     from ..harness.fleet.station import Brief
     from ..harness.tables import replace, reported
+    from ..shapes.architectures import is_gpu
 
     stored = call.resume and (folder / "run.json").is_file()
     content = json.loads((folder / "run.json").read_text(encoding="utf-8")) if stored else manifest(folder, call.suite)

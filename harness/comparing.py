@@ -8,6 +8,7 @@ Checkouts, environments and caches lie elsewhere (`scratch_of`) until `Comparing
 """
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -70,7 +71,7 @@ class Comparing:
         self._observer.started(len(self._done))
         order = [step for step in balanced(list(self.what.commits), self.what.rounds) if step not in self._done]
         if order:
-            environments = self._environments()
+            environments = self.prepare()
             for arm, count in self.what.searches.items():
                 if not self._tune(environments[arm], arm, count, should_stop, deadline):
                     return False
@@ -86,14 +87,21 @@ class Comparing:
             self._observer.finished(arm, number)
         return True
 
-    def _environments(self) -> dict[str, ArmEnvironment]:
-        """Set all versions up; what cannot be set up leaves nothing behind."""
+    def prepare(self) -> dict[str, ArmEnvironment]:
+        """Set all versions up, as far as an earlier call has not; what cannot be set up leaves nothing behind."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         try:
             return {arm: self._set_up(version(arm), self.what.commits[arm]) for arm in self.what.commits}
         except (RooflensError, OSError) as error:
             if not isinstance(error, Interrupted):
                 self.clean_up()
             raise
+
+    def release(self) -> None:
+        """Let go of the folder; otherwise it is held until the process ends."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     def clean_up(self) -> None:
         """Remove checkouts, environments and caches."""

@@ -30,6 +30,7 @@ class Comparison:
     only     file with the coordinates of the cells to measure (see `replay.keep_only`); "": all of the suite
     identity what git says of base and head: `worktrees.Repository.identity`
     searches by arm of `commits`: search configurations so often first, into the folder that `tables` has for it
+    chunks   into how many parts a fleet divides the suite (see `fleet.chunks`); 0: one device measures all of it
     """
 
     repository: str
@@ -44,6 +45,7 @@ class Comparison:
     only: str = ""
     searches: Mapping[str, int] = field(default_factory=dict)
     identity: Mapping[str, Any] = field(default_factory=dict)
+    chunks: int = 0
 
     @property
     def ours(self) -> bool:

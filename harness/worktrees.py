@@ -34,6 +34,25 @@ class Repository:
             raise UsageError(f"--git {span!r}: write BASE..HEAD, such as main..my-branch or HEAD~1..HEAD")
         return self._commit(base), self._commit(head or "HEAD")
 
+    def has(self, commit: str) -> bool:
+        """Tell whether a commit is here, by its hash. Raises RooflensError when this is no repository."""
+        _git(self.top, "rev-parse", "--git-dir")
+        try:
+            return bool(_git(self.top, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"))
+        except RooflensError:
+            return False
+
+    def forget_worktrees(self, place: str) -> None:
+        """Forget worktrees in folders of that name, wherever they lie: of processes that were killed.
+
+        Unlike `git worktree prune` it leaves alone whatever else is not there just now.
+        """
+        common = Path(_git(self.top, "rev-parse", "--path-format=absolute", "--git-common-dir"))
+        for note in common.glob("worktrees/*/gitdir"):
+            with suppress(OSError):  # git itself may be at work there
+                if place in Path(note.read_text(encoding="utf-8").strip()).parts:
+                    shutil.rmtree(note.parent, ignore_errors=True)
+
     def describe(self, commit: str) -> str:
         """Short hash and subject of a commit."""
         return _git(self.top, "log", "-1", "--format=%h %s", commit)

@@ -7,5 +7,6 @@ station    one device at work, where Ray put it: the same session and worker as 
 parcel     what a station sends home: one run folder, packed
 landing    parcels to shards on the disk and to one run folder that can be read at any time
 fleet      the loop over all of them, against the interface of `cluster`
+muffled    keeps from the user what Ray writes to stderr
 ray_cluster, ray_station   that interface on Ray; the only modules that import it
 """

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -13,8 +13,8 @@ from ..replay import COORDINATES, Row
 from .jobs import PROBLEM, Coordinates, Listener, Told
 from .roster import STATION
 
-PER_DEVICE = 3
-"""Chunks per device, so that one that is slow does not hold up the end."""
+PER_DEVICE = 2
+"""Chunks per device: more would hold up the end less, but every round of every chunk starts a process."""
 
 _OF_A_PROBLEM = [at for at, name in enumerate(COORDINATES) if name not in ("provider", "cache")]
 _OF_A_WEIGHT = [at for at, name in enumerate(COORDINATES) if name not in ("provider", "cache", "pass", "M")]
@@ -126,9 +126,3 @@ def _cut(total: int, number: int, count: int, starts: Sequence[int]) -> int:
 
 def _of(row: Row, at: Iterable[int]) -> Row:
     return tuple(row[one] for one in at)
-
-
-def order_of(rows: Sequence[Row], given: Iterable[Row]) -> Iterator[Row]:
-    """Yield the `given` rows with those of one weight next to each other, in the order of the plan `rows`."""
-    place = {_of(row, _OF_A_PROBLEM): number for number, row in enumerate(rows)}
-    return iter(sorted(given, key=lambda row: place.get(_of(row, _OF_A_PROBLEM), len(place))))

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Protocol
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
+from ..session import END_S
 from .cluster import Arrived, Cluster, Event, Gone, Refused, Sign
 from .jobs import AnyJob, Listener, jobs_of, units_of
 from .landing import Landing
@@ -101,6 +102,7 @@ class Fleet:
         self._devices: dict[str, set[Hashable]] = {arch: set() for arch in self._lanes}
         self._faults: Counter[Slot] = Counter()
         self._left_alone: set[Slot] = set()
+        self._exhausted: set[str] = set()
         self._told: set[str] = set()
         self._looked_at = self._lonely_since = -1.0
         self._hired = 0
@@ -113,7 +115,7 @@ class Fleet:
         """
         self._begin()
         try:
-            while any(map(self._is_open, self._lanes.values())):
+            while [lane for lane in self._lanes.values() if self._is_open(lane)]:  # all of them are asked for more
                 self._stop_if_asked()
                 self._look()
                 self._hand_out()
@@ -164,7 +166,7 @@ class Fleet:
         return bool(len(lane.dealer) or self._counts[lane.arch, State.BUSY]) or self._more(lane)
 
     def _more(self, lane: Lane) -> bool:
-        if lane.more is None or lane.dealer.given_up:
+        if lane.more is None or lane.dealer.given_up or lane.arch in self._exhausted:
             return False
         assert isinstance(lane.landing, Landing)
         lane.landing.write_manifest()
@@ -172,7 +174,9 @@ class Fleet:
         lane.landing.add(fresh)
         lane.dealer.add(fresh)
         lane.forecast.add(fresh)
-        if fresh:
+        if not fresh:
+            self._exhausted.add(lane.arch)
+        else:
             self._observer.grown(sum(units_of(one.landing.jobs.values()) for one in self._lanes.values()))
         return bool(fresh)
 
@@ -251,7 +255,10 @@ class Fleet:
             self._lonely_since = -1.0
 
     def _hand_out(self) -> None:
-        """Give every free station a job, as far as there is one for it."""
+        """Give every free station a job, as far as there is one for it, and time."""
+        left = None if self._deadline is None else self._deadline - self._clock()
+        if left is not None and left <= END_S:
+            return
         for slot, post in list(self._idle.items()):
             lane = post.lane
             if not len(lane.dealer):
@@ -261,7 +268,6 @@ class Fleet:
             if job is None:
                 continue
             is_mine = lane.landing.begun.get(job.key) == post.device
-            left = None if self._deadline is None else self._deadline - self._clock()
             post.job = job
             self._turn(slot, post, State.BUSY)
             self._cluster.order(slot, Order(job, lane.landing.earlier(job) if is_mine else b"", left))
@@ -347,21 +353,27 @@ class Fleet:
                 self._cluster.close(slot)
             else:
                 self._dismiss(slot)
-        self._gather(OPENING_S)
+        left = OPENING_S if self._deadline is None else self._deadline - self._clock()
+        self._gather(min(OPENING_S, max(left, STOP_S)), self._should_stop)
 
     def _bring_home(self) -> None:
         """Ask all stations for what they have, and wait for it a little."""
         self._observer.doing("bring home what is measured")
         self._cluster.ask_to_stop()
         for slot, post in list(self._posts.items()):
-            if post.state is not State.BUSY:
+            if post.state is State.IDLE and post.lane.brief.closes_at_once:
+                self._turn(slot, post, State.CLOSING)
+                self._cluster.close(slot)
+            elif post.state is not State.BUSY:
                 self._dismiss(slot)
         self._gather(STOP_S)
 
-    def _gather(self, seconds: float) -> None:
-        """Land the last parcel of every station that is left."""
+    def _gather(self, seconds: float, should_stop: Callable[[], bool] = lambda: False) -> None:
+        """Land the last parcel of every station that is left; raises Interrupted when `should_stop` says so."""
         until = self._clock() + seconds
         while self._posts and self._clock() < until:
+            if should_stop():
+                raise Interrupted("stopped")
             for event in self._cluster.wait(POLL_S):
                 post = self._posts.get(event.slot)
                 if post is None:

@@ -81,6 +81,7 @@ class Landing:
         self._first: Shard | None = None
         self._ceilings: list[Mapping[str, Any]] = []
         self._planned: dict[str, int] = {}
+        self._missing: dict[str, int] = {}
         self._written = 0.0
         with reported(folder):
             (folder / SHARDS).mkdir(parents=True, exist_ok=True)
@@ -121,7 +122,10 @@ class Landing:
         return self._read(parcel.key, parcel.content)
 
     def keep(self, content: Content, parcel: Parcel) -> None:
-        """Store a parcel that was read."""
+        """Store a parcel that was read; not one that holds no more of its job than an earlier one, or nothing."""
+        job = self.jobs.get(content.key)
+        if job and job.missing(content) >= self._missing.get(content.key, job.units):
+            return
         with reported(self.folder):
             _write_synced(self._path(parcel.key), parcel.content)
         self._take(content)
@@ -130,7 +134,9 @@ class Landing:
 
     def write_manifest(self) -> None:
         """Replace run.json."""
-        planned = sum(self._planned.get(key) or job.planned(None) for key, job in self.jobs.items())
+        planned = sum(
+            self._planned[key] if key in self._planned else job.planned(None) for key, job in self.jobs.items()
+        )
         self.manifest |= {**self._roster.described(), "planned_units": planned}
         self.manifest[FLEET] = {"jobs": len(self.jobs), "done": len(self.done)}
         with reported(self.folder):
@@ -138,23 +144,28 @@ class Landing:
         self._written = time.monotonic()
 
     def event(self, text: str) -> None:
-        """Append a line to events.log."""
-        stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+        """Append a line to events.log, and to the one among the shards from which that is made anew."""
+        line = f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {text}\n".encode()
         with suppress(OSError):  # a full disk is told by what must be stored
-            _append(self.folder / EVENTS, f"{stamp} {text}\n".encode())
+            _append(self.folder / EVENTS, line)
+            _append(self.folder / SHARDS / EVENTS, line)
 
     def close(self) -> None:
-        """Add what is left of shards that hold a part, wait for the disk, and let go of the folder."""
+        """Finish, and let go of the folder."""
         try:
-            for key in list(self.begun):
-                self._append_rows(self._stored(key))
-            self.write_manifest()
-            with reported(self.folder):
-                for table in TABLES:
-                    if (path := self.folder / table.file).exists():
-                        _sync(path)
+            self.finish()
         finally:
             self.release()
+
+    def finish(self) -> None:
+        """Add what is left of shards that hold a part, and wait for the disk."""
+        for key in list(self.begun):
+            self._append_rows(self._stored(key))
+        self.write_manifest()
+        with reported(self.folder):
+            for table in TABLES:
+                if (path := self.folder / table.file).exists():
+                    _sync(path)
 
     def release(self) -> None:
         """Let go of the folder at once."""
@@ -172,6 +183,8 @@ class Landing:
                     replace(self.folder / table.file, csv_text(table.names, []))
             for name in (EVENTS, WORKER_LOG):
                 (self.folder / name).unlink(missing_ok=True)
+            if (own := self.folder / SHARDS / EVENTS).exists():
+                _append(self.folder / EVENTS, own.read_bytes())
             keys = sorted(path.name.removesuffix(SUFFIX) for path in (self.folder / SHARDS).glob(f"*{SUFFIX}"))
         for key in keys:
             self._take(self._stored(key))
@@ -226,11 +239,13 @@ class Landing:
         named = (said.get("challengers", ()) for said in (self.manifest, content.manifest))
         self.manifest["challengers"] = union(named)
         job = self.jobs.get(content.key)
-        if job and job.missing(content):
+        if job and (missing := job.missing(content)):
             self.begun[job.key] = device_of(content.manifest)
+            self._missing[job.key] = missing
             return
         if job:
             self.begun.pop(job.key, None)
+            self._missing.pop(job.key, None)
             self.done[job.key] = content.elapsed_s
             self._planned[job.key] = job.planned(content.manifest)
         self._append_rows(content)

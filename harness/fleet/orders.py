@@ -79,6 +79,10 @@ class AnyBrief(Protocol):
     def opening_s(self) -> float:
         """So long it may take to open."""
 
+    @property
+    def closes_at_once(self) -> bool:
+        """Tell whether a station measures nothing when it closes: then it can clean up when there is no time left."""
+
     def station(
         self,
         slot: Slot,

@@ -31,10 +31,15 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(parcel: bytes, name: str) -> dict[str, bytes]:
-    """Return the files of a parcel; raise UsageError that names it when it is damaged."""
+    """Return the files of a run folder in a parcel; raise UsageError that names it when it is damaged."""
+    return {entry: content for entry, content in entries(parcel, name).items() if entry in FILES}
+
+
+def entries(parcel: bytes, name: str) -> dict[str, bytes]:
+    """Return all that a parcel holds, as `unpack` does."""
     try:
         with zipfile.ZipFile(io.BytesIO(parcel)) as archive:
-            return {entry: archive.read(entry) for entry in archive.namelist() if entry in FILES}
+            return {entry: archive.read(entry) for entry in archive.namelist()}
     except (zipfile.BadZipFile, OSError, ValueError, EOFError) as error:
         raise UsageError(f"{name} is damaged ({error}): delete it, and its problem is measured again") from None
 

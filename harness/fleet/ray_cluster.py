@@ -5,17 +5,19 @@ Import `ray_environment` first, and prepare for the cluster with it: Ray reads i
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from ...shapes.architectures import is_gpu
 from ...shapes.errors import RooflensError
 from .cluster import Arrived, Event, Gone, Refused, Sign
-from .demand import architectures, is_gpu
+from .demand import architectures
+from .muffled import muffled
 from .orders import AnyBrief, Order, Slot
 from .places import Offer, numbered
 from .ray_environment import answers
@@ -34,51 +36,58 @@ _STORE_BYTES = 200 << 20
 def local(offer: Mapping[str, int]) -> Iterator["RayCluster"]:
     """Start a cluster of this machine alone, which offers `offer`; it ends with the block."""
     gpus = sum(count for arch, count in offer.items() if is_gpu(arch))
-    _hush()
-    try:
-        ray.init(
-            num_cpus=1,
-            num_gpus=gpus,
-            resources={arch: float(count) for arch, count in offer.items()},
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            object_store_memory=_STORE_BYTES,
-        )
-    except (RuntimeError, ValueError, OSError, RayError) as error:
-        raise RooflensError(f"Ray does not start on this machine: {_first_line(error)}") from error
-    try:
-        yield RayCluster()
-    finally:
-        ray.shutdown()
+    with _hushed():
+        try:
+            ray.init(
+                num_cpus=1,
+                num_gpus=gpus,
+                resources={arch: float(count) for arch, count in offer.items()},
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                object_store_memory=_STORE_BYTES,
+            )
+        except (RuntimeError, ValueError, OSError, RayError) as error:
+            raise RooflensError(f"Ray does not start on this machine: {_first_line(error)}") from error
+        try:
+            yield RayCluster()
+        finally:
+            ray.shutdown()
 
 
 @contextmanager
 def joined(address: str) -> Iterator["RayCluster"]:
     """Connect to the cluster at `address`, HOST:PORT; it goes on after the block."""
-    _hush()
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except ConnectionError as error:
-        token = "; if it wants a token, set RAY_AUTH_MODE=token and share ~/.ray/auth_token"
-        raise RooflensError(
-            f"Ray at {address} answers and takes nobody from here ({_first_line(error)}): run this on a machine that "
-            f"has joined the cluster with rooflens fleet start{token}"
-        ) from error
-    except (RuntimeError, ValueError, OSError, RayError) as error:
-        raise RooflensError(f"cannot join the Ray cluster at {address}: {_first_line(error)}") from error
-    try:
-        yield RayCluster()
-    finally:
-        ray.shutdown()
+    with _hushed() as said:
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except ConnectionError as error:
+            if "AuthToken" in said():
+                raise RooflensError(
+                    f"the Ray cluster at {address} takes nobody without its token: copy ~/.ray/auth_token from the "
+                    "machine of its head to this one, and let nobody else read it (chmod 600)"
+                ) from error
+            raise RooflensError(
+                f"Ray at {address} answers and takes nobody from here ({_first_line(error)}): run this on a machine "
+                "that has joined the cluster with rooflens fleet start"
+            ) from error
+        except (RuntimeError, ValueError, OSError, RayError) as error:
+            raise RooflensError(f"cannot join the Ray cluster at {address}: {_first_line(error)}") from error
+        try:
+            yield RayCluster()
+        finally:
+            ray.shutdown()
 
 
-def _hush() -> None:
-    """Keep what nodes complain of out of stdout, where Ray prints it whatever it is told; our remarks say it shorter.
+@contextmanager
+def _hushed() -> Iterator[Callable[[], str]]:
+    """Keep out of sight what Ray prints whatever it is told: our remarks say what of it matters.
 
-    It has no setting for that. Where this switch is gone the words come back, and nothing else happens.
+    What nodes complain of goes to stdout; should this switch be gone, it is seen there, and nothing else happens.
     """
     vars(ray._private.worker)["_worker_logs_enabled"] = False
+    with muffled() as said:
+        yield said
 
 
 class RayCluster:
@@ -87,7 +96,7 @@ class RayCluster:
     def __init__(self) -> None:
         """Use the cluster that this process is connected to."""
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        self._board: Any = ray.remote(Board).options(num_cpus=0, scheduling_strategy=here).remote()
+        self._board: Any = ray.remote(Board).options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote()
         self._station: Any = ray.remote(RayStation)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
         self._head, self._silent = (host, int(port)), 0
@@ -171,6 +180,7 @@ class RayCluster:
         if actor := self._actors.pop(slot, None):
             ray.kill(actor, no_restart=True)
         self._answers = {answer: place for answer, place in self._answers.items() if place != slot}
+        self._names = {name: place for name, place in self._names.items() if place != slot}
 
     def ask_to_stop(self) -> None:
         """See `Cluster`."""
@@ -191,7 +201,9 @@ class RayCluster:
         if self._signs is not None:
             ready, _ = ray.wait([self._signs], timeout=0)
             if ready:
-                self._last_signs, self._signs = ray.get(self._signs), None
+                with suppress(RayError):
+                    self._last_signs = ray.get(self._signs)
+                self._signs = None
         if self._signs is None:
             self._signs = self._board.read.remote()
         known = ((self._names.get(name), sign) for name, sign in self._last_signs.items())

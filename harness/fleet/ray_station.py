@@ -4,14 +4,17 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 
 from ...shapes.verdict import Verdict
 from ..plan import Cell
 from .cluster import Sign
+from .leftovers import PREFIX, claim
 from .orders import AnyBrief, Order, Parcel, Slot
 from .station import take_cores
 
@@ -86,7 +89,8 @@ class Signals:
         if self._answer is not None:
             ready, _ = ray.wait([self._answer], timeout=0)
             if ready:
-                self._stop = bool(ray.get(self._answer))
+                with suppress(RayError):  # a board that is gone for a moment, or for good, stops no measurement
+                    self._stop = bool(ray.get(self._answer))
                 self._answer = None
         now = self._clock()
         if self._answer is None and now - self._posted_at >= SIGN_EVERY_S:
@@ -119,11 +123,12 @@ class RayStation:
         if brief.device == "cpu":
             take_cores(slot)
         self._signals = Signals(lambda sign: board.post.remote(name, sign))
-        scratch = Path(tempfile.gettempdir()) / f"rooflens-{name}"
-        self._station = brief.station(slot, name, scratch, self._signals, self._signals.should_stop, remarks)
+        self._scratch = Path(tempfile.gettempdir()) / f"{PREFIX}{name}"
+        self._station = brief.station(slot, name, self._scratch, self._signals, self._signals.should_stop, remarks)
 
     def open(self) -> Parcel:
         """See `Station`."""
+        claim(self._scratch)
         return self._station.open()
 
     def measure(self, order: Order) -> Parcel:

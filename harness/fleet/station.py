@@ -60,6 +60,11 @@ class Brief:
         """See `AnyBrief`."""
         return OPENING_S
 
+    @property
+    def closes_at_once(self) -> bool:
+        """See `AnyBrief`: it measures the ceilings again."""
+        return False
+
     def station(
         self,
         slot: Slot,

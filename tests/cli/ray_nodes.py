@@ -44,7 +44,7 @@ class Node:
             self._process = subprocess.Popen(
                 [sys.executable, str(LAUNCHER), "start", "--block", *command, "--temp-dir", str(self.folder / "t")],
                 cwd=self.folder,
-                env=environment,
+                env={"TMPDIR": str(self.folder), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -71,6 +71,11 @@ class Node:
     def measuring(self):
         """Pids of the workers that measure, which stations started."""
         return self.processes("spawn_main")
+
+    def rows_underway(self):
+        """Count the rows of cells.csv that its stations have stored, and not sent home yet."""
+        tables = self.folder.glob("rooflens-*/M*/cells.csv")
+        return sum(table.read_bytes().count(b"\n") - 1 for table in tables)
 
     def signal(self, number, pids):
         """Send a signal to some of its processes."""

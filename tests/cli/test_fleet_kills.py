@@ -5,24 +5,33 @@ import signal
 import sys
 import time
 
-from .fleet_runs import SLOW_UNITS, cells_of, ended, fleet_args, problems_at_home, started, wait_for_problems
-from .tiny_runs import assert_gone, birth, check_whole, children, read, rooflens
+import pytest
 
-PROBLEMS = 32
+from .fleet_runs import cells_of, ended, fleet_args, problems_at_home, started, wait_for_problems
+from .tiny_runs import SLOW, assert_gone, birth, check_whole, children, read, rooflens, wait_until, write_suite
+
+PROBLEMS, ROUNDS = 16, 4
 
 
 def plan(address):
-    return (*fleet_args(address, "dequant_blas", file=None), *SLOW_UNITS, "--threads", "1")
+    """Arguments of a sweep whose units take some 80 ms each."""
+    arguments = fleet_args(address, "dequant_blas", file=None)
+    return (*arguments, *SLOW, "80ms", "--threads", "1")
 
 
 def at_work(nodes, kind):
-    """Return the node and the pid of a process of its station, once there is one that measures."""
+    """Return the pid of a process of a station that measures, once there is one."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         for node in nodes.nodes:
             if node.processes("ray::RayStation.measure") and (pids := getattr(node, kind)()):
-                return node, pids[0]
+                return pids[0]
     raise AssertionError("no station measures")
+
+
+def whole(shards, rounds):
+    """Those of the shards that hold all rounds of their cell."""
+    return {name: parcel for name, parcel in shards.items() if len(cells_of(parcel)) == rounds}
 
 
 def assert_kept(place, shards):
@@ -35,63 +44,14 @@ def assert_kept(place, shards):
             assert units[row["cell_id"], row["round"]] | {"process": ""} == row | {"process": ""}
 
 
-def test_killed_stations_cost_nothing_and_a_killed_worker_its_unit(two_nodes, place):
-    with started(place, plan(two_nodes.address), two_nodes.environment) as process:
-        wait_for_problems(place, 2, process)
-        _, station = at_work(two_nodes, "stations")
-        offspring = children(station)
-        os.kill(station, signal.SIGKILL)
-        shards = problems_at_home(place)
-        wait_for_problems(place, len(shards) + 2, process)
-        _, worker = at_work(two_nodes, "measuring")
-        os.kill(worker, signal.SIGKILL)
-        code, errors = ended(process)
-    assert code == 0, errors
-    assert errors.count("is lost: its process died; ") == 1
-    assert " is measured again" in errors
-    assert_kept(place, shards)
-    assert_gone(offspring)
-    crashed = [row for row in read(place) if row["verdict"] == "crashed"]
-    assert len(crashed) <= 1
-    assert all(row["reason"].endswith("worker killed by SIGKILL") for row in crashed)
-    whole = {(row["layer"], row["M"]) for row in read(place)} - {(row["layer"], row["M"]) for row in crashed}
-    assert len(whole) == PROBLEMS - len(crashed)
-    rounds = {}
-    for row in read(place):
-        if (row["layer"], row["M"]) in whole:
-            rounds.setdefault((row["layer"], row["M"]), []).append(row["round"])
-    assert all(sorted(found) == ["0", "1"] for found in rounds.values())
-    done = rooflens(place, "validate", "out", "--strict")
-    assert done.returncode == (4 if crashed else 0), done.stderr
-
-
-def test_a_sweep_that_is_killed_interrupted_and_out_of_time_goes_on_with_resume(two_nodes, place):
-    command, environment = (*plan(two_nodes.address), "--budget", "120ms"), two_nodes.environment
-    with started(place, command, environment) as process:
-        wait_for_problems(place, 4, process)
-        process.kill()
-        ended(process)
-    killed = problems_at_home(place)
-    with started(place, [*command, "--resume"], environment) as process:
-        wait_for_problems(place, len(killed) + 4, process)
-        process.send_signal(signal.SIGINT)
-        code, errors = ended(process)
-    assert code == 130, errors
-    assert "go on with" in errors
-    assert errors.splitlines()[-1].startswith("rooflens: error: interrupted; ")
-    assert_kept(place, killed)
-    interrupted = problems_at_home(place)
-    whole = {name for name, parcel in interrupted.items() if len(cells_of(parcel)) == 2}
-    done = rooflens(place, *command, "--resume", "--max-time", "5s", env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "--resume" in done.stderr
-    assert_kept(place, {name: interrupted[name] for name in whole})
-    out_of_time = problems_at_home(place)
-    assert len(interrupted) <= len(out_of_time) < PROBLEMS
-    done = rooflens(place, "fleet", "run", "-o", "out", "--resume", "--address", two_nodes.address, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert_kept(place, {name: out_of_time[name] for name in out_of_time if len(cells_of(out_of_time[name])) == 2})
-    check_whole(place, cells=PROBLEMS)
+@pytest.fixture(scope="module", autouse=True)
+def without_token(two_nodes, tmp_path_factory):
+    """Begin a command that cannot join the cluster. Ray takes 20 s to say so, in which the tests of this file go on."""
+    environment = {name: text for name, text in two_nodes.environment.items() if not name.startswith("RAY_AUTH")}
+    home = tmp_path_factory.mktemp("home")
+    command = ("fleet", "devices", "--address", two_nodes.address)
+    with started(home, command, environment | {"HOME": str(home)}) as process:
+        yield process
 
 
 IMPATIENT = """
@@ -103,17 +63,112 @@ sys.exit(main())
 """
 
 
-def test_a_frozen_station_is_given_up_and_its_problem_measured_again(two_nodes, place):
-    """SIGSTOP: the process is there, and says nothing ever again."""
-    command = (*plan(two_nodes.address), "--timeout", "1s")
+@pytest.fixture(scope="module")
+def hurt(two_nodes, place_of_module):
+    """Measure with little patience; kill a station, then the worker of one, then freeze one.
+
+    Returns the folder, what stderr said, the shards that were there before, and the processes that had to end.
+    """
+    place = place_of_module
     (place / "impatient.py").write_text(IMPATIENT)
-    with started(place, command, two_nodes.environment, program=(sys.executable, "impatient.py")) as process:
+    command = (*plan(two_nodes.address), "-a", f"M=1..{PROBLEMS // 2}", "--rounds", ROUNDS, "--timeout", "1s")
+    program = (sys.executable, "impatient.py")
+    with started(place, command, two_nodes.environment, program) as process:
         wait_for_problems(place, 2, process)
-        _, station = at_work(two_nodes, "stations")
-        frozen = {station: birth(station)} | children(station)
+        station = at_work(two_nodes, "stations")
+        victims = {station: birth(station)} | children(station)
+        os.kill(station, signal.SIGKILL)
+        shards = problems_at_home(place)
+        wait_for_problems(place, len(shards) + 2, process)
+        os.kill(at_work(two_nodes, "measuring"), signal.SIGKILL)
+        wait_for_problems(place, len(shards) + 4, process)
+        station = at_work(two_nodes, "stations")
+        victims |= {station: birth(station)} | children(station)
         os.kill(station, signal.SIGSTOP)
         code, errors = ended(process)
     assert code == 0, errors
-    assert errors.count("is lost: gave no sign for 4 s; ") == 1
-    assert_gone(frozen)
-    check_whole(place, cells=PROBLEMS)
+    return place, errors, shards, victims
+
+
+@pytest.fixture(scope="module")
+def place_of_module(tmp_path_factory):
+    return write_suite(tmp_path_factory.mktemp("hurt"))
+
+
+def test_a_killed_station_costs_the_problem_it_was_at(hurt):
+    place, errors, shards, _ = hurt
+    (line,) = [line for line in errors.splitlines() if "is lost: its process died; " in line]
+    assert line.endswith(" is measured again")
+    assert_kept(place, shards)
+
+
+def test_a_killed_worker_costs_its_unit_as_in_a_run_of_one_device(hurt):
+    place, *_ = hurt
+    crashed = [row for row in read(place) if row["verdict"] == "crashed"]
+    assert len(crashed) <= 1  # none if it was killed between two units
+    assert all(row["reason"].endswith("worker killed by SIGKILL") for row in crashed)
+
+
+def test_a_frozen_station_is_given_up_and_its_problem_measured_again(hurt):
+    """SIGSTOP: the process is there, and says nothing ever again."""
+    _, errors, _, victims = hurt
+    (line,) = [line for line in errors.splitlines() if "is lost: gave no sign for 4 s; " in line]
+    assert line.endswith(" is measured again")
+    assert_gone(victims, seconds=30)
+
+
+def test_no_unit_is_missing_torn_or_there_twice(hurt):
+    place, *_ = hurt
+    rounds = {}
+    for row in read(place):
+        rounds.setdefault((row["layer"], row["M"], row["verdict"]), []).append(row["round"])
+    failed = {key[:2] for key in rounds if key[2] != "passed"}
+    passed = {key[:2]: found for key, found in rounds.items() if key[2] == "passed" and key[:2] not in failed}
+    assert len(passed) + len(failed) == PROBLEMS
+    assert all(sorted(found) == ["0", "1", "2", "3"] for found in passed.values())
+    done = rooflens(place, "validate", "out", "--strict")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_sweep_that_is_killed_interrupted_and_out_of_time_goes_on_with_resume(two_nodes, place):
+    problems, rounds = 6, 24  # long ones: what is asked for reaches a station within two seconds
+    command = (*plan(two_nodes.address), "-a", "M=1..3", "--rounds", rounds)
+    environment = two_nodes.environment
+    with started(place, command, environment) as process:
+        wait_for_problems(place, 1, process)
+        process.kill()
+        ended(process)
+    killed = problems_at_home(place)
+
+    with started(place, [*command, "--resume"], environment) as process:
+        wait_for_problems(place, len(killed) + 1, process)
+        underway = lambda: any(1 <= node.rows_underway() < 5 for node in two_nodes.nodes)  # noqa: E731
+        wait_until(underway, process, "a problem that is measured in part")
+        process.send_signal(signal.SIGINT)
+        code, errors = ended(process)
+    assert code == 130, errors
+    assert errors.splitlines()[-1].startswith("rooflens: error: interrupted; ")
+    assert "--resume" in errors.splitlines()[-1]
+    assert_kept(place, killed)
+    interrupted = problems_at_home(place)
+    assert len(whole(interrupted, rounds)) < len(interrupted)
+
+    done = rooflens(place, *command, "--resume", "--max-time", "4s", env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "--resume" in done.stderr
+    assert_kept(place, whole(interrupted, rounds))
+    out_of_time = problems_at_home(place)
+
+    done = rooflens(place, "fleet", "run", "-o", "out", "--resume", "--address", two_nodes.address, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert_kept(place, whole(out_of_time, rounds))
+    check_whole(place, cells=problems, rounds=rounds)
+
+
+def test_a_token_that_is_missing_is_named(without_token, two_nodes):
+    code, errors = ended(without_token)
+    assert code == 1
+    assert errors.startswith(
+        f"rooflens: error: the Ray cluster at {two_nodes.address} takes nobody without its token: "
+    )
+    assert errors.count("\n") == 1, errors

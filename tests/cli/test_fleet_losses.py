@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -33,6 +34,13 @@ def plan(address, machine, file=None):
 
 
 @pytest.fixture(scope="module")
+def fresh():
+    """Return a cluster that was started after the other one: another head at another port."""
+    with cluster(nodes=0) as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="module")
 def left(two_nodes, tmp_path_factory):
     """Measure on two nodes; kill one, let a third join with other code, kill the second as well.
 
@@ -42,7 +50,7 @@ def left(two_nodes, tmp_path_factory):
     file = place / "kernels.py"
     shutil.copy(FAULTY, file)
     offer, what = {arch_of("aarch64"): 1}, planted("aarch64", cores=2)
-    command = (*plan(two_nodes.address, "aarch64", file), "--budget", "200ms")
+    command = (*plan(two_nodes.address, "aarch64", file), "--budget", "250ms")
     with (
         two_nodes.added(offer, **what) as one,
         two_nodes.added(offer, **what) as other,
@@ -86,13 +94,12 @@ def test_without_a_device_that_is_left_the_sweep_ends_incomplete(left):
     assert 2 <= len(shards) < PROBLEMS
 
 
-def test_another_cluster_goes_on_with_what_is_stored(left):
-    """Another head at another port. Its own death, later, is told within seconds, and costs nothing either."""
+def test_another_cluster_goes_on_with_what_is_stored(left, fresh):
     place, shards, table, _, _ = left
-    offer = {arch_of("aarch64"): 1}
-    with cluster(nodes=0) as nodes, nodes.added(offer, **planted("aarch64", cores=2)):
-        resume = ["fleet", "run", "-o", "out", "--resume", "--on", arch_of("aarch64"), "--address", nodes.address]
-        done = rooflens(place, *resume, env=nodes.environment)
+    offer = {arch_of("aarch64"): 2}
+    with fresh.added(offer, **planted("aarch64", cores=2)):
+        resume = ["fleet", "run", "-o", "out", "--resume", "--on", arch_of("aarch64"), "--address", fresh.address]
+        done = rooflens(place, *resume, env=fresh.environment)
         assert done.returncode == 0, done.stderr
     assert f"{2 * len(shards)} of {2 * PROBLEMS} units are stored already" in done.stderr
     check_whole(place, cells=PROBLEMS)
@@ -102,16 +109,17 @@ def test_another_cluster_goes_on_with_what_is_stored(left):
     assert all(rows[row["cell_id"], row["round"]] == row | {"process": ""} for row in table)
 
 
-def test_a_head_that_is_gone_is_told_in_one_line(place):
-    with cluster(nodes=1) as nodes:
-        command = (*fleet_args(nodes.address, "dequant_blas", file=None), *SLOW_UNITS, "--budget", "500ms")
-        with started(place, command, nodes.environment) as process:
-            wait_for_problems(place, 1, process)
-            nodes.head.end()
-            began = time.monotonic()
-            code, errors = ended(process)
+def test_a_head_that_is_gone_is_told_in_one_line(fresh, place):
+    """The last test of this cluster."""
+    command = (*fleet_args(fresh.address, "dequant_blas", file=None), *SLOW_UNITS, "--budget", "500ms")
+    with fresh.added(), started(place, command, fresh.environment) as process:
+        wait_for_problems(place, 1, process)
+        fresh.head.signal(signal.SIGKILL, fresh.head.processes("gcs_server"))
+        began = time.monotonic()
+        code, errors = ended(process)
     assert time.monotonic() - began < 30
     assert code == 1, errors
+    assert errors.count("\n") == 1, errors
     (line,) = errors.splitlines()
     assert line.startswith("rooflens: error: the head of the Ray cluster (127.0.0.1:")
     assert "--resume" in line

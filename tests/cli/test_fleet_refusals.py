@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+import subprocess
 import time
 
 import pytest
@@ -99,17 +100,10 @@ def test_a_cluster_without_the_architecture_says_what_it_offers(two_nodes, place
     address = ("--address", two_nodes.address)
     done = rooflens(place, *HERE, *address, "--on", "gfx950", env=two_nodes.environment)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert f"--on asks for 1 x gfx950, and this cluster offers 2 x {cpu_arch()}: " in done.stderr
+    assert f"1 x gfx950 is asked for, and this cluster offers 2 x {cpu_arch()}: " in done.stderr
     assert not (place / "out").exists()
     done = rooflens(place, *HERE, *address, "--on", f"{cpu_arch()}=3", env=two_nodes.environment)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-
-
-def test_a_token_that_is_missing_is_named(two_nodes, place):
-    environment = {name: text for name, text in two_nodes.environment.items() if not name.startswith("RAY_AUTH")}
-    done = rooflens(place, *HERE, "--address", two_nodes.address, env=environment | {"HOME": str(place)})
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
-    assert "token" in done.stderr
 
 
 def test_devices_of_a_cluster_are_listed(two_nodes, place):
@@ -126,8 +120,6 @@ def test_devices_of_a_cluster_are_listed(two_nodes, place):
 
 
 def test_nothing_of_a_cluster_listens_beyond_this_machine(two_nodes):
-    import subprocess
-
     listed = subprocess.run(["ss", "-ltnpH"], capture_output=True, text=True, check=True).stdout
     ours = {pid for node in (two_nodes.head, *two_nodes.nodes) for pid in node.processes("")}
     heard = []

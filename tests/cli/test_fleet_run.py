@@ -1,12 +1,15 @@
 """`rooflens fleet run` on two real nodes of Ray: what it stores is what one process would have stored."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from .fleet_runs import arch_of, fleet_args, planted, rows_by_unit
 from .ray_nodes import cpu_arch
-from .tiny_runs import SLOW, check_whole, read, rooflens, run_args, write_suite
+from .tiny_runs import check_whole, read, rooflens, run_args, write_suite
+
+MEETING = Path(__file__).with_name("meeting_provider.py")
 
 ODD = ("right", "crash", "stopped", "wrong", "refuses", "raises", "prepare_fails")
 
@@ -20,7 +23,7 @@ OF_A_RUN = {
 @pytest.fixture(scope="module")
 def both(two_nodes, tmp_path_factory):
     """Measure one suite by a fleet and by a single process; return both folders, and what the fleet printed."""
-    limits = ("--timeout", "2s", "--threads", "1", "-a", "M=1,2")
+    limits = ("--timeout", "2s", "--threads", "1", "-a", "M=1,2", "--filter", "layer == 'q'")
     alone = write_suite(tmp_path_factory.mktemp("alone"))
     done = rooflens(alone, *run_args(*ODD), *limits)
     assert done.returncode == 0, done.stderr
@@ -32,7 +35,7 @@ def both(two_nodes, tmp_path_factory):
 
 def test_a_fleet_stores_the_units_verdicts_and_identities_of_a_single_process(both):
     alone, fleet = map(rows_by_unit, both[:2])
-    assert len(alone) == 2 * 2 * 7 * 2 - 2 * 4 - 2 * 2 * 2  # a final failure ends its cell after one round
+    assert len(alone) == 2 * 7 * 2 - 4 - 2 * 2  # a final failure ends its cell after one round
     assert fleet.keys() == alone.keys()
     for unit, row in alone.items():
         assert {name: text for name, text in fleet[unit].items() if name not in OF_A_RUN} == {
@@ -40,55 +43,72 @@ def test_a_fleet_stores_the_units_verdicts_and_identities_of_a_single_process(bo
         }
 
 
-def test_both_nodes_measured_and_problems_are_not_divided(both):
+def test_all_providers_of_a_problem_are_measured_on_one_device(both):
     _, fleet, _ = both
+    devices = json.loads((fleet / "out" / "run.json").read_text())["devices"]
     processes = {}
     for row in read(fleet):
         processes.setdefault((row["layer"], row["M"]), set()).add(row["process"])
-    assert len(processes) == 4
-    assert all(len(of_a_problem) <= 3 for of_a_problem in processes.values())
-    assert not set.intersection(*processes.values())
+    assert len(processes) == 2
+    for numbers in processes.values():
+        assert any(numbers <= {str(number) for number in device["processes"]} for device in devices)
 
 
-def test_of_two_architectures_each_measures_everything_in_a_run_of_its_own(two_nodes, place):
-    other = arch_of("aarch64")
-    with two_nodes.added({other: 1}, **planted("aarch64")):
-        arguments = fleet_args(two_nodes.address, "dequant_blas", file=None, on=(cpu_arch(), other))
+@pytest.fixture(scope="module")
+def several(two_nodes, tmp_path_factory):
+    """Measure on two architectures; both nodes of one say that they have the same device, as GPUs that all nodes see.
+
+    Returns the folder, and what was printed.
+    """
+    place = write_suite(tmp_path_factory.mktemp("several"))
+    arch = arch_of("aarch64")
+    what = planted("aarch64", uuid="GPU-1234", cores=2)
+    with two_nodes.added({arch: 1}, **what), two_nodes.added({arch: 1}, **what):
+        arguments = fleet_args(two_nodes.address, "dequant_blas", "blas", file=None, on=(cpu_arch(), arch))
+        arguments.remove("--no-report")
         done = rooflens(place, *arguments, "--threads", "1", env=two_nodes.environment)
-        assert done.returncode == 0, done.stderr
-    out = place / "out"
-    content = json.loads((out / "fleet.json").read_text())
-    assert sorted(content["architectures"]) == sorted([cpu_arch(), other])
+    assert done.returncode == 0, done.stderr
+    return place, done
+
+
+def test_of_two_architectures_each_measures_everything_in_a_run_of_its_own(several):
+    out = several[0] / "out"
+    archs = [cpu_arch(), arch_of("aarch64")]
+    assert sorted(json.loads((out / "fleet.json").read_text())["architectures"]) == sorted(archs)
     devices = []
-    for arch in (cpu_arch(), other):
-        check_whole(place, cells=6, out=out / arch)
+    for arch in archs:
+        check_whole(several[0], cells=12, out=out / arch)
         devices.append(json.loads((out / arch / "run.json").read_text())["devices"])
-    assert [{device["arch"] for device in found} for found in devices] == [{cpu_arch()}, {other}]
+    assert [{device["arch"] for device in found} for found in devices] == [{arch} for arch in archs]
     assert [len(found) for found in devices] == [2, 1]
 
 
-def test_two_stations_do_not_share_a_device(two_nodes, place):
-    """Both nodes say that they have the same device, as two that were started without visible-device variables."""
-    arch = arch_of("arm64")
-    what = planted("arm64", uuid="GPU-1234", cores=2)
-    with two_nodes.added({arch: 1}, **what), two_nodes.added({arch: 1}, **what):
-        arguments = fleet_args(two_nodes.address, "dequant_blas", file=None, on=(arch,))
-        done = rooflens(place, *arguments, "--threads", "1", env=two_nodes.environment)
-    assert done.returncode == 0, done.stderr
+def test_the_report_has_the_architectures_side_by_side(several):
+    place, done = several
+    page = (place / "out" / "report.md").read_text()
+    assert cpu_arch() in page
+    assert arch_of("aarch64") in page
+    assert f"report        {Path('out/report.html')}" in done.stdout
+
+
+def test_two_stations_do_not_share_a_device(several):
+    place, done = several
     assert done.stderr.count("takes no part: another station has the same device (GPU-1234)") == 1
-    check_whole(place, cells=6)
-    (device,) = json.loads((place / "out" / "run.json").read_text())["devices"]
+    (device,) = json.loads((place / "out" / arch_of("aarch64") / "run.json").read_text())["devices"]
     assert device["uuid"] == "GPU-1234"
 
 
 def test_six_stations_fill_one_folder(two_nodes, place):
-    arch = arch_of("amd64")
-    with two_nodes.added({arch: 6}, **planted("amd64", cores=6)):
-        arguments = fleet_args(two_nodes.address, "dequant_blas", "blas", file=None, on=(arch,))
-        done = rooflens(place, *arguments, "--threads", "1", *SLOW, "100ms", "-a", "M=1..20", env=two_nodes.environment)
+    arch, meeting = arch_of("amd64"), place / "meeting"
+    meeting.mkdir()
+    with two_nodes.added({arch: 6}, **planted("amd64", cores=6), MEETING=str(meeting)):
+        arguments = fleet_args(two_nodes.address, "meets", file=MEETING, on=(arch,))
+        limits = ("--threads", "1", "-a", "M=1..24", "--timeout", "90s")
+        done = rooflens(place, *arguments, *limits, env=two_nodes.environment)
     assert done.returncode == 0, done.stderr
-    check_whole(place, cells=80)
+    check_whole(place, cells=48)
     devices = json.loads((place / "out" / "run.json").read_text())["devices"]
     assert sorted(device["slot"] for device in devices) == [0, 1, 2, 3, 4, 5]
+    assert len({row["process"] for row in read(place)}) == 6
     done = rooflens(place, "validate", "out", "--strict")
     assert done.returncode == 0, done.stderr

@@ -44,3 +44,13 @@ def test_a_launch_that_says_more_than_its_candidate_names_it_all_the_same():
     assert offered({"BM": 64, "stages": 2}, candidates) is None
     assert offered({"BM": 32, "stages": 2}, [{"BM": 32}, {"stages": 2}]) is None, "two candidates might be meant"
     assert offered({"threads": 4}, [{}]) is None
+
+
+def test_a_row_without_a_provider_keeps_the_cells_of_all(tmp_path):
+    some = cells()
+    assert len({cell.provider for cell in some}) > 1
+    place = {**some[0].fields, "provider": None}
+    kept = keep_only(some, write_only(tmp_path / "only.json", [place]))
+    same = [cell for cell in some if (cell.problem, cell.cache) == (some[0].problem, some[0].cache)]
+    assert kept == tuple(same)
+    assert 1 < len(kept) < len(some)

@@ -298,3 +298,20 @@ def test_under_any_faults_units_are_there_once_and_the_rest_is_told(tmp_path_fac
     assert not cluster.alive
     assert trial.run(ScriptedCluster([slot(9, "fresh")]))
     assert trial.units() == planned(JOBS)
+
+
+def test_a_lane_that_is_done_is_asked_for_more_only_once(trial):
+    asked = []
+    cluster = ScriptedCluster([slot(0), slot(0, "amd", "gfx950")])
+    cluster.script = lambda step, place, order: "hang" if place.arch == "gfx950" and step == "measure" else None
+    trial.run(cluster, archs=("sm90", "gfx950"), more=lambda: asked.append(1) or (), deadline=100.0)
+    assert len(asked) == 1
+    assert trial.units("sm90") == planned(JOBS)
+
+
+def test_no_job_is_handed_out_when_no_time_is_left_for_it(trial):
+    cluster = ScriptedCluster([slot(0)], seconds=1.0)
+    seconds = []
+    cluster.script = lambda step, place, order: seconds.append(order.seconds) if order else None
+    assert not trial.run(cluster, deadline=8.5)
+    assert min(seconds) > 2

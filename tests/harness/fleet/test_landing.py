@@ -221,3 +221,26 @@ def test_a_full_disk_keeps_what_came_before(landing, monkeypatch):
     run.release()
     again = landing()
     assert again.done.keys() == {JOBS[0].key}
+
+
+def test_a_smaller_part_does_not_replace_a_larger_one_and_nothing_is_no_part(landing):
+    run = landing()
+    run.land(parcel(JOBS[0], slot(0), keep=lambda cell, number: False))
+    assert run.begun == {}
+    larger = parcel(JOBS[0], slot(0), keep=lambda cell, number: cell.provider == "blas" or number == 0)
+    run.land(larger)
+    run.land(parcel(JOBS[0], slot(1), keep=lambda cell, number: number == 0))
+    assert run.begun == {JOBS[0].key: "one-0"}
+    assert run.earlier(JOBS[0]) == larger.content
+    run.close()
+    assert len(units(run.folder)) == 3
+
+
+def test_what_happened_to_the_fleet_is_still_told_after_going_on(landing):
+    run = landing()
+    run.event("one sm90 is lost")
+    run.close()
+    again = landing()
+    again.event("goes on")
+    told = [line.split(" ", 1)[1] for line in (run.folder / "events.log").read_text().splitlines()]
+    assert told == ["one sm90 is lost", "goes on"]

@@ -1,0 +1,47 @@
+"""What is written to stderr below Python is held back, what Python says there is not."""
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import os, sys
+from rooflens.harness.fleet.muffled import muffled
+print("before", file=sys.stderr)
+try:
+    with muffled() as said:
+        os.write(2, b"noise of a library\\n")
+        print("ours", file=sys.stderr)
+        assert said() == "noise of a library\\n", said()
+        {more}
+except ValueError:
+    print("raised", file=sys.stderr)
+os.write(2, b"after\\n")
+print("last", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "heard"),
+    [
+        ("pass", ["before", "ours", "after", "last"]),
+        ("raise ValueError", ["before", "ours", "raised", "after", "last"]),
+        ("os._exit(0)", ["before", "ours"]),
+        ("sys.stderr = None", ["before", "ours", "after", "last"]),
+    ],
+)
+def test_only_what_python_says_is_heard(more, heard):
+    done = subprocess.run([sys.executable, "-c", SCRIPT.format(more=more)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == heard
+
+
+def test_a_stream_that_is_not_stderr_stays(capsys):
+    from rooflens.harness.fleet.muffled import muffled
+
+    before = sys.stderr
+    with muffled():
+        assert sys.stderr is before
+        print("ours", file=sys.stderr)
+    assert capsys.readouterr().err == "ours\n"
