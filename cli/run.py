@@ -102,7 +102,8 @@ def run(**options: Any) -> None:
         show_plan(call.suite, call.cells, call.table, call.folder if call.resume else None, call.refinement)
         return
     complete = _measure(call, cores)
-    _finish(call.folder, complete, options["report"], options["strict"])
+    if call.cells:  # of a part of a comparison, --filter may leave none
+        _finish(call.folder, complete, options["report"], options["strict"])
     if options["arm"] and not complete:
         raise IncompleteError("this round was cut short")
 

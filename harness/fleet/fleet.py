@@ -129,6 +129,9 @@ class Fleet:
             self._note("interrupted")
             self._bring_home()
             raise
+        except RooflensError as error:
+            self._note(f"ended: {error}")
+            raise
         finally:
             for slot in list(self._posts):
                 self._dismiss(slot)
@@ -386,9 +389,10 @@ class Fleet:
                     self._dismiss(event.slot)
 
     def _tell(self, text: str, slot: Slot | None = None) -> None:
-        """Pass on a remark; what several stations say is told once."""
+        """Pass on a remark; what several stations say (and have noted themselves) is told once."""
         said = f"{slot}: {text}" if slot else text
-        self._note(said)
+        if slot is None:
+            self._note(said)
         if text not in self._told:
             self._told.add(text)
             self._observer.remark(said)

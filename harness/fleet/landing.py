@@ -227,7 +227,8 @@ class Landing:
         # More rounds are of the same run: `AnyJob.missing` sees to them.
         protocol = {**content.manifest["protocol"], "rounds": None}
         manifest = {**content.manifest, "rounds": None, "protocol": protocol}
-        shard = Shard(Path(content.manifest[STATION]["host"]), manifest, (), {})
+        station = content.manifest[STATION]
+        shard = Shard(Path(f"{station['host']} slot {station['slot']}"), manifest, (), {})
         if self._first is None:
             self._first = shard
         for obstacle in (*different_conditions(self._first, shard), *self._code.differences(shard)):

@@ -5,6 +5,7 @@ made of: sources, flags, compiler version and machine. It is written to a tempor
 processes may race for it and a build that dies leaves no broken library.
 """
 
+import fcntl
 import hashlib
 import os
 import platform
@@ -12,7 +13,9 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -75,9 +78,10 @@ def build() -> Path:
         raise BuildError(_failed[library])
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as temporary:
-            built = _compile(compiler, Path(temporary))
-            os.replace(built, library)
+        with _alone(folder):
+            if not library.exists():  # another process may have built it meanwhile
+                with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as temporary:
+                    os.replace(_compile(compiler, Path(temporary)), library)
     except BuildError as error:
         _failed[library] = str(error)
         raise
@@ -86,6 +90,17 @@ def build() -> Path:
             f"cannot write the CPU kernels to {folder}: {error.strerror or error}; set ROOFLENS_CACHE to another folder"
         ) from error
     return library
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep others waiting: a compile takes all cores, and several of the same one take as many times as long."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)  # the kernel lets go of it when the process ends, however it ends
+        yield
+    finally:
+        os.close(handle)
 
 
 def compiler_version() -> str:

@@ -67,12 +67,11 @@ def cells_of(parcel):
 
 
 @contextmanager
-def started(place, arguments, environment, program=(sys.executable, "-m", "rooflens.cli")):
-    """Begin a command; it is killed at the end of the block if it has not ended."""
+def started(place, arguments, environment=None, program=(sys.executable, "-m", "rooflens.cli")):
+    """Begin a command in a session of its own; it is killed at the end of the block if it has not ended."""
     command = [*program, *map(str, arguments)]
-    with subprocess.Popen(
-        command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=place, env=environment, start_new_session=True, **streams) as process:
         try:
             yield process
         finally:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -176,6 +177,22 @@ def cpu_arch():
     from rooflens.harness.device import find_device
 
     return find_device("cpu").arch
+
+
+def listening(pids):
+    """Addresses at which some processes take connections."""
+    listed = subprocess.run(["ss", "-ltnpH"], capture_output=True, text=True, check=True).stdout
+    lines = (line for line in listed.splitlines() if pids & set(map(int, re.findall(r"pid=(\d+)", line))))
+    return [line.split()[3] for line in lines]
+
+
+def is_loopback(address):
+    return bool(re.match(r"(\[::ffff:)?127\.0\.0\.1\]?:\d+$", address))
+
+
+def processes_of(leader):
+    """Pids of everything in the session of a process."""
+    return set(_session(leader))
 
 
 def _session(leader):

@@ -116,6 +116,17 @@ def test_interrupted_and_resumed_only_what_is_missing_is_measured(here, scratch)
     assert not list(scratch.glob("rooflens-*"))
 
 
+@pytest.mark.slow
+def test_an_arm_that_has_no_cell_in_a_part_is_done_with_it(here):
+    """A filter that speaks of providers is known to the arms alone, so that parts are made without it."""
+    (here / "only.json").write_text("[]")
+    done = rooflens(here, "run", "tiny.toml", *ON_CPU, "--no-calibrate", "--only", "only.json", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((here / "out" / "run.json").read_text())
+    assert manifest["planned_units"] == 0
+    assert (here / "out" / "cells.csv").read_text().count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -1,13 +1,14 @@
 """`rooflens fleet run` on two real nodes of Ray: what it stores is what one process would have stored."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
-from .fleet_runs import arch_of, fleet_args, planted, rows_by_unit
-from .ray_nodes import cpu_arch
-from .tiny_runs import check_whole, read, rooflens, run_args, write_suite
+from .fleet_runs import arch_of, ended, fleet_args, planted, rows_by_unit, started, wait_for_problems
+from .ray_nodes import cpu_arch, is_loopback, listening, processes_of
+from .tiny_runs import SLOW, check_whole, read, rooflens, run_args, write_suite
 
 MEETING = Path(__file__).with_name("meeting_provider.py")
 
@@ -112,3 +113,26 @@ def test_six_stations_fill_one_folder(two_nodes, place):
     assert len({row["process"] for row in read(place)}) == 6
     done = rooflens(place, "validate", "out", "--strict")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_cluster_of_this_machine_alone_listens_nowhere_else_and_ends_with_the_sweep(place):
+    arguments = (*run_args("dequant_blas", file=None), *SLOW, "60ms", "-a", "M=1..8", "--jobs", "local:2")
+    with started(place, arguments) as process:
+        wait_for_problems(place, 1, process)
+        heard = listening(processes_of(process.pid))
+        code, errors = ended(process)
+    assert code == 0, errors
+    assert len(heard) >= 4
+    assert all(map(is_loopback, heard))
+    check_whole(place, cells=16)
+    assert "ray" not in errors.lower()
+    until = time.monotonic() + 30
+    while processes_of(process.pid):
+        assert time.monotonic() < until, processes_of(process.pid)
+        time.sleep(0.1)
+
+
+def test_the_nodes_of_these_tests_listen_nowhere_else(two_nodes):
+    heard = listening({pid for node in (two_nodes.head, *two_nodes.nodes) for pid in node.processes()})
+    assert len(heard) >= 7
+    assert all(map(is_loopback, heard))

@@ -1,5 +1,7 @@
 """Checkouts of a real repository: the right commits, nothing left behind, and the user's tree untouched."""
 
+import shutil
+
 import pytest
 from rooflens.harness.worktrees import Repository
 from rooflens.shapes.errors import RooflensError, UsageError
@@ -96,3 +98,27 @@ def test_identity_has_names_subjects_and_lines_of_every_file(tmp_path):
         "a b.py": (2, 1), "image.bin": (None, None), "old.py": (0, 1), "ü.py": (1, 0),
     }  # fmt: skip
     assert here.identity("HEAD..HEAD", *here.commits("HEAD..HEAD"))["files"] == []
+
+
+def test_worktrees_of_killed_processes_are_forgotten_and_no_others(tmp_path):
+    top = repository(tmp_path / "repo", {"a": "1"}, {"a": "2"})
+    found, head = Repository.at(top), git(top, "rev-parse", "HEAD")
+    mine, others = tmp_path / "x" / "comparison-1" / "base" / "tree", tmp_path / "x" / "comparison-10" / "base" / "tree"
+    for folder in (mine, others):
+        found.add_worktree(folder, head)
+    for folder in (mine, others):
+        shutil.rmtree(folder)  # on a disk that is not there just now, or of a process that was killed
+    found.forget_worktrees("comparison-1")
+    listed = git(top, "worktree", "list")
+    assert str(mine) not in listed
+    assert str(others) in listed
+    found.add_worktree(mine, head)
+
+
+def test_a_commit_is_known_by_its_hash_where_it_is(tmp_path):
+    top = repository(tmp_path / "repo", {"a": "1"})
+    assert Repository(top).has(git(top, "rev-parse", "HEAD"))
+    assert not Repository(top).has("a" * 40)
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(RooflensError, match="not a git repository"):
+        Repository(tmp_path / "plain").has("a" * 40)

@@ -83,6 +83,8 @@ def test_processes_may_race(cache: Path, tmp_path: Path) -> None:
     assert all(process.returncode == 0 for process in racing)
     assert len(built) == 1
     assert [str(path) for path in cache.iterdir()] == list(built)
+    compiled = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    assert len(compiled) == len(cpu_build.objects()) + 1, "who comes later waits for the first"
 
 
 def test_no_compiler(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
