@@ -101,7 +101,7 @@ _SLOTS = click.option(
 @_SLOTS
 @click.argument("more", nargs=-1, type=click.UNPROCESSED, metavar="[RAY OPTIONS]")
 def start(address: str, port: int, device: str, slots: int, more: tuple[str, ...]) -> None:
-    """Start Ray on this machine, so that its devices can be measured; ray stop ends it.
+    """Start Ray on this machine, so that its devices can be measured; ray stop ends it (and other Rays of yours here).
 
     What it adds to ray start: the devices are offered by architecture, workers run at the priority of other programs,
     usage statistics are off, and only who has the token of ~/.ray/auth_token may use the cluster. The head makes the
@@ -118,6 +118,8 @@ def start(address: str, port: int, device: str, slots: int, more: tuple[str, ...
     from ..shapes.architectures import is_gpu
 
     ray_environment.for_node(address)
+    if not address:
+        ray_environment.refuse_taken(port)
     offers = _offers(device, slots)
     ray = [sys.executable, "-m", "ray.scripts.scripts"]
     if os.environ["RAY_AUTH_MODE"] == "token" and not ray_environment.has_token():

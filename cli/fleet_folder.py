@@ -1,12 +1,13 @@
 """The folder of a fleet's sweep: one run, or with several architectures one run for each."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ..shapes.errors import RooflensError, UsageError
+from ..shapes.protocol import Protocol
 from .runs import FLEET, MANIFEST, OF_A_FLEET, is_sweep, read_sweep
 
 
@@ -39,6 +40,23 @@ def refuse_another(folder: Path, archs: Sequence[str]) -> None:
             f"cannot go on: {folder} is of {', '.join(stored)}, and this fleet measures {', '.join(archs)}: choose "
             f"with --on {','.join(stored)}, or choose another -o"
         )
+
+
+def refuse_other_ways(folder: Path, stored: Mapping[str, Any], protocol: Protocol, threads: int | None) -> None:
+    """Raise UsageError where a call would measure otherwise than the run of this run.json, before it is touched."""
+    asked = {
+        "timer": None if protocol.timer == "auto" else protocol.timer,
+        "cold_by": None if protocol.cold_by == "auto" else protocol.cold_by,
+        "tuning": protocol.tuning,
+        "threads": threads,
+    }
+    for what, found in asked.items():
+        was = stored.get(what)
+        if None not in (was, found) and was != found:
+            raise UsageError(
+                f"cannot go on with {folder}: {what} was {was} and is {found} now; timings of the two do not mix: "
+                "choose another -o"
+            )
 
 
 def stored_architectures(folder: Path) -> list[str]:

@@ -39,6 +39,7 @@ class FleetProgress(Progress):
         self._forecast.left_s = left_s
         if not stations:
             return
-        devices = ", ".join(f"{count} x {arch}" for arch, count in sorted(stations.items()))
+        several = ", ".join(f"{count} x {arch}" for arch, count in sorted(stations.items()))
+        devices = several if len(stations) > 1 else f"{sum(stations.values())} at work"
         self._bar.update(self._task, completed=min(self._done + underway, self._total))
         self._show(f"{devices}; {what}" if what else devices, left_s, underway)

@@ -6,16 +6,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError
 from .call import TUNED_COPY, Call
-from .fleet_folder import refuse_another, refuse_foreign, run_folders, write_sweep
+from .fleet_folder import refuse_another, refuse_foreign, refuse_other_ways, run_folders, write_sweep
 from .fleet_history import known_seconds
 from .fleet_progress import FleetProgress
-from .refine import Refiner
-from .runs import go_on
+from .refine import Refiner, stored_cells
+from .runs import ADDRESS, OF_A_FLEET, SLOTS, go_on
 from .selection import describe, manifest, stop_signals
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ class Where:
     slots: int | None = None
     on: Mapping[str, int | None] = field(default_factory=dict)
     patience_s: float = 60.0
+
+    @property
+    def for_next_time(self) -> dict[str, str | int]:
+        """What run.json keeps of it, so that `runs.go_on` names the same place."""
+        kept = {ADDRESS: self.address} if self.address else {SLOTS: self.slots}
+        return {key: value for key, value in kept.items() if value is not None}
 
     @classmethod
     def of_jobs(cls, text: str) -> "Where":
@@ -82,7 +89,7 @@ def _measure(call: Call, where: Where) -> tuple[bool, list[str]]:
         stopped = held.enter_context(stop_signals())
         lanes, refiners = [], []
         for arch, folder in run_folders(call.folder, list(limits)).items():
-            lane, refiner = _lane(call, arch, limits[arch], folder)
+            lane, refiner = _lane(call, where, arch, limits[arch], folder)
             held.callback(lane.landing.close)
             lanes.append(lane)
             refiners += [refiner] if refiner else []
@@ -128,7 +135,7 @@ def opened(where: Where, device: str) -> "Iterator[tuple[RayCluster, dict[str, i
         yield cluster, demand.lanes(where.on, offer)
 
 
-def _lane(call: Call, arch: str, limit: int | None, folder: Path) -> "tuple[Lane, Refiner | None]":
+def _lane(call: Call, where: Where, arch: str, limit: int | None, folder: Path) -> "tuple[Lane, Refiner | None]":
     """Open the run folder of an architecture, and say what is to be measured there."""
     from ..harness.fleet.forecast import Forecast
     from ..harness.fleet.jobs import jobs_of
@@ -140,7 +147,11 @@ def _lane(call: Call, arch: str, limit: int | None, folder: Path) -> "tuple[Lane
 
     stored = call.resume and (folder / "run.json").is_file()
     content = json.loads((folder / "run.json").read_text(encoding="utf-8")) if stored else manifest(folder, call.suite)
+    if stored:  # what refined it is its own, even where another architecture was refined otherwise
+        call = replace_fields(call, cells=tuple(dict.fromkeys((*call.cells, *stored_cells(folder, call.cells)))))
+        refuse_other_ways(folder, content, call.suite.protocol, call.request["threads"])
     describe(content, call.suite, call.cells, call.request)
+    content[OF_A_FLEET] = where.for_next_time
     jobs = jobs_of(call.cells, call.suite.protocol.rounds)
     landing = Landing(folder, content, jobs)
     table = call.table.path.read_text(encoding="utf-8") if call.table else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..shapes.errors import UsageError
-from .runs import MANIFEST, find_folder, find_run, is_sweep, read_sweep
+from .runs import COMPARISON, MANIFEST, find_folder, find_run, is_sweep, read_sweep
 from .tables import NO_WIDTH, terminal_width
 
 if TYPE_CHECKING:
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 HTML, MARKDOWN = "report.html", "report.md"
 """File names inside the folder of a run, or of several."""
-
-COMPARISON = "compare.json"
-"""What tells the folder of a rooflens compare --git from that of a run."""
 
 STDOUT = Path("-")
 

@@ -22,8 +22,17 @@ FLEET = "fleet.json"
 NEWEST = 5
 """Runs that are named to somebody who asks for one that does not exist."""
 
+COMPARISON = "compare.json"
+"""What tells the folder of a rooflens compare --git, which holds a run folder for each version."""
+
 OF_A_FLEET = "fleet"
 """Key of run.json that only the run of a fleet has, as in `harness.store`."""
+
+SLOTS = "slots"
+"""Key in that: N of --jobs local:N, where that is how it was measured."""
+
+ADDRESS = "address"
+"""Another: --address of the cluster on which it was measured last."""
 
 TUNE = "tune"
 """Key of run.json that the folder of a rooflens tune has in place of `request`."""
@@ -156,11 +165,22 @@ def go_on(folder: Path) -> str:
     """Say how to go on with an unfinished run; without a manifest nothing was measured, and there is none."""
     if shards := _merged_from(folder):
         return f"go on with its shards ({', '.join(shards)}), then merge them again"
+    if slots := (_manifest_of(folder).get(OF_A_FLEET) or {}).get(SLOTS):
+        return f"go on with: rooflens run -o {shlex.quote(str(folder))} --resume --jobs local:{slots}"
+    if (folder.parent / COMPARISON).is_file():
+        return f"go on with: rooflens compare -o {shlex.quote(str(folder.parent))} --resume"
     if is_sweep(folder) or OF_A_FLEET in _manifest_of(folder):
-        return f"go on with: rooflens fleet run -o {shlex.quote(str(folder))} --resume"
+        return f"go on with: rooflens fleet run -o {shlex.quote(str(folder))} --resume{_on_a_cluster(folder)}"
     if (folder / MANIFEST).is_file():
         return f"go on with: rooflens run -o {shlex.quote(str(folder))} --resume"
     return "nothing was measured: give the same command again"
+
+
+def _on_a_cluster(folder: Path) -> str:
+    """The option for the cluster that a fleet measured on; "" where that was one of its own."""
+    runs = read_sweep(folder).runs if is_sweep(folder) else (folder,)
+    address = next(filter(None, ((_manifest_of(run).get(OF_A_FLEET) or {}).get(ADDRESS) for run in runs)), "")
+    return f" --address {shlex.quote(str(address))}" if address else ""
 
 
 def is_tuned(folder: Path) -> bool:

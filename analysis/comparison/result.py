@@ -186,7 +186,7 @@ def _of_rounds(versions: Versions) -> Iterator[str]:
 
 
 def _of_environments(base: RunData, head: RunData) -> Iterator[str]:
-    """Name the versions of software that differ."""
+    """Name the versions of software, and the numbers of CPU threads, that differ."""
     sides: list[Mapping[str, Any]] = [run.manifest.get("environment") or {} for run in (base, head)]
     differing = [
         f"{name} {sides[0].get(name) or 'unknown'} and {sides[1].get(name) or 'unknown'}"
@@ -195,6 +195,9 @@ def _of_environments(base: RunData, head: RunData) -> Iterator[str]:
     ]
     if differing:
         yield f"The versions ran with different software: {', '.join(differing)}. A difference may be theirs."
+    threads = [run.manifest.get("threads") for run in (base, head)]
+    if None not in threads and threads[0] != threads[1]:
+        yield f"The versions ran on {threads[0]} and {threads[1]} CPU threads. A difference may be theirs."
 
 
 _SOFTWARE = ("rooflens", "python", "torch", "triton", "CUDA", "HIP", "driver", "numpy", "bitsandbytes")

@@ -102,10 +102,9 @@ class Fleet:
         self._devices: dict[str, set[Hashable]] = {arch: set() for arch in self._lanes}
         self._faults: Counter[Slot] = Counter()
         self._left_alone: set[Slot] = set()
-        self._exhausted: set[str] = set()
-        self._told: set[str] = set()
-        self._looked_at = self._lonely_since = -1.0
-        self._hired = 0
+        self._exhausted, self._opened, self._told = set[str](), set[str](), set[str]()
+        self._lonely_since: dict[str, float] = {}
+        self._looked_at, self._hired = -1.0, 0
 
     def run(self) -> bool:
         """Measure what is missing. True when all of it is at home; False when time, devices or patience ran out.
@@ -141,12 +140,9 @@ class Fleet:
         """Say what was not measured because devices are missing, or were lost over it; [] when nothing was."""
         said = [lane.abandoned for lane in self._lanes.values() if lane.abandoned]
         for lane in self._lanes.values():
-            if lane.dealer.given_up:
-                names = ", ".join(map(str, lane.dealer.given_up[:MOST_NAMED]))
-                more = "" if len(lane.dealer.given_up) <= MOST_NAMED else ", ..."
-                said.append(
-                    f"{len(lane.dealer.given_up)} {lane.jobs_are} ended every {lane.arch} that tried ({names}{more})"
-                )
+            if gone := lane.dealer.given_up:
+                names = ", ".join(map(str, gone[:MOST_NAMED])) + (", ..." if len(gone) > MOST_NAMED else "")
+                said.append(f"{len(gone)} {lane.jobs_are} ended every {lane.arch} that tried ({names})")
         return said
 
     def _begin(self) -> None:
@@ -169,7 +165,7 @@ class Fleet:
         return bool(len(lane.dealer) or self._counts[lane.arch, State.BUSY]) or self._more(lane)
 
     def _more(self, lane: Lane) -> bool:
-        if lane.more is None or lane.dealer.given_up or lane.arch in self._exhausted:
+        if lane.more is None or lane.arch in self._exhausted or len(lane.landing.done) < len(lane.landing.jobs):
             return False
         assert isinstance(lane.landing, Landing)
         lane.landing.write_manifest()
@@ -247,15 +243,11 @@ class Fleet:
             for lane in self._lanes.values()
             if not lane.abandoned and len(lane.dealer) and not any(self._counts[lane.arch, state] for state in State)
         ]
-        if not alone:
-            self._lonely_since = -1.0
-        elif self._lonely_since < 0:
-            self._lonely_since = now
-        elif now - self._lonely_since >= self._patience_s:
-            for lane in alone:
+        self._lonely_since = {lane.arch: self._lonely_since.get(lane.arch, now) for lane in alone}
+        for lane in alone:
+            if now - self._lonely_since[lane.arch] >= self._patience_s:
                 lane.abandoned = f"no {lane.arch} is left for {len(lane.dealer)} {lane.jobs_are}"
                 self._tell(lane.abandoned)
-            self._lonely_since = -1.0
 
     def _hand_out(self) -> None:
         """Give every free station a job, as far as there is one for it, and time."""
@@ -299,6 +291,7 @@ class Fleet:
                 self._refuse(event.slot, f"another station has the same device ({device}): one station per device")
                 return
             self._devices[event.slot.arch].add(device)
+            self._opened.add(event.slot.arch)
         for text in content.manifest[STATION].get("remarks", ()):
             self._tell(text, event.slot)
         self._turn(event.slot, post, State.IDLE)
@@ -322,7 +315,7 @@ class Fleet:
             post.lane.dealer.back(post.job)
         self._dismiss(slot)
         others = [one for one in self._cluster.slots() if one.arch == slot.arch and one not in self._left_alone]
-        if not others and not post.lane.landing.done and not any(self._counts[slot.arch, state] for state in State):
+        if not others and slot.arch not in self._opened and not any(self._counts[slot.arch, state] for state in State):
             raise RooflensError(f"no {slot.arch} of this cluster can measure: {reason}")
 
     def _lose(self, slot: Slot, reason: str) -> None:

@@ -45,6 +45,10 @@ _READ = [CELLS.names.index(name) for name in ("round", "verdict", "reason", *MOD
 """Where a row of cells.csv has what the fleet must know of it."""
 
 
+_HOW_MUCH = ("rounds", "caches", "target_ci", "min_samples", "budget_s", "timeout_s")
+"""Settings that may change when a sweep goes on, as in `rooflens run`: `AnyJob.missing` sees to what is to do then."""
+
+
 @dataclass(frozen=True, slots=True)
 class Content:
     """A shard as it was read: its files, and by cell the verdicts of its rounds and the reason of the last failure."""
@@ -138,7 +142,7 @@ class Landing:
             self._planned[key] if key in self._planned else job.planned(None) for key, job in self.jobs.items()
         )
         self.manifest |= {**self._roster.described(), "planned_units": planned}
-        self.manifest[FLEET] = {"jobs": len(self.jobs), "done": len(self.done)}
+        self.manifest[FLEET] = {**self.manifest.get(FLEET, {}), "jobs": len(self.jobs), "done": len(self.done)}
         with reported(self.folder):
             replace(self.folder / MANIFEST, json.dumps(self.manifest, indent=1) + "\n")
         self._written = time.monotonic()
@@ -224,8 +228,8 @@ class Landing:
         job = self.jobs.get(content.key)
         if job and not all(map(job.holds, content.verdicts)):
             raise UsageError(f"{self._path(content.key)} holds cells of another problem: delete it")
-        # More rounds are of the same run: `AnyJob.missing` sees to them.
-        protocol = {**content.manifest["protocol"], "rounds": None}
+        protocol = {key: value for key, value in content.manifest["protocol"].items() if key not in _HOW_MUCH}
+        protocol |= {key: content.manifest.get(key) for key in ("timer", "cold_by")}  # "auto" is what it chose
         manifest = {**content.manifest, "rounds": None, "protocol": protocol}
         station = content.manifest[STATION]
         shard = Shard(Path(f"{station['host']} slot {station['slot']}"), manifest, (), {})
@@ -319,6 +323,11 @@ def _write_synced(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, path)
+    folder = os.open(path.parent, os.O_RDONLY)  # where the new name stands
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _sync(path: Path) -> None:

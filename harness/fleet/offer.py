@@ -12,14 +12,19 @@ _TIMEOUT_S = 300.0
 def offer(device: str, slots: int) -> dict[str, int]:
     """Count the GPUs here by architecture; with none, or for "cpu", say `slots` of the CPU's. Imports torch.
 
-    Raises RooflensError when a GPU is asked for and there is none.
+    Raises RooflensError when a GPU is asked for and there is none, and UsageError for more slots than a CPU has cores.
     """
     import torch
 
     from ..device import find_device
+    from ..linux import usable_cores
 
     found = find_device(device)
     if not found.is_gpu:
+        if slots > (cores := usable_cores()):
+            raise UsageError(
+                f"{slots} parts of the CPU are asked for, and it has {cores} cores: ask for at most {cores}"
+            )
         return {found.arch: slots}
     counts: dict[str, int] = {}
     for index in range(torch.cuda.device_count()):

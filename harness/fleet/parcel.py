@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def entries(parcel: bytes, name: str) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(parcel)) as archive:
             return {entry: archive.read(entry) for entry in archive.namelist()}
-    except (zipfile.BadZipFile, OSError, ValueError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError, ValueError, EOFError) as error:
         raise UsageError(f"{name} is damaged ({error}): delete it, and its problem is measured again") from None
 
 

@@ -39,6 +39,7 @@ def local(offer: Mapping[str, int]) -> Iterator["RayCluster"]:
     with _hushed():
         try:
             ray.init(
+                address="local",  # without it, a cluster that somebody started on this machine would be joined
                 num_cpus=1,
                 num_gpus=gpus,
                 resources={arch: float(count) for arch, count in offer.items()},
@@ -154,7 +155,8 @@ class RayCluster:
 
     def hire(self, slot: Slot, brief: AnyBrief, name: str) -> None:
         """See `Cluster`."""
-        shared = self._briefs.setdefault(id(brief), ray.put(brief))
+        if id(brief) not in self._briefs:
+            self._briefs[id(brief)] = ray.put(brief)
         options = self._station.options(
             num_cpus=0,
             num_gpus=1 if is_gpu(slot.arch) else 0,
@@ -163,7 +165,7 @@ class RayCluster:
             max_restarts=0,
             max_task_retries=0,
         )
-        self._actors[slot] = options.remote(shared, slot, name, self._board)
+        self._actors[slot] = options.remote(self._briefs[id(brief)], slot, name, self._board)
         self._names[name] = slot
         self._expect(slot, self._actors[slot].open.remote())
 

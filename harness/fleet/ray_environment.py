@@ -102,6 +102,17 @@ def refuse_silent(address: str) -> str:
     return host
 
 
+def refuse_taken(port: int) -> None:
+    """Raise UsageError when a head could not listen at this port here: Ray itself would say so in a traceback."""
+    head = next((found for found in addresses() if found.endswith(f":{port}")), None)
+    if head:
+        raise UsageError(
+            f"this machine is in the Ray cluster at {head} already: end it with ray stop, or choose a --port"
+        )
+    if answers("127.0.0.1", port):
+        raise UsageError(f"port {port} of this machine is taken by another program: choose a --port")
+
+
 def answers(host: str, port: int) -> bool:
     """Tell whether something takes connections there."""
     try:

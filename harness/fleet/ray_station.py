@@ -120,14 +120,15 @@ class RayStation:
 
     def __init__(self, brief: AnyBrief, slot: Slot, name: str, board: Any) -> None:
         remarks = as_started_by_hand()
-        if brief.device == "cpu":
-            take_cores(slot)
+        self._cores_of = slot if brief.device == "cpu" else None
         self._signals = Signals(lambda sign: board.post.remote(name, sign))
         self._scratch = Path(tempfile.gettempdir()) / f"{PREFIX}{name}"
         self._station = brief.station(slot, name, self._scratch, self._signals, self._signals.should_stop, remarks)
 
     def open(self) -> Parcel:
-        """See `Station`."""
+        """See `Station`. What goes wrong here is told with its reason; in `__init__`, Ray would say that it died."""
+        if self._cores_of is not None:
+            take_cores(self._cores_of)
         claim(self._scratch)
         return self._station.open()
 

@@ -8,7 +8,8 @@ from ..joining import common, joined_texts
 STATION = "station"
 """Key of a shard's run.json: `name`, `host` and `slot` of the station that measured it, and `elapsed_s`.
 
-`session` is there where a station counts its worker processes anew for every shard.
+`session` is there where a station counts its worker processes anew for every shard. `earlier` is there where it went on
+with a part: the `name` of each station before it, and `until`, the process number up to which its processes go.
 """
 
 _ALIKE = ("device_spec", "timer", "cold_by", "tuning", "telemetry", "threads")
@@ -46,8 +47,7 @@ class Roster:
 
     def process(self, manifest: Mapping[str, Any], number: int) -> int:
         """Return the run's number for worker process `number` of the station that measured a shard."""
-        station = manifest[STATION]
-        key = (station.get("session", station["name"]), number)
+        key = _process_of(manifest[STATION], number)
         if key not in self._processes:
             self._processes[key] = len(self._processes)
             self._devices[device_of(manifest)]["processes"].append(self._processes[key])
@@ -67,3 +67,22 @@ class Roster:
             "providers": self._providers,
             "processes": len(self._processes),
         }
+
+
+def earlier_stations(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return `earlier` for a station that goes on with the part of this run.json; its own numbers begin there."""
+    if not manifest:
+        return []
+    station = manifest[STATION]
+    last = {"name": station.get("session", station["name"]), "until": int(manifest.get("processes", 0))}
+    return [*station.get("earlier", ()), last]
+
+
+def _process_of(station: Mapping[str, Any], number: int) -> tuple[str, int]:
+    """Return whose process `number` of a shard is, and which of theirs."""
+    first = 0
+    for one in station.get("earlier", ()):
+        if number < one["until"]:
+            return one["name"], number - first
+        first = one["until"]
+    return station.get("session", station["name"]), number - first

@@ -19,7 +19,7 @@ from ..tables import reported
 from .jobs import Job
 from .orders import AnyStation, Order, Parcel, Slot, StationObserver
 from .parcel import packed_folder, unpack
-from .roster import STATION
+from .roster import STATION, earlier_stations
 
 TUNED = "tuned.csv"
 
@@ -184,7 +184,7 @@ class Station:
 
     def _stored(self, key: str, cells: tuple[Cell, ...], act: Callable[[], None], earlier: bytes = b"") -> Parcel:
         """Let the session store in a folder of its own while it does `act`, and pack that."""
-        session = self._opened()
+        session, name = self._opened(), key if cells else f"{self.name}-{key}"
         folder = self._scratch / key
         shutil.rmtree(folder, ignore_errors=True)
         began = time.monotonic()
@@ -192,7 +192,10 @@ class Station:
             self._unpacked(earlier, folder)
         with RunStore.reopen(folder) if earlier else RunStore.create(folder) as store:
             before = store.read_manifest() if earlier else {}
-            session.turn_to(store, before or self._manifest(cells))
+            others = earlier_stations(before)
+            mine = others[-1]["until"] if others else 0
+            session.turn_to(store, self._manifest(name, cells) | self._of_the_part(before))
+            session.process += mine  # those of the part keep their numbers
             try:
                 act()
             except OutOfTimeError:
@@ -200,6 +203,8 @@ class Station:
                 session.last_canary()
             except Interrupted:
                 session.remark("interrupted", aloud=False)
+            finally:
+                session.process -= mine
             elapsed = time.monotonic() - began + before.get(STATION, {}).get("elapsed_s", 0.0)
             said = {
                 "name": self.name,
@@ -207,20 +212,27 @@ class Station:
                 "slot": self._slot.index,
                 "elapsed_s": elapsed,
                 "remarks": self._heard.take(),
+                **({"earlier": others} if others else {}),
             }
             store.write_manifest(session.manifest | {STATION: said})
             parcel = packed_folder(folder, {WORKER_LOG: self._fresh_log()})
         shutil.rmtree(folder, ignore_errors=True)
-        return Parcel(key if cells else f"{self.name}-{key}", parcel)
+        return Parcel(name, parcel)
 
-    def _manifest(self, cells: tuple[Cell, ...]) -> dict[str, Any]:
+    def _manifest(self, name: str, cells: tuple[Cell, ...]) -> dict[str, Any]:
         shapes = dict.fromkeys(cell.shape for cell in cells)
         return {
             **self._brief.manifest,
+            "id": name,
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "shapes": [asdict(shape) for shape in shapes],
             "planned_units": len(cells) * self._brief.setup.protocol.rounds,
         }
+
+    def _of_the_part(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a part keeps of its run.json; how much is to be measured is said anew."""
+        fresh = {*self._brief.manifest, "shapes", "planned_units", STATION}
+        return {key: value for key, value in before.items() if key not in fresh}
 
     def _unpacked(self, parcel: bytes, folder: Path) -> None:
         with reported(folder):

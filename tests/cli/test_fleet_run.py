@@ -1,14 +1,24 @@
 """`rooflens fleet run` on two real nodes of Ray: what it stores is what one process would have stored."""
 
 import json
+import os
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
+from rooflens.cli.call import call_of
+from rooflens.cli.fleet_run import Where, _lane
+from rooflens.cli.run import run as run_here
+from rooflens.cli.runs import go_on
+from rooflens.cli.selection import manifest
+from rooflens.harness.further import PLACE
 
-from .fleet_runs import arch_of, ended, fleet_args, planted, rows_by_unit, started, wait_for_problems
+from .fleet_runs import SMALL, arch_of, ended, fleet_args, planted, rows_by_unit, started, wait_for_problems
 from .ray_nodes import cpu_arch, is_loopback, listening, processes_of
 from .tiny_runs import SLOW, check_whole, read, rooflens, run_args, write_suite
+
+ONE_JOB = ("run", "tiny.toml", "--device", "cpu", "--jobs", "local:1", *SMALL, "-a", "M=1")
 
 MEETING = Path(__file__).with_name("meeting_provider.py")
 
@@ -136,3 +146,58 @@ def test_the_nodes_of_these_tests_listen_nowhere_else(two_nodes):
     heard = listening({pid for node in (two_nodes.head, *two_nodes.nodes) for pid in node.processes()})
     assert len(heard) >= 7
     assert all(map(is_loopback, heard))
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory):
+    """Measure with --jobs on a machine on which somebody has a cluster already; return the folder, and what was said.
+
+    Ray notes in a file what was started last on a machine, and joins that unless told otherwise.
+    """
+    place = write_suite(tmp_path_factory.mktemp("beside"))
+    with tempfile.TemporaryDirectory(prefix="r") as short:  # sockets are in there: their paths may have 107 bytes
+        (Path(short) / "ray").mkdir()
+        (Path(short) / "ray" / "ray_current_cluster").write_text("127.0.0.1:9")
+        done = rooflens(place, *ONE_JOB, "--threads", "1", env={**os.environ, "RAY_TMPDIR": short})
+    return place, done
+
+
+def test_a_cluster_that_somebody_else_started_here_is_left_alone(beside):
+    place, done = beside
+    assert done.returncode == 0, done.stderr
+    check_whole(place, cells=2)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("--threads=2", "threads was 1 and is 2"), ("--tuning=cold", "tuning was default and is cold")],
+)
+def test_what_measures_otherwise_is_refused_and_changes_nothing(beside, option, words):
+    manifest = beside[0] / "out" / "run.json"
+    before = manifest.read_bytes()
+    done = rooflens(beside[0], *ONE_JOB, "--resume", option)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert words in done.stderr
+    assert manifest.read_bytes() == before
+
+
+def test_parts_of_a_cpu_go_on_as_such(beside):
+    """On all of it each would have other threads, and be refused."""
+    assert go_on(beside[0] / "out").endswith("out --resume --jobs local:1")
+
+
+def test_each_architecture_goes_on_with_what_it_was_refined_by(tmp_path):
+    """The call is read from the run of the first one, in which nothing was added."""
+    options = dict.fromkeys(parameter.name for parameter in run_here.params)
+    given = {"suite": "llm4bit-quick", "axes": ("M=1,64",), "providers": ("blas", "dequant_blas"), "files": ()}
+    options |= given | {"filter_expression": "N == 512", "caches": "cold", "dtype": "bf16", "resume": True}
+    call = call_of({**options, "output": tmp_path, "device": "cpu"}, tmp_path / "sm90")
+    row = {name: call.cells[0].fields[name] for name in PLACE} | {"M": 7, "providers": ["blas", "dequant_blas"]}
+    for arch, added in (("sm90", []), ("gfx950", [row])):
+        content = {**manifest(tmp_path / arch, call.suite), "refine": {"added": added}}
+        (tmp_path / arch).mkdir()
+        (tmp_path / arch / "run.json").write_text(json.dumps(content))
+        lane, _ = _lane(call, Where(), arch, None, tmp_path / arch)
+        sizes = {cell.problem.M for job in lane.landing.jobs.values() for cell in job.task.cells}
+        lane.landing.close()
+        assert sizes == {1, 64, *([7] if added else [])}

@@ -116,3 +116,20 @@ def test_cells_that_the_table_does_not_hold_are_counted_under_a_pin(tmp_path, tu
         manifest={"protocol": {"tuning": tuning}},
     )
     assert found[1:] == ["note: 6 of 8 cells are not in the table and ran the default"] * told
+
+
+def test_how_to_go_on_names_the_command_that_can(tmp_path):
+    from rooflens.cli.runs import go_on
+
+    def run(name, content="{}"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "run.json").write_text(content)
+        return tmp_path / name
+
+    assert go_on(tmp_path / "none") == "nothing was measured: give the same command again"
+    assert go_on(run("one")).endswith("one --resume")
+    assert "rooflens fleet run" in go_on(run("fleet", '{"fleet": {"jobs": 3}}'))
+    assert "--jobs local:4" in go_on(run("slots", '{"fleet": {"slots": 4}}'))
+    arm = run("compared/base", '{"fleet": {"jobs": 3}}')
+    (arm.parent / "compare.json").write_text("{}")
+    assert go_on(arm) == f"go on with: rooflens compare -o {arm.parent} --resume"
