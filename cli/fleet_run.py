@@ -10,6 +10,8 @@ from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from ..shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError
 from .call import TUNED_COPY, Call
 from .fleet_folder import refuse_another, refuse_foreign, refuse_other_ways, run_folders, write_sweep
@@ -68,6 +70,8 @@ def run_call(call: Call, where: Where, *, report: bool, strict: bool, dry_run: b
         from .dry_run import show_plan
 
         show_plan(call.suite, call.cells, call.table, None, call.refinement)
+        jobs = len({(cell.shape, cell.problem, cell.scheme) for cell in call.cells})
+        click.echo(f"{jobs} problems to hand out: the time above is that of one device of each architecture")
         return
     complete, left_out = _measure(call, where)
     from .fleet_finish import finish

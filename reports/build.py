@@ -60,6 +60,7 @@ def _facts(view: View) -> tuple[tuple[str, str], ...]:
         ("run", view.run_id),
         ("measured", str(view.manifest.get("created_at", ""))),
         ("device", " ".join(filter(None, (view.device_name, f"({device['arch']})" if device.get("arch") else "")))),
+        ("measured on", fmt.plural(len(view.manifest["devices"]), "device") if view.run.several_devices else ""),
         ("operands", _operands(view)),
         ("cache", ", ".join(view.caches)),
         ("baseline", view.baseline),

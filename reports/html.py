@@ -135,7 +135,8 @@ def _draw(chart: Chart, panel: bool) -> Markup:
 
 def _nav_title(section: Section) -> str:
     """Title of a section without the name of a provider, for which the list of contents is too narrow."""
-    return section.title.partition(" over ")[0]
+    title, _, over = section.title.partition(" over ")
+    return section.title if over == "time" else title
 
 
 def _key_steps() -> list[tuple[int, str]]:

@@ -29,5 +29,7 @@ def parse_devices(texts: Iterable[str], where: str) -> dict[str, int | None]:
         name, equals, count = part.partition("=")
         if not is_architecture(name) or (equals and not (count.isdecimal() and int(count))):
             raise UsageError(f"{where} {part!r}: write an architecture, such as sm90, or sm90=2 for two devices")
+        if name in asked:
+            raise UsageError(f"{where} {part!r}: {name} is named twice")
         asked[name] = int(count) if equals else None
     return asked

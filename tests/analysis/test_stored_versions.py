@@ -1,10 +1,12 @@
 """Two run folders as versions: what pairs, what is mixed, and what is no comparison at all."""
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 from rooflens.analysis.comparison.effects import Order
+from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.comparison.stored import devices_differ, from_runs, rounds_of
 from rooflens.analysis.load import load_run
 from rooflens.shapes.errors import UsageError
@@ -119,6 +121,17 @@ def test_two_devices_of_one_kind_are_known_by_their_uuids(runs, uuids, differ):
         both={"manifest": {"device": H200.device | {"uuid": uuids[0]}}},
     )
     assert devices_differ(base, head) is differ
+
+
+@pytest.mark.parametrize(("base", "head", "told"), [(2, 1, True), (2, 2, False), (None, 1, False), (None, None, False)])
+def test_a_difference_of_threads_is_noted(runs, base, head, told):
+    """Parts of a CPU, as a fleet measures on, have fewer of them than the whole."""
+    note = "The versions ran on 2 and 1 CPU threads. A difference may be theirs."
+    written = zip(("base", "head"), runs(), (base, head), strict=True)
+    sides = [
+        (Side(name, ""), replace(run, manifest={**run.manifest, "threads": count})) for name, run, count in written
+    ]
+    assert (note in compare_runs(*sides, Order.SEQUENTIAL).notes) is told
 
 
 def test_the_order_of_the_cases_is_that_of_base(runs):

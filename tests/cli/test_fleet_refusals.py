@@ -1,6 +1,7 @@
 """What a fleet refuses, and how: one line, an exit code, and soon."""
 
 import json
+import os
 import re
 import socket
 import time
@@ -35,7 +36,10 @@ def refused(place, monkeypatch, capsys):
         assert not (place / "out").exists()
         return line
 
-    return run
+    before = dict(os.environ)  # what Ray is to read stays in it
+    yield run
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +97,36 @@ def test_what_is_no_architecture_is_refused_before_anything_starts(refused, on):
 @pytest.mark.parametrize("jobs", ["2", "local:0", "local:x", "all"])
 def test_jobs_are_of_this_machine(refused, jobs):
     assert "write local:N for N devices of this machine" in refused(2, *run_args(file=None), "--jobs", jobs)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*run_args(file=None), "--jobs", "local:{}"],
+        ["fleet", "resources", "--device", "cpu", "--slots", "{}"],
+        ["fleet", "start", "--device", "cpu", "--port", "1", "--slots", "{}"],
+    ],
+)
+def test_a_cpu_has_no_more_parts_than_cores(refused, command):
+    cores = len(os.sched_getaffinity(0))
+    line = refused(2, *(word.format(cores + 1) for word in command))
+    assert line.endswith(
+        f"{cores + 1} parts of the CPU are asked for, and it has {cores} cores: ask for at most {cores}\n"
+    )
+
+
+def test_a_head_whose_port_is_taken_is_told_so(refused):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        line = refused(2, "fleet", "start", "--device", "cpu", "--port", port)
+    assert line == f"rooflens: error: port {port} of this machine is taken by another program: choose a --port\n"
+
+
+def test_a_second_head_on_a_machine_names_the_first(two_nodes, refused):
+    line = refused(2, "fleet", "start", "--device", "cpu", "--port", two_nodes.address.rpartition(":")[2])
+    assert line.startswith(
+        f"rooflens: error: this machine is in the Ray cluster at {two_nodes.address} already: end it with ray stop, "
+    )
 
 
 def test_a_cluster_without_the_architecture_says_what_it_offers(two_nodes, place):

@@ -1,5 +1,7 @@
 """What the end of a run says of its cells, on planted runs."""
 
+import json
+
 import pytest
 from rooflens.analysis.load import load_run
 from rooflens.cli.finish import finish
@@ -130,6 +132,12 @@ def test_how_to_go_on_names_the_command_that_can(tmp_path):
     assert go_on(run("one")).endswith("one --resume")
     assert "rooflens fleet run" in go_on(run("fleet", '{"fleet": {"jobs": 3}}'))
     assert "--jobs local:4" in go_on(run("slots", '{"fleet": {"slots": 4}}'))
+    head = "10.0.0.7:6379"
+    assert go_on(run("joined", f'{{"fleet": {{"address": "{head}"}}}}')).endswith(f"joined --resume --address {head}")
+    sweep = run("sweep/sm90", '{"fleet": {"address": "auto"}}').parent
+    names = {"id": "sweep", "suite": "tiny", "created_at": "2026-01-02", "architectures": ["gfx950", "sm90"]}
+    (sweep / "fleet.json").write_text(json.dumps(names))
+    assert go_on(sweep).endswith("rooflens fleet run -o " + str(sweep) + " --resume --address auto")
     arm = run("compared/base", '{"fleet": {"jobs": 3}}')
     (arm.parent / "compare.json").write_text("{}")
     assert go_on(arm) == f"go on with: rooflens compare -o {arm.parent} --resume"

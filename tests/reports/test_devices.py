@@ -41,6 +41,14 @@ def test_a_row_per_device_relative_to_the_median_device(tmp_path):
     assert table.stub == 3
 
 
+def test_the_head_of_the_page_says_how_many_devices_and_its_contents_tell_two_chapters_apart(tmp_path):
+    several = report_of(tmp_path / "several", **fleet([gpu(0, [0]), gpu(1, [1])], [reading(n) for n in range(9)]))
+    assert dict(several.facts)["measured on"] == "2 devices"
+    contents = re.findall(r'<a href="#\w[^"]*"[^>]*>([^<]*)</a>', html.render(several).partition("<main")[0])
+    assert {"Devices", "The devices over time"} <= set(contents)
+    assert "measured on" not in dict(report_of(tmp_path / "one").facts)
+
+
 def test_what_is_unknown_is_empty_and_said(tmp_path):
     entries = [{"processes": [0]}, {"processes": [1]}, {}]
     table = table_of(tmp_path, entries, [reading(0), reading(1), reading(0, process=5)])

@@ -155,3 +155,8 @@ def test_a_suite_asks_for_architectures():
 def test_devices_that_are_no_architectures_are_named(text):
     with pytest.raises(UsageError, match=r"mine\.toml: devices .*: write an architecture"):
         suite.parse(GOOD.replace("[axes]", f'devices = ["{text}"]\n[axes]'), "mine.toml")
+
+
+def test_an_architecture_is_named_once():
+    with pytest.raises(UsageError, match="sm90 is named twice"):
+        suite.parse(GOOD.replace("[axes]", 'devices = ["sm90=1", "sm90=2"]\n[axes]'), "mine.toml")

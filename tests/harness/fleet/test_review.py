@@ -2,18 +2,24 @@
 
 import dataclasses
 import json
+import os
 import zlib
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rooflens.harness.fleet import landing
+from rooflens.harness.fleet.cluster import Arrived
+from rooflens.harness.fleet.demand import lanes
 from rooflens.harness.fleet.landing import Landing
 from rooflens.harness.fleet.orders import Order
 from rooflens.harness.fleet.parcel import unpack
+from rooflens.harness.fleet.station import take_cores
 from rooflens.shapes.errors import RooflensError, UsageError
 
 from ..test_sweep import Workers
-from .fabricated import PROTOCOL, brief, parcel, quick_jobs, run_json, slot
+from .fabricated import PROTOCOL, brief, parcel, quick_jobs, record, run_json, slot
 from .scripted_cluster import Gone, Refused, ScriptedCluster
 from .test_fleet import JOBS, trial
 from .test_landing import planned
@@ -167,3 +173,173 @@ def test_more_slots_than_cores_is_said_with_the_way_out():
     one = RayStation(about, many, "s1", board=None)
     with pytest.raises(RooflensError, match=r"cores for 1048576 slots: ask for at most \d+$"):
         one.open()
+
+
+def test_a_shard_is_safe_before_it_has_its_name_and_its_samples_stand_before_its_rows(tmp_path, monkeypatch):
+    run = Landing(tmp_path / "run", run_json(), JOBS)
+    log, append, fsync, replace = [], landing._append, os.fsync, os.replace
+
+    def synced(handle):
+        log.append(("sync", Path(os.readlink(f"/proc/self/fd/{handle}")).name))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", lambda old, new: (log.append(("name", Path(new).name)), replace(old, new)))
+    monkeypatch.setattr(landing, "_append", lambda path, text: (log.append(("rows", path.name)), append(path, text)))
+    run.land(parcel(JOBS[0], slot(0)))
+    name = f"{JOBS[0].key}.zip"
+    assert log[:5] == [
+        ("sync", f".{name}.partial"),
+        ("name", name),
+        ("sync", "shards"),
+        ("rows", "samples.csv"),
+        ("rows", "cells.csv"),
+    ]
+    run.close()
+
+
+def test_the_ceilings_are_the_best_of_all_devices(tmp_path):
+    run = Landing(tmp_path / "run", run_json(), JOBS)
+    for index in (1, 3, 2):
+        run.land(record("open", slot(index), name=f"s{index}"))
+        best = 1e12 + max(1, index, 3 if index == 2 else 0)
+        assert [float(row["value"]) for row in stored_rows(run.folder, "ceilings.csv")] == [best]
+    run.close()
+
+
+def later(cluster, seconds, place, answer):
+    """Let a station answer after so long, and not as the others do."""
+    cluster._due.append((cluster.now + seconds, place, Arrived(place, answer)))
+    return "hang"
+
+
+def test_who_is_free_may_be_silent_and_who_works_is_heard(trial):
+    """One device takes 400 s over its job, longer than silence is suffered; the other has nothing to do meanwhile."""
+
+    def script(step, place, order):
+        if step == "measure" and place == slot(0):
+            return later(cluster, 400.0, place, parcel(order.job, place, cluster.names[place]))
+        return None
+
+    def signs():
+        if slot(0) in cluster.alive:
+            cluster.alive[slot(0)] = dataclasses.replace(cluster.alive[slot(0)], count=int(cluster.now * 100))
+        return dict(cluster.alive)
+
+    cluster = ScriptedCluster([slot(0), slot(1)], script)
+    cluster.signs = signs
+    assert trial.run(cluster, jobs=JOBS[:2])
+    assert len(cluster.measured()) == 2
+    assert not [text for text in trial.observer.remarks if "lost" in text]
+
+
+def test_a_place_that_brings_something_home_between_two_losses_is_kept(trial):
+    tries = []
+
+    def script(step, place, order):
+        if step == "measure":
+            tries.append(order.job.key)
+        return (Gone, "its process died") if step == "measure" and len(tries) in (1, 3) else None
+
+    assert trial.run(ScriptedCluster([slot(0)], script), jobs=JOBS[:4])
+    assert trial.units() == planned(JOBS[:4])
+
+
+def test_of_three_stations_on_one_device_one_measures(trial):
+    def script(step, place, order):
+        return record("open", place, cluster.names[place], uuid="GPU-1") if step == "open" else None
+
+    cluster = ScriptedCluster([slot(0), slot(1), slot(2)], script)
+    assert trial.run(cluster)
+    assert len({place for place, _ in cluster.measured()}) == 1
+
+
+def test_a_job_that_devices_refuse_is_not_given_up(trial):
+    def script(step, place, order):
+        return (Refused, "no space") if step == "measure" and place.index < 4 else None
+
+    assert trial.run(ScriptedCluster([slot(index) for index in range(5)], script), jobs=JOBS[:5])
+    assert trial.left_out == []
+
+
+@pytest.fixture
+def begun(trial):
+    """Store a part of the first job, by slot 1; return the trial."""
+    half = parcel(JOBS[0], slot(1), keep=lambda cell, number: number == 0)
+    run = Landing(trial.folder / "sm90", run_json(), JOBS[:2])
+    run.land(half)
+    run.close()
+    return trial
+
+
+def test_a_part_waits_for_its_device_while_that_opens(begun):
+    def script(step, place, order):
+        if step == "open" and place == slot(1):
+            return later(cluster, 20.0, place, record("open", place, cluster.names[place]))
+        return None
+
+    cluster = ScriptedCluster([slot(0), slot(1)], script)
+    assert begun.run(cluster, jobs=JOBS[:2])
+    assert cluster.measured() == [(slot(0), JOBS[1].key), (slot(1), JOBS[0].key)]
+
+
+@pytest.mark.parametrize(("place", "is_handed"), [(slot(1), True), (slot(0), False), (slot(1, "two"), False)])
+def test_a_part_is_handed_to_its_device_alone(begun, place, is_handed):
+    earlier = []
+    cluster = ScriptedCluster([place], lambda step, where, order: earlier.append(order.earlier) if order else None)
+    assert begun.run(cluster, jobs=JOBS[:1])
+    assert [bool(part) for part in earlier] == [is_handed]
+
+
+def test_what_is_home_already_tells_how_long_the_rest_takes(trial):
+    assert trial.run(ScriptedCluster([slot(0)], seconds=7.0), jobs=JOBS[:6])
+    assert not trial.run(ScriptedCluster([slot(0)], seconds=7.0), deadline=10.0)
+    assert trial.observer.looks
+    known = [left for _, stations, left in trial.observer.looks if stations]
+    assert known[0] == pytest.approx(6 * 7.0)
+
+
+def test_a_device_is_waited_for_as_long_as_was_said_and_no_longer(trial):
+    cluster = ScriptedCluster([])
+    assert not trial.run(cluster)
+    assert 30 <= cluster.now < 34
+
+
+def test_what_two_stations_say_is_told_once(trial):
+    def script(step, place, order):
+        return record("open", place, cluster.names[place], remarks=("Ray is nice",)) if step == "open" else None
+
+    cluster = ScriptedCluster([slot(0), slot(1)], script)
+    assert trial.run(cluster)
+    assert [text.partition(": ")[2] for text in trial.observer.remarks] == ["Ray is nice"]
+
+
+def test_slots_of_a_cpu_share_no_core(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(10, 19)))
+    taken = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: taken.append(list(cores)))
+    for index in range(4):
+        take_cores(slot(index, count=4))
+    assert taken == [[10, 11], [12, 13], [14, 15], [16, 17]]
+
+
+def test_a_station_leaves_nothing_of_a_job_that_is_home(station, tmp_path):
+    (job,) = quick_jobs(shapes=1, sizes=(1,))
+    one = named(station, "s1", Workers())
+    one.measure(Order(job, b"", None))
+    assert not [path for path in (tmp_path / "scratch").iterdir() if path.is_dir()]
+
+
+def test_the_name_of_a_shard_is_the_id_of_its_run(station):
+    """Without one it is no run, and rooflens merge takes none."""
+    (job,) = quick_jobs(shapes=1, sizes=(1,))
+    about = dataclasses.replace(brief(), manifest={key: said for key, said in run_json().items() if key != "id"})
+    one = station(Workers(), about=about)
+    opened = one.open()
+    assert (opened.key, manifest(opened)["id"]) == ("s1-open", "s1-open")
+    home = one.measure(Order(job, b"", None))
+    assert manifest(home)["id"] == home.key == job.key
+
+
+def test_all_that_is_there_can_be_asked_for():
+    assert lanes({"sm90": 8, "gfx950": None}, {"sm90": 8, "gfx950": 1}) == {"sm90": 8, "gfx950": None}
