@@ -159,3 +159,9 @@ def test_slots_of_one_cpu_are_devices(run):
     cpu = replace(run, manifest={**run.manifest, "device": CPU.device})
     (warning,) = told(with_canary(cpu, canary, entries))
     assert "20.0% longer on slot 1 than on slot 0" in warning
+
+
+def test_a_device_that_is_faster_than_all_others_makes_them_differ(run):
+    """Nothing is slow there: it is the fastest that stands apart."""
+    tries = (with_canary(run, noisy([1.0] * 7 + [0.9], 10, 0.003, seed)) for seed in range(10))
+    assert sum(bool(told(one)) for one in tries) == 10

@@ -133,3 +133,9 @@ def test_no_two_devices_have_one_label(entries):
 def test_short_uuids_are_beginnings_that_differ():
     known = [{"uuid": uuid} for uuid in ("aaaaaaaa-1111-2", "aaaaaaaa-1112-2", "", "bbbbbbbb-1111-2")]
     assert short_uuids(known) == ["GPU-aaaaaaaa-1111", "GPU-aaaaaaaa-1112", "", "GPU-bbbbbbbb-1111"]
+
+
+def test_another_station_on_a_device_is_no_restart(tmp_path):
+    """A sweep that went on twice has three stations on a device, each with a first worker of its own."""
+    entries = [gpu(0, [0, 2, 3], stations=3), gpu(1, [1, 4], stations=1)]
+    assert [device.restarts for device in analyze(run_of(tmp_path, entries, [])).devices] == [0, 1]
