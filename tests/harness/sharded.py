@@ -4,6 +4,12 @@ import csv
 import json
 import shutil
 
+from rooflens.harness.merge import merge
+from rooflens.harness.obstacles import obstacles
+from rooflens.harness.shards import opened
+
+from ..analysis.synthetic import SIX_SHAPES
+
 CSV = ("cells.csv", "samples.csv", "telemetry.csv")
 """Tables whose rows belong to a (cell, round)."""
 
@@ -77,3 +83,25 @@ def edit_row(path, number, **values):
 
 def manifest_of(folder):
     return json.loads((folder / "run.json").read_text())
+
+
+SMALL = {
+    "shapes": SIX_SHAPES[:2],
+    "Ms": (1, 8),
+    "providers": ("simt_4bit", "dequant_blas"),
+    "rounds": 2,
+    "samples": 3,
+    "failures": lambda cell: ("oom", "out of memory, they said") if cell.M == 8 and cell.N == 512 else None,
+}
+"""8 cells, 2 of which fail in round 0: 14 units, 36 samples."""
+
+
+def join(folders, output):
+    with opened(folders) as shards:
+        merge(shards, output, ["rooflens", "merge"])
+    return output
+
+
+def reasons(*folders):
+    with opened(folders) as shards:
+        return [reason for _, reason in obstacles(shards)]

@@ -7,50 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.load import load_run
-from rooflens.harness.merge import merge
-from rooflens.harness.obstacles import obstacles
 from rooflens.harness.shards import opened
 from rooflens.harness.store import RunStore
 from rooflens.shapes.errors import RooflensError, UsageError
 
-from ..analysis.synthetic import CPU, SIX_SHAPES, write_run
-from .sharded import edit_manifest, edit_row, manifest_of, read_rows, split, unit, write_rows
-
-SMALL = {
-    "shapes": SIX_SHAPES[:2],
-    "Ms": (1, 8),
-    "providers": ("simt_4bit", "dequant_blas"),
-    "rounds": 2,
-    "samples": 3,
-    "failures": lambda cell: ("oom", "out of memory, they said") if cell.M == 8 and cell.N == 512 else None,
-}
-"""8 cells, 2 of which fail in round 0: 14 units, 36 samples."""
-
-
-def join(folders, output):
-    with opened(folders) as shards:
-        merge(shards, output, ["rooflens", "merge"])
-    return output
-
-
-def reasons(*folders):
-    with opened(folders) as shards:
-        return [reason for _, reason in obstacles(shards)]
+from ..analysis.synthetic import CPU, write_run
+from .sharded import SMALL, edit_manifest, edit_row, join, manifest_of, read_rows, split, unit, write_rows
 
 
 def content(folder, table="cells.csv", without=("process",)):
     return sorted(tuple(value for key, value in row.items() if key not in without) for row in read_rows(folder / table))
-
-
-@pytest.fixture
-def whole(tmp_path):
-    return write_run(tmp_path / "whole", **SMALL)
-
-
-@pytest.fixture
-def halves(whole, tmp_path):
-    """Shards "1" and "8": the two M."""
-    return split(whole, tmp_path, lambda row: row["M"])
 
 
 @settings(max_examples=25)
@@ -277,83 +243,6 @@ def test_a_table_that_may_be_absent_is_joined_where_it_is_there(halves, tmp_path
     (halves[1] / "canary.csv").write_text("at,process,gemm_s,copy_s\n2026-01-02T03:04:05Z,0,0.5,0.25\n2026-01-02T0")
     merged = join(halves, tmp_path / "merged")
     assert (merged / "canary.csv").read_text() == "at,process,gemm_s,copy_s\n2026-01-02T03:04:05Z,1,0.5,0.25\n"
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"suite": "llm4bit"}, "suite is llm4bit-quick in .*1/run.json and llm4bit in .*8/run.json"),
-        ({"seed": 7}, "seed is 0 in .*1/run.json and 7 in"),
-        ({"rounds": 5}, "rounds is 2 in .* and 5 in"),
-        ({"baseline": "blas"}, "baseline is dequant_blas in .* and blas in"),
-        ({"threads": 4}, "threads is unknown in .* and 4 in"),
-        ({"protocol": {"timer": "event"}}, "protocol timer is host in .* and event in"),
-        ({"protocol": {"target_ci": 0.02}}, "protocol target_ci is 0.01 in .* and 0.02 in"),
-        ({"protocol": {"caches": ["cold", "warm"]}}, "protocol caches is cold in .* and cold, warm in"),
-        ({"protocol": {"cold_by": "rotation"}}, "protocol cold_by is unknown in .* and rotation in"),
-        ({"device": {"name": "Another CPU"}}, "device name is Planted CPU @ 2.10GHz in .* and Another CPU in"),
-        ({"device": {"arch": "x86-64-avx2"}}, "device arch is x86-64-avx512 in .* and x86-64-avx2 in"),
-        ({"device": {"llc_bytes": 1}}, "device llc_bytes is 33554432 in .* and 1 in"),
-        ({"environment": {"torch": "2.11.0"}}, "torch is 2.13.0 in .* and 2.11.0 in"),
-        ({"environment": {"triton": "3.6.0"}}, "triton is 3.9.0 in .* and 3.6.0 in"),
-        ({"environment": {"bitsandbytes": "0.50.2"}}, "bitsandbytes is unknown in .* and 0.50.2 in"),
-        (
-            {"providers": {"simt_4bit": {"role": "candidate", "source": "new"}}},
-            "provider simt_4bit is other code in .*8",
-        ),
-    ],
-)
-def test_other_conditions_are_refused(halves, tmp_path, change, reason):
-    def changed(manifest):
-        return manifest | {
-            key: manifest[key] | value if isinstance(value, dict) else value for key, value in change.items()
-        }
-
-    edit_manifest(halves[1], changed)
-    with pytest.raises(UsageError, match=f"these runs do not merge: {reason}") as refused:
-        join(halves, tmp_path / "merged")
-    assert "\n" not in str(refused.value)
-    assert not (tmp_path / "merged").exists()
-    assert not list(tmp_path.glob(".*"))
-    assert len(reasons(*halves)) == 1
-
-
-def test_a_unit_in_two_shards_is_refused(halves, tmp_path):
-    rows = read_rows(halves[0] / "cells.csv")
-    path = halves[1] / "cells.csv"
-    write_rows(path, list(rows[0]), [*read_rows(path), rows[3], rows[4]])
-    (reason,) = reasons(*halves)
-    cell = rows[3]["cell_id"]
-    assert (
-        f"{path} line 8: round {rows[3]['round']} of cell {cell} stands already in {halves[0]}/cells.csv line 5"
-        in reason
-    )
-    with pytest.raises(UsageError, match="stands already in"):
-        join(halves, tmp_path / "merged")
-
-
-def test_one_cell_under_two_identities_is_refused(halves):
-    coordinates = {"M": "8", "cell_id": "other_code"}
-    edit_row(halves[0] / "cells.csv", 0, **coordinates)
-    told = [reason for reason in reasons(*halves) if "is cell" in reason]
-    assert len(told) == 1
-    assert "simt_4bit llama3.2-1b k/v M=8 bf16 cold is cell" in told[0]
-    assert "but other_code in" in told[0]
-
-
-def test_a_folder_that_is_given_twice_is_refused(halves, tmp_path):
-    (tmp_path / "link").symlink_to(halves[0])
-    assert reasons(halves[0], tmp_path / "link") == [f"{tmp_path / 'link'} is given twice"]
-
-
-def test_a_table_of_cells_in_two_shards_is_refused(halves):
-    from rooflens.shapes.columns import TUNING
-
-    row = dict.fromkeys(TUNING.names, "1") | {"cell_id": "tuned"}
-    for shard in halves:
-        write_rows(shard / TUNING.file, TUNING.names, [row])
-    (reason,) = reasons(*halves)
-    assert reason.startswith(f"cell tuned is in tuning.csv of both {halves[1]} and {halves[0]}")
 
 
 def test_a_shard_that_is_being_written_is_refused(halves, tmp_path):
