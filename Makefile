@@ -1,5 +1,7 @@
 # make demo    install into .venv, measure the suite llm4bit-quick on the best device here, write the report
-# make test    install what the tests need, then ruff, mypy and pytest; CI runs exactly this
+# make test    install what the tests need, then ruff, mypy and the tests that every change should pass: minutes
+# make test-all   the same, and then the thorough ones (make test-rest): every architecture, every kill, every command
+#             of the documentation, the kernels on lesser CPUs
 # make bench   run the programs under benchmarks/: our kernels and tools beside their peers, as ratios
 # make docs    regenerate the generated pages of docs/
 # make golden  write the reports anew that tests/reports/golden/ holds: look at what changed before you commit it
@@ -21,7 +23,8 @@ BIN := $(VENV)/bin
 BUILD_FILES := pyproject.toml constraints.txt .ci/install
 export PYTHON VENV VENV_FLAGS PIP_FLAGS
 
-.PHONY: help demo test bench docs golden clean
+.PHONY: help demo test test-all test-rest bench docs golden clean
+.NOTPARALLEL:
 
 help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
@@ -30,17 +33,44 @@ demo: $(VENV)/.installed
 	@echo "==> measuring llm4bit-quick"
 	@$(BIN)/rooflens run llm4bit-quick --report
 
-test: $(VENV)/.installed-test
+# Every part runs, whatever became of the others, and make fails at the end. CONTRIBUTING.md says what the markers mean.
+QUICK := ruff mypy tests tests-exclusive
+REST := slow slow-exclusive
+SIDE_BY_SIDE := $(BIN)/pytest -n auto --dist loadgroup
+ALONE := $(BIN)/pytest
+.PHONY: $(QUICK) $(REST)
+
+test: PARTS = $(QUICK)
+test-all: PARTS = $(QUICK) $(REST)
+test-rest: PARTS = $(REST)
+test test-all test-rest: $(VENV)/.installed-test
 	@.ci/system-packages
-	@echo "==> ruff"
+	@$(MAKE) --no-print-directory --keep-going $(PARTS)
+
+ruff:
+	@echo "==> $@"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@echo "==> mypy"
+
+mypy:
+	@echo "==> $@"
 	@$(BIN)/mypy -p rooflens
-	@echo "==> pytest"
-	@$(BIN)/pytest -n 2 --dist loadfile tests/kernels tests/shapes tests/analysis tests/reports
-	@# These time what they run, or kill it, and want the machine for themselves.
-	@$(BIN)/pytest tests/harness tests/cli tests/test_*.py
+
+tests:
+	@echo "==> $@"
+	@$(SIDE_BY_SIDE) -m "not slow and not exclusive"
+
+tests-exclusive:
+	@echo "==> $@"
+	@$(ALONE) -m "exclusive and not slow"
+
+slow:
+	@echo "==> $@"
+	@$(SIDE_BY_SIDE) -m "slow and not exclusive"
+
+slow-exclusive:
+	@echo "==> $@"
+	@$(ALONE) -m "slow and exclusive"
 
 bench: $(VENV)/.installed-test
 	@for program in benchmarks/*.py; do echo "==> $$program"; $(BIN)/python "$$program"; done

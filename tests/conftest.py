@@ -27,8 +27,16 @@ def no_gpu_reason() -> str:
     return f"no CUDA or ROCm device (torch {torch.__version__} is a {build} build)"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip, with the reason, what this machine cannot run."""
+    """Skip, with the reason, what this machine cannot run; keep the tests of a module together on one worker of xdist.
+
+    Tests that share a GPU, or a cluster of Ray, run on one worker too.
+    """
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            shared = next((name for name in ("gpu", "ray") if item.get_closest_marker(name)), None)
+            item.add_marker(pytest.mark.xdist_group(shared or item.nodeid.partition("::")[0]))
     gpu = [item for item in items if item.get_closest_marker("gpu")]
     if gpu and (reason := no_gpu_reason()):
         for item in gpu:
