@@ -13,7 +13,17 @@ from ..shapes.protocol import Protocol
 from ..shapes.suite import Cache
 from ..shapes.verdict import Verdict
 from .accelerator import accelerator
-from .cache import Flush, Rotation, copies_needed, flush_bytes, flushed, level_of, rotated, warm
+from .cache import (
+    Flush,
+    Rotation,
+    copies_needed,
+    copies_per_flush,
+    flush_bytes,
+    flushed_together,
+    level_of,
+    rotated,
+    warm,
+)
 from .canary import Canary
 from .faults import IncorrectError, ProviderError, WeightsChangedError, explain, is_lost
 from .geometry import geometry_columns
@@ -60,9 +70,12 @@ class Bench:
         return asdict(self._canary.read())
 
     def copies(self, cell: Cell) -> int:
-        """Copies of the operands that a cell rotates among."""
-        if cell.cache is Cache.WARM or self.cold_by == "flush":
+        """Copies of the operands that a cell rotates among, or that share a flush."""
+        if cell.cache is Cache.WARM:
             return 1
+        if self.cold_by == "flush":
+            problem = cell.problem
+            return copies_per_flush(cell.scheme.compulsory_bytes(problem), problem.flops, self.device)
         return copies_needed(_rotated_bytes(cell), self.device)
 
     def measured(self, ready: Prepared, cell: Cell) -> Measurement:
@@ -80,7 +93,7 @@ class Bench:
         if self.cold_by == "rotation":
             return rotated(Rotation(runs, _rotated_bytes(cell), self.device))
         self._flush = self._flush or Flush(self.device)
-        return flushed(runs[0], self._flush)
+        return flushed_together(runs, self._flush)
 
     def columns(self, taken: Measurement, ready: Prepared, cell: Cell, provider: AnyProvider) -> dict[str, Any]:
         """Columns of cells.csv that say how the samples were taken, and of what."""
@@ -162,7 +175,8 @@ class Bench:
         `begin` is told the candidate that is turned to; `seed` and `spoilt` as in `search.search`. Raises what the
         provider raises before its first candidate, and whatever costs the device or the shared weights.
         """
-        copies = self.copies(cell)
+        # Candidates take turns on the same copies: what one of them has launched on is not cold for the next.
+        copies = self.copies(cell) if self.cold_by == "rotation" else 1
         answer = support(provider, cell.problem, cell.scheme, self.device)
         if not answer.ok:
             return nothing_to_search(Verdict.UNSUPPORTED, answer.reason)

@@ -1,6 +1,7 @@
 """The state of the caches before a sample, and how a cold one is brought about: by a flush or by rotation."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -16,6 +17,13 @@ REUSE = 2
 
 FLUSH = 3
 """Last-level caches that a flush reads: `REUSE`, and one more for caches that keep a part of a long stream."""
+
+PER_FLUSH = 11
+"""Launches, each on its own copy of the operands, that one flush may serve: a warm-up and the ten samples of a short
+round."""
+
+CPU_BYTES_PER_S, CPU_FLOPS = 10e9, 50e9
+"""What two slow cores reach: how long a flush and a launch take, before either was timed."""
 
 MOST_COPIES = 4096
 """Copies of the operands that rotation may make; smaller weights than these can fill a cache are for a flush."""
@@ -44,6 +52,31 @@ class Flush:
     def __call__(self) -> None:
         """Evict."""
         self._read()
+
+
+class SharedFlush:
+    """Launches on copies of the operands, in turn, with one flush before the first of them.
+
+    The flush evicts all copies at once, and each is used once until the next: every launch is cold at a fraction of a
+    flush. Copies that were not launched before are launched now, so that no sample is the first to touch an output.
+    """
+
+    def __init__(self, launches: Sequence[Action], flush: Action) -> None:
+        self._launches, self._flush = tuple(launches), flush
+        self._next = 0
+        for launch in self._launches[1:]:
+            launch()
+
+    def before(self) -> None:
+        """Flush, unless the last flush was before the copy at hand was used last."""
+        if self._next == 0:
+            self._flush()
+
+    def launch(self) -> None:
+        """Launch on the copy at hand, and turn to the next."""
+        launch = self._launches[self._next]
+        self._next = (self._next + 1) % len(self._launches)
+        launch()
 
 
 class Rotation:
@@ -86,6 +119,21 @@ def copies_needed(bytes_each: int, device: Device) -> int:
     return copies
 
 
+def copies_per_flush(compulsory_bytes: int, flops: float, device: Device) -> int:
+    """Copies of the operands that share one flush on this device; 1 where a flush is cheap.
+
+    A GPU flushes within microseconds. A CPU reads three last-level caches (a gigabyte, on a server) for a
+    launch of a millisecond: there as many copies share the flush as can be made (dequantized to 16 bits, in the bytes
+    of one last-level cache) and launched in about the time that it takes.
+    """
+    if device.is_gpu:
+        return 1
+    flush_s = flush_bytes(device) / CPU_BYTES_PER_S
+    launch_s = max(flops / CPU_FLOPS, compulsory_bytes / CPU_BYTES_PER_S)
+    within = min(int(flush_s / launch_s), device.llc_bytes // (4 * compulsory_bytes))
+    return max(1, min(PER_FLUSH, within))
+
+
 def warm(launch: Action) -> Subject:
     """Same buffers, back to back."""
     return Subject(launch)
@@ -94,6 +142,12 @@ def warm(launch: Action) -> Subject:
 def flushed(launch: Action, flush: Action, operations: int | None = None) -> Subject:
     """Flush before every launch; `operations` are what the flush itself says, by default."""
     return Subject(launch, flush, getattr(flush, "operations", 1) if operations is None else operations)
+
+
+def flushed_together(launches: Sequence[Action], flush: Action, operations: int | None = None) -> Subject:
+    """Take the next copy at every launch, and flush before the first of them; `operations` as of `flushed`."""
+    turns = SharedFlush(launches, flush)
+    return replace(flushed(turns.launch, flush, operations), before=turns.before, turn=len(launches))
 
 
 def rotated(rotation: Rotation) -> Subject:
