@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     help="A tuning.csv, or the folder of a rooflens tune; implies --tuning pinned.",
 )
 @click.option("--rounds", type=click.IntRange(min=1), help="Measurement rounds; intervals of reports want 5 or more.")
+@click.option(
+    "--within",
+    metavar="TIME",
+    help="Measure for so long, such as 60s: two rounds of every cell, then as many as fit. --rounds is the most.",
+)
 @click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
 @click.option("--budget", metavar="TIME", help="Most time per cell and round, such as 0.5s.")
 @click.option(
@@ -76,7 +81,7 @@ def run(**options: Any) -> None:
 
     \b
     Examples:
-      rooflens run llm4bit-quick
+      rooflens run llm4bit-quick --within 60s
       rooflens run llm4bit --dtype bf16 --cache cold -a M=1,2,4..256 -o runs/h200 --max-time 9m
       rooflens run -o runs/h200 --resume
       rooflens run llm4bit-quick --providers my_kernels.py -p my_gemm -p dequant_blas
@@ -132,10 +137,12 @@ def _measure(call: Call, cores: "Cores") -> bool:
             suite = suite.override(protocol={"tuning": "pinned"})
             setup = replace(setup, protocol=suite.protocol, tuned=path)
             content["protocol"] |= {"tuning": "pinned"}
-        with Lookout(sys.stderr, content, store, cores) as progress:
+        deadline = call.deadline if call.budget else None
+        with Lookout(sys.stderr, content, store, cores, deadline) as progress:
             try:
                 sweep = Sweep(store, cells, setup, progress, request["calibrate"], stopped, call.deadline)
                 sweep.more = refiner.more if refiner else None
+                sweep.budget, sweep.timed = call.budget, progress.timed
                 complete = sweep.run(content)
                 return complete and (refiner is None or refiner.complete)
             except Interrupted:

@@ -123,14 +123,14 @@ def copies_per_flush(compulsory_bytes: int, flops: float, device: Device) -> int
     """Copies of the operands that share one flush on this device; 1 where a flush is cheap.
 
     A GPU flushes within microseconds. A CPU reads three last-level caches (a gigabyte, on a server) for a
-    launch of a millisecond: there as many copies share the flush as can be made (dequantized to 16 bits, in the bytes
-    of one last-level cache) and launched in about the time that it takes.
+    launch of a millisecond: there as many copies share the flush as can be made (dequantized to 16 bits, in a
+    quarter of the bytes of the cache) and launched in about the time that it takes.
     """
     if device.is_gpu:
         return 1
     flush_s = flush_bytes(device) / CPU_BYTES_PER_S
     launch_s = max(flops / CPU_FLOPS, compulsory_bytes / CPU_BYTES_PER_S)
-    within = min(int(flush_s / launch_s), device.llc_bytes // (4 * compulsory_bytes))
+    within = min(int(flush_s / launch_s), device.llc_bytes // (16 * compulsory_bytes))
     return max(1, min(PER_FLUSH, within))
 
 
