@@ -36,6 +36,13 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderOffer(Offer):
+    """A provider; `family` is that of the problems which it computes, "" where it says none."""
+
+    family: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Caches:
     """Cache sizes in bytes, each with the place that it is from; `torch_l2_bytes` is what torch calls the L2."""
 
@@ -67,14 +74,14 @@ class Survey:
     host: HostFacts
     software: Software
     timers: tuple[Offer, ...]
-    providers: tuple[Offer, ...]
+    providers: tuple[ProviderOffer, ...]
     disk: str
     disk_free_bytes: int | None
 
 
 def survey(
     name: str = "auto",
-    providers: Callable[[Device], Iterable[Offer]] = lambda device: (),
+    providers: Callable[[Device], Iterable[ProviderOffer]] = lambda device: (),
     runs: Path = Path("runs"),
 ) -> Survey:
     """Look at the machine, and at the device `name` ("auto", "cpu", "cuda", "cuda:N").

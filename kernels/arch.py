@@ -2,7 +2,7 @@
 
 from ..shapes.device import Device
 
-NOT_ON_CPU = "Triton kernels need a GPU; on the CPU they are only checked in the interpreter"
+NOT_ON_CPU = "Triton kernels need a GPU"
 """Why a Triton provider does not run there."""
 
 ONLY_SM90 = "torch multiplies with blockwise FP8 scales on sm90 only (cuBLAS)"

@@ -107,6 +107,9 @@ BUILTIN = {
 
 ENTRY_POINT_GROUP = "rooflens.providers"
 
+ALL = "rooflens list providers"
+"""The command that prints every name."""
+
 
 def names() -> list[str]:
     """Names of the shipped providers and of those that installed packages offer, in registry order."""
@@ -131,7 +134,7 @@ def load(wanted: Iterable[str], files: Iterable[Path] = ()) -> "dict[str, AnyPro
             continue
         target = BUILTIN[name].target if name in BUILTIN else points.get(name)
         if target is None:
-            raise unknown_name("provider", name, [*loaded, *names()])
+            raise unknown_name("provider", name, [*loaded, *names()], f"see {ALL}")
         loaded[name] = _installed(name, target)
     return loaded
 
