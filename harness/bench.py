@@ -35,8 +35,8 @@ from .prepared import Prepared, prepare, require_json
 from .search import Search, nothing_to_search, search
 from .stop import StopRule
 from .telemetry import telemetry
-from .timer import Subject
-from .timers import automatic, make_timer, unavailable
+from .timer import Subject, automatic, unavailable
+from .timers import make_timer
 from .trial import DeviceTrial
 
 

@@ -171,6 +171,19 @@ def test_providers_say_why_they_are_not_available():
     assert roles <= {"candidate", "dequant_blas", "stock_triton", "blas", "upstream"}
 
 
+@pytest.mark.parametrize("command", [["list", "providers"], ["doctor"]])
+def test_without_a_gpu_nothing_waits_for_torch(command):
+    code = (
+        "import sys\n"
+        "from rooflens.harness import device, survey\n"
+        "device.gpu_possible = survey.gpu_possible = lambda: False\n"
+        "from rooflens.cli.main import main\n"
+        "assert main(sys.argv[1:]) == 0\n"
+        "assert not {'torch', 'triton', 'bitsandbytes'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, *command], check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+
 def test_a_file_of_ones_own_that_does_not_load_says_why(tmp_path, capsys):
     (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
     assert main(["list", "providers", "--providers", str(tmp_path / "broken.py")]) == 2
