@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from threading import Thread
 from typing import IO, Any, Self
 
 from ..harness import linux
@@ -46,8 +47,11 @@ class Lookout(Progress):
         store: RunStore,
         cores: Cores,
         deadline: float | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
+        """`meanwhile` is done while the worker starts, and is over before anything is measured."""
         super().__init__(stream, deadline=deadline)
+        self._meanwhile = Thread(target=meanwhile, daemon=True)
         self._ratios = BestRatio(manifest.get("baseline", ""), manifest.get("challengers", ()))
         self._manifest, self._store, self._cores = manifest, store, cores
         self._facts = linux.describe()
@@ -57,11 +61,13 @@ class Lookout(Progress):
     def __enter__(self) -> Self:
         self._elsewhere = self._cores.busy_elsewhere()  # before the worker, whose work would be taken for others'
         super().__enter__()
+        self._meanwhile.start()
         return self
 
     def started(self, total_units: int, finished_units: int) -> None:
         """Warn of a busy host, now that the device is known."""
         super().started(total_units, finished_units)
+        self._meanwhile.join()
         if finished_units == total_units:
             return
         is_gpu = self._manifest["device"]["kind"] != "cpu"

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     "-o", "--output", type=click.Path(path_type=Path), metavar="RUN", help="Run folder; the default is runs/SUITE-TIME."
 )
 @click.option(
-    "--dry-run", is_flag=True, help="List the cells, their bytes and the longest time they may take; measure nothing."
+    "--dry-run", is_flag=True, help="List the cells, their bytes and the time they will take; measure nothing."
 )
 @click.option(
     "--calibrate/--no-calibrate",
@@ -104,9 +104,9 @@ def run(**options: Any) -> None:
     if options["dry_run"]:
         from .dry_run import show_plan
 
-        show_plan(call.suite, call.cells, call.table, call.folder if call.resume else None, call.refinement)
+        show_plan(call)
         return
-    complete = _measure(call, cores)
+    complete = _measure(call, cores, options["report"])
     if call.cells:  # of a part of a comparison, --filter may leave none
         _finish(call.folder, complete, options["report"], options["strict"])
     if options["arm"] and not complete:
@@ -117,7 +117,7 @@ HOLD_LOG = "worker.log"
 """Where providers print that are asked for their defaults; the worker goes on with it."""
 
 
-def _measure(call: Call, cores: "Cores") -> bool:
+def _measure(call: Call, cores: "Cores", report: bool) -> bool:
     """Run the sweep, and what refines it; True when both are complete."""
     from ..harness.store import RunStore
     from ..harness.sweep import Sweep
@@ -138,7 +138,8 @@ def _measure(call: Call, cores: "Cores") -> bool:
             setup = replace(setup, protocol=suite.protocol, tuned=path)
             content["protocol"] |= {"tuning": "pinned"}
         deadline = call.deadline if call.budget else None
-        with Lookout(sys.stderr, content, store, cores, deadline) as progress:
+        importing = _import_report if report else _import_analysis
+        with Lookout(sys.stderr, content, store, cores, deadline, importing) as progress:
             try:
                 sweep = Sweep(store, cells, setup, progress, request["calibrate"], stopped, call.deadline)
                 sweep.more = refiner.more if refiner else None
@@ -149,6 +150,17 @@ def _measure(call: Call, cores: "Cores") -> bool:
                 raise Interrupted(
                     f"interrupted; {len(store.verdicts)} finished units are in {folder}: {go_on(folder)}"
                 ) from None
+
+
+def _import_analysis() -> None:
+    """Import what reads the run at its end: seconds that the start of the worker has to spare."""
+    from ..analysis import pipeline  # noqa: F401
+
+
+def _import_report() -> None:
+    """Import what writes the report as well."""
+    _import_analysis()
+    from ..reports import build, write  # noqa: F401
 
 
 def _finish(folder: Path, complete: bool, report: bool, strict: bool) -> None:

@@ -13,17 +13,8 @@ from ..shapes.protocol import Protocol
 from ..shapes.suite import Cache
 from ..shapes.verdict import Verdict
 from .accelerator import accelerator
-from .cache import (
-    Flush,
-    Rotation,
-    copies_needed,
-    copies_per_flush,
-    flush_bytes,
-    flushed_together,
-    level_of,
-    rotated,
-    warm,
-)
+from .cache import Flush, Rotation, flushed_together, level_of, rotated, warm
+from .cache_sizes import copies_needed, copies_per_flush, flush_bytes
 from .canary import Canary
 from .faults import IncorrectError, ProviderError, WeightsChangedError, explain, is_lost
 from .geometry import geometry_columns

@@ -92,9 +92,12 @@ def half_width(times_s: Mapping[str, Sequence[float]], rounds: int) -> float | N
     None while no cell has two rounds.
     """
     found = [variance(map(math.log, times)) for times in times_s.values() if len(times) > 1]
-    if not found or rounds < 2:
-        return None
-    return math.exp(t_quantile(rounds - 1) * math.sqrt(2 * median(found) / rounds)) - 1
+    return precision(rounds, math.sqrt(median(found))) if found and rounds > 1 else None
+
+
+def precision(rounds: int, scatter: float = 0.01) -> float:
+    """Half-width of the 95 % interval of a ratio of two times that each scatter by `scatter` from round to round."""
+    return math.expm1(t_quantile(rounds - 1) * scatter * math.sqrt(2 / rounds))
 
 
 def t_quantile(degrees: int) -> float:

@@ -146,6 +146,7 @@ class Worker:
             return Ceilings(
                 *calibrate(
                     *(self.device, self._bench.machine, message.types, self._bench.timer),
+                    within_s=message.within_s,
                     step=lambda number, total, what: self._send(Step(number, total, what)),
                 )
             )
