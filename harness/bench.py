@@ -1,7 +1,7 @@
 """The bench: one device with the tools that measure on it. It knows how a cell is timed and checked, not when."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ..kernels.inputs import poison
@@ -13,17 +13,8 @@ from ..shapes.protocol import Protocol
 from ..shapes.suite import Cache
 from ..shapes.verdict import Verdict
 from .accelerator import accelerator
-from .cache import (
-    Flush,
-    Rotation,
-    copies_needed,
-    copies_per_flush,
-    flush_bytes,
-    flushed_together,
-    level_of,
-    rotated,
-    warm,
-)
+from .cache import Flush, Rotation, flushed_together, level_of, rotated, warm
+from .cache_sizes import copies_needed, copies_per_flush, flush_bytes
 from .canary import Canary
 from .faults import IncorrectError, ProviderError, WeightsChangedError, explain, is_lost
 from .geometry import geometry_columns
@@ -35,8 +26,8 @@ from .prepared import Prepared, prepare, require_json
 from .search import Search, nothing_to_search, search
 from .stop import StopRule
 from .telemetry import telemetry
-from .timer import Subject
-from .timers import automatic, make_timer, unavailable
+from .timer import Subject, automatic, unavailable
+from .timers import make_timer
 from .trial import DeviceTrial
 
 
@@ -78,11 +69,12 @@ class Bench:
             return copies_per_flush(cell.scheme.compulsory_bytes(problem), problem.flops, self.device)
         return copies_needed(_rotated_bytes(cell), self.device)
 
-    def measured(self, ready: Prepared, cell: Cell) -> Measurement:
-        """Take the samples of one round."""
+    def measured(self, ready: Prepared, cell: Cell, budget_s: float | None = None) -> Measurement:
+        """Take the samples of one round, for `budget_s` instead of the protocol's time."""
         subject = self._subject(ready, cell)
         timer = make_timer(self.timer, self.machine, subject, self.device)
-        rule = StopRule.of(self._protocol, timer.resolution_s)
+        protocol = replace(self._protocol, budget_s=budget_s) if budget_s else self._protocol
+        rule = StopRule.of(protocol, timer.resolution_s)
         return measure(subject, timer, rule, self.machine, self.telemetry)
 
     def _subject(self, ready: Prepared, cell: Cell) -> Subject:

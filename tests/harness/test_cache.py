@@ -7,20 +7,8 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from rooflens.harness.cache import (
-    FLUSH,
-    MOST_COPIES,
-    REUSE,
-    Flush,
-    Rotation,
-    copies_needed,
-    copies_per_flush,
-    flushed,
-    flushed_together,
-    level_of,
-    rotated,
-    warm,
-)
+from rooflens.harness.cache import Flush, Rotation, flushed, flushed_together, level_of, rotated, warm
+from rooflens.harness.cache_sizes import FLUSH, MOST_COPIES, REUSE, copies_needed, copies_per_flush
 from rooflens.harness.device import find_device
 from rooflens.harness.event_timer import EventTimer
 from rooflens.harness.profiler_timer import ProfilerTimer

@@ -178,8 +178,9 @@ def test_steps_are_told_before_they_begin(monkeypatch, measured):
     measured(dtypes=[DType.FP32, DType.BF16, "fp8"])
     total = 2 * len(Pattern) + 2 + 1
     assert [step[:2] for step in steps] == [(number, total) for number in range(1, total + 1)]
-    assert [what for _, _, what in steps[-3:]] == ["fp32 GEMM peak", "bf16 GEMM peak", "launch floors"]
+    assert [what for _, _, what in steps[3:6]] == ["fp32 GEMM peak", "bf16 GEMM peak", "launch floors"]
     assert steps[0][2].startswith("dram ")
+    assert steps[6][2].startswith("llc ")
 
 
 def test_a_probe_that_fails_costs_its_own_ceiling(measured, monkeypatch):
@@ -235,7 +236,7 @@ def test_a_slow_launch_gets_few_samples_and_a_fast_one_fills_its_budget(monkeypa
 
         monkeypatch.setattr(module, "make_timer", lambda name, machine, subject, device: Scripted(subject))
         begin = clock[0]
-        assert module._fastest("host", TorchHost(), CPU, module.warm(lambda: None)) == (seconds, "fake")
+        assert module._fastest("host", TorchHost(), CPU, module.FEWEST, module.warm(lambda: None)) == (seconds, "fake")
         return sum(taken), clock[0] - begin
 
     budget = module.BUDGET_S["cpu"]
