@@ -29,13 +29,15 @@ class Subject:
     """What one sample does: `before`, untimed, then `launch`, timed.
 
     `operations` is the number of device operations that `before` queues (0: it queues none); `period` the number of
-    launches after which `launch` uses the same buffers again.
+    launches after which `launch` uses the same buffers again; `turn` the number of samples that one flush in `before`
+    serves.
     """
 
     launch: "Action"
     before: "Action" = nothing
     operations: int = 0
     period: int = 1
+    turn: int = 1
 
 
 @dataclass(frozen=True, slots=True)

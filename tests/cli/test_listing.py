@@ -34,7 +34,7 @@ def test_suites_as_json_hold_the_whole_sweep(listed):
     assert full["dtypes"] == ["bf16", "fp16", "fp32"]
     assert full["axes"]["M"] == [2**power for power in range(12)]
     assert len(quick["shapes"]) == 6
-    assert quick["axes"]["M"] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert quick["axes"]["M"] == [1, 4, 16, 64]
 
 
 def test_suites_as_a_table(capsys):
