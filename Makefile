@@ -1,4 +1,4 @@
-# make demo    install into .venv, measure the suite llm4bit-quick on the best device here, write the report
+# make demo    install into .venv, measure the suite llm4bit-quick for a minute on the best device here, write the report
 # make test    install what the tests need, then ruff, mypy and the tests that every change should pass: minutes
 # make test-all   the same, and then the thorough ones (make test-rest): every architecture, every kill, every command
 #             of the documentation, the kernels on lesser CPUs
@@ -8,8 +8,9 @@
 # make clean   remove .venv and caches; runs/ stays
 #
 # PYTHON=python3.12   the interpreter for .venv (default: the first Python 3.11 or newer that can make one)
-# VENV_FLAGS=--system-site-packages   let .venv use the torch that is installed already: for GPU machines. A CUDA or
-#                     ROCm build of torch that .venv can see is kept as it is; otherwise constraints.txt decides
+# VENV_FLAGS=--system-site-packages   let .venv use the torch that is installed already: for GPU machines, also where
+#                     PYTHON is that of a virtual environment, which stays as it is. A CUDA or ROCm build of torch that
+#                     .venv can see is kept; otherwise constraints.txt decides
 # PIP_FLAGS=...       more options for pip; on a machine without a GPU, naming the index of torch's CPU builds
 #                     (--extra-index-url ...) saves gigabytes of GPU packages
 
@@ -31,7 +32,7 @@ help:
 
 demo: $(VENV)/.installed
 	@echo "==> measuring llm4bit-quick"
-	@$(BIN)/rooflens run llm4bit-quick --report
+	@$(BIN)/rooflens run llm4bit-quick --within 60s
 
 # Every part runs, whatever became of the others, and make fails at the end. CONTRIBUTING.md says what the markers mean.
 QUICK := ruff mypy tests tests-exclusive

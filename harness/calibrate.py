@@ -95,7 +95,7 @@ def calibrate(
         step(next(numbers), total, what)
 
     caches = footprints(device)
-    memory = {"dram": caches.pop("dram")}
+    memory = {level: caches.pop(level) for level in [*caches] if level == "dram"}
     measured = [
         *_bandwidths(device, stopwatch, memory, begin, remarks),
         *_peaks(device, stopwatch, multiplied, begin, remarks),

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 
 import pytest
-from rooflens.harness.plan import cell_id, contests, left_out, plan, static_columns, tasks
+from rooflens.harness.plan import cell_id, contests, left_out, plan, spread, static_columns, tasks
 from rooflens.shapes import suite
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
@@ -102,3 +102,19 @@ def test_a_pass_that_a_scheme_lacks_is_refused_with_the_shape():
     training = dataclasses.replace(suite.load("llm4bit-quick"), passes=(Pass.STEP,))
     with pytest.raises(UsageError, match=r"shape llama3.2-1b k/v: scheme nf4-g64 has no pass step"):
         plan(training)
+
+
+def test_what_comes_first_stands_for_all_shapes():
+    """The smallest weight, the largest, the middle one; no cell is lost, and those of a shape stay in their order."""
+    cells = plan(suite.load("llm4bit-quick"))
+    ordered = spread(cells)
+    assert sorted(map(str, ordered)) == sorted(map(str, cells))
+    shapes = list(dict.fromkeys(cell.shape for cell in ordered))
+    weights = [shape.N * shape.K for shape in shapes]
+    assert weights[:2] == [min(weights), max(weights)]
+    assert weights[2] in sorted(weights)[2:4]
+    for shape in shapes:
+        assert [cell for cell in ordered if cell.shape == shape] == [cell for cell in cells if cell.shape == shape]
+    assert len(tasks(ordered)) == len(tasks(cells))
+    (only,) = dict.fromkeys(cell.shape for cell in spread(tuple(cell for cell in cells if cell.shape == shapes[0])))
+    assert only == shapes[0]
