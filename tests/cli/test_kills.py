@@ -26,11 +26,11 @@ from .tiny_runs import (
 
 pytestmark = pytest.mark.exclusive
 
-LIVES = (2, pytest.param(10, marks=pytest.mark.slow))
-"""Times that a parent is started; in each, a worker is killed and then the parent: 4 kills, and 20."""
+FEW, MANY = (2, 6), (10, 16)
+"""Times that a parent is started, and sizes of M. In each life a worker is killed and then the parent: 4 kills, or 20."""
 
-PLAN = (*run_args("dequant_blas", "blas", file=None), *SLOW, "60ms", "-a", "M=1..16")
-"""64 cells in 2 rounds; units of some 60 ms."""
+PLAN = (*run_args("dequant_blas", "blas", file=None), *SLOW, "60ms")
+"""Four cells of each M in 2 rounds; units of some 60 ms."""
 
 SHARED = ("make the operands of", "compute the reference of")
 """What a worker does for all cells of a problem at once."""
@@ -47,15 +47,17 @@ def committed(place):
 class Killer:
     """Kills one sweep again and again, and holds after every kill that nothing finished has changed."""
 
-    def __init__(self, place, seed):
+    def __init__(self, place, sizes, seed):
         self.place = place
+        self.sizes = sizes
+        self.plan = (*PLAN, "-a", f"M=1..{sizes}")
         self.random = random.Random(seed)
         self.finished = ([], [])
         self.lives = 0
 
     def live(self):
         """Start or resume the run, kill its worker, then the run itself: while the next one starts, or measures."""
-        process = start(self.place, *PLAN, *(["--resume"] if self.lives else []))
+        process = start(self.place, *self.plan, *(["--resume"] if self.lives else []))
         moments = [self.after_a_row, self.while_a_unit_is_written]
         self.random.choice(moments)(process)
         crashes = self.crashed()
@@ -96,24 +98,25 @@ class Killer:
         self.finished = found
 
 
-@pytest.fixture(scope="module", params=LIVES)
+@pytest.fixture(scope="module", params=[FEW, pytest.param(MANY, marks=pytest.mark.slow)], ids=["few", "many"])
 def survivor(request, tmp_path_factory):
     """Return a folder and its killer, after all kills and a last resume that completed the run."""
     place = write_suite(tmp_path_factory.mktemp("killed"))
-    killer = Killer(place, seed=20)
-    for _ in range(request.param):
+    lives, sizes = request.param
+    killer = Killer(place, sizes, seed=20)
+    for _ in range(lives):
         killer.live()
-    done = rooflens(place, *PLAN, "--resume")
+    done = rooflens(place, *killer.plan, "--resume")
     assert done.returncode == 0, done.stderr
     killer.hold()
     return place, killer
 
 
 def test_kills_lose_nothing_that_was_finished_and_repeat_nothing(survivor):
-    place, _ = survivor
+    place, killer = survivor
     crashed = {row["cell_id"] for row in read(place) if row["verdict"] == "crashed"}
     cells = {row["cell_id"] for row in read(place)}
-    assert len(cells) == 64
+    assert len(cells) == 4 * killer.sizes
     for cell in cells - crashed:
         assert sorted(row["round"] for row in read(place) if row["cell_id"] == cell) == ["0", "1"]
     for cell in crashed:  # a crash ends its cell; a round that it passed before is kept
@@ -131,7 +134,7 @@ def test_a_killed_worker_costs_the_unit_in_flight_and_a_killed_parent_costs_none
         if row["verdict"] == "crashed":
             blamed.setdefault(row["process"], []).append(row)
     assert len(blamed) <= killer.lives
-    assert blamed or killer.lives < 10  # of two kills, both may fall between two units
+    assert blamed or killer.lives < MANY[0]  # of two kills, both may fall between two units
     for rows in blamed.values():
         phase, _, how = rows[0]["reason"].partition(": ")
         assert how == "worker killed by SIGKILL"
