@@ -1,4 +1,4 @@
-# make demo    install into .venv, measure the suite llm4bit-quick on the best device here, write the report
+# make demo    install into .venv, measure the suite llm4bit-quick for a minute on the best device here, write the report
 # make test    install what the tests need, then ruff, mypy and the tests that every change should pass: minutes
 # make test-all   the same, and then the thorough ones (make test-rest): every architecture, every kill, every command
 #             of the documentation, the kernels on lesser CPUs
@@ -31,7 +31,7 @@ help:
 
 demo: $(VENV)/.installed
 	@echo "==> measuring llm4bit-quick"
-	@$(BIN)/rooflens run llm4bit-quick --report
+	@$(BIN)/rooflens run llm4bit-quick --within 60s
 
 # Every part runs, whatever became of the others, and make fails at the end. CONTRIBUTING.md says what the markers mean.
 QUICK := ruff mypy tests tests-exclusive

@@ -1,6 +1,7 @@
 """All steps of the analysis of one run: what the command line prints and what a report shows are these objects."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -157,10 +158,15 @@ def _disturbances(summary: pd.DataFrame) -> list[str]:
     way_out = "stop other work and measure again"
     if not shared:
         return [f"{cells} disturbed while they were measured, not all by the same: {way_out}"]
-    return [f"{cells} measured while {_at_worst(cause)}: {way_out}" for cause in shared]
+    return [f"{cells} measured while {_at_worst(shared)}: {way_out}"]
 
 
-def _at_worst(cause: str) -> str:
-    """Write the worst cause of its kind as a part of a sentence."""
-    busy = re.fullmatch(r"other processes used (\d+) ?% of the cores", cause)
-    return f"other processes used up to {busy[1]} % of the cores" if busy else f"something moved, at worst: {cause}"
+def _at_worst(causes: Iterable[str]) -> str:
+    """Write the worst causes of each kind as a part of a sentence."""
+    told = []
+    for cause in causes:
+        busy = re.fullmatch(r"other processes used (\d+) ?% of the cores", cause)
+        told.append(f"other processes used up to {busy[1]} % of the cores" if busy else cause)
+    moved = [cause for cause in told if not cause.startswith("other processes")]
+    others = [cause for cause in told if cause.startswith("other processes")]
+    return " and ".join([*others, *([f"something moved, at worst: {', '.join(moved)}"] if moved else [])])

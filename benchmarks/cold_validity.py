@@ -12,7 +12,8 @@ from statistics import median
 
 import torch
 from rooflens.harness.accelerator import Action, accelerator
-from rooflens.harness.cache import Flush, Rotation, copies_needed, flushed, rotated, warm
+from rooflens.harness.cache import Flush, Rotation, flushed, rotated, warm
+from rooflens.harness.cache_sizes import copies_needed
 from rooflens.harness.device import find_device
 from rooflens.harness.measure import measure
 from rooflens.harness.stop import StopRule

@@ -13,7 +13,8 @@ from statistics import mean, median, stdev
 
 import torch
 from rooflens.harness.accelerator import TorchAccelerator, accelerator
-from rooflens.harness.cache import Flush, Rotation, copies_needed, flushed, rotated, warm
+from rooflens.harness.cache import Flush, Rotation, flushed, rotated, warm
+from rooflens.harness.cache_sizes import copies_needed
 from rooflens.harness.canary import Canary
 from rooflens.harness.device import find_device
 from rooflens.harness.measure import measure

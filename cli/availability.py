@@ -1,4 +1,7 @@
-"""Which providers can run on this machine, and why the others cannot. Imports torch."""
+"""Which providers can run on this machine, and why the others cannot.
+
+Where there is no GPU, the registry answers for what comes with rooflens. All else is imported, and torch with it.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,7 +45,10 @@ def rows_on(device: Device) -> list[Availability]:
 
 
 def _row(name: str, device: Device) -> Availability:
-    """Import one provider and ask it. One that cannot be imported is a row with its reason, not the end of the list."""
+    """Look a provider up, or import it and ask. One that fails is a row with its reason, not the end of the list."""
+    shipped = registry.BUILTIN.get(name)
+    if shipped and not device.is_gpu and (reason := shipped.on_cpu(device)) is not None:
+        return Availability(name, shipped.family, shipped.role, not reason, reason)
     try:
         provider = registry.load([name])[name]
     except Exception as error:

@@ -22,12 +22,13 @@ from .selection import completed, own_providers, plan_of, refuse_other_options, 
 if TYPE_CHECKING:
     from ..harness.messages import Setup
     from ..harness.plan import Cell
+    from ..harness.time_budget import TimeBudget
 
 TUNED_COPY = "tuned.csv"
 """The tuned table inside of a run folder: the original may change while the run goes on."""
 
 OF_THIS_CALL = (
-    *("output", "resume", "dry_run", "report", "strict", "max_time", "calibrate", "arm", "only"),
+    *("output", "resume", "dry_run", "report", "strict", "max_time", "within", "calibrate", "arm", "only"),
     *("jobs", "address", "wait", "on"),
 )
 """Options that say how this call goes, not what is measured; of these, a run only remembers `calibrate`."""
@@ -37,7 +38,7 @@ OF_THIS_CALL = (
 class Call:
     """What one call is to measure, where to, and until when (a monotonic time).
 
-    `varied` are the cells of a scan, each with the one that it varies.
+    `budget` is that of --within. `varied` are the cells of a scan, each with the one that it varies.
     """
 
     folder: Path
@@ -51,6 +52,7 @@ class Call:
     refinement: Refinement | None
     scan: Scan | None
     varied: "Mapping[Cell, Cell]" = field(default_factory=dict)
+    budget: "TimeBudget | None" = None
 
     def setup(self, tuned_copy: Path | None, device: str | None = None) -> "Setup":
         """What workers are told; `device` None is that of the request."""
@@ -107,8 +109,30 @@ def call_of(options: Mapping[str, Any], stored: Path | None = None) -> Call:
         suite = suite.override(protocol={"tuning": "pinned"})
     if options["resume"]:
         cells += stored_cells(stored or folder, cells)
-    deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
-    return Call(folder, suite, cells, request, table, options["resume"], deadline, arm, refinement, scan, varied)
+    deadline = _deadline(options, began)
+    budget = None
+    if options.get("within"):
+        from ..harness.plan import spread
+        from ..harness.time_budget import LEAST_ROUNDS, MOST_ROUNDS, TimeBudget
+
+        assert deadline is not None
+        budget = TimeBudget(deadline, request["rounds"] or MOST_ROUNDS)
+        suite = suite.override(protocol={"rounds": min(LEAST_ROUNDS, budget.most_rounds)})
+        cells = spread(cells)
+    resume = options["resume"]
+    return Call(folder, suite, cells, request, table, resume, deadline, arm, refinement, scan, varied, budget)
+
+
+def _deadline(options: Mapping[str, Any], began: float) -> float | None:
+    """Return when --max-time or --within is over. Raises UsageError for what does not go together."""
+    within, most = options.get("within"), options["max_time"]
+    if within and most:
+        raise UsageError("--within ends the sweep by itself: leave out --max-time")
+    if within and options.get("jobs"):
+        raise UsageError("--within is for one device: leave out --jobs, or limit the time of a fleet with --max-time")
+    if not (within or most):
+        return None
+    return began + (values.seconds(within, "--within") if within else values.seconds(most, "--max-time"))
 
 
 def _stored_request(folder: Path | None) -> dict[str, Any]:

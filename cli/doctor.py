@@ -11,13 +11,17 @@ from .tables import print_table
 
 if TYPE_CHECKING:
     from ..harness.advice_values import Advice
-    from ..harness.survey import Offer, Survey
+    from ..harness.survey import Offer, ProviderOffer, Survey
     from ..shapes.device import Device
 
 Row = tuple[str, str]
 
 LABEL_WIDTH = 20
 """Characters of the left column, the same in every section."""
+
+
+NAMED = 3
+"""Providers that are named with the reason that they share; of more, the number is told."""
 
 
 @click.command("doctor")
@@ -51,12 +55,12 @@ def doctor(device: str, as_json: bool) -> int:
     return 0 if can_measure(found) else 1
 
 
-def _providers(device: "Device") -> Iterator["Offer"]:
-    from ..harness.survey import Offer
+def _providers(device: "Device") -> Iterator["ProviderOffer"]:
+    from ..harness.survey import ProviderOffer
     from .availability import rows_on
 
     for row in rows_on(device):
-        yield Offer(row.name, row.supported, row.reason)
+        yield ProviderOffer(row.name, row.supported, row.reason, row.family)
 
 
 def _show(survey: "Survey", findings: "list[Advice]") -> None:
@@ -67,7 +71,7 @@ def _show(survey: "Survey", findings: "list[Advice]") -> None:
         "host": _host(survey),
         "software": _software(survey),
         "timers": _offers(survey.timers),
-        "providers": _offers(survey.providers),
+        "providers": _by_family(survey.providers),
         "room": _room(survey),
     }
     for name, rows in sections.items():
@@ -155,6 +159,21 @@ def _offers(offers: "Iterable[Offer]") -> Iterator[Row]:
     yield "yes", " ".join(one.name for one in listed if one.available)
     for reason, names in grouped((one.name, one.reason) for one in listed if not one.available).items():
         yield "no", f"{' '.join(names)}: {reason}"
+
+
+def _by_family(providers: "Iterable[ProviderOffer]") -> Iterator[Row]:
+    """Those that run here by family, then each reason once; the names behind a common one are in the whole list."""
+    from ..kernels.registry import ALL
+
+    listed = list(providers)
+    for family in dict.fromkeys(one.family for one in listed):
+        kin = [one for one in listed if one.family == family]
+        here = [one.name for one in kin if one.available]
+        count = f"{len(here)} of {len(kin)}:" if here else f"none of {len(kin)}"
+        yield family or "any family", " ".join([count, *here])
+    for reason, names in grouped((one.name, one.reason) for one in listed if not one.available).items():
+        yield "no", f"{' '.join(names) if len(names) <= NAMED else f'{len(names)} providers'}: {reason}"
+    yield "all", ALL
 
 
 def _room(survey: "Survey") -> Iterator[Row]:

@@ -1,39 +1,42 @@
-"""`rooflens run --dry-run`: the cells of a run, their bytes, and the longest time that is left to measure."""
+"""`rooflens run --dry-run`: the cells of a run, their bytes, and how long it will take."""
 
 import json
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..harness.time_budget import TimeBudget, precision
 from ..shapes.columns import CELLS
+from ..shapes.device import Device
 from ..shapes.errors import RooflensError, UsageError
 from ..shapes.suite import Suite
 from ..shapes.tuned import TunedTable
 from ..shapes.verdict import Verdict
+from . import values
+from .call import Call
 from .refine import Refinement
 from .runs import MANIFEST
 from .selection import refuse_another
 from .tables import print_table
 
 if TYPE_CHECKING:
+    from ..harness.cost import Cost
     from ..harness.plan import Cell
 
 
-def show_plan(
-    suite: Suite,
-    cells: "tuple[Cell, ...]",
-    table: TunedTable | None,
-    resumed: Path | None,
-    refinement: Refinement | None = None,
-) -> None:
-    """Print the cells as a table, the tuned table, what `resumed` holds of them, and how long the sweep takes at most.
+def show_plan(call: Call) -> None:
+    """Print the cells as a table, the tuned table, what a resumed run holds of them, and how long the sweep takes.
 
     What a refinement would add is not known before the sweep: its limits are printed.
 
-    Raises UsageError when the run in `resumed` is of another suite or seed, or cannot be read.
+    Raises UsageError when the run that is resumed is of another suite or seed, or cannot be read.
     """
+    suite, cells, table, refinement = call.suite, call.cells, call.table, call.refinement
+    resumed = call.folder if call.resume else None
     protocol = suite.protocol
     units = len(cells) * protocol.rounds
     stored = _stored_units(resumed, suite, cells, table) if resumed else 0  # before anything is printed
@@ -47,8 +50,66 @@ def show_plan(
         _show_refinement(refinement, cells, protocol.rounds)
     click.echo(
         f"{len(cells)} cells x {protocol.rounds} rounds = {units} units of {protocol.budget_s:g} s at most "
-        f"(more for the slowest launches): up to {_clock((units - stored) * protocol.budget_s)}, plus preparation"
+        "(more for the slowest launches)"
     )
+    for line in _forecast(call, (units - stored) / units):
+        click.echo(line)
+
+
+def _forecast(call: Call, share: float) -> Iterator[str]:
+    """Say how long it takes until all is measured, of which `share` is to do, and with what precision."""
+    from ..harness.cost import cost
+    from ..harness.device import find_device
+    from ..harness.plan import tasks
+
+    try:
+        size = values.size_bytes(call.request["llc"], "--llc") if call.request["llc"] else None
+        device = find_device(call.request["device"] or "auto", size)
+    except RooflensError as error:
+        yield f"how long it takes is not known here: {error}"
+        return
+    unable = {cell.provider for cell in call.cells if _unable(cell.provider, device)}
+    calibrations = 0 if not call.request["calibrate"] else 1 if call.budget else 2
+    found = cost(tasks(call.cells), call.suite.protocol, device, lambda name: name not in unable, calibrations)
+    if unable:
+        yield f"of {len({cell.provider for cell in call.cells})} providers, {len(unable)} do not run on {device.name}"
+    least, most = (found.start_s + share * (seconds - found.start_s) for seconds in found.range_s)
+    text = _clock(least) if most < 1.2 * least else f"{_clock(least)} to {_clock(most)}"
+    parts = {
+        "start": found.start_s,
+        "ceilings": share * found.ceilings_s,
+        "preparation": share * found.prepare_s,
+        "flushes for cold samples": share * found.flush_s,
+    }
+    yield f"about {text}: {', '.join(f'{name} {_clock(part)}' for name, part in parts.items() if part >= 0.5)}"
+    if call.budget:
+        yield from _within(call.budget, call.suite.protocol.rounds, found)
+
+
+def _within(budget: TimeBudget, rounds: int, found: "Cost") -> Iterator[str]:
+    """Say what a time budget is enough for."""
+    left = budget.deadline - time.monotonic()
+    fixed = found.start_s + found.ceilings_s
+    each = (found.prepare_s + found.least_s) / rounds
+    fit = max(0, min(budget.most_rounds, int((left - fixed) / each))) if each else budget.most_rounds
+    if fit < rounds:
+        share = max(0.0, left - fixed) / (rounds * each)
+        yield (
+            f"{_clock(left)} are enough for {rounds} rounds of about {share:.0%} of the cells: "
+            "the smallest, the largest and the middle shapes come first"
+        )
+        return
+    yield (
+        f"within {_clock(left)}, about {fit} rounds fit: where rounds scatter by 1 %, "
+        f"a ratio is known to +-{precision(fit):.1%}" + ("" if fit > rounds else "; more time narrows it quickly")
+    )
+
+
+def _unable(name: str, device: Device) -> bool:
+    """Tell whether a shipped provider does not run on this device; others are only known when they are asked."""
+    from ..kernels.registry import BUILTIN
+
+    return not device.is_gpu and name in BUILTIN and bool(BUILTIN[name].on_cpu(device))
 
 
 def _show_refinement(what: Refinement, cells: "tuple[Cell, ...]", rounds: int) -> None:

@@ -25,8 +25,17 @@ WORKER_LOG = "worker.log"
 TRACED = {Verdict.RUNTIME_ERROR, Verdict.COMPILE_ERROR, Verdict.OOM, Verdict.CRASHED}
 """Verdicts of which the worker's log says where they happened."""
 
-MOST_CONCERNS = 6
+MOST_CONCERNS = 3
 """Notes on the run as a whole that end a run; the report has them all."""
+
+OF_THE_ROOFLINE = ("not known here, so it limits no cell", "no vector rate in ceilings.csv")
+"""How notes begin that matter where the roofline is read, and not at the end of a run."""
+
+WITHOUT_CALIBRATION = "ceilings.csv: it limits no cell here"
+"""What notes hold that follow from --no-calibrate."""
+
+IMPOSSIBLE = "faster than possible"
+"""What the note holds that comes first: it says which numbers are wrong."""
 
 
 def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | None:
@@ -60,16 +69,16 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     verdicts = set(run.cells["verdict"])
     if not verdicts & {Verdict.PASSED}:
         click.echo("no cell has a time: the reasons are above, and in the column `reason` of cells.csv", err=True)
-    click.echo(f"raw timings   {folder}/cells.csv, samples.csv, ceilings.csv, run.json")
-    for path in written:
-        click.echo(f"{'report' if path.suffix == '.html' else 'markdown':<14}{path}")
-    log = folder / WORKER_LOG
-    if verdicts & TRACED and log.is_file() and log.stat().st_size:
-        click.echo(f"{'traceback':<14}{log}")
     _show_concerns(run, concerns)
     unfinished = refining or (not complete and run.missing_units > 0)
     if unfinished:
         click.echo(go_on(folder), err=True)
+    log = folder / WORKER_LOG
+    if verdicts & TRACED and log.is_file() and log.stat().st_size:
+        click.echo(f"{'traceback':<14}{log}")
+    click.echo(f"{'raw timings':<14}{folder}/cells.csv, samples.csv, ceilings.csv, run.json")
+    for path in sorted(written, key=lambda path: path.suffix == ".html"):
+        click.echo(f"{'report' if path.suffix == '.html' else 'markdown':<14}{path}")
     return _blemish(run, folder, unfinished)
 
 
@@ -103,12 +112,15 @@ def _blemish(run: "RunData", folder: Path, unfinished: bool) -> RooflensError | 
 
 def _show_concerns(run: "RunData", concerns: Sequence[str]) -> None:
     """Print what concerns the run as a whole, without what the end of a run says anyway: who failed, how to go on."""
-    failed = tuple(f"{name}: " for name in set(_failed(run)["provider"]))
-    left = [one for one in concerns if not one.startswith(failed) and "--resume" not in one]
+    said = (*(f"{name}: " for name in set(_failed(run)["provider"])), *OF_THE_ROOFLINE)
+    left = [one for one in concerns if not one.startswith(said) and "--resume" not in one]
+    if (run.manifest.get("request") or {}).get("calibrate") is False:
+        left = [one for one in left if WITHOUT_CALIBRATION not in one]
+    left.sort(key=lambda one: IMPOSSIBLE not in one)
     for concern in left[:MOST_CONCERNS]:
         click.echo(f"note: {concern}", err=True)
     if len(left) > MOST_CONCERNS:
-        click.echo(f"note: and {len(left) - MOST_CONCERNS} more in the headline of the report", err=True)
+        click.echo(f"note: {len(left) - MOST_CONCERNS} more in the report", err=True)
 
 
 def _stopped_at(folder: Path) -> str:

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,7 +69,7 @@ def run_call(call: Call, where: Where, *, report: bool, strict: bool, dry_run: b
     if dry_run:
         from .dry_run import show_plan
 
-        show_plan(call.suite, call.cells, call.table, None, call.refinement)
+        show_plan(replace(call, resume=False))
         jobs = len({(cell.shape, cell.problem, cell.scheme) for cell in call.cells})
         click.echo(f"{jobs} problems to hand out: the time above is that of one device of each architecture")
         return

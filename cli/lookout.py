@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from threading import Thread
 from typing import IO, Any, Self
 
 from ..harness import linux
@@ -13,6 +14,7 @@ from ..harness.store import RunStore
 from ..harness.telemetry_host import WINDOW_S, HostTelemetry
 from ..shapes.columns import TELEMETRY
 from ..shapes.verdict import Verdict
+from .best_ratio import BestRatio
 from .progress import Progress
 
 
@@ -38,8 +40,19 @@ class Cores:
 class Lookout(Progress):
     """Observer of a sweep. `manifest` is what becomes run.json: it names the device as soon as the worker is ready."""
 
-    def __init__(self, stream: IO[str], manifest: Mapping[str, Any], store: RunStore, cores: Cores) -> None:
-        super().__init__(stream)
+    def __init__(
+        self,
+        stream: IO[str],
+        manifest: Mapping[str, Any],
+        store: RunStore,
+        cores: Cores,
+        deadline: float | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`meanwhile` is done while the worker starts, and is over before anything is measured."""
+        super().__init__(stream, deadline=deadline)
+        self._meanwhile = Thread(target=meanwhile, daemon=True)
+        self._ratios = BestRatio(manifest.get("baseline", ""), manifest.get("challengers", ()))
         self._manifest, self._store, self._cores = manifest, store, cores
         self._facts = linux.describe()
         self._elsewhere: float | None = None
@@ -48,11 +61,13 @@ class Lookout(Progress):
     def __enter__(self) -> Self:
         self._elsewhere = self._cores.busy_elsewhere()  # before the worker, whose work would be taken for others'
         super().__enter__()
+        self._meanwhile.start()
         return self
 
     def started(self, total_units: int, finished_units: int) -> None:
         """Warn of a busy host, now that the device is known."""
         super().started(total_units, finished_units)
+        self._meanwhile.join()
         if finished_units == total_units:
             return
         is_gpu = self._manifest["device"]["kind"] != "cpu"
@@ -61,6 +76,13 @@ class Lookout(Progress):
         facts = self._facts if elsewhere is None else replace(self._facts, load_1min=None)
         for one in busy_host(facts, elsewhere, is_gpu):
             self.remark(f"warning: {one.text}")
+
+    def timed(self, cell: Cell, time_s: float) -> None:
+        """Show the best ratio so far, the first one at once."""
+        self._ratios.add(cell, time_s)
+        if not self._best and str(self._ratios) and not self._console.is_terminal:
+            self.remark(f"first ratio: {self._ratios}")
+        self._best = str(self._ratios)
 
     def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
         """Warn of others on the device, which the telemetry of the first measured unit tells."""

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     help="A tuning.csv, or the folder of a rooflens tune; implies --tuning pinned.",
 )
 @click.option("--rounds", type=click.IntRange(min=1), help="Measurement rounds; intervals of reports want 5 or more.")
+@click.option(
+    "--within",
+    metavar="TIME",
+    help="Measure for so long, such as 60s: two rounds of every cell, then as many as fit. --rounds is the most.",
+)
 @click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
 @click.option("--budget", metavar="TIME", help="Most time per cell and round, such as 0.5s.")
 @click.option(
@@ -52,7 +57,7 @@ if TYPE_CHECKING:
     "-o", "--output", type=click.Path(path_type=Path), metavar="RUN", help="Run folder; the default is runs/SUITE-TIME."
 )
 @click.option(
-    "--dry-run", is_flag=True, help="List the cells, their bytes and the longest time they may take; measure nothing."
+    "--dry-run", is_flag=True, help="List the cells, their bytes and the time they will take; measure nothing."
 )
 @click.option(
     "--calibrate/--no-calibrate",
@@ -76,7 +81,7 @@ def run(**options: Any) -> None:
 
     \b
     Examples:
-      rooflens run llm4bit-quick
+      rooflens run llm4bit-quick --within 60s
       rooflens run llm4bit --dtype bf16 --cache cold -a M=1,2,4..256 -o runs/h200 --max-time 9m
       rooflens run -o runs/h200 --resume
       rooflens run llm4bit-quick --providers my_kernels.py -p my_gemm -p dequant_blas
@@ -99,9 +104,9 @@ def run(**options: Any) -> None:
     if options["dry_run"]:
         from .dry_run import show_plan
 
-        show_plan(call.suite, call.cells, call.table, call.folder if call.resume else None, call.refinement)
+        show_plan(call)
         return
-    complete = _measure(call, cores)
+    complete = _measure(call, cores, options["report"])
     if call.cells:  # of a part of a comparison, --filter may leave none
         _finish(call.folder, complete, options["report"], options["strict"])
     if options["arm"] and not complete:
@@ -112,7 +117,7 @@ HOLD_LOG = "worker.log"
 """Where providers print that are asked for their defaults; the worker goes on with it."""
 
 
-def _measure(call: Call, cores: "Cores") -> bool:
+def _measure(call: Call, cores: "Cores", report: bool) -> bool:
     """Run the sweep, and what refines it; True when both are complete."""
     from ..harness.store import RunStore
     from ..harness.sweep import Sweep
@@ -132,16 +137,30 @@ def _measure(call: Call, cores: "Cores") -> bool:
             suite = suite.override(protocol={"tuning": "pinned"})
             setup = replace(setup, protocol=suite.protocol, tuned=path)
             content["protocol"] |= {"tuning": "pinned"}
-        with Lookout(sys.stderr, content, store, cores) as progress:
+        deadline = call.deadline if call.budget else None
+        importing = _import_report if report else _import_analysis
+        with Lookout(sys.stderr, content, store, cores, deadline, importing) as progress:
             try:
                 sweep = Sweep(store, cells, setup, progress, request["calibrate"], stopped, call.deadline)
                 sweep.more = refiner.more if refiner else None
+                sweep.budget, sweep.timed = call.budget, progress.timed
                 complete = sweep.run(content)
                 return complete and (refiner is None or refiner.complete)
             except Interrupted:
                 raise Interrupted(
                     f"interrupted; {len(store.verdicts)} finished units are in {folder}: {go_on(folder)}"
                 ) from None
+
+
+def _import_analysis() -> None:
+    """Import what reads the run at its end: seconds that the start of the worker has to spare."""
+    from ..analysis import pipeline  # noqa: F401
+
+
+def _import_report() -> None:
+    """Import what writes the report as well."""
+    _import_analysis()
+    from ..reports import build, write  # noqa: F401
 
 
 def _finish(folder: Path, complete: bool, report: bool, strict: bool) -> None:

@@ -13,9 +13,9 @@ import click
 from click.core import ParameterSource
 
 from ..shapes import suite as suites
-from ..shapes.errors import UsageError, unknown_name
+from ..shapes.errors import UsageError, nearest, unknown_name
 from ..shapes.protocol import COLD_BY, TIMERS
-from ..shapes.scheme import DType
+from ..shapes.scheme import DType, Scheme
 from ..shapes.suite import Suite, cache_state
 from . import values
 
@@ -111,7 +111,7 @@ def suite_of(request: Request) -> Suite:
     known = list(dict.fromkeys((*own, *registry.names())))
     for name in (*chosen, suite.baseline, *suite.challengers):
         if name not in known:
-            raise _unknown_provider(name, known)
+            raise _unknown_provider(name, known, suite)
     protocol = {
         "rounds": request["rounds"],
         "timer": request["timer"],
@@ -216,10 +216,16 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def _unknown_provider(name: str, known: list[str]) -> UsageError:
+def _unknown_provider(name: str, known: list[str], suite: Suite) -> UsageError:
+    """Name those that are near, first among the providers that compute what the suite asks for; else all of these."""
     if name.endswith(".py"):
         return UsageError(f"unknown provider {name!r}: for a file of your own: --providers {name}")
-    return unknown_name("provider", name, known)
+    from ..kernels.registry import ALL, BUILTIN
+
+    families = {Scheme.parse(scheme, suite.dtypes[0]).family for scheme in suite.schemes}
+    fitting = [one for one in known if one not in BUILTIN or BUILTIN[one].family in families]
+    offered = f"for {suite.name} there are {', '.join(fitting)}; for all see {ALL}"
+    return unknown_name("provider", name, fitting if nearest(name, fitting) else known, offered)
 
 
 def _tuning(request: Request) -> str | None:

@@ -1,7 +1,7 @@
 """The bench: one device with the tools that measure on it. It knows how a cell is timed and checked, not when."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ..kernels.inputs import poison
@@ -13,7 +13,8 @@ from ..shapes.protocol import Protocol
 from ..shapes.suite import Cache
 from ..shapes.verdict import Verdict
 from .accelerator import accelerator
-from .cache import Flush, Rotation, copies_needed, flush_bytes, flushed, level_of, rotated, warm
+from .cache import Flush, Rotation, flushed_together, level_of, rotated, warm
+from .cache_sizes import copies_needed, copies_per_flush, flush_bytes
 from .canary import Canary
 from .faults import IncorrectError, ProviderError, WeightsChangedError, explain, is_lost
 from .geometry import geometry_columns
@@ -25,8 +26,8 @@ from .prepared import Prepared, prepare, require_json
 from .search import Search, nothing_to_search, search
 from .stop import StopRule
 from .telemetry import telemetry
-from .timer import Subject
-from .timers import automatic, make_timer, unavailable
+from .timer import Subject, automatic, unavailable
+from .timers import make_timer
 from .trial import DeviceTrial
 
 
@@ -60,16 +61,20 @@ class Bench:
         return asdict(self._canary.read())
 
     def copies(self, cell: Cell) -> int:
-        """Copies of the operands that a cell rotates among."""
-        if cell.cache is Cache.WARM or self.cold_by == "flush":
+        """Copies of the operands that a cell rotates among, or that share a flush."""
+        if cell.cache is Cache.WARM:
             return 1
+        if self.cold_by == "flush":
+            problem = cell.problem
+            return copies_per_flush(cell.scheme.compulsory_bytes(problem), problem.flops, self.device)
         return copies_needed(_rotated_bytes(cell), self.device)
 
-    def measured(self, ready: Prepared, cell: Cell) -> Measurement:
-        """Take the samples of one round."""
+    def measured(self, ready: Prepared, cell: Cell, budget_s: float | None = None) -> Measurement:
+        """Take the samples of one round, for `budget_s` instead of the protocol's time."""
         subject = self._subject(ready, cell)
         timer = make_timer(self.timer, self.machine, subject, self.device)
-        rule = StopRule.of(self._protocol, timer.resolution_s)
+        protocol = replace(self._protocol, budget_s=budget_s) if budget_s else self._protocol
+        rule = StopRule.of(protocol, timer.resolution_s)
         return measure(subject, timer, rule, self.machine, self.telemetry)
 
     def _subject(self, ready: Prepared, cell: Cell) -> Subject:
@@ -80,7 +85,7 @@ class Bench:
         if self.cold_by == "rotation":
             return rotated(Rotation(runs, _rotated_bytes(cell), self.device))
         self._flush = self._flush or Flush(self.device)
-        return flushed(runs[0], self._flush)
+        return flushed_together(runs, self._flush)
 
     def columns(self, taken: Measurement, ready: Prepared, cell: Cell, provider: AnyProvider) -> dict[str, Any]:
         """Columns of cells.csv that say how the samples were taken, and of what."""
@@ -162,7 +167,8 @@ class Bench:
         `begin` is told the candidate that is turned to; `seed` and `spoilt` as in `search.search`. Raises what the
         provider raises before its first candidate, and whatever costs the device or the shared weights.
         """
-        copies = self.copies(cell)
+        # Candidates take turns on the same copies: what one of them has launched on is not cold for the next.
+        copies = self.copies(cell) if self.cold_by == "rotation" else 1
         answer = support(provider, cell.problem, cell.scheme, self.device)
         if not answer.ok:
             return nothing_to_search(Verdict.UNSUPPORTED, answer.reason)

@@ -1,6 +1,7 @@
 """The state of the caches before a sample, and how a cold one is brought about: by a flush or by rotation."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -9,21 +10,8 @@ from ..shapes.device import Device
 from ..shapes.errors import UsageError
 from ..shapes.suite import Cache
 from .accelerator import Action
+from .cache_sizes import REUSE, copies_needed, flush_bytes
 from .timer import Subject
-
-REUSE = 2
-"""Last-level caches full of other bytes that pass between two uses of a buffer, before it counts as evicted."""
-
-FLUSH = 3
-"""Last-level caches that a flush reads: `REUSE`, and one more for caches that keep a part of a long stream."""
-
-MOST_COPIES = 4096
-"""Copies of the operands that rotation may make; smaller weights than these can fill a cache are for a flush."""
-
-
-def flush_bytes(device: Device) -> int:
-    """Bytes that a flush reads."""
-    return FLUSH * device.llc_bytes
 
 
 class Flush:
@@ -44,6 +32,31 @@ class Flush:
     def __call__(self) -> None:
         """Evict."""
         self._read()
+
+
+class SharedFlush:
+    """Launches on copies of the operands, in turn, with one flush before the first of them.
+
+    The flush evicts all copies at once, and each is used once until the next: every launch is cold at a fraction of a
+    flush. Copies that were not launched before are launched now, so that no sample is the first to touch an output.
+    """
+
+    def __init__(self, launches: Sequence[Action], flush: Action) -> None:
+        self._launches, self._flush = tuple(launches), flush
+        self._next = 0
+        for launch in self._launches[1:]:
+            launch()
+
+    def before(self) -> None:
+        """Flush, unless the last flush was before the copy at hand was used last."""
+        if self._next == 0:
+            self._flush()
+
+    def launch(self) -> None:
+        """Launch on the copy at hand, and turn to the next."""
+        launch = self._launches[self._next]
+        self._next = (self._next + 1) % len(self._launches)
+        launch()
 
 
 class Rotation:
@@ -73,19 +86,6 @@ class Rotation:
         return len(self._launches)
 
 
-def copies_needed(bytes_each: int, device: Device) -> int:
-    """Number of copies such that `REUSE` last-level caches of other bytes pass between two uses of one.
-
-    Raises UsageError where that is more than anybody wants to prepare.
-    """
-    copies = 1 + -(-REUSE * device.llc_bytes // max(1, bytes_each))
-    if copies > MOST_COPIES:
-        raise UsageError(
-            f"rotation would take {copies} copies of {bytes_each} bytes, {MOST_COPIES} at most: use --cold-by flush"
-        )
-    return copies
-
-
 def warm(launch: Action) -> Subject:
     """Same buffers, back to back."""
     return Subject(launch)
@@ -94,6 +94,12 @@ def warm(launch: Action) -> Subject:
 def flushed(launch: Action, flush: Action, operations: int | None = None) -> Subject:
     """Flush before every launch; `operations` are what the flush itself says, by default."""
     return Subject(launch, flush, getattr(flush, "operations", 1) if operations is None else operations)
+
+
+def flushed_together(launches: Sequence[Action], flush: Action, operations: int | None = None) -> Subject:
+    """Take the next copy at every launch, and flush before the first of them; `operations` as of `flushed`."""
+    turns = SharedFlush(launches, flush)
+    return replace(flushed(turns.launch, flush, operations), before=turns.before, turn=len(launches))
 
 
 def rotated(rotation: Rotation) -> Subject:

@@ -16,7 +16,6 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -42,8 +41,8 @@ Stopwatch = Callable[[Subject], tuple[float, str]]
 BUDGET_S = {"cuda": 0.1, "cpu": 0.25}
 """Seconds for each probe, by kind of device: CPUs are noisier, and have fewer probes."""
 
-FEWEST, LARGEST_BATCH = 5, 20
-"""Samples of a probe at least, and of one batch at most."""
+FEWEST, FEWEST_IN_HASTE, LARGEST_BATCH = 5, 2, 20
+"""Samples of a probe at least, also within a limit on the time of all of them, and of one batch at most."""
 
 OVERRUN = 2
 """Budgets that a slow probe may take for its fewest samples; one launch that takes longer still has its one sample."""
@@ -68,16 +67,25 @@ def calibrate(
     types: Iterable[str],
     timer_name: str,
     step: Callable[[int, int, str], object] = lambda number, total, what: None,
+    within_s: float | None = None,
 ) -> tuple[list[Row], list[str]]:
     """Measure the ceilings of `device`, which must be the current one; `machine` is `accelerator(device)`.
 
-    `step` is told the number of each step from 1, how many there are, and what it measures, before it begins.
+    `step` is told the number of each step from 1, how many there are, and what it measures, before it begins. After
+    `within_s` seconds no probe begins: those that bound the fewest cells come last.
     Returns rows of ceilings.csv, the published ones last, and remarks on what was refused, is low or was not measured.
     A probe that fails costs its own ceiling only. Raises UsageError when the device has no timer of that name.
     """
     remarks: list[str] = []
     types = tuple(types)
-    stopwatch = partial(_fastest, timer_name, machine, device)
+    limit = math.inf if within_s is None else time.perf_counter() + within_s
+    fewest = FEWEST if within_s is None else FEWEST_IN_HASTE
+
+    def stopwatch(subject: Subject) -> tuple[float, str]:
+        if time.perf_counter() >= limit:
+            raise _OverError
+        return _fastest(timer_name, machine, device, fewest, subject)
+
     multiplied = [name for name in types if name in (MEASURED if device.is_gpu else tuple(DType))]
     vector = VECTOR if device.is_gpu else ()
     probes = len(footprints(device)) * len(Pattern) + len(multiplied) + len(vector) + 1
@@ -86,15 +94,18 @@ def calibrate(
     def begin(what: str) -> None:
         step(next(numbers), total, what)
 
+    caches = footprints(device)
+    memory = {level: caches.pop(level) for level in [*caches] if level == "dram"}
     measured = [
-        *_bandwidths(device, stopwatch, begin, remarks),
+        *_bandwidths(device, stopwatch, memory, begin, remarks),
         *_peaks(device, stopwatch, multiplied, begin, remarks),
         *_vector_rates(device, stopwatch, vector, begin, remarks),
+        *_launch_floors(device, stopwatch, begin, remarks, cold=timer_name != "graph"),
+        *_bandwidths(device, stopwatch, caches, begin, remarks),
     ]
-    begin("launch floors")
-    measured += [
-        *_launch_floors(device, stopwatch, remarks, cold=timer_name != "graph"),
-    ]
+    if late := [remark.removeprefix(_LATE) for remark in remarks if remark.startswith(_LATE)]:
+        remarks[:] = [remark for remark in remarks if not remark.startswith(_LATE)]
+        remarks.append(f"the {within_s:.0f} s for the ceilings were over before: {', '.join(late)}")
     spec = _spec_rows(device, types)
     limits = {_key(row): row["value"] for row in spec}
     kept = [row for row in measured if not _above(row, limits)]
@@ -106,7 +117,9 @@ def calibrate(
     return kept + spec, [*remarks, *_low(kept, limits), *_behind_memory(kept)]
 
 
-def _fastest(timer_name: str, machine: Host | Accelerator, device: Device, subject: Subject) -> tuple[float, str]:
+def _fastest(
+    timer_name: str, machine: Host | Accelerator, device: Device, fewest: int, subject: Subject
+) -> tuple[float, str]:
     """Least time of one launch that the budget holds, in seconds, and the name of the timer."""
     subject.before()
     subject.launch()
@@ -114,19 +127,29 @@ def _fastest(timer_name: str, machine: Host | Accelerator, device: Device, subje
     timer = make_timer(timer_name, machine, subject, device)
     budget_s = BUDGET_S[device.kind]
     times: list[float] = []
-    begin, size, elapsed_s = time.perf_counter(), 1, 0.0
-    while elapsed_s < budget_s or (len(times) < FEWEST and elapsed_s < OVERRUN * budget_s):
+    begin, size, taken, elapsed_s = time.perf_counter(), 1, 0, 0.0
+    while elapsed_s < budget_s or (len(times) < fewest and elapsed_s < OVERRUN * budget_s):
         batch = timer.batch(size)
+        taken += len(batch.times_s)
         reasons = batch.discarded or ("",) * len(batch.times_s)
         # The least counts, and losing a core only makes a sample longer.
         times += [seconds for seconds, reason in zip(batch.times_s, reasons, strict=True) if reason in ("", PREEMPTED)]
         elapsed_s = time.perf_counter() - begin
-        size = max(1, min(LARGEST_BATCH, int(budget_s / FEWEST / min(times)))) if times else 1
+        # At the pace of whole samples: the flush before an empty launch takes a thousand times as long as that.
+        size = max(1, min(LARGEST_BATCH, int(budget_s / FEWEST / elapsed_s * taken)))
     if reason := timer.objection():
         raise RooflensError(reason)
     if not times:
         raise RooflensError(f"timer {timer.name}: no valid sample")
     return min(times), timer.name
+
+
+class _OverError(Exception):
+    """The time for all probes is over."""
+
+
+_LATE = "late: "
+"""How the remark on a probe begins that came too late; they are told together."""
 
 
 @contextmanager
@@ -136,15 +159,21 @@ def _reported(what: str, remarks: list[str]) -> Iterator[None]:
         yield
     except UsageError:
         raise
+    except _OverError:
+        remarks.append(f"{_LATE}{what}")
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         remarks.append(f"not measured: {what}: {type(error).__name__}: {lines[0] if lines else ''}"[:300])
 
 
 def _bandwidths(
-    device: Device, stopwatch: Stopwatch, begin: Callable[[str], object], remarks: list[str]
+    device: Device,
+    stopwatch: Stopwatch,
+    levels: dict[str, int],
+    begin: Callable[[str], object],
+    remarks: list[str],
 ) -> Iterator[Row]:
-    for level, footprint in footprints(device).items():
+    for level, footprint in levels.items():
         with _reported(f"{level} bandwidth", remarks):
             data = _words(footprint // 4, device)
             for pattern in Pattern:
@@ -234,10 +263,13 @@ def _vector_rates(
             yield _row("vector", "", pattern, "", probe.lane_operations / seconds, "op/s", how)
 
 
-def _launch_floors(device: Device, stopwatch: Stopwatch, remarks: list[str], cold: bool) -> Iterator[Row]:
+def _launch_floors(
+    device: Device, stopwatch: Stopwatch, begin: Callable[[str], object], remarks: list[str], cold: bool
+) -> Iterator[Row]:
     """Time the empty launch and the tile. Not `cold` with graphs, whose flush is a hundred times such a launch and
     would have to be subtracted.
     """
+    begin("launch floors")
     with _reported("launch floors", remarks):
         flush = Flush(device) if cold else None
         for name, probe in floors(device):

@@ -12,8 +12,8 @@ import torch
 
 from ..shapes.device import Device
 from .accelerator import Host
-from .timer import Subject, Timer
-from .timers import automatic, make_timer
+from .timer import Subject, Timer, automatic
+from .timers import make_timer
 
 EVERY_S = 60.0
 """Seconds between two readings in a long sweep."""

@@ -3,12 +3,15 @@
 import os
 import platform
 import re
+import shutil
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
-import torch
-
+from ..kernels import cpu_info
 from ..shapes.device import Device, match_spec
 from ..shapes.errors import RooflensError, UsageError
+from . import linux
 
 FALLBACK_LLC_BYTES = 64 << 20
 """Last-level cache of a CPU that does not say: more than most have, so that cold stays cold."""
@@ -17,12 +20,17 @@ FALLBACK_LLC_BYTES = 64 << 20
 def find_device(name: str = "auto", llc_bytes: int | None = None) -> Device:
     """Describe "auto" (a GPU if there is one, else the CPU), "cpu", "cuda" or "cuda:N".
 
-    `llc_bytes` overrides the last-level cache size. Raises RooflensError when there is no such device.
+    `llc_bytes` overrides the last-level cache size. Raises RooflensError when there is no such device. Imports torch
+    where there may be a GPU.
     """
     match = re.fullmatch(r"(auto|cpu|cuda)(?::(\d+))?", name)
     if not match or (match[2] and match[1] != "cuda"):
         raise UsageError(f"--device {name!r}: write cpu, cuda or cuda:N (cuda also means ROCm)")
-    if match[1] == "cpu" or (match[1] == "auto" and not torch.cuda.is_available()):
+    if match[1] == "cpu" or (match[1] == "auto" and not gpu_possible()):
+        return _cpu(llc_bytes)
+    import torch
+
+    if match[1] == "auto" and not torch.cuda.is_available():
         return _cpu(llc_bytes)
     if not torch.cuda.is_available():
         built = "ROCm" if torch.version.hip else "CUDA" if torch.version.cuda else "CPU only"
@@ -36,7 +44,25 @@ def find_device(name: str = "auto", llc_bytes: int | None = None) -> Device:
     return _gpu(index, llc_bytes)
 
 
+_GPU_FILES = ("nvidia*", "nvhost*", "nvmap", "kfd", "dxg")
+"""Below /dev: NVIDIA's driver, on Jetson too, AMD's, and that of Windows inside of WSL."""
+
+_GPU_TOOLS = ("nvidia-smi", "rocminfo")
+
+
+def gpu_possible(root: Path = linux.ROOT) -> bool:
+    """Tell whether torch may find a GPU; without any sign of a driver it need not be imported to ask.
+
+    Importing it takes seconds; in a process that has done so already, it is always asked.
+    """
+    if "torch" in sys.modules or platform.system() != "Linux":
+        return True
+    return any(map(shutil.which, _GPU_TOOLS)) or any(any((root / "dev").glob(name)) for name in _GPU_FILES)
+
+
 def _gpu(index: int, llc_bytes: int | None) -> Device:
+    import torch
+
     properties = torch.cuda.get_device_properties(index)
     if torch.version.hip:
         vendor, arch = "AMD", properties.gcnArchName.split(":")[0]
@@ -62,14 +88,13 @@ def _gpu(index: int, llc_bytes: int | None) -> Device:
 
 def _cpu(llc_bytes: int | None) -> Device:
     caches = _cpu_caches()
-    features = torch.backends.cpu.get_cpu_capability().lower().replace("_", "")
     return Device(
         kind="cpu",
         index=0,
         name=_cpu_name(),
-        vendor=_cpu_info("vendor_id"),
-        arch=f"{platform.machine()}-{features}",
-        compute_units=torch.get_num_threads(),
+        vendor=cpu_info.entry("vendor_id"),
+        arch=f"{platform.machine()}-{_features()}",
+        compute_units=_threads(),
         llc_bytes=llc_bytes or max(caches.values(), default=FALLBACK_LLC_BYTES),
         l2_bytes=caches.get(2, 0),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
@@ -97,14 +122,24 @@ def _cpu_caches(root: Path = Path("/sys/devices/system/cpu")) -> dict[int, int]:
     return {level: sum(each.values()) if level == last else max(each.values()) for level, each in sizes.items()}
 
 
-def _cpu_info(key: str) -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return ""
-    match = re.search(rf"^{key}\s*:\s*(.+)$", text, re.MULTILINE)
-    return match[1].strip() if match else ""
+def _features() -> str:
+    """Instruction set that torch's kernels are chosen for."""
+    known = "" if "torch" in sys.modules or not find_spec("torch") else cpu_info.torch_capability()
+    if not known:
+        import torch
+
+        known = torch.backends.cpu.get_cpu_capability()
+    return known.lower().replace("_", "")
+
+
+def _threads() -> int:
+    """Threads that torch computes with; where it is not loaded yet, those that a run gives it."""
+    if "torch" not in sys.modules:
+        return linux.usable_cores()
+    import torch
+
+    return int(torch.get_num_threads())
 
 
 def _cpu_name() -> str:
-    return _cpu_info("model name") or platform.processor() or platform.machine()
+    return cpu_info.entry("model name") or platform.processor() or platform.machine()

@@ -165,12 +165,14 @@ def _no_garbage_collection() -> Iterator[None]:
 
 def _warm_up(subject: Subject, rule: StopRule, machine: Host) -> float:
     """Run untimed samples; return the host's seconds for one."""
-    begin, pace = machine.now(), 0.0
+    begin, preceding, pace = machine.now(), 0.0, 0.0
     for done in range(1, max(WARMUPS, subject.period) + 1):
+        start = machine.now()
         subject.before()
+        preceding += machine.now() - start
         subject.launch()
         elapsed = machine.now() - begin
-        pace = elapsed / done
+        pace = (elapsed - preceding + preceding / subject.turn) / done
         if elapsed > rule.budget_s:
             break
     return pace

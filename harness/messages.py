@@ -16,6 +16,9 @@ from .plan import Task
 CANARY_PHASE = "time the canary"
 """Phase of `Begin` that belongs to no cell."""
 
+REFERENCE_PHASE = "compute the reference of"
+"""Phase of `Begin` with which every round of a task starts."""
+
 Failure = tuple[Verdict, str]
 """Verdict and reason."""
 
@@ -64,9 +67,10 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Calibrate:
-    """Ask for the ceilings of the device, with the GEMM peaks of these types."""
+    """Ask for the ceilings of the device, with the GEMM peaks of these types, in `within_s` seconds at most."""
 
     types: tuple[str, ...]
+    within_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class Work:
 
     `chosen` has, by cell, the configuration that an earlier search of this run found, `spoilt` the candidates that
     ended an earlier worker, with verdict and reason. `canary`: time it when the last reading is a minute old.
+    `budget_s` None is that of the protocol.
     """
 
     task: Task
@@ -87,6 +92,7 @@ class Work:
     chosen: Mapping[int, Chosen] = field(default_factory=dict)
     spoilt: Mapping[int, Mapping[int, Failure]] = field(default_factory=dict)
     canary: bool = True
+    budget_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +175,13 @@ class Samples:
     host_s: tuple[float, ...] = ()
     spans_s: tuple[float, ...] = ()
     telemetry: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def counting(self) -> list[float]:
+        """Times that were not discarded."""
+        if not self.discarded:
+            return list(self.times_s)
+        return [time for time, reason in zip(self.times_s, self.discarded, strict=True) if not reason]
 
 
 @dataclass(frozen=True, slots=True)

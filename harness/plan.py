@@ -123,6 +123,20 @@ def _problems(suite: Suite, shape: Shape, scheme: Scheme, pass_: Pass) -> Iterat
         yield problem
 
 
+def spread(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    """Order cells so that whatever comes first stands for all: the shape with the smallest weight, the one with the
+    largest, the one in the middle, and so on between those; all cells of a shape stay together.
+    """
+    shapes = sorted(dict.fromkeys(cell.shape for cell in cells), key=lambda shape: (shape.N * shape.K, shape.label))
+    order, gaps = [0, len(shapes) - 1], [(0, len(shapes) - 1)]
+    for low, high in gaps:  # grows while it is walked through
+        middle = (low + high) // 2
+        order.append(middle)
+        gaps += [(low, middle), (middle, high)] if low < middle else []
+    rank = {shapes[place]: number for number, place in reversed([*enumerate(order)])}
+    return tuple(sorted(cells, key=lambda cell: rank[cell.shape]))
+
+
 def tasks(cells: tuple[Cell, ...]) -> tuple[Task, ...]:
     """Group neighbouring cells of one problem."""
     groups = groupby(cells, key=lambda cell: (cell.shape, cell.problem, cell.scheme))

@@ -14,11 +14,13 @@ from typing import Any
 from ..shapes import tuned
 from ..shapes.columns import CANARY, TUNING
 from ..shapes.errors import RooflensError, UsageError
+from ..shapes.median import median
 from ..shapes.verdict import Verdict
 from .blame import MOST_FRUITLESS, Blame, what
 from .manifest import description, refuse_mixture
 from .messages import (
     CANARY_PHASE,
+    REFERENCE_PHASE,
     Begin,
     Calibrate,
     CanaryTaken,
@@ -64,8 +66,8 @@ class Session:
     """A worker, and those that replace it after a fault, on one device. `turn_to` says where units are stored.
 
     `deadline` is a monotonic time, None without a limit; `log` is where the worker prints, None for a file beside the
-    stored tables. Every wait raises OutOfTimeError at the deadline and Interrupted when `should_stop` says so; whatever
-    happens, committed units stay.
+    stored tables. `timed` is told the median of every unit in seconds. Every wait raises OutOfTimeError at the deadline
+    and Interrupted when `should_stop` says so; whatever happens, committed units stay.
     """
 
     setup: Setup
@@ -73,6 +75,10 @@ class Session:
     should_stop: Callable[[], bool] = lambda: False
     deadline: float | None = None
     log: Path | None = None
+    timed: Callable[[Cell, float], object] = lambda cell, time_s: None
+    prepared_s: float = field(default=0.0, init=False)
+    sampled_s: float = field(default=0.0, init=False)
+    """Seconds that all tasks so far took before their first round, and that all units sampled."""
     store: RunStore = field(init=False)
     manifest: dict[str, Any] = field(default_factory=dict, init=False)
     process: int = field(default=0, init=False)
@@ -82,6 +88,7 @@ class Session:
     _searches: Counter[str] = field(default_factory=Counter, init=False)
     _canary_faults: int = field(default=0, init=False)
     _is_idle: bool = field(default=False, init=False)
+    _since: float | None = field(default=None, init=False)
     _told: set[str] = field(default_factory=set, init=False)
 
     def turn_to(self, store: RunStore, manifest: dict[str, Any]) -> None:
@@ -140,15 +147,16 @@ class Session:
             missing.append(() if failed else tuple(number for number in rounds if stored[number] is None))
         return missing
 
-    def measure(self, task: Task) -> None:
-        """Bring one task to its end, over as many workers as it takes."""
+    def measure(self, task: Task, budget_s: float | None = None) -> None:
+        """Bring one task to its end, over as many workers as it takes; `budget_s` None is that of the protocol."""
         self.stop_if_enough()
         blame = Blame()
         while any(missing := self.missing(task.cells)):
             assert self._worker
             canary = self._canary_faults == 0
-            self._worker.send(Work(task, tuple(missing), self._chosen(task.cells), blame.spoilt, canary))
+            self._worker.send(Work(task, tuple(missing), self._chosen(task.cells), blame.spoilt, canary, budget_s))
             blame.in_flight = Begin("start the task", ())
+            self._since = time.monotonic()
             try:
                 while not isinstance(message := self._receive(self.setup.protocol.timeout_s), Done):
                     self._take(task, message, blame)
@@ -168,7 +176,7 @@ class Session:
             self._is_idle = True
             raise OutOfTimeError
 
-    def calibrate(self, cells: Sequence[Cell]) -> None:
+    def calibrate(self, cells: Sequence[Cell], within_s: float | None = None) -> None:
         """Measure the ceilings of what `cells` need; the store keeps the better of this and an earlier calibration."""
         assert self._worker
         self.observer.doing("measure the ceilings of this device")
@@ -176,7 +184,7 @@ class Session:
         types = dict.fromkeys((*(one.dtype.value for one in schemes), *(one.math_dtype for one in schemes)))
         if any(name.startswith("mxfp") for name in types):  # some kernels multiply payload and scale apart
             types["fp8"] = None
-        answer = self._ask(Calibrate(tuple(types)), "no ceilings")
+        answer = self._ask(Calibrate(tuple(types), within_s), "no ceilings")
         if isinstance(answer, Ceilings):
             self.store.add_ceilings(answer.rows)
             for remark in answer.remarks:
@@ -261,6 +269,9 @@ class Session:
         """Act on one message of the worker."""
         assert self._worker
         if isinstance(message, Begin | Trying):
+            if isinstance(message, Begin) and message.phase == REFERENCE_PHASE and self._since is not None:
+                self.prepared_s += time.monotonic() - self._since
+                self._since = None
             blame.begun(message)
             self.observer.doing(what(task, message))
         elif isinstance(message, Result):
@@ -334,6 +345,9 @@ class Session:
         worker = self._worker
         self.store.commit(row, result.samples, (lambda: worker.send(answer)) if answer else lambda: None)
         self.observer.finished(cell, verdict, row.get("reason", ""), left if verdict.is_final else 1)
+        if counting := result.samples.counting:
+            self.sampled_s += row.get("elapsed_s", 0.0)
+            self.timed(cell, median(counting))
 
     def _receive(self, timeout_s: float) -> Any:
         assert self._worker

@@ -1,12 +1,18 @@
-"""The software of this environment: versions, what torch was built for, who owns the module `triton`, the compiler."""
+"""The software of this environment: versions, what torch was built for, who owns the module `triton`, the compiler.
+
+Nothing is imported for that: torch alone takes seconds.
+"""
 
 import os
 import platform
+import re
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, packages_distributions
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distributions
 from importlib.metadata import version as metadata_version
-
-import torch
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 
 from .. import __version__
 from ..kernels.fourbit import cpu_build
@@ -58,7 +64,7 @@ def describe() -> Software:
     return Software(
         python=platform.python_version(),
         rooflens=__version__,
-        torch=torch.__version__,
+        torch=_torch_version().__version__,
         torch_build=torch_build(),
         triton=_triton_version(),
         bitsandbytes=version("bitsandbytes"),
@@ -79,23 +85,44 @@ def version(package: str) -> str:
 
 def torch_build() -> str:
     """Say what this torch was built for."""
-    if torch.version.hip:
-        return f"ROCm {torch.version.hip}"
-    return f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
+    version = _torch_version()
+    if version.hip:
+        return f"ROCm {version.hip}"
+    return f"CUDA {version.cuda}" if version.cuda else "CPU only"
+
+
+@cache
+def _torch_version() -> ModuleType:
+    """The module torch.version, which needs nothing of torch."""
+    torch = find_spec("torch")
+    if torch is None or torch.origin is None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+    spec = spec_from_file_location("torch_version", Path(torch.origin).with_name("version.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def owners(module: str) -> tuple[Distribution, ...]:
     """Distributions that hold files of a top-level module."""
-    return tuple(Distribution(name, version(name)) for name in sorted(set(packages_distributions().get(module, ()))))
+    file = re.compile(rf"^{re.escape(module)}/", re.MULTILINE)
+    found = {
+        Distribution(one.name, one.version)
+        for one in distributions()
+        if module in (one.read_text("top_level.txt") or "").split() or file.search(one.read_text("RECORD") or "")
+    }
+    return tuple(sorted(found, key=lambda one: one.name))
 
 
 def _triton_version() -> str:
     """Version that the module itself tells: that of the distribution whose files are really there."""
-    try:
-        import triton
-    except ImportError:
+    triton = find_spec("triton")
+    if triton is None or triton.origin is None:
         return ""
-    return str(triton.__version__)
+    said = re.search(r"""^__version__ = ["'](.+)["']""", Path(triton.origin).read_text("utf-8"), re.MULTILINE)
+    return said[1] if said else version("triton")
 
 
 def _compiler() -> str:

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from ..shapes import protocol
 from ..shapes.device import Device
-from . import linux, software, timers
-from .device import find_device
+from . import linux, software
+from .device import find_device, gpu_possible
 from .linux import HostFacts
 from .software import Software
 from .telemetry import Board, DeviceProcess, Reading, Telemetry, telemetry
 from .telemetry_torch import holds_context
+from .timer import unavailable
 
 WATCH_S = 0.5
 """How long the cores are watched for what others do on them."""
@@ -33,6 +33,13 @@ class Offer:
     name: str
     available: bool
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderOffer(Offer):
+    """A provider; `family` is that of the problems which it computes, "" where it says none."""
+
+    family: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +74,14 @@ class Survey:
     host: HostFacts
     software: Software
     timers: tuple[Offer, ...]
-    providers: tuple[Offer, ...]
+    providers: tuple[ProviderOffer, ...]
     disk: str
     disk_free_bytes: int | None
 
 
 def survey(
     name: str = "auto",
-    providers: Callable[[Device], Iterable[Offer]] = lambda device: (),
+    providers: Callable[[Device], Iterable[ProviderOffer]] = lambda device: (),
     runs: Path = Path("runs"),
 ) -> Survey:
     """Look at the machine, and at the device `name` ("auto", "cpu", "cuda", "cuda:N").
@@ -98,7 +105,7 @@ def survey(
         driver_gpus=_driver_gpus(),
         host=linux.describe(),
         software=software.describe(),
-        timers=tuple(_timer(one, device) for one in timers.TIMERS),
+        timers=tuple(_timer(one, device) for one in protocol.TIMERS if one != "auto"),
         providers=offers,
         disk=str(runs.absolute()),
         disk_free_bytes=_disk_free_bytes(runs),
@@ -126,6 +133,8 @@ def _caches(device: Device) -> Caches:
         known = (linux.ROOT / "sys/devices/system/cpu/cpu0/cache/index0").exists()
         source = "/sys" if known else "assumed: this CPU does not tell"
         return Caches(device.l2_bytes, source, device.llc_bytes, source, None)
+    import torch
+
     properties: Any = torch.cuda.get_device_properties(device.index)
     spec = device.spec
     return Caches(
@@ -140,6 +149,8 @@ def _caches(device: Device) -> Caches:
 def _free_bytes(device: Device) -> int | None:
     if not device.is_gpu:
         return linux.memory_available_bytes()
+    import torch
+
     try:
         free, _ = torch.cuda.mem_get_info(device.index)
     except RuntimeError:  # no room even for a context
@@ -148,6 +159,10 @@ def _free_bytes(device: Device) -> int | None:
 
 
 def _siblings(device: Device) -> tuple[str, ...]:
+    if not gpu_possible():
+        return ()
+    import torch
+
     names = [f"cuda:{index}" for index in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     return tuple(name for name in names if name != device.torch_name)
 
@@ -159,7 +174,7 @@ def _driver_gpus(root: Path = linux.ROOT) -> tuple[str, ...]:
 
 
 def _timer(name: str, device: Device) -> Offer:
-    reason = timers.unavailable(name, device)
+    reason = unavailable(name, device)
     return Offer(name, not reason, reason)
 
 

@@ -7,9 +7,13 @@ host      wall clock around launch and synchronize                              
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from typing import Protocol as Interface
 
-from .accelerator import Action
+from ..shapes.device import Device
+
+if TYPE_CHECKING:  # it imports torch, and `unavailable` is asked where there may be none yet
+    from .accelerator import Action
 
 
 def nothing() -> None:
@@ -25,13 +29,15 @@ class Subject:
     """What one sample does: `before`, untimed, then `launch`, timed.
 
     `operations` is the number of device operations that `before` queues (0: it queues none); `period` the number of
-    launches after which `launch` uses the same buffers again.
+    launches after which `launch` uses the same buffers again; `turn` the number of samples that one flush in `before`
+    serves.
     """
 
-    launch: Action
-    before: Action = nothing
+    launch: "Action"
+    before: "Action" = nothing
     operations: int = 0
     period: int = 1
+    turn: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ class Timer(Interface):
     remark: str
     """What a reader of the times should know of how they were taken; usually nothing."""
 
-    def batch(self, count: int, meanwhile: Action = nothing) -> Batch:
+    def batch(self, count: int, meanwhile: "Action" = nothing) -> Batch:
         """Take up to `count` samples, or what one graph holds.
 
         `meanwhile` is called once, while the device works where it works by itself.
@@ -69,3 +75,16 @@ class Timer(Interface):
 
     def objection(self) -> str:
         """Say why the times so far must not be used; "" when they may."""
+
+
+def automatic(device: Device) -> str:
+    """Name of the timer that "auto" stands for."""
+    return "event" if device.is_gpu else "host"
+
+
+def unavailable(name: str, device: Device) -> str:
+    """Say why a timer cannot be used on `device`; "" when it can."""
+    if name == "host" or device.is_gpu:
+        return ""
+    what = {"event": "events", "graph": "graphs", "profiler": "kernels of its own to trace"}[name]
+    return f"{device.torch_name} has no {what}"

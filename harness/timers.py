@@ -17,7 +17,7 @@ from .graph_timer import GraphTimer
 from .host_timer import HostTimer
 from .marked_graph_timer import MarkedGraphTimer
 from .profiler_timer import ProfilerTimer
-from .timer import Subject, Timer
+from .timer import Subject, Timer, automatic, unavailable
 
 
 def graph_timer(device: Accelerator, subject: Subject) -> Timer:
@@ -42,16 +42,3 @@ def make_timer(name: str, machine: Host | Accelerator, subject: Subject, device:
     if reason := unavailable(name, device):
         raise UsageError(f"timer {name}: {reason}; leave --timer out, or use --timer host")
     return TIMERS[name](machine, subject)
-
-
-def automatic(device: Device) -> str:
-    """Name of the timer that "auto" stands for."""
-    return "event" if device.is_gpu else "host"
-
-
-def unavailable(name: str, device: Device) -> str:
-    """Say why a timer cannot be used on `device`; "" when it can."""
-    if name == "host" or device.is_gpu:
-        return ""
-    what = {"event": "events", "graph": "graphs", "profiler": "kernels of its own to trace"}[name]
-    return f"{device.torch_name} has no {what}"

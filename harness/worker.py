@@ -44,6 +44,7 @@ from .guard import ProcessState
 from .job import Job
 from .messages import (
     CANARY_PHASE,
+    REFERENCE_PHASE,
     Calibrate,
     CanaryTaken,
     Ceilings,
@@ -145,6 +146,7 @@ class Worker:
             return Ceilings(
                 *calibrate(
                     *(self.device, self._bench.machine, message.types, self._bench.timer),
+                    within_s=message.within_s,
                     step=lambda number, total, what: self._send(Step(number, total, what)),
                 )
             )
@@ -186,7 +188,7 @@ class Worker:
                 if work.canary and self._bench.machine.now() >= self._canary_due:
                     job.begin(CANARY_PHASE, [], number)
                     self._send(self._take_canary())
-                self._round(job, operands, prepared, number)
+                self._round(job, operands, prepared, number, work.budget_s)
                 self._check_origin()  # what the first launch imports
         self._send(Done())
 
@@ -321,7 +323,9 @@ class Worker:
             raise SearchError(first.verdict, f"no candidate passed; the first: {first.reason}")
         return Chosen(found.config, "cold", len(found.rows), found.seconds)
 
-    def _round(self, job: Job, operands: Operands, prepared: Mapping[int, Prepared], number: int) -> None:
+    def _round(
+        self, job: Job, operands: Operands, prepared: Mapping[int, Prepared], number: int, budget_s: float | None
+    ) -> None:
         """Measure every open cell once, in an order of its own, on fresh activations whose reference all share."""
         mine = [index for index in job.open_cells if number in job.missing[index]]
         if not mine:
@@ -331,9 +335,18 @@ class Worker:
         random.Random(f"{self._protocol.seed} {number} {operands.inputs.problem}").shuffle(mine)
         for order, index in enumerate(mine):
             job.begin("measure", [index], number)
-            self._measure(job, operands, prepared[index], index, number, order)
+            self._measure(job, operands, prepared[index], index, number, order, budget_s)
 
-    def _measure(self, job: Job, operands: Operands, ready: Prepared, index: int, number: int, order: int) -> None:
+    def _measure(
+        self,
+        job: Job,
+        operands: Operands,
+        ready: Prepared,
+        index: int,
+        number: int,
+        order: int,
+        budget_s: float | None,
+    ) -> None:
         """Check, time and check again one (cell, round).
 
         The output is checked before timing, so that a wrong kernel costs no time, on activations that neither `prepare`
@@ -351,7 +364,7 @@ class Worker:
         }
         try:
             bench.check(ready, operands, cell)
-            taken = bench.measured(ready, cell)
+            taken = bench.measured(ready, cell, budget_s)
             columns |= bench.columns(taken, ready, cell, self._providers[cell.provider])
             columns |= bench.check_negated(ready, operands, cell)
             if wrong := self._restore():
@@ -373,7 +386,7 @@ class Worker:
 
     def _draw(self, job: Job, operands: Operands, mine: list[int], number: int) -> bool:
         """Draw the activations of a round and compute their reference; False when that failed, for all of `mine`."""
-        job.begin("compute the reference of", mine, number)
+        job.begin(REFERENCE_PHASE, mine, number)
         try:
             operands.draw(self._protocol.seed + 1000 * (number + 1) + operands.inputs.problem.M)
         except Exception as error:

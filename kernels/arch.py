@@ -2,8 +2,13 @@
 
 from ..shapes.device import Device
 
-NOT_ON_CPU = "Triton kernels need a GPU; on the CPU they are only checked in the interpreter"
+NOT_ON_CPU = "Triton kernels need a GPU"
 """Why a Triton provider does not run there."""
+
+ONLY_SM90 = "torch multiplies with blockwise FP8 scales on sm90 only (cuBLAS)"
+
+BLOCK_SCALED = ("sm100", "sm103", "sm120")
+"""NVIDIA architectures with block-scaled matrix units, whose library takes the scales in the 128x4 layout."""
 
 _FIRST_FP8_SM = 89
 _FP8_GFX = ("gfx942", "gfx950", "gfx12")
@@ -33,3 +38,10 @@ def fp8_missing(device: Device) -> str:
     if not multiplies_fp8(device.arch):
         return f"{device.arch} has no FP8 matrix instructions: needs sm89 or newer, gfx942, gfx950 or gfx12"
     return ""
+
+
+def block_scaled_missing(device: Device) -> str:
+    """Say why torch cannot multiply with MX scales on a device; empty when it can."""
+    if device.arch in BLOCK_SCALED:
+        return ""
+    return f"needs block-scaled FP8 matrix units ({', '.join(BLOCK_SCALED)}); this is {device.arch}"

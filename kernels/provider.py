@@ -21,23 +21,23 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-import torch
-
 from ..shapes.device import Device
 from ..shapes.errors import RooflensError
 from ..shapes.problem import Problem
 from ..shapes.scheme import Scheme
 from .geometry import Geometry
-from .inputs import Inputs
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # torch takes a second or more to import
+    import torch
+
     from .aot import Request
+    from .inputs import Inputs
 
 Config = Mapping[str, Any]
 """Tile sizes, warps, threads, ...: plain JSON values."""
 
 SchemeT = TypeVar("SchemeT", bound=Scheme)
-InputsT = TypeVar("InputsT", bound=Inputs)
+InputsT = TypeVar("InputsT", bound="Inputs")
 
 
 class Role(StrEnum):
@@ -85,7 +85,7 @@ class Launch:
     """
 
     run: Callable[[], object]
-    output: torch.Tensor | tuple[torch.Tensor, ...]
+    output: "torch.Tensor | tuple[torch.Tensor, ...]"
     config: Config = field(default_factory=dict)
     kernels: tuple[str, ...] = ()
     dispatched: str = ""
@@ -97,7 +97,7 @@ class Launch:
         self.run()
 
     @property
-    def outputs(self) -> tuple[torch.Tensor, ...]:
+    def outputs(self) -> "tuple[torch.Tensor, ...]":
         """All results."""
         return self.output if isinstance(self.output, tuple) else (self.output,)
 

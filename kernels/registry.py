@@ -6,80 +6,109 @@ import importlib.util
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..shapes.errors import RooflensError, UsageError, unknown_name
+from . import needs
+from .needs import Need
 
 if TYPE_CHECKING:
     from .provider import AnyProvider
 
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """A provider that comes with rooflens: what its class says of itself, and where it is ("module:attribute").
+
+    `on_cpu` says why it does not run on a CPU; on a GPU only the provider knows.
+    """
+
+    family: str
+    role: str
+    place: str
+    on_cpu: Need = needs.NOTHING
+
+    @property
+    def target(self) -> str:
+        """Full "module:attribute"."""
+        return f"rooflens.kernels.{self.place}"
+
+
 BUILTIN = {
-    "simt_4bit": "rooflens.kernels.fourbit.triton_providers:SIMT",
-    "gemv_4bit": "rooflens.kernels.fourbit.triton_providers:GEMV",
-    "gemv_4bit_opt": "rooflens.kernels.fourbit.triton_providers:GEMV_OPT",
-    "mma_4bit": "rooflens.kernels.fourbit.triton_providers:MMA",
-    "stock_triton": "rooflens.kernels.fourbit.triton_providers:STOCK_TRITON",
-    "simd_4bit_cpu": "rooflens.kernels.fourbit.cpu:SIMD_CPU",
-    "dequant_blas": "rooflens.kernels.fourbit.blas:DEQUANT_BLAS",
-    "blas": "rooflens.kernels.fourbit.blas:BLAS",
-    "blas_rocblas": "rooflens.kernels.fourbit.blas:BLAS_ROCBLAS",
-    "blas_hipblaslt": "rooflens.kernels.fourbit.blas:BLAS_HIPBLASLT",
-    "bitsandbytes_gemm": "rooflens.kernels.fourbit.upstream_bitsandbytes:GEMM",
-    "bitsandbytes_gemv": "rooflens.kernels.fourbit.upstream_bitsandbytes:GEMV",
-    "bitsandbytes_dequant": "rooflens.kernels.fourbit.upstream_bitsandbytes:DEQUANT_LINEAR",
-    "kernel_a16w8": "rooflens.kernels.a16w8.triton_providers:KERNEL",
-    "wrapper_a16w8": "rooflens.kernels.a16w8.triton_providers:WRAPPER",
-    "tuned_a16w8": "rooflens.kernels.a16w8.triton_providers:TUNED",
-    "stock_triton_a16w8": "rooflens.kernels.a16w8.triton_providers:STOCK_TRITON",
-    "dequant_bmm_a16w8": "rooflens.kernels.a16w8.blas:DEQUANT_BMM",
-    "bmm_bf16_a16w8": "rooflens.kernels.a16w8.blas:BMM",
-    "shared_fp8": "rooflens.kernels.fp8train.providers:SHARED",
-    "specialised_fp8": "rooflens.kernels.fp8train.providers:SPECIALISED",
-    "stock_triton_fp8": "rooflens.kernels.fp8train.stock:STOCK_TRITON",
-    "dequant_blas_fp8": "rooflens.kernels.fp8train.blas:DEQUANT_BLAS",
-    "blas_bf16_fp8": "rooflens.kernels.fp8train.blas:BLAS_BF16",
-    "torch_scaled_mm_fp8": "rooflens.kernels.fp8train.scaled_mm:TORCH_SCALED_MM",
-    "triton_quant_fp8": "rooflens.kernels.fp8train.quantizers:TRITON_QUANT",
-    "torch_quant_fp8": "rooflens.kernels.fp8train.quantizers:TORCH_QUANT",
-    "gemv_mx": "rooflens.kernels.mxfp8.providers:GEMV",
-    "mma_mx": "rooflens.kernels.mxfp8.providers:MMA",
-    "stock_triton_mx": "rooflens.kernels.mxfp8.stock:STOCK_TRITON",
-    "small_tile_mx": "rooflens.kernels.mxfp8.stock:SMALL_TILE",
-    "dispatch_mx": "rooflens.kernels.mxfp8.dispatch:DISPATCH",
-    "dequant_blas_mx": "rooflens.kernels.mxfp8.blas:DEQUANT_BLAS",
-    "blas_bf16_mx": "rooflens.kernels.mxfp8.blas:BLAS_BF16",
-    "torch_scaled_mm_mx": "rooflens.kernels.mxfp8.scaled_mm:TORCH_SCALED_MM",
-    "triton_quant_mx": "rooflens.kernels.mxfp8.quantizers:TRITON_QUANT",
-    "torch_quant_mx": "rooflens.kernels.mxfp8.quantizers:TORCH_QUANT",
-    "grouped_moe": "rooflens.kernels.mxfp8_moe.providers:GROUPED",
-    "gemv_moe": "rooflens.kernels.mxfp8_moe.providers:GEMV",
-    "guarded_moe": "rooflens.kernels.mxfp8_moe.providers:GUARDED",
-    "grouped_with_align_moe": "rooflens.kernels.mxfp8_moe.end_to_end:GROUPED_WITH_ALIGN",
-    "stock_triton_moe": "rooflens.kernels.mxfp8_moe.stock:STOCK_TRITON",
-    "dispatch_moe": "rooflens.kernels.mxfp8_moe.dispatch:DISPATCH",
-    "dequant_loop_moe": "rooflens.kernels.mxfp8_moe.blas:DEQUANT_LOOP",
-    "loop_bf16_moe": "rooflens.kernels.mxfp8_moe.blas:LOOP_BF16",
-    "triton_quant_ao": "rooflens.kernels.torchao.triton_providers:QUANTIZE",
-    "torch_quant_ao": "rooflens.kernels.torchao.torch_quantize:TORCH_QUANTIZE",
-    "gemm_ao": "rooflens.kernels.torchao.triton_providers:GEMM",
-    "grouped_ao": "rooflens.kernels.torchao.triton_providers:GROUPED",
-    "loop_ao": "rooflens.kernels.torchao.triton_providers:LOOP",
-    "stock_triton_ao": "rooflens.kernels.torchao.triton_providers:STOCK_TRITON",
-    "dequant_blas_ao": "rooflens.kernels.torchao.blas:DEQUANT_BLAS",
-    "blas_bf16_ao": "rooflens.kernels.torchao.blas:BLAS",
-    "dequant_loop_ao": "rooflens.kernels.torchao.blas:DEQUANT_LOOP",
-    "loop_bf16_ao": "rooflens.kernels.torchao.blas:LOOP_BLAS",
-    "grouped_mm_bf16_ao": "rooflens.kernels.torchao.grouped_mm:GROUPED_MM",
-    "torchao_ao": "rooflens.kernels.torchao.upstream:TORCHAO",
-    "aiter_a16w8": "rooflens.kernels.upstream.aiter_a16w8:AITER_A16W8",
-    "aiter_mx": "rooflens.kernels.upstream.aiter_mx:AITER_MX",
-    "primus_turbo_fp8": "rooflens.kernels.upstream.primus_turbo:PRIMUS_TURBO_FP8",
+    "simt_4bit": Shipped("fourbit", "candidate", "fourbit.triton_providers:SIMT", needs.GPU),
+    "gemv_4bit": Shipped("fourbit", "candidate", "fourbit.triton_providers:GEMV", needs.GPU),
+    "gemv_4bit_opt": Shipped("fourbit", "candidate", "fourbit.triton_providers:GEMV_OPT", needs.GPU),
+    "mma_4bit": Shipped("fourbit", "candidate", "fourbit.triton_providers:MMA", needs.GPU),
+    "stock_triton": Shipped("fourbit", "stock_triton", "fourbit.triton_providers:STOCK_TRITON", needs.GPU),
+    "simd_4bit_cpu": Shipped("fourbit", "candidate", "fourbit.cpu:SIMD_CPU", needs.compiler),
+    "dequant_blas": Shipped("fourbit", "dequant_blas", "fourbit.blas:DEQUANT_BLAS"),
+    "blas": Shipped("fourbit", "blas", "fourbit.blas:BLAS"),
+    "blas_rocblas": Shipped("fourbit", "blas", "fourbit.blas:BLAS_ROCBLAS", needs.ROCBLAS),
+    "blas_hipblaslt": Shipped("fourbit", "blas", "fourbit.blas:BLAS_HIPBLASLT", needs.HIPBLASLT),
+    "bitsandbytes_gemm": Shipped("fourbit", "upstream", "fourbit.upstream_bitsandbytes:GEMM", needs.bitsandbytes),
+    "bitsandbytes_gemv": Shipped("fourbit", "upstream", "fourbit.upstream_bitsandbytes:GEMV", needs.bitsandbytes_gemv),
+    "bitsandbytes_dequant": Shipped(
+        "fourbit", "upstream", "fourbit.upstream_bitsandbytes:DEQUANT_LINEAR", needs.bitsandbytes
+    ),
+    "kernel_a16w8": Shipped("a16w8", "candidate", "a16w8.triton_providers:KERNEL", needs.GPU),
+    "wrapper_a16w8": Shipped("a16w8", "candidate", "a16w8.triton_providers:WRAPPER", needs.GPU),
+    "tuned_a16w8": Shipped("a16w8", "candidate", "a16w8.triton_providers:TUNED", needs.GPU),
+    "stock_triton_a16w8": Shipped("a16w8", "stock_triton", "a16w8.triton_providers:STOCK_TRITON", needs.GPU),
+    "dequant_bmm_a16w8": Shipped("a16w8", "dequant_blas", "a16w8.blas:DEQUANT_BMM"),
+    "bmm_bf16_a16w8": Shipped("a16w8", "blas", "a16w8.blas:BMM"),
+    "shared_fp8": Shipped("fp8train", "candidate", "fp8train.providers:SHARED", needs.GPU),
+    "specialised_fp8": Shipped("fp8train", "candidate", "fp8train.providers:SPECIALISED", needs.GPU),
+    "stock_triton_fp8": Shipped("fp8train", "stock_triton", "fp8train.stock:STOCK_TRITON", needs.GPU),
+    "dequant_blas_fp8": Shipped("fp8train", "dequant_blas", "fp8train.blas:DEQUANT_BLAS"),
+    "blas_bf16_fp8": Shipped("fp8train", "blas", "fp8train.blas:BLAS_BF16"),
+    "torch_scaled_mm_fp8": Shipped("fp8train", "upstream", "fp8train.scaled_mm:TORCH_SCALED_MM", needs.SM90),
+    "triton_quant_fp8": Shipped("fp8train", "candidate", "fp8train.quantizers:TRITON_QUANT", needs.GPU),
+    "torch_quant_fp8": Shipped("fp8train", "candidate", "fp8train.quantizers:TORCH_QUANT"),
+    "gemv_mx": Shipped("mxfp8", "candidate", "mxfp8.providers:GEMV", needs.GPU),
+    "mma_mx": Shipped("mxfp8", "candidate", "mxfp8.providers:MMA", needs.GPU),
+    "stock_triton_mx": Shipped("mxfp8", "stock_triton", "mxfp8.stock:STOCK_TRITON", needs.GPU),
+    "small_tile_mx": Shipped("mxfp8", "stock_triton", "mxfp8.stock:SMALL_TILE", needs.GPU),
+    "dispatch_mx": Shipped("mxfp8", "candidate", "mxfp8.dispatch:DISPATCH", needs.GPU),
+    "dequant_blas_mx": Shipped("mxfp8", "dequant_blas", "mxfp8.blas:DEQUANT_BLAS"),
+    "blas_bf16_mx": Shipped("mxfp8", "blas", "mxfp8.blas:BLAS_BF16"),
+    "torch_scaled_mm_mx": Shipped("mxfp8", "upstream", "mxfp8.scaled_mm:TORCH_SCALED_MM", needs.block_scaled),
+    "triton_quant_mx": Shipped("mxfp8", "candidate", "mxfp8.quantizers:TRITON_QUANT", needs.GPU),
+    "torch_quant_mx": Shipped("mxfp8", "candidate", "mxfp8.quantizers:TORCH_QUANT"),
+    "grouped_moe": Shipped("mxfp8_moe", "candidate", "mxfp8_moe.providers:GROUPED", needs.GPU),
+    "gemv_moe": Shipped("mxfp8_moe", "candidate", "mxfp8_moe.providers:GEMV", needs.GPU),
+    "guarded_moe": Shipped("mxfp8_moe", "candidate", "mxfp8_moe.providers:GUARDED", needs.GPU),
+    "grouped_with_align_moe": Shipped("mxfp8_moe", "candidate", "mxfp8_moe.end_to_end:GROUPED_WITH_ALIGN", needs.GPU),
+    "stock_triton_moe": Shipped("mxfp8_moe", "stock_triton", "mxfp8_moe.stock:STOCK_TRITON", needs.GPU),
+    "dispatch_moe": Shipped("mxfp8_moe", "candidate", "mxfp8_moe.dispatch:DISPATCH", needs.GPU),
+    "dequant_loop_moe": Shipped("mxfp8_moe", "dequant_blas", "mxfp8_moe.blas:DEQUANT_LOOP"),
+    "loop_bf16_moe": Shipped("mxfp8_moe", "blas", "mxfp8_moe.blas:LOOP_BF16"),
+    "triton_quant_ao": Shipped("torchao", "candidate", "torchao.triton_providers:QUANTIZE", needs.GPU),
+    "torch_quant_ao": Shipped("torchao", "candidate", "torchao.torch_quantize:TORCH_QUANTIZE"),
+    "gemm_ao": Shipped("torchao", "candidate", "torchao.triton_providers:GEMM", needs.GPU),
+    "grouped_ao": Shipped("torchao", "candidate", "torchao.triton_providers:GROUPED", needs.GPU),
+    "loop_ao": Shipped("torchao", "candidate", "torchao.triton_providers:LOOP", needs.GPU),
+    "stock_triton_ao": Shipped("torchao", "stock_triton", "torchao.triton_providers:STOCK_TRITON", needs.GPU),
+    "dequant_blas_ao": Shipped("torchao", "dequant_blas", "torchao.blas:DEQUANT_BLAS"),
+    "blas_bf16_ao": Shipped("torchao", "blas", "torchao.blas:BLAS"),
+    "dequant_loop_ao": Shipped("torchao", "dequant_blas", "torchao.blas:DEQUANT_LOOP"),
+    "loop_bf16_ao": Shipped("torchao", "blas", "torchao.blas:LOOP_BLAS"),
+    "grouped_mm_bf16_ao": Shipped("torchao", "blas", "torchao.grouped_mm:GROUPED_MM", needs.grouped_mm),
+    "torchao_ao": Shipped("torchao", "upstream", "torchao.upstream:TORCHAO", needs.TORCHAO.on_cpu),
+    "aiter_a16w8": Shipped("a16w8", "upstream", "upstream.aiter_a16w8:AITER_A16W8", needs.AITER_A16W8.on_cpu),
+    "aiter_mx": Shipped("mxfp8", "upstream", "upstream.aiter_mx:AITER_MX", needs.AITER_MX.on_cpu),
+    "primus_turbo_fp8": Shipped(
+        "fp8train", "upstream", "upstream.primus_turbo:PRIMUS_TURBO_FP8", needs.PRIMUS_TURBO.on_cpu
+    ),
 }
-"""name -> "module:attribute". To add a provider, write its module and one line here."""
+"""By name, in the order of every list. To add a provider, write its module and one line here."""
 
 ENTRY_POINT_GROUP = "rooflens.providers"
+
+ALL = "rooflens list providers"
+"""The command that prints every name."""
 
 
 def names() -> list[str]:
@@ -103,9 +132,9 @@ def load(wanted: Iterable[str], files: Iterable[Path] = ()) -> "dict[str, AnyPro
     for name in wanted:
         if name in loaded:
             continue
-        target = BUILTIN.get(name) or points.get(name)
+        target = BUILTIN[name].target if name in BUILTIN else points.get(name)
         if target is None:
-            raise unknown_name("provider", name, [*loaded, *names()])
+            raise unknown_name("provider", name, [*loaded, *names()], f"see {ALL}")
         loaded[name] = _installed(name, target)
     return loaded
 

@@ -71,7 +71,7 @@ def _tree(module: str, file: Path) -> tuple[Path, str]:
 def _listed_in(provider: AnyProvider) -> Iterator[Path]:
     """Files that instantiate the provider: its arguments are code too."""
     if provider.name in BUILTIN:
-        module = BUILTIN[provider.name].partition(":")[0]
+        module = BUILTIN[provider.name].target.partition(":")[0]
         if module in sys.modules:
             yield _file_of(module)
     for name, loaded in list(sys.modules.items()):

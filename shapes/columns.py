@@ -155,7 +155,10 @@ CELLS = Table(
         _text("cache", "cold or warm", True),
         _text("timer", "how time was taken: event, graph, profiler or host"),
         _text("cold_by", "how a cold sample was made cold: flush or rotation; empty when warm"),
-        _int("copies", "copies of the operands that were rotated among; 1 without rotation"),
+        _int(
+            "copies",
+            "copies of the operands that were launched on in turn: of a rotation, or those that share one flush",
+        ),
         _int(
             "launches_per_sample",
             "launches that one sample is the mean of: many in a graph, or for a coarse clock",

@@ -55,11 +55,12 @@ def nearest(name: str, known: Sequence[str]) -> list[str]:
     return [one for one in near if likeness[one] >= max(likeness.values()) - NEARLY]
 
 
-def unknown_name(kind: str, name: str, known: list[str]) -> UsageError:
+def unknown_name(kind: str, name: str, known: list[str], otherwise: str = "") -> UsageError:
     """Build the error for a name that does not exist, with the nearest ones that do.
 
-    `kind` is the noun shown to the user ("suite", "provider"); `known` are the valid names.
+    `kind` is the noun shown to the user ("suite", "provider"); `known` are the valid names, and `otherwise` is what to
+    say when none of them is near: all of them, unless they are too many for a line.
     """
     near = nearest(name, known)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else otherwise or f"known: {', '.join(known)}"
     return UsageError(f"unknown {kind} {name!r}: {hint}")

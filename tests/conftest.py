@@ -31,9 +31,11 @@ def no_gpu_reason() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip, with the reason, what this machine cannot run; keep the tests of a module together on one worker of xdist.
 
-    Tests that share a GPU, or a cluster of Ray, run on one worker too.
+    Tests that share a GPU, or a cluster of Ray, run on one worker too. A warning in a test is an error; one of a plugin
+    that the machine happens to have is not.
     """
     for item in items:
+        item.add_marker(pytest.mark.filterwarnings("error"), append=False)  # those of the test itself come after it
         if not item.get_closest_marker("xdist_group"):
             shared = next((name for name in ("gpu", "ray") if item.get_closest_marker(name)), None)
             item.add_marker(pytest.mark.xdist_group(shared or item.nodeid.partition("::")[0]))

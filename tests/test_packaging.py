@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "cli")
-BUILD_FILES = ("pyproject.toml", "README.md", "__init__.py")
+from .environments import ROOT, package_files, package_source
 
 
 def run(*arguments: str, cwd: Path, **environment: str) -> str:
@@ -30,25 +27,9 @@ def pip(*arguments: str, cwd: Path) -> None:
     run(sys.executable, "-m", "pip", *arguments, *options, cwd=cwd, PIP_DISABLE_PIP_VERSION_CHECK="1")
 
 
-def package_files() -> list[Path]:
-    """Every source and data file of the package, relative to the root; caches and compiled files are not sources."""
-    found = [
-        path.relative_to(ROOT)
-        for folder in FOLDERS
-        for path in (ROOT / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix not in {".so", ".pyc"}
-    ]
-    return [Path("__init__.py"), *sorted(found)]
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Build a wheel from a copy, because a build writes into its source tree."""
-    copy = tmp_path_factory.mktemp("source")
-    for name in (*BUILD_FILES, *package_files()):
-        target = copy / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, target)
+    copy = package_source(tmp_path_factory.mktemp("source"))
     pip("wheel", "-w", "dist", ".", cwd=copy)
     (built,) = (copy / "dist").glob("rooflens-*.whl")
     return built

@@ -11,6 +11,7 @@ from ...shapes.errors import RooflensError
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
 from ..blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
+from ..needs import only_rocm
 from ..provider import Config, Launch, Provider, Role, Support
 from .inputs import FourBitInputs
 from .quantize import prepare_dequantize
@@ -100,7 +101,7 @@ class _RocmBlas(Blas):
         """On AMD GPUs only."""
         if device.is_rocm:
             return Support.yes()
-        return Support.no(f"{self.vendor_library} is a library of ROCm: needs an AMD GPU and a torch built for it")
+        return Support.no(only_rocm(self.vendor_library))
 
     def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
         """As `blas`. Raises RooflensError when torch falls back to the other library on this GPU."""

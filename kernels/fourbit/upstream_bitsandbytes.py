@@ -5,7 +5,7 @@ ROCm: GEMV and dequantization); the others allocate their result, and the launch
 copying.
 """
 
-import importlib.util
+import importlib
 import logging
 import warnings
 from abc import abstractmethod
@@ -20,6 +20,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes.fourbit import FourBit
+from ..needs import BITSANDBYTES, NO_BF16_CPU
 from ..provider import Config, Launch, Provider, Role, Support
 from . import bitsandbytes_dispatch as dispatch
 from .inputs import FourBitInputs
@@ -39,8 +40,8 @@ class _Bitsandbytes(Provider[FourBit, FourBitInputs]):
 
     def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
         """Installed, and able to read these blocks on this device."""
-        if importlib.util.find_spec("bitsandbytes") is None:
-            return Support.no("bitsandbytes is not installed: pip install 'rooflens[upstream]'")
+        if missing := BITSANDBYTES.missing():
+            return Support.no(missing)
         if not device.is_gpu and dispatch.cpu_misreads_absmax(problem, scheme):
             return Support.no(
                 f"bitsandbytes on the CPU reads the wrong absmax when K={problem.K} is not a multiple of the block "
@@ -136,7 +137,7 @@ class Gemv(_Bitsandbytes):
         if problem.K % scheme.group or problem.N % _CPU_ROWS_PER_PANEL:
             return Support.no(f"its GEMV needs N % {_CPU_ROWS_PER_PANEL} = 0 and K % {scheme.group} = 0 on the CPU")
         if not dispatch.cpu_has_gemv():
-            return Support.no("its GEMV needs a CPU with AVX-512 BF16")
+            return Support.no(NO_BF16_CPU)
         return Support.yes()
 
     def _call(self, library: ModuleType, inputs: FourBitInputs) -> Callable[[], torch.Tensor]:

@@ -14,6 +14,7 @@ from ...shapes.errors import RooflensError
 from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, Fp8Train
+from ..arch import ONLY_SM90
 from ..provider import Config, Launch, Provider, Role, Support
 from ..saved import Saved
 from .blas import NO_GEMM
@@ -137,7 +138,7 @@ def _try(products: list[Callable[[], torch.Tensor]]) -> None:
 def _missing(device: Device) -> str:
     """Say why this torch on this device has no blockwise scaled product; empty when it has one."""
     if not device.is_gpu or device.arch != "sm90":
-        return "torch multiplies with blockwise FP8 scales on sm90 only (cuBLAS)"
+        return ONLY_SM90
     functional: Any = torch.nn.functional
     if not hasattr(functional, "scaled_mm") or not hasattr(functional, "ScalingType"):
         return f"torch {torch.__version__} has no torch.nn.functional.scaled_mm: install a newer one"

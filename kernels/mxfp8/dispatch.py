@@ -16,6 +16,7 @@ from ...shapes.errors import RooflensError
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..aot import Request
+from ..arch import NOT_ON_CPU
 from ..provider import AnyProvider, Config, Launch, Provider, Support
 from .inputs import MxFp8Inputs
 from .providers import GEMV, MMA
@@ -131,6 +132,8 @@ class DispatchMx(Provider[MxFp8, MxFp8Inputs]):
 
     def supports(self, problem: Problem, scheme: MxFp8, device: Device) -> Support:
         """Whatever one of the kernels takes; otherwise the reasons of all."""
+        if not device.is_gpu:
+            return Support.no(NOT_ON_CPU)
         try:
             choose(problem, scheme, device)
         except RooflensError as error:

@@ -6,11 +6,9 @@ from ...shapes.device import Device
 from ...shapes.errors import RooflensError
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
+from ..arch import block_scaled_missing
 from ..provider import Config, Launch, Provider, Role, Support
 from .inputs import MxFp8Inputs
-
-ARCHES = ("sm100", "sm103", "sm120")
-"""NVIDIA architectures with block-scaled matrix units, whose library takes the scales in the 128x4 layout."""
 
 ROWS, COLUMNS = 128, 4
 """Tile of the scale layout: 128 rows by 4 blocks of 32 elements."""
@@ -46,8 +44,8 @@ class TorchScaledMmMx(Provider[MxFp8, MxFp8Inputs]):
         """Where the device has block-scaled matrix units and torch both the call and the type of the scales."""
         if problem.op is not Op.GEMM:
             return Support.no(f"multiplies; this is a {problem.op}")
-        if device.arch not in ARCHES:
-            return Support.no(f"needs block-scaled FP8 matrix units ({', '.join(ARCHES)}); this is {device.arch}")
+        if missing := block_scaled_missing(device):
+            return Support.no(missing)
         if missing := missing_in_torch():
             return Support.no(f"torch {torch.__version__} has no {missing}: needs 2.8 or newer")
         if problem.N % 16:

@@ -6,7 +6,6 @@ the matrices when the last tile is partial, and keep the tiles found at the firs
 """
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from ...shapes.errors import RooflensError
 from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant, Torchao
+from .. import needs
 from ..inputs import TORCH_DTYPES
 from ..provider import Config, Launch, Provider, Role, Support
 from .linear_inputs import LinearInputs
@@ -42,8 +42,8 @@ class Upstream(Provider[Torchao, Any]):
 
     def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
         """Installed, a GPU with FP8, and sizes that its assertions let through."""
-        if importlib.util.find_spec("torchao") is None:
-            return Support.no("torchao is not installed: pip install torchao")
+        if missing := needs.TORCHAO.missing():
+            return Support.no(missing)
         if not (support := fp8_support(device)).ok:
             return support
         if isinstance(scheme, AoQuant):

@@ -9,6 +9,7 @@ import inspect
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
+from .. import needs
 from ..a16w8.inputs import A16W8Inputs
 from ..provider import Config, DeclinedError, Launch, Provider, Role, Support
 from .observe import triton_kernels
@@ -18,7 +19,6 @@ _FILES = (
     "ops/triton/gemm/batched/batched_gemm_a16w8_blockscale.py",
     "ops/triton/gemm/batched/batched_gemm_a16w8.py",
 )
-_HOME = "https://github.com/ROCm/aiter"
 _PARAMETERS = ("x", "w", "w_scale", "bias", "dtype", "y", "prequant")
 
 
@@ -31,7 +31,7 @@ class AiterA16W8(Provider[A16W8, A16W8Inputs]):
 
     def supports(self, problem: Problem, scheme: A16W8, device: Device) -> Support:
         """Where aiter with this kernel is installed, on its GPUs; any sizes."""
-        return support("aiter", _FILES, _HOME, device)
+        return support(needs.AITER_A16W8, _FILES, device)
 
     def prepare(self, inputs: A16W8Inputs, config: Config | None = None) -> Launch:
         """Import aiter, allocate Y, and run once: its kernel compiles at the first call."""

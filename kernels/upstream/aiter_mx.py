@@ -12,13 +12,13 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.mxfp8 import BLOCK, MxFp8
+from .. import needs
 from ..mxfp8.inputs import MxFp8Inputs
 from ..provider import Config, DeclinedError, Launch, Provider, Role, Support
 from .observe import Calls, watched
 from .packages import find_function, support, version
 
 _FILES = ("ops/smallm_gemm_mxfp8.py",)
-_HOME = "https://github.com/ROCm/aiter/pull/3783"
 _ENTRY_POINTS = {"smallm_mxfp8_gemv": ("block_n",), "smallm_mxfp8_mfma": ("n_sub", "k_splits")}
 _GEMV_ROWS = (1, 2, 4, 8, 16)
 """Rows that its GEMV is compiled for; others are padded at every call."""
@@ -35,7 +35,7 @@ class AiterMx(Provider[Scheme, MxFp8Inputs]):
         """Where aiter with these kernels is installed, on gfx950; which problems it takes shows when it is called."""
         if not isinstance(scheme, MxFp8):
             return Support.no("computes GEMMs; this is a quantization")
-        return support("aiter", _FILES, _HOME, device, ("gfx950",))
+        return support(needs.AITER_MX, _FILES, device, ("gfx950",))
 
     def prepare(self, inputs: MxFp8Inputs, config: Config | None = None) -> Launch:
         """Import aiter and run once: its kernels are built at the first call.

@@ -8,25 +8,27 @@ from types import ModuleType
 from typing import Any
 
 from ...shapes.device import Device
+from ..needs import Package
 from ..provider import DeclinedError, Support
 
 INSTINCT = ("gfx942", "gfx950")
 """Architectures that aiter and Primus-Turbo have kernels for (MI300 and MI350 series)."""
 
 
-def support(package: str, files: Sequence[str], home: str, device: Device, arches: Sequence[str] = INSTINCT) -> Support:
+def support(package: Package, files: Sequence[str], device: Device, arches: Sequence[str] = INSTINCT) -> Support:
     """Say whether `package` is installed with one of `files` (paths inside of it), and for this device.
 
-    A name can be another project's ("aiter" on PyPI is), or a version can lack the kernel: the files tell. `home` says
-    where the right one comes from.
+    A name can be another project's ("aiter" on PyPI is), or a version can lack the kernel: the files tell.
     """
-    folder = _folder(package)
+    folder = _folder(package.name)
     if folder is None:
-        return Support.no(f"{package} is not installed: see {home}")
+        return Support.no(f"{package.name} is not installed: {package.source}")
     if not any((folder / file).is_file() for file in files):
-        return Support.no(f"the installed {package} has no {files[0]}: another version or project; see {home}")
+        return Support.no(
+            f"the installed {package.name} has no {files[0]}: another version or project; {package.source}"
+        )
     if not device.is_rocm or device.arch not in arches:
-        return Support.no(f"{package} has this kernel for {' and '.join(arches)} only")
+        return Support.no(f"{package.name} has this kernel for {' and '.join(arches)} only")
     return Support.yes()
 
 

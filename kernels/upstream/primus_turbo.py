@@ -14,6 +14,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, SCALE_BYTES, Fp8Train, line_scales, operand_scales, operands
+from .. import needs
 from ..fp8train.inputs import ORIGINS, TrainInputs
 from ..provider import Config, Launch, Provider, Role, Support
 from ..saved import Saved
@@ -22,7 +23,6 @@ from .packages import find_function, support, version
 
 _GEMM = ("triton/gemm/gemm_fp8_kernel.py",)
 _QUANTIZERS = ("pytorch/kernels/quantization/quantization_impl.py",)
-_HOME = "https://github.com/AMD-AGI/Primus-Turbo"
 _LAYOUTS = {
     Pass.FWD: ("x_row", "w", {"trans_a": False, "trans_b": True, "trans_c": False}),
     Pass.DGRAD: ("dy_row", "w", {"trans_a": False, "trans_b": False, "trans_c": False}),
@@ -45,7 +45,7 @@ class PrimusTurboFp8(Provider[Scheme, TrainInputs]):
         """Where Primus-Turbo with this kernel is installed, on its GPUs."""
         if not isinstance(scheme, Fp8Train):
             return Support.no("computes GEMMs; this is a quantizer")
-        return support("primus_turbo", _GEMM, _HOME, device)
+        return support(needs.PRIMUS_TURBO, _GEMM, device)
 
     def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
         """Import Primus-Turbo and run once: every problem is tuned by its own autotuner at the first call."""

@@ -15,7 +15,8 @@ TIMERS = {
 }
 
 COLD_BY = {
-    "flush": "flush: before each sample a clean buffer of three last-level caches is read, and nothing is written",
+    "flush": "flush: before each sample, or each turn over copies of the operands, a clean buffer of three last-level "
+    "caches is read",
     "rotation": "rotation among copies of the operands, twice the last-level cache between two uses of one",
 }
 
@@ -35,7 +36,7 @@ def how_timed(view: View) -> list[tuple[str, str]]:
         ("timer", _ways(timed["timer"], TIMERS) or TIMERS.get(stated, stated)),
         ("launches per sample", _range(timed.loc[timed["timer"] == "graph", "launches_per_sample"])),
         ("cold by", (_ways(cold["cold_by"], COLD_BY) or NOT_RECORDED) if len(cold) else ""),
-        ("copies of the operands", _range(cold.loc[cold["cold_by"] == "rotation", "copies"])),
+        ("copies of the operands", _range(cold.loc[cold["copies"] > 1, "copies"])),
         ("configurations", (_ways(timed["tuning"], TUNINGS) or NOT_RECORDED) if len(timed) else ""),
         ("candidates per search", _range(timed["candidates"])),
         ("time spent on searches", fmt.time(float(timed["tuning_s"].sum())) if timed["tuning_s"].sum() > 0 else ""),

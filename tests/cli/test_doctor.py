@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from rooflens.cli.main import main
 from rooflens.harness import survey as surveys
-from rooflens.harness.survey import Offer
+from rooflens.harness.survey import Offer, ProviderOffer
 from rooflens.harness.telemetry import DeviceProcess
 
 from ..harness.planted_surveys import GPU, HOST, ROCM
@@ -138,9 +138,30 @@ def test_unknown_figures_are_called_unknown_or_left_out_but_never_zero(planted, 
     assert not {"clock", "power", "temperature", "driver", "modes", "other processes"} & set(found)
 
 
+def test_providers_are_grouped_by_family_and_a_reason_is_said_once(planted, capsys):
+    gpu_only = [ProviderOffer(f"kernel_{number}", False, "needs a GPU", "fourbit") for number in range(5)]
+    asked = [
+        ProviderOffer("blas", True, "", "fourbit"),
+        *gpu_only,
+        ProviderOffer("aiter", False, "is not installed", "a16w8"),
+    ]
+    planted(replace(HOST, providers=(*asked, ProviderOffer("mine", True))))
+    assert main(["doctor"]) == 0
+    page = capsys.readouterr().out
+    lines = page[page.index("\nproviders") :].split("\n\n")[0].splitlines()[2:]
+    assert [line.split(maxsplit=1) for line in lines] == [
+        ["fourbit", "1 of 6: blas"],
+        ["a16w8", "none of 1"],
+        ["any", "family            1 of 1: mine"],
+        ["no", "5 providers: needs a GPU"],
+        ["no", "aiter: is not installed"],
+        ["all", "rooflens list providers"],
+    ]
+
+
 @pytest.mark.parametrize("arguments", [["doctor"], ["doctor", "--json"]])
 def test_exit_code_is_1_when_nothing_can_be_measured(planted, capsys, arguments):
-    planted(replace(HOST, providers=(Offer("blas", False, "why"),)))
+    planted(replace(HOST, providers=(ProviderOffer("blas", False, "why"),)))
     assert main(arguments) == 1
     assert "nothing can be measured" in capsys.readouterr().out
 
@@ -160,7 +181,7 @@ PAGE = """
 from dataclasses import replace
 from rooflens.cli.doctor import _show
 from rooflens.harness.advice import advice
-from rooflens.harness.survey import survey, Offer
+from rooflens.harness.survey import survey, ProviderOffer as Offer
 found = survey("cpu", lambda device: [Offer("simt_4bit", False, "needs a GPU " * 12), Offer("blas", True)])
 _show(found, advice(found))
 """

@@ -30,6 +30,16 @@ def test_what_is_declined_for_its_size_is_told_once():
     assert lines == ["p unsupported: nobody takes M=1 N=64"]
 
 
+def test_providers_with_one_reason_share_a_line_before_whatever_comes_next():
+    declined = [(name, 1, Verdict.UNSUPPORTED, "needs a GPU") for name in ("p", "q", "r")]
+    lines = told(*declined, ("s", 1, Verdict.UNSUPPORTED, "needs ROCm"), ("t", 1, Verdict.RUNTIME_ERROR, "boom"))
+    assert lines == [
+        "p, q, r unsupported: needs a GPU",
+        "s unsupported: needs ROCm",
+        "t runtime_error (s, M=1, warm): boom",
+    ]
+
+
 def test_failures_at_other_sizes_are_told_each_with_their_place():
     lines = told(*(("p", M, Verdict.RUNTIME_ERROR, f"no tile for M={M}") for M in (1, 2, 2)))
     assert lines == [
@@ -88,3 +98,19 @@ def test_cells_that_are_added_lengthen_the_sweep(monkeypatch):
         now[0] = 30.0
         progress.doing("measure")
     assert stream.getvalue() == "2 of 8 units, about 90 s left: measure\n"
+
+
+def test_a_time_budget_counts_down_to_its_end(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    with Progress(stream, deadline=160.0) as progress:
+        progress.started(10, 0)
+        now[0] = 130.0
+        progress.doing("measure")
+        now[0] = 200.0
+        progress.doing("measure")
+    assert stream.getvalue().splitlines() == [
+        "0 of 10 units, about 30 s left: measure",
+        "0 of 10 units, about 0 s left: measure",
+    ]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from rooflens.harness.linux import HostFacts
 from rooflens.harness.software import Distribution, Software
-from rooflens.harness.survey import Caches, Offer, Survey
+from rooflens.harness.survey import Caches, Offer, ProviderOffer, Survey
 from rooflens.harness.telemetry import Board, Reading
 from rooflens.shapes.device import Device, spec
 
@@ -45,7 +45,7 @@ GPU = Survey(
     host=HostFacts(16, 16, None, 0.4, None, None, True, 120 * GIB),
     software=SOFTWARE,
     timers=(Offer("event", True), Offer("host", True)),
-    providers=(Offer("blas", True), Offer("simd_4bit_cpu", False, "needs a CPU")),
+    providers=(ProviderOffer("blas", True), ProviderOffer("simd_4bit_cpu", False, "needs a CPU")),
     disk="/data/runs",
     disk_free_bytes=100 * GIB,
 )

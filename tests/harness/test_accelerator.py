@@ -10,7 +10,8 @@ from statistics import median
 import pytest
 import torch
 from rooflens.harness.accelerator import TorchAccelerator, TorchHost, accelerator, rehearse
-from rooflens.harness.cache import Flush, Rotation, copies_needed, flushed, rotated, warm
+from rooflens.harness.cache import Flush, Rotation, flushed, rotated, warm
+from rooflens.harness.cache_sizes import copies_needed
 from rooflens.harness.device import find_device
 from rooflens.harness.event_timer import EventTimer
 from rooflens.harness.graph_timer import GraphTimer

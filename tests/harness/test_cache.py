@@ -7,18 +7,8 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from rooflens.harness.cache import (
-    FLUSH,
-    MOST_COPIES,
-    REUSE,
-    Flush,
-    Rotation,
-    copies_needed,
-    flushed,
-    level_of,
-    rotated,
-    warm,
-)
+from rooflens.harness.cache import Flush, Rotation, flushed, flushed_together, level_of, rotated, warm
+from rooflens.harness.cache_sizes import FLUSH, MOST_COPIES, REUSE, copies_needed, copies_per_flush
 from rooflens.harness.device import find_device
 from rooflens.harness.event_timer import EventTimer
 from rooflens.harness.profiler_timer import ProfilerTimer
@@ -49,12 +39,51 @@ def new_device(**script):
 sizes = st.integers(LLC // 64, 3 * LLC)
 
 
+class Counted:
+    """A flush that counts its calls."""
+
+    def __init__(self, flush):
+        self.flush, self.calls = flush, 0
+
+    def __call__(self):
+        self.calls += 1
+        self.flush()
+
+
 @given(size=sizes)
 def test_after_a_flush_all_of_any_size_is_read_from_memory(size):
     device = new_device()
     kernel = device.kernel(1e-6, reads=[Buffer(size)])
     timer = EventTimer(device, flushed(device.launcher(kernel), device.flusher(), 2))
     assert timer.batch(6).times_s == pytest.approx([1e-6 + size / MEMORY] * 6, abs=2e-9)
+
+
+@given(size=sizes, copies=st.integers(1, 12), count=st.integers(1, 30))
+def test_copies_that_share_a_flush_are_all_read_from_memory(size, copies, count):
+    device = new_device()
+    kernels = [device.kernel(1e-6, reads=[Buffer(size)]) for _ in range(copies)]
+    flush = Counted(device.flusher())
+    subject = flushed_together([device.launcher(kernel) for kernel in kernels], flush, 2)
+    device.synchronize()
+    touched = [len(kernel.durations_s) for kernel in kernels]
+    for _ in range(count):
+        subject.before()
+        subject.launch()
+    device.synchronize()
+    cold = [time for kernel, before in zip(kernels, touched, strict=True) for time in kernel.durations_s[before:]]
+    assert touched == [0, *[1] * (copies - 1)]
+    assert cold == pytest.approx([1e-6 + size / MEMORY] * count, abs=2e-9)
+    assert flush.calls == -(-count // copies)
+
+
+def test_a_gpu_flushes_before_every_launch_and_a_cpu_as_rarely_as_pays():
+    server = dataclasses.replace(CPU, llc_bytes=480 << 20)
+    decode, prefill = (4096 * 4096 // 2, 2 * 4096 * 4096), (4096 * 4096 // 2, 2 * 512 * 4096 * 4096)
+    assert copies_per_flush(*decode, dataclasses.replace(server, kind="cuda")) == 1
+    assert copies_per_flush(*decode, server) == 11
+    assert copies_per_flush(*decode, dataclasses.replace(CPU, llc_bytes=1 << 20)) == 1  # a flush takes 0.3 ms
+    assert copies_per_flush(*prefill, server) == 1  # a launch takes longer than the flush
+    assert copies_per_flush(1 << 27, 1 << 28, server) == 1  # more than one copy would not fit
 
 
 @given(size=st.integers(LLC // 64, LLC))

@@ -178,8 +178,9 @@ def test_steps_are_told_before_they_begin(monkeypatch, measured):
     measured(dtypes=[DType.FP32, DType.BF16, "fp8"])
     total = 2 * len(Pattern) + 2 + 1
     assert [step[:2] for step in steps] == [(number, total) for number in range(1, total + 1)]
-    assert [what for _, _, what in steps[-3:]] == ["fp32 GEMM peak", "bf16 GEMM peak", "launch floors"]
+    assert [what for _, _, what in steps[3:6]] == ["fp32 GEMM peak", "bf16 GEMM peak", "launch floors"]
     assert steps[0][2].startswith("dram ")
+    assert steps[6][2].startswith("llc ")
 
 
 def test_a_probe_that_fails_costs_its_own_ceiling(measured, monkeypatch):
@@ -219,6 +220,26 @@ def test_a_timer_that_the_device_does_not_have_is_a_usage_error():
         module.calibrate(CPU, TorchHost(), [], "event")
 
 
+def test_after_its_time_nothing_is_measured_and_one_remark_says_what(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+
+    class Slow(Millisecond):
+        def batch(self, count, meanwhile=None):
+            clock[0] += 1.0
+            return super().batch(count)
+
+    monkeypatch.setattr(module, "make_timer", lambda name, machine, subject, device: Slow(subject))
+    rows, remarks = module.calibrate(CPU, TorchHost(), [DType.FP32], "auto", within_s=7.0)
+    assert clock[0] <= 7.0 + 1.0
+    assert {row["level"] for row in rows if row["ceiling"] == "bandwidth"} == {"dram"}
+    assert rows[0]["pattern"] == "read"
+    (remark,) = [remark for remark in remarks if "were over" in remark]
+    assert remark.startswith("the 7 s for the ceilings were over before: ")
+    assert "llc copy bandwidth" in remark
+
+
 def test_a_slow_launch_gets_few_samples_and_a_fast_one_fills_its_budget(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
@@ -235,7 +256,7 @@ def test_a_slow_launch_gets_few_samples_and_a_fast_one_fills_its_budget(monkeypa
 
         monkeypatch.setattr(module, "make_timer", lambda name, machine, subject, device: Scripted(subject))
         begin = clock[0]
-        assert module._fastest("host", TorchHost(), CPU, module.warm(lambda: None)) == (seconds, "fake")
+        assert module._fastest("host", TorchHost(), CPU, module.FEWEST, module.warm(lambda: None)) == (seconds, "fake")
         return sum(taken), clock[0] - begin
 
     budget = module.BUDGET_S["cpu"]

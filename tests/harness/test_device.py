@@ -1,6 +1,8 @@
 """What Linux tells of a CPU's caches."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 from rooflens.harness import device as devices
@@ -41,6 +43,37 @@ def test_unknown_names(name, error):
 
 
 def test_no_gpu_says_what_torch_was_built_for(monkeypatch):
-    monkeypatch.setattr(devices.torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(RooflensError, match=r"sees no GPU here.*--device cpu"):
         find_device("cuda:0")
+
+
+@pytest.mark.parametrize("file", ["nvidia0", "nvidiactl", "nvhost-gpu", "kfd", "dxg"])
+def test_a_device_file_of_a_gpu_is_reason_enough_to_ask_torch(tmp_path, monkeypatch, file):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "nvme0").touch()
+    assert not devices.gpu_possible(tmp_path)
+    (tmp_path / "dev" / file).touch()
+    assert devices.gpu_possible(tmp_path)
+
+
+def test_a_tool_of_a_driver_is_reason_enough_too(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/nvidia-smi" if name == "nvidia-smi" else None)
+    assert devices.gpu_possible(tmp_path)
+
+
+def test_the_cpu_is_the_same_before_and_after_torch_is_imported():
+    """In a process of its own, with the threads that a run gives torch."""
+    code = (
+        "import os, sys\n"
+        "from rooflens.harness.device import find_device\n"
+        "before = find_device('cpu')\n"
+        "assert 'torch' not in sys.modules\n"
+        "import torch\n"
+        "torch.set_num_threads(len(os.sched_getaffinity(0)))\n"
+        "assert find_device('cpu') == before\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

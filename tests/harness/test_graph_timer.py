@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from rooflens.harness.cache import Rotation, copies_needed, rotated
+from rooflens.harness.cache import Rotation, rotated
+from rooflens.harness.cache_sizes import copies_needed
 from rooflens.harness.graph_timer import LEAST_S, MOST_LAUNCHES, GraphTimer
 from rooflens.harness.timer import Subject
 from rooflens.shapes.errors import RooflensError

@@ -11,7 +11,7 @@ DEVICE = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34
 
 
 def cells():
-    return plan(suites.load("llm4bit-quick"), "N == 512 and M <= 2")
+    return plan(suites.load("llm4bit-quick"), "N == 512 and M <= 4")
 
 
 def rows(configs):

@@ -1,13 +1,18 @@
 """The sweep against scripted workers: who is blamed for a fault, when it gives up, what a restart may change."""
 
+import collections
 import csv
 import dataclasses
 import json
+import types
+from typing import ClassVar
 
 import pytest
 from rooflens.harness import session as sessions
+from rooflens.harness import sweep as sweeps
 from rooflens.harness.blame import MOST_FRUITLESS
 from rooflens.harness.messages import (
+    REFERENCE_PHASE,
     Begin,
     Calibrate,
     CanaryTaken,
@@ -23,10 +28,11 @@ from rooflens.harness.messages import (
     TakeCanary,
     Work,
 )
-from rooflens.harness.plan import plan
+from rooflens.harness.plan import plan, spread
 from rooflens.harness.store import RunStore
 from rooflens.harness.supervisor import WorkerEndedError, WorkerTimeoutError
 from rooflens.harness.sweep import Sweep
+from rooflens.harness.time_budget import MOST_ROUNDS, TimeBudget
 from rooflens.shapes import suite
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import RooflensError, UsageError
@@ -70,8 +76,9 @@ class Workers:
     work is done without a fault.
     """
 
-    def __init__(self, *scripts, sources=()):
+    def __init__(self, *scripts, sources=(), calibration=None):
         self._scripts = list(scripts)
+        self._calibration = calibration
         self._sources = list(sources)
         self.begun = 0
 
@@ -79,7 +86,9 @@ class Workers:
         self.begun += 1
         script = self._scripts.pop(0) if self._scripts else None
         source = self._sources.pop(0) if self._sources else "source"
-        return Worker(setup, script, source)
+        worker = Worker(setup, script, source)
+        worker.calibration, self._calibration = self._calibration, None
+        return worker
 
 
 class Worker:
@@ -97,6 +106,9 @@ class Worker:
             self._answers = list(self._script)
         elif isinstance(message, Calibrate):
             self.calibrations += 1
+            if self.calibration:
+                self._answers = [self.calibration]
+                return
             low = f"measured llc bandwidth of {self.calibrations}.5 GB/s is low: busy?"
             self._answers = [Step(1, 2, "dram read bandwidth"), Step(2, 2, "launch floors"), Ceilings([], [low])]
         elif isinstance(message, TakeCanary):
@@ -173,7 +185,7 @@ def test_code_that_changes_during_the_sweep_is_not_taken_for_the_old(run):
 
 
 def test_a_calibration_that_kills_the_worker_costs_the_ceilings_only(run):
-    rows, observer, _ = run(Workers([DIED]), calibrate=True)
+    rows, observer, _ = run(Workers(calibration=DIED), calibrate=True)
     assert units(rows) == ALL_PASSED
     assert any("no ceilings" in remark for remark in observer.remarks)
 
@@ -286,3 +298,78 @@ def test_a_deadline_before_anything_further_is_asked_for_leaves_it_to_the_next_c
 
     rows, _, _ = run(Slow(), more=late, deadline=11.5)
     assert units(rows) == ALL_PASSED
+
+
+@pytest.fixture
+def within(tmp_path, monkeypatch):
+    """Return `within(seconds)`: sweep four problems with two providers for so long on a clock that only units move."""
+    clock = types.SimpleNamespace(now=0.0)
+    fake = types.SimpleNamespace(monotonic=lambda: clock.now)
+    monkeypatch.setattr(sessions, "time", fake)
+    monkeypatch.setattr(sweeps, "time", fake)
+
+    class Ticking(Worker):
+        """A unit takes 0.5 s or what it may sample, the preparation of a task 1 s."""
+
+        budgets: ClassVar[list[float]] = []
+
+        def send(self, message):
+            if isinstance(message, Stored):
+                return
+            super().send(message)
+            if isinstance(message, Work):
+                self.budgets.append(message.budget_s)
+                self._answers.insert(0, Begin(REFERENCE_PHASE, ()))
+
+        def receive(self, deadline):
+            answer = super().receive(deadline)
+            if isinstance(answer, Begin) and answer.phase == REFERENCE_PHASE:
+                clock.now += 1.0
+            elif isinstance(answer, Result):
+                clock.now += 0.5
+            return answer
+
+    def call(seconds, rounds=MOST_ROUNDS):
+        monkeypatch.setattr(sessions, "SupervisedWorker", lambda setup, log, stop: Ticking(setup, None, "source"))
+        quick = suite.load("llm4bit-quick").override(providers=("blas", "dequant_blas"))
+        cells = spread(plan(dataclasses.replace(quick, shapes=quick.shapes[:2]), "M <= 4"))
+        setup = Setup("cpu", None, None, PROTOCOL, ("blas", "dequant_blas"), ())
+        manifest = {"protocol": {}, "rounds": PROTOCOL.rounds}
+        with RunStore.create(tmp_path / "run") as store:
+            sweep = Sweep(store, cells, setup, Silent(), False, deadline=seconds, budget=TimeBudget(seconds, rounds))
+            complete = sweep.run(manifest)
+            counts = collections.Counter(cell for cell, _ in store.verdicts)
+        return complete, manifest, sorted(counts.values()), clock.now, Ticking.budgets
+
+    return call
+
+
+def test_a_time_budget_is_filled_with_rounds_of_every_cell(within):
+    """4 problems x (1 s + 2 providers x 0.5 s x 2 rounds) = 12 s; then 4 s of preparation and 4 s for each round."""
+    complete, manifest, counts, now, _ = within(40.0)
+    assert complete
+    assert 25.0 <= now <= 40.0
+    assert min(counts) == manifest["rounds"] == manifest["protocol"]["rounds"] >= 5
+    assert manifest["planned_units"] == 8 * manifest["rounds"]
+
+
+def test_too_short_a_time_leaves_whole_problems_for_later(within):
+    complete, manifest, counts, now, _ = within(8.0)
+    assert not complete
+    assert now <= 8.0
+    assert manifest["rounds"] == 2
+    assert counts == [2] * len(counts)
+    assert 0 < len(counts) < 8
+
+
+def test_the_rounds_that_a_user_allows_end_a_sweep_early(within):
+    complete, manifest, counts, now, _ = within(1000.0, rounds=3)
+    assert complete
+    assert (manifest["rounds"], counts) == (3, [3] * 8)
+    assert now < 30.0
+
+
+def test_units_sample_for_a_shorter_time_when_there_is_little_of_it(within):
+    _, _, _, _, budgets = within(40.0)
+    assert budgets[0] == PROTOCOL.budget_s
+    assert all(0 < budget <= PROTOCOL.budget_s for budget in budgets)

@@ -25,3 +25,9 @@ def test_names_that_are_equally_close_are_all_suggested():
 
 def test_without_a_close_one_all_are_named():
     assert str(unknown_name("suite", "zebra", ["a", "b"])) == "unknown suite 'zebra': known: a, b"
+
+
+def test_where_all_are_too_many_they_are_pointed_to():
+    known = [f"name_{number}" for number in range(60)]
+    assert str(unknown_name("provider", "zebra", known, "see the list")) == "unknown provider 'zebra': see the list"
+    assert str(unknown_name("provider", "nam_7", known, "see the list")).startswith("unknown provider 'nam_7': did you")

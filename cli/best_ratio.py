@@ -1,0 +1,38 @@
+"""The best ratio of a run so far: what somebody who waits wants to see first."""
+
+from collections import defaultdict
+from collections.abc import Collection, Hashable
+from statistics import median
+
+from ..harness.plan import Cell
+
+
+class BestRatio:
+    """Collects the medians of rounds, and knows the cell at which a challenger is fastest against the baseline.
+
+    Nothing is verified yet: a ratio of medians of the rounds so far.
+    """
+
+    def __init__(self, baseline: str, challengers: Collection[str]) -> None:
+        self._baseline, self._challengers = baseline, challengers
+        self._times: defaultdict[Hashable, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self._ratios: dict[tuple[Hashable, str], tuple[float, Cell]] = {}
+
+    def add(self, cell: Cell, time_s: float) -> None:
+        """Take in the median of a round."""
+        place = (cell.shape, cell.problem, cell.scheme, cell.cache)
+        times = self._times[place]
+        times[cell.provider].append(time_s)
+        if self._baseline not in times:
+            return
+        for name in times.keys() & self._challengers:
+            if name != self._baseline and cell.provider in (name, self._baseline):
+                ratio = median(times[self._baseline]) / median(times[name])
+                self._ratios[place, name] = ratio, cell
+
+    def __str__(self) -> str:
+        if not self._ratios:
+            return ""
+        (_, name), (ratio, cell) = max(self._ratios.items(), key=lambda item: item[1][0])
+        size = f"M={cell.problem.M} N={cell.problem.N} K={cell.problem.K}"
+        return f"{name} {ratio:.3g}x over {self._baseline} at {size}"

@@ -1,0 +1,105 @@
+"""A time budget for a sweep: how long each unit may sample, how many rounds fit, how precise they will be."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median, variance
+
+LEAST_ROUNDS = 2
+"""Rounds that every cell gets first: with fewer, nothing tells how far a time can be trusted."""
+
+MOST_ROUNDS = 30
+"""Rounds beyond which a run ends before its time is over: they narrow an interval by 2 % each."""
+
+IN_HAND = 0.15
+"""Share of the time that is left which is not planned with: the pace of what is to come is only an estimate."""
+
+SHORTEST_S = 1e-3
+"""A unit samples at least so long, and takes its fewest samples whatever that takes."""
+
+T_975 = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+)
+"""97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCost:
+    """What one task took: seconds in all, of which in preparation, of which sampling, for so many measured units."""
+
+    wall_s: float
+    prepared_s: float
+    sampled_s: float
+    units: int
+    rounds: int
+
+    @property
+    def overhead_s(self) -> float:
+        """Seconds beside sampling, per unit."""
+        return (self.wall_s - self.sampled_s) / self.units
+
+
+@dataclass(slots=True)
+class TimeBudget:
+    """Divides the time until `deadline` (monotonic seconds) among units; `most_rounds` is what the user allows."""
+
+    deadline: float
+    most_rounds: int = MOST_ROUNDS
+    _costs: list[TaskCost] = field(default_factory=list)
+    _planned: int = 0
+    _measured: int = 0
+
+    def took(self, cost: TaskCost, planned: int) -> None:
+        """Learn what a task of `planned` units took, of which some may be unsupported."""
+        self._planned += planned
+        self._measured += cost.units
+        if cost.units:
+            self._costs.append(cost)
+
+    def sampling_s(self, now: float, units_left: int, most_s: float) -> float:
+        """Seconds that each of the units that are left may sample, `most_s` at most."""
+        expected = units_left * (self._measured / self._planned if self._planned else 1.0)
+        if not expected:
+            return most_s
+        # The first task also waits for compilers and imports.
+        overheads = [cost.overhead_s for cost in self._costs[1:]]
+        each = self._left(now) / expected - (median(overheads) if overheads else 0.0)
+        return min(most_s, max(SHORTEST_S, each))
+
+    def rounds_that_fit(self, now: float, rounds: int) -> int:
+        """Rounds of all tasks beyond `rounds` that the time holds at the pace so far, with one preparation of each."""
+        if not self._costs:
+            return 0
+        usual = median(cost.prepared_s for cost in self._costs)
+        prepared_s = sum(min(cost.prepared_s, 2 * usual) for cost in self._costs)
+        round_s = sum((cost.wall_s - cost.prepared_s) / cost.rounds for cost in self._costs)
+        fit = (self._left(now) - prepared_s) / round_s if round_s > 0 else math.inf
+        return max(0, min(self.most_rounds - rounds, math.floor(min(fit, MOST_ROUNDS))))
+
+    def begin_pass(self) -> None:
+        """Forget the tasks so far: those of the next pass over the cells tell its pace."""
+        self._costs.clear()
+
+    def _left(self, now: float) -> float:
+        return (1 - IN_HAND) * max(0.0, self.deadline - now)
+
+
+def half_width(times_s: Mapping[str, Sequence[float]], rounds: int) -> float | None:
+    """Half-width of the 95 % interval of a ratio of two cells after `rounds` rounds, as a fraction; the median cell's.
+
+    `times_s` has the medians of the rounds of each cell: ln t scatters with the variance that the cells show so far.
+    None while no cell has two rounds.
+    """
+    found = [variance(map(math.log, times)) for times in times_s.values() if len(times) > 1]
+    return precision(rounds, math.sqrt(median(found))) if found and rounds > 1 else None
+
+
+def precision(rounds: int, scatter: float = 0.01) -> float:
+    """Half-width of the 95 % interval of a ratio of two times that each scatter by `scatter` from round to round."""
+    return math.expm1(t_quantile(rounds - 1) * scatter * math.sqrt(2 / rounds))
+
+
+def t_quantile(degrees: int) -> float:
+    """97.5 % quantile of Student's t."""
+    return T_975[min(degrees, len(T_975)) - 1]

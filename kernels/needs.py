@@ -1,0 +1,92 @@
+"""Why a shipped provider does not run on a CPU, said without importing it: importing torch takes seconds.
+
+A `Need` holds for the problems of `shapes/schemes/probes.py`. It is "" where the provider runs, and None where only the
+provider knows. The reasons are the providers' own: they take them from here.
+"""
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+
+from ..shapes.device import Device
+from . import cpu_info
+from .arch import NOT_ON_CPU, ONLY_SM90, block_scaled_missing
+from .fourbit import cpu_build
+
+Need = Callable[[Device], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package that a provider calls, and where it comes from."""
+
+    name: str
+    source: str
+
+    def missing(self) -> str:
+        """Say that it is not installed; "" when it is."""
+        return "" if importlib.util.find_spec(self.name) else f"{self.name} is not installed: {self.source}"
+
+    def on_cpu(self, device: Device) -> str | None:
+        """What a provider needs whose kernels are for GPUs: it says itself what else is in its way."""
+        return self.missing() or None
+
+
+BITSANDBYTES = Package("bitsandbytes", "pip install 'rooflens[upstream]'")
+TORCHAO = Package("torchao", "pip install torchao")
+AITER_A16W8 = Package("aiter", "see https://github.com/ROCm/aiter")
+AITER_MX = Package("aiter", "see https://github.com/ROCm/aiter/pull/3783")
+PRIMUS_TURBO = Package("primus_turbo", "see https://github.com/AMD-AGI/Primus-Turbo")
+
+NO_BF16_CPU = "its GEMV needs a CPU with AVX-512 BF16"
+"""Why bitsandbytes' GEMV is none of its own there."""
+
+
+def only_rocm(library: str) -> str:
+    """Say that a BLAS library is one of ROCm."""
+    return f"{library} is a library of ROCm: needs an AMD GPU and a torch built for it"
+
+
+def _always(reason: str, device: Device) -> str:
+    return reason
+
+
+NOTHING = partial(_always, "")
+GPU = partial(_always, NOT_ON_CPU)
+ROCBLAS = partial(_always, only_rocm("rocBLAS"))
+HIPBLASLT = partial(_always, only_rocm("hipBLASLt"))
+SM90 = partial(_always, ONLY_SM90)
+
+
+def block_scaled(device: Device) -> str | None:
+    """Matrix units that no CPU has."""
+    return block_scaled_missing(device)
+
+
+def compiler(device: Device) -> str | None:
+    """A C++ compiler."""
+    return "" if cpu_build.compiler_command() else cpu_build.NO_COMPILER
+
+
+def bitsandbytes(device: Device) -> str | None:
+    """Its package."""
+    return BITSANDBYTES.missing()
+
+
+def bitsandbytes_gemv(device: Device) -> str | None:
+    """Its package, and the instructions of its GEMV."""
+    if missing := BITSANDBYTES.missing():
+        return missing
+    flags = cpu_info.flags()
+    return ("" if "avx512_bf16" in flags else NO_BF16_CPU) if flags else None
+
+
+def grouped_mm(device: Device) -> str | None:
+    """A torch whose grouped product has a kernel for CPUs: not all versions do."""
+    try:
+        major, minor, *_ = version("torch").split(".")
+    except PackageNotFoundError:  # torch from a source tree
+        return None
+    return "" if (int(major), int(minor)) >= (2, 13) else None

@@ -1,0 +1,64 @@
+"""Environments and source trees for tests that install the project, without the network."""
+
+import shutil
+import sysconfig
+import zipfile
+from collections.abc import Collection
+from importlib.metadata import distribution
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "cli")
+BUILD_FILES = ("pyproject.toml", "README.md", "__init__.py")
+
+
+def package_files() -> list[Path]:
+    """Every source and data file of the package, relative to the root; caches and compiled files are not sources."""
+    found = [
+        path.relative_to(ROOT)
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix not in {".so", ".pyc"}
+    ]
+    return [Path("__init__.py"), *sorted(found)]
+
+
+def package_source(copy: Path) -> Path:
+    """Copy what a build needs, because it writes into its source tree."""
+    for name in (*BUILD_FILES, *package_files()):
+        target = copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, target)
+    return copy
+
+
+def link_packages(site: Path, but: Collection[str] = ("rooflens",)) -> None:
+    """Show the packages of this environment in another `site-packages`, without the distributions `but`."""
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        name = path.name.partition("-")[0]
+        if name not in but and "rooflens" not in name and path.suffix != ".pth" and not (site / path.name).exists():
+            (site / path.name).symlink_to(path)
+
+
+def wheel_of(name: str, folder: Path) -> Path:
+    """Pack a pure distribution of this environment into the wheel that it came from, so that pip finds it offline."""
+    found = distribution(name)
+    folder.mkdir(parents=True, exist_ok=True)
+    wheel = folder / f"{name.replace('-', '_')}-{found.version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for file in found.files or ():
+            if ".." not in file.parts and "__pycache__" not in file.parts:
+                archive.write(file.locate(), file.as_posix())
+    return wheel
+
+
+def empty_wheel_of(name: str, folder: Path) -> Path:
+    """Make a wheel with the name and the version of what is installed here, and nothing in it."""
+    version = distribution(name).version
+    info = f"{name}-{version}.dist-info"
+    wheel = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "".join(f"{info}/{file},,\n" for file in ("METADATA", "WHEEL", "RECORD")))
+    return wheel

@@ -1,0 +1,90 @@
+"""A sweep within a time budget: least rounds first, further ones as they fit, precision as Student has it."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rooflens.harness.time_budget import (
+    IN_HAND,
+    MOST_ROUNDS,
+    SHORTEST_S,
+    T_975,
+    TaskCost,
+    TimeBudget,
+    half_width,
+    precision,
+    t_quantile,
+)
+from scipy import stats
+
+
+def test_quantiles_are_those_of_student():
+    assert pytest.approx([stats.t.ppf(0.975, degrees) for degrees in range(1, len(T_975) + 1)], abs=5e-4) == T_975
+    assert t_quantile(500) == T_975[-1] > stats.t.ppf(0.975, 500)  # on the safe side
+
+
+def test_the_precision_that_is_promised_is_that_of_the_simulated_intervals():
+    """Ratios of two providers over 5 rounds that scatter by 2 %: the mean half-width of t intervals of ln ratio."""
+    rounds, scatter = 5, 0.02
+    draws = stats.norm.rvs(scale=scatter, size=(20_000, 2, rounds), random_state=1)
+    differences = draws[:, 0] - draws[:, 1]
+    widths = stats.t.ppf(0.975, rounds - 1) * differences.std(axis=1, ddof=1) / math.sqrt(rounds)
+    assert math.log1p(precision(rounds, scatter)) == pytest.approx(widths.mean(), rel=0.08)
+
+
+def test_scatter_is_that_of_the_median_cell():
+    quiet, wild = [1.0, 1.01], [1.0, 3.0]
+    assert half_width({"a": quiet, "b": quiet, "c": wild, "d": [1.0]}, 5) == pytest.approx(
+        precision(5, abs(math.log(1.01)) / math.sqrt(2))
+    )
+    assert half_width({"a": [1.0]}, 5) is None
+    assert half_width({"a": quiet}, 1) is None
+
+
+def cost(wall_s=2.0, prepared_s=1.0, sampled_s=0.5, units=10, rounds=2):
+    return TaskCost(wall_s, prepared_s, sampled_s, units, rounds)
+
+
+def test_nothing_is_known_before_the_first_task_so_that_time_is_divided_evenly():
+    assert TimeBudget(110.0).sampling_s(10.0, 1000, 1.0) == pytest.approx(0.1 * (1 - IN_HAND))
+    assert TimeBudget(110.0).sampling_s(10.0, 10, 1.0) == 1.0  # no more than the protocol asks for
+
+
+def test_what_units_take_beside_sampling_is_not_promised_to_them():
+    budget = TimeBudget(100.0)
+    for wall_s in (30.0, 2.0, 2.0):  # the first one compiled
+        budget.took(cost(wall_s=wall_s), planned=10)
+    assert budget.sampling_s(0.0, 100, 1.0) == pytest.approx(0.85 - 0.15)
+
+
+def test_units_that_are_declined_take_nothing():
+    budget = TimeBudget(100.0)
+    for _ in range(2):
+        budget.took(cost(units=5, wall_s=0.5), planned=20)
+    assert budget.sampling_s(0.0, 400, 1.0) == pytest.approx(0.85)
+
+
+@given(st.floats(0, 200), st.integers(1, 10**6))
+def test_a_unit_always_has_some_time_and_never_more_than_its_own(now, units):
+    budget = TimeBudget(100.0)
+    budget.took(cost(), planned=10)
+    assert SHORTEST_S <= budget.sampling_s(now, units, 0.5) <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("left_s", "fit"),
+    [(0.0, 0), (4.0, 0), (5.0, 0), (7.2, 1), (13.0, 4), (1000.0, MOST_ROUNDS - 2)],
+)
+def test_rounds_fit_after_one_more_preparation(left_s, fit):
+    """Four tasks of 2 s with two rounds: 4 s of preparation, and 2 s for each further round of all of them."""
+    budget = TimeBudget(left_s / (1 - IN_HAND) if left_s < 1000 else left_s)
+    for _ in range(4):
+        budget.took(cost(), planned=10)
+    assert budget.rounds_that_fit(0.0, 2) == fit
+
+
+def test_no_more_rounds_than_the_user_allows():
+    budget = TimeBudget(1000.0, most_rounds=3)
+    budget.took(cost(), planned=10)
+    assert (budget.rounds_that_fit(0.0, 2), budget.rounds_that_fit(0.0, 3)) == (1, 0)

@@ -1,0 +1,145 @@
+"""pip, uv and pipx install the project into an environment of its own, without the network, and it works there."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+
+from .environments import empty_wheel_of, link_packages, package_source, wheel_of
+
+pytestmark = pytest.mark.slow
+
+
+def call(*arguments: object, cwd: Path, **variables: str) -> str:
+    """Run a program that finds packages in this environment only."""
+    command = [str(argument) for argument in arguments]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP", "PYTHON", "UV_"))}
+    offline = {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_OFFLINE": "1", "UV_NO_INDEX": "1"}
+    done = subprocess.run(
+        command, cwd=cwd, env=kept | offline | variables, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def tool(name: str) -> tuple[str, str, str]:
+    """Return the command of a tool of the extra `test`."""
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed: make test-all installs it")
+    return sys.executable, "-m", name
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return package_source(tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """Make a folder with what an isolated build asks an index for."""
+    return wheel_of("setuptools", tmp_path_factory.mktemp("wheels")).parent
+
+
+@pytest.fixture(scope="module")
+def wheel(source, wheels):
+    call(*tool("pip"), "wheel", "--no-deps", "-w", "dist", ".", cwd=source, PIP_FIND_LINKS=str(wheels))
+    (built,) = (source / "dist").glob("rooflens-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    """Make a folder with everything that this environment holds but rooflens."""
+    folder = tmp_path_factory.mktemp("packages")
+    link_packages(folder)
+    return folder
+
+
+@pytest.fixture
+def python(tmp_path, packages):
+    """Make a fresh environment that sees the dependencies."""
+    call(sys.executable, "-m", "venv", "--without-pip", "fresh", cwd=tmp_path)
+    (site,) = (tmp_path / "fresh").glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(f"{packages}\n")
+    return tmp_path / "fresh" / "bin" / "python"
+
+
+def answers(python: Path, folder: Path) -> None:
+    """See that the command of an environment works in `folder`, and is the one installed there."""
+    place = call(python, "-c", "import rooflens; print(rooflens.__file__)", cwd=folder).strip()
+    assert Path(place).is_relative_to(python.parents[1])
+    rooflens = python.with_name("rooflens")
+    assert "Usage: rooflens" in call(rooflens, "--help", cwd=folder)
+    listed = json.loads(call(rooflens, "list", "suites", "--json", cwd=folder))
+    assert "llm4bit-quick" in [suite["name"] for suite in listed]
+
+
+def test_pip_install_of_the_source(python, source, wheels, tmp_path):
+    call(*tool("pip"), "--python", python, "install", ".", cwd=source, PIP_FIND_LINKS=str(wheels))
+    answers(python, tmp_path)
+
+
+def test_pip_install_from_git(python, source, wheels, tmp_path):
+    repository = tmp_path / "repository"
+    call("cp", "-r", source, repository, cwd=tmp_path)
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    for step in (("init", "-q"), ("add", "."), (*author, "commit", "-q", "-m", "all")):
+        call("git", *step, cwd=repository)
+    url = f"git+file://{repository}"
+    call(*tool("pip"), "--python", python, "install", url, cwd=tmp_path, PIP_FIND_LINKS=str(wheels))
+    answers(python, tmp_path)
+
+
+def test_uv_pip_install(python, source, wheels, tmp_path):
+    """Without dependencies: uv does not see those that are linked."""
+    options = ("--no-deps", "--find-links", wheels, "--cache-dir", tmp_path / "cache")
+    call(*tool("uv"), "pip", "install", "--python", python, *options, ".", cwd=source)
+    answers(python, tmp_path)
+
+
+def test_pipx_run(wheel, tmp_path):
+    """Into an environment that sees no other: of what these commands do not import, it gets the names only."""
+    needed = {"click", "rich", "markdown-it-py", "mdurl", "pygments"}
+    for name in needed:
+        wheel_of(name, tmp_path)
+    for name in {re.match(r"[\w-]+", one)[0] for one in requires("rooflens") if "extra ==" not in one} - needed:
+        empty_wheel_of(name, tmp_path)
+    run = (*tool("pipx"), "run", "--skip-maintenance", "--backend", "pip", "--spec", wheel, "rooflens")
+    places = {"PIPX_HOME": str(tmp_path / "home"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+    offline = {"PIP_FIND_LINKS": str(tmp_path)}
+    assert "Usage: rooflens" in call(*run, "--help", cwd=tmp_path, **places, **offline)
+    listed = json.loads(call(*run, "list", "suites", "--json", cwd=tmp_path, **places, **offline))
+    assert "llm4bit-quick" in [suite["name"] for suite in listed]
+
+
+@pytest.mark.compile
+def test_a_wheel_measures_on_the_cpu(python, wheel, tmp_path):
+    """Kernels in C++ are compiled from the package's own data, into a cache that is empty."""
+    call(*tool("pip"), "--python", python, "install", wheel, cwd=tmp_path)
+    answers(python, tmp_path)
+    plan = (
+        "--filter",
+        "N == 512",
+        "-a",
+        "M=1",
+        "--cache",
+        "warm",
+        "-p",
+        "simd_4bit_cpu",
+        "-p",
+        "dequant_blas",
+        "--rounds",
+        "1",
+    )
+    cache = {"ROOFLENS_CACHE": str(tmp_path / "cache")}
+    rooflens = python.with_name("rooflens")
+    call(rooflens, "run", "llm4bit-quick", *plan, "--device", "cpu", "-o", "here", "--strict", cwd=tmp_path, **cache)
+    assert list((tmp_path / "cache").rglob("*.so"))
+    report = call(rooflens, "crossover", "here", cwd=tmp_path)
+    assert "simd_4bit_cpu" in report
