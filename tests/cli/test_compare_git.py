@@ -102,7 +102,9 @@ def test_a_package_of_the_invoking_python_is_no_second_version(here, tmp_path):
 def test_killed_and_resumed(here):
     repository(here / "repo", kernel(), kernel())
     given = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml")
-    process = start(here, "compare", *given, *ON_CPU, "-o", "both", "--rounds", 2, "-a", "M=1", "--filter", "layer == 'q'")
+    process = start(
+        here, "compare", *given, *ON_CPU, "-o", "both", "--rounds", 2, "-a", "M=1", "--filter", "layer == 'q'"
+    )
     state = here / "both" / "compare.json"
     wait_until(lambda: state.is_file() and len(json.loads(state.read_text())["done"]) >= 1, process, "a finished round")
     process.send_signal(signal.SIGKILL)

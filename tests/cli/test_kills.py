@@ -27,7 +27,7 @@ from .tiny_runs import (
 pytestmark = pytest.mark.exclusive
 
 FEW, MANY = (2, 6), (10, 16)
-"""Times that a parent is started, and sizes of M. In each life a worker is killed and then the parent: 4 kills, or 20."""
+"""Times that a parent is started, and sizes of M. In each life a worker is killed, then the parent: 4 kills, or 20."""
 
 PLAN = (*run_args("dequant_blas", "blas", file=None), *SLOW, "60ms")
 """Four cells of each M in 2 rounds; units of some 60 ms."""
