@@ -8,8 +8,9 @@
 # make clean   remove .venv and caches; runs/ stays
 #
 # PYTHON=python3.12   the interpreter for .venv (default: the first Python 3.11 or newer that can make one)
-# VENV_FLAGS=--system-site-packages   let .venv use the torch that is installed already: for GPU machines. A CUDA or
-#                     ROCm build of torch that .venv can see is kept as it is; otherwise constraints.txt decides
+# VENV_FLAGS=--system-site-packages   let .venv use the torch that is installed already: for GPU machines, also where
+#                     PYTHON is that of a virtual environment, which stays as it is. A CUDA or ROCm build of torch that
+#                     .venv can see is kept; otherwise constraints.txt decides
 # PIP_FLAGS=...       more options for pip; on a machine without a GPU, naming the index of torch's CPU builds
 #                     (--extra-index-url ...) saves gigabytes of GPU packages
 

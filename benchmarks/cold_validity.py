@@ -1,9 +1,10 @@
-"""Is cold cold, whichever way? One read of 0.5 to 8 MB, flushed or rotated: python benchmarks/cold_validity.py (GPUs).
+"""Is cold cold, whichever way? One read of 0.5 to 8 MB, flushed or rotated: python benchmarks/cold_validity.py
 
 Each row is one size; each column a timer and a way to a cold cache, with the time of an empty kernel under the same
-timer and control subtracted. `spread` is the largest difference among all cold columns; it should stay within the
-larger of 3 % and 0.5 us. `warm` is the same read without either, for what a cold label over warm data would show.
-`undersized` counts rotations with too few copies that were refused, of those that were tried.
+timer and control subtracted. On a CPU launches may share a flush, and that is a column of its own. `spread` is the
+largest difference among all cold columns; it should stay within the larger of 3 % and 0.5 us. `warm` is the same read
+without either, for what a cold label over warm data would show. `undersized` counts rotations with too few copies that
+were refused, of those that were tried.
 """
 
 import argparse
@@ -12,14 +13,15 @@ from statistics import median
 
 import torch
 from rooflens.harness.accelerator import Action, accelerator
-from rooflens.harness.cache import Flush, Rotation, flushed, rotated, warm
-from rooflens.harness.cache_sizes import copies_needed
+from rooflens.harness.cache import Flush, Rotation, flushed, flushed_together, rotated, warm
+from rooflens.harness.cache_sizes import PER_FLUSH, copies_needed
 from rooflens.harness.device import find_device
 from rooflens.harness.measure import measure
 from rooflens.harness.stop import StopRule
 from rooflens.harness.telemetry import telemetry
 from rooflens.harness.timer import Subject
 from rooflens.harness.timers import make_timer
+from rooflens.kernels.probes import cpu_probes
 from rooflens.kernels.probes.probe import Pattern
 from rooflens.kernels.probes.triton_floors import empty_launch
 from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, cache_modifier, once, sweep
@@ -27,20 +29,25 @@ from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 
 SIZES_MB = (0.5, 1.0, 2.0, 4.0, 8.0)
-COLUMNS = (
-    ("event", "flush"),
-    ("event", "rotation"),
-    ("graph", "flush"),
-    ("graph", "rotation"),
-    ("profiler", "flush"),
-    ("profiler", "rotation"),
-    ("event", "warm"),
-)
+COLUMNS = {
+    "cpu": (("host", "flush"), ("host", "shared flush"), ("host", "rotation"), ("host", "warm")),
+    "cuda": (
+        ("event", "flush"),
+        ("event", "rotation"),
+        ("graph", "flush"),
+        ("graph", "rotation"),
+        ("profiler", "flush"),
+        ("profiler", "rotation"),
+        ("event", "warm"),
+    ),
+}
 
 
 def read(device: Device, size: int) -> Action:
     """One pass over memory of its own, by two programs a multiprocessor at most."""
     data = torch.randint(0, 1 << 30, (size // 4,), dtype=torch.int32, device=device.torch_name)
+    if not device.is_gpu:
+        return cpu_probes.sweep(Pattern.READ, data, torch.get_num_threads()).run
     order = once(size, min(2 * device.compute_units, size // BLOCK_BYTES))
     return sweep(Pattern.READ, data, order, cache_modifier(device)).run
 
@@ -48,12 +55,11 @@ def read(device: Device, size: int) -> Action:
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     device = find_device("auto")
-    if not device.is_gpu:
-        print("needs a GPU: on a CPU there is one timer and no rotation to compare a flush with")
-        return
-    torch.cuda.set_device(device.index)
+    if device.is_gpu:
+        torch.cuda.set_device(device.index)
     machine, flush, source = accelerator(device), Flush(device), telemetry(device)
-    empty = empty_launch(device).run
+    empty = empty_launch(device).run if device.is_gpu else int
+    columns = COLUMNS[device.kind]
 
     def timed(timer_name: str, subject: Subject) -> float:
         timer = make_timer(timer_name, machine, subject, device)
@@ -63,16 +69,18 @@ def main() -> None:
     def subject(launches: list[Action], control: str, size: int) -> Subject:
         if control == "flush":
             return flushed(launches[0], flush)
+        if control == "shared flush":
+            return flushed_together(launches[:PER_FLUSH], flush)
         return rotated(Rotation(launches, size, device)) if control == "rotation" else warm(launches[0])
 
     print(f"{device.name}; last-level cache {device.llc_bytes >> 20} MiB; times in us, empty kernel subtracted")
-    print(f"{'MB':>5} " + " ".join(f"{' '.join(column):>17}" for column in COLUMNS) + "   spread us     %  undersized")
+    print(f"{'MB':>5} " + " ".join(f"{' '.join(column):>17}" for column in columns) + "   spread us     %  undersized")
     for megabytes in SIZES_MB:
         size = int(megabytes * 1e6) // BLOCK_BYTES * BLOCK_BYTES
         copies = copies_needed(size, device)
         launches = [read(device, size) for _ in range(copies)]
         times = {}
-        for column in COLUMNS:
+        for column in columns:
             timer, control = column
             floor = timed(timer, subject([empty] * copies, control, size))
             times[column] = timed(timer, subject(launches, control, size)) - floor
@@ -80,7 +88,7 @@ def main() -> None:
         spread = max(cold) - min(cold)
         tried = random.sample(range(1, copies), min(20, copies - 1))
         refused = sum(is_refused(launches[:count], size, device) for count in tried)
-        row = " ".join(f"{times[column] * 1e6:17.2f}" for column in COLUMNS)
+        row = " ".join(f"{times[column] * 1e6:17.2f}" for column in columns)
         share = spread / median(cold)
         print(f"{megabytes:5.1f} {row} {spread * 1e6:11.2f} {share:5.1%}  {refused} of {len(tried)}", flush=True)
 

@@ -68,14 +68,19 @@ class TimeBudget:
         return min(most_s, max(SHORTEST_S, each))
 
     def rounds_that_fit(self, now: float, rounds: int) -> int:
-        """Rounds of all tasks beyond `rounds` that the time holds at the pace so far, with one preparation of each."""
+        """Rounds of all tasks beyond `rounds` that the time holds at the pace so far, with one preparation of each.
+
+        One is tried where only the preparation stands in the way: what was compiled the first time will not be again.
+        """
         if not self._costs:
             return 0
         usual = median(cost.prepared_s for cost in self._costs)
         prepared_s = sum(min(cost.prepared_s, 2 * usual) for cost in self._costs)
         round_s = sum((cost.wall_s - cost.prepared_s) / cost.rounds for cost in self._costs)
-        fit = (self._left(now) - prepared_s) / round_s if round_s > 0 else math.inf
-        return max(0, min(self.most_rounds - rounds, math.floor(min(fit, MOST_ROUNDS))))
+        if not round_s:
+            return max(0, self.most_rounds - rounds)
+        fit = max((self._left(now) - prepared_s) / round_s, min(1.0, self._left(now) / round_s))
+        return max(0, min(self.most_rounds - rounds, math.floor(fit)))
 
     def begin_pass(self) -> None:
         """Forget the tasks so far: those of the next pass over the cells tell its pace."""
