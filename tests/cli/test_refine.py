@@ -71,6 +71,7 @@ def crossing(place, challenger="growing"):
     return shape
 
 
+@pytest.mark.exclusive
 def test_the_bracket_shrinks_to_the_planted_M(place):
     done = rooflens(place, *GROWING)
     assert done.returncode == 0, done.stderr
@@ -100,6 +101,8 @@ def test_the_bracket_shrinks_to_the_planted_M(place):
     assert (place / "out" / "cells.csv").read_bytes() == before
 
 
+@pytest.mark.slow
+@pytest.mark.exclusive
 def test_a_finished_run_is_refined_later_and_a_step_at_the_end_of_a_tile_is_found_to_the_row(place):
     stepped = (*ARGUMENTS, "-p", "stepped", "--no-report")
     assert rooflens(place, *stepped).returncode == 0
@@ -118,6 +121,8 @@ def test_a_finished_run_is_refined_later_and_a_step_at_the_end_of_a_tile_is_foun
     assert json.loads(done.stdout)["shapes"][0]["refined"] == found["refined"] > 0
 
 
+@pytest.mark.slow
+@pytest.mark.exclusive
 def test_kill_9_in_the_middle_of_a_refinement_costs_one_unit_at_most(place):
     process = start(place, *GROWING, "--no-report")
     wait_for_rows(place, 5 * 8 + 2, process)

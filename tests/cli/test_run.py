@@ -1,16 +1,33 @@
 """`rooflens run` as a user meets it: what it stores, how it is resumed, and how it answers bad input."""
 
 import json
+import shutil
 
 import pytest
 
-from .tiny_runs import FAULTY, SUITE, check_whole, read, rooflens, run_args
+from .tiny_runs import FAULTY, ON_CPU, SUITE, check_whole, fresh, read, rooflens, run_args, write_suite
+
+RIGHT = run_args("right", "dequant_blas")
 
 
-def test_a_run_stores_everything_that_was_measured(place):
-    arguments = [part for part in run_args("right", "dequant_blas") if part != "--no-calibrate"]
-    done = rooflens(place, *arguments)
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Return a folder with a finished run in out/, for tests that only read it, and the finished command."""
+    place = write_suite(tmp_path_factory.mktemp("measured"))
+    done = fresh(place, *(part for part in RIGHT if part != "--no-calibrate"))
     assert done.returncode == 0, done.stderr
+    return place, done
+
+
+@pytest.fixture
+def copied(measured, place):
+    """Return a folder with a copy of that run, for tests that go on with it."""
+    shutil.copytree(measured[0] / "out", place / "out")
+    return place
+
+
+def test_a_run_stores_everything_that_was_measured(measured):
+    place, done = measured
     check_whole(place, cells=2 * 3 * 2)
     assert all(float(row["snr_db"]) > 100 for row in read(place))
     assert all(float(sample["time_s"]) > 0 for sample in read(place, "samples.csv"))
@@ -28,8 +45,8 @@ def test_a_run_stores_everything_that_was_measured(place):
     assert "a library that prints" in (place / "out" / "worker.log").read_text()
 
 
-def test_providers_of_a_problem_take_turns(place):
-    rooflens(place, *run_args("right", "dequant_blas"))
+def test_providers_of_a_problem_take_turns(measured):
+    place, _ = measured
     by_problem = {}
     for row in read(place):
         by_problem.setdefault((row["layer"], row["M"]), []).append((row["round"], row["provider"]))
@@ -43,44 +60,28 @@ def test_providers_of_a_problem_take_turns(place):
 def test_resume_refuses_changed_code(place):
     kernel = place / "mine.py"
     kernel.write_text(FAULTY.read_text())
-    arguments = [
-        "run",
-        "tiny.toml",
-        "--device",
-        "cpu",
-        "--no-report",
-        "--no-calibrate",
-        "--providers",
-        kernel,
-        "-o",
-        "out",
-        "-p",
-        "right",
-    ]
-    assert rooflens(place, *arguments, "--filter", "M == 1").returncode == 0
+    arguments = run_args("right", file=kernel)
+    assert rooflens(place, *arguments, "--filter", "M == 1 and layer == 'q'").returncode == 0
     kernel.write_text(FAULTY.read_text() + "\n# faster now\n")
     done = rooflens(place, *arguments, "--resume")
     assert done.returncode == 2
     assert "source of provider right" in done.stderr
 
 
-def test_resume_of_a_finished_run_measures_nothing(place):
-    arguments = [*run_args("right"), "--filter", "M == 1"]
-    assert rooflens(place, *arguments).returncode == 0
-    before = (place / "out" / "samples.csv").read_bytes()
-    assert rooflens(place, *arguments, "--resume").returncode == 0
-    assert (place / "out" / "samples.csv").read_bytes() == before
+def test_resume_of_a_finished_run_measures_nothing(copied):
+    before = (copied / "out" / "samples.csv").read_bytes()
+    assert rooflens(copied, *RIGHT, "--resume").returncode == 0
+    assert (copied / "out" / "samples.csv").read_bytes() == before
 
 
-def test_more_rounds_on_resume_are_added(place):
-    arguments = [*run_args("right"), "--filter", "M == 1"]
-    assert rooflens(place, *arguments).returncode == 0
-    assert rooflens(place, *arguments, "--resume", "--rounds", "3").returncode == 0
-    check_whole(place, cells=2, rounds=3)
-    assert rooflens(place, "run", "-o", "out", "--resume", "--no-report").returncode == 0
-    assert json.loads((place / "out" / "run.json").read_text())["rounds"] == 3
+def test_more_rounds_on_resume_are_added(copied):
+    assert rooflens(copied, *RIGHT, "--resume", "--rounds", "3").returncode == 0
+    check_whole(copied, cells=12, rounds=3)
+    assert rooflens(copied, "run", "-o", "out", "--resume", "--no-report").returncode == 0
+    assert json.loads((copied / "out" / "run.json").read_text())["rounds"] == 3
 
 
+@pytest.mark.slow
 def test_resume_from_another_directory(place):
     """The suite, its shape set and the user's kernels are found again, in a folder with a blank in its name."""
     (place / "mine.py").write_text(FAULTY.read_text())
@@ -114,12 +115,12 @@ def test_resume_refuses_to_mix_or_to_ignore(place, arguments, words):
 
 def test_a_start_that_failed_is_no_run(place):
     assert rooflens(place, "run", "tiny.toml", "--device", "cuda:0", "-o", "out").returncode == 1
-    ended = rooflens(place, *run_args("right"), "--filter", "M == 1", "--max-time", "1ms")
+    ended = rooflens(place, *run_args("right"), "--filter", "M == 1 and layer == 'q'", "--max-time", "1ms")
     assert ended.returncode == 0, ended.stderr
     assert "give the same command again" in ended.stderr
-    again = rooflens(place, *run_args("right"), "--filter", "M == 1")
+    again = rooflens(place, *run_args("right"), "--filter", "M == 1 and layer == 'q'")
     assert again.returncode == 0, again.stderr
-    check_whole(place, cells=2)
+    check_whole(place, cells=1)
 
 
 def test_lists_name_each_value_once_and_axes_add_up(place):
@@ -138,7 +139,7 @@ def test_a_suite_may_name_the_providers_of_the_file_that_is_given(place):
 
 
 def test_the_candidates_of_the_file_that_is_given_are_the_challengers(place):
-    done = rooflens(place, *run_args("right", "wrong", "dequant_blas"), "--filter", "M == 1")
+    done = rooflens(place, *run_args("right", "wrong", "dequant_blas"), "--filter", "M == 1 and layer == 'q'")
     assert done.returncode == 0, done.stderr
     manifest = json.loads((place / "out" / "run.json").read_text())
     assert manifest["challengers"] == ["wrong", "dequant_blas"]  # `right` has another role
@@ -151,6 +152,7 @@ def test_dry_run_measures_nothing(place):
     assert not (place / "runs").exists()
 
 
+@pytest.mark.slow
 def test_resume_without_the_suite_remembers_no_calibrate(place):
     """Four units of which the last is missing, so that there is something to calibrate for."""
     assert rooflens(place, *run_args("dequant_blas", file=None), "--filter", "M <= 2 and layer == 'q'").returncode == 0
@@ -236,6 +238,12 @@ def test_bad_input_is_one_line_and_an_exit_code(place, arguments, code, words):
     assert done.stdout == ""
 
 
+def test_bad_input_ends_the_process_with_that_code(place):
+    done = fresh(place, "run", "llm5bit")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "rooflens: error: unknown suite 'llm5bit': did you mean llm4bit?\n"
+
+
 def test_passes_that_a_scheme_lacks_are_left_out_with_a_line(place):
     text = SUITE.replace('"nf4-g64"', '"nf4-g64", "fp8-blockwise"').replace('"fp32"', '"bf16"')
     (place / "mixed.toml").write_text(text.replace("baseline =", 'passes = ["fwd", "dgrad"]\nbaseline ='))
@@ -246,7 +254,7 @@ def test_passes_that_a_scheme_lacks_are_left_out_with_a_line(place):
 
 
 def test_what_cannot_be_compared_here_is_said_before_anything_is_measured(place):
-    quantizers = ["run", "mxfp8-quant-quick", "--device", "cpu", "-a", "M=1", "--no-report", "--no-calibrate"]
+    quantizers = ["run", "mxfp8-quant-quick", *ON_CPU, "-a", "M=1", "--no-report", "--no-calibrate", "--rounds", "1"]
     done = rooflens(place, *quantizers, "--filter", "scheme == 'mxfp8-quant-rceil'", "-o", "out")
     assert done.returncode == 0, done.stderr
     told = [line for line in done.stderr.splitlines() if line.startswith("nothing to compare on ")]
