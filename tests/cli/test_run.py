@@ -1,7 +1,9 @@
 """`rooflens run` as a user meets it: what it stores, how it is resumed, and how it answers bad input."""
 
 import json
+import re
 import shutil
+import time
 
 import pytest
 
@@ -123,19 +125,23 @@ def test_a_start_that_failed_is_no_run(place):
     check_whole(place, cells=1)
 
 
+def planned(done):
+    """The line of a dry run that counts cells."""
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if " units of " in line]
+    return line
+
+
 def test_lists_name_each_value_once_and_axes_add_up(place):
     done = rooflens(place, "run", "tiny.toml", "--cache", "warm,warm", "-a", "M=1,2", "-a", "M=2,4", "--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("6 cells x 2 rounds = 12 units")
+    assert planned(done).startswith("6 cells x 2 rounds = 12 units")
 
 
 def test_a_suite_may_name_the_providers_of_the_file_that_is_given(place):
     (place / "mine.toml").write_text(SUITE.replace('["dequant_blas"]', '["right", "dequant_blas"]', 1))
     done = rooflens(place, "run", "mine.toml", "--providers", FAULTY, "--dry-run")
-    assert done.returncode == 0, done.stderr
-    cells = int(done.stdout.splitlines()[-1].split()[0])
     others = rooflens(place, "run", "tiny.toml", "--providers", FAULTY, "--dry-run")
-    assert cells == int(others.stdout.splitlines()[-1].split()[0]), "a provider named twice was planned twice"
+    assert planned(done) == planned(others), "a provider named twice was planned twice"
 
 
 def test_the_candidates_of_the_file_that_is_given_are_the_challengers(place):
@@ -150,6 +156,45 @@ def test_dry_run_measures_nothing(place):
     assert done.returncode == 0, done.stderr
     assert "cells" in done.stdout
     assert not (place / "runs").exists()
+
+
+def test_a_dry_run_tells_how_long_it_takes_and_how_much_fits(place):
+    whole = rooflens(place, "run", "tiny.toml", *ON_CPU, "--dry-run").stdout.splitlines()[-1]
+    assert re.match(r"about \d+ s: start 6 s, ceilings \d+ s", whole)
+    assert (
+        rooflens(place, "run", "tiny.toml", "--device", "tpu", "--dry-run")
+        .stdout.splitlines()[-1]
+        .startswith("how long it takes is not known here: --device 'tpu'")
+    )
+    minute = rooflens(place, "run", "tiny.toml", *ON_CPU, "--within", "60s", "--dry-run").stdout.splitlines()[-1]
+    assert minute.startswith("within 1 min 0 s, about ")
+    assert "30 rounds fit: where rounds scatter by 1 %, a ratio is known to +-0.5%" in minute
+    second = rooflens(place, "run", "llm4bit", *ON_CPU, "--within", "20s", "--dry-run").stdout.splitlines()[-1]
+    assert second.startswith("20 s are enough for 2 rounds of about 0% of the cells")
+
+
+def test_a_run_within_a_time_has_two_rounds_of_every_cell_and_more(place):
+    began = time.monotonic()
+    done = rooflens(place, *run_args("right", "dequant_blas"), "--within", "40s", "--rounds", "4")
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 80  # far below the limit of a test: it ends when four rounds are done
+    manifest = json.loads((place / "out" / "run.json").read_text())
+    assert 2 <= manifest["rounds"] <= 4
+    check_whole(place, cells=2 * 3 * 2, rounds=manifest["rounds"])
+    assert [line for line in done.stdout.splitlines() if line][-1].startswith("raw timings")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--max-time", "9m"], "--within ends the sweep by itself: leave out --max-time"),
+        (["--jobs", "local:2"], "--within is for one device: leave out --jobs"),
+    ],
+)
+def test_what_does_not_go_with_a_time_budget(place, options, words):
+    done = rooflens(place, "run", "tiny.toml", "--within", "60s", *options)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert words in done.stderr
 
 
 @pytest.mark.slow
@@ -248,9 +293,8 @@ def test_passes_that_a_scheme_lacks_are_left_out_with_a_line(place):
     text = SUITE.replace('"nf4-g64"', '"nf4-g64", "fp8-blockwise"').replace('"fp32"', '"bf16"')
     (place / "mixed.toml").write_text(text.replace("baseline =", 'passes = ["fwd", "dgrad"]\nbaseline ='))
     done = rooflens(place, "run", "mixed.toml", "--dry-run")
-    assert done.returncode == 0, done.stderr
     assert done.stderr == "note: left out, because the scheme has no such pass: dgrad of nf4-g64\n"
-    assert done.stdout.splitlines()[-1].startswith("18 cells x 2 rounds")  # 2 shapes x 3 M x (1 + 2 passes)
+    assert planned(done).startswith("18 cells x 2 rounds")  # 2 shapes x 3 M x (1 + 2 passes)
 
 
 def test_what_cannot_be_compared_here_is_said_before_anything_is_measured(place):
