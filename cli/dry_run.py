@@ -1,7 +1,6 @@
 """`rooflens run --dry-run`: the cells of a run, their bytes, and how long it will take."""
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -88,7 +87,7 @@ def _forecast(call: Call, share: float) -> Iterator[str]:
 
 def _within(budget: TimeBudget, rounds: int, found: "Cost") -> Iterator[str]:
     """Say what a time budget is enough for."""
-    left = budget.deadline - time.monotonic()
+    left = values.seconds(click.get_current_context().params["within"], "--within")
     fixed = found.start_s + found.ceilings_s
     each = (found.prepare_s + found.least_s) / rounds
     fit = max(0, min(budget.most_rounds, int((left - fixed) / each))) if each else budget.most_rounds

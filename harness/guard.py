@@ -53,18 +53,22 @@ class ProcessState:
         for thread in threading.enumerate():
             if thread.ident in self._known or thread.native_id is None:
                 continue
-            before, began = _cpu_seconds(thread.native_id), time.monotonic()
+            before, began = _runnable_seconds(thread.native_id), time.monotonic()
             time.sleep(WINDOW_S)
-            if _cpu_seconds(thread.native_id) - before > BUSY * (time.monotonic() - began):
+            if _runnable_seconds(thread.native_id) - before > BUSY * (time.monotonic() - began):
                 return f"left a thread behind that keeps a core busy: {thread.name}"
             self._known.add(thread.ident)
         return ""
 
 
-def _cpu_seconds(thread: int) -> float:
-    """CPU time of one thread of this process, by Linux; 0 elsewhere, and for a thread that has ended."""
+def _runnable_seconds(thread: int) -> float:
+    """Time that a thread of this process ran or waited for a core, by Linux; 0 elsewhere, and once it has ended.
+
+    On a busy machine a thread that spins gets a part of a core only.
+    """
     try:
-        # sched_utime in nanoseconds: the ticks of `stat` are too coarse for a short look.
-        return int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[0]) * 1e-9
+        # In nanoseconds: the ticks of `stat` are too coarse for a short look.
+        ran, waited, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
+        return (int(ran) + int(waited)) * 1e-9
     except (OSError, ValueError, IndexError):
         return 0.0

@@ -5,6 +5,7 @@ A block that cannot run here carries `<!-- no-test: reason -->` on the line abov
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rooflens.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -89,8 +91,21 @@ def test_the_kernel_in_the_readme_is_the_example_that_is_run():
     assert code == (ROOT / "examples" / "my_kernels.py").read_text("utf-8")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_documented_commands_that_measure_nothing_run(page, tmp_path, monkeypatch, capfd):
+    """From this process; `test_documented_commands_run` has a shell run all of them, as a reader would."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for command in documented(page):
+        _, name, *arguments = shlex.split(command.text, comments=True)
+        if not command.skipped_because and (name in ("list", "doctor", "audit") or "--dry-run" in arguments):
+            assert main([name, *arguments]) == 0, f"{command.text}\n{capfd.readouterr().err}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.name, marks=pytest.mark.xdist_group(page.name)) for page in PAGES]
+)
 def test_documented_commands_run(page, tmp_path):
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

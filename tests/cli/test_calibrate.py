@@ -147,6 +147,7 @@ def test_errors_are_one_line(arguments, exit_code, message, capfd):
 
 
 @pytest.mark.slow
+@pytest.mark.exclusive
 def test_a_real_calibration_of_the_cpu_in_a_pipe(tmp_path):
     """In a process of its own: it sets torch's threads."""
     command = [sys.executable, "-m", "rooflens.cli", "calibrate", "--device", "cpu", "--dtype", "bf16"]

@@ -12,7 +12,7 @@ import pytest
 
 from ..harness.repositories import git, repository
 from .test_compare_git import kernel
-from .tiny_runs import ON_CPU, rooflens, start, wait_until, write_suite
+from .tiny_runs import ON_CPU, fresh, rooflens, start, wait_until, write_suite
 
 GIVEN = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml", *ON_CPU)
 FLEET = ("-o", "both", "--jobs", "local:2")
@@ -59,10 +59,12 @@ def shards(here, arm):
     return found
 
 
+@pytest.mark.ray
+@pytest.mark.exclusive
 @pytest.mark.slow
 def test_more_work_is_found_and_both_arms_of_a_problem_are_of_one_slot(here, scratch):
     repository(here / "repo", kernel(1), kernel(300))
-    done = rooflens(here, "compare", *GIVEN, *FLEET, "--rounds", 2, "-a", "M=3", "--json")
+    done = fresh(here, "compare", *GIVEN, *FLEET, "--rounds", 2, "-a", "M=3", "--json")
     assert done.returncode == 3, done.stderr
     cases = json.loads(done.stdout)["cases"]
     assert len(cases) == 2
@@ -84,6 +86,8 @@ def test_more_work_is_found_and_both_arms_of_a_problem_are_of_one_slot(here, scr
     assert json.loads(again.stdout)["cases"] == cases
 
 
+@pytest.mark.ray
+@pytest.mark.exclusive
 @pytest.mark.slow
 def test_interrupted_and_resumed_only_what_is_missing_is_measured(here, scratch):
     repository(
@@ -105,7 +109,7 @@ def test_interrupted_and_resumed_only_what_is_missing_is_measured(here, scratch)
     alone = rooflens(here, "compare", "-o", "both", "--resume")
     assert alone.returncode == 2
     assert "was begun by several devices" in alone.stderr
-    done = rooflens(here, "compare", "-o", "both", "--resume", "--jobs", "local:1", "--json")
+    done = fresh(here, "compare", "-o", "both", "--resume", "--jobs", "local:1", "--json")
     assert done.returncode == 5, done.stderr
     assert {case["head_verdict"] for case in json.loads(done.stdout)["cases"]} == {"incorrect"}
     after = kept()

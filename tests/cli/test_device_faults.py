@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .tiny_runs import check_whole, events, read, rooflens, run_args, verdicts, write_suite
+from .tiny_runs import check_whole, events, fresh, read, run_args, verdicts, write_suite
 
 FAULTY = Path(__file__).parents[1] / "harness" / "faulty_device_providers.py"
 
@@ -13,13 +13,13 @@ ON_GPU = ("--device", "cuda")
 TIMEOUT_S = 10.0
 """More than the first GEMM of a fresh process takes."""
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.exclusive]
 
 
 def run_on_device(place, *providers, options=()):
     """Three problems: M = 1, 2 (where providers fail) and 3."""
     arguments = run_args("right_on_device", *providers, file=FAULTY, device=ON_GPU)
-    done = rooflens(place, *arguments, "--filter", "layer == 'q'", *options)
+    done = fresh(place, *arguments, "--filter", "layer == 'q'", *options)
     assert done.returncode == 0, done.stderr
     return place
 

@@ -187,7 +187,7 @@ _show(found, advice(found))
 """
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [80, pytest.param(120, marks=pytest.mark.slow)])
 def test_page_fits_its_terminal_and_respects_no_color(columns):
     shown = on_terminal(PAGE, columns)
     assert "\x1b[1m" in shown

@@ -166,6 +166,11 @@ def test_a_terminal_gets_colours_and_blocks(tmp_path):
     course = re.search(f"fused *([{BLOCKS}]{{12}})", wide)[1]
     assert list(course) == sorted(course, reverse=True)  # the fused kernel only loses with M
     assert (course[0], course[-1]) == (BLOCKS[-1], BLOCKS[0])
+
+
+@pytest.mark.slow
+def test_a_narrow_a_plain_and_a_dumb_terminal_get_less(tmp_path):
+    folder = plant(tmp_path)
     narrow = on_a_terminal(folder, 80)
     assert not set(BLOCKS) & set(narrow)
     table = re.sub(r"\x1b\[[0-9;]*m", "", narrow).split("cells: ")[0].splitlines()

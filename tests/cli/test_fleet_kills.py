@@ -8,9 +8,11 @@ import time
 import pytest
 
 from .fleet_runs import cells_of, ended, fleet_args, problems_at_home, started, wait_for_problems
-from .tiny_runs import SLOW, assert_gone, birth, check_whole, children, read, rooflens, wait_until, write_suite
+from .tiny_runs import SLOW, assert_gone, birth, check_whole, children, fresh, read, rooflens, wait_until, write_suite
 
-PROBLEMS, ROUNDS = 16, 4
+pytestmark = [pytest.mark.ray, pytest.mark.exclusive]
+
+PROBLEMS, ROUNDS = 24, 4
 
 
 def plan(address):
@@ -56,16 +58,30 @@ def without_token(two_nodes, tmp_path_factory):
 
 IMPATIENT = """
 import sys
-from rooflens.harness.fleet import fleet
-fleet.GRACE_S = 3.0
+from pathlib import Path
 from rooflens.cli.main import main
+from rooflens.harness.fleet import fleet
+
+frozen, patient = Path("frozen"), fleet.GRACE_S
+look, lose = fleet.Fleet._look, fleet.Fleet._lose
+
+def looks(self):
+    fleet.GRACE_S = 3.0 if frozen.exists() else patient
+    look(self)
+
+def loses(self, slot, reason):
+    frozen.unlink(missing_ok=True)
+    lose(self, slot, reason)
+
+fleet.Fleet._look, fleet.Fleet._lose = looks, loses
 sys.exit(main())
 """
+"""Little patience with a station that is frozen, and none of it with one that starts its worker on a slow machine."""
 
 
 @pytest.fixture(scope="module")
 def hurt(two_nodes, place_of_module):
-    """Measure with little patience; kill a station, then the worker of one, then freeze one.
+    """Kill a station, then the worker of one, then freeze one while the other measures.
 
     Returns the folder, what stderr said, the shards that were there before, and the processes that had to end.
     """
@@ -82,9 +98,12 @@ def hurt(two_nodes, place_of_module):
         wait_for_problems(place, len(shards) + 2, process)
         os.kill(at_work(two_nodes, "measuring"), signal.SIGKILL)
         wait_for_problems(place, len(shards) + 4, process)
+        both = lambda: all(node.rows_underway() > 0 for node in two_nodes.nodes)  # noqa: E731
+        wait_until(both, process, "a row of either node")
         station = at_work(two_nodes, "stations")
         victims |= {station: birth(station)} | children(station)
         os.kill(station, signal.SIGSTOP)
+        (place / "frozen").touch()
         code, errors = ended(process)
     assert code == 0, errors
     return place, errors, shards, victims
@@ -130,6 +149,7 @@ def test_no_unit_is_missing_torn_or_there_twice(hurt):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_killed_interrupted_and_out_of_time_goes_on_with_resume(two_nodes, place):
     problems, rounds = 6, 24  # long ones: what is asked for reaches a station within two seconds
     command = (*plan(two_nodes.address), "-a", "M=1..3", "--rounds", rounds)
@@ -153,13 +173,13 @@ def test_a_sweep_that_is_killed_interrupted_and_out_of_time_goes_on_with_resume(
     interrupted = problems_at_home(place)
     assert len(whole(interrupted, rounds)) < len(interrupted)
 
-    done = rooflens(place, *command, "--resume", "--max-time", "4s", env=environment)
+    done = fresh(place, *command, "--resume", "--max-time", "4s", env=environment)
     assert done.returncode == 0, done.stderr
     assert "--resume" in done.stderr
     assert_kept(place, whole(interrupted, rounds))
     out_of_time = problems_at_home(place)
 
-    done = rooflens(place, "fleet", "run", "-o", "out", "--resume", "--address", two_nodes.address, env=environment)
+    done = fresh(place, "fleet", "run", "-o", "out", "--resume", "--address", two_nodes.address, env=environment)
     assert done.returncode == 0, done.stderr
     assert_kept(place, whole(out_of_time, rounds))
     check_whole(place, cells=problems, rounds=rounds)

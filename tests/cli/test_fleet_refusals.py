@@ -10,7 +10,7 @@ import pytest
 from rooflens.cli.main import main
 
 from .ray_nodes import cpu_arch
-from .tiny_runs import rooflens, run_args
+from .tiny_runs import fresh, run_args
 
 NO_RAY = """
 from importlib.machinery import PathFinder
@@ -53,7 +53,7 @@ def refused(place, monkeypatch, capsys):
 )
 def test_without_ray_one_line_names_the_extra(place, command):
     (place / "sitecustomize.py").write_text(NO_RAY)
-    done = rooflens(place, *command, env={"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(place)})
+    done = fresh(place, *command, env={"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(place)})
     assert done.returncode == 1
     assert done.stderr == "rooflens: error: a fleet runs on Ray, which is not here: pip install 'rooflens[fleet]'\n"
     assert done.stdout == ""
@@ -63,9 +63,9 @@ def test_what_only_describes_a_fleet_needs_no_ray(place):
     (place / "sitecustomize.py").write_text(NO_RAY)
     environment = {"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(place)}
     for command in (["fleet", "--help"], ["fleet", "run", "--help"], ["fleet", "run", "tiny.toml", "--dry-run"]):
-        done = rooflens(place, *command, env=environment)
+        done = fresh(place, *command, env=environment)
         assert done.returncode == 0, done.stderr
-    done = rooflens(place, "fleet", "resources", "--device", "cpu", "--slots", "2", env=environment)
+    done = fresh(place, "fleet", "resources", "--device", "cpu", "--slots", "2", env=environment)
     assert json.loads(done.stdout) == {cpu_arch(): 2}
 
 
@@ -122,6 +122,7 @@ def test_a_head_whose_port_is_taken_is_told_so(refused):
     assert line == f"rooflens: error: port {port} of this machine is taken by another program: choose a --port\n"
 
 
+@pytest.mark.ray
 def test_a_second_head_on_a_machine_names_the_first(two_nodes, refused):
     line = refused(2, "fleet", "start", "--device", "cpu", "--port", two_nodes.address.rpartition(":")[2])
     assert line.startswith(
@@ -129,24 +130,26 @@ def test_a_second_head_on_a_machine_names_the_first(two_nodes, refused):
     )
 
 
+@pytest.mark.ray
 def test_a_cluster_without_the_architecture_says_what_it_offers(two_nodes, place):
     address = ("--address", two_nodes.address)
-    done = rooflens(place, *HERE, *address, "--on", "gfx950", env=two_nodes.environment)
+    done = fresh(place, *HERE, *address, "--on", "gfx950", env=two_nodes.environment)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert f"1 x gfx950 is asked for, and this cluster offers 2 x {cpu_arch()}: " in done.stderr
     assert not (place / "out").exists()
-    done = rooflens(place, *HERE, *address, "--on", f"{cpu_arch()}=3", env=two_nodes.environment)
+    done = fresh(place, *HERE, *address, "--on", f"{cpu_arch()}=3", env=two_nodes.environment)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
 
 
+@pytest.mark.ray
 def test_devices_of_a_cluster_are_listed(two_nodes, place):
     command = ("fleet", "devices", "--address", two_nodes.address)
-    done = rooflens(place, *command, "--json", env=two_nodes.environment)
+    done = fresh(place, *command, "--json", env=two_nodes.environment)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     nodes = json.loads(done.stdout)
     assert {node["address"] for node in nodes} == {"127.0.0.1"}
     assert sorted(sum(node["offers"].values()) for node in nodes) == [0, 1, 1]
-    shown = rooflens(place, *command, env=two_nodes.environment).stdout.splitlines()
+    shown = fresh(place, *command, env=two_nodes.environment).stdout.splitlines()
     assert shown[0].split() == ["host", "address", "offers"]
     assert sum(f"1 x {cpu_arch()}" in line for line in shown) == 2

@@ -16,7 +16,7 @@ from rooflens.harness.further import PLACE
 
 from .fleet_runs import SMALL, arch_of, ended, fleet_args, planted, rows_by_unit, started, wait_for_problems
 from .ray_nodes import cpu_arch, is_loopback, listening, processes_of
-from .tiny_runs import SLOW, check_whole, read, rooflens, run_args, write_suite
+from .tiny_runs import SLOW, check_whole, fresh, read, rooflens, run_args, write_suite
 
 ONE_JOB = ("run", "tiny.toml", "--device", "cpu", "--jobs", "local:1", *SMALL, "-a", "M=1")
 
@@ -39,11 +39,12 @@ def both(two_nodes, tmp_path_factory):
     done = rooflens(alone, *run_args(*ODD), *limits)
     assert done.returncode == 0, done.stderr
     fleet = write_suite(tmp_path_factory.mktemp("fleet"))
-    done = rooflens(fleet, *fleet_args(two_nodes.address, *ODD), *limits, env=two_nodes.environment)
+    done = fresh(fleet, *fleet_args(two_nodes.address, *ODD), *limits, env=two_nodes.environment)
     assert done.returncode == 0, done.stderr
     return alone, fleet, done
 
 
+@pytest.mark.ray
 def test_a_fleet_stores_the_units_verdicts_and_identities_of_a_single_process(both):
     alone, fleet = map(rows_by_unit, both[:2])
     assert len(alone) == 2 * 7 * 2 - 4 - 2 * 2  # a final failure ends its cell after one round
@@ -54,6 +55,7 @@ def test_a_fleet_stores_the_units_verdicts_and_identities_of_a_single_process(bo
         }
 
 
+@pytest.mark.ray
 def test_all_providers_of_a_problem_are_measured_on_one_device(both):
     _, fleet, _ = both
     devices = json.loads((fleet / "out" / "run.json").read_text())["devices"]
@@ -77,11 +79,13 @@ def several(two_nodes, tmp_path_factory):
     with two_nodes.added({arch: 1}, **what), two_nodes.added({arch: 1}, **what):
         arguments = fleet_args(two_nodes.address, "dequant_blas", "blas", file=None, on=(cpu_arch(), arch))
         arguments.remove("--no-report")
-        done = rooflens(place, *arguments, "--threads", "1", env=two_nodes.environment)
+        done = fresh(place, *arguments, "--threads", "1", env=two_nodes.environment)
     assert done.returncode == 0, done.stderr
     return place, done
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_of_two_architectures_each_measures_everything_in_a_run_of_its_own(several):
     out = several[0] / "out"
     archs = [cpu_arch(), arch_of("aarch64")]
@@ -94,6 +98,8 @@ def test_of_two_architectures_each_measures_everything_in_a_run_of_its_own(sever
     assert [len(found) for found in devices] == [2, 1]
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_the_report_has_the_architectures_side_by_side(several):
     place, done = several
     page = (place / "out" / "report.md").read_text()
@@ -102,6 +108,8 @@ def test_the_report_has_the_architectures_side_by_side(several):
     assert f"report        {Path('out/report.html')}" in done.stdout
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_two_stations_do_not_share_a_device(several):
     place, done = several
     assert done.stderr.count("takes no part: another station has the same device (GPU-1234)") == 1
@@ -109,13 +117,15 @@ def test_two_stations_do_not_share_a_device(several):
     assert device["uuid"] == "GPU-1234"
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_six_stations_fill_one_folder(two_nodes, place):
     arch, meeting = arch_of("amd64"), place / "meeting"
     meeting.mkdir()
     with two_nodes.added({arch: 6}, **planted("amd64", cores=6), MEETING=str(meeting)):
         arguments = fleet_args(two_nodes.address, "meets", file=MEETING, on=(arch,))
         limits = ("--threads", "1", "-a", "M=1..24", "--timeout", "90s")
-        done = rooflens(place, *arguments, *limits, env=two_nodes.environment)
+        done = fresh(place, *arguments, *limits, env=two_nodes.environment)
     assert done.returncode == 0, done.stderr
     check_whole(place, cells=48)
     devices = json.loads((place / "out" / "run.json").read_text())["devices"]
@@ -125,6 +135,8 @@ def test_six_stations_fill_one_folder(two_nodes, place):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_a_cluster_of_this_machine_alone_listens_nowhere_else_and_ends_with_the_sweep(place):
     arguments = (*run_args("dequant_blas", file=None), *SLOW, "60ms", "-a", "M=1..8", "--jobs", "local:2")
     with started(place, arguments) as process:
@@ -142,6 +154,7 @@ def test_a_cluster_of_this_machine_alone_listens_nowhere_else_and_ends_with_the_
         time.sleep(0.1)
 
 
+@pytest.mark.ray
 def test_the_nodes_of_these_tests_listen_nowhere_else(two_nodes):
     heard = listening({pid for node in (two_nodes.head, *two_nodes.nodes) for pid in node.processes()})
     assert len(heard) >= 7
@@ -158,16 +171,19 @@ def beside(tmp_path_factory):
     with tempfile.TemporaryDirectory(prefix="r") as short:  # sockets are in there: their paths may have 107 bytes
         (Path(short) / "ray").mkdir()
         (Path(short) / "ray" / "ray_current_cluster").write_text("127.0.0.1:9")
-        done = rooflens(place, *ONE_JOB, "--threads", "1", env={**os.environ, "RAY_TMPDIR": short})
+        done = fresh(place, *ONE_JOB, "--threads", "1", env={**os.environ, "RAY_TMPDIR": short})
     return place, done
 
 
+@pytest.mark.ray
 def test_a_cluster_that_somebody_else_started_here_is_left_alone(beside):
     place, done = beside
     assert done.returncode == 0, done.stderr
     check_whole(place, cells=2)
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "words"),
     [("--threads=2", "threads was 1 and is 2"), ("--tuning=cold", "tuning was default and is cold")],
@@ -175,12 +191,13 @@ def test_a_cluster_that_somebody_else_started_here_is_left_alone(beside):
 def test_what_measures_otherwise_is_refused_and_changes_nothing(beside, option, words):
     manifest = beside[0] / "out" / "run.json"
     before = manifest.read_bytes()
-    done = rooflens(beside[0], *ONE_JOB, "--resume", option)
+    done = fresh(beside[0], *ONE_JOB, "--resume", option)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert words in done.stderr
     assert manifest.read_bytes() == before
 
 
+@pytest.mark.ray
 def test_parts_of_a_cpu_go_on_as_such(beside):
     """On all of it each would have other threads, and be refused."""
     assert go_on(beside[0] / "out").endswith("out --resume --jobs local:1")

@@ -33,6 +33,9 @@ def call(*arguments):
     return main([str(argument) for argument in arguments])
 
 
+pytestmark = pytest.mark.compile
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     found = Place(tmp_path_factory.mktemp("isa"))

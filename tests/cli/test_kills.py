@@ -24,11 +24,13 @@ from .tiny_runs import (
     write_suite,
 )
 
-LIVES = 10
-"""Times that a parent is started; in each, a worker is killed and then the parent: 20 kills."""
+pytestmark = pytest.mark.exclusive
 
-PLAN = (*run_args("dequant_blas", "blas", file=None), *SLOW, "60ms", "-a", "M=1..16")
-"""64 cells in 2 rounds; units of some 60 ms."""
+FEW, MANY = (2, 6), (10, 16)
+"""Times that a parent is started, and sizes of M. In each life a worker is killed, then the parent: 4 kills, or 20."""
+
+PLAN = (*run_args("dequant_blas", "blas", file=None), *SLOW, "60ms")
+"""Four cells of each M in 2 rounds; units of some 60 ms."""
 
 SHARED = ("make the operands of", "compute the reference of")
 """What a worker does for all cells of a problem at once."""
@@ -45,28 +47,31 @@ def committed(place):
 class Killer:
     """Kills one sweep again and again, and holds after every kill that nothing finished has changed."""
 
-    def __init__(self, place, seed):
+    def __init__(self, place, sizes, seed):
         self.place = place
+        self.sizes = sizes
+        self.plan = (*PLAN, "-a", f"M=1..{sizes}")
         self.random = random.Random(seed)
         self.finished = ([], [])
-        self.kills = {"parent": 0, "worker": 0}
+        self.lives = 0
 
-    def live(self, number):
+    def live(self):
         """Start or resume the run, kill its worker, then the run itself: while the next one starts, or measures."""
-        process = start(self.place, *PLAN, *(["--resume"] if number else []))
+        process = start(self.place, *self.plan, *(["--resume"] if self.lives else []))
         moments = [self.after_a_row, self.while_a_unit_is_written]
         self.random.choice(moments)(process)
         crashes = self.crashed()
         (worker,) = workers(process.pid)
-        self.kill("worker", worker)
+        os.kill(worker, signal.SIGKILL)
         wait_until(lambda: self.crashed() > crashes or workers(process.pid) != [worker], process, "the restart")
         self.hold()
-        moment = self.random.choice(moments) if number % 2 else self.while_a_worker_starts
+        moment = self.random.choice(moments) if self.lives % 2 else self.while_a_worker_starts
         moment(process)
         offspring = children(process.pid)
         assert offspring
-        self.kill("parent", process.pid)
+        process.kill()
         process.communicate()
+        self.lives += 1
         assert_gone(offspring)
         self.hold()
 
@@ -82,10 +87,6 @@ class Killer:
     def while_a_worker_starts(self, process):
         time.sleep(self.random.uniform(0, 1))
 
-    def kill(self, who, pid):
-        os.kill(pid, signal.SIGKILL)
-        self.kills[who] += 1
-
     def crashed(self):
         return sum(",crashed," in row for row in committed(self.place)[0]) if whole_rows(self.place) else 0
 
@@ -97,25 +98,25 @@ class Killer:
         self.finished = found
 
 
-@pytest.fixture(scope="module")
-def survivor(tmp_path_factory):
+@pytest.fixture(scope="module", params=[FEW, pytest.param(MANY, marks=pytest.mark.slow)], ids=["few", "many"])
+def survivor(request, tmp_path_factory):
     """Return a folder and its killer, after all kills and a last resume that completed the run."""
     place = write_suite(tmp_path_factory.mktemp("killed"))
-    killer = Killer(place, seed=20)
-    for life in range(LIVES):
-        killer.live(life)
-    done = rooflens(place, *PLAN, "--resume")
+    lives, sizes = request.param
+    killer = Killer(place, sizes, seed=20)
+    for _ in range(lives):
+        killer.live()
+    done = rooflens(place, *killer.plan, "--resume")
     assert done.returncode == 0, done.stderr
     killer.hold()
     return place, killer
 
 
-def test_twenty_kills_lose_nothing_that_was_finished_and_repeat_nothing(survivor):
+def test_kills_lose_nothing_that_was_finished_and_repeat_nothing(survivor):
     place, killer = survivor
-    assert killer.kills == {"parent": LIVES, "worker": LIVES}
     crashed = {row["cell_id"] for row in read(place) if row["verdict"] == "crashed"}
     cells = {row["cell_id"] for row in read(place)}
-    assert len(cells) == 64
+    assert len(cells) == 4 * killer.sizes
     for cell in cells - crashed:
         assert sorted(row["round"] for row in read(place) if row["cell_id"] == cell) == ["0", "1"]
     for cell in crashed:  # a crash ends its cell; a round that it passed before is kept
@@ -127,12 +128,13 @@ def test_twenty_kills_lose_nothing_that_was_finished_and_repeat_nothing(survivor
 
 
 def test_a_killed_worker_costs_the_unit_in_flight_and_a_killed_parent_costs_none_its_verdict(survivor):
-    place, _ = survivor
+    place, killer = survivor
     blamed = {}
     for row in read(place):
         if row["verdict"] == "crashed":
             blamed.setdefault(row["process"], []).append(row)
-    assert 0 < len(blamed) <= LIVES
+    assert len(blamed) <= killer.lives
+    assert blamed or killer.lives < MANY[0]  # of two kills, both may fall between two units
     for rows in blamed.values():
         phase, _, how = rows[0]["reason"].partition(": ")
         assert how == "worker killed by SIGKILL"
@@ -142,10 +144,10 @@ def test_a_killed_worker_costs_the_unit_in_flight_and_a_killed_parent_costs_none
 
 def test_every_worker_has_a_number_of_its_own(survivor):
     """A worker was started in every life, and another one after its kill if the life was long enough."""
-    place, _ = survivor
+    place, killer = survivor
     numbers = [int(row["process"]) for row in read(place)]
     assert numbers == sorted(numbers)
-    assert LIVES < len(set(numbers)) <= 2 * LIVES + 1
+    assert killer.lives < len(set(numbers)) <= 2 * killer.lives + 1
 
 
 def test_the_folder_of_a_killed_run_reads_as_any_other(survivor):
@@ -170,6 +172,7 @@ def begun(place):
     return path.read_text().splitlines() if path.exists() else []
 
 
+@pytest.mark.slow
 def test_a_slow_disk_does_not_let_the_worker_run_ahead_of_what_is_stored(place):
     (place / "sitecustomize.py").write_text(SLOW_DISK)
     arguments = (*run_args("journal"), "-a", "M=1", "--rounds", "12", "--filter", "layer == 'q'")
@@ -193,6 +196,7 @@ BIG = "model,layer,N,K\ntiny,q,48,128\nbig,w,8192,4096\n"
 """The second weight is 128 MiB in fp32; quantizing it takes a good part of a second."""
 
 
+@pytest.mark.slow
 def test_a_worker_killed_while_it_makes_operands_costs_one_unit_at_most(place):
     (place / "tiny.csv").write_text(BIG)
     process = start(place, *run_args("dequant_blas", "blas", file=None), "-a", "M=1")

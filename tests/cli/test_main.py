@@ -98,6 +98,7 @@ def test_help_imports_click_and_nothing_heavier(option):
     assert "click" in new
 
 
+@pytest.mark.exclusive
 def test_help_is_fast():
     """The least CPU time of several runs: wall time would measure how busy the machine is."""
 

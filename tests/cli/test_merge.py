@@ -52,6 +52,7 @@ def test_every_number_of_the_analysis_is_that_of_the_whole_run(merged, axis):
     assert joined.warnings == whole.warnings
 
 
+@pytest.mark.slow
 def test_the_report_says_the_same(merged, tmp_path):
     pages = []
     for folder in merged(lambda row: "small" if int(row["M"]) <= 8 else "large"):

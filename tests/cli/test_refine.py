@@ -71,6 +71,7 @@ def crossing(place, challenger="growing"):
     return shape
 
 
+@pytest.mark.exclusive
 def test_the_bracket_shrinks_to_the_planted_M(place):
     done = rooflens(place, *GROWING)
     assert done.returncode == 0, done.stderr
@@ -100,6 +101,8 @@ def test_the_bracket_shrinks_to_the_planted_M(place):
     assert (place / "out" / "cells.csv").read_bytes() == before
 
 
+@pytest.mark.slow
+@pytest.mark.exclusive
 def test_a_finished_run_is_refined_later_and_a_step_at_the_end_of_a_tile_is_found_to_the_row(place):
     stepped = (*ARGUMENTS, "-p", "stepped", "--no-report")
     assert rooflens(place, *stepped).returncode == 0
@@ -118,6 +121,8 @@ def test_a_finished_run_is_refined_later_and_a_step_at_the_end_of_a_tile_is_foun
     assert json.loads(done.stdout)["shapes"][0]["refined"] == found["refined"] > 0
 
 
+@pytest.mark.slow
+@pytest.mark.exclusive
 def test_kill_9_in_the_middle_of_a_refinement_costs_one_unit_at_most(place):
     process = start(place, *GROWING, "--no-report")
     wait_for_rows(place, 5 * 8 + 2, process)
@@ -161,7 +166,7 @@ def test_a_refinement_that_was_cut_short_is_told_with_the_way_on(plant, capsys):
 def test_a_dry_run_says_what_is_not_known_yet(place):
     done = rooflens(place, *GROWING, "--refine-most", "4", "--dry-run")
     assert done.returncode == 0, done.stderr
-    told, count = done.stdout.splitlines()[-2:]
+    *_, told, count, _ = done.stdout.splitlines()
     assert told.startswith("refined afterwards, the first challenger against constant: up to 4 further M")
     assert "up to 40 units that are not in the count below" in told  # one shape x 4 M x 2 providers x 5 rounds
     assert count.startswith("8 cells x 5 rounds = 40 units")

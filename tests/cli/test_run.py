@@ -1,16 +1,35 @@
 """`rooflens run` as a user meets it: what it stores, how it is resumed, and how it answers bad input."""
 
 import json
+import re
+import shutil
+import time
 
 import pytest
 
-from .tiny_runs import FAULTY, SUITE, check_whole, read, rooflens, run_args
+from .tiny_runs import FAULTY, ON_CPU, SUITE, check_whole, fresh, read, rooflens, run_args, write_suite
+
+RIGHT = run_args("right", "dequant_blas")
 
 
-def test_a_run_stores_everything_that_was_measured(place):
-    arguments = [part for part in run_args("right", "dequant_blas") if part != "--no-calibrate"]
-    done = rooflens(place, *arguments)
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Return a folder with a finished run in out/, for tests that only read it, and the finished command."""
+    place = write_suite(tmp_path_factory.mktemp("measured"))
+    done = fresh(place, *(part for part in RIGHT if part != "--no-calibrate"))
     assert done.returncode == 0, done.stderr
+    return place, done
+
+
+@pytest.fixture
+def copied(measured, place):
+    """Return a folder with a copy of that run, for tests that go on with it."""
+    shutil.copytree(measured[0] / "out", place / "out")
+    return place
+
+
+def test_a_run_stores_everything_that_was_measured(measured):
+    place, done = measured
     check_whole(place, cells=2 * 3 * 2)
     assert all(float(row["snr_db"]) > 100 for row in read(place))
     assert all(float(sample["time_s"]) > 0 for sample in read(place, "samples.csv"))
@@ -28,8 +47,8 @@ def test_a_run_stores_everything_that_was_measured(place):
     assert "a library that prints" in (place / "out" / "worker.log").read_text()
 
 
-def test_providers_of_a_problem_take_turns(place):
-    rooflens(place, *run_args("right", "dequant_blas"))
+def test_providers_of_a_problem_take_turns(measured):
+    place, _ = measured
     by_problem = {}
     for row in read(place):
         by_problem.setdefault((row["layer"], row["M"]), []).append((row["round"], row["provider"]))
@@ -43,44 +62,28 @@ def test_providers_of_a_problem_take_turns(place):
 def test_resume_refuses_changed_code(place):
     kernel = place / "mine.py"
     kernel.write_text(FAULTY.read_text())
-    arguments = [
-        "run",
-        "tiny.toml",
-        "--device",
-        "cpu",
-        "--no-report",
-        "--no-calibrate",
-        "--providers",
-        kernel,
-        "-o",
-        "out",
-        "-p",
-        "right",
-    ]
-    assert rooflens(place, *arguments, "--filter", "M == 1").returncode == 0
+    arguments = run_args("right", file=kernel)
+    assert rooflens(place, *arguments, "--filter", "M == 1 and layer == 'q'").returncode == 0
     kernel.write_text(FAULTY.read_text() + "\n# faster now\n")
     done = rooflens(place, *arguments, "--resume")
     assert done.returncode == 2
     assert "source of provider right" in done.stderr
 
 
-def test_resume_of_a_finished_run_measures_nothing(place):
-    arguments = [*run_args("right"), "--filter", "M == 1"]
-    assert rooflens(place, *arguments).returncode == 0
-    before = (place / "out" / "samples.csv").read_bytes()
-    assert rooflens(place, *arguments, "--resume").returncode == 0
-    assert (place / "out" / "samples.csv").read_bytes() == before
+def test_resume_of_a_finished_run_measures_nothing(copied):
+    before = (copied / "out" / "samples.csv").read_bytes()
+    assert rooflens(copied, *RIGHT, "--resume").returncode == 0
+    assert (copied / "out" / "samples.csv").read_bytes() == before
 
 
-def test_more_rounds_on_resume_are_added(place):
-    arguments = [*run_args("right"), "--filter", "M == 1"]
-    assert rooflens(place, *arguments).returncode == 0
-    assert rooflens(place, *arguments, "--resume", "--rounds", "3").returncode == 0
-    check_whole(place, cells=2, rounds=3)
-    assert rooflens(place, "run", "-o", "out", "--resume", "--no-report").returncode == 0
-    assert json.loads((place / "out" / "run.json").read_text())["rounds"] == 3
+def test_more_rounds_on_resume_are_added(copied):
+    assert rooflens(copied, *RIGHT, "--resume", "--rounds", "3").returncode == 0
+    check_whole(copied, cells=12, rounds=3)
+    assert rooflens(copied, "run", "-o", "out", "--resume", "--no-report").returncode == 0
+    assert json.loads((copied / "out" / "run.json").read_text())["rounds"] == 3
 
 
+@pytest.mark.slow
 def test_resume_from_another_directory(place):
     """The suite, its shape set and the user's kernels are found again, in a folder with a blank in its name."""
     (place / "mine.py").write_text(FAULTY.read_text())
@@ -114,31 +117,35 @@ def test_resume_refuses_to_mix_or_to_ignore(place, arguments, words):
 
 def test_a_start_that_failed_is_no_run(place):
     assert rooflens(place, "run", "tiny.toml", "--device", "cuda:0", "-o", "out").returncode == 1
-    ended = rooflens(place, *run_args("right"), "--filter", "M == 1", "--max-time", "1ms")
+    ended = rooflens(place, *run_args("right"), "--filter", "M == 1 and layer == 'q'", "--max-time", "1ms")
     assert ended.returncode == 0, ended.stderr
     assert "give the same command again" in ended.stderr
-    again = rooflens(place, *run_args("right"), "--filter", "M == 1")
+    again = rooflens(place, *run_args("right"), "--filter", "M == 1 and layer == 'q'")
     assert again.returncode == 0, again.stderr
-    check_whole(place, cells=2)
+    check_whole(place, cells=1)
+
+
+def planned(done):
+    """The line of a dry run that counts cells."""
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if " units of " in line]
+    return line
 
 
 def test_lists_name_each_value_once_and_axes_add_up(place):
     done = rooflens(place, "run", "tiny.toml", "--cache", "warm,warm", "-a", "M=1,2", "-a", "M=2,4", "--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("6 cells x 2 rounds = 12 units")
+    assert planned(done).startswith("6 cells x 2 rounds = 12 units")
 
 
 def test_a_suite_may_name_the_providers_of_the_file_that_is_given(place):
     (place / "mine.toml").write_text(SUITE.replace('["dequant_blas"]', '["right", "dequant_blas"]', 1))
     done = rooflens(place, "run", "mine.toml", "--providers", FAULTY, "--dry-run")
-    assert done.returncode == 0, done.stderr
-    cells = int(done.stdout.splitlines()[-1].split()[0])
     others = rooflens(place, "run", "tiny.toml", "--providers", FAULTY, "--dry-run")
-    assert cells == int(others.stdout.splitlines()[-1].split()[0]), "a provider named twice was planned twice"
+    assert planned(done) == planned(others), "a provider named twice was planned twice"
 
 
 def test_the_candidates_of_the_file_that_is_given_are_the_challengers(place):
-    done = rooflens(place, *run_args("right", "wrong", "dequant_blas"), "--filter", "M == 1")
+    done = rooflens(place, *run_args("right", "wrong", "dequant_blas"), "--filter", "M == 1 and layer == 'q'")
     assert done.returncode == 0, done.stderr
     manifest = json.loads((place / "out" / "run.json").read_text())
     assert manifest["challengers"] == ["wrong", "dequant_blas"]  # `right` has another role
@@ -151,6 +158,46 @@ def test_dry_run_measures_nothing(place):
     assert not (place / "runs").exists()
 
 
+def test_a_dry_run_tells_how_long_it_takes_and_how_much_fits(place):
+    whole = rooflens(place, "run", "tiny.toml", *ON_CPU, "--dry-run").stdout.splitlines()[-1]
+    assert re.match(r"about \d+ s: start 6 s, ceilings \d+ s", whole)
+    assert (
+        rooflens(place, "run", "tiny.toml", "--device", "tpu", "--dry-run")
+        .stdout.splitlines()[-1]
+        .startswith("how long it takes is not known here: --device 'tpu'")
+    )
+    minute = rooflens(place, "run", "tiny.toml", *ON_CPU, "--within", "60s", "--dry-run").stdout.splitlines()[-1]
+    assert minute.startswith("within 1 min 0 s, about ")
+    assert "30 rounds fit: where rounds scatter by 1 %, a ratio is known to +-0.5%" in minute
+    second = rooflens(place, "run", "llm4bit", *ON_CPU, "--within", "20s", "--dry-run").stdout.splitlines()[-1]
+    assert second.startswith("20 s are enough for 2 rounds of about 0% of the cells")
+
+
+def test_a_run_within_a_time_has_two_rounds_of_every_cell_and_more(place):
+    began = time.monotonic()
+    done = rooflens(place, *run_args("right", "dequant_blas"), "--within", "40s", "--rounds", "4")
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 80  # far below the limit of a test: it ends when four rounds are done
+    manifest = json.loads((place / "out" / "run.json").read_text())
+    assert 2 <= manifest["rounds"] <= 4
+    check_whole(place, cells=2 * 3 * 2, rounds=manifest["rounds"])
+    assert [line for line in done.stdout.splitlines() if line][-1].startswith("raw timings")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--max-time", "9m"], "--within ends the sweep by itself: leave out --max-time"),
+        (["--jobs", "local:2"], "--within is for one device: leave out --jobs"),
+    ],
+)
+def test_what_does_not_go_with_a_time_budget(place, options, words):
+    done = rooflens(place, "run", "tiny.toml", "--within", "60s", *options)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert words in done.stderr
+
+
+@pytest.mark.slow
 def test_resume_without_the_suite_remembers_no_calibrate(place):
     """Four units of which the last is missing, so that there is something to calibrate for."""
     assert rooflens(place, *run_args("dequant_blas", file=None), "--filter", "M <= 2 and layer == 'q'").returncode == 0
@@ -236,17 +283,22 @@ def test_bad_input_is_one_line_and_an_exit_code(place, arguments, code, words):
     assert done.stdout == ""
 
 
+def test_bad_input_ends_the_process_with_that_code(place):
+    done = fresh(place, "run", "llm5bit")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "rooflens: error: unknown suite 'llm5bit': did you mean llm4bit?\n"
+
+
 def test_passes_that_a_scheme_lacks_are_left_out_with_a_line(place):
     text = SUITE.replace('"nf4-g64"', '"nf4-g64", "fp8-blockwise"').replace('"fp32"', '"bf16"')
     (place / "mixed.toml").write_text(text.replace("baseline =", 'passes = ["fwd", "dgrad"]\nbaseline ='))
     done = rooflens(place, "run", "mixed.toml", "--dry-run")
-    assert done.returncode == 0, done.stderr
     assert done.stderr == "note: left out, because the scheme has no such pass: dgrad of nf4-g64\n"
-    assert done.stdout.splitlines()[-1].startswith("18 cells x 2 rounds")  # 2 shapes x 3 M x (1 + 2 passes)
+    assert planned(done).startswith("18 cells x 2 rounds")  # 2 shapes x 3 M x (1 + 2 passes)
 
 
 def test_what_cannot_be_compared_here_is_said_before_anything_is_measured(place):
-    quantizers = ["run", "mxfp8-quant-quick", "--device", "cpu", "-a", "M=1", "--no-report", "--no-calibrate"]
+    quantizers = ["run", "mxfp8-quant-quick", *ON_CPU, "-a", "M=1", "--no-report", "--no-calibrate", "--rounds", "1"]
     done = rooflens(place, *quantizers, "--filter", "scheme == 'mxfp8-quant-rceil'", "-o", "out")
     assert done.returncode == 0, done.stderr
     told = [line for line in done.stderr.splitlines() if line.startswith("nothing to compare on ")]

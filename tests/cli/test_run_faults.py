@@ -7,11 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from .tiny_runs import SLOW, check_whole, events, read, rooflens, run_args, start, verdicts, wait_for_rows, write_suite
+from .tiny_runs import (
+    SLOW,
+    check_whole,
+    events,
+    fresh,
+    read,
+    rooflens,
+    run_args,
+    start,
+    verdicts,
+    wait_for_rows,
+    write_suite,
+)
 
 
 def run_tiny(place, *arguments):
-    done = rooflens(place, *arguments)
+    done = fresh(place, *arguments)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -96,6 +108,8 @@ def hung(tmp_path_factory):
     return place
 
 
+@pytest.mark.slow
+@pytest.mark.exclusive
 @pytest.mark.parametrize(
     ("provider", "phase"),
     [("hang", "measure"), ("hang_prepare", "prepare"), ("hang_supports", "prepare"), ("stopped", "measure")],
@@ -109,6 +123,8 @@ def test_a_hang_ends_within_two_seconds_of_the_time_limit(hung, provider, phase)
     assert TIMEOUT_S - 0.5 < restarts[0] - hung_at < TIMEOUT_S + 2
 
 
+@pytest.mark.slow
+@pytest.mark.exclusive
 def test_hangs_cost_no_neighbour_its_rounds(hung):
     assert len([text for _, text in events(hung) if text.startswith("restart the worker")]) == 4
     found = verdicts(hung)
@@ -132,14 +148,16 @@ def test_the_end_names_what_failed_the_traceback_and_strict(faults):
     assert "Fatal Python error: Segmentation fault" in log
 
 
+@pytest.mark.slow
 def test_strict_makes_a_crash_an_exit_code(place):
     done = rooflens(place, *run_args("right", "crash"), "--filter", "layer == 'q'", "--strict")
     assert done.returncode == 4, done.stderr
     assert "error: failed: crash crashed;" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_strict_makes_a_wrong_output_an_exit_code(place):
-    done = rooflens(place, *run_args("right", "wrong"), "--strict")
+    done = rooflens(place, *run_args("right", "wrong"), "--filter", "layer == 'q'", "--strict")
     assert done.returncode == 5, done.stderr
     assert done.stderr.splitlines()[-1].startswith("rooflens: error: ")
 
@@ -152,6 +170,7 @@ def ended(tmp_path_factory):
     return place, run_tiny(place, *run_args("right", *ending), "--filter", "layer == 'q'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("provider", "words"),
     [("exits", "exit code 0"), ("sys_exits", ""), ("interrupts", ""), ("unwinds", "")],
@@ -167,6 +186,7 @@ def test_whatever_ends_the_worker_is_a_verdict_of_its_cell(ended, provider, word
     assert len(read(place)) == len({(row["cell_id"], row["round"]) for row in read(place)})
 
 
+@pytest.mark.slow
 def test_a_flood_of_output_goes_to_the_log(ended):
     place, done = ended
     assert verdicts(place)["floods", 2] == {"passed"}
@@ -174,6 +194,7 @@ def test_a_flood_of_output_goes_to_the_log(ended):
     assert (place / "out" / "worker.log").read_bytes().count(b"flood") > 1000
 
 
+@pytest.mark.slow
 def test_weights_that_a_timed_call_overwrites_cost_no_neighbour(place):
     run_tiny(place, *run_args("right", "overwrites", "dequant_blas"), "--filter", "layer == 'q'")
     found = verdicts(place)
@@ -199,12 +220,14 @@ def observed(tmp_path_factory):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["folder", "threads", "dtype", "reseeded", "spinning"])
 def test_a_provider_that_changes_its_process_changes_no_neighbour(observed, what):
     alone, beside = ({unit: row["config"][what] for unit, row in rows.items()} for rows in observed)
     assert beside == alone
 
 
+@pytest.mark.slow
 def test_a_provider_that_changes_its_process_changes_no_operands(observed):
     """The error against the reference depends on every bit of the operands."""
     alone, beside = ({unit: row["max_abs_error"] for unit, row in rows.items()} for rows in observed)
@@ -212,7 +235,8 @@ def test_a_provider_that_changes_its_process_changes_no_operands(observed):
     assert beside == alone
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.exclusive
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interruption_keeps_what_is_finished_and_says_how_to_go_on(place, number):
     process = start(place, *run_args("right", "dequant_blas"), *SLOW, "100ms")
     wait_for_rows(place, 2, process)
@@ -229,6 +253,8 @@ def test_interruption_keeps_what_is_finished_and_says_how_to_go_on(place, number
     check_whole(place, cells=12)
 
 
+@pytest.mark.slow
+@pytest.mark.exclusive
 def test_a_sigterm_to_the_whole_group_blames_no_kernel(place):
     """A batch system's way of ending a job: the worker gets the signal as well."""
     process = start(place, *run_args("right", "dequant_blas"), *SLOW, "300ms", start_new_session=True)
@@ -239,6 +265,8 @@ def test_a_sigterm_to_the_whole_group_blames_no_kernel(place):
     assert {row["verdict"] for row in read(place)} == {"passed"}
 
 
+@pytest.mark.slow
+@pytest.mark.exclusive
 def test_fast_cells_leave_no_pause_and_are_interrupted_all_the_same(place):
     process = start(place, *run_args("right", "dequant_blas"), *SLOW, "30ms", "-a", "M=1..400")
     wait_for_rows(place, 2, process)
@@ -249,6 +277,8 @@ def test_fast_cells_leave_no_pause_and_are_interrupted_all_the_same(place):
     assert len(read(place)) - before <= 10
 
 
+@pytest.mark.slow
+@pytest.mark.exclusive
 def test_max_time_ends_cleanly_and_strict_says_incomplete(place):
     done = rooflens(place, *run_args("right", "dequant_blas"), *SLOW, "1s", "--max-time", "12s", "--strict")
     assert done.returncode == 4, done.stderr

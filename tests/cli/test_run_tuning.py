@@ -26,6 +26,7 @@ def chosen(place):
     }
 
 
+@pytest.mark.slow
 def test_a_search_goes_around_candidates_that_end_the_worker_and_all_rounds_run_its_winner(place):
     arguments = (*run_args("choosy", "deadly", file=CANDIDATES), *ONE, "--tuning", "cold")
     done = rooflens(place, *arguments)
@@ -44,6 +45,7 @@ def test_a_search_goes_around_candidates_that_end_the_worker_and_all_rounds_run_
     check_whole(place, cells=2, rounds=3)
 
 
+@pytest.mark.slow
 def test_a_search_without_a_winner_ends_its_cell(place):
     done = rooflens(place, *run_args("hopeless", file=CANDIDATES), *ONE, "--tuning", "cold")
     assert done.returncode == 0, done.stderr
@@ -83,26 +85,34 @@ def test_pinned_without_a_table_is_refused(place):
     assert done.stderr.splitlines()[-1].endswith("make one with rooflens tune SUITE -o RUN")
 
 
-@pytest.mark.parametrize(
-    ("provider", "verdict", "reason"),
-    [
-        ("half_bytes", "passed", ""),
-        ("typed_config", "runtime_error", "config['accumulate'] is a torch.dtype: use plain JSON values"),
-        ("broken_bytes", "runtime_error", "moved_bytes() returned 12.5"),
-        ("negative_bytes", "runtime_error", "moved_bytes() returned -5"),
-        ("no_launch", "runtime_error", "prepare() returned NoneType, not a Launch"),
-    ],
-)
-def test_what_cannot_be_stored_costs_its_own_cell(place, provider, verdict, reason):
-    done = rooflens(place, *run_args("plain", provider, file=ODD), *ONE)
+NOT_STORED = [
+    ("plain", "passed", ""),
+    ("half_bytes", "passed", ""),
+    ("typed_config", "runtime_error", "config['accumulate'] is a torch.dtype: use plain JSON values"),
+    ("broken_bytes", "runtime_error", "moved_bytes() returned 12.5"),
+    ("negative_bytes", "runtime_error", "moved_bytes() returned -5"),
+    ("no_launch", "runtime_error", "prepare() returned NoneType, not a Launch"),
+]
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """Return the folder of one run of all that say of themselves what cannot be stored."""
+    place = write_suite(tmp_path_factory.mktemp("odd"))
+    done = rooflens(place, *run_args(*(name for name, _, _ in NOT_STORED), file=ODD), *ONE)
     assert done.returncode == 0, done.stderr
-    rows = {row["provider"]: row for row in read(place)}
-    assert rows["plain"]["verdict"] == "passed"
+    return place
+
+
+@pytest.mark.parametrize(("provider", "verdict", "reason"), NOT_STORED)
+def test_what_cannot_be_stored_costs_its_own_cell(odd, provider, verdict, reason):
+    rows = {row["provider"]: row for row in read(odd)}
     assert rows[provider]["verdict"] == verdict
     assert reason in rows[provider]["reason"]
-    assert rooflens(place, "validate", "out").returncode == 0
+    assert rooflens(odd, "validate", "out").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_canary_that_ends_the_worker_is_given_up(place):
     """Within one task: its second round is after a minute, by a clock that the test does not wait for."""
     done = rooflens(place, *run_args("breaks_canary", file=ODD), *ONE)
@@ -123,6 +133,7 @@ def test_what_a_provider_started_ends_with_its_worker(place):
     raise AssertionError("the program still runs")
 
 
+@pytest.mark.slow
 def test_deleting_a_row_measures_that_unit_again_and_no_sample_is_left_over(place):
     arguments = run_args("dequant_blas", "blas", file=None)
     assert rooflens(place, *arguments).returncode == 0
@@ -135,6 +146,8 @@ def test_deleting_a_row_measures_that_unit_again_and_no_sample_is_left_over(plac
     assert rooflens(place, "validate", "out", "--strict").returncode == 0
 
 
+@pytest.mark.slow
+@pytest.mark.exclusive
 def test_max_time_ends_with_a_reading_of_the_canary(place):
     done = rooflens(
         place, *run_args("dequant_blas", "blas", file=None), *SLOW, "300ms", "--max-time", "12s", "-a", "M=1..40",

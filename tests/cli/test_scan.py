@@ -87,6 +87,7 @@ def test_a_provider_that_cannot_be_asked_ends_the_run_before_it_begins(place):
     assert not (place / "out" / "run.json").exists()
 
 
+@pytest.mark.slow
 def test_a_scan_of_K_by_providers_without_a_choice(place):
     arguments = run_args("dequant_blas", file=None)
     ended = rooflens(place, *arguments, "--filter", "layer == 'q' and M == 1", "--scan", "K=~1x32")

@@ -65,6 +65,7 @@ def test_the_report_side_by_side_and_each_runs_own_are_written(sweep, capsys):
     assert (folder / "sm90" / "report.html").read_bytes() == own, "the same as of the run by itself"
 
 
+@pytest.mark.slow
 def test_forms_that_are_asked_for_are_all_that_is_written(sweep, tmp_path, capsys):
     folder = sweep()
     tree = json.loads(told(capsys, "report", "latest", "--json", "-").out)
@@ -126,6 +127,7 @@ def test_what_needs_one_run_names_them(sweep, capsys, arguments, words):
     assert out == ""
 
 
+@pytest.mark.slow
 def test_the_default_preset_by_name_is_the_default(sweep, capsys):
     folder = sweep()
     told(capsys, "report", "night", "--preset", "full")

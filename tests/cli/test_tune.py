@@ -4,8 +4,6 @@ import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
 from rooflens.shapes.suite import Cache
 
-from .tiny_runs import SUITE, rooflens
+from .tiny_runs import SUITE, fresh, rooflens, start, wait_until
 
 FAULTY = Path(__file__).parents[1] / "harness" / "faulty_candidates.py"
 
@@ -46,6 +44,7 @@ def winners(rows):
     return [json.loads(row["config"])["do"] for row in rows if row["winner"] == "true"]
 
 
+@pytest.mark.slow
 def test_the_faster_configuration_wins_each_search_and_all_candidates_are_kept(place):
     done = rooflens(place, *tune_args("choosy"), "--export", "tuned.csv")
     assert done.returncode == 0, done.stderr
@@ -99,6 +98,7 @@ def test_a_candidate_that_fails_costs_itself_only(place):
     assert (place / "out" / "events.log").read_text().count("restart the worker") == 2
 
 
+@pytest.mark.slow
 def test_a_candidate_that_hangs_ends_at_the_time_limit(place):
     begin = time.monotonic()
     done = rooflens(place, *tune_args("hanging"), *ONE, "--searches", "1", "--timeout", "2s")
@@ -108,6 +108,7 @@ def test_a_candidate_that_hangs_ends_at_the_time_limit(place):
     assert time.monotonic() - begin < 60
 
 
+@pytest.mark.slow
 def test_cells_without_a_winner_say_why_and_are_not_searched_again(place):
     arguments = [*tune_args("hopeless", "no_choice", "refuses", "confused"), *ONE, "--export", "tuned.csv"]
     done = rooflens(place, *arguments)
@@ -131,6 +132,7 @@ def test_cells_without_a_winner_say_why_and_are_not_searched_again(place):
     assert (place / "out" / "tuning.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_complete_table_is_shown_again_without_torch_and_without_a_worker(place):
     done = rooflens(place, *tune_args("choosy", "hopeless"), *ONE)
     assert done.returncode == 0, done.stderr
@@ -138,19 +140,20 @@ def test_a_complete_table_is_shown_again_without_torch_and_without_a_worker(plac
     (place / "no_torch").mkdir()
     (place / "no_torch" / "torch.py").write_text("raise ImportError('torch must not be imported here')\n")
     blocked = os.environ | {"PYTHONPATH": str(place / "no_torch")}
-    again = rooflens(place, "tune", "-o", "out", "--resume", "--export", "again.csv", env=blocked)
+    again = fresh(place, "tune", "-o", "out", "--resume", "--export", "again.csv", env=blocked)
     assert again.returncode == 0, again.stderr
     assert again.stdout == done.stdout
     assert "note: hopeless: 1 cell without any winner" in again.stderr
     assert "1 row written to again.csv; 1 cell left out: 1 without a winner (hopeless 1)" in again.stderr
     assert {path: path.read_bytes() for path in (place / "out").iterdir()} == files
     (place / "out" / "tuning.csv").write_text((place / "out" / "tuning.csv").read_text().rpartition("\n")[0][:-20])
-    assert "torch must not be imported" in rooflens(place, "tune", "-o", "out", "--resume", env=blocked).stderr
+    assert "torch must not be imported" in fresh(place, "tune", "-o", "out", "--resume", env=blocked).stderr
     mended = rooflens(place, "tune", "-o", "out", "--resume")
     assert mended.returncode == 0, mended.stderr
     assert len(table(place)) == 8
 
 
+@pytest.mark.slow
 def test_a_table_without_any_winner_says_so_and_exports_nothing(place):
     done = rooflens(place, *tune_args("hopeless"), *ONE, "--export", "tuned.csv")
     assert done.returncode == 0, done.stderr
@@ -159,6 +162,7 @@ def test_a_table_without_any_winner_says_so_and_exports_nothing(place):
     assert not (place / "tuned.csv").exists()
 
 
+@pytest.mark.slow
 def test_one_gemm_under_two_names_is_searched_once(place):
     (place / "tiny.csv").write_text("model,layer,N,K\ntiny,q,48,128\nother,o,48,128\n")
     done = rooflens(place, *tune_args("choosy"), "-a", "M=1", "--searches", "1")
@@ -166,15 +170,12 @@ def test_one_gemm_under_two_names_is_searched_once(place):
     assert len(table(place)) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.exclusive
 def test_a_killed_search_is_resumed_without_losing_or_repeating_a_finished_one(place):
-    command = [sys.executable, "-m", "rooflens.cli", *map(str, tune_args("choosy"))]
-    process = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start(place, *tune_args("choosy"))
     path = place / "out" / "tuning.csv"
-    deadline = time.monotonic() + 120
-    while not path.exists() or path.read_text().count("\n") < 4:
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.005)
+    wait_until(lambda: path.exists() and path.read_text().count("\n") >= 4, process, "the second search")
     process.kill()
     process.communicate()
     kept = path.read_text().splitlines(keepends=True)
@@ -191,22 +192,12 @@ def test_a_killed_search_is_resumed_without_losing_or_repeating_a_finished_one(p
     assert winners(table(place)) == ["fast"] * 12
 
 
+@pytest.mark.slow
+@pytest.mark.exclusive
 def test_interruption_says_how_to_go_on(place):
-    command = [sys.executable, "-m", "rooflens.cli", *map(str, tune_args("choosy")), "-a", "M=1..400"]
-    process = subprocess.Popen(
-        command,
-        cwd=place,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"NO_COLOR": "1"},
-    )
+    process = start(place, *tune_args("choosy"), "-a", "M=1..400", env=os.environ | {"NO_COLOR": "1"})
     path = place / "out" / "tuning.csv"
-    deadline = time.monotonic() + 120
-    while not path.exists() or path.read_text().count("\n") < 4:
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
+    wait_until(lambda: path.exists() and path.read_text().count("\n") >= 4, process, "the second search")
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
@@ -231,6 +222,7 @@ def test_max_time_ends_cleanly_and_more_searches_may_be_added(place):
     assert found["complete"] is True
 
 
+@pytest.mark.slow
 def test_real_kernels_of_this_cpu_are_tuned(place):
     (place / "real.toml").write_text(SUITE.replace('["dequant_blas"]\nbase', '["simd_4bit_cpu", "blas"]\nbase'))
     done = rooflens(place, "tune", "real.toml", *HERE, "--cache", "cold", "-a", "M=1,2", "-o", "out")
@@ -242,6 +234,7 @@ def test_real_kernels_of_this_cpu_are_tuned(place):
 
 
 @pytest.mark.gpu
+@pytest.mark.exclusive
 def test_real_kernels_of_this_gpu_are_tuned(place):
     (place / "tiny.csv").write_text("model,layer,N,K\ntiny,q,1024,2048\n")
     (place / "real.toml").write_text(

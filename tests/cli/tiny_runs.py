@@ -1,12 +1,15 @@
-"""A tiny suite over misbehaving providers, run in real processes, and what is found in its folder."""
+"""A tiny suite over misbehaving providers, measured by real workers, and what is found in its folder."""
 
 import csv
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from datetime import datetime
+from io import StringIO
 from pathlib import Path
+
+from rooflens.cli.main import main
 
 FAULTY = Path(__file__).parents[1] / "harness" / "faulty_providers.py"
 
@@ -37,7 +40,16 @@ def write_suite(folder):
     return folder
 
 
-def rooflens(place, *arguments, **options):
+def rooflens(place, *arguments):
+    """Run a command from this process, with `place` as working directory: no start of Python, no imports."""
+    out, errors = StringIO(), StringIO()
+    with chdir(place), redirect_stdout(out), redirect_stderr(errors):
+        code = main([*map(str, arguments)])
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())
+
+
+def fresh(place, *arguments, **options):
+    """Run a command in a process of its own: what a test says of its environment, streams, or imports needs one."""
     command = [sys.executable, "-m", "rooflens.cli", *map(str, arguments)]
     return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300, **options)
 

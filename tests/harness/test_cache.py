@@ -225,6 +225,7 @@ def test_the_level_that_a_working_set_fits_in(size, cache, kind, arch, level):
     assert level_of(size, cache, dataclasses.replace(CPU, kind=kind, arch=arch)) == level
 
 
+@pytest.mark.exclusive
 def test_a_flush_makes_the_next_read_slower():
     """1 MiB that was just read is read again: from the cache when warm, from memory after a flush.
 

@@ -310,6 +310,7 @@ def test_footprints_of_a_cpu_grow_with_its_threads(monkeypatch):
     assert footprints(small)["dram"] == 1024 * MIB  # an eighth of the memory
 
 
+@pytest.mark.exclusive
 def test_the_cpu_itself(monkeypatch):
     monkeypatch.setattr(module, "BUDGET_S", {"cpu": 0.05})
     monkeypatch.setattr(module, "CPU_DRAM_BYTES_PER_THREAD", 0)
@@ -323,6 +324,7 @@ def test_the_cpu_itself(monkeypatch):
 
 
 @pytest.mark.gpu
+@pytest.mark.exclusive
 @pytest.mark.parametrize("timer", ["event", "graph", "profiler"])
 def test_a_gpu_itself(timer):
     from rooflens.harness.device import find_device

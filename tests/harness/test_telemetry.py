@@ -114,6 +114,7 @@ def test_the_environment_of_a_run_on_a_gpu_holds_driver_and_limits(monkeypatch):
 
 
 @pytest.mark.gpu
+@pytest.mark.exclusive
 def test_a_real_gpu_tells_clock_power_and_temperature():
     import torch
 
@@ -139,6 +140,7 @@ def test_a_real_gpu_tells_clock_power_and_temperature():
 
 
 @pytest.mark.gpu
+@pytest.mark.exclusive
 def test_a_reading_of_a_real_gpu_is_cheap():
     source = telemetry(find_device("cuda"))
     if source.name == "unknown":
@@ -153,6 +155,7 @@ def test_a_reading_of_a_real_gpu_is_cheap():
 
 
 @pytest.mark.gpu
+@pytest.mark.exclusive
 def test_another_process_on_a_real_gpu_is_counted():
     """A child takes memory on the device: one process more, where the driver shows any."""
     device = find_device("cuda")

@@ -121,6 +121,7 @@ def test_a_machine_without_these_files_is_unknown_and_no_error(tmp_path):
     assert source.processes() is None
 
 
+@pytest.mark.exclusive
 def test_the_real_host_sees_another_process_at_work():
     """A child burns one core: at least half of that shows, and a quiet machine shows less."""
     source = telemetry(CPU)
