@@ -14,6 +14,7 @@ from .tiny_runs import (
     assert_gone,
     check_whole,
     children,
+    planned,
     read,
     rooflens,
     run_args,
@@ -166,10 +167,10 @@ def test_a_refinement_that_was_cut_short_is_told_with_the_way_on(plant, capsys):
 def test_a_dry_run_says_what_is_not_known_yet(place):
     done = rooflens(place, *GROWING, "--refine-most", "4", "--dry-run")
     assert done.returncode == 0, done.stderr
-    told, count = done.stdout.splitlines()[-2:]
+    (told,) = [line for line in done.stdout.splitlines() if line.startswith("refined afterwards")]
     assert told.startswith("refined afterwards, the first challenger against constant: up to 4 further M")
     assert "up to 40 units that are not in the count below" in told  # one shape x 4 M x 2 providers x 5 rounds
-    assert count.startswith("8 cells x 5 rounds = 40 units")
+    assert planned(done).startswith("8 cells x 5 rounds = 40 units")
     assert not (place / "out").exists()
 
 

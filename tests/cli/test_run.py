@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from .tiny_runs import FAULTY, ON_CPU, SUITE, check_whole, fresh, read, rooflens, run_args, write_suite
+from .tiny_runs import FAULTY, ON_CPU, SUITE, check_whole, fresh, planned, read, rooflens, run_args, write_suite
 
 RIGHT = run_args("right", "dequant_blas")
 
@@ -126,16 +126,16 @@ def test_a_start_that_failed_is_no_run(place):
 def test_lists_name_each_value_once_and_axes_add_up(place):
     done = rooflens(place, "run", "tiny.toml", "--cache", "warm,warm", "-a", "M=1,2", "-a", "M=2,4", "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("6 cells x 2 rounds = 12 units")
+    assert planned(done).startswith("6 cells x 2 rounds = 12 units")
 
 
 def test_a_suite_may_name_the_providers_of_the_file_that_is_given(place):
     (place / "mine.toml").write_text(SUITE.replace('["dequant_blas"]', '["right", "dequant_blas"]', 1))
     done = rooflens(place, "run", "mine.toml", "--providers", FAULTY, "--dry-run")
     assert done.returncode == 0, done.stderr
-    cells = int(done.stdout.splitlines()[-1].split()[0])
+    cells = int(planned(done).split()[0])
     others = rooflens(place, "run", "tiny.toml", "--providers", FAULTY, "--dry-run")
-    assert cells == int(others.stdout.splitlines()[-1].split()[0]), "a provider named twice was planned twice"
+    assert cells == int(planned(others).split()[0]), "a provider named twice was planned twice"
 
 
 def test_the_candidates_of_the_file_that_is_given_are_the_challengers(place):
@@ -250,7 +250,7 @@ def test_passes_that_a_scheme_lacks_are_left_out_with_a_line(place):
     done = rooflens(place, "run", "mixed.toml", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert done.stderr == "note: left out, because the scheme has no such pass: dgrad of nf4-g64\n"
-    assert done.stdout.splitlines()[-1].startswith("18 cells x 2 rounds")  # 2 shapes x 3 M x (1 + 2 passes)
+    assert planned(done).startswith("18 cells x 2 rounds")  # 2 shapes x 3 M x (1 + 2 passes)
 
 
 def test_what_cannot_be_compared_here_is_said_before_anything_is_measured(place):
