@@ -72,6 +72,7 @@ def crossing(place, challenger="growing"):
     return shape
 
 
+@pytest.mark.slow
 @pytest.mark.exclusive
 def test_the_bracket_shrinks_to_the_planted_M(place):
     done = rooflens(place, *GROWING)
