@@ -36,7 +36,7 @@ demo: $(VENV)/.installed
 
 # Every part runs, whatever became of the others, and make fails at the end. CONTRIBUTING.md says what the markers mean.
 QUICK := ruff mypy tests tests-exclusive
-REST := slow slow-exclusive
+REST := slow slow-exclusive properties
 SIDE_BY_SIDE := $(BIN)/pytest -n auto --dist loadgroup
 ALONE := $(BIN)/pytest
 .PHONY: $(QUICK) $(REST)
@@ -72,6 +72,11 @@ slow:
 slow-exclusive:
 	@echo "==> $@"
 	@$(ALONE) -m "slow and exclusive"
+
+# Those of the quick tests that draw examples, now with many of them.
+properties:
+	@echo "==> $@"
+	@$(SIDE_BY_SIDE) -m "hypothesis and not slow and not exclusive" --hypothesis-profile thorough
 
 bench: $(VENV)/.installed-test
 	@for program in benchmarks/*.py; do echo "==> $$program"; $(BIN)/python "$$program"; done

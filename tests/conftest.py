@@ -1,4 +1,7 @@
-"""What all tests share: when GPU and browser tests are skipped, and how hypothesis draws its examples."""
+"""What all tests share: when GPU and browser tests are skipped, and how hypothesis draws its examples.
+
+A property that asks for more or fewer examples than usual asks for a multiple of `settings().max_examples`.
+"""
 
 import shutil
 
@@ -6,8 +9,9 @@ import pytest
 from hypothesis import settings
 
 # A busy machine makes no example slow, and the same commit draws the same examples everywhere.
-settings.register_profile("rooflens", deadline=None, derandomize=True)
-settings.load_profile("rooflens")
+settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=20)
+settings.load_profile("quick")
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 

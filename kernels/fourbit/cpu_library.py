@@ -6,12 +6,14 @@ that releases the interpreter lock.
 
 import ctypes
 import hashlib
+import os
 from collections.abc import Callable
 from enum import IntEnum, StrEnum
 from functools import cache
 
 import torch
 
+from ...shapes.errors import unknown_name
 from .cpu_build import build
 
 ROWS, CHUNK, PAIR = 16, 8, 2
@@ -146,8 +148,15 @@ def artifact() -> str:
 
 @cache
 def instruction_sets() -> tuple[Isa, ...]:
-    """Instruction sets that this CPU can run, the best last."""
-    return tuple(isa for isa in Isa if library().rooflens_has_isa(isa))
+    """Instruction sets that this CPU can run, the best last; none above ROOFLENS_CPU_ISA, where that is set.
+
+    So a lesser CPU can be had on a better one: ROOFLENS_CPU_ISA=avx2 masks AVX-512, ROOFLENS_CPU_ISA=portable AVX2 too.
+    It is read once. Raises UsageError for a name that is none of Isa.
+    """
+    best = os.environ.get("ROOFLENS_CPU_ISA") or Isa.avx512bf16.name
+    if best not in Isa.__members__:
+        raise unknown_name("instruction set (ROOFLENS_CPU_ISA)", best, list(Isa.__members__))
+    return tuple(isa for isa in Isa if isa <= Isa[best] and library().rooflens_has_isa(isa))
 
 
 def team() -> str:

@@ -38,6 +38,7 @@ def stepped(generator, before, after, size, series=1, noise=NOISE):
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series, runs", [(1, 10), (12, 5), (12, 12), (12, 25)])
 def test_of_quiet_suites_at_most_five_percent_hold_a_proposal(series, runs):
     generator = np.random.default_rng(series + runs)

@@ -59,6 +59,7 @@ def test_planted_crossovers_are_found_within_a_tenth_of_an_octave(tmp_path):
     assert all(sizes == tuple(2**i for i in range(12)) for sizes in found["Ms"])
 
 
+@pytest.mark.slow
 def test_the_median_survives_40_percent_censoring(tmp_path):
     octaves = [1.5 + 0.35 * index for index in range(24)] + [12.0 + index / 8 for index in range(16)]
     truth = {f"l{index}": 2**octave for index, octave in enumerate(octaves)}
@@ -239,6 +240,7 @@ def test_a_censored_median_tells_of_shapes_that_were_not_measured_as_far_as_it_s
     assert not any("count as beyond" in text for text in alike.warnings)
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_median_covers_it_in_95_percent():
     rng = np.random.default_rng(7)
     covered = 0

@@ -56,6 +56,7 @@ def test_false_discoveries_are_counted_over_all_cells():
     assert quiet.words[0] == Word.INCONCLUSIVE
 
 
+@pytest.mark.slow
 def test_the_smallest_change_is_found_with_80_percent_power():
     generator = np.random.default_rng(2)
     size = decided([0.0], 0.01).smallest[0]

@@ -36,7 +36,9 @@ def told(run):
     return list(device_warnings(run, found_in(run)))
 
 
-@pytest.mark.parametrize(("devices", "readings"), [(2, 2), (2, 5), (8, 3), (8, 30), (200, 3)])
+@pytest.mark.parametrize(
+    ("devices", "readings"), [(2, 2), (2, 5), (8, 3), (8, 30), pytest.param(200, 3, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("noise", [0.003, 0.01, 0.03])
 def test_identical_devices_are_not_warned_of(run, devices, readings, noise):
     """One run of a hundred may err for each part of the canary: that 4 or more of 20 do has a chance of 0.06 %."""
@@ -46,7 +48,14 @@ def test_identical_devices_are_not_warned_of(run, devices, readings, noise):
 
 @pytest.mark.parametrize(
     ("devices", "readings", "noise"),
-    [(2, 3, 0.003), (2, 15, 0.01), (8, 3, 0.003), (8, 5, 0.01), (8, 30, 0.02), (200, 3, 0.003)],
+    [
+        (2, 3, 0.003),
+        (2, 15, 0.01),
+        (8, 3, 0.003),
+        (8, 5, 0.01),
+        (8, 30, 0.02),
+        pytest.param(200, 3, 0.003, marks=pytest.mark.slow),
+    ],
 )
 def test_a_gpu_that_is_5_percent_slower_is_named(run, devices, readings, noise):
     """In over nine runs of ten, with so much noise."""

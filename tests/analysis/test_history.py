@@ -211,6 +211,7 @@ def test_nothing_in_common_says_what_differs():
         follow([story(0, [1e-4]), story(1, [1e-4], driver="590", torch="2.12")])
 
 
+@pytest.mark.slow
 def test_quiet_suites_over_a_drifting_device_hold_no_proposals():
     """Noise 1 %, a device that wanders by 2 % and a canary that sees it with an error of 0.2 %."""
     generator = np.random.default_rng(7)

@@ -1,6 +1,7 @@
 """Crossovers with planted truth under noise and censoring: the median, its interval, and what refining is worth."""
 
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,16 @@ from planted_crossovers import MS, Noise, Shape, outcome, population, suite
 SUITES = 300
 
 
-@pytest.fixture(scope="module", params=[3, 5])
+@cache
+def outcomes(rounds):
+    generator = np.random.default_rng(rounds)
+    return [outcome(suite(generator, Noise(rounds), censored=0.4), 0.4) for _ in range(SUITES)]
+
+
+@pytest.fixture(params=[3, 5])
 def censored(request):
     """Outcomes of suites of which 40 % of the shapes cross beyond the last M."""
-    generator = np.random.default_rng(request.param)
-    return [outcome(suite(generator, Noise(request.param), censored=0.4), 0.4) for _ in range(SUITES)]
+    return outcomes(request.param)
 
 
 def test_the_planted_population_is_censored_as_it_says():
@@ -25,6 +31,7 @@ def test_the_planted_population_is_censored_as_it_says():
     assert abs(np.mean(octaves > 11) - 0.4) < 0.01
 
 
+@pytest.mark.slow
 def test_the_median_is_within_a_tenth_of_an_octave_at_40_percent_censoring(censored):
     errors = np.array([one.error for one in censored])
     known = errors[~np.isnan(errors)]
@@ -34,10 +41,12 @@ def test_the_median_is_within_a_tenth_of_an_octave_at_40_percent_censoring(censo
     assert np.mean([one.dropped for one in censored]) > 1  # what leaving censored shapes out would do
 
 
+@pytest.mark.slow
 def test_its_interval_covers_the_median_of_the_population_in_95_percent(censored):
     assert 0.93 <= np.mean([one.covered for one in censored]) <= 0.97
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_shape_holds_its_crossover_and_no_change_is_made_up(censored):
     assert np.mean([one.held for one in censored]) >= 0.95
     assert np.mean([one.several for one in censored]) <= 0.001

@@ -316,7 +316,7 @@ TABLES = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 5)
 @given(st.lists(CELLS, min_size=1, max_size=6), TABLES)
 def test_no_cell_stands_above_its_bound_unless_impossible(rows, table):
     frame = placed(*rows, table=table)
@@ -331,7 +331,7 @@ def test_no_cell_stands_above_its_bound_unless_impossible(rows, table):
     assert set(frame["bound_class"]) <= {"", *Bound}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 5)
 @given(st.lists(CELLS, min_size=1, max_size=6), TABLES, st.integers(-8, 8))
 def test_scaling_all_times_and_ceilings_together_changes_no_class(rows, table, octaves):
     factor = 2.0**octaves  # exact in floating point, so that ties stay ties

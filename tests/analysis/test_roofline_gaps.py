@@ -156,7 +156,7 @@ GEOMETRIES = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     st.floats(1e-7, 1e-1),
     st.sampled_from([1, 16, 1024, 8192]),

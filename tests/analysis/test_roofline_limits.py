@@ -349,7 +349,7 @@ def test_patterns_that_share_a_ceiling_share_its_row():
     assert memory[["roof", "cells"]].values.tolist() == [["dram read bandwidth", 2]]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples * 2 // 5)
 @given(
     st.floats(1e-6, 1e-2),
     st.sampled_from([1, 16, 1024]),

@@ -133,7 +133,7 @@ def test_interval_is_that_of_scipy(tmp_path):
         assert (row["ratio_low"], row["ratio_high"]) == pytest.approx((math.exp(truth.low), math.exp(truth.high)))
 
 
-@pytest.mark.parametrize("rounds", [3, 8])
+@pytest.mark.parametrize("rounds", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_intervals_cover_the_planted_ratio_in_95_percent(tmp_path, rounds):
     found = ratios_of(
         tmp_path, shapes=[("m", f"l{index}", 64, 96) for index in range(1500)], Ms=(1,), samples=1, rounds=rounds,
@@ -144,6 +144,7 @@ def test_intervals_cover_the_planted_ratio_in_95_percent(tmp_path, rounds):
     assert 0.93 <= covered.mean() <= 0.97
 
 
+@pytest.mark.slow
 def test_identical_providers_are_called_different_in_5_percent(tmp_path):
     found = ratios_of(
         tmp_path, shapes=[("m", f"l{index}", 64, 96) for index in range(1500)], Ms=(1,), samples=1, rounds=5,

@@ -81,6 +81,7 @@ def test_too_few_samples_have_no_interval(tmp_path):
     assert (summary["interval_from"] == "").all()
 
 
+@pytest.mark.slow
 def test_intervals_from_rounds_cover_the_planted_time_in_95_percent(tmp_path):
     shapes = [("m", f"l{index}", 64, 96) for index in range(1000)]
     run = load(

@@ -95,14 +95,6 @@ def run_decode(case: dict) -> dict:
     return {"out": out.tolist()}
 
 
-def run_loop(case: dict) -> dict:
-    import triton_probes
-
-    out = torch.empty(1)
-    triton_probes.loop_kernel[(1,)](out, case["n"])
-    return {"out": out.item()}
-
-
 if __name__ == "__main__":
     interpreter_repairs.repair()
     handlers = {
@@ -110,6 +102,5 @@ if __name__ == "__main__":
         "dequantize": run_dequantize,
         "permute": run_permute,
         "decode": run_decode,
-        "loop": run_loop,
     }
     print(json.dumps([handlers[case["step"]](case) for case in json.load(sys.stdin)]))

@@ -34,7 +34,7 @@ def random_bits(N: int, K: int, scheme: Scheme, absmax: torch.Tensor) -> FourBit
     return FourBitInputs(Problem(1, N, K), scheme, CPU, 0, torch.zeros(1, K), weight, None)
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples * 3 // 5)
 @given(
     N=st.integers(1, 40),
     K=st.integers(1, 700),

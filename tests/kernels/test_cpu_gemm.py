@@ -58,7 +58,7 @@ def problems(draw: st.DrawFn) -> tuple[Problem, Scheme]:
     )
 
 
-@settings(max_examples=120)
+@settings(max_examples=settings().max_examples * 6 // 5)
 @given(case=problems(), threads=st.integers(1, 3))
 def test_every_path_computes_the_product(case: tuple[Problem, Scheme], threads: int) -> None:
     problem, scheme = case

@@ -4,7 +4,6 @@ import collections
 import ctypes
 import itertools
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -173,15 +172,8 @@ def requests(arch):
 
 
 @pytest.fixture(scope="module")
-def builds(tmp_path_factory):
-    cache = tmp_path_factory.mktemp("triton")
-
-    def compile_all(arch):
-        named = requests(arch)
-        return dict(zip(named, aot.compile_in_child(arch, list(named.values()), cache), strict=True))
-
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(aot.ARCHES, pool.map(compile_all, aot.ARCHES), strict=True))
+def builds(builder):
+    return {arch: builder.builds(arch, requests(arch)) for arch in aot.ARCHES}
 
 
 def text(build):

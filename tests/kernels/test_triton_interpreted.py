@@ -69,6 +69,7 @@ def test_kernel_computes_the_product_of_the_same_bits(kernel):
     )
 
 
+@pytest.mark.slow
 def test_random_shapes_and_schemes():
     draw = random.Random(20)
     cases = []

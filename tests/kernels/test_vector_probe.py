@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rooflens.kernels.aot import KNOWN_ARCHES, Request, compile_in_child, is_amd, kernel_path, wave_size
+from rooflens.kernels.aot import KNOWN_ARCHES, Request, is_amd, kernel_path, wave_size
 from rooflens.kernels.isa import gcn, sass
 from rooflens.kernels.isa.loops import loops
 from rooflens.kernels.probes import triton_vector as vector
@@ -21,29 +21,19 @@ INSTRUCTIONS = {
 """What each step becomes: on NVIDIA, on AMD; neither packed nor fused with the next."""
 
 
-@pytest.fixture(scope="module")
-def builds(tmp_path_factory):
-    cache = tmp_path_factory.mktemp("vector")
-    found = {}
-    for arch in KNOWN_ARCHES:
-        requests = [
-            Request(
-                kernel_path(vector.KERNELS[pattern]),
-                {"out": "*fp32" if pattern == "fma" else "*i32", **vector.operands(pattern, vector.ROUNDS)},
-                vector.constants(pattern, is_amd(arch)),
-                vector.OPTIONS,
-            )
-            for pattern in vector.KERNELS
-        ]
-        for pattern, build in zip(vector.KERNELS, compile_in_child(arch, requests, cache), strict=True):
-            found[arch, pattern] = build
-    return found
+def request(arch, pattern):
+    return Request(
+        kernel_path(vector.KERNELS[pattern]),
+        {"out": "*fp32" if pattern == "fma" else "*i32", **vector.operands(pattern, vector.ROUNDS)},
+        vector.constants(pattern, is_amd(arch)),
+        vector.OPTIONS,
+    )
 
 
 @pytest.mark.parametrize("pattern", vector.KERNELS)
 @pytest.mark.parametrize("arch", KNOWN_ARCHES)
-def test_an_iteration_has_the_instructions_that_are_counted(builds, arch, pattern):
-    build = builds[arch, pattern]
+def test_an_iteration_has_the_instructions_that_are_counted(builder, arch, pattern):
+    build = builder.build(arch, request(arch, pattern))
     assert build.verdict is Verdict.PASSED, build.reason
     assert build.spills == 0
     code = gcn.parse(build.assembly) if is_amd(arch) else sass.parse(build.machine_code)

@@ -66,6 +66,7 @@ for preset in sys.argv[4:]:
 """
 
 
+@pytest.mark.slow
 def test_the_same_bytes_in_another_process(folder, tmp_path):
     """Sets have another order in each: the hash of a text is salted."""
     presets = [next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS)), NAME]

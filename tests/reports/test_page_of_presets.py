@@ -1,5 +1,6 @@
 """The page of every kind of report in a browser: quiet, whole at any width and on paper, told to who does not see."""
 
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -10,7 +11,7 @@ from rooflens.reports import colours, html
 from rooflens.reports.architectures import NAME, build_architectures
 from rooflens.reports.build import build_report
 from rooflens.reports.comparison import build_comparison
-from rooflens.reports.presets import OF_A_RUN, PRESETS
+from rooflens.reports.presets import OF_A_RUN, OF_TWO_VERSIONS, PRESETS
 
 from .browsing import CUT_OFF, HEADINGS, INKS, MOVING, NAMELESS, OPEN_ALL, OVERFLOW, as_hex
 from .measured import WATCHED
@@ -29,12 +30,13 @@ def out_of_memory(cell):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """The address of a page per preset: two slices, twelve M, failures; for two versions, a change of some cells."""
+def address(tmp_path_factory):
+    """Of the page of a preset: two slices, twelve M, failures; for two versions, a change of some cells."""
     folder = tmp_path_factory.mktemp("presets")
     usual = {"machine": synthetic.H200, "samples": 2, "failures": out_of_memory, "providers": PROVIDERS}
     every_m = tuple(2**n for n in range(12))
-    run = synthetic.write_run(folder / "run", Ms=every_m, dtypes=("bf16", "fp32"), rounds=2, **usual, **WATCHED)
+    slices = {"Ms": every_m, "dtypes": ("bf16", "fp32"), "rounds": 2}
+    run = load_run(synthetic.write_run(folder / "run", **slices, **usual, **WATCHED))
     times = synthetic.modelled_latency(synthetic.H200)
     versions = {"Ms": (1, 16, 1024), "rounds": 5, **usual}
     base = synthetic.write_run(folder / "base", seed=1, **versions)
@@ -45,30 +47,40 @@ def pages(tmp_path_factory):
     )
     sides = [(Side(path.name, str(path)), load_run(path)) for path in (base, head)]
     result = compare_runs(*sides, Order.SEQUENTIAL)
-    found = {}
-    for name in PRESETS:
-        built = build_report(load_run(run), name) if name in OF_A_RUN else build_comparison(result, name)
+
+    @cache
+    def written(name):
+        if name == NAME:
+            views = views_of(write_architectures(folder / "several", Ms=every_m, samples=2))
+            built = build_architectures(SWEEP, views)
+        else:
+            built = build_report(run, name) if name in OF_A_RUN else build_comparison(result, name)
         path = folder / f"{name}.html"
         path.write_text(html.render(built), encoding="utf-8")
-        found[name] = path.as_uri()
-    built = build_architectures(SWEEP, views_of(write_architectures(folder / "several", Ms=every_m, samples=2)))
-    (folder / "several.html").write_text(html.render(built), encoding="utf-8")
-    return found | {NAME: (folder / "several.html").as_uri()}
+        return path.as_uri()
+
+    return written
 
 
-@pytest.fixture(params=[*PRESETS, NAME])
-def page(request, browser, pages):
+SAMPLE = ("full", *OF_TWO_VERSIONS, NAME)
+
+
+KINDS = [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.slow) for name in (*PRESETS, NAME)]
+
+
+@pytest.fixture(params=KINDS)
+def page(request, browser, address):
     """The page of a preset; nothing may be said on the console, nothing fetched."""
     page = browser.new_page(viewport={"width": 1600, "height": 900})
     said, fetched = [], []
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda asked: fetched.append(asked.url))
-    page.goto(pages[request.param])
+    page.goto(address(request.param))
     yield page
     page.close()
     assert said == []
-    assert [url for url in fetched if url != pages[request.param] and not url.startswith("data:")] == []
+    assert [url for url in fetched if url != address(request.param) and not url.startswith("data:")] == []
 
 
 def test_nothing_stands_out_of_the_page(page):
@@ -191,16 +203,16 @@ def others(page):
       .filter(row => !row.hidden && !row.matches('.sum')).length""")
 
 
-def test_without_scripts_everything_is_there_and_nothing_idle(browser, pages):
-    for name, address in pages.items():
-        context = browser.new_context(java_script_enabled=False, viewport={"width": 1000, "height": 900})
-        page = context.new_page()
-        page.goto(address)
-        assert page.locator("main table").count() > 0, name
-        assert page.locator("th button, input, .tools, .tool").count() == 0, name
-        folded = page.locator("details > summary")
-        if folded.count():
-            before = page.locator("details[open]").count()
-            folded.first.click()
-            assert page.locator("details[open]").count() == before + 1, name
-        context.close()
+@pytest.mark.parametrize("name", KINDS)
+def test_without_scripts_everything_is_there_and_nothing_idle(browser, address, name):
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 1000, "height": 900})
+    page = context.new_page()
+    page.goto(address(name))
+    assert page.locator("main table").count() > 0
+    assert page.locator("th button, input, .tools, .tool").count() == 0
+    folded = page.locator("details > summary")
+    if folded.count():
+        before = page.locator("details[open]").count()
+        folded.first.click()
+        assert page.locator("details[open]").count() == before + 1
+    context.close()

@@ -45,7 +45,7 @@ def assert_findings_can_be_read(result, text):
         assert "\n" not in finding.message
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 @given(st.lists(texts(), min_size=1, max_size=3), DEVICES, st.sampled_from([Op.GEMM, Op.GROUPED_GEMM, Op.MOE_GEMM]))
 def test_any_table_is_audited(parts, device, op):
     setting = Setting(find_device(device) if device else None, op=op)
@@ -53,7 +53,7 @@ def test_any_table_is_audited(parts, device, op):
     assert_findings_can_be_read(audit([read_document(text.encode(), "text")], setting), text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.text(max_size=300))
 def test_any_text_is_read_or_refused(text):
     stored = text.encode("utf-8", "replace")
@@ -66,14 +66,14 @@ def test_any_text_is_read_or_refused(text):
     assert "\n" not in refusal
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(st.lists(st.sampled_from(CELLS), min_size=3, max_size=7).map(" ".join), min_size=2, max_size=8))
 def test_any_words_are_read(lines):
     text = "\n".join(["proj M N K TFLOPS", *lines])
     assert_findings_can_be_read(audit([read_document(text.encode(), "text")], Setting(find_device("H200"))), text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings().max_examples)
 @given(st.floats(1e-3, 1e3), st.floats(0.05, 0.9))
 def test_units_scale_nothing(factor, share):
     """The same times in other units are the same findings."""

@@ -59,6 +59,7 @@ def test_a_row_stride_along_K_is_told_in_bytes():
     assert set(suspects(found)["K"]) == {4096, 6144, 8192}
 
 
+@pytest.mark.slow
 def test_noise_alone_is_silent():
     """A run of five M each: runs with a suspect, and scans with a period, out of 40 and 200."""
     runs = [find(*planted(SIZES, noise=0.02, seed=seed)) for seed in range(40)]
@@ -66,6 +67,7 @@ def test_noise_alone_is_silent():
     assert sum(len(run.periods) for run in runs) <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 def test_waves_and_tiles_are_no_campers(known):
     """Sawteeth of many widths, tiles and residents stored or not: no suspect in 30 runs, periods in 5 % of 90 scans."""

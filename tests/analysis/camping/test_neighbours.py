@@ -20,7 +20,7 @@ def stood(rows):
     return standing(rows, rows["e"].to_numpy(), np.zeros(len(rows)), np.full(len(rows), np.nan))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(st.floats(0, 2), min_size=20, max_size=60), st.sampled_from([1, 2, 5, 20]))
 def test_time_that_never_falls_never_stands_out(steps, flat):
     """A staircase of any heights and widths, over sizes whose expected time grows."""

@@ -25,6 +25,7 @@ def score(e, sizes=SIZES):
     return Scan(detrended(cleaned.e, sizes), strata(unknown, unknown)[0], sets).score()
 
 
+@pytest.mark.slow
 def test_nothing_is_seen_in_noise():
     rng = np.random.default_rng(11)
     p = np.array([score(ln_time(SIZES) + rng.normal(0, 0.01, len(SIZES))).p for _ in range(300)])
@@ -37,6 +38,7 @@ def test_no_p_value_is_below_what_its_permutations_can_tell():
     assert (sure.p, sure.best.period) == (1 / 2000, 1024)
 
 
+@pytest.mark.slow
 def test_heavy_tails_are_no_resonance():
     rng = np.random.default_rng(12)
     p = np.array([score(ln_time(SIZES) + 0.01 * rng.standard_t(2, len(SIZES))).p for _ in range(200)])

@@ -78,6 +78,7 @@ def test_a_noisy_cell_keeps_its_own_variance_among_quiet_ones():
     assert not evidence.engaged.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise, common", [(0.01, 0.0), (0.05, 0.0), (0.3, 0.0), (0.02, 0.03)])
 def test_no_more_than_5_percent_of_suites_without_a_difference_engage_anything(noise, common):
     """Noise is per cell and round; 0.3 is far beyond the margin of 3 %, so that the statistics alone protect."""

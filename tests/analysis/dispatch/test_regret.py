@@ -78,7 +78,7 @@ tables = (
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples * 2 // 5)
 @given(table=tables)
 def test_regret_is_never_negative_and_the_oracle_has_none(table):
     zero = best(table)
@@ -92,7 +92,7 @@ def test_regret_is_never_negative_and_the_oracle_has_none(table):
     assert (perfect.mean, perfect.worst, perfect.near) == (0, 0, pytest.approx(1))
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples * 2 // 5)
 @given(table=tables)
 def test_swapping_challengers_swaps_their_names_only(table):
     arms = len(table.arms)

@@ -123,7 +123,7 @@ def test_cases_without_weight_teach_nothing():
     assert describe(tree(weigh(plant_timings(seconds), {1: 1.0, 8: 1.0}))) == ["new"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples * 3 // 5)
 @given(values=st.lists(st.tuples(*[st.sampled_from((-0.5, -0.2, 0.0, 0.1, 0.4))] * 2), min_size=2, max_size=9))
 def test_a_stump_is_the_best_of_all_by_brute_force(values):
     Ms = tuple(2**index for index in range(len(values)))

@@ -69,6 +69,7 @@ def test_kernel_computes_the_product_of_the_same_bits(cases):
     assert_correct(cases)
 
 
+@pytest.mark.slow
 def test_random_shapes_and_tiles():
     draw = random.Random(8)
     cases = []

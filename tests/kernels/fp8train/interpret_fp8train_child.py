@@ -159,14 +159,6 @@ def run_transposed_quantize(case):
     return {"different": [int((a.float() != b.float()).sum()) for a, b in pairs]}
 
 
-def run_loop(case):
-    import triton_probes
-
-    out = torch.empty(1)
-    triton_probes.loop_kernel[(1,)](out, case["n"])
-    return {"out": out.item()}
-
-
 if __name__ == "__main__":
     interpreter_repairs.repair()
     handlers = {
@@ -176,6 +168,5 @@ if __name__ == "__main__":
         "scaled_mm": run_scaled_mm,
         "quantize": run_quantize,
         "transposed": run_transposed_quantize,
-        "loop": run_loop,
     }
     print(json.dumps([handlers[case["step"]](case) for case in json.load(sys.stdin)]))

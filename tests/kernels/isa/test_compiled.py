@@ -1,11 +1,12 @@
 """Real compiles: the counts agree with the tile, with what the compiler says of itself, and with a second look."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 from rooflens.kernels import registry
-from rooflens.kernels.aot import wave_size
+from rooflens.kernels.aot import is_amd, wave_size
 from rooflens.kernels.isa import compile_all as compiling
 from rooflens.kernels.isa.account import account, amd_registers
 from rooflens.kernels.isa.compile_all import Cache, compile_all
@@ -15,7 +16,11 @@ from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
 from rooflens.shapes.verdict import Verdict
 
+from ..ahead_of_time import mostly_slow
+
 ARCHES = ("gfx942", "gfx950", "gfx1201", "sm80", "sm90", "sm100")
+WHOLE = "gfx942"
+"""The one that every change compiles for."""
 NF4 = Scheme.parse("nf4-g64", DType.BF16)
 ASKED = (("simt_4bit", Problem(1, 4096, 4096)), ("mma_4bit", Problem(16, 4096, 4096)))
 PROBES = Path(__file__).parent / "isa_probes.py"
@@ -30,66 +35,66 @@ def collected(entries, cache, **options):
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """(entry, build) of the default configurations, and the folder that keeps them."""
-    folder = tmp_path_factory.mktemp("isa")
-    providers = registry.load([name for name, _ in ASKED])
-    entries = scan([Asked(providers[name], problem, NF4) for name, problem in ASKED], ARCHES, defaults_only=True)
-    builds = [build for build, _ in collected(entries, Cache(folder), jobs=2)]
-    assert [build.verdict for build in builds] == [Verdict.PASSED] * len(entries) == [Verdict.PASSED] * 12
-    return list(zip(entries, builds, strict=True)), folder
+def compiled(builder):
+    """Of an architecture: (entry, build) of the default configurations."""
+
+    @cache
+    def of(arch):
+        providers = registry.load([name for name, _ in ASKED])
+        entries = scan([Asked(providers[name], problem, NF4) for name, problem in ASKED], [arch], defaults_only=True)
+        builds = [builder.build(arch, entry.request) for entry in entries]
+        assert [build.verdict for build in builds] == [Verdict.PASSED] * len(ASKED)
+        return list(zip(entries, builds, strict=True))
+
+    return of
 
 
-def test_the_main_loop_multiplies_one_tile_of_k(compiled):
-    checked = set()
-    for entry, build in compiled[0]:
-        tile = entry.config["BLOCK_M"] * entry.config["BLOCK_N"] * entry.config["BLOCK_K"]
-        values = account(build, entry.arch, entry.request.decoded)
-        if entry.asked.provider.name == "simt_4bit":
-            assert values["matrix"] == values["loop_matrix"] == 0
-            continue
-        name = values["matrix_instructions"]
-        shape = re.search(r"m(\d+)n(\d+)k(\d+)", name) or re.search(r"_(\d+)x(\d+)x(\d+)", name)
-        if shape is None:
-            assert entry.arch == "sm100"  # tcgen05 has its shape in a descriptor: 128 or 64 rows, 16 deep
-            continue
-        m, n, k = map(int, shape.groups())
-        together = 4 if "wgmma" in name else 1  # warps that issue one instruction
-        assert values["loop_matrix"] * m * n * k * build.warps // together == tile, (entry.arch, name)
-        checked.add(entry.arch)
-    assert checked == set(ARCHES) - {"sm100"}
+@pytest.mark.parametrize("arch", mostly_slow(WHOLE, ARCHES))
+def test_the_main_loop_multiplies_one_tile_of_k(compiled, arch):
+    (simt, simt_build), (mma, mma_build) = compiled(arch)
+    values = account(simt_build, arch, simt.request.decoded)
+    assert values["matrix"] == values["loop_matrix"] == 0
+    values = account(mma_build, arch, mma.request.decoded)
+    name = values["matrix_instructions"]
+    shape = re.search(r"m(\d+)n(\d+)k(\d+)", name) or re.search(r"_(\d+)x(\d+)x(\d+)", name)
+    if arch == "sm100":  # tcgen05 has its shape in a descriptor: 128 or 64 rows, 16 deep
+        assert shape is None
+        return
+    m, n, k = map(int, shape.groups())
+    together = 4 if "wgmma" in name else 1  # warps that issue one instruction
+    tile = mma.config["BLOCK_M"] * mma.config["BLOCK_N"] * mma.config["BLOCK_K"]
+    assert values["loop_matrix"] * m * n * k * mma_build.warps // together == tile, name
 
 
-def test_occupancy_by_registers_is_what_the_compiler_writes(compiled):
-    checked = 0
-    for entry, build in compiled[0]:
-        if written := re.search(r"^; Occupancy: (\d+)", build.assembly, re.MULTILINE):
-            scalar = amd_registers(build.assembly)["sgprs"]
-            assert waves_by_registers(entry.arch, build.registers, scalar) == int(written[1])
-            checked += 1
-    assert checked == 6
+@pytest.mark.parametrize("arch", mostly_slow(WHOLE, [arch for arch in ARCHES if is_amd(arch)]))
+def test_occupancy_by_registers_is_what_the_compiler_writes(compiled, arch):
+    for _, build in compiled(arch):
+        written = re.search(r"^; Occupancy: (\d+)", build.assembly, re.MULTILINE)
+        scalar = amd_registers(build.assembly)["sgprs"]
+        assert waves_by_registers(arch, build.registers, scalar) == int(written[1])
 
 
-def test_weights_of_simt_are_decoded_in_the_loop(compiled):
+@pytest.mark.parametrize("arch", mostly_slow(WHOLE, ARCHES))
+def test_weights_of_simt_are_decoded_in_the_loop(compiled, arch):
     """2 to 2.75 permutes per weight (test_triton_compiled), and the multiply-add, unpacking and scale beside them."""
-    for entry, build in compiled[0]:
-        if entry.asked.provider.name == "simt_4bit":
-            values = account(build, entry.arch, entry.request.decoded)
-            lanes = build.warps * wave_size(entry.arch)
-            assert values["decoded"] == entry.config["BLOCK_N"] * entry.config["BLOCK_K"]
-            work = values["loop_valu"] + values["loop_convert"]
-            assert values["decode_per_weight"] == pytest.approx(work / (values["decoded"] / lanes), rel=1e-3)
-            assert 3 < values["decode_per_weight"] < 8, entry.arch
-            if entry.arch in ("sm80", "sm90"):  # the permutes; the multiply-add and the conversion are none
-                assert 2 < values["decode_integer_per_weight"] < values["decode_per_weight"] - 2
-            elif entry.arch.startswith("gfx"):
-                assert "decode_integer_per_weight" not in values
+    (entry, build), _ = compiled(arch)
+    values = account(build, arch, entry.request.decoded)
+    lanes = build.warps * wave_size(arch)
+    assert values["decoded"] == entry.config["BLOCK_N"] * entry.config["BLOCK_K"]
+    work = values["loop_valu"] + values["loop_convert"]
+    assert values["decode_per_weight"] == pytest.approx(work / (values["decoded"] / lanes), rel=1e-3)
+    assert 3 < values["decode_per_weight"] < 8
+    if arch in ("sm80", "sm90"):  # the permutes; the multiply-add and the conversion are none
+        assert 2 < values["decode_integer_per_weight"] < values["decode_per_weight"] - 2
+    elif is_amd(arch):
+        assert "decode_integer_per_weight" not in values
 
 
-def test_registers_of_amd_are_those_of_the_metadata(compiled):
-    for entry, build in compiled[0]:
-        values = account(build, entry.arch)
-        if entry.arch.startswith("gfx9"):
+@pytest.mark.parametrize("arch", mostly_slow(WHOLE, ARCHES))
+def test_registers_of_amd_are_those_of_the_metadata(compiled, arch):
+    for _, build in compiled(arch):
+        values = account(build, arch)
+        if arch.startswith("gfx9"):
             both = -(-values["vgprs"] // 4) * 4 + values["agprs"] if values["agprs"] else values["vgprs"]
             assert both == build.registers
         assert values["vgprs"] > 0
@@ -97,24 +102,26 @@ def test_registers_of_amd_are_those_of_the_metadata(compiled):
         assert "decode_per_weight" not in values
 
 
-def test_what_was_compiled_is_not_compiled_again(compiled, monkeypatch):
-    pairs, folder = compiled
-    monkeypatch.setattr(compiling, "Compiler", None)
-    again = collected([entry for entry, _ in pairs], Cache(folder))
-    assert again == [(build, True) for _, build in pairs]
-
-
-def test_a_damaged_file_in_the_cache_is_compiled_again(compiled, tmp_path):
-    (entry, build), *_ = compiled[0]
-    cache = Cache(tmp_path)
-    (tmp_path / f"{cache.key(entry.arch, entry.request)}.json.gz").write_bytes(b"\x1f\x8b broken")
-    assert collected([entry], cache) == [(build, False)]
-    assert collected([entry], cache) == [(build, True)]
-
-
 def probed(*names):
     probes = registry.load((), [PROBES])
     return scan([Asked(probes[name], Problem(64, 64, 64), NF4) for name in names], ["gfx950"], defaults_only=True)
+
+
+def test_what_was_compiled_is_not_compiled_again(tmp_path, monkeypatch):
+    entries = probed("plain", "transposed")
+    first = collected(entries, Cache(tmp_path), jobs=2, files=[PROBES])
+    assert [(build.verdict, cached) for build, cached in first] == [(Verdict.PASSED, False)] * 2
+    monkeypatch.setattr(compiling, "Compiler", None)
+    assert collected(entries, Cache(tmp_path)) == [(build, True) for build, _ in first]
+
+
+def test_a_damaged_file_in_the_cache_is_compiled_again(tmp_path):
+    (entry,), cache = probed("plain"), Cache(tmp_path)
+    file = tmp_path / f"{cache.key(entry.arch, entry.request)}.json.gz"
+    file.write_bytes(b"\x1f\x8b broken")
+    ((build, cached),) = collected([entry], cache, files=[PROBES])
+    assert (build.verdict, cached) == (Verdict.PASSED, False)
+    assert collected([entry], cache) == [(build, True)]
 
 
 def test_a_hang_costs_one_kernel(tmp_path):

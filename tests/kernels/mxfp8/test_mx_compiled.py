@@ -1,7 +1,6 @@
 """The MX-FP8 kernels compiled for every GPU architecture, without a GPU: the machine code is as intended."""
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from rooflens.kernels import aot
@@ -15,6 +14,8 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
 from rooflens.shapes.verdict import Verdict
 
+from ..ahead_of_time import mostly_slow, sampled
+
 GEMM, QUANT = MxFp8("rceil", DType.BF16), MxFp8Quant("rceil", DType.BF16)
 CASES = ((GEMV, 1), (GEMV, 16), (MMA, 64), (STOCK_TRITON, 64), (SMALL_TILE, 16))
 NATIVE = r"v_mfma_scale_f32|kind::mxf8f6f4\.block_scale|kind::mxf8f6f4.*ue8m0"
@@ -22,6 +23,9 @@ BF16 = r"mf?ma\S*bf16|kind::f16"
 FP8 = {"sm90": r"wgmma\S*e4m3\.e4m3"}
 SHARED_BYTES = {"gfx950": 163840, "sm80": 166912, "sm90": 232448, "sm100": 232448}
 """Most shared memory of one program; 64 KiB elsewhere."""
+WIDE = r"LDG\.E\S*\.128|LDGSTS\S*\.128|(?:buffer|global)_load_(?:dwordx4|b128)"
+WHOLE = "gfx950"
+"""The one that every change compiles for; of the others, a sample."""
 
 
 def device(arch):
@@ -48,69 +52,55 @@ def quantize_request(arch):
     return request
 
 
+def requests(arch):
+    """{key: Request} of all kernels."""
+    chosen = {key: request for key, (_, request) in gemm_requests(arch).items()}
+    return chosen | {"quantize": quantize_request(arch), "decode": decode_request(2304, 6144)}
+
+
 @pytest.fixture(scope="module")
-def builds(tmp_path_factory):
-    """{arch: {key: Build}}, two children at a time."""
-    cache = tmp_path_factory.mktemp("triton")
-
-    def compile_all(arch):
-        requests = {key: request for key, (_, request) in gemm_requests(arch).items()}
-        requests |= {"quantize": quantize_request(arch), "decode": decode_request(2304, 6144)}
-        return dict(zip(requests, aot.compile_in_child(arch, list(requests.values()), cache), strict=True))
-
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(aot.ARCHES, pool.map(compile_all, aot.ARCHES), strict=True))
+def builds(builder):
+    return {arch: builder.builds(arch, requests(arch)) for arch in aot.ARCHES}
 
 
-@pytest.mark.parametrize("arch", aot.ARCHES)
-def test_all_kernels_compile_and_ours_do_not_spill(builds, arch):
-    for key, build in builds[arch].items():
-        assert build.verdict is Verdict.PASSED, (key, build.reason)
-        assert build.shared_bytes <= SHARED_BYTES.get(arch, 65536), key
-        if key[0] not in (STOCK_TRITON.name, SMALL_TILE.name):
-            assert build.spills == 0, (key, build.registers, build.spills)
+@pytest.mark.parametrize(("arch", "key"), sampled(requests, WHOLE))
+def test_all_kernels_compile_and_ours_do_not_spill(builds, arch, key):
+    build = builds[arch][key]
+    assert build.verdict is Verdict.PASSED, build.reason
+    assert build.shared_bytes <= SHARED_BYTES.get(arch, 65536)
+    if key[0] not in (STOCK_TRITON.name, SMALL_TILE.name):
+        assert build.spills == 0, (build.registers, build.spills)
+    assert re.search(WIDE, build.machine_code or build.assembly), "no load of 16 bytes at a time"
 
 
-@pytest.mark.parametrize("arch", aot.ARCHES)
-def test_emulated_says_what_dot_scaled_became(builds, arch):
-    seen = 0
-    for key, (config, request) in gemm_requests(arch).items():
-        if "emulated" not in config:
-            assert "dot_scaled" not in request.kernel
-            continue
-        seen += 1
-        text = builds[arch][key].assembly
-        assert bool(re.search(NATIVE, text)) is not config["emulated"], (key, config)
-        assert bool(re.search(BF16, text)) is config["emulated"], (key, config)
-    assert seen >= (0 if arch in ("sm80", "gfx90a") else 2)
-
-
-@pytest.mark.parametrize("arch", aot.ARCHES)
-def test_kernels_multiply_where_they_say(builds, arch):
+@pytest.mark.parametrize(("arch", "key"), sampled(gemm_requests, WHOLE))
+def test_kernels_multiply_where_they_say(builds, arch, key):
+    config, request = gemm_requests(arch)[key]
+    text = builds[arch][key].assembly
+    if "emulated" in config:  # what dot_scaled became
+        assert bool(re.search(NATIVE, text)) is not config["emulated"]
+        assert bool(re.search(BF16, text)) is config["emulated"]
+    else:
+        assert "dot_scaled" not in request.kernel
+    kernel = config.get("kernel")
     matrix = r"\bw?mma\S*sync|tcgen05\.mma|v_mfma|v_wmma"
-    for key, (config, _) in gemm_requests(arch).items():
-        text = builds[arch][key].assembly
-        kernel = config.get("kernel")
-        if kernel == "vector":
-            assert not re.search(matrix, text), key
-        elif kernel == "diagonal":
-            assert re.search(FP8[arch], text), key
-            assert not re.search(r"cvt\S*e4m3|bf16x2", text.partition("st.global")[0]), "nothing is decoded"
-        elif kernel == "bf16":
-            assert re.search(matrix, text), key
-            assert re.search(BF16, text), key
-
-
-WIDE = r"LDG\.E\S*\.128|LDGSTS\S*\.128|(?:buffer|global)_load_(?:dwordx4|b128)"
+    if kernel == "vector":
+        assert not re.search(matrix, text)
+    elif kernel == "diagonal":
+        assert re.search(FP8[arch], text)
+        assert not re.search(r"cvt\S*e4m3|bf16x2", text.partition("st.global")[0]), "nothing is decoded"
+    elif kernel == "bf16":
+        assert re.search(matrix, text)
+        assert re.search(BF16, text)
 
 
 @pytest.mark.parametrize("arch", aot.ARCHES)
-def test_payloads_are_loaded_16_bytes_at_a_time(builds, arch):
-    for key, build in builds[arch].items():
-        assert re.search(WIDE, build.machine_code or build.assembly), key
+def test_products_of_scaled_blocks_say_whether_they_are_emulated(arch):
+    saying = [config for config, _ in gemm_requests(arch).values() if "emulated" in config]
+    assert len(saying) >= (0 if arch in ("sm80", "gfx90a") else 2)
 
 
-@pytest.mark.parametrize("arch", aot.ARCHES)
+@pytest.mark.parametrize("arch", mostly_slow(WHOLE))
 def test_parts_of_k_have_left_every_wave_before_the_program_announces_them(builds, arch):
     """One lane announces the stores of all waves: each of them waits for its own before the barrier."""
     divided = [key for key, (config, _) in gemm_requests(arch).items() if config.get("SPLIT_K", 1) > 1]
@@ -126,7 +116,7 @@ def test_parts_of_k_have_left_every_wave_before_the_program_announces_them(build
             assert re.search(r"BAR\.SYNC[\s\S]*MEMBAR\.\w+\.GPU", after_store), key
 
 
-@pytest.mark.parametrize("arch", ["sm90", "sm100", "gfx950"])
+@pytest.mark.parametrize("arch", mostly_slow(WHOLE, ("sm90", "sm100", "gfx950")))
 def test_payloads_are_narrowed_by_the_hardware_where_it_can(builds, arch):
     pattern = r"cvt\.rn\.satfinite\.e4m3x2" if arch.startswith("sm") else r"v_cvt_(?:scalef32_)?pk_fp8_f32"
     assert re.search(pattern, builds[arch]["quantize"].assembly)

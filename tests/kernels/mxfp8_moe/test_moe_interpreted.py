@@ -87,6 +87,7 @@ def test_stock():
     assert_correct(cases)
 
 
+@pytest.mark.slow
 def test_random_problems():
     draw = random.Random(11)
     cases = []

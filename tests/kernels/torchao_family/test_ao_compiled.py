@@ -6,13 +6,15 @@ import pytest
 from rooflens.kernels import aot
 from rooflens.kernels.provider import support
 from rooflens.kernels.torchao import triton_providers as providers
-from rooflens.kernels.torchao.triton_calls import requests
+from rooflens.kernels.torchao.triton_calls import requests as launched_requests
 from rooflens.kernels.torchao.triton_dequantize import dequantize_calls
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.torchao import QUANTIZERS, AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
 from rooflens.shapes.verdict import Verdict
+
+from ..ahead_of_time import sampled
 
 BF16, G, STEP = DType.BF16, Op.GROUPED_GEMM, Pass.STEP
 CASES = (
@@ -38,6 +40,8 @@ MATRIX = {
 
 EVERY_TILE = ("sm90", "gfx942", "gfx950")
 """Architectures for which all tiles of the GEMM are compiled, not the default alone."""
+WHOLE = "gfx942"
+"""The one that every change compiles for; of the others, a sample."""
 
 
 def specialization(request):
@@ -64,11 +68,10 @@ def test_every_architecture_is_compiled_for_or_has_a_reason():
         assert support(*CASES[-1], device(arch)).ok, "dense operands need no FP8 instructions"
 
 
-@pytest.mark.parametrize("arch", MATRIX)
-def test_kernels_compile_for_this_architecture(arch, tmp_path):
+def requests(arch):
+    """{kernel and number: Request}; what becomes the same binary stands once."""
     wanted = {}
     for provider, problem, scheme in CASES:
-        assert support(provider, problem, scheme, device(arch)).ok
         config = provider.candidates(problem, scheme, device(arch))[0]
         for request in provider.builds(problem, scheme, device(arch), config):
             wanted.setdefault(specialization(request), request)
@@ -76,26 +79,37 @@ def test_kernels_compile_for_this_architecture(arch, tmp_path):
         (request,) = providers.GEMM.builds(*CASES[5][1:], device(arch), tile)
         wanted.setdefault(specialization(request), request)
     inputs = providers.meta_inputs(Problem(384, 256, 512, pass_=STEP), AoLinear(BF16), device(arch))
-    for request in requests(dequantize_calls(inputs)[0]):
+    for request in launched_requests(dequantize_calls(inputs)[0]):
         wanted.setdefault(specialization(request), request)
-    found = list(wanted.values())
-    kernels = {request.kernel.partition(":")[2] for request in found}
+    return {f"{request.kernel.partition(':')[2]} {number}": request for number, request in enumerate(wanted.values())}
+
+
+@pytest.fixture(scope="module")
+def builds(builder):
+    return {arch: builder.builds(arch, requests(arch)) for arch in MATRIX}
+
+
+@pytest.mark.parametrize("arch", MATRIX)
+def test_every_kernel_is_among_those_compiled(arch):
+    assert all(support(*case, device(arch)).ok for case in CASES)
     persistent = {"gemm_persistent_kernel", "tile_rows_kernel"} if arch == "sm90" else set()
-    assert kernels == {
+    assert {name.partition(" ")[0] for name in requests(arch)} == {
         "quantize_rows_kernel", "quantize_columns_kernel", "quantize_blocks_kernel", "dequantize_kernel",
         "gemm_kernel", "grouped_wgrad_kernel", "tiled_gemm_kernel", *persistent,
     }  # fmt: skip
-    for request, build in zip(found, aot.compile_in_child(arch, found, tmp_path), strict=True):
-        what = f"{request.kernel} {dict(request.constants)} {dict(request.options)}"
-        assert build.verdict is Verdict.PASSED, (what, build.reason)
-        assert build.spills == 0, (what, build.registers, build.spills)
-        assert build.shared_bytes <= SHARED[arch], what
-        products = bool(re.search(MATRIX[arch], build.assembly))
-        gemms = (":gemm_kernel", ":grouped_wgrad_kernel", ":gemm_persistent_kernel")
-        assert products == request.kernel.endswith(gemms), what
-        if "quantize_" in what and request.constants["WHOLE"]:
-            wide = r"ld\.global\S*\.v4\.b32|(?:global|buffer)_load_(?:dwordx4|b128)"
-            assert re.search(wide, build.assembly), (what, "x is not loaded 16 bytes at a time")
+
+
+@pytest.mark.parametrize(("arch", "name"), sampled(requests, WHOLE, tuple(MATRIX)))
+def test_kernels_compile_for_this_architecture(builds, arch, name):
+    request, build = requests(arch)[name], builds[arch][name]
+    assert build.verdict is Verdict.PASSED, build.reason
+    assert build.spills == 0, (build.registers, build.spills)
+    assert build.shared_bytes <= SHARED[arch]
+    products = bool(re.search(MATRIX[arch], build.assembly))
+    assert products == request.kernel.endswith((":gemm_kernel", ":grouped_wgrad_kernel", ":gemm_persistent_kernel"))
+    if name.startswith("quantize_") and request.constants["WHOLE"]:
+        wide = r"ld\.global\S*\.v4\.b32|(?:global|buffer)_load_(?:dwordx4|b128)"
+        assert re.search(wide, build.assembly), "x is not loaded 16 bytes at a time"
 
 
 def test_operands_beyond_2_gib_are_named():
