@@ -36,7 +36,7 @@ demo: $(VENV)/.installed
 
 # Every part runs, whatever became of the others, and make fails at the end. CONTRIBUTING.md says what the markers mean.
 QUICK := ruff mypy tests tests-exclusive
-REST := slow slow-exclusive properties
+REST := slow slow-exclusive properties lesser-cpus
 SIDE_BY_SIDE := $(BIN)/pytest -n auto --dist loadgroup
 ALONE := $(BIN)/pytest
 .PHONY: $(QUICK) $(REST)
@@ -77,6 +77,20 @@ slow-exclusive:
 properties:
 	@echo "==> $@"
 	@$(SIDE_BY_SIDE) -m "hypothesis and not slow and not exclusive" --hypothesis-profile thorough
+
+# What computes on the CPU, where torch, oneDNN and our own kernels see a lesser one, and on one core.
+CPU_TESTS := $(addprefix tests/kernels/,test_blas.py test_cpu_gemm.py test_cpu_dequantize.py test_fp8.py \
+	test_provider_contract.py test_upstream_bitsandbytes.py)
+ONE_CORE = taskset -c $$(awk -F '[[:space:],-]+' '/^Cpus_allowed_list/ {print $$2}' /proc/self/status)
+
+lesser-cpus:
+	@echo "==> $@: AVX2"
+	@ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ROOFLENS_CPU_ISA=avx2 $(SIDE_BY_SIDE) -m "not gpu" $(CPU_TESTS)
+	@echo "==> $@: SSE"
+	@ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 ROOFLENS_CPU_ISA=portable \
+		$(SIDE_BY_SIDE) -m "not gpu" $(CPU_TESTS)
+	@echo "==> $@: one core"
+	@if command -v taskset > /dev/null; then $(ONE_CORE) $(ALONE) -m "not gpu" $(CPU_TESTS); fi
 
 bench: $(VENV)/.installed-test
 	@for program in benchmarks/*.py; do echo "==> $$program"; $(BIN)/python "$$program"; done

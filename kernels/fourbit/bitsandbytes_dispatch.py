@@ -13,6 +13,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes.fourbit import FourBit
+from .. import cpu_info
 from ..inputs import TORCH_DTYPES
 
 SIMT = "simt"
@@ -95,8 +96,12 @@ def cpu_has_gemv() -> bool:
 def cpu_misreads_absmax(problem: Problem, scheme: FourBit) -> bool:
     """Whether its AVX-512 dequantizer takes wrong scales: it starts every row of W at a new block.
 
-    That is right only when K % group == 0. Rows that are no multiple of its vector of 16, and blocks of 2048 and more,
-    go through other code, which is right (backends/cpu/ops.py and csrc/cpu_ops.cpp).
+    That is right only when K % group == 0, or there is but one block. Rows that are no multiple of its vector of 16 go
+    through other code, which is right (csrc/cpu_ops.cpp, which asks the CPU), and so do blocks of 2048 and more where
+    its Python sees AVX-512 (backends/cpu/ops.py, which asks torch; ATEN_CPU_CAPABILITY makes torch deny it).
     """
-    vectorized = torch.backends.cpu.get_cpu_capability() == "AVX512" and problem.K % 16 == 0 and scheme.group < 2048
-    return vectorized and problem.K % scheme.group != 0
+    torch_has = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    flags = cpu_info.flags()
+    cpu_has = "avx512f" in flags if flags else torch_has
+    vectorized = cpu_has and problem.K % 16 == 0 and not (torch_has and scheme.group >= 2048)
+    return vectorized and problem.K % scheme.group != 0 and scheme.group < problem.N * problem.K

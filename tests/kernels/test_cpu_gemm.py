@@ -1,11 +1,13 @@
 """The C++ GEMM: every path against the fp64 product of the dequantized bits, with error bounds from the arithmetic."""
 
 import ctypes
+import os
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rooflens.kernels import cpu_info
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.fourbit.cpu import BLOCK_M, SIMD_CPU
 from rooflens.kernels.fourbit.cpu_library import Isa, instruction_sets, library, stream_read
@@ -73,11 +75,30 @@ def test_every_path_computes_the_product(case: tuple[Problem, Scheme], threads: 
 
 
 def test_instruction_sets_are_those_of_the_cpu() -> None:
-    usable = {isa.name for isa in instruction_sets()}
-    assert "portable" in usable
-    capability = torch.backends.cpu.get_cpu_capability()
-    assert ("avx512" in usable) == (capability == "AVX512")
-    assert ("avx2" in usable) == (capability in ("AVX2", "AVX512"))
+    """As Linux lists them; ROOFLENS_CPU_ISA masks the better ones."""
+    needs = {
+        "portable": set(),
+        "avx2": {"avx2", "fma", "f16c"},
+        "avx512": {"avx512f", "avx512bw", "avx512vl", "avx512dq"},
+        "avx512bf16": {"avx512_bf16"},
+    }
+    if not cpu_info.flags():
+        pytest.skip("no flags in /proc/cpuinfo: not Linux on x86")
+    offered = [name for name, flags in needs.items() if flags <= cpu_info.flags()]
+    masked = os.environ.get("ROOFLENS_CPU_ISA")
+    usable = [isa.name for isa in instruction_sets()]
+    assert usable == (offered[: list(needs).index(masked) + 1] if masked else offered)
+
+
+def test_better_instruction_sets_can_be_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sets(best: str) -> list[str]:
+        monkeypatch.setenv("ROOFLENS_CPU_ISA", best)
+        return [isa.name for isa in instruction_sets.__wrapped__()]
+
+    assert sets("portable") == ["portable"]
+    assert set(sets("avx2")) <= {"portable", "avx2"}
+    with pytest.raises(UsageError, match=r"unknown instruction set \(ROOFLENS_CPU_ISA\) 'avx': did you mean avx2"):
+        sets("avx")
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
