@@ -54,6 +54,12 @@ def fresh(place, *arguments, **options):
     return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300, **options)
 
 
+def planned(done):
+    """Return the line of a dry run that counts its cells."""
+    (line,) = [line for line in done.stdout.splitlines() if " cells x " in line]
+    return line
+
+
 def start(place, *arguments, **options):
     """Begin a command and return its process."""
     command = [sys.executable, "-m", "rooflens.cli", *map(str, arguments)]
