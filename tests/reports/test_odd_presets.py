@@ -73,7 +73,14 @@ FIT = {
 """Presets that have something to say of each."""
 
 
-@pytest.fixture(scope="module", params=list(RUNS))
+LIKE_OTHERS = ("one M", "one round", "nothing known")
+"""What other tests of reports look at as well."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow if name in LIKE_OTHERS else ()) for name in RUNS],
+)
 def odd(request, tmp_path_factory):
     """What is odd, and the reports of it by preset: a report, or the error that stands in its place."""
     folder = tmp_path_factory.mktemp("odd")
@@ -141,6 +148,7 @@ def five_thousand(tmp_path_factory):
     return synthetic.write_run(tmp_path_factory.mktemp("many") / "run", shapes=shapes, Ms=(4,), rounds=1, samples=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["full", "decode-grid"])
 def test_five_thousand_cells_stay_a_page_that_opens(five_thousand, preset):
     report = build_report(load_run(five_thousand), preset)

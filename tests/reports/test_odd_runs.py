@@ -110,6 +110,7 @@ def test_hostile_names_stay_text(tmp_path):
     assert {"a|b", "a b", "{baseline}"} <= titles  # two names with one anchor form stay two tables
 
 
+@pytest.mark.slow
 def test_markdown_of_the_full_suite_fits_a_pull_request(tmp_path):
     """40 shapes x 3 dtypes x 2 caches."""
     shapes = tuple((f"model-{number % 13}b", f"layer {number}", 256 + 64 * number, 1024) for number in range(40))
