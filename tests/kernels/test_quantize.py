@@ -28,7 +28,6 @@ DATA = Path(__file__).parent / "data"
 
 if importlib.util.find_spec("bitsandbytes") is None:
     pytest.skip("bitsandbytes is not installed: pip install 'rooflens[test]'", allow_module_level=True)
-functional = import_quietly().functional
 
 pytestmark = pytest.mark.usefixtures("eager")
 
@@ -43,7 +42,9 @@ def sample(numel: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
 
 
 def upstream(dense: torch.Tensor, kind: str, group: int, nested: bool = False):
-    return functional.quantize_4bit(dense, blocksize=group, quant_type=kind, compress_statistics=nested)
+    return import_quietly().functional.quantize_4bit(
+        dense, blocksize=group, quant_type=kind, compress_statistics=nested
+    )
 
 
 @pytest.mark.parametrize("group", BLOCK_SIZES_4BIT)
@@ -58,7 +59,7 @@ def test_bits_and_values_equal_bitsandbytes(kind: str, group: int) -> None:
             assert torch.equal(weight.packed, packed.view(-1)), where
             assert torch.equal(weight.absmax, state.absmax), where
             # a flat shape: its AVX-512 kernel misreads absmax of rows that are no multiple of the block size
-            values = functional.dequantize_4bit(packed, state).reshape(-1)
+            values = import_quietly().functional.dequantize_4bit(packed, state).reshape(-1)
             assert torch.equal(dequantize(weight, dtype), values), where
 
 
@@ -78,9 +79,9 @@ def test_nested_absmax_equals_bitsandbytes(kind: str, group: int) -> None:
             assert torch.equal(nested.scale, state.state2.absmax), where
             assert torch.equal(nested.code, state.state2.code), where
             assert torch.equal(nested.offset, state.offset), where
-            rebuilt = functional.dequantize_blockwise(state.absmax, state.state2) + state.offset
+            rebuilt = import_quietly().functional.dequantize_blockwise(state.absmax, state.state2) + state.offset
             assert torch.equal(weight.absmax, rebuilt), where
-            values = functional.dequantize_4bit(packed, state).reshape(-1)
+            values = import_quietly().functional.dequantize_4bit(packed, state).reshape(-1)
             assert torch.equal(dequantize(weight, dtype), values), where
 
 
@@ -98,7 +99,7 @@ def test_any_values_quantize_as_in_bitsandbytes(values: list[float], kind: str) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_code_table_equals_bitsandbytes(kind: str) -> None:
-    assert torch.equal(code_table(kind, CPU), functional.get_4bit_type(kind, device="cpu"))
+    assert torch.equal(code_table(kind, CPU), import_quietly().functional.get_4bit_type(kind, device="cpu"))
 
 
 def test_dynamic_map_is_the_published_one_up_to_its_last_bit() -> None:
