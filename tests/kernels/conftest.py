@@ -5,6 +5,13 @@ import pytest
 from .ahead_of_time import Builder
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by their markers
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "builder" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.compile)
+
+
 @pytest.fixture(scope="session")
 def builder(request, tmp_path_factory):
     """Compiler of all tests; what it builds stays in pytest's cache, for other workers and for the next session."""
