@@ -3,10 +3,15 @@
 A property that asks for more or fewer examples than usual asks for a multiple of `settings().max_examples`.
 """
 
+import os
 import shutil
 
 import pytest
 from hypothesis import settings
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Threads of OpenMP that wait leave the core to the other workers: a quarter of the processor time.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # A busy machine makes no example slow, and the same commit draws the same examples everywhere.
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=100)

@@ -1,4 +1,4 @@
-"""What the tests of kernels share: builds ahead of time."""
+"""What the tests of kernels share: builds ahead of time, and bitsandbytes without its compiler."""
 
 import pytest
 
@@ -11,3 +11,12 @@ def builder(request, tmp_path_factory):
     made = Builder(request.config.cache.mkdir("builds"), tmp_path_factory.mktemp("triton"))
     yield made
     made.stop()
+
+
+@pytest.fixture
+def eager():
+    """The portable fallbacks of bitsandbytes compile on first use, for a minute; eager they compute the same."""
+    import torch
+
+    with torch.compiler.set_stance("force_eager"):
+        yield

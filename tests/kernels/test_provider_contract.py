@@ -20,6 +20,8 @@ from rooflens.shapes.scheme import DType
 
 from .contract_cases import CASES, schemes
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 CPU = find_device("cpu")
 NVIDIA = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37)
 AMD = Device("cuda", 0, "AMD Instinct MI300X", "AMD", "gfx942", 304, 1 << 28, 1 << 22, 1 << 37)
@@ -33,13 +35,6 @@ ON_EVERY_MACHINE = {
     "a16w8": ("dequant_bmm_a16w8", "bmm_bf16_a16w8"),
 }
 """Providers of each family that run on a CPU as well, so that its suites run everywhere."""
-
-
-@pytest.fixture(autouse=True)
-def eager() -> Iterator[None]:
-    """The portable fallbacks of bitsandbytes compile on first use, for seconds; eager they compute the same."""
-    with torch.compiler.set_stance("force_eager"):
-        yield
 
 
 @pytest.fixture(params=registry.BUILTIN)

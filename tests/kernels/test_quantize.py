@@ -30,6 +30,8 @@ if importlib.util.find_spec("bitsandbytes") is None:
     pytest.skip("bitsandbytes is not installed: pip install 'rooflens[test]'", allow_module_level=True)
 functional = import_quietly().functional
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 
 def sample(numel: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
     """Normal values with a signed zero and, where it is long enough, a run of zeros that covers whole blocks."""
