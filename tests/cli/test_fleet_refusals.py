@@ -65,8 +65,9 @@ def test_what_only_describes_a_fleet_needs_no_ray(place):
     for command in (["fleet", "--help"], ["fleet", "run", "--help"], ["fleet", "run", "tiny.toml", "--dry-run"]):
         done = fresh(place, *command, env=environment)
         assert done.returncode == 0, done.stderr
-    done = fresh(place, "fleet", "resources", "--device", "cpu", "--slots", "2", env=environment)
-    assert json.loads(done.stdout) == {cpu_arch(): 2}
+    cores = len(os.sched_getaffinity(0))
+    done = fresh(place, "fleet", "resources", "--device", "cpu", "--slots", cores, env=environment)
+    assert json.loads(done.stdout) == {cpu_arch(): cores}
 
 
 @pytest.mark.parametrize("command", [HERE, [*HERE, "--address", "auto"], [*run_args(), "--jobs", "local:1"]])
