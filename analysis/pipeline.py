@@ -163,10 +163,10 @@ def _disturbances(summary: pd.DataFrame) -> list[str]:
 
 def _at_worst(causes: Iterable[str]) -> str:
     """Write the worst causes of each kind as a part of a sentence."""
-    told = []
+    busy, moved = [], []
     for cause in causes:
-        busy = re.fullmatch(r"other processes used (\d+) ?% of the cores", cause)
-        told.append(f"other processes used up to {busy[1]} % of the cores" if busy else cause)
-    moved = [cause for cause in told if not cause.startswith("other processes")]
-    others = [cause for cause in told if cause.startswith("other processes")]
-    return " and ".join([*others, *([f"something moved, at worst: {', '.join(moved)}"] if moved else [])])
+        if share := re.fullmatch(r"other processes used (\d+) ?% of the cores", cause):
+            busy.append(f"other processes used up to {share[1]} % of the cores")
+        else:
+            moved.append(cause)
+    return " and ".join([*busy, *([f"something moved, at worst: {', '.join(moved)}"] if moved else [])])
