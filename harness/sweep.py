@@ -26,7 +26,7 @@ class Sweep:
     What it changes in the manifest is stored together with the plan, before the first of them is measured.
 
     With a `budget`, the rounds of the protocol are the least: further ones follow as long as they fit before its
-    deadline. `timed` is told the median of every unit.
+    deadline. The first problem is measured even where the start takes all of the time. `timed` is told the median of every unit.
     """
 
     store: RunStore
@@ -52,7 +52,8 @@ class Sweep:
         """
         self._began = time.monotonic()
         self.observer.doing("start the worker: import torch and the providers, find the device")
-        self._session = session = Session(self.setup, self.observer, self.should_stop, self.deadline, timed=self._heard)
+        deadline = None if self.budget else self.deadline
+        self._session = session = Session(self.setup, self.observer, self.should_stop, deadline, timed=self._heard)
         session.turn_to(self.store, manifest)
         try:
             ready = session.start(manifest.get("processes", 0))
@@ -114,6 +115,8 @@ class Sweep:
             rounds=max(rounds),
         )
         budget.took(cost, sum(rounds))
+        if cost.units:
+            session.deadline = self.deadline
 
     def _calibrate(self) -> None:
         self._is_calibrated = True

@@ -362,6 +362,13 @@ def test_too_short_a_time_leaves_whole_problems_for_later(within):
     assert 0 < len(counts) < 8
 
 
+def test_one_problem_is_measured_in_however_short_a_time(within):
+    complete, _, counts, now, _ = within(0.1)
+    assert not complete
+    assert counts == [2, 2]
+    assert now == 3.0
+
+
 def test_the_rounds_that_a_user_allows_end_a_sweep_early(within):
     complete, manifest, counts, now, _ = within(1000.0, rounds=3)
     assert complete
