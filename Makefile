@@ -23,6 +23,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 BUILD_FILES := pyproject.toml constraints.txt .ci/install
 export PYTHON VENV VENV_FLAGS PIP_FLAGS
+# Empty is unset: where it is set, as in many containers, every process compiles every module anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test test-all test-rest bench docs golden clean
 .NOTPARALLEL:
