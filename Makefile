@@ -38,7 +38,7 @@ demo: $(VENV)/.installed
 
 # Every part runs, whatever became of the others, and make fails at the end. CONTRIBUTING.md says what the markers mean.
 QUICK := ruff mypy tests tests-exclusive
-REST := slow slow-exclusive properties lesser-cpus
+REST := slow slow-exclusive properties lesser-cpus-avx2 lesser-cpus-sse lesser-cpus-one-core
 SIDE_BY_SIDE := $(BIN)/pytest -n auto --dist loadgroup
 ALONE := $(BIN)/pytest
 .PHONY: $(QUICK) $(REST)
@@ -69,11 +69,11 @@ tests-exclusive:
 
 slow:
 	@echo "==> $@"
-	@$(SIDE_BY_SIDE) -m "slow and not exclusive"
+	@$(SIDE_BY_SIDE) -m "slow and not exclusive" --hypothesis-profile thorough
 
 slow-exclusive:
 	@echo "==> $@"
-	@$(ALONE) -m "slow and exclusive"
+	@$(ALONE) -m "slow and exclusive" --hypothesis-profile thorough
 
 # Those of the quick tests that draw examples, now with many of them.
 properties:
@@ -85,13 +85,17 @@ CPU_TESTS := $(addprefix tests/kernels/,test_blas.py test_cpu_gemm.py test_cpu_d
 	test_provider_contract.py test_upstream_bitsandbytes.py)
 ONE_CORE = taskset -c $$(awk -F '[[:space:],-]+' '/^Cpus_allowed_list/ {print $$2}' /proc/self/status)
 
-lesser-cpus:
-	@echo "==> $@: AVX2"
+lesser-cpus-avx2:
+	@echo "==> $@"
 	@ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ROOFLENS_CPU_ISA=avx2 $(SIDE_BY_SIDE) -m "not gpu" $(CPU_TESTS)
-	@echo "==> $@: SSE"
+
+lesser-cpus-sse:
+	@echo "==> $@"
 	@ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 ROOFLENS_CPU_ISA=portable \
 		$(SIDE_BY_SIDE) -m "not gpu" $(CPU_TESTS)
-	@echo "==> $@: one core"
+
+lesser-cpus-one-core:
+	@echo "==> $@"
 	@if command -v taskset > /dev/null; then $(ONE_CORE) $(ALONE) -m "not gpu" $(CPU_TESTS); fi
 
 bench: $(VENV)/.installed-test

@@ -30,9 +30,16 @@ class BestRatio:
                 ratio = median(times[self._baseline]) / median(times[name])
                 self._ratios[place, name] = ratio, cell
 
+    def drop(self, cell: Cell) -> None:
+        """Forget a provider at a problem where it turned out to be wrong, or failed otherwise."""
+        place = (cell.shape, cell.problem, cell.scheme, cell.cache)
+        self._times[place].pop(cell.provider, None)
+        for key in [key for key in self._ratios if key[0] == place and cell.provider in (key[1], self._baseline)]:
+            del self._ratios[key]
+
     def __str__(self) -> str:
         if not self._ratios:
             return ""
         (_, name), (ratio, cell) = max(self._ratios.items(), key=lambda item: item[1][0])
-        size = f"M={cell.problem.M} N={cell.problem.N} K={cell.problem.K}"
-        return f"{name} {ratio:.3g}x over {self._baseline} at {size}"
+        where = f"M={cell.problem.M} N={cell.problem.N} K={cell.problem.K} {cell.scheme.dtype} {cell.cache}"
+        return f"{name} {ratio:.3g}x over {self._baseline} at {where}"

@@ -19,7 +19,7 @@ from . import values
 from .call import Call
 from .refine import Refinement
 from .runs import MANIFEST
-from .selection import refuse_another
+from .selection import own_providers, refuse_another
 from .tables import print_table
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def _forecast(call: Call, share: float) -> Iterator[str]:
     except RooflensError as error:
         yield f"how long it takes is not known here: {error}"
         return
-    unable = {cell.provider for cell in call.cells if _unable(cell.provider, device)}
+    own = own_providers(call.request)
+    unable = {cell.provider for cell in call.cells if cell.provider not in own and _unable(cell.provider, device)}
     calibrations = 0 if not call.request["calibrate"] else 1 if call.budget else 2
     found = cost(tasks(call.cells), call.suite.protocol, device, lambda name: name not in unable, calibrations)
     if unable:
@@ -99,8 +100,12 @@ def _within(budget: TimeBudget, rounds: int, found: "Cost") -> Iterator[str]:
         )
         return
     yield (
-        f"within {_clock(left)}, about {fit} rounds fit: where rounds scatter by 1 %, "
-        f"a ratio is known to +-{precision(fit):.1%}" + ("" if fit > rounds else "; more time narrows it quickly")
+        f"within {_clock(left)}, about {fit} round{'s' * (fit > 1)} fit: "
+        + (
+            f"where rounds scatter by 1 %, a ratio is known to +-{precision(fit):.1%}"
+            if fit > 1
+            else "a single one tells no interval"
+        )
     )
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from threading import Thread
 from typing import IO, Any, Self
@@ -37,6 +38,12 @@ class Cores:
         return self._host.read().busy_elsewhere
 
 
+def _quietly(action: Callable[[], object]) -> None:
+    """Do what is done again where it is needed: there its failure is told."""
+    with suppress(Exception):
+        action()
+
+
 class Lookout(Progress):
     """Observer of a sweep. `manifest` is what becomes run.json: it names the device as soon as the worker is ready."""
 
@@ -51,7 +58,7 @@ class Lookout(Progress):
     ) -> None:
         """`meanwhile` is done while the worker starts, and is over before anything is measured."""
         super().__init__(stream, deadline=deadline)
-        self._meanwhile = Thread(target=meanwhile, daemon=True)
+        self._meanwhile = Thread(target=_quietly, args=(meanwhile,), daemon=True)
         self._ratios = BestRatio(manifest.get("baseline", ""), manifest.get("challengers", ()))
         self._manifest, self._store, self._cores = manifest, store, cores
         self._facts = linux.describe()
@@ -87,6 +94,9 @@ class Lookout(Progress):
     def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
         """Warn of others on the device, which the telemetry of the first measured unit tells."""
         super().finished(cell, verdict, reason, units)
+        if verdict not in (Verdict.PASSED, Verdict.UNSUPPORTED):
+            self._ratios.drop(cell)
+            self._best = str(self._ratios)
         if self._looked_at_device or verdict is not Verdict.PASSED:
             return
         self._looked_at_device = True

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @click.option(
     "--calibrate/--no-calibrate",
     default=None,
-    help="Measure the ceilings before and after, as by default: the roofline needs them.",
+    help="Measure the ceilings after the first problem and at the end, as by default: the roofline needs them.",
 )
 @click.option("--report/--no-report", default=True, help="Write report.html and report.md at the end.")
 @click.option("--strict", is_flag=True, help="Exit 5 when an output was wrong, 4 when a cell failed or is to do.")

@@ -93,6 +93,8 @@ def calibrate(
 
     def begin(what: str) -> None:
         step(next(numbers), total, what)
+        if time.perf_counter() >= limit:
+            raise _OverError
 
     caches = footprints(device)
     memory = {level: caches.pop(level) for level in [*caches] if level == "dram"}
@@ -177,9 +179,9 @@ def _bandwidths(
         with _reported(f"{level} bandwidth", remarks):
             data = _words(footprint // 4, device)
             for pattern in Pattern:
-                begin(f"{level} {pattern} bandwidth")
                 found: list[tuple[float, str]] = []
                 with _reported(f"{level} {pattern} bandwidth", remarks):
+                    begin(f"{level} {pattern} bandwidth")
                     for probe in sweeps(device, level, pattern, data):
                         seconds, timer = stopwatch(_undisturbed(probe.run, device))
                         found.append((probe.moved_bytes / seconds, f"{probe.how}, best, {timer} timer"))
@@ -237,8 +239,8 @@ def _peaks(
 ) -> Iterator[Row]:
     m, n, k = (8192, 8192, 8192) if device.is_gpu else (512, 4096, 4096)
     for math_dtype in types:
-        begin(f"{math_dtype} GEMM peak")
         with _reported(f"{math_dtype} peak", remarks):
+            begin(f"{math_dtype} GEMM peak")
             multiply, name = product(device, math_dtype, m, n, k)
             seconds, timer = stopwatch(_undisturbed(multiply, device))
             how = f"{name} {m}x{n}x{k}, random normal, best, {timer} timer"
@@ -253,8 +255,8 @@ def _vector_rates(
     remarks: list[str],
 ) -> Iterator[Row]:
     for pattern in patterns:
-        begin(f"{pattern} vector rate")
         with _reported(f"{pattern} vector rate", remarks):
+            begin(f"{pattern} vector rate")
             from ..kernels.probes.triton_vector import chains
 
             probe = chains(device, pattern)
@@ -269,8 +271,8 @@ def _launch_floors(
     """Time the empty launch and the tile. Not `cold` with graphs, whose flush is a hundred times such a launch and
     would have to be subtracted.
     """
-    begin("launch floors")
     with _reported("launch floors", remarks):
+        begin("launch floors")
         flush = Flush(device) if cold else None
         for name, probe in floors(device):
             for cache, evict in (("warm", None), ("cold", flush)) if flush else (("warm", None),):

@@ -84,8 +84,8 @@ def cost(
             copies, launch_s, evict_s = _sample(cell, protocol, device, rates)
             prepare_s += weights * copies / rates.prepared_per_s
             least, most = _samples(protocol, launch_s + evict_s / copies)
-            # Checked before and after, on the first copy and the last; one launch warms up.
-            launches = 1 + 2 * min(2, copies)
+            # Each copy is touched; checked before and after, on the first and the last; one launch warms up.
+            launches = copies + 2 * min(2, copies)
             flushes = math.ceil((1 + least) / copies), math.ceil((1 + most) / copies)
             least_s += protocol.rounds * (rates.unit_s + (launches + least) * launch_s + flushes[0] * evict_s)
             most_s += protocol.rounds * (rates.unit_s + (launches + most) * launch_s + flushes[1] * evict_s)

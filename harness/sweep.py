@@ -1,12 +1,13 @@
 """Run the planned cells on one device: what is missing, what follows from it, and how it ends."""
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..shapes.errors import Interrupted
+from ..shapes.verdict import Verdict
 from .messages import Setup
 from .observer import Observer
 from .plan import Cell, Task, tasks
@@ -14,8 +15,8 @@ from .session import OutOfTimeError, Session
 from .store import RunStore
 from .time_budget import LEAST_ROUNDS, TaskCost, TimeBudget, half_width
 
-CALIBRATION_SHARE, CALIBRATION_S = 1 / 6, 10.0
-"""Of a time budget, the ceilings take so much at most."""
+CALIBRATION_SHARE, CALIBRATION_S, LEAST_CALIBRATION_S = 1 / 6, 10.0, 2.0
+"""Of a time budget, the ceilings take so much at most; and so many seconds where it is over already."""
 
 
 @dataclass(slots=True)
@@ -26,7 +27,8 @@ class Sweep:
     What it changes in the manifest is stored together with the plan, before the first of them is measured.
 
     With a `budget`, the rounds of the protocol are the least: further ones follow as long as they fit before its
-    deadline. The first problem is measured even where the start takes all of the time. `timed` is told the median of every unit.
+    deadline. The first problem is measured even where the start takes all of the time. `timed` is told the median of
+    every unit.
     """
 
     store: RunStore
@@ -58,6 +60,8 @@ class Sweep:
         try:
             ready = session.start(manifest.get("processes", 0))
             session.identify(self.cells)
+            if self.budget:
+                self._plan_rounds(max(self.setup.protocol.rounds, min(self.budget.most_rounds, self._stored_rounds())))
             self._count_planned()
             session.describe()
             total, missing = len(self.cells) * self.setup.protocol.rounds, self._missing(self.cells)
@@ -115,16 +119,24 @@ class Sweep:
             rounds=max(rounds),
         )
         budget.took(cost, sum(rounds))
-        if cost.units:
+        if any(rounds):
             session.deadline = self.deadline
 
     def _calibrate(self) -> None:
+        """Measure the ceilings; of a time budget in their share of it, or in what little is left, but to their end."""
         self._is_calibrated = True
-        if self.calibrate:
-            within_s = None
-            if self.budget is not None:
-                within_s = min(CALIBRATION_S, CALIBRATION_SHARE * (self.budget.deadline - self._began))
+        if not self.calibrate:
+            return
+        if self.budget is None:
+            self._session.calibrate(self.cells)
+            return
+        left = max(LEAST_CALIBRATION_S, self.budget.deadline - time.monotonic())
+        within_s = min(CALIBRATION_S, CALIBRATION_SHARE * (self.budget.deadline - self._began), left)
+        deadline, self._session.deadline = self._session.deadline, None
+        try:
             self._session.calibrate(self.cells, within_s)
+        finally:
+            self._session.deadline = deadline
 
     def _further(self) -> tuple[Cell, ...]:
         """Make what `more` asks for a part of the plan."""
@@ -146,7 +158,7 @@ class Sweep:
         if self.budget is None:
             return ()
         rounds = self.setup.protocol.rounds
-        fit = self.budget.rounds_that_fit(time.monotonic(), rounds)
+        fit = self.budget.rounds_that_fit(time.monotonic(), rounds, self._open_tasks())
         if not fit:
             return ()
         self.budget.begin_pass()
@@ -156,13 +168,29 @@ class Sweep:
         self._session.remark(f"{rounds} rounds of every cell are finished; {fit} more fit{precision}", aloud=False)
         return self.cells
 
+    def _open_tasks(self) -> int:
+        """Tasks of which a further round could be measured."""
+        failed = self._failed()
+        return sum(any(self._session.ids[cell] not in failed for cell in task.cells) for task in tasks(self.cells))
+
+    def _stored_rounds(self) -> int:
+        """Rounds that every cell has stored which has not failed."""
+        failed, stored = self._failed(), Counter(name for name, _ in self.store.verdicts)
+        return min((stored[name] for name in self._session.ids.values() if name not in failed), default=0)
+
+    def _failed(self) -> set[str]:
+        return {name for (name, _), verdict in self.store.verdicts.items() if Verdict(verdict).is_final}
+
     def _set_rounds(self, rounds: int) -> None:
-        """Plan so many rounds of every cell."""
+        """Plan so many rounds of every cell, and store that."""
+        self._plan_rounds(rounds)
+        self._replan()
+
+    def _plan_rounds(self, rounds: int) -> None:
         self.setup = replace(self.setup, protocol=replace(self.setup.protocol, rounds=rounds))
         self._session.setup = self.setup
         self._session.manifest["rounds"] = rounds
         self._session.manifest["protocol"] |= {"rounds": rounds}
-        self._replan()
 
     def _replan(self) -> None:
         self._count_planned()

@@ -67,16 +67,18 @@ class TimeBudget:
         each = self._left(now) / expected - (median(overheads) if overheads else 0.0)
         return min(most_s, max(SHORTEST_S, each))
 
-    def rounds_that_fit(self, now: float, rounds: int) -> int:
-        """Rounds of all tasks beyond `rounds` that the time holds at the pace so far, with one preparation of each.
+    def rounds_that_fit(self, now: float, rounds: int, tasks: int) -> int:
+        """Rounds of `tasks` tasks beyond `rounds` that the time holds at the pace so far, with one preparation of each.
 
-        One is tried where only the preparation stands in the way: what was compiled the first time will not be again.
+        One is tried where only the preparation stands in the way (what was compiled the first time will not be again),
+        and where nothing was to be measured yet, because all was stored.
         """
         if not self._costs:
-            return 0
+            return min(1, max(0, self.most_rounds - rounds)) if not self._planned and now < self.deadline else 0
+        share = tasks / len(self._costs)  # of a resumed run, only some tasks may have had something to do
         usual = median(cost.prepared_s for cost in self._costs)
-        prepared_s = sum(min(cost.prepared_s, 2 * usual) for cost in self._costs)
-        round_s = sum((cost.wall_s - cost.prepared_s) / cost.rounds for cost in self._costs)
+        prepared_s = share * sum(min(cost.prepared_s, 2 * usual) for cost in self._costs)
+        round_s = share * sum((cost.wall_s - cost.prepared_s) / cost.rounds for cost in self._costs)
         if not round_s:
             return max(0, self.most_rounds - rounds)
         fit = max((self._left(now) - prepared_s) / round_s, min(1.0, self._left(now) / round_s))
@@ -97,11 +99,16 @@ def half_width(times_s: Mapping[str, Sequence[float]], rounds: int) -> float | N
     None while no cell has two rounds.
     """
     found = [variance(map(math.log, times)) for times in times_s.values() if len(times) > 1]
-    return precision(rounds, math.sqrt(median(found))) if found and rounds > 1 else None
+    return precision(rounds, math.sqrt(median(found))) if found else None
 
 
 def precision(rounds: int, scatter: float = 0.01) -> float:
-    """Half-width of the 95 % interval of a ratio of two times that each scatter by `scatter` from round to round."""
+    """Half-width of the 95 % interval of a ratio of two times that each scatter by `scatter` from round to round.
+
+    Infinite for a single round, which tells nothing of it.
+    """
+    if rounds < 2:
+        return math.inf
     return math.expm1(t_quantile(rounds - 1) * scatter * math.sqrt(2 / rounds))
 
 

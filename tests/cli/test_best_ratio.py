@@ -12,6 +12,13 @@ def told(*times, challengers=("a", "b")):
     return str(best)
 
 
+class Scheme:
+    dtype = "bf16"
+
+
+SCHEME = Scheme()
+
+
 class Problem:
     """Equal by its sizes, as the real one."""
 
@@ -26,7 +33,7 @@ class Problem:
 
 
 def cell(provider, M):
-    return SimpleNamespace(provider=provider, shape="s", problem=Problem(M), scheme="x", cache="cold")
+    return SimpleNamespace(provider=provider, shape="s", problem=Problem(M), scheme=SCHEME, cache="cold")
 
 
 def test_there_is_none_before_both_sides_are_timed():
@@ -37,11 +44,21 @@ def test_there_is_none_before_both_sides_are_timed():
 
 def test_the_best_cell_of_the_best_challenger():
     times = [("base", 1, 6e-3), ("a", 1, 3e-3), ("b", 1, 2e-3), ("base", 8, 4e-3), ("a", 8, 1e-3)]
-    assert told(*times) == "a 4x over base at M=8 N=512 K=2048"
+    assert told(*times) == "a 4x over base at M=8 N=512 K=2048 bf16 cold"
 
 
 def test_a_further_round_counts_by_its_median():
     first = [("base", 1, 6e-3), ("a", 1, 1e-3)]
-    assert told(*first) == "a 6x over base at M=1 N=512 K=2048"
-    assert told(*first, ("a", 1, 2e-3), ("a", 1, 2e-3)) == "a 3x over base at M=1 N=512 K=2048"
-    assert told(*first, ("base", 1, 4e-3)) == "a 5x over base at M=1 N=512 K=2048"
+    assert told(*first) == "a 6x over base at M=1 N=512 K=2048 bf16 cold"
+    assert told(*first, ("a", 1, 2e-3), ("a", 1, 2e-3)) == "a 3x over base at M=1 N=512 K=2048 bf16 cold"
+    assert told(*first, ("base", 1, 4e-3)) == "a 5x over base at M=1 N=512 K=2048 bf16 cold"
+
+
+def test_a_kernel_that_turns_out_wrong_is_forgotten():
+    best = BestRatio("base", ("a", "b"))
+    for provider, time_s in (("base", 6e-3), ("a", 1e-3), ("b", 3e-3)):
+        best.add(cell(provider, 1), time_s)
+    best.drop(cell("a", 1))
+    assert str(best) == "b 2x over base at M=1 N=512 K=2048 bf16 cold"
+    best.drop(cell("base", 1))
+    assert str(best) == ""

@@ -32,6 +32,10 @@ class Store:
         return [{"other_processes": text} for text in self._others]
 
 
+class Shape:
+    label = "s"
+
+
 def told(monkeypatch, kind="cpu", elsewhere=0.0, load=0.1, others=(), verdicts=(Verdict.PASSED,), done=0):
     """Return the lines of a run of two units."""
     monkeypatch.setattr(lookout.linux, "describe", lambda: HostFacts(4, 4, None, load, None, None, None, None))
@@ -40,7 +44,7 @@ def told(monkeypatch, kind="cpu", elsewhere=0.0, load=0.1, others=(), verdicts=(
     with Lookout(stream, {"device": {"kind": kind}}, Store(*others), cores) as watch:
         watch.started(2, done)
         for verdict in verdicts:
-            cell = SimpleNamespace(provider="p", shape=SimpleNamespace(label="s"), problem="x", cache="warm")
+            cell = SimpleNamespace(provider="p", shape=Shape(), problem="x", scheme="y", cache="warm")
             watch.finished(cell, verdict, "", 1)
     return [line.removeprefix("warning: ") for line in stream.getvalue().splitlines() if line.startswith("warning: ")]
 

@@ -208,7 +208,7 @@ def test_resume_without_the_suite_remembers_no_calibrate(place):
     cells.write_text("".join(cells.read_text().splitlines(keepends=True)[:-1]))
     looked = rooflens(place, "run", "-o", "out", "--resume", "--dry-run")
     assert "3 of 4 units are stored in out already\n" in looked.stdout
-    assert looked.stdout.splitlines()[-1].startswith("2 cells x 2 rounds = 4 units")
+    assert planned(looked).startswith("2 cells x 2 rounds = 4 units")
     more = rooflens(place, *run_args("dequant_blas", file=None), "--filter", "layer == 'q'", "--resume", "--dry-run")
     assert "3 of 6 units are stored in out already\n" in more.stdout
     other = rooflens(place, *run_args("dequant_blas", file=None), "--seed", "9", "--resume", "--dry-run")

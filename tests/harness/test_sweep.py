@@ -4,6 +4,7 @@ import collections
 import csv
 import dataclasses
 import json
+import sys
 import types
 from typing import ClassVar
 
@@ -335,7 +336,10 @@ def within(tmp_path, monkeypatch):
         cells = spread(plan(dataclasses.replace(quick, shapes=quick.shapes[:2]), "M <= 4"))
         setup = Setup("cpu", None, None, PROTOCOL, ("blas", "dequant_blas"), ())
         manifest = {"protocol": {}, "rounds": PROTOCOL.rounds}
-        with RunStore.create(tmp_path / "run") as store:
+        folder = tmp_path / "run"
+        with RunStore.reopen(folder) if folder.exists() else RunStore.create(folder) as store:
+            manifest = store.read_manifest() | manifest if (folder / "run.json").exists() else manifest
+            clock.now = 0.0
             sweep = Sweep(store, cells, setup, Silent(), False, deadline=seconds, budget=TimeBudget(seconds, rounds))
             complete = sweep.run(manifest)
             counts = collections.Counter(cell for cell, _ in store.verdicts)
@@ -360,6 +364,25 @@ def test_too_short_a_time_leaves_whole_problems_for_later(within):
     assert manifest["rounds"] == 2
     assert counts == [2] * len(counts)
     assert 0 < len(counts) < 8
+
+
+def test_a_finished_run_goes_on_with_further_rounds(within):
+    assert within(1000.0, rounds=3)[1]["rounds"] == 3
+    complete, manifest, counts, _, _ = within(30.0)
+    assert complete
+    assert manifest["rounds"] == min(counts) > 3
+    assert manifest["planned_units"] == 8 * manifest["rounds"]
+
+
+def test_a_first_problem_that_fails_does_not_stop_the_clock(within, monkeypatch):
+    failing = Result(0, 0, {"order": 0, "verdict": "runtime_error", "reason": "boom", "started_at": "now"}, Samples())
+    monkeypatch.setattr(
+        sys.modules[__name__], "passed", lambda index, number: dataclasses.replace(failing, index=index, round=number)
+    )
+    complete, _, counts, now, _ = within(4.0)
+    assert not complete
+    assert now <= 4.0
+    assert len(counts) < 8
 
 
 def test_one_problem_is_measured_in_however_short_a_time(within):

@@ -39,7 +39,7 @@ def test_scatter_is_that_of_the_median_cell():
         precision(5, abs(math.log(1.01)) / math.sqrt(2))
     )
     assert half_width({"a": [1.0]}, 5) is None
-    assert half_width({"a": quiet}, 1) is None
+    assert half_width({"a": quiet}, 1) == math.inf
 
 
 def cost(wall_s=2.0, prepared_s=1.0, sampled_s=0.5, units=10, rounds=2):
@@ -81,10 +81,32 @@ def test_rounds_fit_after_one_more_preparation(left_s, fit):
     budget = TimeBudget(left_s / (1 - IN_HAND) if left_s < 1000 else left_s)
     for _ in range(4):
         budget.took(cost(), planned=10)
-    assert budget.rounds_that_fit(0.0, 2) == fit
+    assert budget.rounds_that_fit(0.0, 2, tasks=4) == fit
 
 
 def test_no_more_rounds_than_the_user_allows():
     budget = TimeBudget(1000.0, most_rounds=3)
     budget.took(cost(), planned=10)
-    assert (budget.rounds_that_fit(0.0, 2), budget.rounds_that_fit(0.0, 3)) == (1, 0)
+    assert (budget.rounds_that_fit(0.0, 2, 1), budget.rounds_that_fit(0.0, 3, 1)) == (1, 0)
+
+
+def test_a_resumed_run_of_which_little_was_missing_says_the_pace_of_all():
+    """Two of 24 tasks had something to do: a further round of all takes twelve times as long as of those two."""
+    budget = TimeBudget(62.0)
+    for _ in range(2):
+        budget.took(cost(), planned=10)
+    assert budget.rounds_that_fit(0.0, 2, tasks=24) == 2
+    assert budget.rounds_that_fit(0.0, 2, tasks=2) > 20
+
+
+def test_where_all_is_stored_one_round_shows_the_pace():
+    assert TimeBudget(10.0).rounds_that_fit(0.0, 5, tasks=4) == 1
+    assert TimeBudget(10.0, most_rounds=5).rounds_that_fit(0.0, 5, tasks=4) == 0
+    assert TimeBudget(10.0).rounds_that_fit(11.0, 5, tasks=4) == 0
+    failed = TimeBudget(10.0)
+    failed.took(cost(units=0), planned=10)
+    assert failed.rounds_that_fit(0.0, 2, tasks=4) == 0
+
+
+def test_one_round_has_no_precision():
+    assert precision(1) == math.inf
