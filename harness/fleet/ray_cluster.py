@@ -7,7 +7,8 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
@@ -91,6 +92,24 @@ def _hushed() -> Iterator[Callable[[], str]]:
         yield said
 
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _asks_the_head(method: _Method) -> _Method:
+    """Say that the head is gone where a connection broke: Ray may notice before its answers are missed."""
+
+    @wraps(method)
+    def call(cluster: "RayCluster", *arguments: Any) -> Any:
+        try:
+            return method(cluster, *arguments)
+        except OSError as error:
+            if answers(*cluster.head):
+                raise
+            raise cluster.headless() from error
+
+    return cast(_Method, call)
+
+
 class RayCluster:
     """Implements `cluster.Cluster`. Only one per process: Ray connects a process once."""
 
@@ -100,7 +119,7 @@ class RayCluster:
         self._board: Any = ray.remote(Board).options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote()
         self._station: Any = ray.remote(RayStation)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-        self._head, self._silent = (host, int(port)), 0
+        self.head, self._silent = (host, int(port)), 0
         self._suspects: dict[str, float] = {}
         self._slots: dict[str, list[Slot]] = {}
         self._actors: dict[Slot, Any] = {}
@@ -109,6 +128,10 @@ class RayCluster:
         self._briefs: dict[int, Any] = {}
         self._signs: Any = None
         self._last_signs: Mapping[str, Sign] = {}
+
+    def headless(self) -> RooflensError:
+        """Return what there is to say when the head is gone."""
+        return RooflensError(f"the head of the Ray cluster ({':'.join(map(str, self.head))}) is gone")
 
     def offered(self) -> dict[str, int]:
         """Count the devices of the cluster by architecture."""
@@ -128,11 +151,12 @@ class RayCluster:
             if node["Alive"]
         ]
 
+    @_asks_the_head
     def slots(self) -> Sequence[Slot]:
         """See `Cluster`. Raises RooflensError when the head of the cluster is gone."""
-        self._silent = 0 if answers(*self._head) else self._silent + 1
+        self._silent = 0 if answers(*self.head) else self._silent + 1
         if self._silent >= HEAD_GONE:
-            raise RooflensError(f"the head of the Ray cluster ({':'.join(map(str, self._head))}) is gone")
+            raise self.headless()
         if self._silent:
             return [slot for slots in self._slots.values() for slot in slots]
         now = time.monotonic()
@@ -153,6 +177,7 @@ class RayCluster:
             self._slots[slot.node].append(slot)
         return known + [slot for name in fresh for slot in self._slots[name]]
 
+    @_asks_the_head
     def hire(self, slot: Slot, brief: AnyBrief, name: str) -> None:
         """See `Cluster`."""
         if id(brief) not in self._briefs:
@@ -169,14 +194,17 @@ class RayCluster:
         self._names[name] = slot
         self._expect(slot, self._actors[slot].open.remote())
 
+    @_asks_the_head
     def order(self, slot: Slot, order: Order) -> None:
         """See `Cluster`."""
         self._expect(slot, self._actors[slot].measure.remote(order))
 
+    @_asks_the_head
     def close(self, slot: Slot) -> None:
         """See `Cluster`."""
         self._expect(slot, self._actors[slot].close.remote())
 
+    @_asks_the_head
     def dismiss(self, slot: Slot) -> None:
         """See `Cluster`."""
         if actor := self._actors.pop(slot, None):
@@ -184,10 +212,12 @@ class RayCluster:
         self._answers = {answer: place for answer, place in self._answers.items() if place != slot}
         self._names = {name: place for name, place in self._names.items() if place != slot}
 
+    @_asks_the_head
     def ask_to_stop(self) -> None:
         """See `Cluster`."""
         self._board.stop.remote()
 
+    @_asks_the_head
     def wait(self, seconds: float) -> Sequence[Event]:
         """See `Cluster`."""
         if not self._answers:
@@ -198,6 +228,7 @@ class RayCluster:
             ready, _ = ray.wait(list(self._answers), num_returns=len(self._answers), timeout=0)
         return [self._event(answer) for answer in ready]
 
+    @_asks_the_head
     def signs(self) -> Mapping[Slot, Sign]:
         """See `Cluster`. What is returned was asked for by the call before."""
         if self._signs is not None:
