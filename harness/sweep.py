@@ -164,7 +164,7 @@ class Sweep:
         self.budget.begin_pass()
         self._set_rounds(rounds + fit)
         width = half_width(self._times, rounds + fit)
-        precision = "" if width is None else f": intervals of ratios of about ±{width:.2g}"
+        precision = "" if width is None else f": intervals of ratios of about ±{width:.1%}"
         self._session.remark(f"{rounds} rounds of every cell are finished; {fit} more fit{precision}", aloud=False)
         return self.cells
 

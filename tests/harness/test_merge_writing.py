@@ -9,20 +9,7 @@ from rooflens.analysis.load import load_run
 from rooflens.harness.store import RunStore
 from rooflens.shapes.errors import UsageError
 
-from ..analysis.synthetic import write_run
-from .sharded import split
-from .test_merge import SMALL, content, join
-
-
-@pytest.fixture
-def whole(tmp_path):
-    return write_run(tmp_path / "whole", **SMALL)
-
-
-@pytest.fixture
-def halves(whole, tmp_path):
-    return split(whole, tmp_path, lambda row: row["M"])
-
+from .test_merge import content, join
 
 KILLED = """
 import os, signal, sys
