@@ -22,7 +22,6 @@ MIXED = "mixed"
 _SUPERSEDED = "measured again after its source or settings changed: only the newer measurement counts"
 _MIXED_CONFIG = "its configuration differs between rounds: measure it with --tuning pinned"
 _UNBLOCKED = "host latency is in it, because the device waited for launches: --timer graph leaves it out"
-_SUM = "a time is the sum of its kernels without the gaps between them: span_s in samples.csv includes those"
 _POWER_CAP = "the power limit held its clock down, as it may under a large GEMM: compare it at the same limit only"
 
 
@@ -130,8 +129,6 @@ def _of_timer(row: _Row) -> list[str]:
         found.append(str(row.reason).replace("; ", ", "))
     elif not pd.isna(row.blocked) and not row.blocked:
         found.append(_UNBLOCKED)
-    if row.timer == "profiler" and "," in row.kernels:
-        found.append(_SUM)
     if row.resolution_s / row.time_s > RESOLUTION_SHARE:
         share = row.resolution_s / row.time_s
         way_out = ": --timer graph divides it by many launches" if row.timer == "event" else ""

@@ -27,15 +27,19 @@ _GEOMETRY = tuple(column.name for column in GEOMETRY)
 IDENTITY = ("cell_id", "suite", *COORDINATES, "provider", "role")
 
 
+_BESIDE = {"host_median_s": "host_time_s", "event_median_s": "event_time_s", "kernels_median_s": "kernels_s"}
+"""Columns of round medians that stand beside the time, by the column of the samples and of the cells."""
+
+
 def round_medians(run: RunData) -> pd.DataFrame:
-    """Return one row per passed (cell, round): cell_id, round, median_s, host_median_s, span_median_s, samples.
+    """Return one row per passed (cell, round): cell_id, round, median_s, samples, and those of `_BESIDE`.
 
     Only samples that count are in it.
     """
     counting = _counting(run.samples)
     groups = counting.groupby(["cell_id", "round"], sort=False)
     medians = groups.agg(median_s=("time_s", "median"), samples=("time_s", "size"))
-    for name, column in (("host_median_s", "host_time_s"), ("span_median_s", "span_s")):
+    for name, column in _BESIDE.items():
         medians[name] = groups[column].median() if counting[column].notna().any() else np.nan
     return medians.reset_index()
 
@@ -45,8 +49,8 @@ def summarize(run: RunData) -> pd.DataFrame:
 
     Columns, besides identity: verdict, reason, rounds (finished), samples (that count), discarded (that do not);
     time_s with time_low_s, time_high_s (95 %, and half a step of a coarse timer; NaN with one round), host_time_s,
-    span_s; resolution_s (step of the timer where samples show one); flops, compulsory_bytes, moved_bytes;
-    tile_M, tile_N, workgroups, resident, issued_flops, decode_per_weight, decoded_weights,
+    event_time_s, kernels_s; resolution_s (step of the timer where samples show one); flops, compulsory_bytes,
+    moved_bytes; tile_M, tile_N, workgroups, resident, issued_flops, decode_per_weight, decoded_weights,
     decode_integer_per_weight (NaN where unknown);
     flops_per_s, bandwidth_bytes_per_s (compulsory), moved_bandwidth_bytes_per_s; snr_db, relative_error, cosine (worst
     round), max_abs_error; config, kernels, dispatched, artifact, source; timer, cold_by and tuning ("mixed" where
@@ -82,7 +86,7 @@ def summarize(run: RunData) -> pd.DataFrame:
 _COLUMNS = (
     *IDENTITY,
     *("verdict", "reason", "rounds", "samples", "discarded"),
-    *("time_s", "time_low_s", "time_high_s", "host_time_s", "span_s", "resolution_s"),
+    *("time_s", "time_low_s", "time_high_s", "host_time_s", "event_time_s", "kernels_s", "resolution_s"),
     *("M_total", "M_per_expert", "math_dtype", "flops", "compulsory_bytes", "output_bytes", "moved_bytes"),
     *_GEOMETRY,
     *("flops_per_s", "bandwidth_bytes_per_s", "moved_bandwidth_bytes_per_s"),
@@ -165,8 +169,7 @@ def _times(timed: pd.DataFrame, steps: "pd.Series[float]") -> pd.DataFrame:
             "time_s": np.exp(spread["mean"]),
             "time_low_s": np.exp(spread["low"] - half_step),
             "time_high_s": np.exp(spread["high"] + half_step),
-            "host_time_s": np.exp(np.log(timed["host_median_s"]).groupby(cells).mean()),
-            "span_s": np.exp(np.log(timed["span_median_s"]).groupby(cells).mean()),
+            **{name: np.exp(np.log(timed[column]).groupby(cells).mean()) for column, name in _BESIDE.items()},
             "samples": timed["samples"].groupby(cells).sum(),
             "resolution_s": resolution,
         }

@@ -79,7 +79,7 @@ def _header(content: bytes, table: Table, where: str) -> list[str]:
         raise UsageError(f"{where} is empty: not even its header was written; measure the run again")
     header = next((fields for _, fields in _records(content)), [])
     for name in header:
-        if name not in table.names:
+        if name not in (*table.names, *table.former):
             raise UsageError(f"{where} line 1: unknown column {name!r}: this rooflens knows {', '.join(table.names)}")
         if header.count(name) > 1:
             raise UsageError(f"{where} line 1: column {name!r} appears twice; remove one")

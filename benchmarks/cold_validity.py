@@ -34,7 +34,6 @@ COLUMNS = {
     "cuda": (
         ("event", "flush"),
         ("event", "rotation"),
-        ("graph", "flush"),
         ("graph", "rotation"),
         ("profiler", "flush"),
         ("profiler", "rotation"),

@@ -227,7 +227,7 @@ def main() -> None:
             continue
         cold, hot = flushed(launch, flush), warm(launch)
         tools = {"do_bench": triton_do_bench(launch)}
-        tools["rooflens graph, cold"] = ours("graph", cold, machine, device)
+        tools["rooflens profiler, cold"] = ours("profiler", cold, machine, device)
         tools["rooflens event, cold"] = ours("event", cold, machine, device)
         compare(label, tools, arguments.turns)
         tools = {"do_bench_cudagraph": triton_do_bench_cudagraph(launch)}

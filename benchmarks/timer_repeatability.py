@@ -80,7 +80,7 @@ def once(name: str) -> dict[str, dict[str, float]]:
             from triton.testing import do_bench, do_bench_cudagraph
 
             times["event cold"] = ours("event", flushed(launch, flush))
-            times["graph cold"] = ours("graph", flushed(launch, flush))
+            times["profiler cold"] = ours("profiler", flushed(launch, flush))
             rotation = rotation_of(kernel, inputs, device)
             times["event rotated"] = ours("event", rotation)
             times["graph rotated"] = ours("graph", rotation)

@@ -57,7 +57,9 @@ SELECTION: tuple[click.Parameter, ...] = (
         help="CPU threads; the default is every core this process may use.",
     ),
     click.Option(
-        ["--timer"], type=click.Choice(TIMERS), help="How time is taken: event on GPUs, host on the CPU, by default."
+        ["--timer"],
+        type=click.Choice(TIMERS),
+        help="How time is taken: profiler on GPUs, host on the CPU, by default.",
     ),
     click.Option(
         ["--cold-by"],

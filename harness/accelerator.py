@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from statistics import median
 from typing import Protocol as Interface
@@ -25,11 +26,15 @@ Action = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class KernelRecord:
-    """One kernel, copy or memset that the device ran, in seconds of the device's clock."""
+    """One kernel, copy or memset that the device ran, in seconds of the device's clock.
+
+    `call` numbers the calls of the driver in their order: the kernels of a graph share theirs.
+    """
 
     name: str
     start_s: float
     duration_s: float
+    call: int
 
 
 class Event(Interface):
@@ -40,9 +45,6 @@ class Event(Interface):
 
     def reached(self) -> bool:
         """Tell whether the device has passed the mark."""
-
-    def wait(self) -> None:
-        """Wait until the device has passed the mark."""
 
     def seconds_until(self, later: "Event") -> float:
         """Device time from this mark to `later`; both must have been reached. HIP may return a negative time."""
@@ -69,6 +71,10 @@ class Host(Interface):
     def preemptions(self) -> int:
         """Count how often this process was made to wait for a core so far; 0 where that is not in a sample."""
 
+    @property
+    def traces(self) -> bool:
+        """True where the device gives records of the kernels that it ran."""
+
     def end_persistence(self) -> bool:
         """Turn lines that were told to stay in the cache into ordinary ones, which a flush evicts.
 
@@ -79,17 +85,8 @@ class Host(Interface):
 class Accelerator(Host, Interface):
     """A GPU: work is queued, and the device's own clock tells how long it took."""
 
-    marks_graphs: bool
-    """True where events can be nodes of a graph."""
-
     def event(self) -> Event:
         """Make a mark."""
-
-    def graph_event(self) -> Event:
-        """Make a mark that is recorded while a graph is captured: each replay passes it anew.
-
-        It says nothing of a replay that has not ended; only `seconds_until` is for it.
-        """
 
     def spin(self, seconds: float) -> None:
         """Queue a kernel that keeps the device busy for about `seconds` (never for less than half of it)."""
@@ -101,7 +98,7 @@ class Accelerator(Host, Interface):
         """
 
     def trace(self, work: Action) -> list[KernelRecord]:
-        """Run `work` under the profiler; return what the device ran, in order of start."""
+        """Run `work` under the profiler and wait; return what the device ran, in the order of the calls."""
 
     def synchronizes(self, work: Action) -> bool:
         """Run `work` once; tell whether it waited for the device, as far as the framework notices."""
@@ -122,6 +119,7 @@ class TorchHost:
     """The CPU through Python's clock."""
 
     is_asynchronous = False
+    traces = False
 
     def __init__(self) -> None:
         self.resolution_s = time.get_clock_info("perf_counter").resolution
@@ -156,7 +154,6 @@ class TorchAccelerator:
         # A clock below the published one makes a spin longer, never shorter.
         self._cycles_per_s = (device.spec.clock_hz if device.spec and device.spec.clock_hz else None) or 2e9
         self.resolution_s = self._measured_resolution()
-        self.marks_graphs = not device.is_rocm  # torch refuses external events there
         self._side_stream = torch.cuda.Stream(self._index)
         self._driver = None if device.is_rocm else _cuda_driver()
         if self._driver is not None:
@@ -184,10 +181,6 @@ class TorchAccelerator:
         """Queue torch's sleep kernel."""
         torch.cuda._sleep(max(1, int(seconds * self._cycles_per_s)))
 
-    def graph_event(self) -> "TorchEvent":
-        """Make a torch event that becomes a node of the graph being captured."""
-        return TorchEvent(external=True)
-
     def capture(self, work: Action) -> Action:
         """Capture into a CUDA or HIP graph; raises CaptureError for work that cannot be captured.
 
@@ -209,19 +202,38 @@ class TorchAccelerator:
         return replay
 
     def trace(self, work: Action) -> list[KernelRecord]:
-        """Use torch.profiler (CUPTI or roctracer) with device activities only."""
+        """Use torch's profiler (CUPTI or roctracer) with device activities only.
+
+        Its results are read as they come: torch's own list of them, with a tree, takes 15 times as long.
+        """
+        self.synchronize()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns that one cycle is all there is, which is all we want
-            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            warnings.simplefilter("ignore")
+            with torch.autograd.profiler.profile(use_cpu=False, use_device="cuda", use_kineto=True) as profile:
                 work()
                 self.synchronize()
-            events = profile.events()
-        found = [
-            KernelRecord(event.name, event.time_range.start * 1e-6, event.time_range.elapsed_us() * 1e-6)
-            for event in events or ()
-            if event.device_type == torch.autograd.DeviceType.CUDA
-        ]
-        return sorted(found, key=lambda record: record.start_s)
+        events = profile.kineto_results.events() if profile.kineto_results else ()
+        found = [event for event in events if event.device_type() == torch.autograd.DeviceType.CUDA]
+        # From the first one on: seconds since 1970 have steps of 240 ns in a double.
+        first_ns = min((event.start_ns() for event in found), default=0)
+        records = (
+            KernelRecord(
+                event.name(),
+                (event.start_ns() - first_ns) * 1e-9,
+                event.duration_ns() * 1e-9,
+                event.correlation_id(),
+            )
+            for event in found
+        )
+        return sorted(records, key=lambda record: (record.call, record.start_s))
+
+    @cached_property
+    def traces(self) -> bool:
+        """Trace one kernel: its record is missing without CUPTI or roctracer, or where another profiler is attached."""
+        try:
+            return len(self.trace(lambda: self.spin(0.0))) == 1
+        except RuntimeError:
+            return False
 
     def end_persistence(self) -> bool:
         """Reset persisting lines of the L2 (CUDA); other devices have none."""
@@ -285,8 +297,8 @@ class TorchEvent:
 
     __slots__ = ("_event",)
 
-    def __init__(self, external: bool = False) -> None:
-        self._event = torch.cuda.Event(enable_timing=True, external=external)
+    def __init__(self) -> None:
+        self._event = torch.cuda.Event(enable_timing=True)
 
     def record(self) -> None:
         """Queue the mark in the current stream."""
@@ -295,10 +307,6 @@ class TorchEvent:
     def reached(self) -> bool:
         """Ask the driver."""
         return bool(self._event.query())
-
-    def wait(self) -> None:
-        """Wait in the driver."""
-        self._event.synchronize()
 
     def seconds_until(self, later: "TorchEvent") -> float:
         """Milliseconds of the driver, in seconds."""

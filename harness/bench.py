@@ -32,7 +32,7 @@ from .timers import make_timer
 from .trial import DeviceTrial
 from .watch import Watch
 
-WATCHED = ("host", "event")
+WATCHED = ("host", "event", "profiler")
 """Timers whose every sample is launched by the host, so that operands can change before it."""
 
 
@@ -44,15 +44,17 @@ class Bench:
 
     def __init__(self, device: Device, protocol: Protocol) -> None:
         self.device, self._protocol = device, protocol
-        self.timer = automatic(device) if protocol.timer == "auto" else protocol.timer
-        if reason := unavailable(self.timer, device):
-            raise UsageError(f"timer {self.timer}: {reason}; leave --timer out, or use --timer host")
+        if protocol.timer != "auto" and (reason := unavailable(protocol.timer, device)):
+            raise UsageError(f"timer {protocol.timer}: {reason}; leave --timer out, or use --timer host")
+        if protocol.timer == "graph" and protocol.cold_by == "flush":
+            raise UsageError("--timer graph: launches in a graph cannot be flushed before; use --cold-by rotation")
         if flush_bytes(device) > device.memory_bytes / 2:
             raise UsageError(
                 f"a last-level cache of {device.llc_bytes >> 20} MiB: a flush reads more than that, and over half of "
                 f"the memory of {device.name}; give the right size with --llc"
             )
         self.machine = accelerator(device)
+        self.timer = automatic(device, self.machine.traces) if protocol.timer == "auto" else protocol.timer
         self.cold_by = protocol.cold_by
         if self.cold_by == "auto":
             self.cold_by = "rotation" if self.timer == "graph" else "flush"
@@ -245,7 +247,7 @@ def samples_of(taken: Measurement) -> Samples:
         {"batch": batch, "first": first, **asdict(reading), "slowdown": " ".join(reading.slowdown)}
         for batch, (first, reading) in enumerate(taken.readings)
     )
-    return Samples(taken.times_s, taken.discarded, taken.host_s, taken.spans_s, telemetry)
+    return Samples(taken.times_s, taken.discarded, taken.host_s, taken.event_s, taken.kernels_s, telemetry)
 
 
 def _rotated_bytes(cell: Cell) -> int:

@@ -12,7 +12,7 @@ import torch
 
 from ..shapes.device import Device
 from .accelerator import Host
-from .timer import Subject, Timer, automatic
+from .timer import Subject, Timer
 from .timers import make_timer
 
 EVERY_S = 60.0
@@ -45,9 +45,8 @@ class Canary:
         source = torch.ones(2 * device.llc_bytes // 4, device=device.torch_name)
         self._gemm = partial(torch.mm, a, b, out=torch.empty_like(a))
         self._copy = partial(torch.empty_like(source).copy_, source)
-        self._timers = [
-            make_timer(automatic(device), machine, Subject(work), device) for work in (self._gemm, self._copy)
-        ]
+        name = "event" if device.is_gpu else "host"
+        self._timers = [make_timer(name, machine, Subject(work), device) for work in (self._gemm, self._copy)]
 
     def read(self) -> CanaryReading:
         """Time both, after warming the device up."""

@@ -74,11 +74,12 @@ class EventTimer:
 
     name = "event"
     launches_per_sample = 1
+    most_queued = MAX_QUEUED
 
     def __init__(self, device: Accelerator, subject: Subject) -> None:
         self.resolution_s = device.resolution_s
         self._device, self._subject = device, subject
-        self._most = max(1, MAX_QUEUED // (subject.operations + MARKS + 1))
+        self._most = max(1, self.most_queued // (subject.operations + MARKS + 1))
         waits = device.synchronizes(subject.launch)
         self.remark = "the launch waits for the device: its times include the host's latency" if waits else ""
         self._tries = 1 if waits else TRIES
@@ -97,28 +98,23 @@ class EventTimer:
         for attempt in range(self._tries):
             # Fewer, because a launch of many kernels fills the driver's queue, and no blocker outlasts that.
             count = max(1, count >> min(attempt, 1))
-            marks, queue_s, late = self._queue(count, self._pace.blocker_s(count), meanwhile)
+            times, queue_s, late = self._queue(count, self._pace.blocker_s(count), meanwhile)
             in_time = sum(late) <= MOST_LATE * count
             if in_time or self._tries > 1:
                 self._pace.learn(queue_s, in_time)
             if in_time:
-                self._learn_device(marks)
+                self._learn_device(self._marks[:count])
                 break
         if not in_time:
             # Nothing helped: what the host seemed to take was perhaps waiting. Later batches get one try each, until
             # one of them goes well.
             self._pace = replace(self._first_pace)
         self._tries = TRIES if in_time else 1
-        times = tuple(begin.seconds_until(end) for begin, end in marks)
         reasons = tuple(
             "negative time" if value <= 0 else NOT_BLOCKED if in_time and was_late else ""
             for value, was_late in zip(times, late, strict=True)
         )
-        return Batch(times, reasons if any(reasons) else (), host, blocked=in_time)
-
-    def objection(self) -> str:
-        """Never object: what is not blocked is flagged."""
-        return ""
+        return Batch(tuple(times), reasons if any(reasons) else (), host, blocked=in_time)
 
     def _pair(self, number: int) -> tuple[Event, Event]:
         """Events of one sample. They are used again in every batch, and made when the device has something to do."""
@@ -126,10 +122,8 @@ class EventTimer:
             self._marks.append((self._device.event(), self._device.event()))
         return self._marks[number]
 
-    def _queue(
-        self, count: int, blocker_s: float, meanwhile: Action
-    ) -> tuple[list[tuple[Event, Event]], float, list[bool]]:
-        """Queue samples; return their events, the host's seconds for one, and which were reached half queued."""
+    def _queue(self, count: int, blocker_s: float, meanwhile: Action) -> tuple[list[float], float, list[bool]]:
+        """Queue samples; return their times, the host's seconds for one, and which were reached half queued."""
         device, before, launch, after = self._device, self._subject.before, self._subject.launch, self._subject.after
         late = []
         device.synchronize()
@@ -148,7 +142,7 @@ class EventTimer:
         queued_s = device.now() - started
         meanwhile()
         device.synchronize()
-        return self._marks[:count], queued_s / count, late
+        return [begin.seconds_until(end) for begin, end in self._marks[:count]], queued_s / count, late
 
     def _learn_device(self, marks: Sequence[tuple[Event, Event]]) -> None:
         """Take the device's pace from the first launch's start to the last one's: samples and what lies between."""

@@ -15,13 +15,14 @@ class GraphTimer:
     """Events around the replay of a graph, divided by the launches in it: one sample is a mean over them.
 
     A subject that rotates has whole periods in the graph, so that its reuse distance holds inside a replay and from one
-    to the next. A subject that does not is warm. One that flushes is for `MarkedGraphTimer`, or `GraphDifferenceTimer`.
+    to the next. A subject that does not is warm. One that flushes cannot be timed so.
     """
 
     name = "graph"
     remark = ""
 
     def __init__(self, device: Accelerator, subject: Subject) -> None:
+        assert not subject.operations, "what precedes a launch is not in its graph"
         # What a launch tells to stay in the cache, only the host can release, and not from inside of a graph.
         persists = device.end_persistence()
         self.launches_per_sample = subject.period
@@ -41,10 +42,6 @@ class GraphTimer:
         whole = self._whole.batch(count, meanwhile)
         times = tuple(time / self.launches_per_sample for time in whole.times_s)
         return Batch(times, whole.discarded, blocked=whole.blocked)
-
-    def objection(self) -> str:
-        """Never object."""
-        return ""
 
 
 def replayed(device: Accelerator, action: Action, count: int) -> EventTimer:

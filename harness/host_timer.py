@@ -51,10 +51,6 @@ class HostTimer:
         meanwhile()
         return Batch(tuple(times), tuple(reasons) if any(reasons) else ())
 
-    def objection(self) -> str:
-        """Never object."""
-        return ""
-
     def _sample(self) -> float:
         now, synchronize, launch = self._host.now, self._host.synchronize, self._subject.launch
         self._subject.before()

@@ -44,7 +44,8 @@ class Measurement:
     times_s: tuple[float, ...]
     discarded: tuple[str, ...]
     host_s: tuple[float, ...]
-    spans_s: tuple[float, ...]
+    event_s: tuple[float, ...]
+    kernels_s: tuple[float, ...]
     blocked: bool | None
     kernels: tuple[str, ...]
     launches_per_sample: int
@@ -62,7 +63,8 @@ class _Taken:
     times: list[float] = field(default_factory=list)
     discarded: list[str] = field(default_factory=list)
     host: list[float] = field(default_factory=list)
-    spans: list[float] = field(default_factory=list)
+    event: list[float] = field(default_factory=list)
+    summed: list[float] = field(default_factory=list)
     blocked: bool | None = None
     kernels: tuple[str, ...] = ()
     readings: list[tuple[int, Reading]] = field(default_factory=list)
@@ -81,7 +83,8 @@ class _Taken:
         self.times += batch.times_s
         self.discarded += reasons
         self.host += batch.host_s
-        self.spans += batch.spans_s
+        self.event += batch.event_s
+        self.summed += batch.kernels_s
         self.kernels = self.kernels or batch.kernels
 
     def settled(self) -> list[str]:
@@ -102,7 +105,7 @@ class _Taken:
 def measure(subject: Subject, timer: Timer, rule: StopRule, machine: Host, telemetry: Telemetry) -> Measurement:
     """Take samples of `subject` in growing batches until `rule` stops.
 
-    Raises RooflensError where the timer objects to its own numbers, or none of them counts.
+    Raises RooflensError where none of them counts.
     """
     begin = machine.now()
     taken, latest = _Taken(), _Latest(telemetry)
@@ -118,8 +121,6 @@ def measure(subject: Subject, timer: Timer, rule: StopRule, machine: Host, telem
             if reason := rule.decide(counting, elapsed, len(taken.times)):
                 break
             size = _next_size(rule, counting, len(taken.times), elapsed)
-    if objection := timer.objection():
-        raise RooflensError(f"timer {timer.name}: {objection}")
     disturbed, settled = _disturbances(taken), taken.settled()
     if all(settled):
         raise RooflensError(f"timer {timer.name}: none of {len(taken.times)} samples has a positive time")
@@ -127,7 +128,8 @@ def measure(subject: Subject, timer: Timer, rule: StopRule, machine: Host, telem
         times_s=tuple(taken.times),
         discarded=tuple(settled),
         host_s=tuple(taken.host),
-        spans_s=tuple(taken.spans),
+        event_s=tuple(taken.event),
+        kernels_s=tuple(taken.summed),
         blocked=taken.blocked,
         kernels=taken.kernels,
         launches_per_sample=timer.launches_per_sample,

@@ -173,7 +173,8 @@ class Samples:
     times_s: tuple[float, ...] = ()
     discarded: tuple[str, ...] = ()
     host_s: tuple[float, ...] = ()
-    spans_s: tuple[float, ...] = ()
+    event_s: tuple[float, ...] = ()
+    kernels_s: tuple[float, ...] = ()
     telemetry: tuple[dict[str, Any], ...] = ()
 
     @property

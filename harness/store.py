@@ -137,10 +137,13 @@ class RunStore:
         if unit in self.verdicts:
             raise ValueError(f"unit {unit} is stored already")
         where = {"cell_id": unit[0], "round": unit[1]}
-        columns = zip_longest(samples.times_s, samples.discarded, samples.host_s, samples.spans_s)
+        columns = zip_longest(samples.times_s, samples.discarded, samples.host_s, samples.event_s, samples.kernels_s)
         timings = (
-            fields(SAMPLES, {**where, "index": i, "time_s": t, "host_time_s": h, "span_s": s, "discarded": d})
-            for i, (t, d, h, s) in enumerate(columns)
+            fields(
+                SAMPLES,
+                {**where, "index": i, "time_s": t, "host_time_s": h, "event_time_s": e, "kernels_s": k, "discarded": d},
+            )
+            for i, (t, d, h, e, k) in enumerate(columns)
         )
         said = (fields(TELEMETRY, where | reading) for reading in samples.telemetry)
         parts = ((SAMPLES, timings), (TELEMETRY, said), (CELLS, [fields(CELLS, row)]))

@@ -1,9 +1,9 @@
 """Timers: how the duration of one launch is taken. Each is one class behind `Timer`, made for one subject.
 
-event     device events around each launch, queued behind a blocker             GPUs; the default there
-graph     launches in a graph: events in it around each, or around all of them  GPUs; free of launch overhead
-profiler  durations of the kernels themselves                                   GPUs; free of launch overhead
-host      wall clock around launch and synchronize                              the only one of the CPU
+profiler  what the device recorded of each launch's kernels          GPUs; the default there; launching is not in it
+event     device events around each launch, queued behind a blocker  GPUs; launching is in it
+graph     many launches in a graph between two events                GPUs; warm, or cold by rotation
+host      wall clock around launch and synchronize                   GPUs (a call from idle to idle); the CPU
 """
 
 from collections.abc import Callable
@@ -48,15 +48,17 @@ class Batch:
     """Durations of consecutive samples, in order, in seconds.
 
     `discarded` has a reason for each sample that does not count, "" for the others; empty when all count. `host_s` are
-    wall times of single launches, where the timer is not the host's. `spans_s` (profiler) reach from the first kernel's
-    start to the last one's end. `blocked` says whether the device was busy until each launch was queued (None where
-    that has no meaning). `kernels` are the names of what one launch ran, where the timer sees them.
+    wall times of single launches, where the timer is not the host's. Of the profiler, `event_s` are the times between
+    events around the same launches, and `kernels_s` the summed durations of their kernels. `blocked` says whether the
+    device was busy until each launch was queued (None where that has no meaning). `kernels` are the names of what one
+    launch ran, where the timer sees them.
     """
 
     times_s: tuple[float, ...]
     discarded: tuple[str, ...] = ()
     host_s: tuple[float, ...] = ()
-    spans_s: tuple[float, ...] = ()
+    event_s: tuple[float, ...] = ()
+    kernels_s: tuple[float, ...] = ()
     blocked: bool | None = None
     kernels: tuple[str, ...] = ()
 
@@ -76,13 +78,10 @@ class Timer(Interface):
         `meanwhile` is called once, while the device works where it works by itself.
         """
 
-    def objection(self) -> str:
-        """Say why the times so far must not be used; "" when they may."""
 
-
-def automatic(device: Device) -> str:
-    """Name of the timer that "auto" stands for."""
-    return "event" if device.is_gpu else "host"
+def automatic(device: Device, traces: bool) -> str:
+    """Name of the timer that "auto" stands for; `traces`: the profiler gives records of kernels."""
+    return ("profiler" if traces else "event") if device.is_gpu else "host"
 
 
 def unavailable(name: str, device: Device) -> str:

@@ -44,11 +44,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One CSV file of a run folder."""
+    """One CSV file of a run folder; `former` columns stand in files of earlier versions and are not read."""
 
     name: str
     description: str
     columns: tuple[Column, ...]
+    former: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -64,6 +65,8 @@ class Table:
         for column in self.columns:
             if column.name == name:
                 return column
+        if name in self.former:
+            return Column(name, Kind.TEXT, "of an earlier version")
         raise KeyError(name)
 
 
@@ -164,7 +167,9 @@ CELLS = Table(
             "launches that one sample is the mean of: many in a graph, or for a coarse clock",
         ),
         Column(
-            "blocked", Kind.BOOL, "event timer: launches were queued behind a blocker, so host latency is not in it"
+            "blocked",
+            Kind.BOOL,
+            "event, profiler: launches were queued behind a blocker, no host latency is in them",
         ),
         _text("cache_level", "warm: the level that the working set fits in (l2, llc or dram); cold: dram"),
         _int("samples", "number of samples in samples.csv, discarded ones included"),
@@ -209,9 +214,11 @@ SAMPLES = Table(
         _int("index", "order within the round", required=True),
         Column("time_s", Kind.FLOAT, "duration of one launch by the cell's timer", "s", Better.LOWER, True),
         Column("host_time_s", Kind.FLOAT, "wall time of launch and synchronize, where a device timer was used", "s"),
-        Column("span_s", Kind.FLOAT, "profiler: from first kernel's start to last one's end; time_s is their sum", "s"),
+        Column("event_time_s", Kind.FLOAT, "profiler: time between device events around the same launch", "s"),
+        Column("kernels_s", Kind.FLOAT, "profiler: summed durations of the launch's kernels, without gaps", "s"),
         _text("discarded", "why this sample does not count; empty when it does"),
     ),
+    former=("span_s",),
 )
 
 TELEMETRY = Table(

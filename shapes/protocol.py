@@ -24,7 +24,8 @@ class Protocol:
     min_samples  least samples per round before it may stop early; a slow launch gets 10 or, in the worst case, 3
     budget_s     wall seconds per (cell, round) after which sampling stops
     timeout_s    wall seconds after which a cell counts as hung and its worker is killed; more than budget_s
-    timer        "auto" (event on GPUs, host on the CPU), "event", "graph", "profiler" or "host"
+    timer        "profiler", "event", "graph" or "host"; "auto": profiler on GPUs that record kernels, event on others,
+                 host on the CPU
     cold_by      what makes a sample cold: "flush" (read more than the last-level cache holds before it), "rotation"
                  (among copies of the operands) or "auto" (rotation for the graph timer, else flush)
     tuning       where configurations come from: "default" (no search), "pinned" (a stored table) or "cold" (a search)

@@ -69,7 +69,7 @@ def test_what_an_interrupted_writer_left_is_ignored(tmp_path):
     folder = write_run(tmp_path, **ONE)
     whole = load_run(folder)
     with (folder / "samples.csv").open("a") as file:
-        file.write("0123456789abcdef,0,0,0.001,,,\n" * 3)  # samples whose commit row was never written
+        file.write("0123456789abcdef,0,0,0.001,,,,\n" * 3)  # samples whose commit row was never written
         file.write("0123456789abcdef,0,3,0.0")
     with (folder / "cells.csv").open("a") as file:
         file.write('0123456789abcdef,0,0,0,passed,"torn')
@@ -291,7 +291,7 @@ def test_samples_of_a_failed_round_are_named(tmp_path):
     folder = write_run(tmp_path, **ONE, failures=fails)
     failed = load_run(folder).cells.query("verdict == 'oom'")["cell_id"].iloc[0]
     with (folder / "samples.csv").open("a") as file:
-        file.write(f"{failed},0,0,0.001,,,\n")
+        file.write(f"{failed},0,0,0.001,,,,\n")
     with pytest.raises(UsageError, match=rf"samples\.csv line 62: a sample of cell {failed} round 0, which is oom"):
         load_run(folder)
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from rooflens.analysis.load import load_run
 from rooflens.analysis.summarize import summarize
@@ -19,7 +20,7 @@ NEW_IN_CELLS = (
 def test_a_file_of_an_older_version_lacks_columns_that_are_then_unknown(tmp_path):
     whole = load_run(write_run(tmp_path, **ONE))
     drop_columns(tmp_path / "cells.csv", *NEW_IN_CELLS)
-    drop_columns(tmp_path / "samples.csv", "span_s", "discarded")
+    drop_columns(tmp_path / "samples.csv", "event_time_s", "kernels_s", "discarded")
     old = load_run(tmp_path)
     assert list(old.cells.columns) == list(CELLS.names)
     assert list(old.samples.columns) == list(SAMPLES.names)
@@ -27,7 +28,7 @@ def test_a_file_of_an_older_version_lacks_columns_that_are_then_unknown(tmp_path
         unknown = old.cells[name] == "" if CELLS[name].kind is Kind.TEXT else old.cells[name].isna()
         assert unknown.all(), name
         assert old.cells[name].dtype == whole.cells[name].dtype
-    assert old.samples["span_s"].isna().all()
+    assert old.samples[["event_time_s", "kernels_s"]].isna().all(axis=None)
     assert (old.samples["discarded"] == "").all()
     columns = ["cell_id", "time_s", "time_low_s", "time_high_s", "samples", "flops_per_s", "note"]
     assert summarize(old)[columns].equals(summarize(whole)[columns])
@@ -52,6 +53,13 @@ def test_the_stored_runs_of_the_documentation_load(name):
     assert run.missing_units == 0
     assert len(run.samples) == run.cells["samples"].sum()
     assert summarize(run)["time_s"].notna().sum() == {"cpu-llm4bit-quick": 216, "h200-llm4bit": 3280}[name]
+
+
+def test_columns_of_an_earlier_version_are_not_read(tmp_path):
+    whole = load_run(write_run(tmp_path, **ONE))
+    samples = pd.read_csv(tmp_path / "samples.csv", dtype=str, keep_default_na=False)
+    samples.assign(span_s="0.5").to_csv(tmp_path / "samples.csv", index=False, lineterminator="\n")
+    assert load_run(tmp_path).samples.equals(whole.samples)
 
 
 def test_tables_that_a_folder_may_lack_are_empty_then(tmp_path):

@@ -256,13 +256,6 @@ def test_notes_of_timers_say_what_to_try(tmp_path):
     said = summarize(load_run(write_run(tmp_path / "said", **ONE, machine=H200, columns=remarked)))
     assert said["note"].unique().tolist() == ["the launch waits for the device, always"]
 
-    def profiled(cell: PlantedCell, round_: int) -> dict[str, object]:
-        return {"timer": "profiler", "blocked": None}
-
-    gaps = summarize(load_run(write_run(tmp_path / "gaps", **ONE, columns=profiled))).set_index("provider")["note"]
-    assert gaps["dequant_blas"].startswith("a time is the sum of its kernels without the gaps")  # it has two
-    assert gaps["simt_4bit"] == ""
-
 
 @pytest.mark.parametrize(("column", "option"), [("timer", "--timer"), ("cold_by", "--cold-by"), ("tuning", "--tuning")])
 def test_rounds_that_were_measured_in_different_ways_are_mixed(tmp_path, column, option):
@@ -288,13 +281,14 @@ def test_what_a_search_cost_is_in_the_summary(tmp_path):
     assert summary.loc["dequant_blas", ["candidates", "tuning_s"]].isna().all()
 
 
-def test_span_is_the_geometric_mean_of_round_medians(tmp_path):
+@pytest.mark.parametrize("column", ["host_time_s", "event_time_s", "kernels_s"])
+def test_what_stands_beside_the_time_is_the_geometric_mean_of_round_medians(tmp_path, column):
     folder = write_run(tmp_path, **ONE, latency=lambda cell: 1e-3)
     run = load_run(folder)
-    run = replace(run, samples=run.samples.assign(span_s=run.samples["time_s"] * (1 + run.samples["round"])))
+    run = replace(run, samples=run.samples.assign(**{column: run.samples["time_s"] * (1 + run.samples["round"])}))
     row = summarize(run).iloc[0]
     own = run.samples[run.samples["cell_id"] == row["cell_id"]]
-    assert row["span_s"] == pytest.approx(stats.gmean(own.groupby("round")["span_s"].median()))
+    assert row[column] == pytest.approx(stats.gmean(own.groupby("round")[column].median()))
 
 
 def test_nothing_is_mutated(tmp_path):

@@ -12,7 +12,7 @@ persistence) meet the device wherever it is by then.
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rooflens.harness.accelerator import Action, KernelRecord
@@ -45,13 +45,10 @@ Stamp = Callable[[float, float], None]
 class FakeEvent:
     """A mark whose time is rounded down to the device's step, and moved by what the script says."""
 
-    def __init__(self, device: "FakeDevice", in_graph: bool = False) -> None:
-        self._device, self._in_graph, self._stamp_s = device, in_graph, math.nan
+    def __init__(self, device: "FakeDevice") -> None:
+        self._device, self._stamp_s = device, math.nan
 
     def record(self) -> None:
-        if self._in_graph:
-            self._device.capture_mark(self._stamp)
-            return
         self._device.forbid_in_capture("recording a timing event")
         self._stamp_s = math.nan
         self._device.queue_mark(self._stamp)
@@ -63,10 +60,6 @@ class FakeEvent:
     def reached(self) -> bool:
         self._device.host_call(self._device.costs.event_s)
         return not math.isnan(self._stamp_s)
-
-    def wait(self) -> None:
-        assert not self._in_graph, "before its first replay the driver would not wait"
-        self._device.wait_until(lambda: not math.isnan(self._stamp_s))
 
     def seconds_until(self, later: "FakeEvent") -> float:
         if math.isnan(self._stamp_s) or math.isnan(later._stamp_s):
@@ -81,10 +74,9 @@ class FakeDevice:
     spin_factor    how long a blocker runs, as a share of what was asked for
     queue_limit    operations that the driver takes before it makes the host wait
     moved_stamps   seconds by which the time of the n-th recorded event is wrong (HIP); counted from 1
-    lost_records   positions in each trace of records that the profiler loses
     slowdowns      of the clock; kernels take as much longer, telemetry shows it
     waits          makes every launch a host call: the device is idle when it returns (a CPU)
-    marks_graphs   events can be nodes of a graph (not so on HIP)
+    traces         the profiler has records of kernels
     """
 
     def __init__(
@@ -96,21 +88,20 @@ class FakeDevice:
         spin_factor: float = 1.0,
         queue_limit: int = 1024,
         moved_stamps: Mapping[int, float] = {},
-        lost_records: Collection[int] = (),
         slowdowns: Sequence[Slowdown] = (),
         other_processes: int | None = 0,
         cache: FakeCache | None = None,
         persistence: bool = False,
         waits: bool = False,
-        marks_graphs: bool = True,
+        traces: bool = True,
     ) -> None:
         self.costs, self.resolution_s, self.reading_s = costs, resolution_s, resolution_s
         self.preempted = 0
         self.stalls, self.spin_factor, self.queue_limit = stalls, spin_factor, queue_limit
-        self.moved_stamps, self.lost_records, self.slowdowns = moved_stamps, lost_records, slowdowns
+        self.moved_stamps, self.slowdowns = moved_stamps, slowdowns
         self.other_processes, self.cache, self.persistence, self.waits = other_processes, cache, persistence, waits
         self.is_asynchronous = not waits
-        self.marks_graphs = marks_graphs
+        self.traces = traces
         self.host_s = 0.0
         self.calls = 0
         self.spins_s: list[float] = []
@@ -120,7 +111,7 @@ class FakeDevice:
         self._queue: deque[_Operation] = deque()
         self.recorded = 0
         self._records: list[KernelRecord] | None = None
-        self._captured: list[FakeKernel | Stamp] | None = None
+        self._captured: list[FakeKernel] | None = None
         self._waited = False
 
     @classmethod
@@ -184,14 +175,17 @@ class FakeDevice:
         self.host_call(self.costs.event_s)
         return FakeEvent(self)
 
-    def graph_event(self) -> FakeEvent:
-        self.host_call(self.costs.event_s)
-        return FakeEvent(self, in_graph=True)
-
     def spin(self, seconds: float) -> None:
         self.host_call(self.costs.launch_s)
         self.spins_s.append(seconds)
-        self._submit(0.0, lambda start: seconds * self.spin_factor)
+        duration_s = seconds * self.spin_factor
+
+        def execute(start: float) -> float:
+            self._record("spin", start, duration_s, call)
+            return duration_s
+
+        call = self.calls
+        self._submit(0.0, execute)
 
     def capture(self, work: Action) -> Action:
         self._captured = nodes = []
@@ -203,11 +197,9 @@ class FakeDevice:
         def replay() -> None:
             self.host_call(self.costs.graph_s + self.costs.node_s * len(nodes))
             self._make_room()
+            call = self.calls
             for node in nodes:
-                if isinstance(node, FakeKernel):
-                    self._submit(self.costs.graph_gap_s, lambda start, kernel=node: self._run(kernel, start))
-                else:
-                    self._submit_mark(node)
+                self._submit(self.costs.graph_gap_s, lambda start, kernel=node: self._run(kernel, start, call))
 
         return replay
 
@@ -218,7 +210,7 @@ class FakeDevice:
         work()
         self.synchronize()
         self._records = None
-        return [record for position, record in enumerate(found) if position not in self.lost_records]
+        return sorted(found, key=lambda record: (record.call, record.start_s))
 
     def synchronizes(self, work: Action) -> bool:
         self._waited = False
@@ -262,27 +254,6 @@ class FakeDevice:
         """Queue an event's mark."""
         self.host_call(self.costs.event_s)
         self._make_room()
-        self._submit_mark(stamp)
-
-    def capture_mark(self, stamp: Stamp) -> None:
-        """Make an event's mark a node of the graph being captured."""
-        assert self._captured is not None, "no graph is being captured"
-        if not self.marks_graphs:
-            raise RuntimeError("external events are not supported")
-        self.host_call(self.costs.event_s)
-        self._captured.append(stamp)
-
-    def wait_until(self, reached: Callable[[], bool]) -> None:
-        """Let the host wait until the device has come far enough."""
-        self.forbid_in_capture("waiting for the device")
-        self.host_call(0.0)
-        if not reached():
-            while not reached():
-                started_s = self._start(self._queue[0])
-                self._advance(started_s)
-            self.host_s = max(self.host_s, started_s) + self.costs.synchronize_s
-
-    def _submit_mark(self, stamp: Stamp) -> None:
         self.recorded += 1
         moved_s = self.moved_stamps.get(self.recorded, 0.0)
 
@@ -298,7 +269,8 @@ class FakeDevice:
             self._captured.append(kernel)
             return
         self._make_room()
-        self._submit(self.costs.gap_s, lambda start: self._run(kernel, start))
+        call = self.calls
+        self._submit(self.costs.gap_s, lambda start: self._run(kernel, start, call))
         if self.waits:
             self._wait()
 
@@ -324,7 +296,7 @@ class FakeDevice:
         while self._queue and (start := self._start(self._queue[0])) <= until_s:
             self._free_s = start + self._queue.popleft().execute(start)
 
-    def _run(self, kernel: FakeKernel, start: float) -> float:
+    def _run(self, kernel: FakeKernel, start: float, call: int) -> float:
         factor, _ = self._clock(start)
         seconds = kernel.sampler.next_s(start) / factor
         if self.cache:
@@ -336,9 +308,12 @@ class FakeDevice:
             seconds += self.cache.seconds(traffic)
         kernel.runs.append((start, seconds))
         self.busy_s += seconds
-        if self._records is not None:
-            self._records.append(KernelRecord(kernel.name, start, seconds))
+        self._record(kernel.name, start, seconds, call)
         return seconds
+
+    def _record(self, name: str, start: float, seconds: float, call: int) -> None:
+        if self._records is not None:
+            self._records.append(KernelRecord(name, start, seconds, call))
 
     def _clock(self, now_s: float) -> tuple[float, tuple[str, ...]]:
         active = [slow for slow in self.slowdowns if slow.since_s <= now_s < slow.until_s]

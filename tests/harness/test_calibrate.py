@@ -31,7 +31,6 @@ class Millisecond:
     name = "fake"
     resolution_s = 0.0
     launches_per_sample = 1
-    objection_text = ""
 
     def __init__(self, subject):
         self.subject = subject
@@ -39,9 +38,6 @@ class Millisecond:
     def batch(self, count, meanwhile=None):
         times = (3e-3,) * count + (1e-3, 1e-6)
         return Batch(times, ("",) * (count + 1) + ("negative time",))
-
-    def objection(self):
-        return self.objection_text
 
 
 @pytest.fixture
@@ -233,13 +229,6 @@ def test_a_probe_that_fails_costs_its_own_ceiling(measured, monkeypatch):
     assert remarks == [
         f"not measured: {level} write bandwidth: RuntimeError: no such instruction" for level in ("dram", "llc")
     ]
-
-
-def test_times_that_the_timer_objects_to_are_not_used(measured, monkeypatch):
-    monkeypatch.setattr(Millisecond, "objection_text", "it says nothing")
-    rows, remarks = measured(dtypes=[DType.BF16])
-    assert rows == {}
-    assert "not measured: launch empty warm: RooflensError: it says nothing" in remarks
 
 
 def test_graphs_have_no_cold_floor(measured):

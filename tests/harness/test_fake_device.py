@@ -1,6 +1,5 @@
 """The scripted device against timelines worked out by hand: what the other tests stand on."""
 
-from dataclasses import replace
 from itertools import pairwise
 from statistics import correlation, median, stdev
 
@@ -71,35 +70,6 @@ def test_a_replayed_graph_runs_its_kernels_with_shorter_gaps():
     assert second.runs[-1][0] - first.runs[-1][0] == pytest.approx(6e-6)
     with pytest.raises(RuntimeError, match="capturing"):
         device.capture(device.launcher(first, waits=True))
-
-
-def test_a_mark_in_a_graph_takes_the_time_of_every_replay():
-    device = FakeDevice(FREE)
-    kernel = device.kernel(Latency(10e-6, noise=0.1, seed=1))
-    begin, end = device.graph_event(), device.graph_event()
-
-    def work():
-        begin.record()
-        device.launcher(kernel)()
-        end.record()
-
-    replay = device.capture(work)
-    for _ in range(3):
-        replay()
-        device.synchronize()
-        assert begin.seconds_until(end) == pytest.approx(kernel.durations_s[-1], abs=64e-9)
-
-
-def test_waiting_for_a_mark_is_not_waiting_for_what_comes_after_it():
-    device = FakeDevice(replace(FREE, synchronize_s=1e-6))
-    mark, launch = device.event(), device.launcher(device.kernel(10e-6))
-    launch()
-    mark.record()
-    launch()
-    mark.wait()
-    assert device.host_s == pytest.approx(11e-6)
-    mark.wait()
-    assert device.host_s == pytest.approx(11e-6), "it was reached before"
 
 
 def test_the_clock_slows_kernels_down_and_the_telemetry_says_so():

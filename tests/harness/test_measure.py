@@ -5,10 +5,8 @@ from dataclasses import replace
 
 import pytest
 from rooflens.harness.event_timer import EventTimer
-from rooflens.harness.graph_difference_timer import GraphDifferenceTimer
 from rooflens.harness.graph_timer import GraphTimer
 from rooflens.harness.host_timer import HostTimer
-from rooflens.harness.marked_graph_timer import MarkedGraphTimer
 from rooflens.harness.measure import MOST_DISCARDED, WARMUPS, measure
 from rooflens.harness.profiler_timer import ProfilerTimer
 from rooflens.harness.stop import StopRule
@@ -224,12 +222,6 @@ def test_none_that_counts_is_an_error():
         measured(device, cold(device, device.kernel(20e-6)), budget_s=0.01)
 
 
-def test_an_objection_of_the_timer_is_an_error():
-    device = FakeDevice(COSTS)
-    with pytest.raises(RooflensError, match=r"timer graph: .*--cold-by rotation"):
-        measured(device, cold(device, device.kernel(2e-6)), GraphDifferenceTimer)
-
-
 # What it flags.
 
 STEADY = Reading(CLOCK_HZ, 3.2e9, 50.0, 300.0, (), 0, None)
@@ -319,7 +311,7 @@ def test_the_garbage_collector_rests_while_samples_are_taken_and_goes_on_after()
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("timer", [EventTimer, HostTimer, ProfilerTimer, GraphDifferenceTimer, MarkedGraphTimer])
+@pytest.mark.parametrize("timer", [EventTimer, HostTimer, ProfilerTimer])
 def test_lines_that_launches_told_to_stay_make_no_sample_warm(timer):
     """Where the device allows such lines, samples come one by one; warm-ups leave lines as well."""
     size = 512 << 10

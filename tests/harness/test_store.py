@@ -74,13 +74,14 @@ def test_a_torn_commit_row_is_cut_and_so_are_its_samples(folder):
 def test_what_does_not_count_says_why_and_telemetry_belongs_to_its_unit(folder):
     said = {"batch": 0, "first": 0, "clock_hz": 1.98e9, "slowdown": "power_cap"}
     with RunStore.reopen(folder) as store:
-        samples = Samples((4e-3, -1.0), ("", "negative time"), (9e-3,), (5e-3, 6e-3), (said,))
+        samples = Samples((4e-3, -1.0), ("", "negative time"), (9e-3,), (5e-3, 6e-3), (3e-3,), (said,))
         store.commit(row("c2", 0), samples)
         store.append(CANARY, [{"at": "now", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}])
         assert [reading["gemm_s"] for reading in store.rows(CANARY)] == ["0.001"]
     stored = read(folder, "samples.csv")[-2:]
     assert [sample["discarded"] for sample in stored] == ["", "negative time"]
-    assert [(sample["host_time_s"], sample["span_s"]) for sample in stored] == [("0.009", "0.005"), ("", "0.006")]
+    beside = [(sample["host_time_s"], sample["event_time_s"], sample["kernels_s"]) for sample in stored]
+    assert beside == [("0.009", "0.005", "0.003"), ("", "0.006", "")]
     (reading,) = read(folder, "telemetry.csv")
     assert (reading["cell_id"], reading["clock_hz"], reading["power_w"]) == ("c2", "1980000000.0", "")
     lines = (folder / "cells.csv").read_text().splitlines(keepends=True)

@@ -19,7 +19,7 @@ def test_the_host_timer_takes_the_launch_and_not_the_flush():
     batch = timer.batch(5)
     assert batch.times_s == pytest.approx(kernel.durations_s, rel=1e-9)
     assert (batch.blocked, batch.host_s, batch.discarded) == (None, (), ())
-    assert timer.objection() == timer.remark == ""
+    assert timer.remark == ""
 
 
 def test_a_stall_of_the_host_is_in_its_sample_alone():
@@ -71,12 +71,18 @@ def test_each_timer_of_the_protocol_exists():
     assert {"auto", *TIMERS} == set(PROTOCOL_TIMERS)
 
 
-def test_auto_is_events_on_a_gpu_and_the_host_on_a_cpu():
-    device = FakeDevice()
+@pytest.mark.parametrize(("traces", "name"), [(True, "profiler"), (False, "event")])
+def test_auto_is_the_profiler_on_a_gpu_that_records_kernels_else_events(traces, name):
+    device = FakeDevice(traces=traces)
     subject = Subject(device.launcher(device.kernel(1e-6)))
-    assert make_timer("auto", device, subject, H200).name == automatic(H200) == "event"
-    assert make_timer("auto", FakeDevice.cpu(), subject, CPU).name == automatic(CPU) == "host"
+    assert make_timer("auto", device, subject, H200).name == automatic(H200, traces) == name
     assert make_timer("host", device, subject, H200).name == "host"
+
+
+def test_auto_is_the_host_on_a_cpu():
+    device = FakeDevice.cpu()
+    subject = Subject(device.launcher(device.kernel(1e-6)))
+    assert make_timer("auto", device, subject, CPU).name == automatic(CPU, device.traces) == "host"
 
 
 @pytest.mark.parametrize(("name", "lacks"), [("event", "events"), ("graph", "graphs"), ("profiler", "kernels")])

@@ -1,7 +1,11 @@
 """What a report says of the time of the measurement: telemetry, canary, disturbed cells, discarded samples, timers."""
 
+from dataclasses import replace
+
 import pytest
+from rooflens.analysis.load import load_run
 from rooflens.reports import html, markdown
+from rooflens.reports.build import build_report
 from rooflens.reports.model import Bullets, KeyNumbers, Tone
 
 from .measured import WATCHED
@@ -149,6 +153,14 @@ def test_limits_depend_on_what_was_watched(watched, tmp_path):
     assert "are not stored with the samples" in " ".join(limits_of(host))  # no clock
 
 
+def test_what_events_have_beyond_the_records_is_said(tmp_path):
+    run = load_run(synthetic.write_run(tmp_path / "run", **GPU, columns=lambda cell, round_: {"timer": "profiler"}))
+    assert "launching" not in items(tables(build_report(run))["protocol-table"])
+    beside = run.samples.assign(event_time_s=run.samples["time_s"] + 3e-6)
+    launching = items(tables(build_report(replace(run, samples=beside)))["protocol-table"])["launching"]
+    assert launching.startswith("not in the times: between events the same launches take 3.0 µs more in the median")
+
+
 def test_how_it_was_timed_by_hand(tmp_path):
     def columns(cell, round_):
         if cell.provider == "blas":
@@ -159,8 +171,8 @@ def test_how_it_was_timed_by_hand(tmp_path):
     report = report_of(tmp_path / "run", **GPU, columns=columns)
     protocol = items(tables(report)["protocol-table"])
     assert (
-        protocol["timer"]
-        == "graph: device graph of launches (12 cells); event: device events around each launch (4 cells)"
+        protocol["timer"] == "graph: device graph of launches (12 cells); "
+        "event: device events around each launch; launching it is in the time (4 cells)"
     )
     assert protocol["launches per sample"] == "14"
     assert protocol["cold by"].startswith("rotation among copies of the operands")
