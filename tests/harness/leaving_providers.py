@@ -87,7 +87,7 @@ def trace(*_):
 
 
 def other_priority(thread):
-    os.setpriority(os.PRIO_PROCESS, thread, 5 + os.getpriority(os.PRIO_PROCESS, thread) % 5)
+    os.setpriority(os.PRIO_PROCESS, thread, 5 + (os.getpriority(os.PRIO_PROCESS, thread) + 1) % 5)
 
 
 MATMUL = torch.backends.cuda.matmul
