@@ -34,7 +34,7 @@ FRESH = 0
 much as that of the round."""
 
 REPLAYED = 2
-"""Outputs of launches by events that are checked at least, where the timed launches were replayed or traced."""
+"""Outputs of launches by events that are checked at least, where the timed launches were replayed."""
 
 LARGE_BYTES = 256 << 20
 """Of larger outputs one is kept: the memory is that of the device."""
@@ -201,7 +201,7 @@ class Watch:
         self._compare_times(min(self._one(FRESH if number == drawn else None) for number in range(SINGLE)), times_s)
 
     def check_replayed(self, timer: Timer, times_s: Sequence[float]) -> None:
-        """Time watched launches with `timer`, and compare them with `times_s`, which were replayed or traced."""
+        """Time watched launches with `timer`, and compare them with `times_s`, which were replayed."""
         batch = timer.batch(SINGLE)
         for _ in range(len(self._launches)):
             if len(self._kept) >= min(REPLAYED, self._room):
