@@ -1,6 +1,5 @@
 """Find stored runs: what a RUN argument means, and what ./runs holds."""
 
-import gzip
 import os
 import re
 import shlex
@@ -13,6 +12,7 @@ from typing import Any
 
 from ..shapes.errors import UsageError, nearest
 from ..shapes.json_file import read_object
+from ..shapes.stored_file import read_stored
 
 RUNS = Path("runs")
 """Where runs are stored unless -o says otherwise, relative to the working directory."""
@@ -260,7 +260,7 @@ def count_rows(folder: Path) -> int | None:
 
     A row is a whole line below the header: a stored field never holds a line break.
     """
-    for opened, name in ((open, "cells.csv"), (gzip.open, "cells.csv.gz")):
-        with suppress(OSError, EOFError, zlib.error), opened(folder / name, "rb") as file:
-            return max(0, file.read().count(b"\n") - 1)
+    for name in ("cells.csv", "cells.csv.gz"):
+        with suppress(OSError, EOFError, zlib.error, UsageError):
+            return max(0, read_stored(folder / name).count(b"\n") - 1)
     return None
