@@ -186,16 +186,20 @@ def _on_a_cluster(folder: Path) -> str:
 
 
 def refuse_foreign_owner(folder: Path) -> None:
-    """Raise UsageError for a folder of another user: to resume it is to run the files and commands that it names."""
-    try:
-        owner = folder.stat().st_uid
-    except OSError:
-        return  # whoever reads it says what is wrong
-    if owner != os.getuid():
-        raise UsageError(
-            f"{folder} belongs to user {owner}, and to resume it is to run the provider files and commands that it "
-            "names: look at them, and resume a copy of your own (cp -r)"
-        )
+    """Raise UsageError for a folder of another user: to resume it is to run the files and commands that it names.
+
+    So is one of a group in which another user has replaced what names them.
+    """
+    for path in (folder, *(folder / name for name in (MANIFEST, COMPARISON, FLEET))):
+        try:
+            owner = path.stat().st_uid
+        except OSError:
+            continue  # whoever reads it says what is wrong
+        if owner != os.getuid():
+            raise UsageError(
+                f"{path} belongs to user {owner}, and to resume it is to run the provider files and commands that it "
+                "names: look at them, and resume a copy of your own (cp -r)"
+            )
 
 
 def is_tuned(folder: Path) -> bool:
