@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
 from ..shapes.errors import UsageError
 from ..shapes.json_file import read_object
+from ..shapes.stored_file import read_stored
 from ..shapes.verdict import Verdict
 from .tables import empty_table, line_of, parse_table
 
@@ -195,8 +196,7 @@ def table_content(folder: Path, table: Table) -> bytes | None:
     """
     for path in (folder / table.file, folder / f"{table.file}.gz"):
         try:
-            content = path.read_bytes()
-            return gzip.decompress(content) if path.suffix == ".gz" else content
+            return read_stored(path)
         except FileNotFoundError:
             continue
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -1,6 +1,5 @@
 """Find stored runs: what a RUN argument means, and what ./runs holds."""
 
-import gzip
 import os
 import re
 import shlex
@@ -13,6 +12,7 @@ from typing import Any
 
 from ..shapes.errors import UsageError, nearest
 from ..shapes.json_file import read_object
+from ..shapes.stored_file import read_stored
 
 RUNS = Path("runs")
 """Where runs are stored unless -o says otherwise, relative to the working directory."""
@@ -186,16 +186,20 @@ def _on_a_cluster(folder: Path) -> str:
 
 
 def refuse_foreign_owner(folder: Path) -> None:
-    """Raise UsageError for a folder of another user: to resume it is to run the files and commands that it names."""
-    try:
-        owner = folder.stat().st_uid
-    except OSError:
-        return  # whoever reads it says what is wrong
-    if owner != os.getuid():
-        raise UsageError(
-            f"{folder} belongs to user {owner}, and to resume it is to run the provider files and commands that it "
-            "names: look at them, and resume a copy of your own (cp -r)"
-        )
+    """Raise UsageError for a folder of another user: to resume it is to run the files and commands that it names.
+
+    So is one of a group in which another user has replaced what names them.
+    """
+    for path in (folder, *(folder / name for name in (MANIFEST, COMPARISON, FLEET))):
+        try:
+            owner = path.stat().st_uid
+        except OSError:
+            continue  # whoever reads it says what is wrong
+        if owner != os.getuid():
+            raise UsageError(
+                f"{path} belongs to user {owner}, and to resume it is to run the provider files and commands that it "
+                "names: look at them, and resume a copy of your own (cp -r)"
+            )
 
 
 def is_tuned(folder: Path) -> bool:
@@ -260,7 +264,7 @@ def count_rows(folder: Path) -> int | None:
 
     A row is a whole line below the header: a stored field never holds a line break.
     """
-    for opened, name in ((open, "cells.csv"), (gzip.open, "cells.csv.gz")):
-        with suppress(OSError, EOFError, zlib.error), opened(folder / name, "rb") as file:
-            return max(0, file.read().count(b"\n") - 1)
+    for name in ("cells.csv", "cells.csv.gz"):
+        with suppress(OSError, EOFError, zlib.error, UsageError):
+            return max(0, read_stored(folder / name).count(b"\n") - 1)
     return None

@@ -16,7 +16,7 @@ from .accelerator import accelerator
 from .cache import Flush, Rotation, flushed_together, level_of, rotated, warm
 from .cache_sizes import copies_needed, copies_per_flush, flush_bytes
 from .canary import Canary
-from .faults import IncorrectError, ProviderError, WeightsChangedError, describe, explain, is_lost
+from .faults import IncorrectError, OperandsChangedError, ProviderError, describe, explain, is_lost
 from .geometry import geometry_columns
 from .guard import Guarded
 from .measure import Measurement, measure
@@ -194,7 +194,7 @@ class Bench:
 
         `begin` is told the candidate that is turned to; each is prepared and timed within `guarded()`; `seed` and
         `spoilt` as in `search.search`. Raises what the provider raises before its first candidate, and whatever costs
-        the process, the device or the shared weights.
+        the process, the device or the shared operands.
         """
         # Candidates take turns on the same copies: what one of them has launched on is not cold for the next.
         copies = self.copies(cell) if self.cold_by == "rotation" else 1
@@ -208,8 +208,7 @@ class Bench:
             begin(candidate)
             with guarded():
                 prepared = prepare(provider, operands.copies(copies), Chosen(config or None, "cold"), self.machine)
-                if not operands.intact():
-                    raise WeightsChangedError("changed the shared weights; work on a copy")
+                operands.require_unchanged()
                 self.check(prepared, operands, cell)
                 subject = self.subject(prepared, cell)
                 timer = make_timer(self.timer, self.machine, subject, self.device)
@@ -222,6 +221,8 @@ class Bench:
         def failure(error: Exception) -> Failure:
             if is_lost(error):
                 raise error
+            if change := operands.change():
+                raise OperandsChangedError(f"{describe(error)}; {change}") from error
             operands.restore()
             if isinstance(error, IncorrectError):
                 return Verdict.INCORRECT, describe(error)

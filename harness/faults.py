@@ -21,8 +21,8 @@ class IncorrectError(Exception):
         self.columns = columns
 
 
-class WeightsChangedError(Exception):
-    """A provider wrote into the weights that all of them share."""
+class OperandsChangedError(Exception):
+    """A provider changed operands that all of them share."""
 
 
 class LeftBehindError(Exception):
@@ -45,7 +45,7 @@ class StateLostError(Exception):
     """The process, the device context or the shared operands are broken; nothing measured from here on would count."""
 
 
-_SPEAKING = (IncorrectError, WeightsChangedError, LeftBehindError, ProviderError, SearchError, RooflensError)
+_SPEAKING = (IncorrectError, OperandsChangedError, LeftBehindError, ProviderError, SearchError, RooflensError)
 """Errors of our own, whose message needs no name of a class in front of it."""
 
 _LOST = ("CUDA error", "HIP error", "Triton Error [CUDA]", "Triton Error [HIP]")
@@ -97,7 +97,7 @@ def mark_lost(error: BaseException) -> None:
 
 def is_lost(error: BaseException) -> bool:
     """Tell whether the process, the device or the shared operands went with an error."""
-    costly = (WeightsChangedError, LeftBehindError, CaptureError)
+    costly = (OperandsChangedError, LeftBehindError, CaptureError)
     marked = getattr(error, "process_is_lost", False)
     return marked or isinstance(error, costly) or any(sign in str(error) for sign in _LOST)
 

@@ -36,9 +36,16 @@ def reading(folder: Path) -> Iterator[None]:
 
 
 def locked(folder: Path) -> int:
-    """Take the folder's lock; the kernel releases it when the process ends, however it ends."""
+    """Take the folder's lock; the kernel releases it when the process ends, however it ends.
+
+    Raises UsageError for a folder that holds a link, through which something else would be written, and where another
+    process has the lock; RooflensError where there are no locks.
+    """
     try:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        for path in folder.iterdir():
+            if path.is_symlink():
+                raise UsageError(f"{path} is a link, and this would write over {os.readlink(path)}: copy that here")
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise disk_error(folder, error) from error
     try:

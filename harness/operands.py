@@ -10,7 +10,7 @@ import torch
 from ..kernels.inputs import Inputs, draw_signs, flip_
 from ..kernels.provider import Launch
 from .checksum import signatures
-from .faults import ProviderError
+from .faults import OperandsChangedError, ProviderError
 
 FIRST = 500_000_000
 """Added to the seed of the activations that come before those of the first round."""
@@ -40,6 +40,8 @@ class Operands:
         self.reference_s = 0.0
         self._copies = [inputs]
         self._weights = signatures(inputs.weights)
+        self._constant = signatures(inputs.constant)
+        self._places = [_places(inputs)]
         self._seed = 0
         self._known: list[torch.Tensor] = []
         self._earlier: tuple[list[torch.Tensor], tuple[torch.Tensor, ...]] | None = None
@@ -50,6 +52,7 @@ class Operands:
         """Return `count` of them, the original first, in distinct memory."""
         while len(self._copies) < count:
             self._copies.append(self.inputs.copy())
+            self._places.append(_places(self._copies[-1]))
         return self._copies[:count]
 
     def draw(self, seed: int) -> None:
@@ -105,6 +108,7 @@ class Operands:
         What a launch sees while it is timed must not follow from what it was checked on before.
         """
         if self._earlier is None:
+            self.recall()
             yield
             return
         present = self._known, self.truth
@@ -187,7 +191,27 @@ class Operands:
             copy.negate()
         self.inputs.negate_reference(self.truth)
 
-    def intact(self) -> bool:
-        """Tell whether the shared weights are what they were: a provider must leave them alone."""
-        weights = [tensor for copy in self._copies for tensor in copy.weights]
-        return signatures(weights) == self._weights * len(self._copies)
+    def change(self) -> str:
+        """Say what of the operands that all providers share is not what it was; "" where a provider left them alone.
+
+        Of activations only the values may change.
+        """
+        if [_places(copy) for copy in self._copies] != self._places:
+            return "changed memory, shape or type of a shared tensor; work on a view or a copy"
+        constant = [tensor for copy in self._copies for tensor in copy.constant]
+        if signatures(constant) != self._constant * len(self._copies):
+            return "changed the shared weights; work on a copy"
+        return ""
+
+    def require_unchanged(self) -> None:
+        """Raise OperandsChangedError where `change` has something to say."""
+        if change := self.change():
+            raise OperandsChangedError(change)
+
+
+def _places(inputs: Inputs) -> list[tuple[object, ...]]:
+    """What of each tensor a provider must leave as it is, beside its values."""
+    return [
+        (type(tensor), tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad)
+        for tensor in (*inputs.activations, *inputs.constant)
+    ]

@@ -52,15 +52,19 @@ def make_scratch(folder: Path) -> int:
 
 def remove_scratch(folder: Path, handle: int) -> None:
     """Remove a folder of this process. What cannot be removed yet keeps its marker, and is abandoned."""
-    for path in folder.iterdir():
-        with suppress(OSError):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            elif path.name != MARKER:
-                path.unlink()
-    if [path.name for path in folder.iterdir()] == [MARKER]:
-        shutil.rmtree(folder, ignore_errors=True)
-    os.close(handle)
+    try:
+        for path in folder.iterdir():
+            with suppress(OSError):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                elif path.name != MARKER:
+                    path.unlink()
+        if [path.name for path in folder.iterdir()] == [MARKER]:
+            shutil.rmtree(folder, ignore_errors=True)
+    except FileNotFoundError:  # who cleans temporary files was faster
+        pass
+    finally:
+        os.close(handle)
 
 
 def remove_abandoned(parent: Path) -> None:
@@ -77,6 +81,9 @@ def _remove_if_abandoned(folder: Path) -> bool:
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another process may have removed the folder, and a third one made it anew, before the lock was ours.
+        if not os.path.samestat(os.fstat(handle), os.lstat(folder / MARKER)):
+            return False
         said = json.loads(os.read(handle, 4096))
         expected = {"folder": folder.name, "host": socket.gethostname(), "uid": os.getuid()}
         if folder.is_symlink() or not isinstance(said, dict) or not expected.items() <= said.items():

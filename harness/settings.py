@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -230,8 +231,18 @@ def _of_cuda() -> tuple[Setting, ...]:
 # --- Python ----------------------------------------------------------------------------------------------------------
 
 
+_CLOCKS = ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns", "clock_gettime", "sleep")
+
+
+def _set_clocks(value: Mapping[str, Any]) -> None:
+    for name, function in value.items():
+        setattr(time, name, function)
+
+
 def _of_python() -> tuple[Setting, ...]:
     return (
+        # All providers are timed by them.
+        Setting("module time", lambda: {name: getattr(time, name) for name in _CLOCKS}, _set_clocks, paces=True),
         Setting("sys.settrace", sys.gettrace, sys.settrace),
         Setting("sys.setprofile", sys.getprofile, sys.setprofile),
         Setting("threading.settrace", threading.gettrace, threading.settrace),

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ..shapes.columns import CEILINGS, CELLS, SAMPLES, TABLES, Table
 from ..shapes.errors import UsageError
 from ..shapes.json_file import parse_object
+from ..shapes.stored_file import open_regular, read_stored
 from .lock import reading
 from .plan import MODEL_FIELDS
 from .recovery import Unit
@@ -87,7 +88,7 @@ def rows(folder: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
     """
     path = folder / table.file
     try:
-        file = path.open("rb")
+        file = open_regular(path)
     except FileNotFoundError:
         if table in ALWAYS:
             raise UsageError(f"{folder}: {table.file} is missing; copy the whole run folder") from None
@@ -147,7 +148,7 @@ def commits_of(numbered: Iterable[tuple[int, list[str]]], path: Path) -> list[Co
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
-        return manifest_of(path.read_bytes(), path)
+        return manifest_of(read_stored(path), path)
     except OSError as error:
         raise UsageError(f"{path}: {error}; restore the file from a copy") from None
 

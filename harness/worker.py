@@ -35,10 +35,10 @@ from .faults import (
     ProviderError,
     SearchError,
     StateLostError,
-    WeightsChangedError,
     describe,
     explain,
     is_lost,
+    mark_lost,
     raise_if_lost,
 )
 from .guard import Guard
@@ -260,13 +260,13 @@ class Worker:
                             ready[key] = prepare(provider, operands.copies(copies), choice, self._bench.machine)
                         chosen[index] = ready[key].chosen_as(choice)
                 self._check_origin()  # what `prepare` imports
-                if not operands.intact():
-                    raise WeightsChangedError("changed the shared weights; work on a copy")
+                operands.require_unchanged()
                 remark = f"prepare: {'; '.join(left)}" if left else ""
                 found |= {index: replace(prepared, remark=remark) for index, prepared in chosen.items()}
             except (StateLostError, _EnoughError, OriginError):
                 raise
             except Exception as error:
+                _note_change(error, operands)
                 job.fail_all(mine, *explain(error, "prepare"))
                 raise_if_lost(error)
         return found
@@ -368,16 +368,14 @@ class Worker:
                 columns |= bench.columns(taken, ready, cell, self._providers[cell.provider])
                 columns |= bench.check_negated(ready, operands, cell)
             columns["reason"] = "; ".join(filter(None, (columns["reason"], *left)))
-            if not operands.intact():
-                raise WeightsChangedError("changed the shared weights; work on a copy")
+            operands.require_unchanged()
         except Exception as error:
+            _note_change(error, operands)
             if isinstance(error, IncorrectError):
                 job.fail(index, Verdict.INCORRECT, describe(error), number, columns | error.columns)
             else:
                 job.fail(index, *explain(error, "measuring"), number, columns)
             raise_if_lost(error)
-            if not operands.intact():
-                raise StateLostError from error
             operands.restore()
             return
         job.finish(Result(index, number, columns, samples_of(taken)))
@@ -392,3 +390,10 @@ class Worker:
             raise_if_lost(error)
             return False
         return True
+
+
+def _note_change(error: BaseException, operands: Operands) -> None:
+    """Let an error say what its provider changed of the shared operands, and end this process."""
+    if not is_lost(error) and (change := operands.change()):
+        error.add_note(change)
+        mark_lost(error)

@@ -1,6 +1,7 @@
 """Where rooflens keeps what it can make again, and its temporary files."""
 
 import os
+import pwd
 import stat
 import tempfile
 from pathlib import Path
@@ -11,16 +12,27 @@ from ..shapes.errors import RooflensError
 def cache_folder() -> Path:
     """Return $ROOFLENS_CACHE, else $XDG_CACHE_HOME/rooflens, else ~/.cache/rooflens.
 
-    For a user without a home it is a private temporary folder. Raises RooflensError when that is somebody else's.
+    A relative path in the latter two is as good as none (XDG Base Directory Specification): it would be another cache
+    in every working directory. For a user without a home it is a private temporary folder. Raises RooflensError when
+    that is somebody else's.
     """
     if own := os.environ.get("ROOFLENS_CACHE"):
         return Path(own)
-    if base := os.environ.get("XDG_CACHE_HOME"):
+    if os.path.isabs(base := os.environ.get("XDG_CACHE_HOME", "")):
         return Path(base) / "rooflens"
+    if home := _home():
+        return Path(home) / ".cache" / "rooflens"
+    return private_temporary() / "cache"
+
+
+def _home() -> str:
+    """Return $HOME, else what the table of users says; "" for a user who has none."""
+    if os.path.isabs(named := os.environ.get("HOME", "")):
+        return named
     try:
-        return Path.home() / ".cache" / "rooflens"
-    except RuntimeError:  # neither $HOME nor an entry in the table of users
-        return private_temporary() / "cache"
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
 
 
 def temporary_folder() -> Path:

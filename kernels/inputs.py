@@ -8,7 +8,8 @@
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, Self
 
 import torch
@@ -49,6 +50,12 @@ class Inputs(ABC):
     def weights(self) -> Tensors:
         """Tensors that nobody may change: weights with their scales."""
 
+    @property
+    def constant(self) -> Tensors:
+        """All tensors but the activations, wherever in the fields they are: a bias and tables are shared as well."""
+        changing = {tensor.data_ptr() for tensor in self.activations}
+        return tuple(tensor for tensor in _tensors_in(self) if tensor.data_ptr() not in changing)
+
     @abstractmethod
     def empty_outputs(self) -> Tensors:
         """Allocate what a launch writes, poisoned (`poison`), so that an element that is never written cannot pass."""
@@ -76,6 +83,20 @@ class Inputs(ABC):
     @abstractmethod
     def negate_reference(self, truth: Tensors) -> None:
         """Turn the reference of the activations into that of the negated ones, in place."""
+
+
+def _tensors_in(value: object) -> Iterator[torch.Tensor]:
+    """Tensors of a value of dataclasses, mappings, lists and tuples, in the order of their fields."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _tensors_in(getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        yield from _tensors_in(tuple(value.values()))
+    elif isinstance(value, list | tuple):
+        for element in value:
+            yield from _tensors_in(element)
 
 
 def make_weight(problem: Problem, scheme: Scheme, device: Device, seed: int) -> Any:

@@ -104,7 +104,8 @@ class Launch:
     @property
     def outputs(self) -> "tuple[torch.Tensor, ...]":
         """All results."""
-        return self.output if isinstance(self.output, tuple) else (self.output,)
+        # As a tuple stores them: a subclass might compute when it is read.
+        return tuple(tuple.__iter__(self.output)) if isinstance(self.output, tuple) else (self.output,)
 
 
 class Provider(ABC, Generic[SchemeT, InputsT]):

@@ -3,7 +3,7 @@
 1. Start at the module of the provider's class, and at the file that offers it (the registry's, or the user's).
 2. Follow its imports, wherever they stand in the file, as long as they resolve inside the same tree: the package folder
    of an installed provider, the folder of a user's file.
-3. Add the `sources` that any of these modules names (.cpp, .cu, ...).
+3. Add the `sources` that any of these modules names (.cpp, .cu, ...), and compiled modules that they import.
 
 Files are read and parsed, never imported. Paths enter relative to the tree, so that a copy elsewhere has the same hash.
 """
@@ -16,6 +16,7 @@ import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 from ..shapes.errors import RooflensError
@@ -44,7 +45,7 @@ def source_hash(provider: AnyProvider) -> str:
             continue
         parsed.add(file)
         labels[file] = root.label(file)
-        imports, sources = _parse(file.read_text(encoding="utf-8"))
+        imports, sources = _parse(file.read_bytes()) if file.suffix == ".py" else ((), ())
         pending += [
             (found, root) for level, module, name in imports for found in root.resolve(file, level, module, name)
         ]
@@ -125,11 +126,17 @@ def _offered_in(provider: AnyProvider) -> Iterator[Path]:
 
 
 @lru_cache(maxsize=256)
-def _parse(text: str) -> tuple[tuple[tuple[int, str, str], ...], tuple[str, ...]]:
-    """Imports of a module as (level, module, name), and the strings that the module or a class assigns to `sources`."""
+def _parse(content: bytes) -> tuple[tuple[tuple[int, str, str], ...], tuple[str, ...]]:
+    """Imports of a module as (level, module, name), and the strings that the module or a class assigns to `sources`.
+
+    In whatever encoding the module declares. What is no Python, and cannot run, has neither.
+    """
     imports: list[tuple[int, str, str]] = []
     sources: list[str] = []
-    module = ast.parse(text)
+    try:
+        module = ast.parse(content)
+    except (SyntaxError, ValueError):
+        return (), ()
     for node in _walk(module):
         if isinstance(node, ast.Import):
             imports += [(0, alias.name, "") for alias in node.names]
@@ -150,10 +157,12 @@ def _parse(text: str) -> tuple[tuple[tuple[int, str, str], ...], tuple[str, ...]
 
 def _walk(tree: ast.AST) -> Iterator[ast.AST]:
     """Every node but those under `if TYPE_CHECKING`, which never runs."""
-    for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
-            yield node
-            yield from _walk(node)
+    pending = [tree]  # no recursion: a generated sum is nested as deeply as it has terms
+    while pending:
+        for node in ast.iter_child_nodes(pending.pop()):
+            if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+                yield node
+                pending.append(node)
 
 
 def _resolve(file: Path, tree: Path, package: str, level: int, module: str, name: str) -> Iterator[Path]:
@@ -171,9 +180,9 @@ def _resolve(file: Path, tree: Path, package: str, level: int, module: str, name
     module_path = folder.joinpath(*parts)
     packages = [folder.joinpath(*parts[:depth]) for depth in range(1, len(parts))]
     for path in (*packages, module_path, *([module_path / name] if name else [])):
-        for found in (path.with_name(path.name + ".py"), path / "__init__.py"):
-            if found.is_file() and found.resolve().is_relative_to(tree):
-                yield found.resolve()
+        beside = [path.with_name(path.name + suffix) for suffix in (".py", *EXTENSION_SUFFIXES)]
+        # A link is followed, wherever it leads, and what it leads to imports from where the link is.
+        yield from (found for found in (*beside, path / "__init__.py") if found.is_file())
 
 
 def _existing(provider: AnyProvider, module_file: Path, sources: tuple[str, ...]) -> Iterator[Path]:

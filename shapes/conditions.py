@@ -7,7 +7,7 @@ bounded, and every node has to be one that is known here.
 import ast
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,7 @@ class _Condition:
         self._table = table
         self._quoted: list[str] = []
         self._source = b""
+        self._columns: dict[str, _Values] = {}
 
     def of(self, expression: str) -> _Values:
         """Return the truth of a whole expression."""
@@ -121,6 +122,8 @@ class _Condition:
             source = _QUOTED_OR_SIGN.sub(self._rewritten, expression).strip()
             self._source = source.encode("utf-8")
             tree = ast.parse(source, mode="eval")
+        except UnicodeEncodeError:
+            raise ValueError("this is not in the encoding of the terminal") from None
         except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
             raise ValueError(error.msg if isinstance(error, SyntaxError) else "this is nested too deeply") from None
         found = self._value(tree.body, DEEPEST)
@@ -149,8 +152,8 @@ class _Condition:
             case ast.Constant(value=value):
                 return _constant(value)
             case ast.BoolOp(op=op, values=nodes):
-                parts = [self._of_kind(_TRUTH, each, left) for each in nodes]
-                return _all(parts) if isinstance(op, ast.And) else _negated(_all([_negated(part) for part in parts]))
+                parts = (self._of_kind(_TRUTH, each, left) for each in nodes)
+                return _all(parts) if isinstance(op, ast.And) else _negated(_all(map(_negated, parts)))
             case ast.UnaryOp(op=ast.Not() | ast.Invert(), operand=operand):
                 return _negated(self._of_kind(_TRUTH, operand, left))
             case ast.UnaryOp(op=ast.USub() | ast.UAdd() as op, operand=operand):
@@ -164,7 +167,7 @@ class _Condition:
             case ast.Compare(left=first, ops=ops, comparators=others):
                 nodes = [first, *others]
                 pairs = zip(nodes, ops, others, strict=False)
-                return _all([self._compared(one, op, other, left) for one, op, other in pairs])
+                return _all(self._compared(one, op, other, left) for one, op, other in pairs)
             case ast.Call(
                 func=ast.Attribute(value=ast.Attribute(value=of, attr="str"), attr=name),
                 args=[ast.Constant(value=str(text))],
@@ -195,8 +198,8 @@ class _Condition:
         if isinstance(other, ast.List | ast.Tuple):
             if not isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
                 raise ValueError(f"{self._written(other)} is a list: compare with ==, !=, in or not in")
-            among = [self._value(element, left) for element in other.elts]
-            found = _negated(_all([_negated(_related(operator.eq, mine, each)) for each in among], mine))
+            among = (self._value(element, left) for element in other.elts)
+            found = _negated(_all((_negated(_related(operator.eq, mine, each)) for each in among), mine))
             return found if isinstance(op, ast.Eq | ast.In) else _negated(found)
         if type(op) not in _RELATIONS:
             raise ValueError(f"{self._written(other)} is not a list such as [1, 4], which in and not in need")
@@ -208,6 +211,11 @@ class _Condition:
                 name = quoted
         if name not in self._table.columns:
             raise ValueError(f"there is no column {name[:QUOTED]!r}")
+        if name not in self._columns:
+            self._columns[name] = self._read(name)
+        return self._columns[name]
+
+    def _read(self, name: str) -> _Values:
         column = self._table[name]
         known = column.notna().to_numpy(dtype=bool)
         kinds = {bool if isinstance(value, bool | np.bool_) else type(value) for value in column[known]}
@@ -242,19 +250,20 @@ def _related(relation: Callable[[Any, Any], Any], one: _Values, other: _Values) 
     return _Values(_TRUTH, holds, one.known & other.known, one.is_constant and other.is_constant)
 
 
-def _all(parts: Sequence[_Values], like: _Values | None = None) -> _Values:
+def _all(parts: Iterable[_Values], like: _Values | None = None) -> _Values:
     """Tell whether all hold: false as soon as one is known to be false, unknown where an unknown one would decide.
 
-    The result has as many rows as `like`, should there be no parts.
+    The result has as many rows as `like`, should there be no parts. Of these one at a time is in memory.
     """
-    given = [*parts, *([like] if like else [])]
-    shape = np.broadcast_shapes(*(part.values.shape for part in given))
+    shape = like.values.shape if like else ()
     holds, known, refuted = np.ones(shape, bool), np.ones(shape, bool), np.zeros(shape, bool)
+    is_constant = like is None or like.is_constant
     for part in parts:
-        holds &= part.values
-        known &= part.known
-        refuted |= part.known & ~part.values
-    return _Values(_TRUTH, holds & ~refuted, known | refuted, all(part.is_constant for part in given))
+        holds = holds & part.values
+        known = known & part.known
+        refuted = refuted | (part.known & ~part.values)
+        is_constant = is_constant and part.is_constant
+    return _Values(_TRUTH, holds & ~refuted, known | refuted, is_constant)
 
 
 def _negated(found: _Values) -> _Values:

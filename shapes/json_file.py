@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import UsageError
+from .stored_file import open_regular
 
 MOST_BYTES = 64 << 20
 """The largest file that is read: run.json of 100,000 shapes is a tenth of that."""
@@ -16,7 +17,7 @@ def read_object(path: Path) -> dict[str, Any]:
     Raises FileNotFoundError where there is none, and UsageError, with path and place, for anything else that is wrong.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise

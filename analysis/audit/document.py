@@ -18,6 +18,9 @@ from .html_table import html_table
 
 LONGEST_TITLE = 100
 
+MOST_COLUMNS = 1000
+"""Of a table: the rules look at pairs of columns, and no published table comes near."""
+
 
 @dataclass(frozen=True, slots=True)
 class Titled:
@@ -56,7 +59,18 @@ class Document:
 
 
 def read_document(content: bytes, name: str) -> Document:
-    """Find the tables of a text. Raises UsageError when it is no text, or a CSV that is torn."""
+    """Find the tables of a text. Raises UsageError when it is no text, a CSV that is torn, or a table too wide."""
+    found = _read(content, name)
+    for titled in found.tables:
+        if (columns := len(titled.table.header)) > MOST_COLUMNS:
+            raise UsageError(
+                f"{name} line {titled.line}: a table of {columns} columns; at most {MOST_COLUMNS} are audited: "
+                "give those that belong together"
+            )
+    return found
+
+
+def _read(content: bytes, name: str) -> Document:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

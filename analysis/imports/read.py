@@ -30,6 +30,9 @@ FORMATS = (
 )
 """In the order in which they are tried: the more particular headers first."""
 
+NAMED = 40
+"""Columns of a header that an error repeats."""
+
 
 def read(path: Path, columns: Mapping[str, str] | None = None, at: str = "") -> Imported:
     """Read a CSV, or the JSON of nvbench.
@@ -58,8 +61,9 @@ def detect(table: Table, columns: Mapping[str, str]) -> Format:
             return format_
     if columns:
         return FORMATS[-1]
+    more = f", ... ({len(table.header)} columns)" if len(table.header) > NAMED else ""
     raise UsageError(
-        f"{table.where} line 1: the header {', '.join(table.header)} is none of "
+        f"{table.where} line 1: the header {', '.join(table.header[:NAMED])}{more} is none of "
         f"{', '.join(one.name for one in FORMATS)}; "
         "map its columns: --columns time_ms=COLUMN,M=COLUMN,N=COLUMN,K=COLUMN,provider=COLUMN"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...shapes.columns import TABLES
 from ...shapes.errors import UsageError
+from ...shapes.stored_file import MOST_SHRUNK, most_bytes
 from ..session import WORKER_LOG
 from ..store import EVENTS, MANIFEST
 
@@ -19,11 +20,8 @@ SUFFIX = ".zip"
 _LEVEL = 1
 """Timings shrink to a quarter at once; the higher levels take ten times as long for a tenth less."""
 
-MOST_SHRUNK = 100
-"""Factor by which tables may shrink when they are packed; those of the stored runs do by 13 at most."""
-
-SMALL_BYTES = 16 << 20
-"""What a parcel may hold beyond that: a table of one repeated row shrinks more, and is short."""
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Those of the others are unpacked by Python in one piece, however much that is."""
 
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -48,11 +46,13 @@ def entries(parcel: bytes, name: str) -> dict[str, bytes]:
 
 
 def _read(parcel: bytes, name: str, wanted: Callable[[str], bool]) -> dict[str, bytes]:
-    left = SMALL_BYTES + MOST_SHRUNK * len(parcel)
+    left = most_bytes(len(parcel))
     found: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(parcel)) as archive:
             for entry in filter(wanted, archive.namelist()):
+                if archive.getinfo(entry).compress_type not in _METHODS:
+                    raise ValueError(f"{entry} is neither stored nor deflated")
                 with archive.open(entry) as file:
                     found[entry] = file.read(left + 1)  # what the directory says of its size may be wrong
                 left -= len(found[entry])

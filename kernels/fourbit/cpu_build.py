@@ -11,6 +11,7 @@ import os
 import platform
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -93,9 +94,13 @@ def build() -> Path:
 
 
 def _trusted(library: Path) -> Path:
-    """Return `library`. Raises BuildError when it is another user's: to load it is to run what they wrote."""
-    if library.stat().st_uid not in (os.getuid(), 0):
-        raise BuildError(f"{library} belongs to another user: set ROOFLENS_CACHE to a folder of your own")
+    """Return `library`. Raises BuildError when another user may have made it: to load it is to run what they wrote."""
+    for path in (library.parent, library):
+        found = path.stat()
+        if found.st_uid not in (os.getuid(), 0):
+            raise BuildError(f"{path} belongs to another user: set ROOFLENS_CACHE to a folder of your own")
+        if found.st_mode & stat.S_IWOTH:
+            raise BuildError(f"everybody may write to {path}: chmod o-w it, or set ROOFLENS_CACHE to another folder")
     return library
 
 

@@ -51,8 +51,8 @@ class FourBitInputs(Inputs):
 
     @property
     def code(self) -> torch.Tensor:
-        """Value of each nibble, fp32 [16]."""
-        return code_table(self.scheme.weight, self.x.device)
+        """Value of each nibble, fp32 [16], in memory of its own: the reference uses the table."""
+        return code_table(self.scheme.weight, self.x.device).clone()
 
     @property
     def dtype(self) -> torch.dtype:

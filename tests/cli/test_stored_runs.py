@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from rooflens.cli.main import main
@@ -121,3 +122,20 @@ def test_a_folder_of_another_user_is_not_resumed(runs, capsys, monkeypatch, comm
     assert main([*command.split(), "-o", "runs/theirs", "--resume"]) == 2
     assert "belongs to user" in capsys.readouterr().err
     assert not (runs.parent / "executed").exists()
+
+
+@pytest.mark.parametrize("name", ["run.json", "compare.json"])
+@pytest.mark.parametrize("command", ["run", "tune", "compare", "fleet run"])
+def test_a_manifest_of_another_user_is_not_resumed(runs, capsys, monkeypatch, command, name):
+    """The folder is one's own, and a group may write to it."""
+    store(runs, "shared", "2026-01-01T00:00:00+00:00", request={"suite": "llm4bit-quick"})
+    (runs / "shared" / name).touch()
+    stat = Path.stat
+
+    def stat_of_theirs(path, **options):
+        found = stat(path, **options)
+        return os.stat_result((*found[:4], found[4] + 1, *found[5:])) if path.name == name else found
+
+    monkeypatch.setattr(Path, "stat", stat_of_theirs)
+    assert main([*command.split(), "-o", "runs/shared", "--resume"]) == 2
+    assert f"shared/{name} belongs to user" in capsys.readouterr().err

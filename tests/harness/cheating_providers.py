@@ -304,6 +304,24 @@ def lazy_tensor(inputs, weight, out):
     return Launch(lambda: None, lazy)
 
 
+class LazyTuple(tuple):
+    """Computes when somebody looks for its elements."""
+
+    def __iter__(self):
+        self.compute()
+        return super().__iter__()
+
+    def __getitem__(self, index):
+        self.compute()
+        return super().__getitem__(index)
+
+
+def lazy_tuple(inputs, weight, out):
+    lazy = LazyTuple((out,))
+    lazy.compute = lambda: torch.mm(inputs.x, weight, out=out)
+    return Launch(lambda: None, lazy)
+
+
 def wider_type(inputs, weight, out):
     """Leave the rounding of the result to somebody else."""
     wide, x = torch.empty(out.shape, dtype=torch.float32), inputs.x
@@ -363,6 +381,7 @@ CHEATS = {
     "ahead_in_a_thread": product(ahead_in_a_thread),
     "lazy_launch": lazy_launch,
     "lazy_tensor": lazy_tensor,
+    "lazy_tuple": lazy_tuple,
     "wider_type": wider_type,
     "of_a_copy": of_a_copy,
 }

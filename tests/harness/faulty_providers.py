@@ -209,6 +209,36 @@ class Repacks(Provider):
         return Launch(*right_launch(inputs))
 
 
+class RepacksAndFails(Repacks):
+    """As the one above, and does not come to its end."""
+
+    name = "repacks_and_fails"
+
+    def prepare(self, inputs, config=None):
+        super().prepare(inputs, config)
+        raise ValueError("no such tile")
+
+
+class Reshapes(Provider):
+    """Lets all rows of the shared activations be the first one, in the first launch."""
+
+    name = "reshapes"
+
+    def prepare(self, inputs, config=None):
+        run, out = right_launch(inputs)
+        return Launch(lambda: (run(), inputs.x.as_strided_(inputs.x.shape, (0, 1))), out)
+
+
+class Differentiates(Provider):
+    """Asks for gradients of the shared activations, so that nobody may write into them any more."""
+
+    name = "differentiates"
+
+    def prepare(self, inputs, config=None):
+        inputs.x.requires_grad_(True)
+        return Launch(*right_launch(inputs))
+
+
 class Overwrites(Faulty):
     """Right, but its first timed call changes the packed weights, which all its neighbours share."""
 
@@ -368,6 +398,9 @@ PROVIDERS = [
     Stale(),
     Scribbles(),
     Repacks(),
+    RepacksAndFails(),
+    Reshapes(),
+    Differentiates(),
     Overwrites(),
     Exits(),
     SysExits(),

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -153,6 +154,7 @@ CHANGES = {
 """How each setting is changed that can be put back, and decides on no time by itself."""
 
 PACED = {
+    "module time": lambda: setattr(time, "perf_counter", lambda now=time.perf_counter: now() / 2),
     "torch.num_threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
     "CPU affinity": of_every_thread(lambda thread: os.sched_setaffinity(thread, {min(os.sched_getaffinity(thread))})),
     "scheduling policy": of_every_thread(

@@ -17,7 +17,7 @@ from rooflens.shapes.scheme import DType, Scheme
 
 CPU = find_device("cpu")
 CASES = (
-    ("nf4-g64-bias", Problem(3, 32, 128)),
+    ("nf4-g64-nested-bias", Problem(3, 32, 128)),
     ("fp8-blockwise-prequantized", Problem(128, 256, 128, pass_=Pass.STEP)),
     ("ao-grouped", Problem(64, 128, 128, op=Op.GROUPED_GEMM, E=2)),
     ("mxfp8-rceil", Problem(4, 64, 128)),
@@ -134,16 +134,68 @@ def test_negation_changes_every_output_in_all_copies_and_back(operands):
 
 def test_a_changed_byte_of_any_weight_is_noticed(operands):
     operands.copies(2)
-    assert operands.intact()
+    assert operands.change() == ""
     for copy in operands.copies(2):
-        for weight in copy.weights:
+        for weight in copy.constant:
             last = tuple(size - 1 for size in weight.shape)
             kept = weight[last].clone()
             view = weight[last].view(torch.uint8) if weight[last].dim() else weight[last].reshape(1).view(torch.uint8)
             view.bitwise_xor_(1)
-            assert not operands.intact()
+            assert operands.change().startswith("changed the shared weights")
             weight[last] = kept
-            assert operands.intact()
+            assert operands.change() == ""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tensor: tensor.as_strided_(tensor.shape, (0,) * tensor.dim()),
+        lambda tensor: tensor.set_(tensor.clone()),
+        lambda tensor: tensor.resize_(tensor.numel() + 1),
+        lambda tensor: setattr(tensor, "data", tensor.double()),
+        lambda tensor: setattr(tensor, "__class__", torch.nn.Buffer),
+        lambda tensor: tensor.requires_grad_(True),
+    ],
+    ids=["strides", "storage", "size", "dtype", "class", "gradients"],
+)
+def test_a_tensor_that_is_not_where_and_what_it_was_is_noticed(operands, change):
+    """Of the activations as well, whose values may change."""
+    operands.draw(1)
+    for tensor in (*operands.inputs.activations, *operands.inputs.constant):
+        if not tensor.dim() or (change.__code__.co_names == ("requires_grad_",) and not tensor.is_floating_point()):
+            continue
+        others = Operands(operands.inputs.copy())
+        (mine,) = [
+            copied
+            for copied, original in zip(_all(others.inputs), _all(operands.inputs), strict=True)
+            if original is tensor
+        ]
+        assert others.change() == ""
+        change(mine)
+        assert others.change().startswith("changed memory, shape or type")
+
+
+def _all(inputs):
+    return (*inputs.activations, *inputs.constant)
+
+
+def test_no_provider_is_handed_a_table_that_the_reference_reads():
+    inputs = make_inputs(Problem(3, 32, 128), Scheme.parse("nf4-g64", DType.BF16), CPU, seed=0)
+    before = inputs.reference()
+    inputs.code.zero_()
+    assert torch.equal(*inputs.reference(), *before)
+
+
+def test_activations_that_a_launch_has_changed_are_written_again_for_the_next(operands, monkeypatch):
+    """Also where the earlier ones are not kept."""
+    monkeypatch.setattr(operands_module, "MOST_EARLIER_BYTES", 1)
+    operands = Operands(operands.inputs)
+    operands.draw(1)
+    before = [octets(tensor).clone() for tensor in operands.inputs.activations]
+    for tensor in operands.inputs.activations:
+        octets(tensor).bitwise_xor_(1) if tensor.is_contiguous() else None
+    with operands.earlier():
+        assert all(map(torch.equal, before, map(octets, operands.inputs.activations)))
 
 
 def test_the_checksum_tells_draws_apart_and_is_the_same_for_the_same_one(operands):
@@ -161,9 +213,9 @@ def test_a_weight_whose_rows_or_columns_changed_places_is_noticed(operands):
     longest = max(range(weight.dim()), key=lambda dimension: weight.shape[dimension])
     weight.view(torch.int8).copy_(kept.view(torch.int8).flip(longest))
     assert not torch.equal(octets(weight), octets(kept))
-    assert not operands.intact()
+    assert operands.change()
     weight.copy_(kept)
-    assert operands.intact()
+    assert operands.change() == ""
 
 
 @pytest.mark.parametrize("negated", [False, True])
@@ -196,7 +248,7 @@ def test_an_operand_that_is_given_in_two_types_changes_its_signs_in_both(operand
 
 
 HONEST = {
-    "nf4-g64-bias": ("dequant_blas", "blas"),
+    "nf4-g64-nested-bias": ("dequant_blas", "blas"),
     "fp8-blockwise-prequantized": ("dequant_blas_fp8", "blas_bf16_fp8"),
     "ao-grouped": ("dequant_loop_ao", "loop_bf16_ao"),
     "mxfp8-rceil": ("dequant_blas_mx", "blas_bf16_mx"),

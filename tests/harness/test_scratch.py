@@ -1,6 +1,8 @@
 """Scratch folders: what ended processes left is removed, what anything else made never is."""
 
+import fcntl
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -56,6 +58,32 @@ def test_folders_of_killed_processes_go_and_those_in_use_stay(temporary):
         (mine / "of" / "file").touch()
         remove_scratch(mine, handle)
         assert [path.name for path in place.iterdir()] == ["used"]
+
+
+def test_what_is_made_anew_while_it_is_looked_at_stays(tmp_path, monkeypatch):
+    """Two processes find a folder of one that ended; the first removes it and makes its own, which the second sees."""
+    folder, lock, made = killed(tmp_path / "merging"), fcntl.flock, []
+
+    def late(handle, operation):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        made.append(make_scratch(folder))
+        (folder / "precious").touch()
+        lock(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    remove_abandoned(tmp_path)
+    assert made
+    assert (folder / "precious").exists()
+    remove_scratch(folder, *made)
+    assert not folder.exists()
+
+
+def test_what_has_gone_already_is_no_error(tmp_path):
+    handle = make_scratch(tmp_path / "mine")
+    shutil.rmtree(tmp_path / "mine")
+    remove_scratch(tmp_path / "mine", handle)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(handle)
 
 
 def of_another(folder, **said):

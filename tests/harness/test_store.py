@@ -32,6 +32,23 @@ def folder(tmp_path):
     return tmp_path / "run"
 
 
+@pytest.mark.parametrize("name", [".lock", "events.log", "samples.csv", "worker.log"])
+def test_nothing_is_written_through_a_link(folder, name):
+    """A folder that somebody else has packed may hold links to files of whoever unpacks it."""
+    precious = folder.parent / "precious"
+    precious.write_text("precious")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(precious)
+    with pytest.raises(UsageError, match=rf"run/{name} is a link, and this would write over .*precious"):
+        RunStore.reopen(folder)
+    assert precious.read_text() == "precious"
+    (folder / name).unlink()
+    linked = folder.parent / "linked"
+    linked.symlink_to(folder)
+    if name != "samples.csv":  # which has gone
+        RunStore.reopen(linked).close()  # the folder itself may be elsewhere
+
+
 def test_a_replaced_file_is_synced_before_its_name_and_the_folder_after_it(tmp_path, monkeypatch):
     """The rename itself is only in the memory of the machine until the folder is synced."""
     path, synced, sync = tmp_path / "run.json", [], os.fsync

@@ -2,10 +2,13 @@
 
 import os
 import platform
+import pwd
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rooflens.kernels.cache_folder import cache_folder
@@ -141,6 +144,45 @@ def test_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "rooflens"
+
+
+@pytest.mark.parametrize("home", [None, "", "relative"])
+@pytest.mark.parametrize("known", [False, True])
+def test_without_a_home_no_cache_is_where_others_expect_it(
+    home: str | None, known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in the working directory nor in the root: what the table of users says, else a folder of one's own."""
+    monkeypatch.delenv("ROOFLENS_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", home) if home is not None else monkeypatch.delenv("HOME")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def entry(user: int) -> SimpleNamespace:
+        if not known:
+            raise KeyError
+        return SimpleNamespace(pw_dir="/home/me")
+
+    monkeypatch.setattr(pwd, "getpwuid", entry)
+    found = cache_folder()
+    if known:
+        assert found == Path("/home/me/.cache/rooflens")
+    else:
+        assert found.parent == tmp_path / f"rooflens-{os.getuid()}"
+        assert found.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_library_that_others_may_have_written_is_not_loaded(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", str(script(tmp_path / "g++", FAKE.format(log=tmp_path / "log"))))
+    library = cpu_build.build()
+    for path in (cache, library):
+        before = path.stat().st_mode & 0o777
+        path.chmod(0o777)
+        with pytest.raises(cpu_build.BuildError, match=f"everybody may write to {path}: chmod o-w it"):
+            cpu_build.build()
+        path.chmod(before)
+    assert cpu_build.build() == library
 
 
 def test_machines_other_than_x86_compile_portable_code_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,61 @@ def test_it_is_the_same_in_a_copy_elsewhere(tmp_path: Path) -> None:
     folder = repository(tmp_path / "one")
     copy = shutil.copytree(folder, tmp_path / "deeper" / "two")
     assert hash_of(copy) == hash_of(folder)
+
+
+def test_code_behind_a_link_counts(tmp_path: Path) -> None:
+    """Helpers of several providers may lie elsewhere, and be linked where they are imported."""
+    folder, shared = repository(tmp_path / "one"), tmp_path / "shared"
+    shared.mkdir()
+    for name in ("tiles_of_test.py", "pkg_of_test"):
+        (folder / name).rename(shared / name)
+        (folder / name).symlink_to(shared / name)
+    values = [hash_of(folder)]
+    for name in ("tiles_of_test.py", "pkg_of_test/codes.py", "pkg_of_test/codes.csv"):
+        with (shared / name).open("a", encoding="utf-8") as file:
+            file.write("\n")
+        values.append(hash_of(folder))
+    assert len(set(values)) == 4
+
+
+@pytest.mark.parametrize("suffix", EXTENSION_SUFFIXES)
+def test_a_compiled_module_counts(tmp_path: Path, suffix: str) -> None:
+    """It is built in place, and built anew when somebody works on it."""
+    folder = repository(tmp_path)
+    with (folder / "pkg_of_test/late.py").open("a", encoding="utf-8") as file:
+        file.write("def f():\n    from . import compiled\n")
+    values = set()
+    for content in (b"\x7fELF \0 import codes", b"\x7fELF \1"):
+        (folder / f"pkg_of_test/compiled{suffix}").write_bytes(content)
+        values.add(hash_of(folder))
+    assert len(values) == 2
+
+
+ODD = {
+    "latin": b"# -*- coding: latin-1 -*-\n# caf\xe9\nimport unrelated_of_test\n",
+    "marked": b"\xef\xbb\xbfimport unrelated_of_test\n",
+    "long": b"import unrelated_of_test\nX = " + b"1 + " * 1100 + b"1\n",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_whatever_python_runs_is_followed(tmp_path: Path, name: str) -> None:
+    """Another encoding, a byte order mark, and a sum that is nested more deeply than Python calls functions."""
+    folder = repository(tmp_path)
+    (folder / "pkg_of_test/far.py").write_bytes(ODD[name])
+    before = hash_of(folder)
+    (folder / "unrelated_of_test.py").write_text("X = 2\n")
+    assert hash_of(folder) != before
+
+
+@pytest.mark.parametrize("content", [b"print 'x'\n", b"\xff\xfe\n", b"X = 1\0\n"], ids=["old", "no text", "a zero"])
+def test_what_python_cannot_run_counts_by_its_bytes(tmp_path: Path, content: bytes) -> None:
+    """An import of it may be within `try`, or for another version of Python."""
+    folder = repository(tmp_path)
+    (folder / "pkg_of_test/far.py").write_bytes(content)
+    before = hash_of(folder)
+    (folder / "pkg_of_test/far.py").write_bytes(content + b"\n")
+    assert hash_of(folder) != before
 
 
 def test_moving_code_between_files_changes_it(tmp_path: Path) -> None:

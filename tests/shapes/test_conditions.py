@@ -1,6 +1,7 @@
 """Conditions of the user's own, over tables made here; what is true of each row is told by Python."""
 
 import time
+import tracemalloc
 from contextlib import suppress
 
 import pandas as pd
@@ -122,6 +123,7 @@ def test_what_does_not_rest_on_the_unknown_number_is_told_all_the_same():
         ("-" * 3000 + "M > 1", "nested"),
         ("(" * 3000 + "M", "nested"),
         ("M > 1 or " * 1000 + "M > 1", "more than 4000 characters"),
+        ("provider == '\udcff'", "not in the encoding of the terminal"),
     ],
 )
 def test_anything_else_is_one_line_with_the_way_out(expression, says):
@@ -152,6 +154,20 @@ def test_nothing_takes_long(attack):
     with suppress(UsageError):
         assert ask(attack) == [False, False, False]
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("attack", ["M in [" + "M," * 1990 + "]", "M > 1 or " * 440 + "M > 1"], ids=["list", "or"])
+def test_a_long_condition_over_many_rows_reads_each_column_once_and_keeps_little(attack):
+    """A list of the column itself, whose values would be gigabytes, and every part of a chain."""
+    rows = pd.DataFrame({"M": range(50_000)})
+    began = time.monotonic()
+    tracemalloc.start()
+    try:
+        assert rows_where(rows, attack, "--filter", ["M"], "M <= 64").sum() >= 49_998
+        assert tracemalloc.get_traced_memory()[1] < 40e6
+    finally:
+        tracemalloc.stop()
+    assert time.monotonic() - began < 20
 
 
 @given(st.text(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join))

@@ -290,3 +290,11 @@ def test_a_verdict_column_takes_the_time_away(tmp_path):
 def test_time_that_rounds_to_nothing(tmp_path):
     frame = read(file(tmp_path, "M,N,K,time_ms\n1,2,3,0.00\n2,2,3,0.01\n")).frame
     assert frame["reason"].tolist() == ["time is 0.00 in the file: not timed, or less than half a step", ""]
+
+
+def test_of_a_wide_header_a_part_is_named(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join(",".join(row) for row in ([f"c{number}" for number in range(9999)], ["1"] * 9999)) + "\n")
+    with pytest.raises(UsageError, match=r"the header c0, c1, .*c39, \.\.\. \(9999 columns\) is none of") as raised:
+        read(path)
+    assert len(str(raised.value)) < 600

@@ -194,6 +194,21 @@ def test_a_parcel_that_unpacks_to_too_much_is_refused_before_it_is_read(name, li
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_parcel_in_another_way_of_packing_is_not_unpacked(method):
+    """Python unpacks these in one piece: a gigabyte from a kilobyte, whatever number of bytes is asked for."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        archive.writestr("samples.csv", bytes(64 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match=r"x\.zip is damaged \(samples\.csv is neither stored nor deflated\)"):
+            unpack(buffer.getvalue(), "x.zip")
+        assert tracemalloc.get_traced_memory()[1] < (1 << 20)
+    finally:
+        tracemalloc.stop()
+
+
 def test_more_slots_than_cores_is_said_with_the_way_out():
     pytest.importorskip("ray")
     from rooflens.harness.fleet.ray_station import RayStation
