@@ -79,3 +79,17 @@ def test_after_what_cannot_be_put_back_comes_a_fresh_worker(place, alone):
     assert [one for one in found(rows["finds"]) if one != alone] == []
     assert {row["process"] for row in rows["finds"] if row["M"] == "3"} == {"1"}
     assert [text for _, text in events(place) if text.startswith("restart the worker: a fault left the process")]
+
+
+@pytest.mark.slow
+def test_descriptors_and_streams_that_a_provider_closes_are_open_for_the_next(place):
+    rows = run(place, "closed", "closes_descriptors", "closes_streams", "talks")
+    assert {row["verdict"] for name in rows for row in rows[name]} == {"passed"}
+    assert {row["process"] for name in rows for row in rows[name]} == {"0"}
+    for name, left in (("closes_descriptors", "standard output at None"), ("closes_streams", "closed streams")):
+        assert {f"left {left}" in row["reason"] for row in rows[name] if row["M"] == "2"} == {True}
+        assert {row["reason"] for row in rows[name] if row["M"] == "3"} == {""}
+    assert {row["reason"] for row in rows["talks"]} == {""}
+    log = (place / "closed" / "worker.log").read_text()
+    for text in ("printed at M=3", "written to a stream that was kept", "written to the descriptor"):
+        assert text in log

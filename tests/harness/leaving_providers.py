@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -82,6 +83,18 @@ def redirects(descriptor):
     return change
 
 
+def closes_streams():
+    """As `with sys.stdout:` does, or a library at the end of its own program."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        with suppress(OSError):  # where the descriptor was closed first
+            stream.close()
+
+
+def closes_descriptors():
+    """As a library does that makes a daemon of its process."""
+    os.closerange(0, 3)
+
+
 def trace(*_):
     return None
 
@@ -136,6 +149,7 @@ CHANGES = {
     "standard input": redirects(0),
     "standard output": redirects(1),
     "standard error": redirects(2),
+    "closed streams": closes_streams,
     "the environment": lambda: os.environ.update(LEFT_BEHIND="1"),
     "the working directory": lambda: os.chdir(tempfile.gettempdir()),
     "umask": lambda: os.umask(0o007),
@@ -209,6 +223,18 @@ class Finds(Right):
         return Launch(run, launch.output, config=found)
 
 
+class Talks(Right):
+    """Prints in `prepare`, through Python and below it."""
+
+    def prepare(self, inputs, config=None):
+        print(f"printed at M={inputs.problem.M}")
+        SAVED_STDERR.write("written to a stream that was kept\n")
+        os.write(1, b"written to the descriptor\n")
+        return super().prepare(inputs)
+
+
+SAVED_STDERR = sys.stderr
+
 (PAUSED,) = [one for one in settings() if one.name == "garbage collector"]
 """Off while samples are taken, on in the launches between them: what `prepare` finds is what counts."""
 
@@ -220,5 +246,8 @@ PROVIDERS = [
     Right("leaves", CHANGES.values()),
     Right("leaves_pace", PACED.values()),
     Right("raises_in_a_thread", [raises_in_a_thread]),
+    Right("closes_descriptors", [closes_descriptors]),
+    Right("closes_streams", [closes_streams, closes_descriptors]),
+    Talks("talks"),
     Right("leaves_for_good", [FOR_GOOD["torch.num_interop_threads"]]),
 ]
