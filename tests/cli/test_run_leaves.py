@@ -2,11 +2,12 @@
 
 import json
 import os
+import subprocess
 
 import pytest
 
 from ..harness import leaving_providers
-from ..harness.leaving_providers import CHANGES, PACED
+from ..harness.leaving_providers import CHANGES, PACED, is_alive
 from .tiny_runs import events, fresh, read, run_args, write_suite
 
 
@@ -93,3 +94,28 @@ def test_descriptors_and_streams_that_a_provider_closes_are_open_for_the_next(pl
     log = (place / "closed" / "worker.log").read_text()
     for text in ("printed at M=3", "written to a stream that was kept", "written to the descriptor"):
         assert text in log
+
+
+@pytest.mark.slow
+@pytest.mark.exclusive
+def test_processes_that_left_the_session_end_with_their_provider_or_the_worker(place):
+    names = ("detaches", "daemonizes", "holds_a_pool", "detaches_and_crashes")
+    bystander = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    try:
+        rows = run(place, "processes", *names, "counts")
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+    started = {name: (place / f"{name}.pids").read_text().split() for name in names}
+    assert [len(started[name]) for name in names] == [3, 3, 3, 1]
+    assert not any(is_alive(pid) for pids in started.values() for pid in pids)
+    for name in names[:2]:
+        reasons = {row["M"]: row["reason"] for row in rows[name]}
+        assert "left a process running: " in reasons["2"], reasons
+        assert reasons["3"] == ""
+    assert not any("process" in row["reason"] for row in rows["holds_a_pool"])
+    assert {row["reason"] for row in rows["counts"]} == {""}
+    found = [json.loads(row["config"]) for row in rows["counts"]]
+    assert max(one.get("holds_a_pool", 0) for one in found) > 0
+    assert {one.get(name, 0) for one in found for name in ("detaches", "daemonizes")} == {0}
