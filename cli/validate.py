@@ -41,6 +41,11 @@ class Inventory:
     not_begun: tuple[str, ...]
 
     @property
+    def needless_units(self) -> int:
+        """Planned rounds of cells that failed or were refused in another round: nobody measures them any more."""
+        return max(0, self.planned_units - self.stored_units - self.missing_units)
+
+    @property
     def complete(self) -> bool:
         """True when a resumed run would have nothing to do."""
         return self.missing_units == 0
@@ -114,6 +119,7 @@ def show(found: Inventory) -> None:
         ("units planned (cell, round)", found.planned_units),
         ("units stored", found.stored_units),
         ("units missing", found.missing_units),
+        *([("units not needed (their cell did not pass)", found.needless_units)] if found.needless_units else []),
         ("cells", found.cells),
         *((f"cells {verdict}", count) for verdict, count in found.verdicts.items()),
         ("samples", found.samples),
@@ -144,7 +150,7 @@ def _obstacles(runs: tuple[Path, ...]) -> "list[Obstacle]":
 
 def _as_json(found: list[Inventory], reasons: "list[Obstacle]") -> Any:
     """One run: its inventory. Several: a list, each with what keeps it from joining those that began before it."""
-    objects = [plain(one) | {"complete": one.complete} for one in found]
+    objects = [plain(one) | {"needless_units": one.needless_units, "complete": one.complete} for one in found]
     if len(found) == 1:
         return objects[0]
     return [

@@ -7,13 +7,18 @@ import signal
 import sys
 from pathlib import Path
 
+from .descendants import MARK, adopt_orphans, mark
+
 
 def die_with(parent: int) -> None:
     """Ask Linux to kill this process when the parent goes, even by SIGKILL, so that no orphan keeps the device.
 
-    It leads a process group of its own, so that the parent can end what a provider has started together with it.
+    It leads a process group of its own and adopts orphans, so that the parent can end what a provider has started
+    together with it.
     """
     os.setpgid(0, 0)
+    adopt_orphans()
+    os.environ[MARK] = mark(os.getpid())
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
         if os.getppid() != parent:

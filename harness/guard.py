@@ -1,5 +1,6 @@
 """What a provider changes in the process that all providers share is put back before anybody else's code runs."""
 
+import os
 import sys
 import threading
 import time
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+from .descendants import birth, children, descendants, end, name, unattended
 from .faults import IncorrectError, LeftBehindError, ProviderError, describe, mark_lost
 from .settings import settings
 
@@ -45,6 +47,7 @@ class Guard:
         self._provider = ""
         self._owners = WeakKeyDictionary(dict.fromkeys(threading.enumerate(), ""))
         self._raised: dict[str, str] = {}
+        self._started: dict[tuple[int, str], str] = {}
         self._report_thread = threading.excepthook
         threading.excepthook = self._thread_raised
 
@@ -100,7 +103,23 @@ class Guard:
                 lost.append(f"{text}, which cannot be put back")
             else:
                 (paced if setting.paces else restored).append(text)
+        restored += self._end_orphans()
         return Left(tuple(restored), tuple(paced), tuple(lost))
+
+    def _end_orphans(self) -> list[str]:
+        """End the processes that providers have started and that nobody in this process can await; say whose they were.
+
+        What a library holds a handle of (a pool of compilers, say) stays until the worker ends.
+        """
+        for pid in descendants(os.getpid()):
+            self._started.setdefault((pid, birth(pid)), self._provider)
+        remarks = []
+        for pid in unattended(children(os.getpid())):
+            owner = self._started.pop((pid, birth(pid)), self._provider)
+            by = "" if owner == self._provider else f", which {owner} had started"
+            remarks.append(f"left a process running: {name(pid)}{by}")
+            end(pid)
+        return remarks
 
     def _thread_raised(self, raised: threading.ExceptHookArgs) -> None:
         """Keep what ended a thread for the provider that started it."""

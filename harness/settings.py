@@ -6,6 +6,7 @@ allocator of the C library, say), and what is read once, when a library is loade
 
 import faulthandler
 import gc
+import io
 import os
 import random
 import resource
@@ -296,6 +297,7 @@ def _of_the_process() -> tuple[Setting, ...]:
             _descriptor(number, name)
             for number, name in enumerate(("standard input", "standard output", "standard error"))
         ),
+        _closed_streams(),  # after the descriptors that they write to
         Setting("the environment", lambda: dict(os.environ), _set_environment),
         Setting("the working directory", os.getcwd, os.chdir),
         Setting("umask", _umask, os.umask),
@@ -333,6 +335,29 @@ def _descriptor(number: int, name: str) -> Setting:
             os.dup2(kept, number)
 
     return Setting(name, read, write)
+
+
+def _closed_streams() -> Setting:
+    """Which of Python's own output streams are closed.
+
+    Whoever has kept a reference to one (a handler of `logging`, say) goes on with the same object, so that it is opened
+    again, and not replaced.
+    """
+    own = {"stdout": sys.__stdout__, "stderr": sys.__stderr__}
+    streams = {name: stream for name, stream in own.items() if isinstance(stream, io.TextIOWrapper)}
+    encodings = {name: (stream.encoding, stream.errors) for name, stream in streams.items()}
+
+    def read() -> tuple[str, ...]:
+        return tuple(name for name, stream in streams.items() if stream.closed)
+
+    def write(value: tuple[str, ...]) -> None:
+        for name in set(read()) - set(value):
+            raw = io.FileIO(("stdout", "stderr").index(name) + 1, "wb", closefd=False)
+            raw.name = f"<{name}>"  # as Python does
+            encoding, errors = encodings[name]
+            io.TextIOWrapper.__init__(streams[name], io.BufferedWriter(raw), encoding, errors, line_buffering=True)
+
+    return Setting("closed streams", read, write)
 
 
 def _set_environment(value: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..shapes.errors import Interrupted, RooflensError, UsageError
 from .blame import MOST_FRUITLESS
+from .descendants import end_all_of, mark
 from .messages import Ready, Refused, Setup
 
 POLL_S = 0.1
@@ -52,6 +53,7 @@ class SupervisedWorker:
                 self._process.start()
         finally:
             signal.signal(signal.SIGINT, previous)
+        self._mark = mark(self._process.pid or 0)
         theirs.close()
         try:
             answer = self.receive(time.monotonic() + SETUP_TIMEOUT_S)
@@ -95,6 +97,8 @@ class SupervisedWorker:
 
         A process that hangs inside of a driver may not go even then: after `KILL_WAIT_S` it is left to the system.
         """
+        if self._process.pid is not None:
+            end_all_of(self._process.pid, self._mark, KILL_WAIT_S)
         _kill_group(self._process.pid)
         self._process.kill()
         self._process.join(KILL_WAIT_S)

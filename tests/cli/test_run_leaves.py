@@ -2,11 +2,12 @@
 
 import json
 import os
+import subprocess
 
 import pytest
 
 from ..harness import leaving_providers
-from ..harness.leaving_providers import CHANGES, PACED
+from ..harness.leaving_providers import CHANGES, PACED, is_alive
 from .tiny_runs import events, fresh, read, run_args, write_suite
 
 
@@ -79,3 +80,42 @@ def test_after_what_cannot_be_put_back_comes_a_fresh_worker(place, alone):
     assert [one for one in found(rows["finds"]) if one != alone] == []
     assert {row["process"] for row in rows["finds"] if row["M"] == "3"} == {"1"}
     assert [text for _, text in events(place) if text.startswith("restart the worker: a fault left the process")]
+
+
+@pytest.mark.slow
+def test_descriptors_and_streams_that_a_provider_closes_are_open_for_the_next(place):
+    rows = run(place, "closed", "closes_descriptors", "closes_streams", "talks")
+    assert {row["verdict"] for name in rows for row in rows[name]} == {"passed"}
+    assert {row["process"] for name in rows for row in rows[name]} == {"0"}
+    for name, left in (("closes_descriptors", "standard output at None"), ("closes_streams", "closed streams")):
+        assert {f"left {left}" in row["reason"] for row in rows[name] if row["M"] == "2"} == {True}
+        assert {row["reason"] for row in rows[name] if row["M"] == "3"} == {""}
+    assert {row["reason"] for row in rows["talks"]} == {""}
+    log = (place / "closed" / "worker.log").read_text()
+    for text in ("printed at M=3", "written to a stream that was kept", "written to the descriptor"):
+        assert text in log
+
+
+@pytest.mark.slow
+@pytest.mark.exclusive
+def test_processes_that_left_the_session_end_with_their_provider_or_the_worker(place):
+    names = ("detaches", "daemonizes", "holds_a_pool", "detaches_and_crashes")
+    bystander = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    try:
+        rows = run(place, "processes", *names, "counts")
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+    started = {name: (place / f"{name}.pids").read_text().split() for name in names}
+    assert [len(started[name]) for name in names] == [3, 3, 3, 1]
+    assert not any(is_alive(pid) for pids in started.values() for pid in pids)
+    for name in names[:2]:
+        reasons = {row["M"]: row["reason"] for row in rows[name]}
+        assert "left a process running: " in reasons["2"], reasons
+        assert reasons["3"] == ""
+    assert not any("process" in row["reason"] for row in rows["holds_a_pool"])
+    assert {row["reason"] for row in rows["counts"]} == {""}
+    found = [json.loads(row["config"]) for row in rows["counts"]]
+    assert max(one.get("holds_a_pool", 0) for one in found) > 0
+    assert {one.get(name, 0) for one in found for name in ("detaches", "daemonizes")} == {0}

@@ -53,7 +53,22 @@ def test_rounds_that_a_failure_made_needless_are_not_missing(plant, validated):
     assert code == 0
     assert found["missing_units"] == 0
     assert found["stored_units"] == 12 * 3 + 12
+    assert found["needless_units"] == 12 * 2
     assert found["verdicts"] == {"passed": 12, "oom": 12}
+
+
+def test_the_units_that_are_planned_and_not_stored_are_accounted_for(plant, capsys):
+    plant(
+        **SMALL,
+        failures=lambda cell: ("unsupported", "M is above 4") if cell.provider == "simt_4bit" and cell.M == 8 else None,
+        skip=lambda cell, number: cell.M == 1 and number == 2,
+    )
+    assert main(["validate", "runs/planted"]) == 0
+    rows = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line)
+    assert rows["units planned (cell, round)"] == str(24 * 3)
+    assert rows["units stored"] == str(12 * 2 + 6 * 3 + 6)
+    assert rows["units missing"] == "12"
+    assert rows["units not needed (their cell did not pass)"] == str(6 * 2)
 
 
 def test_a_wrong_output_is_exit_code_5_under_strict(plant, validated):

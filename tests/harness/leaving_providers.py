@@ -7,11 +7,13 @@ import os
 import re
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -83,6 +85,51 @@ def redirects(descriptor):
     return change
 
 
+def closes_streams():
+    """As `with sys.stdout:` does, or a library at the end of its own program."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        with suppress(OSError):  # where the descriptor was closed first
+            stream.close()
+
+
+def closes_descriptors():
+    """As a library does that makes a daemon of its process."""
+    os.closerange(0, 3)
+
+
+def notes_pid(name, pid):
+    with open(f"{name}.pids", "a") as file:
+        file.write(f"{pid}\n")
+
+
+def detaches(by="detaches"):
+    """Leave a process in a session of its own to whoever adopts it."""
+    script = "setsid sleep 1000 >/dev/null 2>&1 & echo $!"
+    done = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, text=True, check=True)
+    notes_pid(by, done.stdout)
+
+
+def daemonizes():
+    """Fork twice, as a daemon does, with an empty environment."""
+    code = "import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\n"
+    code += "print(os.getpid(), flush=True)\nos.closerange(0, 3)\ntime.sleep(1000)"
+    done = subprocess.run([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, text=True, check=True, env={})
+    notes_pid("daemonizes", done.stdout)
+
+
+HELD = []
+
+
+def holds_a_pool():
+    HELD.append(subprocess.Popen(["sleep", "1000"], start_new_session=True))
+    notes_pid("holds_a_pool", HELD[-1].pid)
+
+
+def detaches_and_crashes():
+    detaches("detaches_and_crashes")
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
 def trace(*_):
     return None
 
@@ -137,6 +184,7 @@ CHANGES = {
     "standard input": redirects(0),
     "standard output": redirects(1),
     "standard error": redirects(2),
+    "closed streams": closes_streams,
     "the environment": lambda: os.environ.update(LEFT_BEHIND="1"),
     "the working directory": lambda: os.chdir(tempfile.gettempdir()),
     "umask": lambda: os.umask(0o007),
@@ -195,6 +243,9 @@ class Right(Provider):
         return Launch(run, out)
 
 
+OF_A_RUN = r" at 0x\w+|(?<='ROOFLENS_WORKER': )'[\d-]+'"
+
+
 class Finds(Right):
     """Stores the settings that its launch finds."""
 
@@ -203,13 +254,45 @@ class Finds(Right):
 
         def run():
             launch.run()
-            found.update({one.name: re.sub(r" at 0x\w+", "", repr(one.now())) for one in TABLE if not one.is_consumed})
+            found.update({one.name: re.sub(OF_A_RUN, "", repr(one.now())) for one in TABLE if not one.is_consumed})
             found.update(
                 {f"standard {number}": Path(f"/proc/self/fd/{number}").readlink().name for number in (0, 1, 2)}
             )
 
         return Launch(run, launch.output, config=found)
 
+
+class Talks(Right):
+    """Prints in `prepare`, through Python and below it."""
+
+    def prepare(self, inputs, config=None):
+        print(f"printed at M={inputs.problem.M}")
+        SAVED_STDERR.write("written to a stream that was kept\n")
+        os.write(1, b"written to the descriptor\n")
+        return super().prepare(inputs)
+
+
+class Counts(Right):
+    """Stores which of the processes that others have noted are alive at its launch."""
+
+    def prepare(self, inputs, config=None):
+        launch, found = super().prepare(inputs), {}
+
+        def run():
+            launch.run()
+            for file in sorted(Path().glob("*.pids")):
+                found[file.stem] = sum(map(is_alive, file.read_text().split()))
+
+        return Launch(run, launch.output, config=found)
+
+
+def is_alive(pid):
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+SAVED_STDERR = sys.stderr
 
 (PAUSED,) = [one for one in settings() if one.name == "garbage collector"]
 """Off while samples are taken, on in the launches between them: what `prepare` finds is what counts."""
@@ -222,5 +305,13 @@ PROVIDERS = [
     Right("leaves", CHANGES.values()),
     Right("leaves_pace", PACED.values()),
     Right("raises_in_a_thread", [raises_in_a_thread]),
+    Right("closes_descriptors", [closes_descriptors]),
+    Right("closes_streams", [closes_streams, closes_descriptors]),
+    Talks("talks"),
+    Right("detaches", [detaches]),
+    Right("daemonizes", [daemonizes]),
+    Right("holds_a_pool", [holds_a_pool]),
+    Right("detaches_and_crashes", [detaches_and_crashes]),
+    Counts("counts"),
     Right("leaves_for_good", [FOR_GOOD["torch.num_interop_threads"]]),
 ]
