@@ -42,8 +42,8 @@ QUICK := ruff mypy tests tests-exclusive
 REST := slow slow-exclusive properties lesser-cpus-avx2 lesser-cpus-sse lesser-cpus-one-core
 # Half as many again as there are cores: tests wait for processes a third of their time.
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
-SIDE_BY_SIDE := $(BIN)/pytest -n $(WORKERS) --dist loadgroup
-ALONE := $(BIN)/pytest $(shell grep -rl --include='test_*.py' 'mark\.exclusive' tests)
+SIDE_BY_SIDE := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+ALONE := $(BIN)/python -m pytest $(shell grep -rl --include='test_*.py' 'mark\.exclusive' tests)
 .PHONY: $(QUICK) $(REST)
 
 test: PARTS = $(QUICK)
@@ -55,12 +55,12 @@ test test-all test-rest: $(VENV)/.installed-test
 
 ruff:
 	@echo "==> $@"
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
 
 mypy:
 	@echo "==> $@"
-	@$(BIN)/mypy -p rooflens
+	@$(BIN)/python -m mypy -p rooflens
 
 tests:
 	@echo "==> $@"
@@ -99,7 +99,7 @@ lesser-cpus-sse:
 
 lesser-cpus-one-core:
 	@echo "==> $@"
-	@if command -v taskset > /dev/null; then $(ONE_CORE) $(BIN)/pytest -m "not gpu" $(CPU_TESTS); fi
+	@if command -v taskset > /dev/null; then $(ONE_CORE) $(BIN)/python -m pytest -m "not gpu" $(CPU_TESTS); fi
 
 bench: $(VENV)/.installed-test
 	@for program in benchmarks/*.py; do echo "==> $$program"; $(BIN)/python "$$program"; done
@@ -110,10 +110,10 @@ docs: $(VENV)/.installed
 	@mv docs/columns.md.new docs/columns.md
 
 golden: $(VENV)/.installed-test
-	@ROOFLENS_GOLDEN=write $(BIN)/pytest -q tests/reports/test_golden.py
+	@ROOFLENS_GOLDEN=write $(BIN)/python -m pytest -q tests/reports/test_golden.py
 
 results: $(VENV)/.installed-test
-	@ROOFLENS_GOLDEN=write $(BIN)/pytest -q tests/reports/test_stored_results.py
+	@ROOFLENS_GOLDEN=write $(BIN)/python -m pytest -q tests/reports/test_stored_results.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

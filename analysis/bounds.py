@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..shapes.verdict import Verdict
 from .coordinates import SETTING, SHAPE
+from .deciding import deciding
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -100,7 +100,7 @@ def flat_cells(cells: pd.DataFrame, work: str = "flops") -> "pd.Series[bool]":
 
     `work` is the column that says how much there is to do.
     """
-    timed = cells.loc[cells["verdict"] == Verdict.PASSED, [*SERIES, work, "time_s"]]
+    timed = deciding(cells)[[*SERIES, work, "time_s"]]
     code = series_codes(timed)
     size = timed[work].to_numpy(dtype=np.float64)
     order = np.lexsort((size, code))

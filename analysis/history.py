@@ -27,6 +27,7 @@ from ..shapes.errors import UsageError, unknown_name
 from ..shapes.verdict import Verdict
 from .change_points import Change, find_changes
 from .comparison.decide import margins
+from .deciding import deciding
 from .proposals import Proposal, propose
 from .run_noise import LEAST_RUNS
 from .run_story import CELL, KEY, RunMark, Story, moment
@@ -116,8 +117,7 @@ def follow(stories: Iterable[Story], providers: Sequence[str] = (), expression: 
         raise UsageError(f"{len(runs)} run is no history: name two runs or more, such as runs/*")
     rows = pd.concat([story.cells.assign(run=index) for index, story in enumerate(ordered)], ignore_index=True)
     rows = _chosen(rows, providers, expression)
-    timed = (rows["verdict"] == Verdict.PASSED) & rows["time_s"].notna()
-    points = rows[timed & ~rows["impossible"]].reset_index(drop=True)
+    points = deciding(rows).dropna(subset="time_s").reset_index(drop=True)
     points["key"] = points.groupby([*KEY], sort=False).ngroup()
     counts = points.groupby([*CELL, "key"], sort=False)["run"].transform("size")
     if not (counts > 1).any():

@@ -5,17 +5,23 @@ trusted. Interval = mean of ln over rounds -+ t * sqrt(variance / rounds), at ev
 variance borrows from the other cells (`moderation`), and t has the degrees of freedom that this gives.
 """
 
+import math
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from .moderation import moderate
+from .moderation import fit_prior, moderate, shrink
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CONFIDENCE = 0.95
+
+_DRAWS = 200
+"""Draws of the variances of all cells that a forecast of their intervals looks at."""
 
 
 def quantile(probability: float, degrees: Floats) -> Floats:
@@ -50,3 +56,39 @@ def mean_interval(
         se[mine], degrees[mine] = np.sqrt(moderated.variance / count[mine]), moderated.freedom
     half = se * quantile((1 + CONFIDENCE) / 2, degrees)
     return stats.assign(se=se, low=stats["mean"] - half, high=stats["mean"] + half).drop(columns="var")
+
+
+def expected_half_width(rounds: int, ratios: int, scatter: float) -> float:
+    """Half-width that the 95 % interval of a ratio will have, where the times of all cells scatter by `scatter`.
+
+    `scatter` is the standard deviation of ln time from round to round; `ratios` cells borrow variance from each other.
+    What is returned is the median over cells and draws of their variances, and infinite for a single round, which tells
+    nothing of them.
+    """
+    if rounds < 2:
+        return math.inf
+    freedom = np.full(max(1, ratios), rounds - 1.0)
+    halves = []
+    for drawn in np.random.default_rng(0).chisquare(rounds - 1, (_DRAWS, len(freedom))):
+        found = moderate(2 * scatter**2 * drawn / freedom, freedom)
+        halves.append(quantile((1 + CONFIDENCE) / 2, found.freedom) * np.sqrt(found.variance / rounds))
+    return math.expm1(float(np.median(halves)))
+
+
+def half_width_after(times_s: Mapping[str, Sequence[float]], rounds: int) -> float | None:
+    """Half-width that the 95 % interval of a ratio will have after `rounds` rounds, by what was measured so far.
+
+    `times_s` has the medians of the rounds of each cell: ln time scatters with the variance that they show. What is
+    returned is that of the median cell; None while no cell has two rounds.
+    """
+    found = [np.log(times) for times in times_s.values() if len(times) > 1]
+    if not found:
+        return None
+    variances = np.array([logs.var(ddof=1) for logs in found])
+    freedom = np.array([len(logs) - 1.0 for logs in found])
+    prior = fit_prior(variances, freedom)
+    drawn, _ = shrink(variances, freedom, prior)
+    if rounds < 2:
+        return math.inf
+    t = quantile((1 + CONFIDENCE) / 2, np.array([prior.freedom + rounds - 1]))
+    return math.expm1(float(t[0]) * math.sqrt(2 * float(np.median(np.fmax(drawn, variances))) / rounds))

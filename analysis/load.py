@@ -3,7 +3,7 @@
 import gzip
 import hashlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -152,12 +152,12 @@ def load_run(folder: Path) -> RunData:
     run would: a last line without a line break, and samples and telemetry whose (cell, round) has no row in cells.csv.
     """
     manifest = _manifest(folder)
-    found = {table: table_content(folder, table) for table in TABLES}
-    if missing := [table.file for table in _ALWAYS if found[table] is None]:
+    stored = {table: table_content(folder, table) for table in TABLES}
+    if missing := [table.file for table in _ALWAYS if stored[table] is None]:
         raise UsageError(
             f"{folder}: {missing[0]} is missing; copy the whole run folder, or measure it again with rooflens run"
         )
-    contents = {table.name: content for table, content in found.items() if content is not None}
+    contents = {table.name: content for table, content in stored.items() if content is not None}
     cells, samples = (parse_table(contents[table.name], table, str(folder / table.file)) for table in (CELLS, SAMPLES))
     ceilings, telemetry, canary, tuning = (
         parse_table(contents[table.name], table, str(folder / table.file))
@@ -166,6 +166,10 @@ def load_run(folder: Path) -> RunData:
         for table in (CEILINGS, TELEMETRY, CANARY, TUNING)
     )
     cells["role"] = cells["role"].mask(_were_references(cells["provider"], cells["role"]), REFERENCE)
+    # Of a provider that is found to read decoded operands, the rows say so, and run.json says what its author did.
+    found = set(cells.loc[cells["role"] == REFERENCE, "provider"])
+    cells["role"] = cells["role"].mask(cells["provider"].isin(found), REFERENCE)
+    manifest |= {"providers": _as_references(manifest["providers"], found)}
     if cells.empty:
         raise UsageError(f"{folder}: no cell of this run is finished; go on with it: rooflens run --resume -o {folder}")
     _check_commits_once(cells, contents[CELLS.name], str(folder / CELLS.file))
@@ -229,7 +233,11 @@ def _with_roles(providers: Mapping[str, Any]) -> dict[str, Any]:
     names = pd.Series(list(providers), dtype=str)
     roles = pd.Series([(entry or {}).get("role", "") for entry in providers.values()], dtype=str)
     changed = set(names[_were_references(names, roles)])
-    return {name: entry | {"role": REFERENCE} if name in changed else entry for name, entry in providers.items()}
+    return _as_references(providers, changed)
+
+
+def _as_references(providers: Mapping[str, Any], which: Collection[str]) -> dict[str, Any]:
+    return {name: (entry or {}) | {"role": REFERENCE} if name in which else entry for name, entry in providers.items()}
 
 
 def _were_references(names: "pd.Series[str]", roles: "pd.Series[str]") -> "pd.Series[bool]":

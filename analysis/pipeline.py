@@ -11,6 +11,7 @@ from ..shapes.verdict import Verdict
 from .canary import Drift, drifts_by_device, worst_drifts
 from .crossover import DELTA
 from .crossovers import CROSSOVER_COLUMNS, crossovers
+from .deciding import deciding
 from .device_spread import device_warnings, spreads
 from .devices import MeasuredDevice, measured_devices
 from .load import RunData
@@ -119,7 +120,7 @@ def placed(run: RunData, summary: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFr
 
 
 def _first_challenger(run: RunData, summary: pd.DataFrame) -> str:
-    passed = set(summary.loc[(summary["verdict"] == Verdict.PASSED) & ~summary["impossible"], "provider"])
+    passed = set(deciding(summary)["provider"])
     present = set(summary["provider"])
     return next((name for names in (passed, present) for name in run.challengers if name in names), "")
 

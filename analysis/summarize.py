@@ -76,9 +76,10 @@ def summarize(run: RunData) -> pd.DataFrame:
     summary["flops_per_s"] = summary["flops"].where(summary["flops"] > 0) / summary["time_s"]
     summary["bandwidth_bytes_per_s"] = summary["compulsory_bytes"] / summary["time_s"]
     summary["moved_bandwidth_bytes_per_s"] = summary["moved_bytes"] / summary["time_s"]
+    summary["impossible"] = impossible(summary, run.ceilings, run.device)
+    summary = summary.join(_intervals(timed, summary))
     summary = _newest(summary.reset_index())
     summary["refined"] = is_added(summary, run.manifest)
-    summary["impossible"] = impossible(summary, run.ceilings, run.device)
     summary["note"] = notes(summary, _reasons(lost))
     return _ordered(summary, run)[[*_COLUMNS]]
 
@@ -158,21 +159,27 @@ def _facts(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _times(timed: pd.DataFrame, steps: "pd.Series[float]") -> pd.DataFrame:
-    """Per cell: geometric means of round medians, the interval of that of its time, and the timer step of `steps`."""
+    """Per cell: geometric means of round medians, and the timer step of `steps`."""
     cells = timed["cell_id"]
-    spread = mean_interval(np.log(timed["median_s"]), cells)
-    resolution = steps.reindex(spread.index)
-    # A stable kernel is rounded to the same step in every round: rounds do not average that out.
-    half_step = (resolution / np.exp(spread["mean"])).fillna(0) / 2
+    time_s = np.exp(np.log(timed["median_s"]).groupby(cells, sort=False).mean())
     return pd.DataFrame(
         {
-            "time_s": np.exp(spread["mean"]),
-            "time_low_s": np.exp(spread["low"] - half_step),
-            "time_high_s": np.exp(spread["high"] + half_step),
+            "time_s": time_s,
             **{name: np.exp(np.log(timed[column]).groupby(cells).mean()) for column, name in _BESIDE.items()},
             "samples": timed["samples"].groupby(cells).sum(),
-            "resolution_s": resolution,
+            "resolution_s": steps.reindex(time_s.index),
         }
+    )
+
+
+def _intervals(timed: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
+    """Per cell: the 95 % interval of its time. Variance is borrowed among cells whose time is possible."""
+    pools = timed["cell_id"].map(summary["impossible"]).astype("str")
+    spread = mean_interval(np.log(timed["median_s"]), timed["cell_id"], pools)
+    # A stable kernel is rounded to the same step in every round: rounds do not average that out.
+    half_step = (summary["resolution_s"] / summary["time_s"]).reindex(spread.index).fillna(0) / 2
+    return pd.DataFrame(
+        {"time_low_s": np.exp(spread["low"] - half_step), "time_high_s": np.exp(spread["high"] + half_step)}
     )
 
 

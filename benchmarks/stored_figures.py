@@ -1,7 +1,8 @@
 """The figures of docs/measured-facts.md that follow from stored runs: python benchmarks/stored_figures.py.
 
-Each line is a piece of text that stands there word for word. A figure is the geometric mean, over the cells that both
-providers have, of the time of the other provider over that of the named one.
+Each line is a piece of text that stands there word for word. A ratio is the geometric mean, over the cells that both
+providers have, of the time of the other provider over that of the named one; a rate is the median over the cells, of
+compulsory bytes or useful FLOPs over time.
 """
 
 from collections.abc import Iterator
@@ -9,12 +10,58 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from rooflens.analysis.ceilings import Ceilings
+from rooflens.analysis.deciding import deciding
 from rooflens.analysis.load import load_run
 from rooflens.analysis.summarize import summarize
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 
 PROBLEM = ["op", "B", "E", "top_k", "model", "layer", "N", "K", "M", "pass", "dtype", "scheme", "cache"]
+
+
+TERA = 1e12
+
+OF_FAMILIES = (
+    *("h200-4bit", "h200-mxfp8", "h200-mxfp8-moe", "h200-fp8-84", "h200-fp8-train", "h200-ao-grouped"),
+    *("h200-fp8-quant", "h200-ao-quant", "h200-a16w8"),
+)
+"""Runs of the table of kernel families."""
+
+
+def cells_of(name: str, provider: str) -> pd.DataFrame:
+    """Cells of one provider of a stored run whose times may decide something."""
+    cells = deciding(summarize(load_run(RESULTS / name)))
+    return cells[cells["provider"] == provider]
+
+
+def measured(name: str, pattern: str) -> float:
+    """Measured bandwidth of the memory of a stored run, bytes/s, by `pattern` (read, copy, write)."""
+    rows = load_run(RESULTS / name).ceilings
+    here = (rows["ceiling"] == "bandwidth") & (rows["level"] == "dram") & (rows["pattern"] == pattern)
+    return float(rows.loc[here, "value"].iloc[0])
+
+
+def gemm_peak(name: str) -> float:
+    """Measured bf16 GEMM peak of a stored run, FLOP/s."""
+    rows = load_run(RESULTS / name).ceilings
+    here = (rows["ceiling"] == "peak") & (rows["dtype"] == "bf16") & rows["source"].str.startswith("torch.mm")
+    return float(rows.loc[here, "value"].iloc[0])
+
+
+def published(name: str) -> tuple[float, float]:
+    """Published bandwidth (bytes/s) and bf16 peak (FLOP/s) of the device of a stored run."""
+    limits = Ceilings.of(load_run(RESULTS / name).ceilings)
+    bandwidth, peak = limits.published_bandwidth("dram"), limits.published_peak("bf16")
+    assert bandwidth is not None
+    assert peak is not None
+    return bandwidth.value, peak.value
+
+
+def rates_by_scheme(name: str, provider: str) -> "pd.Series[float]":
+    """Median bandwidth in TB/s by scheme."""
+    cells = cells_of(name, provider)
+    return cells.groupby("scheme", sort=False)["bandwidth_bytes_per_s"].median() / TERA
 
 
 def times(name: str) -> pd.DataFrame:
@@ -34,11 +81,79 @@ def by_m(ratios: "pd.Series[float]", form: str) -> str:
 
 
 def figures() -> Iterator[str]:
-    """Yield the pieces of text, in the order of the table."""
+    """Yield the pieces of text that follow from stored runs."""
+    yield from rates()
+    yield from ratios()
+
+
+def rates() -> Iterator[str]:
+    """Yield those with rates, in the order of the page."""
+
+    def at(provider: str, columns: int, depth: int) -> float:
+        cells = cells_of("h200-llm4bit", provider)
+        row = cells[(cells["M"] == 1) & (cells["N"] == columns) & (cells["K"] == depth)]
+        return float(row["bandwidth_bytes_per_s"].median()) / TERA
+
+    copy, read = (measured("h200-llm4bit", pattern) for pattern in ("copy", "read"))
+    largest, square = (8192, 28672), (4096, 4096)
+    yield (
+        f"({at('simt_4bit', *largest):.2f} TB/s of compulsory bytes on 8192 x 28672, against {read / TERA:.2f} TB/s "
+        f"measured reads)"
+    )
+    yield f"Seen: {at('simt_4bit', *largest) * TERA / read:.0%} on the largest weights".replace("%", " %")
+    yield f"({at('simt_4bit', *square):.2f} TB/s on 4096 x 4096)"
+    yield (
+        f"bitsandbytes' kernel: {at('bitsandbytes_gemm', *largest):.2f} and {at('bitsandbytes_gemm', *square):.2f} TB/s"
+    )
+    bandwidth, peak = published("h200-llm4bit")
+    gemm = gemm_peak("h200-llm4bit")
+    yield (
+        f"copy {copy / TERA:.2f} TB/s and reads {read / TERA:.2f} TB/s of {bandwidth / TERA:.1f} "
+        f"({100 * copy / bandwidth:.0f} and {100 * read / bandwidth:.0f} %); bf16 GEMM {gemm / TERA:.0f} TFLOPS of "
+        f"{peak / TERA:.0f} ({100 * gemm / peak:.0f} %)"
+    )
+
+    copies, reads = ([measured(name, pattern) / TERA for name in OF_FAMILIES] for pattern in ("copy", "read"))
+    yield f"{min(copies):.2f} to {max(copies):.2f} TB/s, reads {min(reads):.2f} to {max(reads):.2f}"
+    cells = cells_of("h200-4bit", "simt_4bit")
+    seen = cells.loc[(cells["M"] == 1) & (cells["compulsory_bytes"] >= 32e6), "bandwidth_bytes_per_s"]
+    yield (
+        f"{seen.median() / TERA:.2f} TB/s in the median of {len(seen)} shapes "
+        f"({100 * seen.median() / measured('h200-4bit', 'read'):.0f} %), {seen.max() / TERA:.2f} at best"
+    )
+    cells = cells_of("h200-fp8-train", "specialised_fp8")
+    product = cells[(cells["scheme"] == "fp8-blockwise-prequantized") & (cells["pass"] == "fwd")]
+    yield f"without it ({product['flops_per_s'].median() / TERA:,.0f} TFLOPS)"
+    own, theirs = (
+        rates_by_scheme(*names)
+        for names in (("h200-fp8-quant", "triton_quant_fp8"), ("h200-ao-quant", "triton_quant_ao"))
+    )
+    yield f"80 % of the copy bandwidth ({0.8 * measured('h200-fp8-quant', 'copy') / TERA:.2f} TB/s)"
+    yield (
+        f"rows {own['fp8-quant-row']:.2f}, columns {own['fp8-quant-col']:.2f}, both in one launch "
+        f"{own['fp8-quant-rowcol']:.2f}, weight blocks {own['fp8-quant-weight']:.2f}; torchao's "
+        + ", ".join(f"{rate:.2f}" for rate in theirs)
+    )
+
+    cells = cells_of("cpu-llm4bit-quick", "simd_4bit_cpu")
+    cells = cells[(cells["N"] == 4096) & (cells["K"] == 4096)].set_index("M")
+    one, read = cells.loc[1, "bandwidth_bytes_per_s"], measured("cpu-llm4bit-quick", "read")
+    yield (
+        f"{one / 1e9:.0f} GB/s of compulsory bytes at M = 1, {100 * one / read:.0f} % of the measured read bandwidth "
+        f"of {read / 1e9:.0f} GB/s"
+    )
+    yield (
+        f"{cells.loc[64, 'flops_per_s'] / TERA:.2f} TFLOPS at M = 64, of a measured bf16 GEMM peak of "
+        f"{gemm_peak('cpu-llm4bit-quick') / TERA:.2f}"
+    )
+
+
+def ratios() -> Iterator[str]:
+    """Yield those with ratios, in the order of the table of kernel families."""
     found = times("h200-4bit")
     low = found[found.index.get_level_values("M") <= 64]
-    ratios = low["bitsandbytes_gemm"] / low[["simt_4bit", "mma_4bit"]].min(axis=1)
-    yield f"{mean(ratios):.2f}× over {ratios.count()} cells; M = 1, 4, 16, 32, 64: {by_m(ratios, '.2f')}"
+    better = low["bitsandbytes_gemm"] / low[["simt_4bit", "mma_4bit"]].min(axis=1)
+    yield f"{mean(better):.2f}× over {better.count()} cells; M = 1, 4, 16, 32, 64: {by_m(better, '.2f')}"
     at_64 = found.xs(64, level="M")
     yield f"still loses to dequantize + BLAS ({mean(at_64['dequant_blas'] / at_64['mma_4bit']):.2f}×)"
 
@@ -77,8 +192,8 @@ def figures() -> Iterator[str]:
     )
 
     found = times("h200-ao-grouped")
-    ratios = found["grouped_mm_bf16_ao"] / found["grouped_ao"]
-    yield f"{mean(ratios):.2f}× over {ratios.count()} cells ({ratios.min():.2f} to {ratios.max():.2f})"
+    grouped = found["grouped_mm_bf16_ao"] / found["grouped_ao"]
+    yield f"{mean(grouped):.2f}× over {grouped.count()} cells ({grouped.min():.2f} to {grouped.max():.2f})"
 
 
 if __name__ == "__main__":

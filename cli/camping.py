@@ -10,7 +10,10 @@ from .output import print_json
 from .runs import find_run
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..analysis.camping import Camping
+    from ..analysis.load import RunData
 
 
 @click.command()
@@ -54,7 +57,7 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], scan_csv: bool, 
     for name in providers:
         if name not in known:
             raise unknown_name(f"provider of run {data.id}", name, known)
-    again = [(round_medians(other), other.cells) for other in same]
+    again = [(_deciding_rounds(other), other.cells) for other in same]
     found = _of(find(placed, round_medians(data), data.cells, again), providers or tuple(known))
     if scan_csv:
         if found.scans.empty:
@@ -68,6 +71,15 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], scan_csv: bool, 
         output.show(found)
         for line in held(data.cells.loc[data.cells["provider"].isin(providers or known)], data.manifest):
             click.echo(f"note: {line}", err=True)
+
+
+def _deciding_rounds(run: "RunData") -> "pd.DataFrame":
+    """Round medians of the cells whose time may decide something."""
+    from ..analysis.deciding import deciding
+    from ..analysis.summarize import round_medians, summarize
+
+    rounds = round_medians(run)
+    return rounds.loc[rounds["cell_id"].isin(deciding(summarize(run))["cell_id"])]
 
 
 def _of(found: "Camping", providers: tuple[str, ...]) -> "Camping":

@@ -253,6 +253,11 @@ def _conclusion(found: "Camping", suspects: "pd.DataFrame") -> Iterator[str]:
 
 def _notes(found: "Camping") -> Iterator[str]:
     """Say what was explained, and what keeps a suspect from being verified."""
+    if left := int(found.coverage["impossible"].sum()):
+        yield (
+            "left out, because they are faster than the device allows: "
+            f"{left} of {int(found.coverage['cells'].sum())} cells"
+        )
     explained = found.suspects.loc[found.suspects["explained"] != ""]
     for why, count in Counter(explained["explained"]).items():
         first = explained.loc[explained["explained"] == why].iloc[0]

@@ -1,13 +1,14 @@
 """`rooflens run --dry-run`: the cells of a run, their bytes, and how long it will take."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ..harness.time_budget import TimeBudget, precision
+from ..harness.time_budget import TimeBudget
 from ..shapes.columns import CELLS
 from ..shapes.device import Device
 from ..shapes.errors import RooflensError, UsageError
@@ -83,11 +84,12 @@ def _forecast(call: Call, share: float) -> Iterator[str]:
     }
     yield f"about {text}: {', '.join(f'{name} {_clock(part)}' for name, part in parts.items() if part >= 0.5)}"
     if call.budget:
-        yield from _within(call.budget, call.suite.protocol.rounds, found, share)
+        yield from _within(call, call.budget, found, share, unable)
 
 
-def _within(budget: TimeBudget, rounds: int, found: "Cost", share: float) -> Iterator[str]:
-    """Say what a time budget is enough for, where `share` of `rounds` rounds is still to do."""
+def _within(call: Call, budget: TimeBudget, found: "Cost", share: float, unable: Collection[str]) -> Iterator[str]:
+    """Say what a time budget is enough for, where `share` of the rounds is still to do, without providers `unable`."""
+    rounds = call.suite.protocol.rounds
     left = values.seconds(click.get_current_context().params["within"], "--within")
     fixed = found.start_s + found.ceilings_s
     each = (found.prepare_s + found.least_s) / rounds
@@ -102,11 +104,20 @@ def _within(budget: TimeBudget, rounds: int, found: "Cost", share: float) -> Ite
     yield (
         f"within {_clock(left)}, about {fit} round{'s' * (fit > 1)} fit: "
         + (
-            f"where rounds scatter by 1 %, a ratio is known to +-{precision(fit):.1%}"
+            f"where rounds scatter by 1 %, a ratio is known to +-{_half_width(call, fit, unable):.1%}"
             if fit > 1
             else "a single one tells no interval"
         )
     )
+
+
+def _half_width(call: Call, rounds: int, unable: Collection[str]) -> float:
+    """Half-width of the interval of a ratio, of the provider with the fewest cells to borrow variance from."""
+    from ..analysis.intervals import expected_half_width
+
+    cells = Counter(cell.provider for cell in call.cells if cell.provider not in unable)
+    ratios = [count for name, count in cells.items() if name != call.suite.baseline]
+    return expected_half_width(rounds, min(ratios, default=0), scatter=0.01)
 
 
 def _unable(name: str, device: Device) -> bool:

@@ -87,10 +87,17 @@ class Lookout(Progress):
 
     def timed(self, cell: Cell, time_s: float) -> None:
         """Show the best ratio so far, the first one at once."""
-        self._ratios.add(cell, time_s)
+        if cell.provider != self._manifest.get("baseline") and self._is_reference(cell.provider):
+            self._ratios.drop(cell)
+        else:
+            self._ratios.add(cell, time_s)
         if not self._best and str(self._ratios) and not self._console.is_terminal:
             self.remark(f"first ratio: {self._ratios}")
         self._best = str(self._ratios)
+
+    def _is_reference(self, provider: str) -> bool:
+        entry = self._manifest.get("providers", {}).get(provider, {})
+        return bool(entry.get("decoded")) or entry.get("role") == "reference"
 
     def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
         """Warn of others on the device, which the telemetry of the first measured unit tells."""

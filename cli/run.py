@@ -1,6 +1,7 @@
 """`rooflens run`: measure a suite, resume it, or show what would be measured."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,13 +146,19 @@ def _measure(call: Call, cores: "Cores", report: bool) -> bool:
             try:
                 sweep = Sweep(store, cells, setup, progress, request["calibrate"], stopped, call.deadline)
                 sweep.more = refiner.more if refiner else None
-                sweep.budget, sweep.timed = call.budget, progress.timed
+                sweep.budget, sweep.timed, sweep.half_width = call.budget, progress.timed, _half_width
                 complete = sweep.run(content)
                 return complete and (refiner is None or refiner.complete)
             except Interrupted:
                 raise Interrupted(
                     f"interrupted; {len(store.verdicts)} finished units are in {folder}: {go_on(folder)}"
                 ) from None
+
+
+def _half_width(times_s: Mapping[str, Sequence[float]], rounds: int) -> float | None:
+    from ..analysis.intervals import half_width_after
+
+    return half_width_after(times_s, rounds)
 
 
 def _import_analysis() -> None:

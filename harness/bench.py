@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ..kernels.inputs import poison
-from ..kernels.provider import AnyProvider, Config, support
+from ..kernels.provider import AnyProvider, Config, Role, support
 from ..kernels.reference import measure_all
 from ..shapes.device import Device
 from ..shapes.errors import UsageError
@@ -143,7 +143,7 @@ class Bench:
             "math_dtype": provider.math_dtype(cell.problem, cell.scheme, self.device),
             "moved_bytes": _whole_bytes("moved_bytes", provider.moved_bytes(*work)),
             **geometry_columns(launch),
-        }
+        } | ({"role": Role.REFERENCE.value} if ready.decoded else {})
 
     def check(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:
         """Run once into a poisoned output and compare; raise IncorrectError below the scheme's floor.

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..kernels.inputs import Inputs
+from ..kernels.inputs import Inputs, decoded_calls
 from ..kernels.provider import AnyProvider, Config, Launch
 from .accelerator import Host
 from .faults import ProviderError
@@ -16,13 +16,15 @@ from .messages import Chosen
 class Prepared:
     """Launches that differ in nothing but the memory they work on, and the seconds that preparing one of them took.
 
-    `remark` is what a reader of its times should know of how it was prepared; usually nothing.
+    `remark` is what a reader of its times should know of how it was prepared; usually nothing. `decoded` says that the
+    provider asked its inputs for a decoded operand meanwhile, so that a launch need not decode it.
     """
 
     launches: tuple[Launch, ...]
     chosen: Chosen
     seconds: float
     remark: str = ""
+    decoded: bool = False
 
     def chosen_as(self, chosen: Chosen) -> "Prepared":
         """Return the same launches for another cell with the same configuration."""
@@ -31,7 +33,7 @@ class Prepared:
 
 def prepare(provider: AnyProvider, copies: Sequence[Inputs], chosen: Chosen, machine: Host) -> Prepared:
     """Let `provider` set up a launch on each of `copies`, and wait until that is done."""
-    begin = time.perf_counter()
+    begin, asked = time.perf_counter(), decoded_calls()
     if chosen.config is None:
         launches = [provider.prepare(inputs) for inputs in copies]
     else:
@@ -41,7 +43,8 @@ def prepare(provider: AnyProvider, copies: Sequence[Inputs], chosen: Chosen, mac
         if type(launch) is not Launch:  # a subclass might compute when its output is read
             raise ProviderError(f"prepare() returned {type(launch).__name__}, not a Launch")
     require_json(launches[0].config)
-    return Prepared(tuple(launches), chosen, (time.perf_counter() - begin) / len(launches))
+    seconds = (time.perf_counter() - begin) / len(launches)
+    return Prepared(tuple(launches), chosen, seconds, decoded=decoded_calls() > asked)
 
 
 def require_json(config: Config) -> None:

@@ -334,6 +334,8 @@ class Session:
             **static_columns(cell),
             **result.columns,
         }
+        if row["role"] != info.role:
+            self._is_reference(cell.provider)
         verdict = Verdict(row["verdict"])
         left = len(self.missing([cell])[0])
         worker = self._worker
@@ -342,6 +344,16 @@ class Session:
         if counting := result.samples.counting:
             self.sampled_s += row.get("elapsed_s", 0.0)
             self.timed(cell, median(counting))
+
+    def _is_reference(self, provider: str) -> None:
+        """Say once that a provider is a reference although it does not say so itself."""
+        entry = self.manifest["providers"][provider]
+        if not entry.get("decoded"):
+            entry["decoded"] = True
+            self.remark(
+                f"{provider} asked for a decoded operand in prepare(), so that its launch pays for no decoding: it is "
+                "taken for a reference, which wins nowhere; write role = Role.REFERENCE, or decode in the launch"
+            )
 
     def _receive(self, timeout_s: float) -> Any:
         assert self._worker

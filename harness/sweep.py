@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from .observer import Observer
 from .plan import Cell, Task, tasks
 from .session import OutOfTimeError, Session
 from .store import RunStore
-from .time_budget import LEAST_ROUNDS, TaskCost, TimeBudget, half_width
+from .time_budget import LEAST_ROUNDS, TaskCost, TimeBudget
 
 CALIBRATION_SHARE, CALIBRATION_S, LEAST_CALIBRATION_S = 1 / 6, 10.0, 2.0
 """Of a time budget, the ceilings take so much at most; and so many seconds where it is over already."""
@@ -28,7 +28,7 @@ class Sweep:
 
     With a `budget`, the rounds of the protocol are the least: further ones follow as long as they fit before its
     deadline. The first problem is measured even where the start takes all of the time. `timed` is told the median of
-    every unit.
+    every unit, and `half_width` says from all of them, by cell, how precise a ratio will be after so many rounds.
     """
 
     store: RunStore
@@ -41,6 +41,7 @@ class Sweep:
     more: Callable[[], tuple[Cell, ...]] | None = None
     budget: TimeBudget | None = None
     timed: Callable[[Cell, float], object] = lambda cell, time_s: None
+    half_width: Callable[[Mapping[str, Sequence[float]], int], float | None] = lambda times_s, rounds: None
     _session: Session = field(init=False)
     _times: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list), init=False)
     _is_calibrated: bool = field(default=False, init=False)
@@ -163,7 +164,7 @@ class Sweep:
             return ()
         self.budget.begin_pass()
         self._set_rounds(rounds + fit)
-        width = half_width(self._times, rounds + fit)
+        width = self.half_width(self._times, rounds + fit)
         precision = "" if width is None else f": intervals of ratios of about ±{width:.1%}"
         self._session.remark(f"{rounds} rounds of every cell are finished; {fit} more fit{precision}", aloud=False)
         return self.cells

@@ -1,9 +1,8 @@
-"""A time budget for a sweep: how long each unit may sample, how many rounds fit, how precise they will be."""
+"""A time budget for a sweep: how long each unit may sample, and how many rounds fit."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median, variance
+from statistics import median
 
 LEAST_ROUNDS = 2
 """Rounds that every cell gets first: with fewer, nothing tells how far a time can be trusted."""
@@ -16,12 +15,6 @@ IN_HAND = 0.15
 
 SHORTEST_S = 1e-3
 """A unit samples at least so long, and takes its fewest samples whatever that takes."""
-
-T_975 = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-)
-"""97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,28 +83,3 @@ class TimeBudget:
 
     def _left(self, now: float) -> float:
         return (1 - IN_HAND) * max(0.0, self.deadline - now)
-
-
-def half_width(times_s: Mapping[str, Sequence[float]], rounds: int) -> float | None:
-    """Half-width of the 95 % interval of a ratio of two cells after `rounds` rounds, as a fraction; the median cell's.
-
-    `times_s` has the medians of the rounds of each cell: ln t scatters with the variance that the cells show so far.
-    None while no cell has two rounds.
-    """
-    found = [variance(map(math.log, times)) for times in times_s.values() if len(times) > 1]
-    return precision(rounds, math.sqrt(median(found))) if found else None
-
-
-def precision(rounds: int, scatter: float = 0.01) -> float:
-    """Half-width of the 95 % interval of a ratio of two times that each scatter by `scatter` from round to round.
-
-    Infinite for a single round, which tells nothing of it.
-    """
-    if rounds < 2:
-        return math.inf
-    return math.expm1(t_quantile(rounds - 1) * scatter * math.sqrt(2 / rounds))
-
-
-def t_quantile(degrees: int) -> float:
-    """97.5 % quantile of Student's t."""
-    return T_975[min(degrees, len(T_975)) - 1]

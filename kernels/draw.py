@@ -19,9 +19,10 @@ LINES = (-2, 2)
 BLOCKS = (-1, 1)
 """The same for blocks of rows and columns.
 
-Both are as wide as the accuracy check allows, which bounds the error of an element by the rms of the whole output while
-rounding is relative to the element. Groups of lines are many: 3 times that rms is the most that an output has whose
-groups are all the largest. A block at an edge may be small and alone: two operands in blocks make it 4 times.
+Both are as wide as the accuracy check allows, which bounds the error of an element by the rms of the whole output, but
+for the rounding of the output, while rounding of operands is relative to their groups. Groups of lines are many: 3
+times that rms is the most that an output has whose groups are all the largest. A block at an edge may be small and
+alone: two operands in blocks make it 4 times.
 """
 
 Exponents = tuple[int, int]

@@ -8,9 +8,10 @@
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Self
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import torch
 
@@ -23,6 +24,32 @@ TORCH_DTYPES = {DType.BF16: torch.bfloat16, DType.FP16: torch.float16, DType.FP3
 """torch dtype of each activation type."""
 
 Tensors = tuple[torch.Tensor, ...]
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_asked = 0
+
+
+def decoded_calls() -> int:
+    """Return how often a decoded operand was asked for in this process: `decoding` counts."""
+    return _asked
+
+
+def decoding(method: Callable[Concatenate[T, P], torch.Tensor]) -> Callable[Concatenate[T, P], torch.Tensor]:
+    """Count the calls of a method of inputs that returns an operand decoded.
+
+    A provider that calls it in `prepare` has a launch that pays for no decoding, whatever its role says.
+    """
+
+    @wraps(method)
+    def counted(self: T, /, *args: P.args, **kwargs: P.kwargs) -> torch.Tensor:
+        global _asked
+        _asked += 1
+        return method(self, *args, **kwargs)
+
+    return counted
 
 
 class Inputs(ABC):

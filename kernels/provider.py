@@ -117,7 +117,10 @@ class Provider(ABC, Generic[SchemeT, InputsT]):
 
     name: ClassVar[str]
     role: ClassVar[Role] = Role.CANDIDATE
-    """REFERENCE if the launch reads operands decoded outside of it: it then never wins, nor is dispatched to."""
+    """REFERENCE if the launch reads operands decoded outside of it: it then never wins, nor is dispatched to.
+
+    A provider that calls `inputs.dequantized()` in `prepare` is taken for one.
+    """
     family: ClassVar[str] = ""
     """Family of schemes that it computes with; "": any, `supports` decides."""
     sources: ClassVar[tuple[str, ...]] = ()

@@ -17,8 +17,17 @@ from ..shapes.scheme import Scheme
 _ELEMENT_MARGIN = 10.0
 """A single element may be off by this many times the noise level (rms) that the scheme's SNR floor allows overall.
 
-SNR alone forgives one wrong column among 28,672 (45 dB). Rounding noise of bf16 lies 13 dB below its floor and its
-largest element among 10^8 near 7 times its rms plus one rounding of the output, so that 10 leaves a factor of 3.
+SNR alone forgives one wrong column among 28,672 (45 dB). Rounding noise of bf16 operands lies 13 dB below its floor and
+its largest element among 10^8 near 7 times its rms, so that 10 leaves a factor of 6. Rounding of the output comes on
+top (`_ROUNDINGS`).
+"""
+
+_ROUNDINGS = 2
+"""An element may also be off by so many times the unit roundoff of the output's type, relative to itself.
+
+Results are rounded once, and before that where a GEMM stored them for a bias or a routing weight to be applied. The
+error is at most that, and in proportion to the element: the rms of an output does not bound it where rows differ, as
+with routing weights.
 """
 
 _CHUNK = 1 << 27
@@ -35,6 +44,10 @@ class Accuracy:
     max_abs_error   largest |out - ref|
     reference_rms   root mean square of the reference
     worst           row and column of the largest error, or of the first element that is not finite
+    excess          largest |out - ref| - 2 u |ref|, with the unit roundoff u of the output's type: what rounding does
+                    not explain; inf when not finite
+    excess_at       row and column of it
+    excess_rounding  2 u |ref| there
     non_finite      number of NaN and Inf elements in the output (an element that was never written is NaN)
     different       number of elements that are not the reference's to the bit, once widened to fp64; 0 and -0 differ
     first_different  row and column of the first of them, None when there is none
@@ -46,6 +59,9 @@ class Accuracy:
     max_abs_error: float
     reference_rms: float
     worst: tuple[int, int]
+    excess: float
+    excess_at: tuple[int, int]
+    excess_rounding: float
     non_finite: int
     different: int
     first_different: tuple[int, int] | None
@@ -71,9 +87,11 @@ class Accuracy:
                 f"largest error {self.max_abs_error:.3g} at [m={row}, n={column}]"
             )
         limit = _ELEMENT_MARGIN * 10 ** (-scheme.snr_floor_db / 20) * self.reference_rms
-        if self.max_abs_error > limit:
+        if self.excess > limit:
+            row, column = self.excess_at
+            rounding = self.excess_rounding
             return (
-                f"error {self.max_abs_error:.3g} at [m={row}, n={column}] is above {limit:.3g}, "
+                f"error {self.excess + rounding:.3g} at [m={row}, n={column}] is above {limit + rounding:.3g}, "
                 f"although SNR is {self.snr_db:.1f} dB"
             )
         return ""
@@ -111,11 +129,25 @@ def measure(output: torch.Tensor, reference: torch.Tensor) -> Accuracy:
         where = next(i for i, part in enumerate(parts) if part.non_finite)
         first = where * _CHUNK + parts[where].worst
         place = divmod(first, columns)
-        return Accuracy(-math.inf, math.inf, None, math.inf, rms, place, non_finite, different, first_different)
+        return Accuracy(
+            snr_db=-math.inf,
+            relative_error=math.inf,
+            cosine=None,
+            max_abs_error=math.inf,
+            reference_rms=rms,
+            worst=place,
+            excess=math.inf,
+            excess_at=place,
+            excess_rounding=0.0,
+            non_finite=non_finite,
+            different=different,
+            first_different=first_different,
+        )
     noise = math.hypot(*(part.noise for part in parts))
     length = math.hypot(*(part.length for part in parts))
     dot = math.fsum(part.dot for part in parts)
     where = max(range(len(parts)), key=lambda i: parts[i].largest)
+    beyond = max(range(len(parts)), key=lambda i: parts[i].excess)
     return Accuracy(
         snr_db=_snr_db(signal, noise),
         relative_error=noise / signal if signal else (math.inf if noise else 0.0),
@@ -123,6 +155,9 @@ def measure(output: torch.Tensor, reference: torch.Tensor) -> Accuracy:
         max_abs_error=parts[where].largest,
         reference_rms=rms,
         worst=divmod(where * _CHUNK + parts[where].worst, columns),
+        excess=parts[beyond].excess,
+        excess_at=divmod(beyond * _CHUNK + parts[beyond].excess_at, columns),
+        excess_rounding=parts[beyond].excess_rounding,
         non_finite=0,
         different=different,
         first_different=first_different,
@@ -131,7 +166,7 @@ def measure(output: torch.Tensor, reference: torch.Tensor) -> Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Sums over a part of an output, and indices into it.
+    """Sums over a part of an output, and indices into it; excess and what belongs to it as in `Accuracy`.
 
     worst  of its largest error, or of its first non-finite element; first_different  0 when none is
     """
@@ -145,6 +180,9 @@ class _Part:
     non_finite: int
     different: int
     first_different: int
+    excess: float = math.inf
+    excess_at: int = 0
+    excess_rounding: float = 0.0
 
 
 def _part(output: torch.Tensor, reference: torch.Tensor) -> _Part:
@@ -163,7 +201,20 @@ def _part(output: torch.Tensor, reference: torch.Tensor) -> _Part:
     error = product.sub_(reference) if product is not output else product - reference
     noise = torch.linalg.vector_norm(error).item()
     worst = int(error.abs_().argmax().item())
-    return _Part(signal, noise, length, dot, error[worst].item(), worst, 0, different, first_different)
+    largest = error[worst].item()
+    rounding = _ROUNDINGS * _unit_roundoff(output.dtype)
+    beyond = int(error.sub_(reference.abs(), alpha=rounding).argmax().item())
+    return _Part(
+        *(signal, noise, length, dot, largest, worst, 0, different, first_different),
+        excess=error[beyond].item(),
+        excess_at=beyond,
+        excess_rounding=rounding * abs(reference[beyond].item()),
+    )
+
+
+def _unit_roundoff(dtype: torch.dtype) -> float:
+    """Largest relative error of rounding to nearest; 0 for integers, which are exact."""
+    return torch.finfo(dtype).eps / 2 if dtype.is_floating_point else 0.0
 
 
 def measure_all(outputs: Sequence[torch.Tensor], references: Sequence[torch.Tensor]) -> list[Accuracy]:

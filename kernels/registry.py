@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import re
 import sys
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -141,21 +142,23 @@ def load(wanted: Iterable[str], files: Iterable[Path] = ()) -> "dict[str, AnyPro
 
 def _installed(name: str, target: str) -> "AnyProvider":
     """Import "module:attribute" and check that it is the provider of that name."""
-    from .provider import Provider
+    from .provider import Provider, Role
 
     module, _, attribute = target.partition(":")
     try:
         provider = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise RooflensError(f"provider {name!r} ({target}) cannot be imported: {error}") from error
+        raise RooflensError(f"provider {name!r} ({target}) cannot be imported: {_why(error)}") from error
     if not isinstance(provider, Provider) or provider.name != name:
         raise RooflensError(f"provider {name!r}: {target} is not a Provider instance of that name")
+    if provider.role not in list(Role):
+        raise RooflensError(f"provider {name!r} ({target}): role {provider.role!r}: {_roles(provider.role)}")
     return provider
 
 
 def _from_file(file: Path) -> "list[AnyProvider]":
     """Import a user's file under a name of its own, its folder importable, and return its PROVIDERS."""
-    from .provider import Provider
+    from .provider import Provider, Role
 
     file = file.resolve()
     if not file.is_file():
@@ -174,7 +177,7 @@ def _from_file(file: Path) -> "list[AnyProvider]":
         except Exception as error:
             del sys.modules[name]
             sys.path.remove(str(file.parent))
-            raise UsageError(f"--providers {file}: {type(error).__name__}: {error}") from error
+            raise UsageError(f"--providers {_where(file, error)}: {type(error).__name__}: {_why(error)}") from error
     providers = getattr(sys.modules[name], "PROVIDERS", None)
     if not isinstance(providers, list | tuple) or not all(isinstance(one, Provider) for one in providers):
         raise UsageError(f"--providers {file}: define PROVIDERS = [MyProvider()], a list of Provider instances")
@@ -182,4 +185,31 @@ def _from_file(file: Path) -> "list[AnyProvider]":
         raise UsageError(f"--providers {file}: PROVIDERS is empty")
     if nameless := [type(one).__name__ for one in providers if not getattr(one, "name", "")]:
         raise UsageError(f"--providers {file}: {', '.join(nameless)} needs a class attribute `name`")
+    for one in providers:
+        if one.role not in list(Role):
+            raise UsageError(f"--providers {file}: {type(one).__name__}.role is {one.role!r}: {_roles(one.role)}")
     return list(providers)
+
+
+def _roles(unknown: object) -> str:
+    """Return what to write in place of a role that does not exist."""
+    from .provider import Role
+
+    if str(unknown).upper() == "BLAS":  # its name in files for older versions
+        return "it is called Role.REFERENCE now"
+    return f"choose one of {', '.join(f'Role.{role.name}' for role in Role)}"
+
+
+def _where(file: Path, error: Exception) -> str:
+    """Return the file, with the line of it that was executed last."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return f"{file}:{lines[-1]}" if lines else str(file)
+
+
+def _why(error: Exception) -> str:
+    """Return what an import raised, in one line."""
+    from .provider import Role
+
+    if isinstance(error, AttributeError) and error.obj is Role:
+        return f"there is no Role.{error.name}: {_roles(error.name)}"
+    return " ".join(str(error).split())

@@ -37,6 +37,19 @@ def wheel(tmp_path_factory):
     return built
 
 
+def test_make_asks_the_interpreter_of_the_environment_for_its_tools():
+    """A .venv that sees the packages of another one has no bin/pytest of its own."""
+    programs = set(re.findall(r"\$\(BIN\)/(\S+)", (ROOT / "Makefile").read_text("utf-8")))
+    assert programs == {"python", "rooflens"}
+
+
+def test_fixtures_of_a_folder_are_found_whatever_the_order_of_the_files():
+    """pytest 9.1 loses those of tests/cli here, and `make test` names single files."""
+    files = ("tests/cli/test_compare.py", "tests/test_packaging.py", "tests/cli/test_run.py")
+    options = ("-q", "-p", "no:cacheprovider", "--setup-plan", "-k", "test_resume_refuses_changed_code")
+    assert "SETUP    F place" in run(sys.executable, "-m", "pytest", *options, *files, cwd=ROOT)
+
+
 @pytest.mark.slow
 def test_wheel_holds_the_package_and_its_data_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:

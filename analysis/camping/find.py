@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...shapes.verdict import Verdict
 from ..coordinates import SETTING
 from .intercept import SHAPE, intercepts
 from .neighbours import MIN_EXCESS, MIN_Z, Flags
@@ -27,9 +28,9 @@ class Camping:
     periods   `periods.PERIOD_COLUMNS`, by provider and axis
     scans     `periods.SCAN_COLUMNS`: every series that was searched for periods
     sizes     one row per point and axis: what a resonance plot shows (see `find`)
-    coverage  per provider and setting: points, tested (with neighbours on both sides), series (along N or K) and the
-              longest, scans, detectable (least ratio to the neighbours that the median point would have been named for;
-              NaN where none was tested)
+    coverage  per provider and setting: cells (with a time), impossible (of these, left out), points, tested (with
+              neighbours on both sides), series (along N or K) and the longest, scans, detectable (least ratio to the
+              neighbours that the median point would have been named for; NaN where none was tested)
     """
 
     suspects: pd.DataFrame
@@ -73,7 +74,7 @@ def find(
         periods=periods,
         scans=scans,
         sizes=marked,
-        coverage=_coverage(found, rows, stood, scans),
+        coverage=_coverage(placed, found, rows, stood, scans),
     )
 
 
@@ -112,20 +113,27 @@ def _period_of(rows: pd.DataFrame, periods: pd.DataFrame) -> "pd.Series[float]":
     return period
 
 
-def _coverage(found: pd.DataFrame, rows: pd.DataFrame, stood: Standing, scans: pd.DataFrame) -> pd.DataFrame:
+def _coverage(
+    placed: pd.DataFrame, found: pd.DataFrame, rows: pd.DataFrame, stood: Standing, scans: pd.DataFrame
+) -> pd.DataFrame:
     """Say per provider and setting what was tested, and how small an excess would have been named."""
     keys = ["provider", *SETTING]
     needed = np.maximum(np.log(MIN_EXCESS), MIN_Z * stood.spread) + stood.allowed
     along = rows[[*keys, "point", "series"]].assign(needed=np.where(stood.tested, needed, np.nan))
     tested = along.loc[along["needed"].notna()]
-    table = pd.DataFrame({"points": found.groupby(keys, sort=False).size()})
+    table = (
+        placed.loc[placed["verdict"] == Verdict.PASSED]
+        .groupby(keys, sort=False)
+        .agg(cells=("cell_id", "size"), impossible=("impossible", "sum"))
+    )
+    table["points"] = found.groupby(keys).size()
     table["tested"] = tested.drop_duplicates("point").groupby(keys).size()
     table["detectable"] = np.exp(tested.groupby(keys)["needed"].median())
     lengths = along.loc[rows["axis"] != SHAPES].groupby([*keys, "series"]).size()
     table["series"] = lengths.groupby(keys).size()
     table["longest"] = lengths.groupby(keys).max()
     table["scans"] = scans.groupby(keys).size() if len(scans) else 0
-    counts = ["tested", "series", "longest", "scans"]
+    counts = ["points", "tested", "series", "longest", "scans"]
     table[counts] = table[counts].fillna(0).astype("int64")
     return table.reset_index()
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from ...shapes.verdict import Verdict
 from ..coordinates import GEMM
+from ..deciding import deciding
 from ..intervals import Floats, Ints
 
 SCANNED = ("N", "K")
@@ -26,7 +26,7 @@ _FIRST = (
 
 
 def points(placed: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per point of the passed cells of `roofline.place`, in their order.
+    """Return one row per point of the `deciding` cells of `roofline.place`, in their order.
 
     Columns, besides `POINT`: model, layer, role (of the first cell); time_s (geometric mean over its cells), half
     (relative half-width of its 95 % interval, NaN where unknown); expected_s, e = ln(time_s / expected_s); workgroups;
@@ -36,7 +36,7 @@ def points(placed: pd.DataFrame) -> pd.DataFrame:
     expected_s is an empty launch and the longer of compulsory bytes and useful FLOPs at their ceilings: a sum, because
     neighbours are compared, and a maximum of all three has a kink between them.
     """
-    passed = placed.loc[placed["verdict"] == Verdict.PASSED]
+    passed = deciding(placed)
     limits = [_number(passed, "memory_time_s"), _number(passed, "compute_time_s")]
     work = pd.concat(limits, axis=1).max(axis=1)
     # Without any ceiling the bytes alone give the slope; their unit cancels between neighbours.

@@ -10,7 +10,7 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from ...shapes.verdict import Verdict
+from ..deciding import deciding
 from .points import POINT
 
 ENOUGH = 3
@@ -52,7 +52,7 @@ def times_by(
     `found` are the points of `placed`, `rounds` from `round_medians`, `cells` the rows of cells.csv.
     """
     number = pd.Series(range(len(found)), index=pd.MultiIndex.from_frame(found[[*POINT]]))
-    known = placed.loc[placed["verdict"] == Verdict.PASSED, ["cell_id", *POINT]]
+    known = deciding(placed)[["cell_id", *POINT]]
     known = known.assign(point=number.reindex(pd.MultiIndex.from_frame(known[[*POINT]])).to_numpy())
     timed = rounds[["cell_id", "round", "median_s"]].merge(known[["cell_id", "point"]], on="cell_id")
     if key != "round":

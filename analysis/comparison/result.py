@@ -16,7 +16,7 @@ from ..isa_diff import Difference
 from ..load import RunData
 from .breakdown import controls, movers
 from .decide import FALSE_DISCOVERY, MEASURED, Word
-from .effects import SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes, withhold
+from .effects import CASE, SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes, withhold
 from .identity import Identity
 from .stored import devices_differ, from_runs, rounds_of
 from .unverified import Unverified, as_unverified, rank_unverified
@@ -133,7 +133,7 @@ def compare_runs(
         withhold(effects, withheld),
         withhold(summed, withheld) if summed is not None else None,
         same,
-        (*notes, *_of_null(same), *_of_controls(effects)),
+        (*notes, *_of_sums(effects), *_of_null(same), *_of_controls(effects)),
         selection=chosen,
         runs={"base": base[1], "head": head[1]}
         | ({"null": null} if null is not None else {})
@@ -176,6 +176,17 @@ def _of_sources(base: Imported, head: Imported) -> Iterator[str]:
 def _summed(versions: Versions) -> Effects | None:
     summed = sum_of_passes(versions, SUMMED, SUM)
     return measure_effects(summed) if len(summed.cases) else None
+
+
+def _of_sums(effects: Effects) -> Iterator[str]:
+    """Say how many sums have no ratio because a time of theirs is impossible."""
+    timed = effects.cases["status"].isin([Status.COMPARED, Status.IMPOSSIBLE]) & effects.cases["pass"].isin(SUMMED)
+    cases = effects.cases[timed].assign(impossible=effects.cases["status"] == Status.IMPOSSIBLE)
+    groups = cases.groupby([name for name in CASE if name != "pass"], sort=False, dropna=False)
+    whole = groups.agg(passes=("pass", "nunique"), impossible=("impossible", "any"))
+    whole = whole.loc[whole["passes"] == len(SUMMED)]
+    if left := int(whole["impossible"].sum()):
+        yield f"{left} of {len(whole)} sums of {SUM} are left out: a time is faster than the device allows."
 
 
 def _of_order(order: Order, base: RunData, head: RunData) -> Iterator[str]:

@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...shapes.errors import UsageError, unknown_name
-from ...shapes.verdict import Verdict
 from ..coordinates import COORDINATES, GEMM, shape_label
+from ..deciding import deciding
 from ..intervals import Floats
 from ..notes import MIXED
 from ..speedup import ALIKE
@@ -136,7 +136,7 @@ def timings(
     here, dropped = _asked_alike(summary.loc[(summary["cache"] == cache) & summary["provider"].isin(names)], names)
     if count := int(here["impossible"].sum()):
         dropped.append(f"left out, because they are faster than the device allows: {count} of {len(here)} cells")
-    cells = here.loc[(here["verdict"] == Verdict.PASSED) & ~here["impossible"]].reset_index(drop=True)
+    cells = deciding(here).reset_index(drop=True)
     place, places = _codes(cells, COORDINATES)
     column = _numbers_of(cells, names)
     own = np.full((places, len(names)), -1, dtype=np.int64)

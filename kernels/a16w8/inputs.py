@@ -9,7 +9,7 @@ from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8, SCALE_BLOCK
 from ..draw import BLOCKS, Exponents, multiply_groups_, rms, spread
 from ..fp8 import e4m3
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output, normal
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, decoding, empty_output, normal
 from .quantize import BlockScaledWeight, chunks, dequantize, quantize
 
 _CHUNK_ELEMENTS = 1 << 26
@@ -48,6 +48,7 @@ class A16W8Inputs(Inputs):
         """Activation and output type."""
         return self.x.dtype
 
+    @decoding
     def dequantized(self) -> torch.Tensor:
         """Return W[B,N,K] in the type of the activations: q * scale in fp32, rounded once."""
         dense = torch.empty(self.q.shape, dtype=self.dtype, device=self.q.device)

@@ -8,7 +8,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
 from ..draw import LINES, multiply_groups_, rms, spread
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output, normal
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, decoding, empty_output, normal
 from .quantize import NestedAbsmax, QuantizedWeight, code_table, dequantize, dequantize_range, quantize
 
 _CHUNK_ELEMENTS = 1 << 22
@@ -59,6 +59,7 @@ class FourBitInputs(Inputs):
         """Activation and output type."""
         return self.x.dtype
 
+    @decoding
     def dequantized(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Return W[N,K] as `dtype` (the scheme's by default): fp32 code times absmax, rounded once."""
         return dequantize(self.weight, dtype or self.dtype).view(self.problem.N, self.problem.K)

@@ -10,7 +10,7 @@ from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import BLOCK, READS_DY, READS_W, READS_X, Fp8Quant, Fp8Train, operands
 from ..draw import draw, with_extremes
 from ..fp8 import negate_, negate_widened_
-from ..inputs import Inputs, Tensors, empty_output
+from ..inputs import Inputs, Tensors, decoding, empty_output
 from .products import output_shapes, products
 from .quantize import Quantized, decode, fp8_dtype, quantize, quantize_into, scale_shape
 
@@ -62,6 +62,7 @@ class TrainInputs(Inputs):
             return self.given[operand].data, self.given[operand].scale
         return (self.dense[ORIGINS[operand][0]],)
 
+    @decoding
     def dequantized(self, operand: str, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
         """Return an FP8 operand decoded: data * scale in fp32, rounded once to `dtype`."""
         return decode(self.quantized(operand), dtype)

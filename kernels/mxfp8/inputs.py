@@ -10,7 +10,7 @@ from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8 import BLOCK, MxFp8, MxFp8Quant
 from ..draw import draw, with_extremes
 from ..fp8 import negate_
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, decoding, empty_output
 from .draw import draw_operand
 from .quantize import dequantize_mx, quantize_mx
 
@@ -57,6 +57,7 @@ class MxFp8Inputs(Inputs):
         """W and its scales."""
         return (self.w, self.w_scale)
 
+    @decoding
     def dequantized(self, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
         """W[N,K], payload times scale; exact in bf16 where the scales lie between 2^-124 and 2^119.
 

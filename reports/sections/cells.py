@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ...analysis.coordinates import COORDINATES
+from ...analysis.deciding import deciding
 from ...analysis.notes import MIXED
 from ...analysis.speedup import ALIKE, speedups
 from .. import formatting as fmt
@@ -64,8 +65,10 @@ def _has_flops(rows: list[Row]) -> bool:
 
 
 def _peaks(rows: list[Row], part: Slice) -> Table:
-    unit = fmt.flops_unit(_rates(rows))
     flops = _has_flops(rows)
+    providers = dict.fromkeys(str(row["provider"]) for row in rows)
+    every, rows = len(rows), [row for row in rows if not is_impossible(row)]
+    unit = fmt.flops_unit(_rates(rows))
     rate = (Column("highest rate", unit=unit), Column("at", align=Align.LEFT)) if flops else ()
     columns = (
         Column("provider", align=Align.LEFT),
@@ -74,8 +77,11 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
         Column("at", align=Align.LEFT),
     )
     lines = []
-    for provider in dict.fromkeys(str(row["provider"]) for row in rows):
+    for provider in providers:
         mine = [row for row in rows if row["provider"] == provider]
+        if not mine:
+            lines.append((Cell(provider), *(Cell("") for _ in columns[1:])))
+            continue
         wide = max(mine, key=lambda row: float(row["bandwidth_bytes_per_s"]))
         line = [Cell(provider)]
         if flops:
@@ -83,8 +89,15 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
             line += [Cell(fmt.flops_in(unit, fast["flops_per_s"]), float(fast["flops_per_s"])), Cell(_where(fast))]
         reached = float(wide["bandwidth_bytes_per_s"])
         lines.append((*line, Cell(fmt.gigabytes(reached), reached), Cell(_where(wide))))
-    reading = f"{'Useful FLOPs (2MNK) over time; compulsory' if flops else 'Compulsory'} bytes over time."
+    rates_of = f"{'Useful FLOPs (2MNK) over time; compulsory' if flops else 'Compulsory'} bytes over time."
+    reading = f"{rates_of}{_left_out(every, rows)}"
     return Table(f"peaks-{part.id}", "Highest rates reached", columns, tuple(lines), reading=reading)
+
+
+def _left_out(every: int, rows: list[Row]) -> str:
+    """Say how many of `every` cells are not among the possible `rows`."""
+    left = every - len(rows)
+    return f" {fmt.count(left, every)} cells are left out, faster than the device allows." if left else ""
 
 
 def _where(row: Row) -> str:
@@ -105,7 +118,6 @@ def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table 
     flops = _has_flops(rows)
     work = "flops" if flops else "compulsory_bytes"
     every, rows = len(rows), [row for row in rows if not is_impossible(row)]
-    left = f" {fmt.count(every - len(rows), every)} cells are left out, faster than the device allows."
     frame = pd.DataFrame({name: [row[name] for row in rows] for name in ("provider", "M", work, "time_s")})
     providers = [name for name in view.providers if name in set(frame["provider"])]
     frame["shape"] = [shape_of(row) for row in rows]
@@ -134,7 +146,7 @@ def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table 
         columns,
         (*lines, counts),
         reading=f"Sum of {'FLOPs' if flops else 'compulsory bytes'} over sum of times, over the shapes that every "
-        f"provider listed has a time for at that M; large shapes weigh most.{left if len(rows) < every else ''}",
+        f"provider listed has a time for at that M; large shapes weigh most.{_left_out(every, rows)}",
         detail=detail,
         footer=1,
     )
@@ -177,9 +189,8 @@ def _cells(
 
 def _proven_fastest(view: View) -> frozenset[str]:
     """Cells verified faster than every other possible one with a time at the same coordinates, references aside."""
-    can_win = view.cells["time_s"].notna() & ~view.cells["impossible"]
-    can_win &= ~view.cells["provider"].map(view.run.is_reference)
-    timed = view.cells.loc[can_win, ["cell_id", *COORDINATES]]
+    timed = deciding(view.cells)
+    timed = timed.loc[~timed["provider"].map(view.run.is_reference), ["cell_id", *COORDINATES]]
     rivals = timed.groupby(list(COORDINATES), sort=False)["cell_id"].transform("size") - 1
     beaten: Counter[str] = Counter()
     for name in dict.fromkeys(view.cells.loc[timed.index, "provider"]) if (rivals > 0).any() else ():

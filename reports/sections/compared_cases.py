@@ -94,12 +94,18 @@ def _own(seconds: float, flops: float) -> tuple[Cell, Cell]:
 
 def _whole(others: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """Yield the passes of a problem that add up: all of them pass on the same one side."""
-    wanted = others[others["pass"].isin(SUMMED)]
+    wanted = others[others["pass"].isin(SUMMED) & ~_impossible(others)]
     keys = [name for name in CASE if name != "pass"]
     for _, mine in wanted.groupby(keys, sort=False, dropna=False):
         sides = {_PASSES_IN.get(Status(word), "") for word in mine["status"]}
         if len(mine) == len(SUMMED) and len(sides) == 1 and sides != {""}:
             yield mine
+
+
+def _impossible(others: pd.DataFrame) -> "pd.Series[bool]":
+    """True where the time of the side that passes is impossible: shown with the reason, and in no sum."""
+    sides = others["status"].map(lambda word: _PASSES_IN.get(Status(word), ""))
+    return ((sides == "base") & others["base_impossible"]) | ((sides == "head") & others["head_impossible"])
 
 
 def _combined(places: Places, mine: pd.DataFrame) -> tuple[Cell, ...]:

@@ -9,11 +9,11 @@ from ...analysis.camping import Camping, find
 from ...analysis.camping.points import GRID, SHAPES
 from ...analysis.camping.resonance import LEVEL, MIN_POINTS
 from ...analysis.coordinates import SETTING
-from ...shapes.verdict import Verdict
+from ...analysis.deciding import deciding
 from .. import formatting as fmt
 from ..axes import decade_axis, linear_axis, size_axis
 from ..chart import Axis, Chart, Data, Draw, Figure, LegendEntry, Point, Series, Spacing, Span
-from ..model import Section
+from ..model import Section, Text
 from ..view import Row, Slice, View, anchors, chapter
 
 HOW = (
@@ -45,12 +45,14 @@ def resonance(view: View) -> Section | None:
     if found.scans.empty:
         return None
     parts = tuple(_slice(view, found, part, number) for number, part in enumerate(view.slices))
-    return chapter("resonance", "Scan for sizes at which memory stalls", (), parts)
+    left, every = (int(found.coverage[name].sum()) for name in ("impossible", "cells"))
+    told = (Text(f"{fmt.count(left, every)} cells are left out, faster than the device allows."),) if left else ()
+    return chapter("resonance", "Scan for sizes at which memory stalls", told, parts)
 
 
 def _has_a_scan(view: View) -> bool:
     """True where a shape has enough sizes of N or of K: looking costs time that most runs need not spend."""
-    passed = view.cells.loc[view.cells["verdict"] == Verdict.PASSED]
+    passed = deciding(view.cells)
     pairs = (("N", "K"), ("K", "N"))
     return any((passed.groupby(["B", "E", fixed])[axis].nunique() >= MIN_POINTS).any() for axis, fixed in pairs)
 

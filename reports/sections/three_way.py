@@ -239,9 +239,11 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
     forward, backward = (view.by_cell(view.cells, alike[name], new) for name in (Pass.FWD, Pass.BWD))
     both = [(at, forward[at], row) for at, row in backward.items() if at in forward]
     both = [(at, fwd, bwd) for at, fwd, bwd in both if fmt.known(fwd["time_s"]) and fmt.known(bwd["time_s"])]
+    timed = len(both)
     both = [(at, fwd, bwd) for at, fwd, bwd in both if not is_impossible(fwd) and not is_impossible(bwd)]
     if not both:
         return None
+    left = f"; {timed - len(both)} left out, faster than the device allows" if timed > len(both) else ""
     names = size_names(row for _, row, _ in both)
     added = ("time_s", "time_low_s", "time_high_s", "flops")
     sums: list[Row] = [{name: fwd[name] + bwd[name] for name in added} for _, fwd, bwd in both]
@@ -267,7 +269,7 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
     )
     reading = (
         "Sum of the two times, measured apart: nothing that runs in both is saved in it. FLOPs of all three products "
-        f"(6 M N K) over that sum. {fmt.plural(len(lines), 'problem')}, {rounds_of(row for _, row, _ in both)}."
+        f"(6 M N K) over that sum. {fmt.plural(len(lines), 'problem')}{left}, {rounds_of(row for _, row, _ in both)}."
     )
     return Table(f"sums-{part.id}", f"{new}, forward and backward", columns, lines, reading=reading)
 

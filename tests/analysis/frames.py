@@ -24,7 +24,7 @@ def cell(time_s: float, *, M: int = 1, N: int = 4096, K: int = 4096, **values: A
         "role": "candidate", "verdict": "passed", "time_s": time_s, "cache_level": "dram",
         "flops": planted.problem.flops, "compulsory_bytes": compulsory, "moved_bytes": float(compulsory),
         **dict.fromkeys((*GEOMETRY, "clock_hz", "time_low_s", "time_high_s"), math.nan),
-        "cell_id": "", "timer": "event", "tuning": "default",
+        "cell_id": "", "timer": "event", "tuning": "default", "impossible": False,
     }  # fmt: skip
     assert set(values) <= set(row), set(values) - set(row)
     return row | values

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import torch
+from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.provider import Launch, Provider
 
 STATIONS = 6
@@ -18,7 +19,7 @@ class Meets(Provider):
         (folder / str(os.getpid())).touch()
         while sum(1 for _ in folder.iterdir()) < STATIONS:
             time.sleep(0.02)
-        weight = inputs.dequantized(torch.float32)
+        weight = dequantize(inputs.weight, torch.float32).view(inputs.problem.N, -1)
         out = inputs.empty_output()
         return Launch(lambda: torch.mm(inputs.x, weight.t(), out=out), out)
 

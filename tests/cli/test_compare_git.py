@@ -13,6 +13,7 @@ from .tiny_runs import ON_CPU, fresh, rooflens, start, wait_until, write_suite
 
 KERNEL = """
 import torch
+from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.provider import Launch, Provider
 {imports}
 
@@ -24,7 +25,7 @@ class Mine(Provider):
 
     def prepare(self, inputs, config=None):
         repeat = (config or {{"repeat": 1}})["repeat"]
-        weight = inputs.dequantized().t()
+        weight = dequantize(inputs.weight, inputs.x.dtype).view(inputs.problem.N, -1).t()
         out = inputs.empty_output()
 
         def run():

@@ -19,13 +19,14 @@ FLEET = ("-o", "both", "--jobs", "local:2")
 
 WRONG = """
 import torch
+from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.provider import Launch, Provider
 
 class Mine(Provider):
     name = "mine"
 
     def prepare(self, inputs, config=None):
-        weight = inputs.dequantized().t() * {factor}
+        weight = dequantize(inputs.weight, inputs.x.dtype).view(inputs.problem.N, -1).t() * {factor}
         out = inputs.empty_output()
         return Launch(lambda: torch.mm(inputs.x, weight, out=out), out)
 

@@ -107,6 +107,21 @@ def test_the_commands_that_decide_leave_them_out(folder, capsys):
     assert "faster than the device allows" in told
 
 
+def test_camping_says_how_many_it_leaves_out(folder, capsys):
+    assert main(["camping", "planted"]) == 0
+    assert "left out, because they are faster than the device allows: 10 of 36 cells" in capsys.readouterr().err
+
+
+def test_sums_of_passes_say_how_many_they_leave_out(tmp_path, capsys):
+    planted = {"shapes": tuple(("m", f"{name} {kind}", 4096, 4096) for name in "abc" for kind in ("fwd", "bwd"))}
+    planted |= {"columns": lambda cell, _: dict(zip(("layer", "pass"), cell.layer.split(), strict=True))}
+    planted |= {"latency": lambda cell: FAST if (cell.layer, cell.M) == ("b bwd", 8) else 1e-2}
+    runs = [write_run(tmp_path / "runs" / str(seed), seed=seed, **(PLANTED | planted)) for seed in (1, 2)]
+    assert main(["compare", *map(str, runs)]) == 0
+    said = "".join(capsys.readouterr())
+    assert f"2 of {3 * len(MS) * 2} sums of fwd+bwd are left out: a time is faster than the device allows." in said
+
+
 def test_a_comparison_gives_them_no_verdict(folder, tmp_path, capsys):
     def head(cell):
         return latency(cell) * (3 if is_planted(cell) else 1)

@@ -188,7 +188,7 @@ def test_a_file_of_ones_own_that_does_not_load_says_why(tmp_path, capsys):
     (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
     assert main(["list", "providers", "--providers", str(tmp_path / "broken.py")]) == 2
     err = capsys.readouterr().err
-    assert "broken.py: ModuleNotFoundError: No module named 'nothing_of_that_name'" in err
+    assert "broken.py:1: ModuleNotFoundError: No module named 'nothing_of_that_name'" in err
 
 
 def test_providers_that_cannot_run_share_their_reason(capsys, monkeypatch):

@@ -8,6 +8,7 @@ import threading
 import time
 
 import torch
+from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.provider import Launch, Provider
 
 HONEST = "honest"
@@ -22,7 +23,11 @@ class Product(Provider):
         self.name, self._launch = name, launch
 
     def prepare(self, inputs, config=None):
-        return self._launch(inputs, inputs.dequantized().t().contiguous(), inputs.empty_output())
+        return self._launch(
+            inputs,
+            dequantize(inputs.weight, inputs.x.dtype).view(inputs.problem.N, -1).t().contiguous(),
+            inputs.empty_output(),
+        )
 
 
 def product(run):

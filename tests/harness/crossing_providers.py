@@ -7,6 +7,7 @@ All sleep, the incumbent for a constant time. The time of `growing` rises with M
 import time
 from abc import abstractmethod
 
+from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.provider import Launch, Provider, Role
 
 CROSSING = 21.5
@@ -31,7 +32,7 @@ class Sleeper(Provider):
 
     def prepare(self, inputs, config=None):
         out = inputs.empty_output()
-        weight = inputs.dequantized(inputs.x.dtype).float()
+        weight = dequantize(inputs.weight, inputs.x.dtype).view(inputs.problem.N, -1).float()
         pause = self.seconds(inputs.problem.M)
 
         def run():

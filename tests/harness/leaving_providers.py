@@ -18,6 +18,7 @@ from pathlib import Path
 
 import torch
 from rooflens.harness.settings import settings
+from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.provider import Launch, Provider, Role
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -231,7 +232,10 @@ class Right(Provider):
         self.name, self.changes = name, changes
 
     def prepare(self, inputs, config=None):
-        weight, out = inputs.dequantized(torch.float32).t().contiguous(), inputs.empty_output()
+        weight, out = (
+            dequantize(inputs.weight, torch.float32).view(inputs.problem.N, -1).t().contiguous(),
+            inputs.empty_output(),
+        )
 
         def run():
             torch.mm(inputs.x, weight, out=out)

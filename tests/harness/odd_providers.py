@@ -7,6 +7,7 @@ import time
 from types import MappingProxyType
 
 import torch
+from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.provider import Launch, Provider
 
 
@@ -16,7 +17,7 @@ class Odd(Provider):
     moved = None
 
     def prepare(self, inputs, config=None):
-        weight = inputs.dequantized(torch.float32)
+        weight = dequantize(inputs.weight, torch.float32).view(inputs.problem.N, -1)
         out = inputs.empty_output()
         return Launch(lambda: torch.mm(inputs.x, weight.t(), out=out), out, dict(self.config), self.kernels)
 

@@ -143,6 +143,49 @@ def test_rounding_the_output_passes(dtype: DType) -> None:
     assert measure(signal().to(types[dtype]), signal()).failure(scheme(dtype)) == ""
 
 
+def rounded(values: np.ndarray, bits: int) -> np.ndarray:
+    """Round fp64 to `bits` significant bits, to nearest even, from the definition alone."""
+    fraction, exponent = np.frexp(values)
+    return np.ldexp(np.round(np.ldexp(fraction, bits)), exponent - bits)
+
+
+def uneven(seed: int) -> np.ndarray:
+    """Rows that differ by 2^16, as routing weights and scales of rows make them."""
+    generator = np.random.default_rng(seed)
+    return generator.standard_normal((256, 512)) * 2.0 ** generator.uniform(-16, 0, (256, 1))
+
+
+BITS = {DType.BF16: 8, DType.FP16: 11, DType.FP32: 24}
+TYPES = {DType.BF16: torch.bfloat16, DType.FP16: torch.float16, DType.FP32: torch.float32}
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+def test_a_product_rounded_before_its_weight_and_after_it_passes_however_uneven_the_rows_are(dtype: DType) -> None:
+    """The error is at most the two roundings, whatever the distribution is."""
+    for seed in range(10):
+        weights = np.random.default_rng(seed + 100).uniform(0, 1, (256, 1)) ** 8
+        product = uneven(seed)
+        output = rounded(rounded(product, BITS[dtype]) * weights, BITS[dtype])
+        held = torch.from_numpy(output).to(TYPES[dtype])
+        if dtype is not DType.FP16:  # its subnormals have fewer bits
+            assert np.array_equal(held.double().numpy(), output)
+        accuracy = measure(held, torch.from_numpy(product * weights))
+        assert accuracy.failure(scheme(dtype)) == "", accuracy
+
+
+def test_what_rounding_does_not_explain_is_held_against_the_rms_alone() -> None:
+    """In a row 64 times as large as the others and in one of those, the same error is too much."""
+    truth = rounded(np.random.default_rng(3).standard_normal((256, 512)), 8)
+    truth[7] *= 64
+    limit = 10 * 10 ** (-40 / 20) * math.sqrt((truth**2).mean())
+    for row in (7, 8):  # storing the output adds 0.6 of the limit at most
+        for beyond, right in ((0.4, True), (1.6, False)):
+            output = truth.copy()
+            output[row, 5] += math.copysign(beyond * limit + 2 * 2.0**-8 * abs(truth[row, 5]), truth[row, 5])
+            accuracy = measure(torch.from_numpy(output).bfloat16(), torch.from_numpy(truth))
+            assert (f" at [m={row}, n=5] is above " in accuracy.failure(scheme())) is not right
+
+
 @pytest.mark.parametrize("value", (math.nan, math.inf, -math.inf))
 def test_one_element_that_is_not_finite_fails(value: float) -> None:
     output = signal()

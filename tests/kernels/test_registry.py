@@ -1,5 +1,6 @@
 """The registry: lazy, complete, and clear about what is wrong with a user's file or an installed plug-in."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -125,11 +126,44 @@ def test_what_is_wrong_with_a_users_file_is_one_line_that_names_it(tmp_path: Pat
     path = list(sys.path)
     with pytest.raises(UsageError) as caught:
         registry.load([], [file])
-    assert str(caught.value).startswith(f"--providers {file}: ")
+    assert re.match(rf"--providers {re.escape(str(file))}(:\d+)?: ", str(caught.value))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     if "PROVIDERS" not in message and "name" not in message:
         assert sys.path == path
+
+
+@pytest.mark.parametrize(
+    ("role", "message"),
+    [
+        ("Role.BLAS", "AttributeError: there is no Role.BLAS: it is called Role.REFERENCE now"),
+        (
+            "Role.FASTEST",
+            "AttributeError: there is no Role.FASTEST: choose one of Role.CANDIDATE, ",
+        ),
+        ("'blas'", "Mine.role is 'blas': it is called Role.REFERENCE now"),
+        ("None", "Mine.role is None: choose one of Role.CANDIDATE"),
+    ],
+)
+def test_a_role_that_does_not_exist_is_answered_with_those_that_do(tmp_path: Path, role: str, message: str) -> None:
+    write(tmp_path, "VALUE = 1\n", "helper_of_this.py")
+    text = PROVIDER_FILE.format(helper="helper_of_this", name="mine")
+    named = '    name = "mine"\n'
+    assert named in text
+    text = "from rooflens.kernels.provider import Role\n" + text.replace(named, f"{named}    role = {role}\n")
+    file = write(tmp_path, text)
+    with pytest.raises(UsageError) as caught:
+        registry.load([], [file])
+    line = next(number for number, line in enumerate(text.splitlines(), 1) if line.startswith("    role = "))
+    at = f"{file}:{line}" if role.startswith("Role") else str(file)
+    assert str(caught.value).startswith(f"--providers {at}: {message}")
+
+
+def test_a_file_that_fails_says_at_which_line_in_one_line(tmp_path: Path) -> None:
+    file = write(tmp_path, "import json\n\nraise ImportError('no CUDA here\\n  install it')\n")
+    with pytest.raises(UsageError) as caught:
+        registry.load([], [file])
+    assert str(caught.value) == f"--providers {file}:3: ImportError: no CUDA here install it"
 
 
 def test_a_file_that_failed_can_be_mended_and_loaded(tmp_path: Path) -> None:
@@ -155,7 +189,12 @@ class Plugged(Provider):
         raise AssertionError("never prepared")
 
 
+class PluggedWithOldRole(Plugged):
+    role = "blas"
+
+
 PLUGGED = Plugged()
+OLD_ROLE = PluggedWithOldRole()
 NOT_A_PROVIDER = object()
 
 
@@ -173,12 +212,14 @@ def test_an_installed_plug_in_is_listed_and_loaded(monkeypatch: pytest.MonkeyPat
         ("plugged", "json:X", "cannot be imported: module 'json' has no attribute 'X'"),
         ("plugged", "json:JSONDecoder", "is not a Provider instance of that name"),
         ("blas2", "rooflens.kernels.fourbit.blas:BLAS", "is not a Provider instance of that name"),
+        ("plugged", f"{__name__}:OLD_ROLE", "role 'blas': it is called Role.REFERENCE now"),
     ],
 )
 def test_a_broken_plug_in_is_an_error_that_names_it(
     monkeypatch: pytest.MonkeyPatch, name: str, target: str, message: str
 ) -> None:
     plug_in(monkeypatch, name, target)
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[PLUGGED.__module__])
     with pytest.raises(RooflensError, match=f"provider '{name}'") as caught:
         registry.load([name])
     assert message in str(caught.value)

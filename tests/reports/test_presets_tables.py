@@ -27,7 +27,7 @@ from rooflens.reports.view import ShapeKey
 from rooflens.shapes.errors import UsageError
 
 from .chapters import plain, report, view_of, words
-from .planted import SMALL, exact, tables, texts
+from .planted import SMALL, exact, synthetic, tables, texts
 
 CHAPTERS = (
     maxima, decode_grid, winners, configurations, takeaways, three_way, legend, flat, known_limitations, open_items,
@@ -248,6 +248,23 @@ def test_forward_and_backward_are_summed_where_no_step_was_measured(tmp_path):
     row = dict(zip((column.header for column in table.columns), table.rows[0], strict=True))
     assert [row[name].text for name in ("forward", "backward", "sum")] == ["1.000 ms", "3.000 ms", "4.000 ms"]
     assert row["rate"].value == pytest.approx(6 * 64 * 512 * 512 / 4e-3)
+
+
+def test_sums_of_forward_and_backward_leave_impossible_times_out_and_say_how_many(tmp_path):
+    view = view_of(
+        tmp_path / "run",
+        shapes=tuple(("toy", f"{layer} {name}", 4096, 4096) for layer in "ab" for name in ("fwd", "bwd")),
+        Ms=(64, 128),
+        machine=synthetic.H200,
+        **exact(
+            simt_4bit=lambda cell: 1e-8 if (cell.layer, cell.M) == ("a fwd", 64) else 1e-3,
+            dequant_blas=lambda _: 5e-3,
+        ),
+        columns=lambda cell, round_: dict(zip(("layer", "pass"), cell.layer.split(), strict=True)),
+    )
+    (table,) = (table for name, table in tables(report(view, three_way)).items() if name.startswith("sums-"))
+    assert len(table.rows) == 3
+    assert "3 problems; 1 left out, faster than the device allows, " in table.reading
 
 
 def test_takeaways_compare_groups_only_where_they_differ(tmp_path):

@@ -48,7 +48,7 @@ def planted(
         cell_id=[f"c{number}" for number in range(len(frame))], op="gemm", B=1, E=1, top_k=1, model="m",
         layer="l " + axis + "=" + grid["size"].astype(str), dtype="bf16", scheme="nf4-g64", cache="cold",
         role="candidate", verdict="passed", timer="graph", cold_by="rotation", kernels="[]", dispatched="",
-        disturbed="", config=config(frame), **{"pass": "fwd"},
+        disturbed="", impossible=False, config=config(frame), **{"pass": "fwd"},
     )  # fmt: skip
     frame["compulsory_bytes"] = frame["N"] * frame["K"] * 0.5625 + 2.0 * frame["M"] * (frame["N"] + frame["K"])
     frame["flops"] = 2 * frame["M"] * frame["N"] * frame["K"]

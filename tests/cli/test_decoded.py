@@ -1,0 +1,89 @@
+"""A provider that asks for decoded weights before it is timed is a reference, whether it says so or not."""
+
+import json
+
+import pytest
+from rooflens.analysis.load import load_run
+
+from .tiny_runs import ON_CPU, rooflens
+
+FILE = """
+import torch
+from rooflens.kernels.provider import Launch, Provider, Role
+
+
+class Before(Provider):
+    name = "decodes_before"
+
+    def prepare(self, inputs, config=None):
+        weight, out = inputs.dequantized(), inputs.empty_output()
+        return Launch(lambda: torch.mm(inputs.x, weight.t(), out=out), out)
+
+
+class Said(Before):
+    name = "says_so"
+    role = Role.REFERENCE
+
+
+class Inside(Provider):
+    name = "decodes_inside"
+
+    def prepare(self, inputs, config=None):
+        out = inputs.empty_output()
+        return Launch(lambda: torch.mm(inputs.x, inputs.dequantized().t(), out=out), out)
+
+
+PROVIDERS = [Before(), Said(), Inside()]
+"""
+NAMES = ("decodes_before", "says_so", "decodes_inside")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Return the folder with runs/one, and what the command said."""
+    place = tmp_path_factory.mktemp("decoded")
+    (place / "mine.py").write_text(FILE)
+    done = rooflens(
+        place,
+        *("run", "llm4bit-quick", "--filter", "N == 512", "-a", "M=1,2", *ON_CPU, "--rounds", "2", "--budget", "0.05s"),
+        *("--providers", "mine.py", "-p", "dequant_blas", *(part for name in NAMES for part in ("-p", name))),
+        *("--no-calibrate", "--no-report", "-o", "runs/one"),
+    )
+    assert done.returncode == 0, done.stderr
+    return place, done
+
+
+def test_one_remark_names_it_and_says_how_to_declare_it(measured):
+    _, done = measured
+    said = " ".join(done.stderr.split())
+    assert said.count("decodes_before asked for a decoded operand in prepare()") == 1
+    assert "write role = Role.REFERENCE, or decode in the launch" in said
+    assert "says_so asked" not in said
+    assert "decodes_inside asked" not in said
+
+
+def test_it_is_a_reference_to_whoever_reads_the_run(measured):
+    place, _ = measured
+    run = load_run(place / "runs" / "one")
+    assert {name: run.is_reference(name) for name in NAMES} == dict(zip(NAMES, (True, True, False), strict=True))
+    assert set(run.cells.loc[run.cells["role"] == "reference", "provider"]) == {"decodes_before", "says_so"}
+    assert "decodes_inside" in run.challengers
+    assert not {"decodes_before", "says_so"} & set(run.challengers)
+
+
+def test_it_is_neither_the_best_so_far_nor_dispatched(measured):
+    place, done = measured
+    assert "ratio: decodes_before" not in done.stderr
+    assert "best so far decodes_before" not in done.stderr
+    found = json.loads(rooflens(place, "dispatch", "runs/one", "--json").stdout)
+    assert "decodes_before" not in json.dumps(found["recommended"])
+    refused = rooflens(place, "dispatch", "runs/one", "-p", "decodes_before")
+    assert refused.returncode == 2
+    assert "it is a reference" in refused.stderr
+
+
+def test_a_resumed_run_measures_nothing_and_keeps_it(measured):
+    place, _ = measured
+    done = rooflens(place, "run", "-o", "runs/one", "--resume", "--no-report")
+    assert done.returncode == 0, done.stderr
+    assert load_run(place / "runs" / "one").is_reference("decodes_before")
