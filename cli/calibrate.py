@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..shapes.columns import CEILINGS, PUBLISHED
-from ..shapes.errors import RooflensError, UsageError, unknown_name
+from ..shapes.errors import RooflensError, UsageError, quote, unknown_name
 from ..shapes.protocol import TIMERS
 from ..shapes.scheme import DType
 from . import values
@@ -83,7 +83,7 @@ def _dtypes(text: str | None) -> list[str]:
         if name not in known:
             raise unknown_name("dtype", name, known)
     if not chosen:
-        raise UsageError(f"--dtype {text!r}: name at least one of {', '.join(known)}")
+        raise UsageError(f"--dtype {quote(text)}: name at least one of {', '.join(known)}")
     return list(chosen)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from ..shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
 from ..shapes.errors import RooflensError, UsageError
 from ..shapes.json_file import read_object
+from ..shapes.manifest import check_manifest
 from .lock import LOCK, locked
 from .messages import Samples
 from .recovery import Unit, committed, cut_orphans, cut_torn_line, cut_unbacked, sample_counts
@@ -98,9 +99,11 @@ class RunStore:
         """Return the content of run.json."""
         path = self.folder / MANIFEST
         try:
-            return read_object(path)
+            manifest = read_object(path)
         except FileNotFoundError as error:
             raise UsageError(f"{path}: {error}") from None
+        check_manifest(manifest, path)
+        return manifest
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replace run.json as a whole."""

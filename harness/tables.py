@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from ..shapes import csv_file
 from ..shapes.columns import Kind, Table
-from ..shapes.errors import RooflensError, UsageError
+from ..shapes.errors import RooflensError
 
 
 @contextmanager
@@ -95,10 +96,5 @@ def sync_folder(folder: Path) -> None:
 
 def rows_of(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows of a table with their line numbers; raises UsageError where it is no CSV in UTF-8."""
-    line = 1
-    try:
-        with path.open("rb") as file:
-            for line, row in enumerate(csv.DictReader(raw.decode() for raw in file), start=2):
-                yield line, row
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{path} line {line + 1}: {error}; restore the file from a copy") from None
+    with path.open("rb") as file:
+        yield from csv_file.rows(file, path, way_out=csv_file.RESTORE)

@@ -8,7 +8,7 @@ Time (ms), Forward TFLOPS, Backward Time (ms), Backward TFLOPS`, older files wit
 
 from collections.abc import Mapping
 
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, quote
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.verdict import Verdict
 from .consistency import Claim, contradictions, rate_of, span
@@ -77,7 +77,7 @@ def _checked(table: Table, row: int, reading: Reading) -> Reading:
     if check == "ERROR":
         return failed(reading, Verdict.RUNTIME_ERROR, "Check ERROR in the file")
     if check not in ("PASS", "SKIP"):  # SKIP: not checked, as opposed to wrong
-        table.fail(row, "Check", f"{check!r} is none of PASS, FAIL, ERROR, SKIP")
+        table.fail(row, "Check", f"{quote(check)} is none of PASS, FAIL, ERROR, SKIP")
     return reading
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...shapes.errors import UsageError
+from ...shapes.file_text import read_content
 from . import aiter_moe, aiter_tuned, nvbench_csv, nvbench_json, perf_report, primus, tidy, tritonbench
 from .entries import Imported
 from .table import Table, parse
@@ -40,9 +41,9 @@ def read(path: Path, columns: Mapping[str, str] | None = None, at: str = "") -> 
     """
     where = at or str(path)
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {where}: {error.strerror or error}") from None
+        content = read_content(path, "give a CSV, or the JSON of nvbench")
+    except FileNotFoundError as error:
+        raise UsageError(f"cannot read {where}: {error.strerror}") from None
     if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         if columns:
             raise UsageError(f"--columns: {where} is JSON, which has no columns; export it as CSV")

@@ -234,7 +234,7 @@ def test_a_canary_that_scatters_withholds_nothing_from_versions_that_took_turns(
 
 def binary(source):
     """Columns of a round whose compiled code and configuration are always the same."""
-    return {"columns": lambda cell, round_: {"artifact": "a" * 16, "config": "{}", "source": source}}
+    return {"columns": lambda cell, round_: {"artifact": "a" * 16, "config": {}, "source": source}}
 
 
 def test_nothing_is_verified_where_unchanged_code_differs_between_the_versions(pair, capsys):
