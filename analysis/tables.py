@@ -116,6 +116,9 @@ def _read(content: bytes, table: Table, header: list[str]) -> pd.DataFrame:
     for name in header:
         if table[name].kind is Kind.BOOL:
             frame[name] = _booleans(frame[name])
+        elif table[name].kind is Kind.TEXT and b"'" in content:
+            texts = {text: csv_file.from_text(text) for text in frame[name].unique()}
+            frame[name] = frame[name].map(texts).astype("str")
     return frame
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from ..shapes import csv_file
 from ..shapes.columns import Table
+from ..shapes.csv_file import csv_text
 from ..shapes.errors import UsageError
 from ..shapes.verdict import Verdict
-from .tables import csv_text, replace, rows_of
+from .tables import replace, rows_of
 
 Unit = tuple[str, int]
 """(cell_id, round)."""

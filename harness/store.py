@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from ..shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
+from ..shapes.csv_file import csv_text
 from ..shapes.errors import RooflensError, UsageError
 from ..shapes.json_file import read_object
 from ..shapes.manifest import check_manifest
 from .lock import LOCK, locked
 from .messages import Samples
 from .recovery import Unit, committed, cut_orphans, cut_torn_line, cut_unbacked, sample_counts
-from .tables import append, csv_text, fields, replace, reported, rows_of, written_to
+from .tables import append, fields, replace, reported, rows_of, written_to
 
 MANIFEST = "run.json"
 EVENTS = "events.log"

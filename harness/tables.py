@@ -1,10 +1,8 @@
 """Tables on the disk: rows as CSV text by the schema, appended and replaced so that what is written survives."""
 
-import csv
-import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -32,7 +30,10 @@ def disk_error(folder: Path, error: OSError) -> RooflensError:
 
 
 def fields(table: Table, row: Mapping[str, Any]) -> list[str]:
-    """Return a row as the texts of its fields, in the order of `table`; raise ValueError for a column it lacks."""
+    """Return a row as the texts of its fields, in the order of `table`; raise ValueError for a column it lacks.
+
+    A line break inside a text becomes a space, or a torn line would look whole.
+    """
     if unknown := set(row) - set(table.names):
         raise ValueError(f"not in the schema of {table.file}: {', '.join(sorted(unknown))}")
     return [_text(column.kind, row.get(column.name)) for column in table.columns]
@@ -47,17 +48,7 @@ def _text(kind: Kind, value: Any) -> str:
         return "true" if value else "false"
     if kind is Kind.FLOAT:
         return repr(float(value))
-    return str(value)
-
-
-def csv_text(header: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> str:
-    """Return rows as CSV; a line break inside a field becomes a space, or a torn line would look whole."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    if header:
-        writer.writerow(header)
-    writer.writerows([field.replace("\r", " ").replace("\n", " ") for field in row] for row in rows)
-    return buffer.getvalue()
+    return str(value).replace("\r", " ").replace("\n", " ")
 
 
 def append(path: Path, text: str) -> None:

@@ -1,15 +1,25 @@
 """CSV in files that may be damaged, hostile, or written by hand: records with their lines, or one line that says why.
 
 A field may have 131,072 characters at most, the limit of Python's `csv`.
+
+What we write as CSV, for people and in run folders, goes through `write_rows` or `as_text`. A spreadsheet takes a field
+that begins with = + - @, a tab or a carriage return for a formula, and computes it. Texts of others (names of providers
+and models, reasons) could be that. So such a field is written with an apostrophe before it, unless it is a number; and
+so is one that has apostrophes and then such a sign. Spreadsheets show either as text, and every reader here takes one
+apostrophe away again.
 """
 
 import csv
 import io
+import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from .errors import UsageError, quote
 from .file_text import decoded
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 RESTORE = "restore the file from a copy"
 CORRECT = "correct the file"
@@ -20,6 +30,37 @@ class Row(NamedTuple):
 
     line: int
     fields: dict[str, str]
+
+
+def as_text(value: object) -> object:
+    """Return a field as it is to be written, so that a spreadsheet shows a text as it is and computes nothing."""
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) and not _is_number(value) else value
+
+
+def from_text(field: str) -> str:
+    """Return the text that `as_text` was given."""
+    return field[1:] if field.startswith("'") and _FORMULA.match(field) else field
+
+
+def csv_text(header: Sequence[str] | None, rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as CSV; None is an empty field."""
+    buffer = io.StringIO()
+    write_rows(buffer, [header] if header else [])
+    write_rows(buffer, rows)
+    return buffer.getvalue()
+
+
+def write_rows(file: TextIO, rows: Iterable[Iterable[object]]) -> None:
+    """Write rows to a file that was opened with `newline=""`, as `csv_text`."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows([as_text(value) for value in row] for row in rows)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def records(
@@ -37,7 +78,7 @@ def records(
     start = 1
     try:
         for fields in reader:
-            yield start, fields
+            yield start, [from_text(field) for field in fields]
             start = reader.line_num + 1
     except csv.Error as error:
         raise UsageError(f"{where} line {start}: {_plain(error)}; {way_out}") from None

@@ -9,9 +9,10 @@ import re
 import pandas as pd
 import pytest
 from rooflens.cli.main import main
-from rooflens.harness.tables import csv_text, fields
+from rooflens.harness.tables import fields
 from rooflens.shapes.columns import TUNING
 from rooflens.shapes.columns_isa import ISA
+from rooflens.shapes.csv_file import csv_text
 
 from ..analysis.synthetic import write_run, write_table
 

@@ -2,11 +2,12 @@
 
 import csv
 import io
+import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rooflens.shapes.csv_file import records, rows, split
+from rooflens.shapes.csv_file import csv_text, records, rows, split
 from rooflens.shapes.errors import UsageError
 
 FIELDS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0\r"), max_size=20)
@@ -57,3 +58,31 @@ def test_rows_are_named_and_empty_lines_left_out():
 def test_lines_that_cannot_be_a_table_have_no_fields():
     assert split(['a,"b'], ",") == [["a", "b"]]
     assert split(["a," + "x" * 140_000], ",") == []
+
+
+@given(st.text(st.sampled_from("'=+-@\tx1.e ,\"")) | st.text(st.characters(exclude_categories=("Cs",)), max_size=10))
+def test_no_text_is_a_formula_and_each_comes_back(text):
+    written = csv_text(["name"], [[text, 1.5, -3, None]])
+    _, (shown, *numbers) = csv.reader(io.StringIO(written, newline=""))
+    assert shown[:1] not in tuple("=+-@\t\r") or math.isfinite(float(shown))
+    assert numbers == ["1.5", "-3", ""]
+    (_, (back, *_)) = list(records(written, "a.csv"))[1]
+    assert back == text
+
+
+@pytest.mark.parametrize(
+    "text, written",
+    [
+        ("=1+1", "'=1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-x", "'-x"),
+        ("'=1", "''=1"),
+        ("-1.5e-3", "-1.5e-3"),
+        ("+4", "+4"),
+        ("-inf", "'-inf"),
+        ("'quoted'", "'quoted'"),
+        ("a=b", "a=b"),
+    ],
+)
+def test_what_a_spreadsheet_would_compute_is_marked_as_text(text, written):
+    assert csv_text(None, [[text]]) == f"{written}\n"
