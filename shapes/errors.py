@@ -49,6 +49,11 @@ def quote(value: object) -> str:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer of thousands of digits, or nested without end
         return f"a value of type {type(value).__name__}"
+    return shorten(text)
+
+
+def shorten(text: str) -> str:
+    """Return a text of somebody else's, a name of a column say, cut in the middle to `QUOTED` characters."""
     return text if len(text) <= QUOTED else f"{text[: QUOTED - 20]}...{text[-17:]}"
 
 

@@ -13,7 +13,7 @@ from ...shapes.problem import Op, Pass, Problem
 from ...shapes.verdict import Verdict
 from .consistency import Claim, contradictions, rate_of, span
 from .entries import UNKNOWN, Entry, Imported, failed, frame_of
-from .table import Reading, Table
+from .table import Reading, Table, read_number
 
 SOURCE = "Primus-Turbo benchmark"
 
@@ -51,7 +51,7 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
                     scheme=table.text(row, "Granularity", table.text(row, "granularity", UNKNOWN)),
                 )
             )
-            if reading.verdict is Verdict.PASSED and table.text(row, f"{word} TFLOPS"):
+            if reading.verdict is Verdict.PASSED and read_number(table.text(row, f"{word} TFLOPS")):
                 claims.append(_rate_claim(table, row, word, problem))
     devices = dict.fromkeys(table.text(row, "GPU") for row in range(len(table)))
     rounding = {f"{word} Time (ms)": str(table.rounding(f"{word} Time (ms)")) for word in passes.values()}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, shorten
 from ...shapes.file_text import read_content
 from . import aiter_moe, aiter_tuned, nvbench_csv, nvbench_json, perf_report, primus, tidy, tritonbench
 from .entries import Imported
@@ -60,7 +60,7 @@ def detect(table: Table, columns: Mapping[str, str]) -> Format:
     if columns:
         return FORMATS[-1]
     raise UsageError(
-        f"{table.where} line 1: the header {', '.join(table.header)} is none of "
+        f"{table.where} line 1: the header {', '.join(map(shorten, table.header))} is none of "
         f"{', '.join(one.name for one in FORMATS)}; "
         "map its columns: --columns time_ms=COLUMN,M=COLUMN,N=COLUMN,K=COLUMN,provider=COLUMN"
     )

@@ -6,7 +6,7 @@ from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
 from ...shapes import csv_file
-from ...shapes.errors import UsageError, quote
+from ...shapes.errors import UsageError, quote, shorten
 from ...shapes.file_text import decoded
 from ...shapes.verdict import Verdict
 from .rounding import Rounding, detect
@@ -91,14 +91,14 @@ class Table:
     def rounding(self, name: str) -> Rounding:
         """How the positive numbers of a column were rounded."""
         cells = (self.text(row, name) for row in range(len(self)))
-        return detect([cell for cell in cells if (number := _number(cell)) is not None and number > 0])
+        return detect([cell for cell in cells if (number := read_number(cell)) is not None and number > 0])
 
     def fail(self, row: int, name: str, message: str) -> NoReturn:
         """Raise UsageError that names the place."""
-        raise UsageError(f"{self.where} line {self.lines[row]}, column {name}: {message}")
+        raise UsageError(f"{self.where} line {self.lines[row]}, column {shorten(name)}: {message}")
 
     def _reading(self, row: int, name: str, cell: str, unit_s: str, rounding: Rounding, free_text: bool) -> Reading:
-        number = _number(cell)
+        number = read_number(cell)
         if number is None:
             known = FAILURES.get(cell.lower().lstrip("+-"))
             if known is None and not free_text:
@@ -127,7 +127,9 @@ def parse(content: bytes, where: str) -> Table:
             fields.append("")
         if len(fields) != len(header):
             column = header[min(len(fields), len(header) - 1)]
-            raise UsageError(f"{where} line {line}, column {column}: {len(fields)} fields instead of {len(header)}")
+            raise UsageError(
+                f"{where} line {line}, column {shorten(column)}: {len(fields)} fields instead of {len(header)}"
+            )
     if len(records) == 1:
         raise UsageError(f"{where} has a header and no rows; give the CSV of a benchmark that ran")
     return Table(
@@ -135,7 +137,8 @@ def parse(content: bytes, where: str) -> Table:
     )
 
 
-def _number(text: str) -> Decimal | None:
+def read_number(text: str) -> Decimal | None:
+    """Return a finite number that can have been measured; None for any other text."""
     try:
         number = Decimal(text)
     except InvalidOperation:
