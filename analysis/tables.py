@@ -29,7 +29,7 @@ _WORDS = {
 
 _POSITIVE = (
     *("B", "E", "top_k", "M", "N", "K", "compulsory_bytes", "moved_bytes"),
-    *("time_s", "value", "gemm_s", "copy_s", "copies", "launches_per_sample"),
+    *("time_s", "span_s", "value", "gemm_s", "copy_s", "copies", "launches_per_sample"),
     *("tile_M", "tile_N", "workgroups", "resident", "issued_flops", "decoded_weights"),
 )
 """Columns that are divided by or whose logarithm is taken, where they are not empty. The time of a discarded sample may
