@@ -2,6 +2,7 @@
 # make test    install what the tests need, then ruff, mypy and the tests that every change should pass: minutes
 # make test-all   the same, and then the thorough ones (make test-rest): every architecture, every kill, every command
 #             of the documentation, the kernels on lesser CPUs
+# make fuzz    give damaged and hostile files to every command that reads them, for an hour at most
 # make bench   run the programs under benchmarks/: our kernels and tools beside their peers, as ratios
 # make docs    regenerate the generated pages of docs/
 # make golden  write the reports anew that tests/reports/golden/ holds: look at what changed before you commit it
@@ -27,7 +28,7 @@ export PYTHON VENV VENV_FLAGS PIP_FLAGS
 # Empty is unset: where it is set, as in many containers, every process compiles every module anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-all test-rest bench docs golden results clean
+.PHONY: help demo test test-all test-rest fuzz bench docs golden results clean
 .NOTPARALLEL:
 
 help:
@@ -100,6 +101,11 @@ lesser-cpus-sse:
 lesser-cpus-one-core:
 	@echo "==> $@"
 	@if command -v taskset > /dev/null; then $(ONE_CORE) $(BIN)/python -m pytest -m "not gpu" $(CPU_TESTS); fi
+
+# Of each of the 11 targets: 100,000 inputs, where an hour is enough for them.
+fuzz: export ROOFLENS_FUZZ ?= 9100
+fuzz: $(VENV)/.installed-test
+	@$(BIN)/pytest -q -rP tests/fuzz
 
 bench: $(VENV)/.installed-test
 	@for program in benchmarks/*.py; do echo "==> $$program"; $(BIN)/python "$$program"; done

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from ..shapes.conditions import rows_where
-from ..shapes.errors import UsageError, unknown_name
+from ..shapes.errors import UsageError, quote, unknown_name
 from ..shapes.verdict import Verdict
 from .change_points import Change, find_changes
 from .comparison.decide import margins
@@ -156,7 +156,7 @@ def _chosen(rows: pd.DataFrame, providers: Sequence[str], expression: str) -> pd
         columns = [*CELL, *KEY]
         kept = kept[rows_where(kept[columns], expression, "--filter", columns, "M <= 64 and model == 'llama2-7b'")]
         if kept.empty:
-            raise UsageError(f"--filter {expression!r} leaves no cell")
+            raise UsageError(f"--filter {quote(expression)} leaves no cell")
     return kept
 
 

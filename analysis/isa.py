@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..shapes.columns_isa import ISA
 from ..shapes.conditions import rows_where
-from ..shapes.errors import UsageError
+from ..shapes.errors import UsageError, quote
 from ..shapes.verdict import Verdict
 
 GROUP = ["arch", "provider", "kernel", "part", "op", "pass", "dtype", "scheme"]
@@ -67,7 +67,7 @@ def select(frame: pd.DataFrame, expression: str) -> pd.DataFrame:
     """Keep the rows for which a condition over the columns of isa.csv holds. Raises UsageError when none is left."""
     kept = frame.loc[condition(frame, expression, "--filter")]
     if kept.empty:
-        raise UsageError(f"--filter {expression!r} leaves no row of {len(frame)}")
+        raise UsageError(f"--filter {quote(expression)} leaves no row of {len(frame)}")
     return kept
 
 

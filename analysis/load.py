@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
 from ..shapes.errors import UsageError
 from ..shapes.json_file import read_object
+from ..shapes.manifest import check_manifest
 from ..shapes.stored_file import read_stored
 from ..shapes.verdict import Verdict
 from .tables import empty_table, line_of, parse_table
@@ -26,18 +27,8 @@ MANIFEST = "run.json"
 TUNE = "tune"
 """Key of run.json that the folder of a rooflens tune has in place of `request`."""
 
-_MANIFEST_TYPES: dict[str, tuple[type, str]] = {
-    "id": (str, "a text"),
-    "suite": (str, "a text"),
-    "baseline": (str, "the name of a provider"),
-    "challengers": (list, "a list of provider names"),
-    "rounds": (int, "a whole number"),
-    "planned_units": (int, "a whole number"),
-    "device": (dict, "an object"),
-    "providers": (dict, "an object"),
-    "shapes": (list, "a list of objects"),
-}
-"""Keys of run.json that the analysis reads; others are passed on as they are."""
+_REQUIRED = ("id", "suite", "baseline", "challengers", "rounds", "planned_units", "device", "providers", "shapes")
+"""Keys of run.json that the analysis cannot do without."""
 
 REFERENCE = "reference"
 """Role of a provider whose operands are decoded outside of the timed call: compared with, and never dispatched to."""
@@ -220,11 +211,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{folder}: no {MANIFEST} there, so it is not the folder of a run") from None
     if TUNE in manifest:
         raise UsageError(f"{folder} is a tuned table: use it with rooflens run SUITE --tuned {folder}")
-    for key, (type_, noun) in _MANIFEST_TYPES.items():
-        if key not in manifest:
-            raise UsageError(f"{path}: key {key!r} is missing; read the run with the rooflens version that wrote it")
-        if not isinstance(manifest[key], type_) or isinstance(manifest[key], bool):
-            raise UsageError(f"{path}: {key} = {manifest[key]!r} must be {noun}; restore the file from a copy")
+    check_manifest(manifest, path, _REQUIRED)
     return manifest | {"providers": _with_roles(manifest["providers"])}
 
 

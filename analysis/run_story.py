@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ..shapes.errors import UsageError
+from ..shapes.errors import UsageError, quote
 from .canary import KINDS
 from .coordinates import COORDINATES, METHOD
 from .load import RunData
@@ -62,7 +62,7 @@ def observe(run: RunData, commit: str = "") -> Story:
     created_at = str(run.manifest.get("created_at", ""))
     if math.isnan(moment(created_at)):
         raise UsageError(
-            f"{run.folder}: created_at = {created_at!r} in run.json is not a time, so its place among the others is "
+            f"{run.folder}: created_at = {quote(created_at)} in run.json is not a time, so its place is "
             "unknown; leave this run out"
         )
     summary = summarize(run)

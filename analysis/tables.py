@@ -4,9 +4,7 @@ A table is read twice at most: in one go by pandas, and only if anything about t
 the first fault. The second pass decides what is told; the first is there because a run holds a million samples.
 """
 
-import csv
 import io
-import json
 import math
 import re
 from collections.abc import Iterator
@@ -15,8 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..shapes import csv_file
 from ..shapes.columns import CEILINGS, CELLS, SAMPLES, Column, Kind, Table
-from ..shapes.errors import UsageError
+from ..shapes.errors import UsageError, quote
+from ..shapes.json_file import parse_value
 from ..shapes.verdict import Verdict
 
 _WORDS = {
@@ -29,14 +29,19 @@ _WORDS = {
 
 _POSITIVE = (
     *("B", "E", "top_k", "M", "N", "K", "compulsory_bytes", "moved_bytes"),
-    *("time_s", "value", "gemm_s", "copy_s", "copies", "launches_per_sample"),
+    *("time_s", "event_time_s", "kernels_s", "value", "gemm_s", "copy_s", "copies", "launches_per_sample"),
     *("tile_M", "tile_N", "workgroups", "resident", "issued_flops", "decoded_weights"),
 )
 """Columns that are divided by or whose logarithm is taken, where they are not empty. The time of a discarded sample may
 be negative: that can be why it does not count."""
 
-_FAULTS = (ValueError, TypeError, KeyError, OverflowError, pd.errors.ParserError, csv.Error)
-"""What pandas and csv raise on content that does not fit."""
+LEAST, MOST = 1e-30, 1e30
+"""No measured number is smaller or larger: products and ratios of a few of them are still finite."""
+
+_WAY_OUT = "restore the file from a copy, or delete the line and measure what is missing with rooflens run --resume"
+
+_FAULTS = (ValueError, TypeError, KeyError, OverflowError, pd.errors.ParserError)
+"""What pandas raises on content that does not fit."""
 
 
 def parse_table(content: bytes, table: Table, where: str) -> pd.DataFrame:
@@ -49,12 +54,14 @@ def parse_table(content: bytes, table: Table, where: str) -> pd.DataFrame:
     """
     whole = content[: content.rfind(b"\n") + 1]
     header = _header(whole, table, where)
+    if _has_ragged_rows(whole, len(header), where):
+        raise _first_fault(whole, table, header, where, "rows differ in length")
     try:
-        frame = _read(whole, table, header)
-        ragged = _has_ragged_rows(whole, len(header))
+        with np.errstate(all="ignore"):  # a field of 1e300 in a column of whole numbers is told below
+            frame = _read(whole, table, header)
     except _FAULTS as error:
         raise _first_fault(whole, table, header, where, str(error)) from None
-    if ragged or any(_is_faulty(frame, table, table[name]) for name in header):
+    if any(_is_faulty(frame, table, table[name]) for name in header):
         raise _first_fault(whole, table, header, where, "the values do not fit the columns")
     absent = {column.name: _unknown(column, frame.index) for column in table.columns if column.name not in header}
     return frame.assign(**absent)[list(table.names)]
@@ -68,7 +75,7 @@ def empty_table(table: Table) -> pd.DataFrame:
 
 def line_of(content: bytes, record: int) -> int:
     """Line, counted from 1, at which data record `record` (counted from 0) of a CSV file starts."""
-    lines = (line for line, _ in _records(content))
+    lines = (line for line, _ in _records(content, ""))
     for _ in range(record + 1):  # the header is the first record
         next(lines)
     return next(lines)
@@ -77,12 +84,13 @@ def line_of(content: bytes, record: int) -> int:
 def _header(content: bytes, table: Table, where: str) -> list[str]:
     if not content:
         raise UsageError(f"{where} is empty: not even its header was written; measure the run again")
-    header = next((fields for _, fields in _records(content)), [])
+    header = next((fields for _, fields in _records(content, where)), [])
     for name in header:
         if name not in (*table.names, *table.former):
-            raise UsageError(f"{where} line 1: unknown column {name!r}: this rooflens knows {', '.join(table.names)}")
+            known = ", ".join(table.names)
+            raise UsageError(f"{where} line 1: unknown column {quote(name)}: this rooflens knows {known}")
         if header.count(name) > 1:
-            raise UsageError(f"{where} line 1: column {name!r} appears twice; remove one")
+            raise UsageError(f"{where} line 1: column {quote(name)} appears twice; remove one")
     needed = (column.name for column in table.columns if column.required and column.absent is None)
     if missing := [name for name in needed if name not in header]:
         raise UsageError(
@@ -108,6 +116,9 @@ def _read(content: bytes, table: Table, header: list[str]) -> pd.DataFrame:
     for name in header:
         if table[name].kind is Kind.BOOL:
             frame[name] = _booleans(frame[name])
+        elif table[name].kind is Kind.TEXT and b"'" in content:
+            texts = {text: csv_file.from_text(text) for text in frame[name].unique()}
+            frame[name] = frame[name].map(texts).astype("str")
     return frame
 
 
@@ -132,11 +143,11 @@ def _booleans(text: "pd.Series[str]") -> "pd.Series[bool]":
     return text.map(values).astype("boolean")
 
 
-def _has_ragged_rows(content: bytes, fields: int) -> bool:
+def _has_ragged_rows(content: bytes, fields: int, where: str) -> bool:
     """True when some row has more or fewer fields than the header; pandas fills up and cuts off without a word."""
-    if b'"' not in content:
+    if b'"' not in content and b"\r" not in content:
         return content.count(b",") != content.count(b"\n") * (fields - 1)
-    return any(len(row) != fields for _, row in _records(content))
+    return any(len(row) != fields for _, row in _records(content, where))
 
 
 def _is_faulty(frame: pd.DataFrame, table: Table, column: Column) -> bool:
@@ -149,39 +160,30 @@ def _is_faulty(frame: pd.DataFrame, table: Table, column: Column) -> bool:
     if column.name not in _POSITIVE:
         return False
     counting = values.dropna().to_numpy(dtype=float)
-    wrong = ~((counting > 0) & np.isfinite(counting))
+    wrong = ~((counting >= LEAST) & (counting <= MOST))
     if not wrong.any():
         return False
     return table.name != SAMPLES.name or "discarded" not in frame or bool((wrong & (frame["discarded"] == "")).any())
 
 
-def _records(content: bytes) -> Iterator[tuple[int, list[str]]]:
+def _records(content: bytes, where: str) -> Iterator[tuple[int, list[str]]]:
     """Yield (line at which it starts, fields) of each record, the header first."""
-    reader = csv.reader(io.StringIO(content.decode("utf-8", errors="replace"), newline=""), strict=True)
-    start = 1
-    for fields in reader:
-        yield start, fields
-        start = reader.line_num + 1
+    return csv_file.records(content.decode("utf-8", errors="replace"), where, way_out=_WAY_OUT)
 
 
 def _first_fault(content: bytes, table: Table, header: list[str], where: str, otherwise: str) -> UsageError:
-    way_out = "restore the file from a copy, or delete the line and measure what is missing with rooflens run --resume"
-    line = 1
-    try:
-        for line, fields in _records(content):
-            if line == 1:
-                continue
-            if len(fields) != len(header):
-                return UsageError(
-                    f"{where} line {line}: {len(fields)} fields instead of {len(header)}, from column "
-                    f"{header[min(len(fields), len(header) - 1)]!r} on; {way_out}"
-                )
-            counts = table.name != SAMPLES.name or not dict(zip(header, fields, strict=True)).get("discarded")
-            for name, text in zip(header, fields, strict=True):
-                if fault := _fault(text, table, table[name], counts):
-                    return UsageError(f"{where} line {line}, column {name}: {fault}; {way_out}")
-    except csv.Error as error:
-        return UsageError(f"{where} line {line + 1}: {error}; {way_out}")
+    for line, fields in _records(content, where):
+        if line == 1:
+            continue
+        if len(fields) != len(header):
+            return UsageError(
+                f"{where} line {line}: {len(fields)} fields instead of {len(header)}, from column "
+                f"{quote(header[min(len(fields), len(header) - 1)])} on; {_WAY_OUT}"
+            )
+        counts = table.name != SAMPLES.name or not dict(zip(header, fields, strict=True)).get("discarded")
+        for name, text in zip(header, fields, strict=True):
+            if fault := _fault(text, table, table[name], counts):
+                return UsageError(f"{where} line {line}, column {name}: {fault}; {_WAY_OUT}")
     return UsageError(f"{where}: {otherwise}; restore the file from a copy")
 
 
@@ -190,20 +192,21 @@ def _fault(text: str, table: Table, column: Column, counts: bool = True) -> str:
     if text == "":
         return "is empty, but must not be" if column.required else ""
     if "\N{REPLACEMENT CHARACTER}" in text:
-        return f"{text!r} is not valid UTF-8"
+        return f"{quote(text)} is not valid UTF-8"
     words = _WORDS.get((table.name, column.name), ())
     if words and text not in words:
-        return f"unknown word {text!r} (known: {', '.join(words)})"
-    if column.kind is Kind.INT and not (re.fullmatch(r"[+-]?\d+", text) and abs(int(text)) < 1 << 63):
-        return f"{text!r} is not a whole number"
+        return f"unknown word {quote(text)} (known: {', '.join(words)})"
+    if column.kind is Kind.INT and not (re.fullmatch(r"[+-]?[0-9]{1,19}", text) and abs(int(text)) < 1 << 63):
+        return f"{quote(text)} is not a whole number"
     if column.kind is Kind.FLOAT and not _is_number(text):
-        return f"{text!r} is not a number"
+        return f"{quote(text)} is not a number"
     if column.kind is Kind.BOOL and text not in ("true", "false"):
-        return f"{text!r} is neither true nor false"
-    if column.kind is Kind.JSON and not _is_json(text):
-        return f"{text!r} is not JSON"
-    if column.name in _POSITIVE and counts and not 0 < float(text) < math.inf:
-        return f"{text} is not positive and finite"
+        return f"{quote(text)} is neither true nor false"
+    if column.kind is Kind.JSON and (fault := _json_fault(text, column)):
+        return f"{quote(text)} {fault}"
+    if column.name in _POSITIVE and counts and not LEAST <= float(text) <= MOST:
+        what = "not positive and finite" if not 0 < float(text) < math.inf else "too small or too large to be measured"
+        return f"{quote(text)[1:-1]} is {what}"
     return ""
 
 
@@ -214,9 +217,10 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _is_json(text: str) -> bool:
+def _json_fault(text: str, column: Column) -> str:
     try:
-        json.loads(text)
+        value = parse_value(text)
     except ValueError:
-        return False
-    return True
+        return "is not JSON"
+    kind, noun = (list, "list") if column.name == "kernels" else (dict, "object")
+    return "" if isinstance(value, kind) else f"is not a JSON {noun}"

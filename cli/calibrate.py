@@ -1,7 +1,5 @@
 """`rooflens calibrate`: the measured ceilings of this device, beside its published peaks."""
 
-import csv
-import io
 import os
 import sys
 import warnings
@@ -13,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..shapes.columns import CEILINGS, PUBLISHED
-from ..shapes.errors import RooflensError, UsageError, unknown_name
+from ..shapes.csv_file import csv_text
+from ..shapes.errors import RooflensError, UsageError, quote, unknown_name
 from ..shapes.protocol import TIMERS
 from ..shapes.scheme import DType
 from . import values
@@ -83,7 +82,7 @@ def _dtypes(text: str | None) -> list[str]:
         if name not in known:
             raise unknown_name("dtype", name, known)
     if not chosen:
-        raise UsageError(f"--dtype {text!r}: name at least one of {', '.join(known)}")
+        raise UsageError(f"--dtype {quote(text)}: name at least one of {', '.join(known)}")
     return list(chosen)
 
 
@@ -173,8 +172,5 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
     """Write the rows as a run folder has them."""
     from ..reports.write import write_bytes
 
-    text = io.StringIO()
-    writer = csv.DictWriter(text, CEILINGS.names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_bytes(path, text.getvalue().encode("utf-8"))
+    text = csv_text(CEILINGS.names, ([row.get(name) for name in CEILINGS.names] for row in rows))
+    write_bytes(path, text.encode("utf-8"))

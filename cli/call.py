@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..shapes import tuned
 from ..shapes.errors import UsageError
 from ..shapes.json_file import read_object
+from ..shapes.manifest import check_manifest
 from ..shapes.scan import Scan
 from ..shapes.suite import Suite
 from ..shapes.tuned import TunedTable
@@ -83,7 +84,7 @@ def call_of(options: Mapping[str, Any], stored: Path | None = None) -> Call:
     calibrate: bool | None = options["calibrate"]
     if options["resume"] and options["suite"] is None:
         refuse_other_options(OF_THIS_CALL, "measured")
-        request = _stored_request(stored or options["output"])
+        request = dict.fromkeys(request) | _stored_request(stored or options["output"])
         calibrate = request.get("calibrate", True) if calibrate is None else calibrate
     elif options["suite"] is None:
         raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to go on with a run")
@@ -144,14 +145,15 @@ def _stored_request(folder: Path | None) -> dict[str, Any]:
     path = folder / "run.json"
     try:
         content = read_object(path)
+        check_manifest(content, path)
         refuse_merged(folder, content)
         if is_tuned(folder):
             raise UsageError(f"{folder} is a tuned table: go on with it by rooflens tune -o {folder} --resume")
-        request: dict[str, Any] = content["request"]
     except FileNotFoundError:
         raise UsageError(f"no run to resume: {path} does not exist; name the folder of the run with -o") from None
-    except (KeyError, TypeError) as error:
-        raise UsageError(f"cannot resume {folder}: {path} does not say how it was started ({error})") from None
+    request: dict[str, Any] = content.get("request") or {}
+    if missing := [name for name in ("suite", "axes", "files", "providers") if request.get(name) is None]:
+        raise UsageError(f"cannot resume {folder}: {path} does not say how it was started (request.{missing[0]})")
     return request
 
 

@@ -10,6 +10,7 @@ import click
 from ..analysis.coordinates import SETTING, shape_label
 from ..reports import formatting
 from ..reports.layout import wrap
+from ..shapes.csv_file import as_text
 from .tables import print_table, terminal_width
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def scan_csv(found: "Camping") -> str:
 
     rows = found.sizes.loc[found.sizes["series"].isin(found.scans["series"])]
     rows = rows.assign(ratio=np.exp(rows["over"]))
-    return rows[["provider", *SETTING, *_SCAN]].to_csv(index=False, lineterminator="\n")
+    table = rows[["provider", *SETTING, *_SCAN]].map(as_text)
+    return table.to_csv(index=False, lineterminator="\n")
 
 
 def everything(found: "Camping") -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..shapes.errors import UsageError
+from ..shapes.file_text import read_content
 from . import values
 from .runs import find_run
 
@@ -185,9 +186,9 @@ def _before(found: "Study", against: str | None) -> "Ints":
 
 def _content(path: Path, option: str) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{option} {path}: {error.strerror or error}") from None
+        return read_content(path, "give another file")
+    except FileNotFoundError as error:
+        raise UsageError(f"{option} {path}: {error.strerror}") from None
 
 
 def _texts(run: "RunData", found: "Study", policy: str | None, weighing: str, emit: tuple[str, ...]) -> dict[str, str]:

@@ -11,8 +11,9 @@ import click
 from ..harness.time_budget import TimeBudget
 from ..shapes.columns import CELLS
 from ..shapes.device import Device
-from ..shapes.errors import RooflensError, UsageError
+from ..shapes.errors import RooflensError, UsageError, quote
 from ..shapes.json_file import read_object
+from ..shapes.manifest import check_manifest
 from ..shapes.suite import Suite
 from ..shapes.tuned import TunedTable
 from ..shapes.verdict import Verdict
@@ -174,6 +175,7 @@ def _stored_units(folder: Path, suite: Suite, cells: "tuple[Cell, ...]", table: 
     path = folder / CELLS.file
     try:
         manifest = read_object(folder / MANIFEST)
+        check_manifest(manifest, folder / MANIFEST)
         rows = parse_table(path.read_bytes(), CELLS, str(path))
         sources = {name: info["source"] for name, info in manifest["providers"].items()}
         device = Device(**manifest["device"])
@@ -185,7 +187,7 @@ def _stored_units(folder: Path, suite: Suite, cells: "tuple[Cell, ...]", table: 
     except RooflensError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"cannot resume {folder}: {folder / MANIFEST} does not say enough ({error})") from None
+        raise UsageError(f"cannot resume {folder}: {folder / MANIFEST} does not say enough ({quote(error)})") from None
     refuse_merged(folder, manifest)
     refuse_another(manifest, suite)
     rounds: dict[str, set[int]] = {}

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..shapes.architectures import parse_devices
-from ..shapes.errors import UsageError
+from ..shapes.errors import UsageError, quote
 from . import values
 from .run import run as run_here
 
@@ -153,7 +153,7 @@ def _offers(device: str, slots: int) -> dict[str, int]:
     from ..harness.fleet.offer import offer
 
     if device not in ("auto", "cpu", "cuda"):
-        raise UsageError(f"--device {device!r}: write cpu or cuda; single GPUs are chosen by CUDA_VISIBLE_DEVICES")
+        raise UsageError(f"--device {quote(device)}: write cpu or cuda; single GPUs are chosen by CUDA_VISIBLE_DEVICES")
     return offer(device, slots)
 
 

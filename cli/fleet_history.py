@@ -1,10 +1,10 @@
 """How long the problems of a suite took in an earlier run, for the forecast of a fleet."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..shapes import csv_file
 from ..shapes.errors import UsageError
 from ..shapes.json_file import read_object
 from .runs import MANIFEST
@@ -33,12 +33,12 @@ def known_seconds(parent: Path, suite: str, arch: str, jobs: "Sequence[Job]") ->
         return {}
     took: dict[tuple[str, ...], float] = {}
     try:
-        with (folder / "cells.csv").open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
+        with (folder / "cells.csv").open("rb") as file:
+            for _, row in csv_file.rows(file, folder / "cells.csv"):
                 place = tuple(row[name] for name in MODEL_FIELDS)
                 prepared = float(row["prepare_s"] or 0) if row["round"] == "0" else 0.0
                 took[place] = took.get(place, 0.0) + float(row["elapsed_s"] or 0) + prepared
-    except (OSError, ValueError, KeyError):
+    except (OSError, UsageError, ValueError, KeyError):
         return {}
     return {job.key: sum(took[place] for place in job.cells) for job in jobs if _has(took, job)}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError
+from ..shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError, quote
 from ..shapes.json_file import read_object
 from .call import TUNED_COPY, Call
 from .fleet_folder import refuse_another, refuse_foreign, refuse_other_ways, run_folders, write_sweep
@@ -54,7 +54,7 @@ class Where:
         """Read --jobs. Raises UsageError for what is not local:N."""
         match = re.fullmatch(r"local(?::([1-9]\d*))?", text)
         if not match:
-            raise UsageError(f"--jobs {text!r}: write local:N for N devices of this machine, such as local:4")
+            raise UsageError(f"--jobs {quote(text)}: write local:N for N devices of this machine, such as local:4")
         return cls(slots=int(match[1]) if match[1] else None)
 
 

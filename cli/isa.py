@@ -132,8 +132,9 @@ def _table(path: Path) -> "pd.DataFrame":
 def _compile(options: dict[str, Any]) -> "pd.DataFrame":
     """Compile what the suite asks for, write the table, and read it back as anybody would."""
     from ..analysis.tables import parse_table
-    from ..harness.tables import csv_text, fields, replace
+    from ..harness.tables import fields, replace
     from ..shapes.columns_isa import ISA
+    from ..shapes.csv_file import csv_text
     from .isa_compile import Order, compile_suite
 
     output: Path | None = options["output"]

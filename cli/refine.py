@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..shapes.errors import RooflensError, UsageError, unknown_name
+from ..shapes.errors import RooflensError, UsageError, quote, unknown_name
 from ..shapes.json_file import read_object
 from ..shapes.suite import Suite
 from . import values
@@ -50,7 +50,7 @@ class Refinement:
         what, equals, pair = text.partition("=")
         challenger, colon, incumbent = pair.partition(":")
         if what != CROSSOVER or (equals and not (challenger and colon and incumbent)):
-            raise UsageError(f"--refine {text!r}: write crossover, or crossover=CHALLENGER:INCUMBENT")
+            raise UsageError(f"--refine {quote(text)}: write crossover, or crossover=CHALLENGER:INCUMBENT")
         incumbent = incumbent or suite.baseline
         for name in filter(None, (challenger, incumbent)):
             if name not in suite.providers:

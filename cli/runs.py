@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..shapes.errors import UsageError, nearest
+from ..shapes.errors import UsageError, nearest, quote
 from ..shapes.json_file import read_object
 from ..shapes.stored_file import read_stored
 
@@ -123,12 +123,12 @@ def find_folder(text: str, parent: Path = RUNS) -> Path:
         raise UsageError(f"{text} is not the folder of a run: it has no {MANIFEST}")
     known = [run.id for run in stored_runs(parent)]
     if not known:
-        raise UsageError(f"no run {text!r}: it is not a folder, and there are no runs in {parent.absolute()}")
+        raise UsageError(f"no run {quote(text)}: it is not a folder, and there are no runs in {parent.absolute()}")
     name = Path(text).name if Path(text).parent == parent else text
     if near := nearest(name, known):
-        raise UsageError(f"unknown run {text!r}: did you mean {' or '.join(near)}?")
+        raise UsageError(f"unknown run {quote(text)}: did you mean {' or '.join(near)}?")
     newest = ", ".join(known[:NEWEST]) + (", ...: rooflens list runs" if len(known) > NEWEST else "")
-    raise UsageError(f"unknown run {text!r}: the newest are {newest}")
+    raise UsageError(f"unknown run {quote(text)}: the newest are {newest}")
 
 
 def is_sweep(folder: Path) -> bool:
@@ -145,7 +145,7 @@ def read_sweep(folder: Path) -> StoredSweep:
         raise UsageError(f"cannot read {path}: {error.strerror}; restore the file from a copy") from None
     for key in ("id", "suite", "created_at"):
         if not isinstance(manifest.get(key), str):
-            raise UsageError(f"{path}: {key} = {manifest.get(key)!r} must be a text; restore the file from a copy")
+            raise UsageError(f"{path}: {key} = {quote(manifest.get(key))} must be a text; restore the file from a copy")
     return StoredSweep(
         manifest["id"], folder, manifest["suite"], manifest["created_at"], _architectures(manifest, path)
     )
@@ -159,7 +159,8 @@ def _architectures(manifest: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     if given and allowed == given and len(set(allowed)) == len(allowed):
         return tuple(allowed)
     raise UsageError(
-        f"{path}: architectures = {names!r} must be a list of names of folders beside it; restore the file from a copy"
+        f"{path}: architectures = {quote(names)} must be a list of names of folders beside it; "
+        "restore the file from a copy"
     )
 
 

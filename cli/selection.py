@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from ..shapes import suite as suites
-from ..shapes.errors import UsageError, nearest, unknown_name
+from ..shapes.errors import UsageError, nearest, quote, unknown_name
 from ..shapes.protocol import COLD_BY, TIMERS
 from ..shapes.scheme import DType, Scheme
 from ..shapes.suite import Suite, cache_state
@@ -221,7 +221,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
 def _unknown_provider(name: str, known: list[str], suite: Suite) -> UsageError:
     """Name those that are near, first among the providers that compute what the suite asks for; else all of these."""
     if name.endswith(".py"):
-        return UsageError(f"unknown provider {name!r}: for a file of your own: --providers {name}")
+        return UsageError(f"unknown provider {quote(name)}: for a file of your own: --providers {name}")
     from ..kernels.registry import ALL, BUILTIN
 
     families = {Scheme.parse(scheme, suite.dtypes[0]).family for scheme in suite.schemes}

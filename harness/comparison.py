@@ -14,6 +14,7 @@ from ..kernels.cache_folder import cache_folder
 from ..shapes import suite as suites
 from ..shapes.errors import UsageError
 from ..shapes.json_file import read_object
+from ..shapes.manifest import COMPARISON, check_manifest
 from .tables import replace
 
 STATE = "compare.json"
@@ -71,9 +72,11 @@ def write_state(folder: Path, what: Comparison, done: Collection[tuple[int, str]
 def read_state(folder: Path) -> dict[str, Any] | None:
     """Return what compare.json of a folder holds, None when there is none. Raises UsageError when it cannot be read."""
     try:
-        return read_object(folder / STATE)
+        state = read_object(folder / STATE)
     except FileNotFoundError:
         return None
+    check_manifest(state, folder / STATE, ("done", "rounds", "commits"), COMPARISON)
+    return state
 
 
 def stored(folder: Path) -> Comparison:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..kernels import cpu_info
 from ..shapes.device import Device, match_spec
-from ..shapes.errors import RooflensError, UsageError
+from ..shapes.errors import RooflensError, UsageError, quote
 from . import linux
 
 FALLBACK_LLC_BYTES = 64 << 20
@@ -25,7 +25,7 @@ def find_device(name: str = "auto", llc_bytes: int | None = None) -> Device:
     """
     match = re.fullmatch(r"(auto|cpu|cuda)(?::(\d+))?", name)
     if not match or (match[2] and match[1] != "cuda"):
-        raise UsageError(f"--device {name!r}: write cpu, cuda or cuda:N (cuda also means ROCm)")
+        raise UsageError(f"--device {quote(name)}: write cpu, cuda or cuda:N (cuda also means ROCm)")
     if match[1] == "cpu" or (match[1] == "auto" and not gpu_possible()):
         return _cpu(llc_bytes)
     import torch

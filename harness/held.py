@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ..shapes.columns import TUNING
+from ..shapes.csv_file import csv_text
 from ..shapes.device import Device
 from ..shapes.errors import RooflensError, UsageError
 from ..shapes.tuned import HELD, Key
 from .messages import Setup
 from .plan import Cell
-from .tables import csv_text, fields
+from .tables import fields
 
 WAIT_S = 600.0
 """Importing torch and the providers, and starting the device's driver, may take this long."""

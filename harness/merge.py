@@ -6,7 +6,6 @@
 4. `merge` writes the tables into a folder beside the output and renames it: there is a whole run, or none.
 """
 
-import csv
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..shapes.columns import CEILINGS, TABLES, Table
+from ..shapes.csv_file import write_rows
 from ..shapes.errors import RooflensError, UsageError
 from .joining import ceilings_of, common, joined_texts, union
 from .obstacles import obstacles
@@ -156,9 +156,8 @@ def _write(folder: Path, shards: Sequence[Shard], manifest: Mapping[str, Any]) -
     for table in TABLES:
         if table in ALWAYS or any((shard.folder / table.file).exists() for shard in shards):
             with _synced(folder / table.file) as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(table.names)
-                writer.writerows(_best_ceilings(shards) if table is CEILINGS else _all_rows(shards, table))
+                write_rows(file, [table.names])
+                write_rows(file, _best_ceilings(shards) if table is CEILINGS else _all_rows(shards, table))
     with _synced(folder / EVENTS) as file:
         file.writelines(_events(shards))
     with _synced(folder / MANIFEST) as file:

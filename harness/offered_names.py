@@ -1,11 +1,13 @@
 """The names under which the code of a checkout can be imported: what an arm of a comparison must have from it."""
 
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
+
+from ..shapes.errors import UsageError
+from ..shapes.toml_file import read_toml
 
 _DEEPEST = 3
 _NOT_INSTALLED = ("test", "tests")
@@ -49,8 +51,9 @@ def _submodules(tree: Path) -> set[Path]:
 
 def project_names(tree: Path) -> Iterator[str]:
     """Name of the distribution that the repository builds, if its pyproject.toml says."""
-    with suppress(OSError, tomllib.TOMLDecodeError):
-        name = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8")).get("project", {}).get("name")
+    with suppress(UsageError):
+        project = read_toml(tree / "pyproject.toml").get("project")
+        name = project.get("name") if isinstance(project, dict) else None
         if isinstance(name, str):
             yield name
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..shapes.conditions import rows_where
 from ..shapes.device import Device
-from ..shapes.errors import UsageError
+from ..shapes.errors import UsageError, quote
 from ..shapes.problem import Pass, Problem
 from ..shapes.protocol import Protocol
 from ..shapes.scheme import Scheme
@@ -187,5 +187,5 @@ def _filtered(cells: tuple[Cell, ...], expression: str) -> tuple[Cell, ...]:
     frame = pd.DataFrame([cell.fields for cell in cells])
     holds = rows_where(frame, expression, "--filter", MODEL_FIELDS, "M <= 64 and provider != 'blas'")
     if not holds.any():
-        raise UsageError(f"--filter {expression!r} leaves no cell of {len(cells)}")
+        raise UsageError(f"--filter {quote(expression)} leaves no cell of {len(cells)}")
     return tuple(cell for cell, keep in zip(cells, holds, strict=True) if keep)

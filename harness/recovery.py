@@ -1,16 +1,17 @@
 """What an interrupted writer left in the tables of a run, and how it is cut off."""
 
-import csv
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ..shapes import csv_file
 from ..shapes.columns import Table
+from ..shapes.csv_file import csv_text
 from ..shapes.errors import UsageError
 from ..shapes.verdict import Verdict
-from .tables import csv_text, replace, rows_of
+from .tables import replace, rows_of
 
 Unit = tuple[str, int]
 """(cell_id, round)."""
@@ -31,8 +32,8 @@ def cut_torn_line(path: Path, table: Table) -> None:
                 file.truncate(start + newline + 1)
                 break
             end = start
-    with path.open(encoding="utf-8", errors="replace", newline="") as text:
-        header = next(csv.reader(text), [])
+    with path.open("rb") as file:
+        _, header = next(csv_file.records(file, path), (1, []))
     if tuple(header) != table.names:
         raise UsageError(
             f"{path} line 1: its columns are not those of this rooflens version; resume with the version that wrote it"
@@ -64,8 +65,8 @@ def sample_counts(path: Path) -> Counter[Unit]:
 
 def cut_unbacked(path: Path, counts: Mapping[Unit, int]) -> None:
     """Drop commit rows whose samples never reached the disk, as a loss of power may leave them."""
-    with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-        table = list(csv.reader(file))
+    with path.open("rb") as file:
+        table = [row for _, row in csv_file.records(file, path)]
     cell, number, samples = (table[0].index(name) for name in ("cell_id", "round", "samples"))
 
     def is_backed(row: Sequence[str]) -> bool:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ..shapes.columns import TUNING
+from ..shapes.csv_file import csv_text
 from .plan import MODEL_FIELDS, Cell
-from .tables import csv_text, fields, replace
+from .tables import fields, replace
 
 COORDINATES = tuple(name for name in MODEL_FIELDS if name != "suite")
 """What the file of `keep_only` says of a cell."""

@@ -1,6 +1,5 @@
 """A run folder as a merge reads it: nothing in it is changed, and what an interrupted writer left is not seen."""
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -8,9 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..shapes import csv_file
 from ..shapes.columns import CEILINGS, CELLS, SAMPLES, TABLES, Table
 from ..shapes.errors import UsageError
 from ..shapes.json_file import parse_object
+from ..shapes.manifest import check_manifest
 from ..shapes.stored_file import open_regular, read_stored
 from .lock import reading
 from .plan import MODEL_FIELDS
@@ -101,23 +102,18 @@ def rows(folder: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
 
 def parsed(lines: Iterable[bytes], path: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a table that lies in memory or in a file, as `rows` does; `path` is for messages."""
-    line = 0
-    try:
-        for line, row in enumerate(csv.reader(raw.decode() for raw in lines if raw.endswith(b"\n")), start=1):
-            if line == 1 and tuple(row) != table.names:
-                raise UsageError(
-                    f"{path} line 1: its columns are not those of this rooflens version; merge with the version "
-                    "that wrote it"
-                )
-            if len(row) != len(table.columns):
-                raise UsageError(
-                    f"{path} line {line}: {len(row)} fields where {len(table.columns)} belong; restore the file "
-                    "from a copy"
-                )
-            if line > 1:
-                yield line, row
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{path} line {line + 1}: {error}; restore the file from a copy") from None
+    for line, row in csv_file.records((raw for raw in lines if raw.endswith(b"\n")), path):
+        if line == 1 and tuple(row) != table.names:
+            raise UsageError(
+                f"{path} line 1: its columns are not those of this rooflens version; merge with the version "
+                "that wrote it"
+            )
+        if len(row) != len(table.columns):
+            raise UsageError(
+                f"{path} line {line}: {len(row)} fields where {len(table.columns)} belong; restore the file from a copy"
+            )
+        if line > 1:
+            yield line, row
 
 
 def _read(folder: Path) -> Shard:
@@ -156,6 +152,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
 def manifest_of(content: bytes, path: Path) -> dict[str, Any]:
     """Parse a run.json and check the keys that a merge needs. Raises UsageError that names `path`."""
     manifest = parse_object(content, path)
+    check_manifest(manifest, path)
     for key, kind in REQUIRED.items():
         if not isinstance(manifest.get(key), kind):
             raise UsageError(f"{path}: key {key!r} is missing or wrong; merge with the rooflens version that wrote it")

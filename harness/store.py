@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from ..shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
+from ..shapes.csv_file import csv_text
 from ..shapes.errors import RooflensError, UsageError
 from ..shapes.json_file import read_object
+from ..shapes.manifest import check_manifest
 from .lock import LOCK, locked
 from .messages import Samples
 from .recovery import Unit, committed, cut_orphans, cut_torn_line, cut_unbacked, sample_counts
-from .tables import append, csv_text, fields, replace, reported, rows_of, written_to
+from .tables import append, fields, replace, reported, rows_of, written_to
 
 MANIFEST = "run.json"
 EVENTS = "events.log"
@@ -98,9 +100,11 @@ class RunStore:
         """Return the content of run.json."""
         path = self.folder / MANIFEST
         try:
-            return read_object(path)
+            manifest = read_object(path)
         except FileNotFoundError as error:
             raise UsageError(f"{path}: {error}") from None
+        check_manifest(manifest, path)
+        return manifest
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replace run.json as a whole."""

@@ -1,16 +1,15 @@
 """Tables on the disk: rows as CSV text by the schema, appended and replaced so that what is written survives."""
 
-import csv
-import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from ..shapes import csv_file
 from ..shapes.columns import Kind, Table
-from ..shapes.errors import RooflensError, UsageError
+from ..shapes.errors import RooflensError
 
 
 @contextmanager
@@ -31,7 +30,10 @@ def disk_error(folder: Path, error: OSError) -> RooflensError:
 
 
 def fields(table: Table, row: Mapping[str, Any]) -> list[str]:
-    """Return a row as the texts of its fields, in the order of `table`; raise ValueError for a column it lacks."""
+    """Return a row as the texts of its fields, in the order of `table`; raise ValueError for a column it lacks.
+
+    A line break inside a text becomes a space, or a torn line would look whole.
+    """
     if unknown := set(row) - set(table.names):
         raise ValueError(f"not in the schema of {table.file}: {', '.join(sorted(unknown))}")
     return [_text(column.kind, row.get(column.name)) for column in table.columns]
@@ -46,17 +48,7 @@ def _text(kind: Kind, value: Any) -> str:
         return "true" if value else "false"
     if kind is Kind.FLOAT:
         return repr(float(value))
-    return str(value)
-
-
-def csv_text(header: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> str:
-    """Return rows as CSV; a line break inside a field becomes a space, or a torn line would look whole."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    if header:
-        writer.writerow(header)
-    writer.writerows([field.replace("\r", " ").replace("\n", " ") for field in row] for row in rows)
-    return buffer.getvalue()
+    return str(value).replace("\r", " ").replace("\n", " ")
 
 
 def append(path: Path, text: str) -> None:
@@ -95,10 +87,5 @@ def sync_folder(folder: Path) -> None:
 
 def rows_of(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows of a table with their line numbers; raises UsageError where it is no CSV in UTF-8."""
-    line = 1
-    try:
-        with path.open("rb") as file:
-            for line, row in enumerate(csv.DictReader(raw.decode() for raw in file), start=2):
-                yield line, row
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{path} line {line + 1}: {error}; restore the file from a copy") from None
+    with path.open("rb") as file:
+        yield from csv_file.rows(file, path, way_out=csv_file.RESTORE)

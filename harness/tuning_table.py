@@ -3,11 +3,12 @@
 from typing import Any
 
 from ..shapes.columns import TUNING
+from ..shapes.csv_file import csv_text
 from ..shapes.errors import UsageError
 from .messages import Ready
 from .plan import Cell
 from .store import RunStore
-from .tables import csv_text, replace, reported
+from .tables import replace, reported
 
 SearchUnit = tuple[str, int]
 """(cell_id, search)."""

@@ -1,11 +1,11 @@
 """Figures as data: axes with their ticks, series, roofs, spans, boxes. `svg` and `png` draw the same value."""
 
-import csv
-import io
 import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from ..shapes.csv_file import csv_text
 
 Raw: TypeAlias = float | int | str | None
 """A value in base units; None where it is unknown."""
@@ -199,11 +199,7 @@ class Data:
 
     def csv(self) -> str:
         """Return the table as CSV; an unknown value is empty."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([_plain(value) for value in row] for row in self.rows)
-        return text.getvalue()
+        return csv_text(self.columns, ([_plain(value) for value in row] for row in self.rows))
 
 
 def _plain(value: Raw) -> Raw:

@@ -18,10 +18,9 @@ errRatio        share of the output outside rtol = atol = 1e-2 of the exact prod
 What is not known is an empty field.
 """
 
-import csv
-import io
 from collections.abc import Iterable, Mapping
 
+from .csv_file import csv_text
 from .errors import UsageError
 from .problem import Op, Pass, Problem
 from .scheme import DType, Scheme
@@ -59,11 +58,7 @@ def tuned_csv(choices: Mapping[Key, Choice]) -> str:
     Raises UsageError when the table holds more than one activation type or cache state.
     """
     refuse_ambiguous((key.dtype for key in choices), (key.cache for key in choices))
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(HEADER)
-    writer.writerows(_row(key, choice) for key, choice in fastest(choices).items())
-    return buffer.getvalue()
+    return csv_text(HEADER, (_row(key, choice) for key, choice in fastest(choices).items()))
 
 
 def _row(key: Key, choice: Choice) -> list[str]:

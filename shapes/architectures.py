@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from .errors import UsageError
+from .errors import UsageError, quote
 
 _GPU = re.compile(r"sm\d+|gfx[0-9a-f]+")
 _CPU = re.compile(r"(x86_64|amd64|aarch64|arm64|ppc64le|s390x)-\w+")
@@ -28,8 +28,8 @@ def parse_devices(texts: Iterable[str], where: str) -> dict[str, int | None]:
     for part in (part.strip() for text in texts for part in text.split(",")):
         name, equals, count = part.partition("=")
         if not is_architecture(name) or (equals and not (count.isdecimal() and int(count))):
-            raise UsageError(f"{where} {part!r}: write an architecture, such as sm90, or sm90=2 for two devices")
+            raise UsageError(f"{where} {quote(part)}: write an architecture, such as sm90, or sm90=2 for two devices")
         if name in asked:
-            raise UsageError(f"{where} {part!r}: {name} is named twice")
+            raise UsageError(f"{where} {quote(part)}: {name} is named twice")
         asked[name] = int(count) if equals else None
     return asked

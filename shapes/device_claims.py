@@ -24,13 +24,17 @@ _FP8_FORMATS = {"gfx942": "e4m3fnuz"}
 _LANES = {"sm80": 64}
 """Lanes ("shaders") of a compute unit that differ from the vendor's others: 64 of AMD, 128 of NVIDIA."""
 
+MOST = 1e15
+"""No figure of a device is larger, in the units of the table."""
+
 
 def number(row: Row, field: str) -> float | None:
-    """Return a field as a number; None where it is empty or none."""
+    """Return a field as a number; None where it is empty, or none that can be reckoned with: 0, or beyond `MOST`."""
     try:
-        return float(row.get(field) or "")
+        value = float(row.get(field) or "")
     except ValueError:
         return None
+    return value if 0 < value <= MOST else None
 
 
 def claim_faults(row: Row, arch: str) -> Iterator[str]:

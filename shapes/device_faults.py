@@ -12,7 +12,6 @@ constants: the vendors' architecture white papers and instruction set guides, as
 """
 
 import csv
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,8 +19,10 @@ from importlib.resources import files
 from pathlib import Path
 from statistics import median
 
+from . import csv_file
 from .device_claims import claim_faults, number
-from .errors import UsageError
+from .errors import UsageError, quote
+from .file_text import read_content
 
 Row = Mapping[str, str]
 
@@ -163,26 +164,24 @@ def faults(row: Row) -> list[str]:
     return list(dict.fromkeys([*faults_by_law(row), *_known(row)]))
 
 
+_WAY_OUT = "a device table is a CSV with the columns of devices.csv"
+
+
 def check(path: Path | None = None) -> dict[str, list[str]]:
     """Return the faults of each row of a CSV file by the name of its device; None: of the table that is shipped.
 
     Raises UsageError for a file that cannot be read or lacks the columns device and arch.
     """
-    try:
-        text = (path or files(__package__) / "devices.csv").read_text(encoding="utf-8-sig")  # as spreadsheets write it
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8: {error}") from None
-    table = csv.DictReader(io.StringIO(text, newline=""))
-    if missing := [name for name in ("device", "arch") if name not in (table.fieldnames or ())]:
-        raise UsageError(
-            f"{path} line 1: column {missing[0]!r} is missing; a device table has the columns of devices.csv"
-        )
+    if path is None:
+        content = (files(__package__) / "devices.csv").read_bytes()
+    else:
+        try:
+            content = read_content(path, _WAY_OUT)
+        except FileNotFoundError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror}") from None
     found: dict[str, list[str]] = {}
-    for row in table:
-        texts = {name: value or "" for name, value in row.items() if name is not None}
-        found.setdefault(texts["device"], []).extend(faults(texts))
+    for row in csv_file.rows(content, path, ("device", "arch"), way_out=_WAY_OUT):
+        found.setdefault(row.fields["device"], []).extend(faults(row.fields))
     return found
 
 
@@ -191,7 +190,14 @@ def faults_by_law(row: Row) -> list[str]:
     arch = row.get("arch", "").replace("_", "")
     if arch not in RATES:
         return [f"arch = {row.get('arch', '')}: no law is known for it; known are {', '.join(RATES)}"]
-    return [*_rates(row, arch), *_memory(row), *_sizes(row, arch), *claim_faults(row, arch)]
+    return [*_unreckonable(row), *_rates(row, arch), *_memory(row), *_sizes(row, arch), *claim_faults(row, arch)]
+
+
+def _unreckonable(row: Row) -> Iterator[str]:
+    """Rates, clocks and counts that are no positive number of a device: nothing else is said of them."""
+    for name, text in row.items():
+        if text and name.endswith(("_tflops", "_gbs", "_mhz", "_units")) and number(row, name) is None:
+            yield f"{name} = {quote(text)[1:-1]}: not a positive number"
 
 
 def _rates(row: Row, arch: str) -> Iterator[str]:

@@ -39,6 +39,24 @@ class Interrupted(RooflensError):
     exit_code = 130
 
 
+QUOTED = 80
+"""Characters of a foreign text that a message repeats."""
+
+
+def quote(value: object) -> str:
+    """Return a value of somebody else's as Python writes it, cut in the middle to `QUOTED` characters."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or nested without end
+        return f"a value of type {type(value).__name__}"
+    return shorten(text)
+
+
+def shorten(text: str) -> str:
+    """Return a text of somebody else's, a name of a column say, cut in the middle to `QUOTED` characters."""
+    return text if len(text) <= QUOTED else f"{text[: QUOTED - 20]}...{text[-17:]}"
+
+
 LIKENESS = 0.6
 """Share of common characters (difflib's ratio) below which a name is not taken for a slip of the keyboard."""
 
@@ -61,6 +79,6 @@ def unknown_name(kind: str, name: str, known: list[str], otherwise: str = "") ->
     `kind` is the noun shown to the user ("suite", "provider"); `known` are the valid names, and `otherwise` is what to
     say when none of them is near: all of them, unless they are too many for a line.
     """
-    near = nearest(name, known)
+    near = nearest(name[:QUOTED], known)
     hint = f"did you mean {' or '.join(near)}?" if near else otherwise or f"known: {', '.join(known)}"
-    return UsageError(f"unknown {kind} {name!r}: {hint}")
+    return UsageError(f"unknown {kind} {quote(name)}: {hint}")

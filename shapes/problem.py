@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .errors import UsageError
+from .errors import UsageError, quote
 
 LARGEST_FLOPS = 1 << 60
 """No device finishes more in a day; below it, every stored count fits into 64 bits."""
@@ -71,7 +71,7 @@ class Problem:
         for name in SIZES:
             size = getattr(self, name)
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise UsageError(f"{name}={size!r} is not a size: give a positive whole number")
+                raise UsageError(f"{name}={quote(size)} is not a size: give a positive whole number")
         if self.E > 1 and self.op not in (Op.GROUPED_GEMM, Op.MOE_GEMM):
             raise UsageError(f"E={self.E}: a {self.op} has no experts; use {Op.GROUPED_GEMM} or {Op.MOE_GEMM}")
         if self.top_k > 1 and self.op is not Op.MOE_GEMM:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from .errors import UsageError
+from .errors import UsageError, quote
 
 TIMERS = ("auto", "event", "graph", "profiler", "host")
 
@@ -46,10 +46,10 @@ class Protocol:
         for name in ("rounds", "min_samples", "target_ci", "budget_s", "timeout_s"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise UsageError(f"protocol: {name}={value!r} must be a positive number")
+                raise UsageError(f"protocol: {name}={quote(value)} must be a positive number")
         for name in ("rounds", "min_samples", "seed"):
             if not isinstance(getattr(self, name), int):
-                raise UsageError(f"protocol: {name}={getattr(self, name)!r} must be a whole number")
+                raise UsageError(f"protocol: {name}={quote(getattr(self, name))} must be a whole number")
         if self.min_samples < LEAST_SAMPLES:
             raise UsageError(f"protocol: min_samples={self.min_samples} must be {LEAST_SAMPLES} at least")
         if not 0 <= self.seed < 1 << 32:
@@ -61,4 +61,4 @@ class Protocol:
             )
         for name, known in (("timer", TIMERS), ("cold_by", COLD_BY), ("tuning", TUNINGS)):
             if getattr(self, name) not in known:
-                raise UsageError(f"protocol: unknown {name} {getattr(self, name)!r}: known: {', '.join(known)}")
+                raise UsageError(f"protocol: unknown {name} {quote(getattr(self, name))}: known: {', '.join(known)}")

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from .errors import UsageError
+from .errors import UsageError, quote
 from .problem import Op, Pass, Problem
 
 
@@ -31,7 +31,7 @@ class DType(StrEnum):
         try:
             return cls(text)
         except ValueError:
-            raise UsageError(f"unknown dtype {text!r}: known: {', '.join(cls)}") from None
+            raise UsageError(f"unknown dtype {quote(text)}: known: {', '.join(cls)}") from None
 
 
 SNR_FLOOR_DB = {DType.BF16: 40.0, DType.FP16: 55.0, DType.FP32: 100.0}
@@ -71,7 +71,7 @@ class Scheme(ABC):
             if scheme := family.read(name, dtype):
                 return scheme
         known = "; ".join(dict.fromkeys(family.grammar for family in families))
-        raise UsageError(f"unknown scheme {name!r}: write {known}")
+        raise UsageError(f"unknown scheme {quote(name)}: write {known}")
 
     @classmethod
     @abstractmethod

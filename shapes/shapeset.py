@@ -2,12 +2,15 @@
 
 import csv
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from .errors import UsageError, unknown_name
+from . import csv_file
+from .errors import UsageError, quote, unknown_name
+from .file_text import decoded, read_content
 
 COLUMNS = ("suite", "model", "layer", "op", "N", "K", "B", "E", "top_k", "tp", "M_list", "seqlen", "notes")
 
@@ -50,11 +53,10 @@ def load(name_or_path: str, relative_to: Path | None = None) -> tuple[Shape, ...
         path = Path(name_or_path)
         source = path if path.is_absolute() or relative_to is None else relative_to / path
         try:
-            text = source.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or error  # the text of an OSError repeats the path
-            raise UsageError(f"cannot read shape set {source}: {why}") from None
-        return parse(text, str(source))
+            content = read_content(source, csv_file.CORRECT)
+        except FileNotFoundError as error:
+            raise UsageError(f"cannot read shape set {source}: {error.strerror}") from None
+        return parse(decoded(content, source, csv_file.CORRECT), str(source))
     if name_or_path not in names():
         raise unknown_name("shape set", name_or_path, names())
     text = (files(__package__) / "sets" / f"{name_or_path}.csv").read_text(encoding="utf-8")
@@ -87,17 +89,9 @@ def parse(text: str, where: str) -> tuple[Shape, ...]:
 
     An empty N, B, E or top_k is 1 (the N of a quantization, say); M_list is space-separated.
     """
-    reader = csv.DictReader(text.splitlines())
-    header = reader.fieldnames or []
-    if unknown := [name for name in header if name not in COLUMNS]:
-        raise UsageError(f"{where} line 1: unknown column {unknown[0]!r}; known: {', '.join(COLUMNS)}")
-    if missing := [name for name in ("model", "layer", "N", "K") if name not in header]:
-        raise UsageError(f"{where} line 1: column {missing[0]} is missing")
     shapes = []
-    for row in reader:
-        at = f"{where} line {reader.line_num}"
-        if None in row or None in row.values():
-            raise UsageError(f"{at}: {len(header)} columns expected")
+    for line, row in csv_file.rows(text, where, ("model", "layer", "N", "K"), COLUMNS):
+        at = f"{where} line {line}"
         notes = _notes(row)
         shapes.append(
             Shape(
@@ -114,13 +108,12 @@ def parse(text: str, where: str) -> tuple[Shape, ...]:
         )
     if not shapes:
         raise UsageError(f"{where}: no shapes")
-    labels = [shape.label for shape in shapes]
-    if twice := [label for label in labels if labels.count(label) > 1]:
-        raise UsageError(f"{where}: {twice[0]!r} appears twice; give each row its own model and layer")
+    if twice := [label for label, count in Counter(shape.label for shape in shapes).items() if count > 1]:
+        raise UsageError(f"{where}: {quote(twice[0])} appears twice; give each row its own model and layer")
     return tuple(shapes)
 
 
 def _size(text: str, column: str, at: str) -> int:
     if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 1:
-        raise UsageError(f"{at}, column {column}: {text!r} is not a positive whole number")
+        raise UsageError(f"{at}, column {column}: {quote(text)} is not a positive whole number")
     return int(text)

@@ -1,7 +1,6 @@
 """Suites: a named sweep, written as TOML: shapes x axes x schemes x dtypes x providers x cache states."""
 
 import re
-import tomllib
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from importlib.resources import files
@@ -10,11 +9,12 @@ from typing import Any, TypeVar
 
 from . import shapeset
 from .architectures import parse_devices
-from .errors import UsageError, unknown_name
+from .errors import UsageError, quote, unknown_name
 from .problem import Op, Pass
 from .protocol import Protocol
 from .scheme import DType, Scheme
 from .shapeset import Shape
+from .toml_file import parse_toml, read_toml
 
 Member = TypeVar("Member", bound=StrEnum)
 
@@ -103,12 +103,7 @@ def load(name_or_path: str) -> Suite:
     """Load a shipped suite by name, or a TOML file by path. Raises UsageError that names the file and the key."""
     if name_or_path.endswith(".toml"):
         path = Path(name_or_path)
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or error  # the text of an OSError repeats the path
-            raise UsageError(f"cannot read suite {path}: {why}") from None
-        return parse(text, str(path), path.parent)
+        return _checked(read_toml(path, "suite"), str(path), path.parent)
     if name_or_path not in names():
         raise unknown_name("suite", name_or_path, [*names(), "or a path to a .toml file"])
     text = (files(__package__) / "suites" / f"{name_or_path}.toml").read_text(encoding="utf-8")
@@ -121,20 +116,20 @@ _OPTIONAL = ("description", "pick", "challengers", "axes", "op", "passes", "prot
 
 def parse(text: str, where: str, folder: Path | None = None) -> Suite:
     """Parse the TOML text of a suite; `where` names it in errors, `folder` is where its own shape sets are."""
+    return _checked(parse_toml(text, where), where, folder)
+
+
+def _checked(table: dict[str, Any], where: str, folder: Path | None) -> Suite:
     try:
-        return _parse(text, where, folder)
+        return _suite(table, where, folder)
     except UsageError as error:
         raise error if where in str(error) else UsageError(f"{where}: {error}") from None
 
 
-def _parse(text: str, where: str, folder: Path | None) -> Suite:
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{where}: not valid TOML: {error}") from None
+def _suite(table: dict[str, Any], where: str, folder: Path | None) -> Suite:
     _known_keys(table, (*_REQUIRED, *_OPTIONAL), where)
     if missing := [key for key in _REQUIRED if key not in table]:
-        raise UsageError(f"{where}: key {missing[0]!r} is missing")
+        raise UsageError(f"{where}: key {quote(missing[0])} is missing")
     protocol = table.get("protocol", {})
     _known_keys(protocol, tuple(entry.name for entry in fields(Protocol)), f"{where} [protocol]")
     for scheme in _strings(table, "schemes", where):
@@ -159,7 +154,7 @@ def _parse(text: str, where: str, folder: Path | None) -> Suite:
         if not getattr(suite, key):
             raise UsageError(f"{where}: {key} is empty")
     if not re.fullmatch(r"\w[\w.-]*", suite.name):  # it becomes part of a folder's name
-        raise UsageError(f"{where}: name = {suite.name!r} must be letters, digits, '-', '_' and '.'")
+        raise UsageError(f"{where}: name = {quote(suite.name)} must be letters, digits, '-', '_' and '.'")
     return suite
 
 
@@ -168,7 +163,7 @@ def cache_state(text: str) -> Cache:
     try:
         return Cache(text)
     except ValueError:
-        raise UsageError(f"unknown cache state {text!r}: known: {', '.join(Cache)}") from None
+        raise UsageError(f"unknown cache state {quote(text)}: known: {', '.join(Cache)}") from None
 
 
 def axis_values(name: str, values: object, where: str) -> tuple[int, ...]:
@@ -177,7 +172,7 @@ def axis_values(name: str, values: object, where: str) -> tuple[int, ...]:
         raise UsageError(f"{where}: axis {name} needs a list of sizes")
     for value in values:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise UsageError(f"{where}: {name}={value!r} is not a size: give positive whole numbers")
+            raise UsageError(f"{where}: {name}={quote(value)} is not a size: give positive whole numbers")
     return tuple(sorted(set(values)))
 
 
@@ -192,16 +187,16 @@ def _known_keys(table: object, known: tuple[str, ...], where: str) -> None:
 def _string(table: dict[str, Any], key: str, where: str) -> str:
     value = table.get(key, "")
     if not isinstance(value, str):
-        raise UsageError(f"{where}: {key} = {value!r} must be a string")
+        raise UsageError(f"{where}: {key} = {quote(value)} must be a string")
     return value
 
 
 def _strings(table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
     values = table.get(key, [])
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise UsageError(f"{where}: {key} = {values!r} must be a list of strings")
+        raise UsageError(f"{where}: {key} = {quote(values)} must be a list of strings")
     if twice := [value for value in values if values.count(value) > 1]:
-        raise UsageError(f"{where}: {key} names {twice[0]!r} twice")
+        raise UsageError(f"{where}: {key} names {quote(twice[0])} twice")
     return tuple(values)
 
 

@@ -4,19 +4,21 @@ It is `tuning.csv` of a run folder, or a copy of it. Nothing is interpolated: a 
 of the same architecture and size has no entry.
 """
 
-import csv
-import io
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import csv_file
 from .columns import TUNING
 from .device import Device
-from .errors import UsageError
+from .errors import UsageError, quote
+from .file_text import decoded, read_content
+from .json_file import parse_value
 from .problem import Problem
 from .scheme import Scheme
 from .suite import Cache
@@ -109,11 +111,9 @@ def load(path: Path) -> TunedTable:
     """
     file = path / TUNING.file if path.is_dir() else path
     try:
-        text = file.read_bytes().decode()
+        text = decoded(read_content(file, _WAY_OUT), file, _WAY_OUT)
     except FileNotFoundError:
         raise UsageError(f"{file}: no such tuned table; make one with rooflens tune SUITE -o RUN") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the tuned table {file}: {getattr(error, 'strerror', None) or error}") from None
     rows: dict[Key, list[_Row]] = {}
     for row in _rows(text[: text.rfind("\n") + 1], str(file)):
         rows.setdefault(row.key, []).append(row)
@@ -157,6 +157,8 @@ def _choose(rows: Sequence[_Row]) -> Choice | None:
     )
 
 
+_WAY_OUT = f"give the {TUNING.file} of rooflens tune"
+
 _NUMBERS = ("compute_units", "B", "M", "N", "K")
 _NEWER = ("E", "top_k")
 """Sizes that older tables do not have; they were 1."""
@@ -166,24 +168,13 @@ _NEEDED = ("cell_id", "search", "candidate", *_TEXTS, *_NUMBERS, "config", "time
 
 def _rows(text: str, where: str) -> "list[_Row]":
     """Rows that have a time, checked."""
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    header = reader.fieldnames or []
-    if missing := [name for name in _NEEDED if name not in header]:
-        raise UsageError(
-            f"{where} line 1: column {missing[0]!r} is missing; a tuned table is the {TUNING.file} of rooflens tune"
-        )
     found = []
-    try:
-        for row in reader:
-            at = f"{where} line {reader.line_num}"
-            if None in row or None in row.values():
-                raise UsageError(f"{at}: {len(header)} fields expected; delete the line, or tune again")
-            if row["time_s"] or row.get("verdict") == HELD:
-                found.append(_row(row, at))
-            elif row["winner"] == "true":
-                raise UsageError(f"{at}, column time_s: empty, but a winner has a time; delete the line, or tune again")
-    except csv.Error as error:
-        raise UsageError(f"{where} line {reader.line_num + 1}: {error}; restore the file from a copy") from None
+    for line, row in csv_file.rows(text, where, _NEEDED, way_out=_WAY_OUT):
+        at = f"{where} line {line}"
+        if row["time_s"] or row.get("verdict") == HELD:
+            found.append(_row(row, at))
+        elif row["winner"] == "true":
+            raise UsageError(f"{at}, column time_s: empty, but a winner has a time; delete the line, or tune again")
     return found
 
 
@@ -208,7 +199,7 @@ def _row(row: Mapping[str, str], at: str) -> _Row:
 def _config(row: Mapping[str, str], at: str) -> str:
     """Canonical text of the configuration."""
     try:
-        value = json.loads(row["config"])
+        value = parse_value(row["config"])
     except ValueError:
         value = None
     if not isinstance(value, dict):
@@ -217,7 +208,7 @@ def _config(row: Mapping[str, str], at: str) -> str:
 
 
 def _whole(row: Mapping[str, str], column: str, at: str) -> int:
-    if not (row[column].isdecimal() and row[column].isascii()):
+    if not re.fullmatch("[0-9]{1,18}", row[column]):
         raise _fault(at, column, row, "is not a whole number")
     return int(row[column])
 
@@ -244,4 +235,4 @@ def _float(text: str) -> float:
 
 
 def _fault(at: str, column: str, row: Mapping[str, str], what: str) -> UsageError:
-    return UsageError(f"{at}, column {column}: {row[column]!r} {what}; delete the line, or tune again")
+    return UsageError(f"{at}, column {column}: {quote(row[column])} {what}; delete the line, or tune again")

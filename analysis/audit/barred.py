@@ -1,10 +1,10 @@
 """Tables whose columns are separated by marks: GitHub's markdown, ASCII and box drawing, and CSV among prose."""
 
-import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...shapes.csv_file import split
 from .printed import EMPHASIS, read_printed
 
 _BARS = re.compile(r"(?<!\\)[|│┃║┆┊]")
@@ -79,7 +79,9 @@ def delimited_table(lines: Sequence[str], start: int) -> Found | None:
         end = start
         while end < len(lines) and mark in lines[end]:
             end += 1
-        rows = list(csv.reader(lines[start:end], delimiter=mark))
+        rows = split(lines[start:end], mark)
+        if not rows:
+            continue
         count = next((at for at, row in enumerate(rows) if len(row) != len(rows[0])), len(rows))
         header, body = [name.strip() for name in rows[0]], [[cell.strip() for cell in row] for row in rows[1:count]]
         if body and not _numbers(header) and all(3 * _numbers(row) >= len(row) for row in body):

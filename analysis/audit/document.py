@@ -4,13 +4,14 @@ Tables may be CSV (comma, semicolon or tab), GitHub's markdown, HTML, drawn with
 blanks, or flattened to single blanks by copying from a web page. Everything else is prose.
 """
 
-import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ...shapes.csv_file import split
 from ...shapes.errors import UsageError
+from ...shapes.file_text import decoded
 from ..imports.table import Table, parse
 from .barred import Found, barred_table, delimited_table
 from .flattened import flattened_table
@@ -71,10 +72,7 @@ def read_document(content: bytes, name: str) -> Document:
 
 
 def _read(content: bytes, name: str) -> Document:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name}: not a text ({error.reason} at byte {error.start}); give a CSV or a text") from None
+    text = decoded(content, name, "give a CSV or a text")
     if not text.strip():
         raise UsageError(f"{name} is empty; give a table: CSV, markdown or pasted text")
     if PurePath(name).suffix.lower() in (".csv", ".tsv") or _is_csv(text):
@@ -91,7 +89,7 @@ def _is_csv(text: str) -> bool:
     for mark in ("\t", ";", ","):
         if lines[0].count(mark) < 2 and not (mark != "," and mark in lines[0]):
             continue
-        counts = {len(fields) for fields in csv.reader(lines, delimiter=mark)}
+        counts = {len(fields) for fields in split(lines, mark)}
         if len(counts) == 1:
             return True
     return False

@@ -53,6 +53,9 @@ _PER_SECOND = re.compile(r"(?:(?P<prefix>[KkMGB])\s+)?(?![TGMK]i?B/s)[A-Za-z]{1,
 SMALLEST, LARGEST = 1e-60, 1e60
 """Beyond these no number was measured; products of several still are what floating point can hold."""
 
+MOST_PLACES = 200
+"""Decimals that somebody may have printed of such a number, or of 0."""
+
 MISSING = frozenset(("", "-", "--", "—", "–", "n/a", "na", "nan", "none", "null", "inf"))
 """Texts of a cell that has no number."""
 
@@ -111,6 +114,10 @@ def read_printed(text: str) -> Printed | None:
         return None
     name = found["unit"] or found["after"] or ""
     digits = found["digits"].replace(",", "")
+    if (value := abs(float(digits))) and not SMALLEST < value < LARGEST:
+        return None
+    if abs(int(Decimal(digits).as_tuple().exponent)) > MOST_PLACES:  # 0e999999999
+        return None
     unit = _UNITS.get(name.lower())
     if unit is None and (many := _PER_SECOND.fullmatch(name)):
         unit = "/s"
@@ -119,8 +126,6 @@ def read_printed(text: str) -> Printed | None:
         return None
     if unit == "k":
         digits, unit = str(Decimal(digits).scaleb(3)), ""
-    if (value := abs(float(digits))) and not SMALLEST < value < LARGEST:
-        return None
     return Printed(text.strip(), str(Decimal(digits)) if digits.endswith(".") else digits, unit or "", bool(found[1]))
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...shapes.errors import UsageError, unknown_name
+from ...shapes.errors import UsageError, quote, unknown_name
 from ..imports.table import Table
 from ..imports.units import SECONDS, is_time, unit_of
 from . import words as known
@@ -64,7 +64,7 @@ class Override:
         left, equals, name = text.partition("=")
         role, _, side = left.partition(":")
         if not equals or not name.strip():
-            raise UsageError(f"--column {text!r}: write ROLE=NAME, as in time_us='Kernel (us)'")
+            raise UsageError(f"--column {quote(text)}: write ROLE=NAME, as in time_us='Kernel (us)'")
         if role.strip() not in GIVEN:
             raise unknown_name("role of --column", role.strip(), list(GIVEN))
         return Override(role.strip(), side.strip().lower(), name.strip())

@@ -57,6 +57,8 @@ def _is_flat(sheet: Sheet, first: Cell, second: Cell) -> bool:
     if second.time.low > SAME * first.time.high:
         return False
     sizes = sheet.sizes(first.row, first.column)
+    if not {"M", "N"} <= sizes.keys():
+        return False
     tiles = sizes.get("E", 1) * -(-sizes["M"] // TILE) * -(-sizes["N"] // TILE)
     device = sheet.setting_at(first.row, first.column).device
     units = (device.compute_units if device else None) or UNITS
@@ -81,7 +83,7 @@ def _finding(sheet: Sheet, flat: list[tuple[Cell, Cell]], over: list[Cell]) -> F
     reasons = []
     if flat:
         first, second = flat[0]
-        few, many = (sheet.sizes(cell.row, cell.column)["E"] for cell in (first, second))
+        few, many = (sheet.sizes(cell.row, cell.column).get("E", 1) for cell in (first, second))
         pairs = f"; {len(flat)} such pairs" if len(flat) > 1 else ""
         reasons.append(
             f"{many} experts take {second.time_s * 1e3:.4g} ms where {few} take {first.time_s * 1e3:.4g} ms at the "

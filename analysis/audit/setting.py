@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from ...shapes.device import DeviceSpec, specs
-from ...shapes.errors import UsageError, unknown_name
+from ...shapes.errors import UsageError, quote, unknown_name
 from ...shapes.problem import Op, Pass
 from .words import DTYPES, FOUR_BITS
 
@@ -104,7 +104,7 @@ def find_device(name: str) -> DeviceSpec:
             return found[0]
         if found:
             names = ", ".join(repr(row.name) for row in found)
-            raise UsageError(f"device {name!r} may be any of {names}; give more of the name")
+            raise UsageError(f"device {quote(name)} may be any of {names}; give more of the name")
     short = {_short(row.name): row.name for row in rows}
     raise unknown_name("device", name, [*short, *dict.fromkeys(row.arch for row in rows)])
 

@@ -1,6 +1,5 @@
 """What the versions ran: whether their compiled code differs, and which settings head chose more often than base."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from ...shapes.json_file import parse_value
 from .breakdown import compared
 from .effects import Effects
 from .stored import MIXED
@@ -85,7 +85,7 @@ def _counted(cases: pd.DataFrame, side: str) -> Counter[str]:
 def settings_of(text: str) -> Iterator[str]:
     """Yield "BLOCK_M=16", "wgrad.num_warps=4" of a configuration as it is stored; nothing of what is none."""
     try:
-        content = json.loads(text)
+        content = parse_value(text)
     except ValueError:
         return
     yield from _flat("", content)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, quote
 from ..intervals import CONFIDENCE, quantile
 from ..moderation import moderate
 from .fit import oracle
@@ -66,4 +66,4 @@ def chosen_by(study: Study, name: str) -> Ints:
         told = ", ".join(unknown) if unknown else "nothing, for some GEMMs"
         raise UsageError(f"{name} dispatched to {told}: say which arms that is, with --stand-in WORD=PROVIDER")
     names = [*table.arms, *table.rules, *(one.name for one in study.scored if one.policy)]
-    raise UsageError(f"no decisions of {name!r}: name a file of --emit json, or one of {', '.join(names)}")
+    raise UsageError(f"no decisions of {quote(name)}: name a file of --emit json, or one of {', '.join(names)}")

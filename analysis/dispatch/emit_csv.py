@@ -15,8 +15,6 @@ run, device, cache, rounds, margin, policy, regret, held_out, sources
 What is not known is an empty field.
 """
 
-import csv
-import io
 import json
 import math
 from typing import Any
@@ -24,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ...shapes.aiter import HEADER
+from ...shapes.csv_file import csv_text
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op
 from .evidence import Evidence, weigh_evidence
@@ -53,16 +52,16 @@ def emit_csv(policy: Policy, timings: Timings, provenance: Provenance) -> str:
         raise UsageError(f"--emit csv: {why}; choose json or python")
     batched = bool((timings.cases["B"] > 1).any())
     before = [*HEADER[:2], *(["B"] if batched else []), *HEADER[2:5], "dtype"]
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, [*before, *HEADER[5:], *ADDED, *PROVENANCE], lineterminator="\n")
-    writer.writeheader()
+    header = [*before, *HEADER[5:], *ADDED, *PROVENANCE]
+    rows = []
     evidence = weigh_evidence(timings, provenance.margin)
     same = _same(provenance)
     cases = timings.cases.to_dict("records")
     for index, case in enumerate(cases):
         row = _row(policy, timings, evidence, index, {str(name): value for name, value in case.items()})
-        writer.writerow(({"B": case["B"]} if batched else {}) | row | same)
-    return buffer.getvalue()
+        found = {"B": case["B"]} | row | same
+        rows.append([found.get(name) for name in header])
+    return csv_text(header, rows)
 
 
 def _same(provenance: Provenance) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, quote
+from ...shapes.json_file import parse_object
 from .policy import Leaf, Measured, Node, Policy, Rule, Split, Status, Table
 from .provenance import Provenance
 from .timings import FEATURES, SETTING, SHAPE, Setting, Shape
@@ -40,21 +41,18 @@ def emit_json(policy: Policy, provenance: Provenance) -> str:
 
 def parse_policy(content: bytes, where: str) -> Policy:
     """Read what `emit_json` wrote. Raises UsageError that names the place."""
-    try:
-        found = json.loads(content)
-    except ValueError as error:
-        raise UsageError(f"{where}: not JSON ({error}); give a file of rooflens dispatch --emit json") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    found = parse_object(content, where, "give a file of rooflens dispatch --emit json")
+    if found.get("format") != FORMAT:
         raise UsageError(f"{where}: not a policy; give a file of rooflens dispatch --emit json")
     if found.get("version") != VERSION:
-        raise UsageError(f"{where}: version {found.get('version')!r}, and {VERSION} is known: emit it again")
+        raise UsageError(f"{where}: version {quote(found.get('version'))}, and {VERSION} is known: emit it again")
     try:
         rules: dict[Setting, Measured] = {}
         for one in found["rules"]:
             op, pass_, dtype, scheme = (str(one[name]) for name in SETTING)
             rules[op, pass_, dtype, scheme] = Measured(int(one["largest_M"]), _rule(one["rule"]))
         return Policy(str(found["policy"]), str(found["arch"]), str(found["incumbent"]), rules)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{where}: a rule is broken ({type(error).__name__}: {error}): emit it again") from None
 
 
@@ -90,7 +88,7 @@ def _node(plain: Mapping[str, Any]) -> Node:
     if "feature" not in plain:
         return _leaf(plain)
     if plain["feature"] not in FEATURES:
-        raise ValueError(f"feature {plain['feature']!r}")
+        raise ValueError(f"feature {quote(plain['feature'])}")
     return Split(str(plain["feature"]), int(plain["limit"]), _node(plain["low_side"]), _node(plain["high_side"]))
 
 

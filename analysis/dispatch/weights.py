@@ -5,15 +5,14 @@ beyond the largest counts as the largest. Every shape (with its op, pass and typ
 it were measured; its own weight is shared out over its M by the histogram.
 """
 
-import csv
-import io
 import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from ...shapes.errors import UsageError
+from ...shapes import csv_file
+from ...shapes.errors import UsageError, quote
 from .timings import SETTING, Timings, grouped
 
 COLUMNS = ("M", "weight")
@@ -24,21 +23,13 @@ def parse_histogram(content: bytes, where: str) -> dict[int, float]:
 
     Raises UsageError with file and line. `where` names the file in errors.
     """
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{where}: not a text file ({error.reason} at byte {error.start}); give a CSV") from None
-    reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
-    header = tuple(reader.fieldnames or ())
-    if missing := [name for name in COLUMNS if name not in header]:
-        raise UsageError(f"{where} line 1: no column {missing[0]}: write the header {','.join(COLUMNS)}")
     found: dict[int, float] = {}
-    for row in reader:
-        at = f"{where} line {reader.line_num}"
+    for line, row in csv_file.rows(content, where, COLUMNS, way_out=f"write the header {','.join(COLUMNS)}, and rows"):
+        at = f"{where} line {line}"
         try:
             size, weight = int(row["M"]), float(row["weight"])
-        except (TypeError, ValueError):
-            raise UsageError(f"{at}: {row['M']!r},{row['weight']!r} is not a whole M and a number") from None
+        except ValueError:
+            raise UsageError(f"{at}: {quote(row['M'])},{quote(row['weight'])} is not a whole M and a number") from None
         if size < 1 or weight < 0 or not math.isfinite(weight):
             raise UsageError(f"{at}: M must be 1 or more and the weight 0 or more, not {size} and {weight:g}")
         found[size] = found.get(size, 0.0) + weight

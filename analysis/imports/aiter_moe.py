@@ -8,7 +8,7 @@ files say neither N nor K nor the number of experts.
 
 from collections.abc import Mapping
 
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, quote
 from ...shapes.problem import Op
 from .entries import Entry, Imported, frame_of
 from .table import Table
@@ -33,7 +33,7 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
             f"--columns time_us={CHOICES[0]}"
         )
     if name not in table:
-        raise UsageError(f"{table.where} line 1: there is no column {name!r}; choose one of {', '.join(CHOICES)}")
+        raise UsageError(f"{table.where} line 1: there is no column {quote(name)}; choose one of {', '.join(CHOICES)}")
     tokens = table.header[0]  # named after what the sweep varies, batch as shipped
     entries = [
         Entry(
@@ -58,4 +58,4 @@ def _flops(table: Table, row: int) -> float:
     try:
         return float(text) / (table.size(row, "reps") if table.text(row, "reps") else 1)
     except ValueError:
-        table.fail(row, "flops", f"{text!r} is not a number")
+        table.fail(row, "flops", f"{quote(text)} is not a number")

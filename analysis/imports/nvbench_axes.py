@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, quote
 from ...shapes.problem import Problem
 from .entries import UNKNOWN, Entry
 from .table import Reading
@@ -35,7 +35,7 @@ def entry(
         key = name.lower()
         if key in _SIZES:
             if not (value.isdigit() and int(value)):
-                raise UsageError(f"{where} {place}, axis {name}: {value!r} is not a positive whole number")
+                raise UsageError(f"{where} {place}, axis {name}: {quote(value)} is not a positive whole number")
             sizes[_SIZES[key]] = int(value)
         elif key in _TEXTS:
             texts[_TEXTS[key]] = value

@@ -5,11 +5,11 @@ Source: NVIDIA/nvbench @66212f1, nvbench/json_printer.cu: `devices` (id, name), 
 `skip_reason`. Numbers in values are texts. Older files have `summaries` as an object instead of a list.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, quote
+from ...shapes.json_file import parse_object
 from ...shapes.verdict import Verdict
 from .entries import Entry, Imported, frame_of
 from .nvbench_axes import BATCH, COLD, entry, noise_note
@@ -26,12 +26,7 @@ TAGS = {
 
 def read(content: bytes, where: str) -> Imported:
     """One case per state: its GPU time over isolated launches, or over batched ones where there are no others."""
-    try:
-        root = json.loads(content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{where}: not a text file ({error.reason} at byte {error.start})") from None
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{where} line {error.lineno}, column {error.colno}: {error.msg}") from None
+    root = parse_object(content, where, "give what nvbench's --json writes")
     try:
         names = {device["id"]: device["name"] for device in root["devices"]}
         states = list(_states(root))
@@ -80,5 +75,5 @@ def _seconds(text: str, where: str, place: str, tag: str) -> float:
     except ValueError:
         time = -1.0
     if not 0 < time < float("inf"):
-        raise UsageError(f"{where} {place}.summaries, tag {tag}: {text!r} is not a time")
+        raise UsageError(f"{where} {place}.summaries, tag {tag}: {quote(text)} is not a time")
     return time

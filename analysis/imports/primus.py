@@ -8,12 +8,12 @@ Time (ms), Forward TFLOPS, Backward Time (ms), Backward TFLOPS`, older files wit
 
 from collections.abc import Mapping
 
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, quote
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.verdict import Verdict
 from .consistency import Claim, contradictions, rate_of, span
 from .entries import UNKNOWN, Entry, Imported, failed, frame_of
-from .table import Reading, Table
+from .table import Reading, Table, read_number
 
 SOURCE = "Primus-Turbo benchmark"
 
@@ -51,7 +51,7 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
                     scheme=table.text(row, "Granularity", table.text(row, "granularity", UNKNOWN)),
                 )
             )
-            if reading.verdict is Verdict.PASSED and table.text(row, f"{word} TFLOPS"):
+            if reading.verdict is Verdict.PASSED and read_number(table.text(row, f"{word} TFLOPS")):
                 claims.append(_rate_claim(table, row, word, problem))
     devices = dict.fromkeys(table.text(row, "GPU") for row in range(len(table)))
     rounding = {f"{word} Time (ms)": str(table.rounding(f"{word} Time (ms)")) for word in passes.values()}
@@ -77,7 +77,7 @@ def _checked(table: Table, row: int, reading: Reading) -> Reading:
     if check == "ERROR":
         return failed(reading, Verdict.RUNTIME_ERROR, "Check ERROR in the file")
     if check not in ("PASS", "SKIP"):  # SKIP: not checked, as opposed to wrong
-        table.fail(row, "Check", f"{check!r} is none of PASS, FAIL, ERROR, SKIP")
+        table.fail(row, "Check", f"{quote(check)} is none of PASS, FAIL, ERROR, SKIP")
     return reading
 
 

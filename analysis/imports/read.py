@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, shorten
+from ...shapes.file_text import read_content
 from . import aiter_moe, aiter_tuned, nvbench_csv, nvbench_json, perf_report, primus, tidy, tritonbench
 from .entries import Imported
 from .table import Table, parse
@@ -43,9 +44,9 @@ def read(path: Path, columns: Mapping[str, str] | None = None, at: str = "") -> 
     """
     where = at or str(path)
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {where}: {error.strerror or error}") from None
+        content = read_content(path, "give a CSV, or the JSON of nvbench")
+    except FileNotFoundError as error:
+        raise UsageError(f"cannot read {where}: {error.strerror}") from None
     if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         if columns:
             raise UsageError(f"--columns: {where} is JSON, which has no columns; export it as CSV")
@@ -63,7 +64,7 @@ def detect(table: Table, columns: Mapping[str, str]) -> Format:
         return FORMATS[-1]
     more = f", ... ({len(table.header)} columns)" if len(table.header) > NAMED else ""
     raise UsageError(
-        f"{table.where} line 1: the header {', '.join(table.header[:NAMED])}{more} is none of "
+        f"{table.where} line 1: the header {', '.join(map(shorten, table.header[:NAMED]))}{more} is none of "
         f"{', '.join(one.name for one in FORMATS)}; "
         "map its columns: --columns time_ms=COLUMN,M=COLUMN,N=COLUMN,K=COLUMN,provider=COLUMN"
     )

@@ -1,13 +1,13 @@
 """A CSV file as texts that know where they stand, so that every complaint names file, line and column."""
 
-import csv
-import io
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
-from ...shapes.errors import UsageError
+from ...shapes import csv_file
+from ...shapes.errors import UsageError, quote, shorten
+from ...shapes.file_text import decoded
 from ...shapes.verdict import Verdict
 from .rounding import Rounding, detect
 
@@ -26,6 +26,10 @@ FAILURES = {
     "not supported": (Verdict.UNSUPPORTED, "not supported"),
 }
 """Words that stand where a time should."""
+
+
+MOST_EXPONENT = 30
+"""A number of another power of ten is nothing that was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class Table:
             return otherwise
         text = self.text(row, name)
         if not re.fullmatch(r"[0-9]{1,18}(\.0*)?", text) or not int(text.split(".")[0]):
-            self.fail(row, name, f"{text!r} is not a positive whole number")
+            self.fail(row, name, f"{quote(text)} is not a positive whole number")
         return int(text.split(".")[0])
 
     def readings(self, name: str, unit_s: str, free_text: bool = False) -> list[Reading]:
@@ -87,18 +91,18 @@ class Table:
     def rounding(self, name: str) -> Rounding:
         """How the positive numbers of a column were rounded."""
         cells = (self.text(row, name) for row in range(len(self)))
-        return detect([cell for cell in cells if (number := _number(cell)) is not None and number > 0])
+        return detect([cell for cell in cells if (number := read_number(cell)) is not None and number > 0])
 
     def fail(self, row: int, name: str, message: str) -> NoReturn:
         """Raise UsageError that names the place."""
-        raise UsageError(f"{self.where} line {self.lines[row]}, column {name}: {message}")
+        raise UsageError(f"{self.where} line {self.lines[row]}, column {shorten(name)}: {message}")
 
     def _reading(self, row: int, name: str, cell: str, unit_s: str, rounding: Rounding, free_text: bool) -> Reading:
-        number = _number(cell)
+        number = read_number(cell)
         if number is None:
             known = FAILURES.get(cell.lower().lstrip("+-"))
             if known is None and not free_text:
-                self.fail(row, name, f"{cell!r} is not a time; correct it, or leave it empty where nothing was timed")
+                self.fail(row, name, f"{quote(cell)} is not a time; correct it, or empty it where nothing was timed")
             return Reading(*known) if known else Reading(Verdict.RUNTIME_ERROR, " ".join(cell.split()))
         if number < 0:
             self.fail(row, name, f"{cell} is negative: no time; delete the line, or measure again")
@@ -110,22 +114,11 @@ class Table:
 
 def parse(content: bytes, where: str) -> Table:
     """Split a CSV file; the delimiter is a semicolon or a tab where its header has one, else a comma."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{where}: not a text file ({error.reason} at byte {error.start}); give a CSV") from None
+    text = decoded(content, where, "give a CSV")
     first = text.split("\n", 1)[0]
     delimiter = next((mark for mark in (";", "\t") if mark in first), ",")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    records: list[tuple[int, list[str]]] = []
-    start = 1
-    try:
-        for fields in reader:
-            if any(one.strip() for one in fields):
-                records.append((start, fields))
-            start = reader.line_num + 1
-    except csv.Error as error:
-        raise UsageError(f"{where} line {reader.line_num}: {error}; correct the quotes") from None
+    found = csv_file.records(text, where, delimiter=delimiter, way_out=csv_file.CORRECT)
+    records = [(line, fields) for line, fields in found if any(one.strip() for one in fields)]
     if not records:
         raise UsageError(f"{where} is empty; give the CSV that the benchmark wrote")
     header = tuple(name.strip() for name in records[0][1])
@@ -134,7 +127,9 @@ def parse(content: bytes, where: str) -> Table:
             fields.append("")
         if len(fields) != len(header):
             column = header[min(len(fields), len(header) - 1)]
-            raise UsageError(f"{where} line {line}, column {column}: {len(fields)} fields instead of {len(header)}")
+            raise UsageError(
+                f"{where} line {line}, column {shorten(column)}: {len(fields)} fields instead of {len(header)}"
+            )
     if len(records) == 1:
         raise UsageError(f"{where} has a header and no rows; give the CSV of a benchmark that ran")
     return Table(
@@ -142,9 +137,10 @@ def parse(content: bytes, where: str) -> Table:
     )
 
 
-def _number(text: str) -> Decimal | None:
+def read_number(text: str) -> Decimal | None:
+    """Return a finite number that can have been measured; None for any other text."""
     try:
         number = Decimal(text)
     except InvalidOperation:
         return None
-    return number if number.is_finite() else None
+    return number if number.is_finite() and (not number or abs(number.adjusted()) <= MOST_EXPONENT) else None

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from decimal import Decimal
 
-from ...shapes.errors import UsageError, unknown_name
+from ...shapes.errors import UsageError, quote, unknown_name
 from ...shapes.problem import SIZES, Op, Pass, Problem
 from ...shapes.verdict import Verdict
 from .entries import UNKNOWN, Entry, Imported, failed, frame_of, useful_flops
@@ -115,7 +115,7 @@ def _problem(table: Table, row: int, names: dict[str, str]) -> Problem:
     for key, known, neutral in (("op", tuple(Op), Op.GEMM), ("pass", tuple(Pass), Pass.FWD)):
         words[key] = table.text(row, names.get(key, ""), neutral)
         if words[key] not in known:
-            table.fail(row, names[key], f"{words[key]!r} is none of {', '.join(known)}")
+            table.fail(row, names[key], f"{quote(words[key])} is none of {', '.join(known)}")
     sizes = dict.fromkeys(("M", "N", "K"), 1) | sizes
     try:
         return Problem(**sizes, op=Op(words["op"]), pass_=Pass(words["pass"]))
@@ -128,7 +128,7 @@ def _entry(table: Table, row: int, reading: Reading, names: dict[str, str]) -> E
     if "verdict" in names and (word := table.text(row, names["verdict"])):
         verdict = _WORDS.get(word.lower())
         if verdict is None:
-            table.fail(row, names["verdict"], f"{word!r} is none of {', '.join(_WORDS)}")
+            table.fail(row, names["verdict"], f"{quote(word)} is none of {', '.join(_WORDS)}")
         if verdict is not Verdict.PASSED:
             reading = failed(reading, verdict, f"{word} in the file")
     texts = {"provider": "imported", "model": "any", "layer": "gemm"} | dict.fromkeys(

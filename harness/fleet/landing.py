@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ...shapes.columns import CANARY, CEILINGS, CELLS, TABLES, Table
+from ...shapes.csv_file import csv_text
 from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
 from ..joining import ceilings_of, union
@@ -28,7 +29,7 @@ from ..plan import MODEL_FIELDS
 from ..session import WORKER_LOG
 from ..shards import ALWAYS, Shard, manifest_of, parsed
 from ..store import EVENTS, FLEET, MANIFEST, better_of
-from ..tables import csv_text, replace, reported
+from ..tables import replace, reported
 from .jobs import AnyJob, Coordinates, Verdicts
 from .orders import Parcel
 from .parcel import SUFFIX, unpack

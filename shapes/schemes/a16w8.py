@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ..errors import UsageError
+from ..errors import UsageError, quote
 from ..problem import Problem
 from ..scheme import SNR_FLOOR_DB, DType, Scheme
 
@@ -46,7 +46,7 @@ class A16W8(Scheme):
             return None
         match = re.fullmatch(r"a16w8-128x128(-prequant)?(-bias)?", name)
         if not match:
-            raise UsageError(f"unknown scheme {name!r}: write {cls.grammar}")
+            raise UsageError(f"unknown scheme {quote(name)}: write {cls.grammar}")
         prequant, bias = match.groups()
         return cls(dtype, bool(prequant), bool(bias))
 

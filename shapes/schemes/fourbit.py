@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..errors import UsageError
+from ..errors import UsageError, quote
 from ..problem import Problem
 from ..scheme import DType, Scheme
 
@@ -34,7 +34,7 @@ class FourBit(Scheme):
 
     def __post_init__(self) -> None:
         if self.weight not in ("nf4", "fp4"):
-            raise UsageError(f"unknown weight format {self.weight!r}: known: nf4, fp4")
+            raise UsageError(f"unknown weight format {quote(self.weight)}: known: nf4, fp4")
         if self.group not in BLOCK_SIZES_4BIT:
             sizes = ", ".join(map(str, BLOCK_SIZES_4BIT))
             raise UsageError(f"block size {self.group} of {self.weight} does not exist: known: {sizes}")

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..errors import UsageError
+from ..errors import UsageError, quote
 from ..problem import Op, Pass, Problem
 from ..scheme import EXACT_SNR_DB, SNR_FLOOR_DB, DType, Scheme
 
@@ -176,7 +176,7 @@ class Fp8Quant(Scheme):
 
     def __post_init__(self) -> None:
         if self.kind not in QUANTIZERS:
-            raise UsageError(f"unknown quantizer {self.kind!r}: known: {', '.join(QUANTIZERS)}")
+            raise UsageError(f"unknown quantizer {quote(self.kind)}: known: {', '.join(QUANTIZERS)}")
         _require_bf16(self.dtype, self.name)
 
     @classmethod

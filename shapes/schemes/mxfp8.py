@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..errors import UsageError
+from ..errors import UsageError, quote
 from ..problem import Op, Problem
 from ..scheme import EXACT_SNR_DB, DType, Scheme
 
@@ -24,7 +24,7 @@ def check_block(scheme: Scheme, problem: Problem) -> None:
 def check_format(scheme: Scheme, rule: str) -> None:
     """Raise UsageError for an unknown rule or a type that the format is not defined for."""
     if rule not in RULES:
-        raise UsageError(f"unknown scale rule {rule!r} of MX-FP8: known: {', '.join(RULES)}")
+        raise UsageError(f"unknown scale rule {quote(rule)} of MX-FP8: known: {', '.join(RULES)}")
     if scheme.dtype is not DType.BF16:
         raise UsageError(f"scheme {scheme.name} starts from and ends in bf16, not {scheme.dtype}: use --dtype bf16")
 

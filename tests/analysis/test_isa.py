@@ -4,8 +4,9 @@ import pytest
 from rooflens.analysis.isa import check_claim, select, summarize
 from rooflens.analysis.isa_diff import compare, summarize_changes
 from rooflens.analysis.tables import parse_table
-from rooflens.harness.tables import csv_text, fields
+from rooflens.harness.tables import fields
 from rooflens.shapes.columns_isa import ISA
+from rooflens.shapes.csv_file import csv_text
 from rooflens.shapes.errors import UsageError
 
 

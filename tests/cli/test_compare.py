@@ -9,9 +9,10 @@ import re
 import pandas as pd
 import pytest
 from rooflens.cli.main import main
-from rooflens.harness.tables import csv_text, fields
+from rooflens.harness.tables import fields
 from rooflens.shapes.columns import TUNING
 from rooflens.shapes.columns_isa import ISA
+from rooflens.shapes.csv_file import csv_text
 
 from ..analysis.synthetic import write_run, write_table
 
@@ -234,7 +235,7 @@ def test_a_canary_that_scatters_withholds_nothing_from_versions_that_took_turns(
 
 def binary(source):
     """Columns of a round whose compiled code and configuration are always the same."""
-    return {"columns": lambda cell, round_: {"artifact": "a" * 16, "config": "{}", "source": source}}
+    return {"columns": lambda cell, round_: {"artifact": "a" * 16, "config": {}, "source": source}}
 
 
 def test_nothing_is_verified_where_unchanged_code_differs_between_the_versions(pair, capsys):

@@ -149,7 +149,7 @@ def test_kill_9_in_the_middle_of_a_refinement_costs_one_unit_at_most(place):
 
 def test_a_refinement_that_was_cut_short_is_told_with_the_way_on(plant, capsys):
     """All that was planned so far is stored, and still the run is not complete."""
-    place = dict.fromkeys(PLACE, "x")
+    place = dict.fromkeys(PLACE, "x") | dict.fromkeys(("B", "E", "top_k", "N", "K"), 1)
     rows = [place | {"M": size, "providers": ["simt_4bit", "dequant_blas"]} for size in (5, 6)]
     refine = {"challenger": "simt_4bit", "incumbent": "dequant_blas", "complete": False, "added": rows}
     folder = plant(manifest={"refine": refine})

@@ -5,9 +5,10 @@ import json
 import pytest
 from click.testing import CliRunner
 from rooflens.cli.tune import tune
-from rooflens.harness.tables import csv_text, fields
+from rooflens.harness.tables import fields
 from rooflens.harness.tuning_table import COMPLETE
 from rooflens.shapes.columns import TUNING
+from rooflens.shapes.csv_file import csv_text
 
 
 def searched(times, winner, search=0, cell="c0", near=(), **columns):

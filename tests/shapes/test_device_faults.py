@@ -133,7 +133,8 @@ def test_the_shipped_table_is_checked_by_default_and_a_file_by_its_path(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(None, "cannot read"), ("device,cores\nx,1\n", "'arch' is missing"), (b"\xff", "not UTF-8")]
+    ("content", "words"),
+    [(None, "cannot read"), ("device,cores\nx,1\n", "'arch' is missing"), (b"\xff", "not a text file in UTF-8")],
 )
 def test_what_is_no_device_table_is_refused(tmp_path, content, words):
     file = tmp_path / "table.csv"

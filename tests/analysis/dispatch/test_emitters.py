@@ -138,8 +138,8 @@ def test_json_is_read_back_whole(policies):
 @pytest.mark.parametrize(
     "content, words",
     [
-        (b"{", "x.json: not JSON"),
-        (b"[]", "not a policy"),
+        (b"{", "x.json line 1, column 2: .*; give a file of rooflens dispatch --emit json"),
+        (b"[]", "x.json: a JSON object is expected"),
         (b'{"format": "other"}', "not a policy"),
         (b'{"format": "rooflens dispatch", "version": 9}', "version 9, and 1 is known"),
         (b'{"format": "rooflens dispatch", "version": 1}', "a rule is broken .KeyError"),

@@ -41,8 +41,8 @@ def test_a_histogram_is_read():
 @pytest.mark.parametrize(
     "content, words",
     [
-        (b"m,weight\n1,1\n", "w.csv line 1: no column M"),
-        (b"M,count\n1,1\n", "no column weight"),
+        (b"m,weight\n1,1\n", "w.csv line 1: column 'M' is missing"),
+        (b"M,count\n1,1\n", "column 'weight' is missing"),
         (b"M,weight\n1,1\n2,x\n", "w.csv line 3: '2','x'"),
         (b"M,weight\n1.5,1\n", "line 2"),
         (b"M,weight\n0,1\n", "M must be 1 or more"),
@@ -51,7 +51,7 @@ def test_a_histogram_is_read():
         (b"M,weight\n1\n", "line 2"),
         (b"M,weight\n1,0\n", "no row has a weight above 0"),
         (b"\xff\xfe", "not a text file"),
-        (b"", "no column M"),
+        (b"", "column 'M' is missing"),
     ],
 )
 def test_a_broken_histogram_is_a_usage_error(content, words):

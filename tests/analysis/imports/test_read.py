@@ -277,7 +277,7 @@ def test_files_that_cannot_be_read(tmp_path):
     assert "No such file" in fails(tmp_path / "absent.csv")
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
     assert "not a text file" in fails(tmp_path / "binary.csv")
-    with pytest.raises(UsageError, match=r"^head: "):
+    with pytest.raises(UsageError, match=r"^head line 1: "):
         read(tmp_path / "binary.csv", at="head")
 
 

@@ -9,9 +9,10 @@ from rooflens.harness.fleet.parcel import pack
 from rooflens.harness.fleet.station import Brief
 from rooflens.harness.messages import Setup
 from rooflens.harness.plan import plan, static_columns
-from rooflens.harness.tables import csv_text, fields
+from rooflens.harness.tables import fields
 from rooflens.shapes import suite
 from rooflens.shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES
+from rooflens.shapes.csv_file import csv_text
 from rooflens.shapes.protocol import Protocol
 
 PROVIDERS = ("blas", "dequant_blas")

@@ -1,0 +1,66 @@
+"""Damaged and hostile files, given to every command that reads them: one line and a documented exit code, in time."""
+
+import sys
+import time
+from random import Random
+
+import pytest
+
+from . import property
+from .mutate import damaged
+from .property import complaints
+from .targets import TARGETS
+
+LONGEST_S = 3600 / len(TARGETS)
+"""Seconds for one target: all of them, one after another, take an hour at most."""
+
+
+@pytest.mark.parametrize("target, write", TARGETS, ids=[target.name for target, _ in TARGETS])
+def test_no_input_breaks_a_command(target, write, tmp_path, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    clean, place = tmp_path / "clean", tmp_path / "place"
+    clean.mkdir()
+    place.mkdir()
+    write(clean)
+    assert complaints(target, clean, place, LONGEST_S) == []
+
+
+@pytest.mark.parametrize(
+    "code, said, wrong",
+    [
+        (0, "", ""),
+        (2, "rooflens: error: a.csv line 1: no; mend it\n", ""),
+        (1, "rooflens: error: unexpected KeyError: 'M' (case.py:3)\n", "unexpected KeyError"),
+        (7, "", "exit code 7"),
+        (2, "rooflens: error: one\ntwo\n", "not one line"),
+        (2, f"rooflens: error: {'x' * 5000}\n", " characters: "),
+        (0, "\x1b[31m", "a hidden character"),
+    ],
+)
+def test_a_command_that_breaks_a_rule_is_found(code, said, wrong, tmp_path, monkeypatch):
+    def main(arguments):
+        print(said, end="", file=sys.stderr)
+        return code
+
+    monkeypatch.setattr(property, "main", main)
+    assert wrong in (found := property.what_breaks(["list"], tmp_path))
+    assert bool(found) == bool(wrong)
+
+
+def test_a_command_that_does_not_end_is_found(tmp_path, monkeypatch):
+    def main(arguments):
+        with pytest.raises(property.TookTooLong):
+            time.sleep(60)
+        print("rooflens: error: unexpected TookTooLong", file=sys.stderr)
+
+    monkeypatch.setattr(property, "main", main)
+    monkeypatch.setattr(property, "EACH_S", 0.05)
+    assert "TookTooLong" in property.what_breaks(["list"], tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.json", "a.toml", "a.txt"])
+def test_most_inputs_are_damaged_and_the_same_ones_every_time(name):
+    content = {"a.csv": b"a,b\n1,2\n3,4\n", "a.json": b'{"a": [1, {"b": 2}]}'}.get(name, b'a = 1\nb = "c"\n')
+    found = [damaged(name, content, Random(number)) for number in range(200)]
+    assert found == [damaged(name, content, Random(number)) for number in range(200)]
+    assert len(set(found) - {content}) > 100
