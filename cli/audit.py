@@ -53,12 +53,15 @@ def audit(**options: Any) -> None:
     setting = _setting(options)
     overrides = [Override.parse(text) for text in options["columns"]]
     documents = _documents(options["tables"])
+    for document in documents:
+        if document.unread:
+            click.echo(f"note: not read: {_unread(document)}, too long or a table too wide", err=True)
     result = run(documents, setting, overrides, options["claims"])
     for document in documents:
         if not document.tables:
             click.echo(f"note: no table was found in {document.name}; only its sentences were read", err=True)
     if options["as_json"]:
-        print_json(as_record(result, setting))
+        print_json(as_record(result, setting) | {"not_read": {one.name: one.unread for one in documents}})
     elif options["markdown"] == "-":
         click.echo(review_comment(result, setting), nl=False)
     else:
@@ -103,6 +106,13 @@ def _documents(names: tuple[str, ...]) -> "list[Document]":
             raise UsageError(f"TABLE {name}: {error.strerror}; give a readable file, or - for stdin") from None
         found.append(read_document(content, Path(name).name))
     return found
+
+
+def _unread(document: "Document") -> str:
+    """Name the lines of a text that were left out."""
+    from ..analysis.audit.rule_floor import ranges
+
+    return f"{document.name} line{'s' * (len(document.unread) > 1)} {ranges(document.unread)}"
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,10 +1,10 @@
 """Tables whose columns are separated by marks: GitHub's markdown, ASCII and box drawing, and CSV among prose."""
 
+import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...shapes.csv_file import split
 from .printed import EMPHASIS, read_printed
 
 _BARS = re.compile(r"(?<!\\)[|│┃║┆┊]")
@@ -12,9 +12,16 @@ _BARS = re.compile(r"(?<!\\)[|│┃║┆┊]")
 _BORDER = re.compile(r"[\s|│┃║+:=\-─━═┄┈┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┣┫┳┻╋┡┩╇╞╪╡╔╗╚╝╠╣╦╩╬┢┪┠┨]+")
 
 
+WIDEST = 100
+"""Columns of the widest table that is read: rules try pairs of columns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Cells of a table in a text: line numbers from 0, and the first line after the table."""
+    """Cells of a table in a text: line numbers from 0, and the first line after the table.
+
+    Without rows it is none that can be read: filled up, it would have more cells than characters.
+    """
 
     header: list[str]
     rows: list[list[str]]
@@ -22,25 +29,51 @@ class Found:
     end: int
 
 
-def barred_table(lines: Sequence[str], start: int) -> Found | None:
-    """Read the table that begins at line `start`; None when none does. A ragged row is filled up or cut."""
-    end = start
-    while end < len(lines) and lines[end].strip() and (_BARS.search(lines[end]) or _is_border(lines[end])):
-        end += 1
-    borders = [place for place in range(start, end) if _is_border(lines[place])]
-    content = [place for place in range(start, end) if place not in set(borders)]
-    if len(content) < 2 or not any(place > content[0] for place in borders):
-        return None
-    first_rule = next(place for place in borders if place > content[0])
-    has_edge = all(_BARS.match(lines[place].strip()) for place in content)
-    above = [_cells(lines[place], has_edge) for place in content if place < first_rule]
-    below = [place for place in content if place > first_rule]
-    width = len(above[0])
-    if width < 2 or not below:
-        return None
-    names = [" ".join(filter(None, (row[at] for row in above if at < len(row)))) for at in range(width)]
-    rows = [(_cells(lines[place], has_edge) + [""] * width)[:width] for place in below]
-    return Found(names, rows, below, end)
+class BarredTables:
+    """Tables with bars in `lines`. Each line is looked at once, so that asking at every line takes linear time."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._borders = [_is_border(line) for line in lines]
+        bars = [bool(line.strip()) and bool(_BARS.search(line)) for line in lines]
+        parts = [bar or border for bar, border in zip(bars, self._borders, strict=True)]
+        self._is_part = parts
+        self._ends = run_ends(parts)
+        self._border_ends = run_ends(self._borders)
+        edges = [border or bool(_BARS.match(line.strip())) for line, border in zip(lines, self._borders, strict=True)]
+        self._edges, self._edge_ends = edges, run_ends(edges)
+
+    def at(self, start: int) -> Found | None:
+        """Read the table that begins at line `start`; None when none does. A ragged row is filled up or cut."""
+        if not self._is_part[start]:
+            return None
+        lines, end = self._lines, self._ends[start]
+        first = start if not self._borders[start] else self._border_ends[start]
+        if first >= end:
+            return None
+        first_rule = self._border_ends[first]
+        if first_rule >= end or self._border_ends[first_rule] >= end:  # no line above a border, or none below it
+            return None
+        has_edge = self._edges[start] and self._edge_ends[start] >= end
+        width = len(_cells(lines[first], has_edge))
+        if not 2 <= width <= WIDEST:
+            return None
+        below = [place for place in range(first_rule, end) if not self._borders[place]]
+        if width * len(below) > sum(map(len, lines[start:end])):
+            return Found([], [], [], end)
+        above = [_cells(line, has_edge) for line in lines[first:first_rule]]
+        names = [" ".join(filter(None, (row[at] for row in above if at < len(row)))) for at in range(width)]
+        rows = [(_cells(lines[place], has_edge) + [""] * width)[:width] for place in below]
+        return Found(names, rows, below, end)
+
+
+def run_ends(keys: Sequence[object]) -> list[int]:
+    """Return for each place the first one after it with another key, or the number of keys."""
+    ends = list(range(1, len(keys) + 1))
+    for place in range(len(keys) - 2, -1, -1):
+        if keys[place] == keys[place + 1]:
+            ends[place] = ends[place + 1]
+    return ends
 
 
 def _is_border(line: str) -> bool:
@@ -68,25 +101,41 @@ def clean(text: str) -> str:
     return plain.strip("*") or plain
 
 
-def delimited_table(lines: Sequence[str], start: int) -> Found | None:
-    """Read CSV (comma, semicolon or tab) that begins at line `start`: lines of as many fields, three or more.
+class DelimitedTables:
+    """CSV (comma, semicolon or tab) among the `lines` of a text: lines of as many fields, three or more.
 
-    Prose has commas too: a row must hold a number in at least a third of its fields, and its header in none.
+    Prose has commas too: a row must hold a number in at least a third of its fields, and its header in none. Each line
+    is cut once for each mark, so that asking at every line takes linear time.
     """
-    for mark in ("\t", ";", ","):
-        if lines[start].count(mark) < 2:
-            continue
-        end = start
-        while end < len(lines) and mark in lines[end]:
-            end += 1
-        rows = split(lines[start:end], mark)
-        if not rows:
-            continue
-        count = next((at for at, row in enumerate(rows) if len(row) != len(rows[0])), len(rows))
-        header, body = [name.strip() for name in rows[0]], [[cell.strip() for cell in row] for row in rows[1:count]]
-        if body and not _numbers(header) and all(3 * _numbers(row) >= len(row) for row in body):
-            return Found(header, body, list(range(start + 1, start + count)), start + count)
-    return None
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._marks = [_Delimited(lines, mark) for mark in ("\t", ";", ",")]
+
+    def at(self, start: int) -> Found | None:
+        """Read the table whose header is line `start`; None when none is."""
+        return next((found for one in self._marks if (found := one.at(start)) is not None), None)
+
+
+class _Delimited:
+    """The same for one mark: fields of every line that has two marks or more, and where their number changes."""
+
+    def __init__(self, lines: Sequence[str], mark: str) -> None:
+        self._fields = [next(csv.reader([line], delimiter=mark)) if line.count(mark) >= 2 else [] for line in lines]
+        self._ends = run_ends([len(fields) for fields in self._fields])
+        counts = [_numbers(fields) for fields in self._fields]
+        self._has_number = [count > 0 for count in counts]
+        is_row = [3 * count >= len(fields) for count, fields in zip(counts, self._fields, strict=True)]
+        self._is_row, self._row_ends = is_row, run_ends(is_row)
+
+    def at(self, start: int) -> Found | None:
+        end = self._ends[start]
+        width = len(self._fields[start])
+        if not 3 <= width <= WIDEST or self._has_number[start] or end == start + 1:
+            return None
+        if not self._is_row[start + 1] or self._row_ends[start + 1] < end:
+            return None
+        header, *body = ([cell.strip() for cell in fields] for fields in self._fields[start:end])
+        return Found(header, body, list(range(start + 1, end)), end)
 
 
 def _numbers(cells: Sequence[str]) -> int:

@@ -87,9 +87,13 @@ def _bases(sheet: Sheet, ones: list[int]) -> Iterator[tuple[int, int]]:
     if len(ones) == 1:
         yield from ((row, ones[0]) for row in range(len(sheet)) if row != ones[0])
     elif ones and ones[0] == 0:
+        own = set(ones)
+        nearest = ones[0]
         for row in range(len(sheet)):
-            if row not in ones:
-                yield row, max(one for one in ones if one < row)
+            if row in own:
+                nearest = row
+            else:
+                yield row, nearest
 
 
 def _candidates(sheet: Sheet, ratios: Column) -> Iterator[Column]:

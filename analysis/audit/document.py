@@ -5,22 +5,26 @@ blanks, or flattened to single blanks by copying from a web page. Everything els
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from ...shapes.csv_file import split
 from ...shapes.errors import UsageError
 from ...shapes.file_text import decoded
 from ..imports.table import Table, parse
-from .barred import Found, barred_table, delimited_table
-from .flattened import flattened_table
-from .html_table import html_table
+from .barred import WIDEST, BarredTables, DelimitedTables
+from .flattened import FlattenedTables
+from .html_table import HtmlTables
 
 LONGEST_TITLE = 100
 
-MOST_COLUMNS = 1000
-"""Of a table: the rules look at pairs of columns, and no published table comes near."""
+LONGEST_LINE = 100_000
+"""Characters of a line that is read; a row of a published table has some hundred."""
+
+LARGEST = 4_000_000
+"""Bytes of a text that is read: some forty thousand rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,44 +43,57 @@ class Titled:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Prose with its line breaks; `line` is that of its first character."""
+    """Prose with its line breaks, and with single blanks; `line` is that of its first character."""
 
     where: str
     line: int
     text: str
+    _breaks: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # patterns look for blanks at every blank, which takes quadratic time in a run of them
+        text = "\n".join(_BLANKS.sub(" ", line) for line in self.text.split("\n"))
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "_breaks", tuple(at for at, one in enumerate(text) if one == "\n"))
 
     def line_of(self, offset: int) -> int:
         """Line of a character of the text."""
-        return self.line + self.text.count("\n", 0, offset)
+        return self.line + bisect_left(self._breaks, offset)
+
+
+_BLANKS = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """All tables and paragraphs of a text, in order."""
+    """All tables and paragraphs of a text, in order; `unread` are lines that are too long, or a table too wide."""
 
     name: str
     tables: tuple[Titled, ...]
     paragraphs: tuple[Paragraph, ...]
+    unread: tuple[int, ...] = ()
 
 
 def read_document(content: bytes, name: str) -> Document:
-    """Find the tables of a text. Raises UsageError when it is no text, a CSV that is torn, or a table too wide."""
-    found = _read(content, name)
-    for titled in found.tables:
-        if (columns := len(titled.table.header)) > MOST_COLUMNS:
-            raise UsageError(
-                f"{name} line {titled.line}: a table of {columns} columns; at most {MOST_COLUMNS} are audited: "
-                "give those that belong together"
-            )
-    return found
+    """Find the tables of a text. Raises UsageError when it is no text, is too long, or a CSV that is torn.
 
-
-def _read(content: bytes, name: str) -> Document:
+    A line of more than LONGEST_LINE characters is left out of a text; a CSV with one is refused, as is one with more
+    than WIDEST columns.
+    """
+    if len(content) > LARGEST:
+        raise UsageError(
+            f"{name} has {len(content) / 1e6:.1f} MB, and at most {LARGEST / 1e6:.0f} MB are read; give the part that "
+            "has the tables"
+        )
     text = decoded(content, name, "give a CSV or a text")
     if not text.strip():
         raise UsageError(f"{name} is empty; give a table: CSV, markdown or pasted text")
     if PurePath(name).suffix.lower() in (".csv", ".tsv") or _is_csv(text):
+        if long := _too_long(text.splitlines()):
+            raise UsageError(f"{name} line {long[0]} has more than {LONGEST_LINE} characters; give narrower columns")
         table = parse(content, name)
+        if len(table.header) > WIDEST:
+            raise UsageError(f"{name} has {len(table.header)} columns, and at most {WIDEST} are read; leave some out")
         return Document(name, (Titled(table, PurePath(name).stem.replace("_", " "), 1),), ())
     return _scan(text, name)
 
@@ -95,8 +112,16 @@ def _is_csv(text: str) -> bool:
     return False
 
 
+def _too_long(lines: Sequence[str]) -> list[int]:
+    return [number for number, line in enumerate(lines, 1) if len(line) > LONGEST_LINE]
+
+
 def _scan(text: str, name: str) -> Document:
     lines = text.splitlines()
+    unread = _too_long(lines)
+    for number in unread:
+        lines[number - 1] = ""
+    readers = (HtmlTables(lines), BarredTables(lines), FlattenedTables(lines), DelimitedTables(lines))
     tables: list[Titled] = []
     prose: list[int] = []
     place, last_table = 0, 0
@@ -104,21 +129,20 @@ def _scan(text: str, name: str) -> Document:
         if not lines[place].strip():
             place += 1
             continue
-        found = _table_at(lines, place)
+        found = next((one for reader in readers if (one := reader.at(place)) is not None), None)
         if found is None:
             prose.append(place)
             place += 1
+            continue
+        if not found.rows:
+            unread += range(place + 1, found.end + 1)
+            place = found.end
             continue
         rows = tuple(tuple(row) for row in found.rows)
         table = Table(name, tuple(found.header), rows, tuple(line + 1 for line in found.lines))
         tables.append(Titled(table, _title(lines, place, last_table), place + 1))
         place = last_table = found.end
-    return Document(name, tuple(tables), tuple(_paragraphs(lines, prose, name)))
-
-
-def _table_at(lines: Sequence[str], place: int) -> Found | None:
-    readers = (html_table, barred_table, flattened_table, delimited_table)
-    return next((found for read in readers if (found := read(lines, place)) is not None), None)
+    return Document(name, tuple(tables), tuple(_paragraphs(lines, prose, name)), tuple(sorted(unread)))
 
 
 def _paragraphs(lines: Sequence[str], prose: Sequence[int], name: str) -> Iterator[Paragraph]:

@@ -6,7 +6,7 @@ A body is what gives such a table away: lines with the same sequence of numbers 
 import re
 from collections.abc import Sequence
 
-from .barred import Found
+from .barred import WIDEST, Found, run_ends
 from .headers import cut_header, pieces_of, strongest_bond
 from .printed import is_blank, read_printed
 from .words import SIZES
@@ -15,43 +15,41 @@ _TOKENS = re.compile(r"\([^()]*\)|\S+")
 
 _GAPS = re.compile(r"\s{2,}|\t")
 
+_RULE = re.compile(r"[\s\-=─━]+")
+
 _UNITS = frozenset(("us", "µs", "μs", "ms", "s", "ns", "TFLOPS", "GFLOPS", "GB/s", "TB/s", "%", "x", "×"))
 
 LEAST_NUMBERS = 2
 """Columns of numbers that make lines of words a table; a tuple of sizes counts as many."""
 
 
-def flattened_table(lines: Sequence[str], start: int) -> Found | None:
-    """Read the table whose header is line `start`; None when the lines below it are not rows."""
-    header = lines[start].strip()
-    first = start + 1
-    if first < len(lines) and re.fullmatch(r"[\s\-=─━]+", lines[first]) and lines[first].strip():
-        first += 1
-    if first >= len(lines) or not lines[first].strip():
-        return None
-    rows = _body(lines, first)
-    if not rows or (_row(header) is not None and _kinds(_row(header) or []) == _kinds(rows[0])):
-        return None
-    names = _aligned(lines, start, first, len(rows)) or _named(header, lines, first, rows)
-    if names is None:
-        return None
-    header_cells, cells = names
-    if len(cells) == 1 and not {"M", "N", "K"} <= {*pieces_of(header)}:  # one line proves no pattern
-        return None
-    return Found(header_cells, cells, list(range(first, first + len(cells))), first + len(cells))
+class FlattenedTables:
+    """Such tables in `lines`. Each line is cut once, so that asking at every line takes linear time."""
 
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._rows = [_row(line) for line in lines]
+        self._kinds = ["" if row is None else _kinds(row) for row in self._rows]
+        self._ends = run_ends(self._kinds)
 
-def _body(lines: Sequence[str], first: int) -> list[list[str]]:
-    """Return the cells of the lines from `first` on that share the sequence of kinds of the first."""
-    rows: list[list[str]] = []
-    kinds = ""
-    for line in lines[first:]:
-        row = _row(line)
-        if row is None or (rows and _kinds(row) != kinds):
-            break
-        kinds = kinds or _kinds(row)
-        rows.append(row)
-    return rows
+    def at(self, start: int) -> Found | None:
+        """Read the table whose header is line `start`; None when the lines below it are not rows."""
+        lines, header = self._lines, self._lines[start].strip()
+        first = start + 1
+        if first < len(lines) and lines[first].strip() and _RULE.fullmatch(lines[first]):
+            first += 1
+        if first >= len(lines) or not self._kinds[first] or self._kinds[start] == self._kinds[first]:
+            return None
+        rows = [row for row in self._rows[first : self._ends[first]] if row is not None]
+        names = _aligned(lines, start, first, len(rows)) or _named(header, lines, first, rows)
+        if names is None:
+            return None
+        header_cells, cells = names
+        if len(cells) == 1 and not {"M", "N", "K"} <= {*pieces_of(header)}:  # one line proves no pattern
+            return None
+        if len(header_cells) > WIDEST:
+            return None
+        return Found(header_cells, cells, list(range(first, first + len(cells))), first + len(cells))
 
 
 def _row(line: str) -> list[str] | None:

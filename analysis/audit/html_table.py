@@ -1,13 +1,11 @@
 """Tables in HTML, as people write them into markdown where they need merged cells."""
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from html.parser import HTMLParser
 
-from .barred import Found, clean
-
-_WIDEST = 1000
-"""Columns or rows that a merged cell may span; HTML allows as many."""
+from .barred import WIDEST, Found, clean
 
 
 class _Cell:
@@ -54,25 +52,56 @@ class _Rows(HTMLParser):
 
 
 def _count(text: str | None) -> int:
-    return min(int(text), _WIDEST) if text and text.isdigit() and int(text) else 1
+    return min(int(text), WIDEST) if text and re.fullmatch(r"0*[1-9][0-9]{0,5}", text) else 1
 
 
-def html_table(lines: Sequence[str], start: int) -> Found | None:
-    """Read the table whose `<table>` is in line `start`; a merged cell stands in every place that it covers.
+_OPENING = re.compile(r"<table\b", re.IGNORECASE)
 
-    Its header is its first rows as long as all their cells are `<th>`, else its first row.
-    """
-    opening = re.search(r"<table\b", lines[start], re.IGNORECASE)
-    if opening is None:
-        return None
+_CLOSING = re.compile(r"</table\b", re.IGNORECASE)
+
+
+class HtmlTables:
+    """Tables in the HTML of `lines`; each line belongs to one table at most, so that all of them take linear time."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._openings = [_OPENING.search(line) for line in lines]
+        self._closing: list[int | None] = [None] * len(lines)
+        closing = None
+        for place in range(len(lines) - 1, -1, -1):
+            if _CLOSING.search(lines[place]):
+                closing = place
+            self._closing[place] = closing
+            if self._openings[place]:  # what is above it holds a table, and is none
+                closing = None
+
+    def at(self, start: int) -> Found | None:
+        """Read the table whose `<table>` is in line `start`; a merged cell stands in every place that it covers.
+
+        Its header is its first rows as long as all their cells are `<th>`, else its first row.
+        """
+        opening, closing = self._openings[start], self._closing[start]
+        if opening is None or closing is None:
+            return None
+        text = self._lines[start : closing + 1]
+        return _read("\n".join([" " * opening.start() + text[0][opening.start() :], *text[1:]]), start)
+
+
+def _read(text: str, start: int) -> Found | None:
     parser = _Rows()
-    parser.feed("\n".join([" " * opening.start() + lines[start][opening.start() :], *lines[start + 1 :]]))
+    parser.feed(text)
     rows = [row for row in parser.rows if row]
     if parser.end is None or len(rows) < 2:
         return None
+    width = max(sum(cell.across for cell in row) for row in rows)
+    reach = sum(cell.across * min(cell.down, len(rows) - at) for at, row in enumerate(rows) for cell in row)
+    if max(reach, width * len(rows)) > len(text):
+        return Found([], [], [], start + parser.end)
     heads = next((at for at, row in enumerate(rows) if not all(cell.is_header for cell in row)), len(rows))
     grid = _spread(rows)
     width = max(map(len, grid))
+    if width > WIDEST:
+        return Found([], [], [], start + parser.end)
     texts = [row + [""] * (width - len(row)) for row in grid]
     count = heads if 0 < heads < len(rows) else 1
     header = [" ".join(dict.fromkeys(filter(None, (row[at] for row in texts[:count])))) for at in range(width)]
@@ -87,7 +116,7 @@ def _spread(rows: Sequence[Sequence[_Cell]]) -> list[list[str]]:
     covered: dict[int, tuple[str, int]] = {}  # column: text that reaches down into it, and for how many rows
     for row in rows:
         texts: list[str] = []
-        rest = list(row)
+        rest = deque(row)
         reaching: dict[int, tuple[str, int]] = {}
         while rest or len(texts) in covered:
             if len(texts) in covered:
@@ -96,9 +125,9 @@ def _spread(rows: Sequence[Sequence[_Cell]]) -> list[list[str]]:
                     reaching[len(texts)] = (text, left - 1)
                 texts.append(text)
                 continue
-            cell = rest.pop(0)
+            cell = rest.popleft()
             text = clean("".join(cell.parts))
-            for _ in range(cell.across):
+            for _ in range(min(cell.across, WIDEST + 1 - len(texts))):  # a wider one is no table
                 if cell.down > 1:
                     reaching[len(texts)] = (text, cell.down - 1)
                 texts.append(text)

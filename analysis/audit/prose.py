@@ -1,6 +1,7 @@
 """Claims in sentences: a rate that is so many percent of peak, and counts of changes beyond a threshold."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,9 @@ from .document import Paragraph
 from .printed import Printed, read_printed
 from .words import DTYPES, PASSES
 
-_NUMBER = r"[~≈]?\s*\d[\d,]*(?:\.\d+)?"
+# numbers begin at their first digit and end in time: what may begin at each digit of a long one, or each blank before
+# it, takes quadratic time
+_NUMBER = r"(?:[~≈]\s*)?(?<!\d)(?<!\d[,.])\d[\d,]{0,20}(?:\.\d{1,20})?"
 
 _RATE = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>[TPG])FLOP(?:S|s|/s)?\b")
 
@@ -23,6 +26,9 @@ _PEAK_ITSELF = re.compile(
 )
 """Words before a rate which say that it is the peak, not what was reached."""
 
+_BEFORE = 60
+"""Characters that these words have at most."""
+
 _OF_PEAK = re.compile(r"\s+(out\s+)?of\s+[\d,.]+\s*[TPG]FLOP")
 """Words after a rate that name its peak ("540 TFLOPS of 989 TFLOPS")."""
 
@@ -30,12 +36,12 @@ _IS_PEAK = re.compile(r"\s*(?:[\w-]+\s+){0,2}peak\b", re.IGNORECASE)
 """Words after it that say so ("2614.9 TFLOPS dense peak")."""
 
 _COUNT = re.compile(
-    r"(?P<count>\d+)\s*/\s*(?P<cases>\d+)\s+(?:shapes?|cases?|problems?|rows?|configs?|configurations?|kernels?|are|of|at|"
-    r"them|is|\s)*(?P<how>>=|<=|≥|≤)\s*(?P<sign>[+\-\u2212]?)\s*(?P<size>\d+(?:\.\d+)?)\s*%"
+    r"(?<!\d)(?P<count>\d{1,9})\s*/\s*(?P<cases>\d{1,9})\s+(?:shapes?|cases?|problems?|rows?|configs?|configurations?|kernels?|are|of|at|"
+    r"them|is|\s)*(?P<how>>=|<=|≥|≤)\s*(?P<sign>[+\-\u2212]?)\s*(?P<size>\d{1,9}(?:\.\d{1,20})?)\s*%"
     r"(?:\s+(?:on|in|for)\s+(?:the\s+)?(?P<pass>[A-Za-z]+))?"
 )
 
-_TOTAL = re.compile(r"(\d+)\s+(?:shapes|cases|problems|configurations)\b", re.IGNORECASE)
+_TOTAL = re.compile(r"(?<!\d)(\d{1,9})\s+(?:shapes|cases|problems|configurations)\b", re.IGNORECASE)
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z•\-*])|\n\s*[•*\-]\s|\n\s*\n")
 
@@ -76,19 +82,24 @@ def peak_claims(paragraphs: Sequence[Paragraph]) -> Iterator[PeakClaim]:
                 one
                 for one in _RATE.finditer(sentence)
                 if _OF_PEAK.match(sentence, one.end())
-                or not (_PEAK_ITSELF.search(sentence, 0, one.start()) or _IS_PEAK.match(sentence, one.end()))
+                or not (
+                    _PEAK_ITSELF.search(sentence, max(0, one.start() - _BEFORE), one.start())
+                    or _IS_PEAK.match(sentence, one.end())
+                )
             ]
+            if not shares or not rates:
+                continue
+            starts = [one.start() for one in rates]
+            words = sentence.lower()
+            dtype = next((name for name in DTYPES if re.search(rf"\b{name}\b", words)), "")
+            text = " ".join(sentence.split())
             for share in shares:
-                if not rates:
-                    continue
-                rate = min(rates, key=lambda one: abs(one.start() - share.start()))
+                after = bisect_left(starts, share.start())
+                rate = min(rates[max(0, after - 1) : after + 1], key=lambda one: abs(one.start() - share.start()))
                 number, percent = read_printed(rate["number"]), read_printed(share["number"])
                 if number is None or percent is None or not number.value or not percent.value:
                     continue
-                words = sentence.lower()
-                dtype = next((name for name in DTYPES if re.search(rf"\b{name}\b", words)), "")
                 line = paragraph.line_of(offset + rate.start())
-                text = " ".join(sentence.split())
                 yield PeakClaim(paragraph.where, line, text, number, scale[rate["unit"]], percent, dtype)
 
 

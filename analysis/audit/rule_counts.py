@@ -1,11 +1,14 @@
 """Counts and summaries that the rows, or each other, contradict."""
 
 import math
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import fmean, median
 
-from ..imports.consistency import Span, enlarged, tally
+from ..imports.consistency import SLACK, Span, enlarged
 from . import words as known
 from .case import Case, at
 from .finding import Finding, Need, Rule, Severity
@@ -15,8 +18,11 @@ from .prose import CountClaim, count_claims, total_in
 from .rule_peak_share import paragraphs_in
 from .sheet import Column, Role, Sheet, Summary
 
+MOST_SUMMARIES = 50
+"""Rows of a table that sum up those above them: of more, each held against all others, it would take quadratic time."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Series:
     """All printed changes of one quantity: words of its header, pass, kind where known; row name -> printed number."""
 
@@ -29,6 +35,45 @@ class Series:
     def name(self) -> str:
         """How a reader knows it."""
         return f"{' '.join(sorted(self.core))} {self.pass_}".strip()
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """What each number stands for; all numbers must be there when this is first asked."""
+        return [cell.span for cell in self.values.values()]
+
+    @cached_property
+    def _ends(self) -> tuple[list[float], list[float]]:
+        return sorted(span.low for span in self.spans), sorted(span.high for span in self.spans)
+
+    @property
+    def highest(self) -> float:
+        """What the largest number is at least."""
+        return self._ends[0][-1]
+
+    @property
+    def lowest(self) -> float:
+        """What the smallest number is at most."""
+        return self._ends[1][0]
+
+    def tally(self, threshold: float, cases: int) -> Span:
+        """How many of `cases` changes can be at `threshold` or beyond (negative: below), if these are among them."""
+        lows, highs = self._ends
+        size = abs(threshold) - SLACK
+        if threshold < 0:
+            certain, excluded = bisect_right(highs, -size), len(lows) - bisect_right(lows, -size)
+        else:
+            certain, excluded = len(lows) - bisect_left(lows, size), bisect_left(highs, size)
+        return Span(float(certain), float(cases - excluded))
+
+    @cached_property
+    def _statistics(self) -> dict[str, Span | None]:
+        return {}
+
+    def statistic(self, name: str) -> Span | None:
+        """Return a statistic of all numbers."""
+        if name not in self._statistics:
+            self._statistics[name] = _statistic(name, self.spans)
+        return self._statistics[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +93,12 @@ def check(case: Case) -> Iterator[Finding]:
     """Hold counts in sentences and tables against rows and against each other, and summaries against rows."""
     series = list(_series(case))
     counted = [one for sheet in case.sheets for one in _counted(sheet)]
+    beyond: dict[tuple[str, float], dict[tuple[int | None, int], Counted]] = defaultdict(dict)
+    for one in counted:
+        beyond[one.pass_, one.threshold].setdefault((one.cases, one.count), one)
     paragraphs = [*case.paragraphs, *(one for sheet in case.sheets for one in paragraphs_in(sheet))]
     for claim in count_claims(paragraphs):
-        yield from _claimed(claim, series, counted)
+        yield from _claimed(claim, series, beyond[claim.pass_, claim.threshold].values())
     for one in counted:
         yield from _counted_rows(one, series)
     for sheet in case.sheets:
@@ -93,11 +141,10 @@ def _counted(sheet: Sheet) -> Iterator[Counted]:
                 yield Counted(sheet, row, column, int(cell.value), cases, float(column.detail), pass_)
 
 
-def _claimed(claim: CountClaim, series: Sequence[Series], counted: Sequence[Counted]) -> Iterator[Finding]:
-    """Compare a sentence with tables of counts first: these say of what; else with the rows that are printed."""
+def _claimed(claim: CountClaim, series: Sequence[Series], counted: Iterable[Counted]) -> Iterator[Finding]:
+    """Compare a sentence with counts of the same pass and threshold first; else with the rows that are printed."""
     for one in counted:
-        same = one.pass_ == claim.pass_ and one.threshold == claim.threshold and one.cases is not None
-        if not same or one.cases is None or abs(one.cases - claim.cases) > max(2, claim.cases // 20):
+        if one.cases is None or abs(one.cases - claim.cases) > max(2, claim.cases // 20):
             continue
         fewer, more = sorted((one.cases, claim.cases))
         small = one.count if one.cases == fewer else claim.count
@@ -112,7 +159,7 @@ def _claimed(claim: CountClaim, series: Sequence[Series], counted: Sequence[Coun
             return
     fits = [one for one in series if one.pass_ == claim.pass_ and one.values]
     for each in fits:
-        allowed = tally([cell.digits for cell in each.values.values()], claim.threshold, claim.cases)
+        allowed = each.tally(claim.threshold, claim.cases)
         if not allowed.low <= claim.count <= allowed.high:
             severity = Severity.CONTRADICTION if len(fits) == 1 else Severity.QUESTION
             message = (
@@ -134,7 +181,7 @@ def _counted_rows(one: Counted, series: Sequence[Series]) -> Iterator[Finding]:
     if len(fits) != 1:
         return
     cases = one.cases or max(len(fits[0].values), one.count)
-    allowed = tally([cell.digits for cell in fits[0].values.values()], one.threshold, cases)
+    allowed = fits[0].tally(one.threshold, cases)
     if one.cases is None:
         allowed = Span(allowed.low, math.inf)
     if not allowed.low <= one.count <= allowed.high:
@@ -190,6 +237,8 @@ def _last_rows(sheet: Sheet) -> Iterator[Finding]:
     """Hold rows such as "mean" and "geomean" against the rows above them."""
     if any(_is_statistic(sheet, row) for row in range(len(sheet))):
         return  # what such a row sums up, or whether it is summed up itself, nobody said
+    if len(sheet.summaries) > MOST_SUMMARIES:
+        return
     for summary in sheet.summaries:
         for column in sheet.columns:
             printed = summary.cells.get(column.index)
@@ -283,17 +332,16 @@ def _statistics(sheet: Sheet, series: Sequence[Series]) -> Iterator[Finding]:
             one = _meant(sheet, row, column, series)
             if printed is None or one is None:
                 continue
-            spans = [cell.span for cell in one.values.values()]
             allowed: Span | None = None
-            if cases == len(spans):
-                allowed = _statistic(column.detail, spans)
+            if cases == len(one.spans):
+                allowed = one.statistic(column.detail)
             elif column.detail == "max":
-                allowed = Span(max(span.low for span in spans), math.inf)
+                allowed = Span(one.highest, math.inf)
             elif column.detail == "min":
-                allowed = Span(-math.inf, min(span.high for span in spans))
+                allowed = Span(-math.inf, one.lowest)
             if allowed is not None and not meets(printed, allowed):
                 message = (
-                    f"{column.name} {sheet.text(row, column)}: {len(spans)} printed rows of {one.name!r} allow "
+                    f"{column.name} {sheet.text(row, column)}: {len(one.spans)} printed rows of {one.name!r} allow "
                     f"{allowed.low:.5g} to {allowed.high:.5g}"
                 )
                 yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, column)

@@ -1,12 +1,15 @@
 """Sentences that sum a table up, held against its rows: "up to 1.8x", "1.2-1.8x", "geomean 1.3x"."""
 
+import itertools
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from statistics import fmean, geometric_mean, median
 
-from ..imports.consistency import Span
+from ..imports.consistency import SLACK, Span
 from .case import Case
 from .changes import is_aggregate
 from .document import Paragraph
@@ -14,38 +17,42 @@ from .finding import Finding, Need, Rule, Severity
 from .printed import Printed, read_printed
 from .sheet import Column, Role, Sheet
 
-_FACTOR = r"(?P<number>[~≈]?\s*\d+(?:\.\d+)?)\s*[x×](?![\w×])"
+# every repetition ends: what may begin at each of many digits or stars takes quadratic time
+_FACTOR = r"(?P<number>(?:[~≈]\s*)?\d{1,15}(?:\.\d{1,15})?)\s*[x×](?![\w×])"
 
-_NUMBER = r"[~≈]?\s*\d+(?:,\d{3})*(?:\.\d+)?"
+_NUMBER = r"(?:[~≈]\s*)?(?<!\d)(?<!\d[.,])\d{1,15}(?:,\d{3}){0,5}(?:\.\d{1,15})?"
+
+_STARS = r"\*{0,3}"
 
 _UNIT = r"(?P<unit>[x×%]|[TPG]FLOPS?(?:/s)?|[TG]B/s)(?![\w×])"
 
-_UP_TO = re.compile(rf"(?i)\b(?:up to|as high as|peak(?:s|ing) at)\s+\**(?P<number>{_NUMBER})\s*{_UNIT}")
+_UP_TO = re.compile(rf"(?i)\b(?:up to|as high as|peak(?:s|ing) at)\s+{_STARS}(?P<number>{_NUMBER})\s*{_UNIT}")
 
 _AVERAGE = re.compile(
-    rf"(?i)\b(?:average|avg\.?|mean)\s+(?:speed-?up|improvement|reduction|gain)?\s*(?:of|is|:)?\s*\**(?P<number>{_NUMBER})"
-    rf"\s*{_UNIT}|(?P<before>{_NUMBER})\s*(?P<its>[x×%])\**\s+(?:faster\s+)?on average\b"
+    rf"(?i)\b(?:average|avg\.?|mean)\s+(?:speed-?up|improvement|reduction|gain)?\s*(?:of|is|:)?\s*{_STARS}"
+    rf"(?P<number>{_NUMBER})\s*{_UNIT}|(?P<before>{_NUMBER})\s*(?P<its>[x×%]){_STARS}\s+(?:faster\s+)?on average\b"
 )
 """A mean of either kind: who says "on average" rarely says which."""
 
 _MEAN = re.compile(
-    rf"(?i)\bgeo(?:metric)?[\s-]*mean\b[^.\n\d]{{0,40}}?\**{_FACTOR}|"
-    r"(?P<before>\d+(?:\.\d+)?)\s*[x×]\**\s+geo(?:metric)?[\s-]*mean\b"
+    rf"(?i)\bgeo(?:metric)?[\s-]*mean\b[^.\n\d]{{0,40}}?{_STARS}{_FACTOR}|"
+    r"(?<!\d)(?<!\d[.,])(?P<before>\d{1,15}(?:\.\d{1,15})?)\s*[x×]\*{0,3}\s+geo(?:metric)?[\s-]*mean\b"
 )
 
 _FASTER = re.compile(
-    r"(?i)\b(?:faster|wins?|ahead|better)\s+(?:in|on|for|at)?\s*\**(?P<count>\d+)\**\s*(?:/|of|out of)\s*"
-    r"(?:the\s+|all\s+)?(?P<cases>\d+)"
+    r"(?i)\b(?:faster|wins?|ahead|better)\s+(?:in|on|for|at)?\s*\*{0,3}(?P<count>\d{1,9})\*{0,3}\s*(?:/|of|out of)\s*"
+    r"(?:the\s+|all\s+)?(?P<cases>\d{1,9})"
 )
 
 _RANGE = re.compile(
-    rf"(?i)(?<![\w.,/-])\**(?P<low>{_NUMBER})\s*[x×%]?\**\s*(?:-|\u2013|\u2014|to|\.\.\.)\s*\**(?P<number>{_NUMBER})\s*"
-    rf"{_UNIT}"
+    rf"(?i)(?<![\w.,/-]){_STARS}(?P<low>{_NUMBER})\s*[x×%]?{_STARS}\s*(?:-|\u2013|\u2014|to|\.\.\.)\s*{_STARS}"
+    rf"(?P<number>{_NUMBER})\s*{_UNIT}"
 )
 """A range with its unit: "1.2-1.4x", "308 to 334 TFLOPS"."""
 
 _EXACTLY = re.compile(
-    r"(?i)(?<![\w.,/-])\**(?P<number>\d+\.\d\d+)\s*[x×]\**\s+(?:faster|slower|speed-?up|quicker|as fast)\b"
+    r"(?i)(?<![\w.,/-])\*{0,3}(?P<number>\d{1,15}\.\d{2,15})\s*[x×]\*{0,3}\s+"
+    r"(?:faster|slower|speed-?up|quicker|as fast)\b"
 )
 """A factor with two decimals: nobody rounds a guess so."""
 
@@ -57,22 +64,24 @@ _ELSEWHERE = re.compile(
 _HEADING = re.compile(r"^#{1,6}\s", re.MULTILINE)
 
 _EVENTS = re.compile(
-    r"(?i)(?<![\d./x×%-])\b(?P<count>\d+)\s+(?P<kind>(?:[a-z-]+\s+){0,2}?)"
+    r"(?i)(?<![\d./x×%-])\b(?P<count>\d{1,9})\s+(?P<kind>(?:[a-z-]{1,40}\s+){0,2}?)"
     r"(?P<what>regression|improvement|slowdown|failure|loss|win)(?:s|es)?\b"
-    r"(?P<beyond>[^.;,\n]{0,12}?(?:[<>≥≤]=?|above|below|over|beyond)\s*[-+\u2212]?[\d.]+\s*%?)?"
+    r"(?P<beyond>[^.;,\n]{0,12}?(?:[<>≥≤]=?|above|below|over|beyond)\s*[-+\u2212]?[\d.]{1,15}\s*%?)?"
 )
 
 
 def check(case: Case) -> Iterator[Finding]:
     """Hold each sentence against the ratios of the tables under its own heading, and counts against each other."""
-    headings = [
-        (paragraph.where, paragraph.line_of(found.start()))
-        for paragraph in case.paragraphs
-        for found in _HEADING.finditer(paragraph.text)
-    ]
+    headings: dict[str, list[int]] = defaultdict(list)
+    for paragraph in case.paragraphs:
+        lines = (paragraph.line_of(found.start()) for found in _HEADING.finditer(paragraph.text))
+        headings[paragraph.where].extend(lines)
+    for lines_of_text in headings.values():
+        lines_of_text.sort()
 
     def section(where: str, line: int) -> tuple[str, int]:
-        return where, max((one for name, one in headings if name == where and one <= line), default=0)
+        above = bisect_right(headings[where], line)
+        return where, headings[where][above - 1] if above else 0
 
     columns: dict[tuple[tuple[str, int], Role], list[tuple[Sheet, Column]]] = defaultdict(list)
     for sheet in case.sheets:
@@ -81,22 +90,21 @@ def check(case: Case) -> Iterator[Finding]:
             for column in sheet.of(Role.RATIO, Role.RATE, Role.BANDWIDTH, Role.CHANGE, Role.PEAK_SHARE):
                 role = Role.CHANGE if column.role is Role.PEAK_SHARE else column.role
                 columns[place, role].append((sheet, column))
+    beside = {place: _Near(found) for place, found in columns.items()}
     for paragraph in case.paragraphs:
+        sentences = _Sentences(paragraph.text)
         for pattern, judge in _PATTERNS:
             for found in pattern.finditer(paragraph.text):
                 line = paragraph.line_of(found.start())
-                near = columns[section(paragraph.where, line), _role(found)]
-                if not near or _ELSEWHERE.search(_sentence(paragraph.text, found)):
+                near = beside.get((section(paragraph.where, line), _role(found)))
+                if near is None or sentences.is_about_something_else(found):
                     continue
                 if (allowed := judge(found, near)) is not None:
-                    is_sure = len(near) == 1 and pattern not in (
-                        _RANGE,
-                        _EXACTLY,
-                        _AVERAGE,
-                    )  # which may be of other rows
+                    may_be_of_others = pattern in (_RANGE, _EXACTLY, _AVERAGE)
+                    is_sure = len(near.columns) == 1 and not may_be_of_others
                     severity = Severity.CONTRADICTION if is_sure else Severity.QUESTION
-                    names = ", ".join(dict.fromkeys(column.name for _, column in near))
-                    yield _finding(paragraph, line, found[0], f"{names} of the table beside it: {allowed}", severity)
+                    against = f"{near.names} of the table beside it: {allowed}"
+                    yield _finding(paragraph, line, found[0], against, severity)
     yield from _twice(case.paragraphs)
 
 
@@ -109,16 +117,155 @@ def _role(found: re.Match[str]) -> Role:
     return Role.RATIO if unit in "x×" else Role.BANDWIDTH if "b/s" in unit else Role.RATE
 
 
-def _sentence(text: str, found: re.Match[str]) -> str:
-    start = max(text.rfind(". ", 0, found.start()), text.rfind("\n\n", 0, found.start())) + 1
-    end = text.find(". ", found.end())
-    return text[start : end if end >= 0 else len(text)]
+class _Sentences:
+    """The sentences of a text; each is searched once, however many numbers it has."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends = [found.start() for found in re.finditer(r"\. |\n\n", text)]
+        self._stops = [at for at in self._ends if text[at] == "."]
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def is_about_something_else(self, found: re.Match[str]) -> bool:
+        """True where the sentence of a match has one of the words of `_ELSEWHERE`."""
+        before = bisect_right(self._ends, found.start() - 2)  # both marks have two characters
+        after = bisect_left(self._stops, found.end())
+        start = self._ends[before - 1] + 1 if before else 0
+        end = self._stops[after] if after < len(self._stops) else len(self._text)
+        if (start, end) not in self._known:
+            self._known[start, end] = bool(_ELSEWHERE.search(self._text[start:end]))
+        return self._known[start, end]
 
 
-def _spans(sheet: Sheet, column: Column) -> list[Span]:
-    return [
-        span for row in range(len(sheet)) if (span := column.span(row)) is not None and not is_aggregate(sheet, row)
-    ]
+class _Spans:
+    """Intervals that are asked many times whether one of them meets another, in logarithmic time."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        ordered = sorted(spans)
+        self._lows = [one.low for one in ordered]
+        self._highs = list(itertools.accumulate((one.high for one in ordered), max))
+
+    def meet(self, other: Span) -> bool:
+        """True where some interval and `other` have a number in common, as `Span.meets`."""
+        slack = SLACK * max(1.0, *map(abs, other))
+        count = bisect_right(self._lows, other.high + slack)
+        return count > 0 and self._highs[count - 1] >= other.low - slack
+
+    def __bool__(self) -> bool:
+        return bool(self._lows)
+
+
+class _Near:
+    """The columns of one role under one heading, in base units, with what sentences are held against.
+
+    All of it is computed once, not for each sentence.
+    """
+
+    def __init__(self, columns: Sequence[tuple[Sheet, Column]]) -> None:
+        self.columns = columns
+        self.role = columns[0][1].role
+        self.names = _joined([column.name for _, column in columns], ", ")
+
+    @cached_property
+    def rows(self) -> list[list[Span]]:
+        """Spans of the rows of each column, without those that sum others up."""
+        return [
+            [
+                _scaled(span, column)
+                for row in range(len(sheet))
+                if (span := column.span(row)) is not None and not is_aggregate(sheet, row)
+            ]
+            for sheet, column in self.columns
+        ]
+
+    @cached_property
+    def top(self) -> float | None:
+        """Largest number that a sentence may call one; None where no column has two rows."""
+        ends = []
+        for (_, column), spans in zip(self.columns, self.rows, strict=True):
+            if len(spans) < 2:
+                continue
+            ends += [span.high for span in spans]
+            if column.role is Role.RATIO:
+                ends += [1 / span.low for span in spans if span.low > 0]
+            elif column.role in (Role.CHANGE, Role.PEAK_SHARE):
+                ends += [-span.low for span in spans]
+        return max(ends, default=None)
+
+    @cached_property
+    def means(self) -> list[Span]:
+        """Means of all kinds, printed or computed; of ratios their reciprocals too."""
+        means = []
+        for (sheet, column), spans in zip(self.columns, self.rows, strict=True):
+            found = [*_summed(sheet, column), *(_middles(spans) if len(spans) > 1 else ())]
+            means += found
+            if column.role is Role.RATIO:
+                means += [Span(1 / span.high, 1 / span.low) for span in found if span.low > 0]
+        return means
+
+    @cached_property
+    def sizes_of_means(self) -> _Spans:
+        """The same without their signs: a reduction of 3 % is also a change of -3 %."""
+        return _Spans(Span(-mean.high, -mean.low) if mean.high < 0 else mean for mean in self.means)
+
+    @cached_property
+    def geometric_means(self) -> list[Span]:
+        """Geometric mean of each column with two rows or more that are all positive."""
+        return [
+            Span(*(math.exp(fmean(math.log(end) for end in ends)) for ends in zip(*spans, strict=True)))
+            for spans in self.rows
+            if len(spans) >= 2 and all(span.low > 0 for span in spans)
+        ]
+
+    @cached_property
+    def spans_of_geometric_means(self) -> _Spans:
+        """The same, to be asked."""
+        return _Spans(self.geometric_means)
+
+    @cached_property
+    def there(self) -> _Spans:
+        """Numbers of rows and summaries, reciprocals of ratios, and means."""
+        found = []
+        for (sheet, column), rows in zip(self.columns, self.rows, strict=True):
+            spans = [_scaled(span, column) for row in range(len(sheet)) if (span := column.span(row)) is not None]
+            spans += _summed(sheet, column)
+            if column.role is Role.CHANGE:  # a reduction of 3 % is also printed as -3 %
+                spans += [Span(-span.high, -span.low) for span in spans]
+            if column.role is Role.RATIO:
+                spans += [Span(1 / span.high, 1 / span.low) for span in spans if span.low > 0]
+            found += [*spans, *_middles(rows)]
+        return _Spans(found)
+
+    @cached_property
+    def wins(self) -> tuple[set[int], list[tuple[Span, Span]]]:
+        """Numbers of rows, and for each distinct column how many may be above 1, and below."""
+        told = [spans for spans in self.rows if len(spans) >= 2]
+        above_and_below = [
+            (
+                Span(sum(span.low > 1 for span in spans), sum(span.high >= 1 for span in spans)),
+                Span(sum(span.high < 1 for span in spans), sum(span.low <= 1 for span in spans)),
+            )
+            for spans in told
+        ]
+        return {len(spans) for spans in told}, list(dict.fromkeys(above_and_below))
+
+
+def _scaled(span: Span, column: Column) -> Span:
+    """Numbers of a column in base units, where its role has one."""
+    unit = column.unit if column.role in (Role.RATE, Role.BANDWIDTH) else 1.0
+    return Span(span.low * unit, span.high * unit)
+
+
+def _summed(sheet: Sheet, column: Column) -> list[Span]:
+    """Numbers of the rows that sum a column up."""
+    cells = (one.cells.get(column.index) for one in sheet.summaries)
+    return [_scaled(cell.span, column) for cell in cells if cell is not None]
+
+
+def _joined(words: Iterable[str], separator: str) -> str:
+    """Name different words: three of them, and how many there are beside."""
+    named = list(dict.fromkeys(words))
+    return separator.join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
 
 
 def _factor(found: re.Match[str]) -> Printed | None:
@@ -126,85 +273,53 @@ def _factor(found: re.Match[str]) -> Printed | None:
     return read_printed(groups.get("number") or groups.get("before") or "")
 
 
-def _highest(found: re.Match[str], near: Sequence[tuple[Sheet, Column]]) -> str | None:
+def _unit(found: re.Match[str]) -> float:
+    """Base units per unit of the sentence."""
+    return _SCALES.get((found.groupdict().get("unit") or "x").lower()[:1], 1.0)
+
+
+def _highest(found: re.Match[str], near: _Near) -> str | None:
     """Say what the largest number is, if the sentence has a larger one."""
-    printed = _factor(found)
-    tops = []
-    for sheet, column in near:
-        spans = _spans(sheet, column)
-        if len(spans) < 2:
-            continue
-        ends = [span.high for span in spans]
-        if column.role is Role.RATIO:
-            ends += [1 / span.low for span in spans if span.low > 0]
-        elif column.role in (Role.CHANGE, Role.PEAK_SHARE):
-            ends += [-span.low for span in spans]
-        tops.append(max(ends) / _scale(found, column))
-    if printed is None or not tops or printed.span.low <= max(tops):
+    printed, unit = _factor(found), _unit(found)
+    if printed is None or near.top is None or printed.span.low * unit <= near.top:
         return None
-    what = "ratio is" if near[0][1].role is Role.RATIO else "is"
-    return f"the largest {what} {max(tops):.4g}"
+    what = "ratio is" if near.role is Role.RATIO else "is"
+    return f"the largest {what} {near.top / unit:.4g}"
 
 
-def _average(found: re.Match[str], near: Sequence[tuple[Sheet, Column]]) -> str | None:
+def _average(found: re.Match[str], near: _Near) -> str | None:
     """Say what the means are, if the sentence has another one."""
-    printed = _factor(found)
-    means = []
-    for sheet, column in near:
-        scale = _scale(found, column)
-        spans = [cell.span for one in sheet.summaries if (cell := one.cells.get(column.index)) is not None]
-        spans += _middles(rows) if len(rows := _spans(sheet, column)) > 1 else []
-        means += [Span(span.low / scale, span.high / scale) for span in spans]
-        if column.role is Role.RATIO:
-            means += [Span(1 / span.high, 1 / span.low) for span in spans if span.low > 0]
-    if printed is None or not means or any(printed.span.meets(_turned(mean, printed)) for mean in means):
+    printed, unit = _factor(found), _unit(found)
+    if printed is None or not near.means:
         return None
-    return f"the mean is {means[0].low:.4g} to {means[0].high:.4g}"
+    if near.sizes_of_means.meet(Span(printed.span.low * unit, printed.span.high * unit)):
+        return None
+    return f"the mean is {near.means[0].low / unit:.4g} to {near.means[0].high / unit:.4g}"
 
 
-def _turned(mean: Span, printed: Printed) -> Span:
-    """A mean with the sign of what is printed: a reduction of 3 % is also a change of -3 %."""
-    return Span(-mean.high, -mean.low) if (mean.high < 0) != (printed.value < 0) else mean
-
-
-def _scale(found: re.Match[str], column: Column) -> float:
-    """Printed units of a column per unit of the sentence."""
-    unit = _SCALES.get((found.groupdict().get("unit") or "x").lower()[:1], 1.0)
-    return unit / column.unit if column.role in (Role.RATE, Role.BANDWIDTH) else 1.0
-
-
-def _mean(found: re.Match[str], near: Sequence[tuple[Sheet, Column]]) -> str | None:
+def _mean(found: re.Match[str], near: _Near) -> str | None:
     """Say what the geometric means are, if none is that of the sentence."""
-    printed = _factor(found)
-    means = [
-        Span(*(math.exp(fmean(math.log(end) for end in ends)) for ends in zip(*spans, strict=True)))
-        for spans in _all(near)
-        if all(span.low > 0 for span in spans)
-    ]
+    printed, means = _factor(found), near.spans_of_geometric_means
     if printed is None or not means or not printed.value:
         return None
     turned = Span(1 / printed.span.high, 1 / printed.span.low) if printed.span.low > 0 else printed.span
-    if any(printed.span.meets(mean) or turned.meets(mean) for mean in means):
+    if means.meet(printed.span) or means.meet(turned):
         return None
-    return "the geometric mean is " + " or ".join(f"{mean.low:.4g} to {mean.high:.4g}" for mean in means)
+    texts = (f"{mean.low:.4g} to {mean.high:.4g}" for mean in near.geometric_means)
+    return f"the geometric mean is {_joined(texts, ' or ')}"
 
 
-def _count(found: re.Match[str], near: Sequence[tuple[Sheet, Column]]) -> str | None:
+def _count(found: re.Match[str], near: _Near) -> str | None:
     """Say how many ratios are above 1, if the sentence counts as many cases as there are rows, and others."""
     count, cases = int(found["count"]), int(found["cases"])
-    told = []
-    for spans in _all(near):
-        if len(spans) != cases:
-            return None
-        above = Span(sum(span.low > 1 for span in spans), sum(span.high >= 1 for span in spans))
-        below = Span(sum(span.high < 1 for span in spans), sum(span.low <= 1 for span in spans))
-        if above.low <= count <= above.high or below.low <= count <= below.high:
-            return None
-        told.append(f"{above.low:.0f}" if above.low == above.high else f"{above.low:.0f} to {above.high:.0f}")
-    return f"{' or '.join(told)} of {cases} are above 1" if told else None
+    sizes, wins = near.wins
+    if sizes != {cases} or any(one.low <= count <= one.high for both in wins for one in both):
+        return None
+    texts = (f"{one.low:.0f}" if one.low == one.high else f"{one.low:.0f} to {one.high:.0f}" for one, _ in wins)
+    return f"{_joined(texts, ' or ')} of {cases} are above 1"
 
 
-def _ends(found: re.Match[str], near: Sequence[tuple[Sheet, Column]]) -> str | None:
+def _ends(found: re.Match[str], near: _Near) -> str | None:
     """Say which end of a range no row has."""
     low, high = read_printed(found["low"]), read_printed(found["number"])
     if low is None or high is None or low.value >= high.value:
@@ -213,26 +328,16 @@ def _ends(found: re.Match[str], near: Sequence[tuple[Sheet, Column]]) -> str | N
     return f"no row has {' or '.join(missing)}" if missing else None
 
 
-def _exactly(found: re.Match[str], near: Sequence[tuple[Sheet, Column]]) -> str | None:
+def _exactly(found: re.Match[str], near: _Near) -> str | None:
     """Say so if no row has a factor, and no mean is it."""
     printed = read_printed(found["number"])
     return None if printed is None or _is_there(printed, found, near) else f"no row has {printed.text}"
 
 
-def _is_there(printed: Printed, found: re.Match[str], near: Sequence[tuple[Sheet, Column]]) -> bool:
+def _is_there(printed: Printed, found: re.Match[str], near: _Near) -> bool:
     """True where a number is that of a row or a summary, its reciprocal if it is a ratio, or a mean."""
-    for sheet, column in near:
-        scale = _scale(found, column)
-        said = Span(printed.span.low * scale, printed.span.high * scale)
-        spans = [span for row in range(len(sheet)) if (span := column.span(row)) is not None]
-        spans += [cell.span for one in sheet.summaries if (cell := one.cells.get(column.index)) is not None]
-        if column.role is Role.CHANGE:  # a reduction of 3 % is also printed as -3 %
-            spans += [Span(-span.high, -span.low) for span in spans]
-        if column.role is Role.RATIO:
-            spans += [Span(1 / span.high, 1 / span.low) for span in spans if span.low > 0]
-        if any(said.meets(span) for span in [*spans, *_middles(_spans(sheet, column))]):
-            return True
-    return not any(_spans(sheet, column) for sheet, column in near)
+    unit = _unit(found)
+    return near.there.meet(Span(printed.span.low * unit, printed.span.high * unit)) or not any(near.rows)
 
 
 def _middles(spans: Sequence[Span]) -> Iterator[Span]:
@@ -254,10 +359,6 @@ _PATTERNS = (
     (_RANGE, _ends),
     (_EXACTLY, _exactly),
 )
-
-
-def _all(near: Sequence[tuple[Sheet, Column]]) -> list[list[Span]]:
-    return [spans for sheet, column in near if len(spans := _spans(sheet, column)) >= 2]
 
 
 def _twice(paragraphs: Sequence[Paragraph]) -> Iterator[Finding]:

@@ -148,7 +148,7 @@ def test_an_empty_file_is_not_a_table(tmp_path):
         ("cells.csv", 2, "blocked", "maybe", "'maybe' is neither true nor false"),
         ("cells.csv", 6, "elapsed_s", "fast", "'fast' is not a number"),
         ("samples.csv", 7, "time_s", "-1e-3", "-1e-3 is not positive"),
-        ("samples.csv", 7, "span_s", "1e-999999999", "1e-999999999 is not positive"),
+        ("samples.csv", 7, "kernels_s", "1e-999999999", "1e-999999999 is not positive"),
         ("samples.csv", 7, "time_s", "1e300", "1e300 is too small or too large to be measured"),
         ("cells.csv", 3, "N", "9" * 5000, "'9999.*9999' is not a whole number"),
         ("cells.csv", 3, "config", "[1]", "'.1.' is not a JSON object"),

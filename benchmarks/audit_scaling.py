@@ -1,0 +1,139 @@
+"""How the time of an audit grows with its text: texts that are long in one way each, doubled up to 1 MB.
+
+    python benchmarks/audit_scaling.py [--most BYTES] [--only WORDS]
+
+Prints µs of processor time per character. A number that grows from left to right is a cost that is not linear.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from rooflens.analysis.audit.audit import audit
+from rooflens.analysis.audit.document import read_document
+from rooflens.analysis.audit.setting import Setting, find_device
+from rooflens.shapes.errors import RooflensError
+
+TWO_ROWS = "| a | speedup |\n|---|---|\n| x | 2.0x |\n| y | 1.5x |\n\n"
+SIZED = "| M | N | K | ms | TFLOPS |\n|---|---|---|---|---|\n"
+
+
+def repeated(unit: str, before: str = "", after: str = "") -> Callable[[int], str]:
+    """Return what makes a text of about so many characters from copies of `unit`."""
+    return lambda length: before + unit * max(1, length // len(unit)) + after
+
+
+def numbered(unit: str, before: str = "") -> Callable[[int], str]:
+    """Do so with the number of each copy in place of `{}`."""
+    return lambda length: before + "".join(unit.replace("{}", str(at)) for at in range(length // (len(unit) + 2)))
+
+
+def rows_and(sentence: str, row: str = "| x | 2.0x |\n") -> Callable[[int], str]:
+    """Half a table, half sentences that are held against it."""
+    head = "| a | speedup |\n|---|---|\n"
+    return lambda length: (
+        head + row * (length // 2 // len(row)) + "\n" + sentence * (length // 2 // len(sentence)) + "\n"
+    )
+
+
+def counted(length: int) -> str:
+    """Counts in a table, in sentences, and the changes that they count."""
+    many = length // 120
+    gains = "".join(f"| {at} | 1.{at} |\n" for at in range(many))
+    said = "".join(f"{at % 80}/84 shapes >= +{at}% on fwd. " for at in range(many))
+    table = "## over 84 shapes\n\n| pass | shapes >= +1% |\n|---|---|\n" + "| fwd | 8 |\n" * many
+    statistics = "| Metric | Mean | Max |\n|---|---|---|\n" + "| fwd gain % | 1.3 | 1.2 |\n" * many
+    return f"{table}\n| id | fwd gain % |\n|---|---|\n{gains}\n{said}\n\n{statistics}"
+
+
+def wide(columns: int) -> str:
+    """Return a small table with so many columns."""
+    return "|" + " ms |" * columns + "\n|" + "---|" * columns + "\n" + ("|" + " 1 |" * columns + "\n") * 2 + "\n"
+
+
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "digits": repeated("1", after=" TFLOPS"),
+    "digits of another script": repeated("١"),
+    "fullwidth digits": repeated("１", after=" TFLOPS"),
+    "an exponent": repeated("1", "1e", " TFLOPS"),
+    "commas": repeated("1,"),
+    "thousands": repeated(",000", "1", " TFLOPS"),
+    "versions": repeated("1."),
+    "blanks": lambda length: ("mean" + " " * 500) * (length // 504),
+    "blanks behind words": repeated(" ", "up to", "5x"),
+    "indented lines": repeated(" " * 100 + "1\n"),
+    "stars": repeated("*"),
+    "stars behind words": repeated("*", "up to "),
+    "open links": repeated("[a]("),
+    "open parentheses": repeated("("),
+    "one long word": repeated("a"),
+    "one line of words": repeated("word "),
+    "claims in a sentence": repeated("600 TFLOPS is 60% of peak "),
+    "claims in a line": repeated("600 TFLOPS is 60% of peak. "),
+    "a claim a line": repeated("600 TFLOPS is 60% of peak.\n"),
+    "rates and no share": repeated("600 TFLOPS "),
+    "headings": repeated("# h\n\nup to 3.0x here\n\n"),
+    "counts of events": numbered("{} regressions. "),
+    "borders": repeated("+---+---+\n"),
+    "rules of dashes": repeated("---\n"),
+    "rules of markdown": repeated("|---|\n"),
+    "boxes": repeated("├──┼──┤\n"),
+    "bars": repeated("|\n"),
+    "rows without a rule": repeated("| 1 | 2 |\n"),
+    "lines with CR": repeated("1 2\r"),
+    "tabs": repeated("a\t1\t2\n"),
+    "commas of prose": repeated("one, two, three, four\nand 1, 2, 3\n"),
+    "CSV": repeated("4096,4096,4096,1.5\n", "M,N,K,ms\n"),
+    "open HTML tables": repeated("<table>\n<tr><td>1</td></tr>\n<tr><td>2</td></tr>\n"),
+    "HTML tables": repeated("<table><tr><th>M</th><th>ms</th></tr><tr><td>1</td><td>2</td></tr></table>\n"),
+    "deep HTML": repeated("<div>", "<table>", "</table>"),
+    "open tags": repeated("<a "),
+    "open comments": repeated("<!--"),
+    "merged cells": repeated('<table><tr><td colspan="1000" rowspan="1000">1</td></tr></table>\n'),
+    "tables": repeated(f"## T\n\n{SIZED}| 1 | 2 | 3 | 4 | 5 |\n| 2 | 2 | 3 | 4 | 5 |\n\nup to 2x faster\n\n"),
+    "tables of Windows": repeated("| M | ms |\r\n|---|---|\r\n| 1 | 4 |\r\n| 2 | 4 |\r\n\r\n"),
+    "flattened tables": repeated("proj M N K TFLOPS\ndown 4096 4096 4096 300\nup 4096 4096 4096 200\n\n"),
+    "rows": numbered("| {} | 4096 | 4096 | 1.{} | 3{} |\n", SIZED),
+    "wide tables": repeated(wide(95)),
+    "a wide row above thin ones": repeated("|1|\n", "|" * 95 + "\n|---|---|\n"),
+    "a long cell": repeated("x", "| a | ms |\n|---|---|\n| ", " | 1 |\n| y | 2 |\n"),
+    "a long number": repeated("1", "| a | ms |\n|---|---|\n| x | ", " |\n| y | 2 |\n"),
+    "baselines": repeated("| a | 1.5 | 1.00x |\n| b | 1.5 | 1.20x |\n", "| name | ms | speedup |\n|---|---|---|\n"),
+    "rows that sum up": repeated("| mean | 1.5 |\n| a | 2 |\n", "| name | ms |\n|---|---|\n"),
+    "rows and maxima": rows_and("up to 3.0x. "),
+    "rows and means": rows_and("geomean 3.0x. "),
+    "rows and ranges": rows_and("1.7-3.1x. "),
+    "rows and factors": rows_and("1.25x faster. "),
+    "tables and factors": lambda length: TWO_ROWS * (length // 120) + "1.25x faster. " * (length // 28),
+    "counts": counted,
+}
+"""Name: text of about so many characters."""
+
+
+def cpu_seconds(text: str) -> float:
+    """Processor time of one audit of a text; one that is refused counts as well."""
+    setting = Setting(find_device("MI300X"))
+    start = time.process_time()
+    with suppress(RooflensError):
+        audit([read_document(text.encode(), "text")], setting)
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Print a line per kind of text, a column per length."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--most", type=int, default=1_000_000, metavar="BYTES", help="Longest text (1000000).")
+    parser.add_argument("--only", default="", metavar="WORDS", help="Only kinds with these words in their name.")
+    chosen = parser.parse_args()
+    lengths = [length for at in range(6, -1, -1) if (length := chosen.most >> at) >= 1000]
+    print(f"{'µs of processor time per character':36}" + "".join(f"{length:>9}" for length in lengths))
+    cpu_seconds("warm up: 600 TFLOPS is 60% of peak")
+    for name, make in HOSTILE.items():
+        if chosen.only in name:
+            texts = (make(length) for length in lengths)
+            print(f"{name:36}" + "".join(f"{1e6 * cpu_seconds(text) / len(text):9.2f}" for text in texts), flush=True)
+
+
+if __name__ == "__main__":
+    main()
