@@ -82,7 +82,10 @@ def uneven(cell: PlantedCell) -> float:
     return 0.008 * math.exp(0.75 * float(stats.norm.ppf(uniform)))
 
 
-@pytest.mark.parametrize(("rounds", "correlation"), [(2, 0.0), (2, 0.95), (3, 0.0), (3, 0.95), (8, 0.95)])
+@pytest.mark.parametrize(
+    ("rounds", "correlation"),
+    [(2, 0.95), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((2, 0.0), (3, 0.0), (3, 0.95), (8, 0.95)))],
+)
 def test_intervals_cover_the_planted_time_in_95_percent_of_cells_with_their_own_noise(tmp_path, rounds, correlation):
     shapes = [("m", f"l{index}", 64, 96) for index in range(500)]
     run = load(

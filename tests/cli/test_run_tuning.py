@@ -55,6 +55,7 @@ def test_a_search_without_a_winner_ends_its_cell(place):
     assert "no such tile" in row["reason"]
 
 
+@pytest.mark.slow
 def test_a_tuned_table_is_used_said_and_never_mixed_with_another(place):
     tuned = rooflens(
         place, "tune", "tiny.toml", "--device", "cpu", "--llc", "1MiB", "--threads", "1", "--providers", ODD,

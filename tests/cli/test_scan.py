@@ -61,6 +61,7 @@ def test_the_end_of_the_run_says_what_was_held(done):
     assert "not in the table" not in ended.stdout
 
 
+@pytest.mark.slow
 def test_a_scan_goes_on_as_it_was_started(done, tmp_path):
     place, _ = done
     cells = place / "out" / "cells.csv"

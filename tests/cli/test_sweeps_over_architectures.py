@@ -47,6 +47,7 @@ def told(capsys, *arguments, code=0):
     return capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_the_report_side_by_side_and_each_runs_own_are_written(sweep, capsys):
     folder = sweep()
     paths = told(capsys, "report", "night").out.split()

@@ -205,6 +205,7 @@ def test_interruption_says_how_to_go_on(place):
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow
 def test_max_time_ends_cleanly_and_more_searches_may_be_added(place):
     done = rooflens(place, *tune_args("hanging"), *ONE, "--max-time", "1ms")
     assert done.returncode == 0, done.stderr

@@ -252,6 +252,7 @@ def test_many_groups_are_told_apart_and_not_averaged():
     assert "Throughput, mine, fwd+bwd" not in cards(report)
 
 
+@pytest.mark.slow
 def test_the_same_result_gives_the_same_report(planted):
     result = result_of(planted)
     assert html.render(build_comparison(result)) == html.render(build_comparison(result_of(planted)))

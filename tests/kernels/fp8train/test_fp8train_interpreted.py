@@ -91,6 +91,7 @@ def test_random_shapes_and_passes():
     assert_correct(cases)
 
 
+@pytest.mark.slow
 def test_kernels_of_a_launch():
     """One kernel per entry of the table in `plans`, then those of the products."""
     cases = [

@@ -94,7 +94,7 @@ def test_kernels_multiply_where_they_say(builds, arch, key):
         assert re.search(BF16, text)
 
 
-@pytest.mark.parametrize("arch", ["sm103", "sm120"])
+@pytest.mark.parametrize("arch", [pytest.param("sm103", marks=pytest.mark.slow), "sm120"])
 def test_newer_architectures_multiply_scaled_blocks_where_they_say(builder, arch):
     for key, (config, request) in gemm_requests(arch).items():
         if "emulated" in config:
