@@ -105,7 +105,7 @@ lesser-cpus-one-core:
 # Of each of the 11 targets: 100,000 inputs, where an hour is enough for them.
 fuzz: export ROOFLENS_FUZZ ?= 9100
 fuzz: $(VENV)/.installed-test
-	@$(BIN)/pytest -q -rP tests/fuzz
+	@$(BIN)/python -m pytest -q -rP tests/fuzz
 
 bench: $(VENV)/.installed-test
 	@for program in benchmarks/*.py; do echo "==> $$program"; $(BIN)/python "$$program"; done

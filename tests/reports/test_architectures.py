@@ -252,7 +252,7 @@ def test_conditions_name_the_software_that_differs(tmp_path):
     rows = {row[0]: row[1:] for row in texts(tables(report)["conditions-table"])[1:]}
     assert rows["torch"] == ["2.13.0", "2.11.0"]
     assert rows["python"] == ["3.11.9", "unknown"]
-    assert rows["timer"] == ["event: device events around each launch"] * 2
+    assert rows["timer"] == ["event: device events around each launch; launching it is in the time"] * 2
     assert "driver" not in rows, "unknown on both"
     assert "its own report" not in texts(tables(report)["runs"])[0], "there is no page to lead to"
 
