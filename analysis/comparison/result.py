@@ -202,7 +202,7 @@ def _of_order(order: Order, base: RunData, head: RunData) -> Iterator[str]:
 def _of_rounds(versions: Versions) -> Iterator[str]:
     least, most = rounds_of(versions)
     if most < 2:
-        yield "There is one round only: without a second one nothing can be verified."
+        yield "No case has a time in two rounds of both versions: without that nothing can be verified."
     elif least < most:
         yield f"Cases have {least} to {most} rounds in both versions: those with fewer are known less well."
 

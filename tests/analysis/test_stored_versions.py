@@ -59,6 +59,17 @@ def test_rounds_that_both_versions_have_are_counted_for_the_poorest_and_the_rich
     assert rounds_of(none) == (0, 0)
 
 
+def test_rounds_that_the_versions_do_not_share_are_not_taken_for_one_round(runs):
+    """Base has the rounds 0 and 2, head 0 and 1: each has two, and there is one pair."""
+    base, head = runs(
+        skip=lambda cell, round_: round_ == 2,
+        both={"skip": lambda cell, round_: round_ == 1},
+    )
+    result = compare_runs((Side("base", "base"), base), (Side("head", "head"), head), Order.INTERLEAVED)
+    (note,) = [note for note in result.notes if "round" in note]
+    assert note == "No case has a time in two rounds of both versions: without that nothing can be verified."
+
+
 @pytest.mark.parametrize(("name", "values"), [("config", [{}, {}, {"BM": 1}]), ("artifact", ["a", "b", "a"])])
 def test_what_changes_between_rounds_is_mixed(runs, name, values):
     base, head = runs(columns=by_round(name, *values))
