@@ -108,6 +108,10 @@ def test_a_candidate_that_hangs_ends_at_the_time_limit(place):
     assert time.monotonic() - begin < 60
 
 
+def line_of(text):
+    return next(number for number, line in enumerate(FAULTY.read_text().splitlines(), 1) if text in line)
+
+
 @pytest.mark.slow
 def test_cells_without_a_winner_say_why_and_are_not_searched_again(place):
     arguments = [*tune_args("hopeless", "no_choice", "refuses", "confused"), *ONE, "--export", "tuned.csv"]
@@ -119,7 +123,7 @@ def test_cells_without_a_winner_say_why_and_are_not_searched_again(place):
         ("confused", "runtime_error"),
     ]  # fmt: skip
     assert {row["reason"] for row in rows if row["provider"] == "confused"} == {
-        "searching: KeyError: 'sm99' (faulty_candidates.py:95)"
+        f"searching: KeyError: 'sm99' (faulty_candidates.py:{line_of('raise KeyError')})"
     }
     assert "note: refuses: unsupported in 2 of 2 searches (only on Tuesdays)" in done.stderr
     assert "note: hopeless do=wrong: incorrect in 2 of 2 searches (SNR" in done.stderr
