@@ -12,7 +12,7 @@ from . import words as known
 from .document import Titled
 from .printed import EMPHASIS, Printed, is_blank, read_printed, read_size
 from .setting import PER_EXPERT, TOTAL, Setting, devices_of_cell
-from .sheet import Column, Role, Sheet, Summary, numbers_of
+from .sheet import Column, Role, Sheet, Summary, numbers_of, sizes_in
 
 GIVEN: Mapping[str, tuple[Role, float, str]] = {
     **{name: (Role.SIZE, 1.0, name) for name in ("M", "N", "K", "B", "E", "top_k")},
@@ -118,10 +118,10 @@ def _is_name(cell: str) -> bool:
 
 
 def _title_sizes(title: str) -> dict[str, int]:
-    """Sizes that a title gives, each once."""
+    """Sizes that a title gives, each once, or together ("8192^3", "m=n=k=4096")."""
     said = re.findall(r"(?<![\w=])([MNKBE])\s*=\s*(\d+[kK]?)\b", title)
     sizes = {name: read_size(text) for name, text in said if sum(name == other for other, _ in said) == 1}
-    return {name: size for name, size in sizes.items() if size}
+    return {name: size for name, size in sizes.items() if size} if said else sizes_in(title)
 
 
 def _without_summaries(titled: Titled) -> tuple[Titled, tuple[Summary, ...]]:
