@@ -51,8 +51,19 @@ def csv_text(header: Sequence[str] | None, rows: Iterable[Iterable[object]]) -> 
 
 def write_rows(file: TextIO, rows: Iterable[Iterable[object]]) -> None:
     """Write rows to a file that was opened with `newline=""`, as `csv_text`."""
-    writer = csv.writer(file, lineterminator="\n")
+    writer = csv.writer(_Lines(file), lineterminator="\r\n")
     writer.writerows([as_text(value) for value in row] for row in rows)
+
+
+class _Lines:
+    """Ends lines with a line feed alone, though the writer, which quotes what ends its lines, must know of both."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, line: str) -> int:
+        """Write a line as `csv.writer` gives it."""
+        return self._file.write(line.removesuffix("\r\n") + "\n")
 
 
 def _is_number(text: str) -> bool:

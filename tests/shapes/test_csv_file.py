@@ -4,7 +4,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rooflens.shapes.csv_file import csv_text, records, rows, split
 from rooflens.shapes.errors import UsageError
@@ -60,6 +60,8 @@ def test_lines_that_cannot_be_a_table_have_no_fields():
 
 
 @given(st.text(st.sampled_from("'=+-@\tx1.e ,\"")) | st.text(st.characters(exclude_categories=("Cs",)), max_size=10))
+@example("\r")
+@example("a\rb\r\nc\n")
 def test_no_text_is_a_formula_and_each_comes_back(text):
     written = csv_text(["name"], [[text, 1.5, -3, None]])
     _, (shown, *numbers) = csv.reader(io.StringIO(written, newline=""))
