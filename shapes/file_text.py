@@ -1,8 +1,8 @@
 """What the readers of JSON, TOML and CSV have in common: files that may be damaged or hostile, with limits."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .errors import UsageError
 
@@ -16,13 +16,20 @@ LONG_INTEGER = "an integer has thousands of digits"
 """What is wrong where Python refuses to read one, which it does for the time that it takes."""
 
 
-def read_content(path: Path, way_out: str, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the content of a file.
+def opened(path: Path) -> BinaryIO:
+    """Open a file that the user has named, which may be a pipe."""
+    return path.open("rb")
+
+
+def read_content(
+    path: Path, way_out: str, most_bytes: int = MOST_BYTES, open_it: Callable[[Path], BinaryIO] = opened
+) -> bytes:
+    """Return the content of a file, as `open_it` opens it.
 
     Raises FileNotFoundError where there is none, and UsageError for one that cannot be read or is too large.
     """
     try:
-        with path.open("rb") as file:
+        with open_it(path) as file:
             content = file.read(most_bytes + 1)
     except FileNotFoundError:
         raise

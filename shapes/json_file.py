@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import UsageError
-from .file_text import LONG_INTEGER, MOST_BYTES, is_too_deep
+from .file_text import LONG_INTEGER, MOST_BYTES, is_too_deep, read_content
 from .stored_file import open_regular
 
 _WAY_OUT = "restore the file from a copy"
@@ -16,14 +16,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
     Raises FileNotFoundError where there is none, and UsageError, with path and place, for anything else that is wrong.
     """
-    try:
-        with open_regular(path) as file:
-            content = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:  # a name with a null character
-        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}; {_WAY_OUT}") from None
-    return parse_object(content, path)
+    return parse_object(read_content(path, _WAY_OUT, open_it=open_regular), path)
 
 
 def parse_object(content: bytes, where: object, way_out: str = _WAY_OUT) -> dict[str, Any]:

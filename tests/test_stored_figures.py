@@ -8,6 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from stored_figures import figures  # noqa: E402
+from stored_timers import rows  # noqa: E402
 
 FACTS = ROOT / "docs" / "measured-facts.md"
 
@@ -18,3 +19,10 @@ def test_the_docs_say_what_the_stored_runs_say():
     found = list(figures())
     assert len(found) >= 21
     assert [figure for figure in found if figure not in text] == []
+
+
+def test_the_tables_on_timers_are_what_the_benchmarks_printed():
+    text = FACTS.read_text("utf-8").splitlines()
+    found = list(rows())
+    assert len(found) == 11 + 5 + 6 + 8 + 7
+    assert [row for row in found if row not in text] == []
