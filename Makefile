@@ -2,7 +2,7 @@
 # make test    install what the tests need, then ruff, mypy and the tests that every change should pass: minutes
 # make test-all   the same, and then the thorough ones (make test-rest): every architecture, every kill, every command
 #             of the documentation, the kernels on lesser CPUs
-# make fuzz    give damaged and hostile files to every command that reads them, for an hour at most
+# make fuzz    give damaged and hostile files to every command that reads them, 5000 for each target
 # make bench   run the programs under benchmarks/: our kernels and tools beside their peers, as ratios
 # make docs    regenerate the generated pages of docs/
 # make golden  write the reports anew that tests/reports/golden/ holds: look at what changed before you commit it
@@ -23,7 +23,7 @@ SHELL := bash
 
 VENV ?= .venv
 BIN := $(VENV)/bin
-BUILD_FILES := pyproject.toml constraints.txt .ci/install
+BUILD_FILES := pyproject.toml setup.py constraints.txt .ci/install
 export PYTHON VENV VENV_FLAGS PIP_FLAGS
 # Empty is unset: where it is set, as in many containers, every process compiles every module anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -102,16 +102,17 @@ lesser-cpus-one-core:
 	@echo "==> $@"
 	@if command -v taskset > /dev/null; then $(ONE_CORE) $(BIN)/python -m pytest -m "not gpu" $(CPU_TESTS); fi
 
-# Of each of the 11 targets: 100,000 inputs, where an hour is enough for them.
-fuzz: export ROOFLENS_FUZZ ?= 9100
+# Inputs per target. Not loadgroup: the parts of a target go on side by side.
+fuzz: export ROOFLENS_FUZZ ?= 5000
 fuzz: $(VENV)/.installed-test
-	@$(BIN)/python -m pytest -q -rP tests/fuzz
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist load tests/fuzz
 
 bench: $(VENV)/.installed-test
 	@for program in benchmarks/*.py; do echo "==> $$program"; $(BIN)/python "$$program"; done
 
 docs: $(VENV)/.installed
-	@echo "==> docs/columns.md"
+	@echo "==> docs/columns.md, docs/architecture.md"
+	@$(BIN)/python docs/package_map.py
 	@$(BIN)/rooflens list columns --markdown > docs/columns.md.new
 	@mv docs/columns.md.new docs/columns.md
 

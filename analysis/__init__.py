@@ -6,15 +6,15 @@ The pipeline, each step a function from frames to frames (`pipeline.analyze` run
  2. `summarize.round_medians`          one median per (cell, round)
  3. `summarize.summarize`              one row per cell: time with interval, rates, accuracy, verdict, what disturbed it
  4. `speedup.speedups`                 time ratios to a baseline, paired by round; `geometric_means`, `best_speedups`
- 5. `crossovers.crossovers`            M up to which a challenger beats an incumbent, per shape
- 6. `median_crossover.median_crossover`  its median over shapes, and the constant threshold with the least regret
- 7. `roofline.place`                   each cell against the ceilings: bound, bound class, fraction of the bound
+ 5. `per_shape.crossovers`             M up to which a challenger beats an incumbent, per shape
+ 6. `across_shapes.median_crossover`   its median over shapes, and the constant threshold with the least regret
+ 7. `placing.place`                    each cell against the ceilings: bound, bound class, fraction of the bound
  8. `telemetry.conditions`, `canary.drifts`   what the device said of itself, and how far it drifted
     `devices.measured_devices`,           of a run of several devices: which one measured what, and
     `device_spread.spreads`               whether they run alike
  9. `headline.headline`                the three numbers that head every report
 
-From there to decisions: `roofline.gaps` (what a time is made of), `roofline.regimes` (where along M the bound changes),
+From there to decisions: `gaps.gaps` (what a time is made of), `regimes.regimes` (where along M the bound changes),
 `refine` (which M to add), `dispatch` (which kernel to run where) and `camping` (sizes at which memory stalls).
 
 Beside it: `comparison` (two versions of the same kernels), `imports` (tables of other tools, for `comparison`),

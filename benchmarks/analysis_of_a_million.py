@@ -74,14 +74,14 @@ def analyses(folder: Path, seconds: dict[str, float]) -> None:
     """Time every analysis once, in the order in which they build on each other."""
     begin = time.perf_counter()
     from rooflens.analysis import camping, roofline
-    from rooflens.analysis.crossovers import crossovers
+    from rooflens.analysis.crossover.across_shapes import median_crossovers
+    from rooflens.analysis.crossover.per_shape import crossovers
+    from rooflens.analysis.crossover.refine import further
     from rooflens.analysis.dispatch.study import Question, study_of
-    from rooflens.analysis.load import load_run
-    from rooflens.analysis.median_crossover import median_crossovers
-    from rooflens.analysis.refine import further
+    from rooflens.analysis.frames.load import load_run
+    from rooflens.analysis.frames.speedup import geometric_means, speedups
     from rooflens.analysis.roofline import gaps, pairs, regimes, roofs
-    from rooflens.analysis.speedup import geometric_means, speedups
-    from rooflens.analysis.summarize import round_medians, summarize
+    from rooflens.analysis.run.summarize import round_medians, summarize
 
     seconds["import"] = time.perf_counter() - begin
     run = timed("load and validate", lambda: load_run(folder), seconds)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from rooflens.analysis.audit.audit import audit
-from rooflens.analysis.audit.document import read_document
-from rooflens.analysis.audit.setting import Setting, find_device
+from rooflens.analysis.audit.reading.assumptions import Setting, find_device
+from rooflens.analysis.audit.reading.document import read_document
 from rooflens.shapes.errors import RooflensError
 
 TWO_ROWS = "| a | speedup |\n|---|---|\n| x | 2.0x |\n| y | 1.5x |\n\n"

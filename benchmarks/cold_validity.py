@@ -12,15 +12,15 @@ import random
 from statistics import median
 
 import torch
-from rooflens.harness.accelerator import Action, accelerator
-from rooflens.harness.cache import Flush, Rotation, flushed, flushed_together, rotated, warm
-from rooflens.harness.cache_sizes import PER_FLUSH, copies_needed
-from rooflens.harness.device import find_device
-from rooflens.harness.measure import measure
-from rooflens.harness.stop import StopRule
-from rooflens.harness.telemetry import telemetry
-from rooflens.harness.timer import Subject
-from rooflens.harness.timers import make_timer
+from rooflens.harness.machine.device import find_device
+from rooflens.harness.telemetry.source import telemetry
+from rooflens.harness.timing.accelerator import Action, accelerator
+from rooflens.harness.timing.cache import Flush, Rotation, flushed, flushed_together, rotated, warm
+from rooflens.harness.timing.cache_sizes import PER_FLUSH, copies_needed
+from rooflens.harness.timing.measure import measure
+from rooflens.harness.timing.stop import StopRule
+from rooflens.harness.timing.timer import Subject
+from rooflens.harness.timing.timers import make_timer
 from rooflens.kernels.probes import cpu_probes
 from rooflens.kernels.probes.probe import Pattern
 from rooflens.kernels.probes.triton_floors import empty_launch

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from statistics import median
 
 import torch
-from rooflens.harness.device import find_device
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.fourbit.cpu_library import stream_read
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.inputs import make_inputs, make_weight
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 PROVIDERS = ("simd_4bit_cpu", "blas", "dequant_blas", "bitsandbytes_dequant")
 SHAPES = ((4096, 4096), (1024, 4096), (14336, 4096), (4096, 14336))
@@ -73,7 +74,7 @@ def main() -> None:
     parser.add_argument("--cache", choices=("warm", "cold"), default="warm")
     arguments = parser.parse_args()
     shapes = [tuple(map(int, text.split("x"))) for text in arguments.shape] if arguments.shape else list(SHAPES)
-    scheme, device = Scheme.parse(arguments.scheme, DType.parse(arguments.dtype)), find_device("cpu")
+    scheme, device = parse_scheme(arguments.scheme, DType.parse(arguments.dtype)), find_device("cpu")
     threads = torch.get_num_threads()
     print(f"{device.name}, {threads} threads, {scheme.name}, {scheme.dtype}, {arguments.cache}; times in ms")
     header = f"{'N':>6} {'K':>6} {'M':>4} cache"

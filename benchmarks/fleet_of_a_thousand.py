@@ -26,15 +26,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rooflens.cli.fleet_progress import FleetProgress
+from rooflens.cli.run.fleet_progress import FleetProgress
+from rooflens.harness.fleet.arch_queue import Lane
+from rooflens.harness.fleet.device_worker import Brief
 from rooflens.harness.fleet.fleet import Fleet
 from rooflens.harness.fleet.jobs import coordinates, jobs_of
-from rooflens.harness.fleet.landing import Content, Landing
-from rooflens.harness.fleet.lane import Lane
-from rooflens.harness.fleet.orders import Parcel
-from rooflens.harness.fleet.station import Brief
-from rooflens.harness.messages import Setup
-from rooflens.harness.plan import MODEL_FIELDS, Cell, plan
+from rooflens.harness.fleet.protocol import Parcel
+from rooflens.harness.fleet.result_store import Content, Landing
+from rooflens.harness.plan.plan import MODEL_FIELDS, Cell, plan
+from rooflens.harness.worker.messages import Setup
 from simulated_fleet import ARCH, ROUNDS, SAMPLES_EACH, SimulatedCluster, planted_suite, said_of
 
 LIMIT_S, MOST_GROWTH = 60.0, 1.2

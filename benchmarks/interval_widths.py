@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from rooflens.analysis.intervals import mean_interval
-from rooflens.analysis.load import load_run
-from rooflens.analysis.summarize import round_medians
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.summarize import round_medians
+from rooflens.analysis.statistics.intervals import mean_interval
 
 ROUNDS = (2, 3, 5)
 

@@ -12,18 +12,19 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from rooflens.harness.accelerator import accelerator
-from rooflens.harness.cache import Flush, flushed
-from rooflens.harness.device import find_device
-from rooflens.harness.event_timer import EventTimer
-from rooflens.harness.measure import measure
-from rooflens.harness.stop import StopRule
-from rooflens.harness.telemetry import telemetry
+from rooflens.harness.machine.device import find_device
+from rooflens.harness.telemetry.source import telemetry
+from rooflens.harness.timing.accelerator import accelerator
+from rooflens.harness.timing.cache import Flush, flushed
+from rooflens.harness.timing.event_timer import EventTimer
+from rooflens.harness.timing.measure import measure
+from rooflens.harness.timing.stop import StopRule
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.protocol import Protocol
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 CASES = (("simt_4bit", 1, 1024, 2048), ("simt_4bit", 1, 4096, 4096), ("blas", 16, 4096, 4096))
 
@@ -40,7 +41,7 @@ def main() -> None:
         return
     torch.cuda.set_device(device.index)
     machine, flush, source = accelerator(device), Flush(device), telemetry(device)
-    scheme = Scheme.parse("nf4-g64", DType.BF16)
+    scheme = parse_scheme("nf4-g64", DType.BF16)
     walls: dict[str, float] = {}
     ours: dict[str, tuple[float, float, int]] = {}
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from rooflens.analysis.crossover import Crossing, locate
-from rooflens.analysis.median_crossover import median_crossover
-from rooflens.analysis.refine import MOST, RATIO, next_sizes
+from rooflens.analysis.crossover.across_shapes import median_crossover
+from rooflens.analysis.crossover.curve import Crossing, locate
+from rooflens.analysis.crossover.refine import MOST, RATIO, next_sizes
 from scipy.stats import norm, t
 
 LAST_OCTAVE = 11

@@ -1,7 +1,7 @@
 """Suites whose truth is known: raw timings of two versions, as a device with its usual faults would give them.
 
 What the rules of several tools make of the same timings is in `rules_of_others`. `compare_planted.py` prints the table,
-`tests/analysis/test_planted_suites.py` holds smaller ones to their targets.
+`tests/analysis/comparison/test_planted_suites.py` holds smaller ones to their targets.
 """
 
 from collections.abc import Callable

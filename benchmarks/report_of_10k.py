@@ -19,10 +19,10 @@ from typing import TypeVar
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "analysis"))
 
 from analysis_of_a_million import MS, PROVIDERS, geometry
-from rooflens.analysis.load import load_run
-from rooflens.reports import html, markdown
+from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
-from rooflens.reports.html_budget import LIMIT
+from rooflens.reports.render import html, markdown
+from rooflens.reports.render.html_budget import LIMIT
 from rooflens.shapes.shapeset import load
 from synthetic import H200, write_run
 

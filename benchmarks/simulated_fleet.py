@@ -8,16 +8,17 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 
 from rooflens.harness.fleet.cluster import Arrived, Event, Gone, Refused, Sign
+from rooflens.harness.fleet.device_registry import STATION
+from rooflens.harness.fleet.device_worker import Brief
 from rooflens.harness.fleet.jobs import Job
-from rooflens.harness.fleet.orders import AnyBrief, Order, Parcel, Slot
-from rooflens.harness.fleet.parcel import pack
-from rooflens.harness.fleet.roster import STATION
-from rooflens.harness.fleet.station import Brief
-from rooflens.harness.plan import static_columns
-from rooflens.harness.tables import csv_text, fields
+from rooflens.harness.fleet.protocol import AnyBrief, Order, Parcel, Slot
+from rooflens.harness.fleet.result_archive import pack
+from rooflens.harness.plan.plan import static_columns
+from rooflens.harness.storage.tables import fields
 from rooflens.shapes import suite
-from rooflens.shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY
+from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.problem import Problem
+from rooflens.shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.shapeset import Shape
 from rooflens.shapes.suite import Cache, Suite

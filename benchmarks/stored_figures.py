@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from rooflens.analysis.ceilings import Ceilings
-from rooflens.analysis.deciding import deciding
-from rooflens.analysis.load import load_run
-from rooflens.analysis.summarize import summarize
+from rooflens.analysis.frames.deciding import deciding
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.roofline.ceilings import Ceilings
+from rooflens.analysis.run.summarize import summarize
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 

@@ -13,17 +13,18 @@ from collections.abc import Iterator
 from statistics import median
 
 import torch
-from rooflens.harness.accelerator import Action, accelerator
-from rooflens.harness.cache import Flush, flushed, warm
-from rooflens.harness.device import find_device
-from rooflens.harness.timer import Subject
-from rooflens.harness.timers import make_timer
+from rooflens.harness.machine.device import find_device
+from rooflens.harness.timing.accelerator import Action, accelerator
+from rooflens.harness.timing.cache import Flush, flushed, warm
+from rooflens.harness.timing.timer import Subject
+from rooflens.harness.timing.timers import make_timer
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.probes.triton_floors import empty_launch
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 SAMPLES = 100
 TIMERS = ("profiler", "event", "graph")
@@ -47,7 +48,7 @@ def launches(device: Device) -> Iterator[tuple[str, Action]]:
     out = torch.empty(1 << 20, device=device.torch_name)
     source = torch.randn_like(out)
     yield "copy of 4 MiB", lambda: out.copy_(source)
-    scheme = Scheme.parse("nf4-g64", DType.BF16)
+    scheme = parse_scheme("nf4-g64", DType.BF16)
     for name, m, n, k in CASES:
         problem, provider = Problem(M=m, N=n, K=k), registry.load([name])[name]
         if provider.supports(problem, scheme, device).ok:

@@ -16,21 +16,22 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 import torch
-from rooflens.harness.accelerator import Action, Host, TorchAccelerator, accelerator
-from rooflens.harness.cache import Flush, flushed, warm
-from rooflens.harness.device import find_device
-from rooflens.harness.measure import measure
-from rooflens.harness.stop import StopRule
-from rooflens.harness.telemetry import telemetry
-from rooflens.harness.timer import Subject
-from rooflens.harness.timers import make_timer
+from rooflens.harness.machine.device import find_device
+from rooflens.harness.telemetry.source import telemetry
+from rooflens.harness.timing.accelerator import Action, Host, TorchAccelerator, accelerator
+from rooflens.harness.timing.cache import Flush, flushed, warm
+from rooflens.harness.timing.measure import measure
+from rooflens.harness.timing.stop import StopRule
+from rooflens.harness.timing.timer import Subject
+from rooflens.harness.timing.timers import make_timer
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.device import Device
 from rooflens.shapes.median import interval
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.protocol import Protocol
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 TARGET = 0.01
 GPU_CASES = (
@@ -206,7 +207,7 @@ def main() -> None:
     device = find_device(arguments.device)
     machine = accelerator(device)
     flush = Flush(device) if device.is_gpu else None
-    scheme = Scheme.parse("nf4-g64", DType.BF16)
+    scheme = parse_scheme("nf4-g64", DType.BF16)
     print(f"{device.name}; target +-{TARGET:.0%}; timer step {machine.resolution_s * 1e9:.0f} ns")
     print(
         f"{'kernel':34} {'tool':24} {'wall ms':>9} {'ratio':>9} {'time us':>10} {'+-':>8} {'samples':>8} "

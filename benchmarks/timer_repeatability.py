@@ -12,16 +12,16 @@ import sys
 from statistics import mean, median, stdev
 
 import torch
-from rooflens.harness.accelerator import TorchAccelerator, accelerator
-from rooflens.harness.cache import Flush, Rotation, flushed, rotated, warm
-from rooflens.harness.cache_sizes import copies_needed
-from rooflens.harness.canary import Canary
-from rooflens.harness.device import find_device
-from rooflens.harness.measure import measure
-from rooflens.harness.stop import StopRule
-from rooflens.harness.telemetry import telemetry
-from rooflens.harness.timer import Subject
-from rooflens.harness.timers import make_timer
+from rooflens.harness.machine.device import find_device
+from rooflens.harness.telemetry.source import telemetry
+from rooflens.harness.timing.accelerator import TorchAccelerator, accelerator
+from rooflens.harness.timing.cache import Flush, Rotation, flushed, rotated, warm
+from rooflens.harness.timing.cache_sizes import copies_needed
+from rooflens.harness.timing.canary import Canary
+from rooflens.harness.timing.measure import measure
+from rooflens.harness.timing.stop import StopRule
+from rooflens.harness.timing.timer import Subject
+from rooflens.harness.timing.timers import make_timer
 from rooflens.kernels import registry
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.inputs import make_inputs
@@ -29,7 +29,8 @@ from rooflens.kernels.provider import Provider
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.protocol import Protocol
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 GPU_CASES = (
     ("simt_4bit", 1, 512, 1024),
@@ -69,7 +70,7 @@ def once(name: str) -> dict[str, dict[str, float]]:
         return median(rounds)
 
     for provider, m, n, k in GPU_CASES if device.is_gpu else CPU_CASES:
-        problem, scheme = Problem(M=m, N=n, K=k), Scheme.parse("nf4-g64", DType.BF16)
+        problem, scheme = Problem(M=m, N=n, K=k), parse_scheme("nf4-g64", DType.BF16)
         kernel = registry.load([provider])[provider]
         if not kernel.supports(problem, scheme, device).ok:
             continue

@@ -8,21 +8,22 @@ median over the turns of their ratio, and the difference in microseconds.
 import argparse
 from statistics import median
 
-from rooflens.harness.bench import Bench
-from rooflens.harness.device import find_device
-from rooflens.harness.measure import measure
-from rooflens.harness.messages import Chosen
-from rooflens.harness.operands import Operands
-from rooflens.harness.plan import Cell
-from rooflens.harness.prepared import Prepared, prepare
-from rooflens.harness.stop import StopRule
-from rooflens.harness.timers import make_timer
-from rooflens.harness.watch import Watch
+from rooflens.harness.machine.device import find_device
+from rooflens.harness.plan.plan import Cell
+from rooflens.harness.timing.measure import measure
+from rooflens.harness.timing.stop import StopRule
+from rooflens.harness.timing.timers import make_timer
+from rooflens.harness.worker.bench import Bench
+from rooflens.harness.worker.messages import Chosen
+from rooflens.harness.worker.operands import Operands
+from rooflens.harness.worker.prepared import Prepared, prepare
+from rooflens.harness.worker.watch import Watch
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.protocol import Protocol
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.shapeset import Shape
 from rooflens.shapes.suite import Cache
 
@@ -64,7 +65,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--turns", type=int, default=15)
     chosen = parser.parse_args()
-    device, scheme = find_device(chosen.device), Scheme.parse("nf4-g64", DType.BF16)
+    device, scheme = find_device(chosen.device), parse_scheme("nf4-g64", DType.BF16)
     bench = Bench(device, Protocol())
     print(f"{device.name}, timer {bench.timer}: us watched, us without, ratio, difference in us")
     for name, m, n, k in GPU_CASES if device.is_gpu else CPU_CASES:

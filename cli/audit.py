@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..reports.visible import visible
+from ..reports.render.visible import visible
 from ..shapes.errors import CorrectnessError, IncompleteError, UsageError
 
 if TYPE_CHECKING:
     from ..analysis.audit.audit import Audit
-    from ..analysis.audit.document import Document
+    from ..analysis.audit.reading.document import Document
 
 
 @click.command()
@@ -44,9 +44,9 @@ def audit(**options: Any) -> None:
       rooflens audit --device MI350X --claim "645 TFLOPS is 60% of peak"
     """
     from ..analysis.audit.audit import audit as run
-    from ..analysis.audit.roles import Override
+    from ..analysis.audit.reading.roles import Override
     from .audit_output import as_record, print_audit, review_comment
-    from .output import print_json
+    from .shared.output import print_json
 
     if not options["tables"] and not options["claims"]:
         raise UsageError("nothing to audit: give a TABLE, - for stdin, or --claim TEXT")
@@ -74,7 +74,7 @@ def audit(**options: Any) -> None:
 
 def _setting(options: dict[str, Any]) -> Any:
     """Build the setting, with errors that name what is known."""
-    from ..analysis.audit.setting import PER_EXPERT, TOTAL, Setting, find_device
+    from ..analysis.audit.reading.assumptions import PER_EXPERT, TOTAL, Setting, find_device
     from ..shapes.errors import unknown_name
     from ..shapes.problem import Op
 
@@ -91,7 +91,7 @@ def _setting(options: dict[str, Any]) -> Any:
 
 def _documents(names: tuple[str, ...]) -> "list[Document]":
     """Read every TABLE."""
-    from ..analysis.audit.document import read_document
+    from ..analysis.audit.reading.document import read_document
 
     if names.count("-") > 1:
         raise UsageError("- stands for stdin, which can be read once; give it once")
@@ -110,7 +110,7 @@ def _documents(names: tuple[str, ...]) -> "list[Document]":
 
 def _unread(document: "Document") -> str:
     """Name the lines of a text that were left out."""
-    from ..analysis.audit.rule_floor import ranges
+    from ..analysis.audit.rules.floor import ranges
 
     return f"{document.name} line{'s' * (len(document.unread) > 1)} {ranges(document.unread)}"
 

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..reports.layout import wrap
-from .output import plain
-from .tables import terminal_width
+from ..reports.render.layout import wrap
+from .shared.output import plain
+from .shared.tables import terminal_width
 
 if TYPE_CHECKING:
     from ..analysis.audit.audit import Audit
-    from ..analysis.audit.finding import Finding, Rule
-    from ..analysis.audit.setting import Setting
-    from ..analysis.audit.sheet import Column, Sheet
+    from ..analysis.audit.evidence.context import Rule
+    from ..analysis.audit.evidence.finding import Finding
+    from ..analysis.audit.reading.annotated_table import Column, Sheet
+    from ..analysis.audit.reading.assumptions import Setting
 
 _INDENT = "    "
 
@@ -39,8 +40,8 @@ def print_audit(result: "Audit", setting: "Setting") -> None:
 
 def review_comment(result: "Audit", setting: "Setting") -> str:
     """Return GitHub markdown: a list per rule, and how the tables were read, folded."""
-    from ..reports.markdown import LIMIT
-    from ..reports.markdown_blocks import escape
+    from ..reports.render.markdown import LIMIT
+    from ..reports.render.markdown_blocks import escape
 
     lines = [
         "## Audit of the printed numbers",
@@ -90,12 +91,12 @@ def as_record(result: "Audit", setting: "Setting") -> dict[str, Any]:
 
 
 def _column_record(column: "Column") -> dict[str, Any]:
-    names = ("name", "role", "side", "pass_", "unit", "detail", "dtype", "unread")
+    names = ("name", "role", "side", "pass_", "unit", "detail", "sides", "dtype", "unread")
     return {name.rstrip("_"): getattr(column, name) or None for name in names}
 
 
 def _by_rule(result: "Audit") -> "Iterator[tuple[Rule, list[Finding]]]":
-    from ..analysis.audit.rules import RULES
+    from ..analysis.audit.rules.registry import RULES
 
     for rule in RULES:
         if found := [finding for finding in result.findings if finding.rule == rule.name]:
@@ -140,7 +141,8 @@ def _column(column: "Column") -> str:
     words = [column.pass_, column.side if column.role not in ("ratio", "id", "cases", "shape") else ""]
     words = [word for word in words if word and word.lower() not in column.name.lower()]
     what = " ".join([*words, str(column.role)])
-    detail = f" ({column.detail})" if column.detail and column.detail != "aggregate" else ""
+    detail = column.sides or column.detail
+    detail = f" ({detail})" if detail and detail != "aggregate" else ""
     return f"{column.name!r} {what}{detail}"
 
 

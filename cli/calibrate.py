@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..shapes.columns import CEILINGS, PUBLISHED
-from ..shapes.csv_file import csv_text
 from ..shapes.errors import RooflensError, UsageError, quote, unknown_name
+from ..shapes.files.csv_file import csv_text
 from ..shapes.protocol import TIMERS
+from ..shapes.run_folder.columns import CEILINGS, PUBLISHED
 from ..shapes.scheme import DType
-from . import values
-from .output import print_json
-from .tables import print_table
+from .shared import values
+from .shared.output import print_json
+from .shared.tables import print_table
 
 if TYPE_CHECKING:
     from ..shapes.device import Device
@@ -92,9 +92,9 @@ def _measure(
     """Set the process up as the worker of a run does, and calibrate."""
     import torch
 
-    from ..harness.accelerator import accelerator
-    from ..harness.calibrate import calibrate as measure
-    from ..harness.device import find_device
+    from ..harness.ceilings.probe import calibrate as measure
+    from ..harness.machine.device import find_device
+    from ..harness.timing.accelerator import accelerator
 
     torch.set_num_threads(options["threads"] or len(os.sched_getaffinity(0)))
     torch.set_float32_matmul_precision("highest")  # fp32 means fp32: no TF32, no xf32

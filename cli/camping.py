@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from ..shapes.errors import UsageError, unknown_name
-from .output import print_json
-from .runs import find_run
+from .shared.output import print_json
+from .shared.runs import find_run
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..analysis.camping import Camping
-    from ..analysis.load import RunData
+    from ..analysis.frames.load import RunData
 
 
 @click.command()
@@ -39,10 +39,10 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], scan_csv: bool, 
       rooflens camping runs/one -p simt_4bit --scan-csv > scan.csv
     """
     from ..analysis.camping import find
-    from ..analysis.load import load_run
-    from ..analysis.pipeline import placed as placed_cells
-    from ..analysis.scan import held
-    from ..analysis.summarize import round_medians, summarize
+    from ..analysis.frames.load import load_run
+    from ..analysis.run.pipeline import placed as placed_cells
+    from ..analysis.run.scan_check import held
+    from ..analysis.run.summarize import round_medians, summarize
     from . import camping_output as output
 
     data, *same = map(load_run, runs)
@@ -75,8 +75,8 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], scan_csv: bool, 
 
 def _deciding_rounds(run: "RunData") -> "pd.DataFrame":
     """Round medians of the cells whose time may decide something."""
-    from ..analysis.deciding import deciding
-    from ..analysis.summarize import round_medians, summarize
+    from ..analysis.frames.deciding import deciding
+    from ..analysis.run.summarize import round_medians, summarize
 
     rounds = round_medians(run)
     return rounds.loc[rounds["cell_id"].isin(deciding(summarize(run))["cell_id"])]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..analysis.coordinates import SETTING, shape_label
+from ..analysis.frames.coordinates import SETTING, shape_label
 from ..reports import formatting
-from ..reports.layout import wrap
-from ..shapes.csv_file import as_text
-from .tables import print_table, terminal_width
+from ..reports.render.layout import wrap
+from ..shapes.files.csv_file import as_text
+from .shared.tables import print_table, terminal_width
 
 if TYPE_CHECKING:
     import pandas as pd

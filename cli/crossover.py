@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..reports.layout import wrap
+from ..reports.render.layout import wrap
 from ..shapes.errors import UsageError
-from .output import plain, print_json
-from .runs import find_run
-from .tables import print_table, terminal_width
+from .shared.output import plain, print_json
+from .shared.runs import find_run
+from .shared.tables import print_table, terminal_width
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..analysis.load import RunData
-    from ..analysis.median_crossover import MedianCrossover, Threshold
+    from ..analysis.crossover.across_shapes import MedianCrossover, Threshold
+    from ..analysis.frames.load import RunData
 
 
 @click.command()
@@ -38,11 +38,11 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
       rooflens crossover latest
       rooflens crossover runs/h200 --challenger simt_4bit --incumbent blas --json
     """
-    from ..analysis.crossovers import crossovers
-    from ..analysis.load import load_run
-    from ..analysis.median_crossover import median_crossovers
-    from ..analysis.refine import refined_pair
-    from ..analysis.summarize import round_medians, summarize
+    from ..analysis.crossover.across_shapes import median_crossovers
+    from ..analysis.crossover.per_shape import crossovers
+    from ..analysis.crossover.refine import refined_pair
+    from ..analysis.frames.load import load_run
+    from ..analysis.run.summarize import round_medians, summarize
 
     data = load_run(run)
     summary = summarize(data)
@@ -86,7 +86,7 @@ def _measured_baseline(run: "RunData") -> str:
 
 def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
     """Print the shapes of one (pass, dtype, scheme, cache), then what holds over all of them."""
-    from ..analysis.coordinates import SETTING, shape_label
+    from ..analysis.frames.coordinates import SETTING, shape_label
     from ..reports import formatting
 
     mine = shapes.loc[(shapes[[*SETTING]] == list(median.setting)).all(axis=1)]
@@ -117,7 +117,7 @@ def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
 
 def _position(row: Mapping[Hashable, Any]) -> str:
     """Write where one shape crosses, or on which side of the sweep it must."""
-    from ..analysis.crossover import Status
+    from ..analysis.crossover.curve import Status
     from ..reports import formatting
 
     status = Status(row["status"])

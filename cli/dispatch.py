@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 import click
 
 from ..shapes.errors import UsageError
-from ..shapes.file_text import read_content
-from . import values
-from .runs import find_run
+from ..shapes.files.file_text import read_content
+from .shared import values
+from .shared.runs import find_run
 
 if TYPE_CHECKING:
     from ..analysis.dispatch.policy import Policy
     from ..analysis.dispatch.study import Study
     from ..analysis.dispatch.timings import Ints
-    from ..analysis.load import RunData
+    from ..analysis.frames.load import RunData
 
 FORMS = ("csv", "json", "python")
 
@@ -105,7 +105,7 @@ def dispatch(
     from ..analysis.dispatch.study import Question, study
     from ..analysis.dispatch.tree import Shape
     from ..analysis.dispatch.weights import parse_histogram
-    from ..analysis.load import load_run
+    from ..analysis.frames.load import load_run
 
     if as_json and emit and not output:
         raise UsageError("--json and --emit both print: give -o DIR for what is emitted, or drop one")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..reports.layout import wrap
-from .output import print_json
-from .tables import print_table, terminal_width
+from ..reports.render.layout import wrap
+from .shared.output import print_json
+from .shared.tables import print_table, terminal_width
 
 if TYPE_CHECKING:
     import pandas as pd

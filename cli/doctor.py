@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .output import print_json
-from .reasons import grouped
-from .tables import print_table
+from .shared.output import print_json
+from .shared.reason_groups import grouped
+from .shared.tables import print_table
 
 if TYPE_CHECKING:
-    from ..harness.advice_values import Advice
-    from ..harness.survey import Offer, ProviderOffer, Survey
+    from ..harness.machine.advice_values import Advice
+    from ..harness.machine.survey import Offer, ProviderOffer, Survey
     from ..shapes.device import Device
 
 Row = tuple[str, str]
@@ -42,9 +42,9 @@ def doctor(device: str, as_json: bool) -> int:
       rooflens doctor --device cuda:1
       rooflens doctor --json
     """
-    from ..harness.advice import advice, can_measure
-    from ..harness.survey import survey
-    from .runs import RUNS
+    from ..harness.machine.advice import advice, can_measure
+    from ..harness.machine.survey import survey
+    from .shared.runs import RUNS
 
     found = survey(device, _providers, RUNS)
     findings = advice(found)
@@ -56,8 +56,8 @@ def doctor(device: str, as_json: bool) -> int:
 
 
 def _providers(device: "Device") -> Iterator["ProviderOffer"]:
-    from ..harness.survey import ProviderOffer
-    from .availability import rows_on
+    from ..harness.machine.survey import ProviderOffer
+    from .listing.availability import rows_on
 
     for row in rows_on(device):
         yield ProviderOffer(row.name, row.supported, row.reason, row.family)

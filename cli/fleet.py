@@ -10,10 +10,10 @@ import click
 
 from ..shapes.architectures import parse_devices
 from ..shapes.errors import UsageError, quote
-from . import values
-from .run import run as run_here
+from .run.run import run as run_here
+from .shared import values
 
-_NOT_HERE = ("device", "scan", "arm", "only", "jobs")
+_NOT_HERE = ("device", "scan", "arm", "only", "jobs", "retry")
 """Options of `rooflens run` that a fleet has no use for."""
 
 
@@ -60,7 +60,7 @@ def run(**options: Any) -> None:
     """Measure SUITE on the devices of a Ray cluster, and bring every sample home.
 
     A device or machine that is lost costs the problems it was at: another one of its architecture measures them again.
-    What came home is in RUN at any time; go on with --resume, on whatever cluster. With several architectures, RUN
+    What came home is in RUN at any time; resume with --resume, on whatever cluster. With several architectures, RUN
     holds a run for each, and the report shows them side by side.
 
     Exit 4 where problems are left over: no device of their architecture is left, or they ended every one that tried.
@@ -72,9 +72,9 @@ def run(**options: Any) -> None:
       rooflens fleet run llm4bit --address 10.0.0.7:6379 --on gfx950,sm90=4
       rooflens fleet run -o runs/all --resume --address auto
     """
-    from .call import call_of
-    from .fleet_folder import stored_architectures, stored_run
-    from .fleet_run import Where, run_call
+    from .run.fleet_folder import stored_architectures, stored_run
+    from .run.fleet_run import Where, run_call
+    from .run.run_request import call_of
 
     on = parse_devices(options["on"], "--on")
     patience_s = values.seconds(options["wait"], "--wait")
@@ -150,7 +150,7 @@ def resources(device: str, slots: int) -> None:
 
 
 def _offers(device: str, slots: int) -> dict[str, int]:
-    from ..harness.fleet.offer import offer
+    from ..harness.fleet.inventory import offer
 
     if device not in ("auto", "cpu", "cuda"):
         raise UsageError(f"--device {quote(device)}: write cpu or cuda; single GPUs are chosen by CUDA_VISIBLE_DEVICES")
@@ -172,7 +172,7 @@ def devices(address: str, as_json: bool) -> None:
 
     found = ray_environment.for_address(address)
     from ..harness.fleet import ray_cluster
-    from .tables import print_table
+    from .shared.tables import print_table
 
     with ray_cluster.joined(found) as cluster:
         nodes = cluster.nodes()

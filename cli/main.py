@@ -21,7 +21,7 @@ import click
 
 from .. import __version__
 from ..shapes.errors import Interrupted, RooflensError
-from .terminal import visible_streams
+from .shared.terminal import visible_streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +34,30 @@ class Entry:
 
 COMMANDS = {
     "doctor": Entry("doctor:doctor", "Say what this machine offers for measuring, and what to mend."),
-    "run": Entry("run:run", "Measure SUITE and store every sample."),
+    "run": Entry("run.run:run", "Measure SUITE and store every sample."),
     "fleet": Entry("fleet:fleet", "Measure SUITE on many devices and machines, placed by Ray."),
     "calibrate": Entry("calibrate:calibrate", "Measure the ceilings of this device."),
-    "tune": Entry("tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
-    "isa": Entry("isa:isa", "Compile the Triton kernels of SUITE for GPUs that are not here, and say what came out."),
-    "report": Entry("report:report", "Write the report of a run, or of a run against another."),
+    "tune": Entry("tune.tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
+    "isa": Entry(
+        "isa.isa:isa", "Compile the Triton kernels of SUITE for GPUs that are not here, and say what came out."
+    ),
+    "report": Entry("report.report:report", "Write the report of a run, or of a run against another."),
     "crossover": Entry("crossover:crossover", "Say up to which M a challenger beats an incumbent."),
     "dispatch": Entry(
         "dispatch:dispatch", "Say which kernel to run for which problem, and what each way to decide costs."
     ),
     "roofline": Entry("roofline:roofline", "Say what bounds each cell, and how far it is from the roof."),
     "camping": Entry("camping:camping", "Find sizes at which memory stalls, and which padding leaves them."),
-    "compare": Entry("compare:compare", "Compare two versions of the same kernels: commits, stored runs, or tables."),
+    "compare": Entry(
+        "compare.compare:compare", "Compare two versions of the same kernels: commits, stored runs, or tables."
+    ),
     "audit": Entry("audit:audit", "Check a published table for numbers that cannot be right."),
     "history": Entry(
-        "history:history", "Show the trend of each cell over many runs, and propose where its level changed."
+        "history.history:history", "Show the trend of each cell over many runs, and propose where its level changed."
     ),
     "validate": Entry("validate:validate", "Check run folders: are they whole, what is missing, would they merge?"),
     "merge": Entry("merge:merge", "Join shards of one sweep into one run folder."),
-    "list": Entry("listing:listing", "List suites, shapes, providers, devices, columns or runs."),
+    "list": Entry("listing.list:listing", "List suites, shapes, providers, devices, columns or runs."),
 }
 """name -> where it lives, in the order of `rooflens --help`."""
 

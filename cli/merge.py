@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from ..shapes.errors import UsageError
-from .runs import TUNE, find_run
+from .shared.runs import TUNE, find_run
 
 
 @click.command()
@@ -28,9 +28,9 @@ def merge(runs: tuple[Path, ...], output: Path) -> None:
       rooflens run llm4bit --filter "M > 16" -o runs/large
       rooflens merge -o runs/all runs/small runs/large
     """
-    from ..analysis.load import load_run
-    from ..harness.merge import merge as join
-    from ..harness.shards import opened
+    from ..analysis.frames.load import load_run
+    from ..harness.storage.merge import merge as join
+    from ..harness.storage.shards import opened
     from .validate import show, take_inventory
 
     with opened(runs) as shards:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from ..shapes.errors import unknown_name
-from .output import print_json
-from .runs import find_run
+from .shared.output import print_json
+from .shared.runs import find_run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..analysis.load import RunData
+    from ..analysis.frames.load import RunData
 
 
 @click.command()
@@ -41,10 +41,10 @@ def roofline(
       rooflens roofline runs/h200 -p simt_4bit -p blas --json
       rooflens roofline latest --regimes --ceilings
     """
-    from ..analysis.load import load_run
-    from ..analysis.pipeline import placed as placed_cells
+    from ..analysis.frames.load import load_run
     from ..analysis.roofline import roofline_warnings
-    from ..analysis.summarize import summarize
+    from ..analysis.run.pipeline import placed as placed_cells
+    from ..analysis.run.summarize import summarize
     from . import roofline_output as output
 
     data = load_run(run)

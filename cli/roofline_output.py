@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..shapes.columns import CELLS, Kind
-from .reasons import grouped, kind
-from .tables import print_table
+from ..shapes.run_folder.columns import CELLS, Kind
+from .shared.reason_groups import grouped, kind
+from .shared.tables import print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,7 @@ def show_bounds(placed: "pd.DataFrame") -> None:
 
 def show_gaps(placed: "pd.DataFrame") -> None:
     """Print the parts of every measured time, then those of each provider's total."""
-    from ..analysis.coordinates import SETTING, shape_label
+    from ..analysis.frames.coordinates import SETTING, shape_label
     from ..analysis.roofline.gaps import PARTS, gap_totals, gaps
     from ..reports import formatting
 
@@ -95,7 +95,7 @@ def show_gaps(placed: "pd.DataFrame") -> None:
 
 def show_regimes(placed: "pd.DataFrame") -> None:
     """Print one line per curve over M."""
-    from ..analysis.coordinates import SETTING, shape_label
+    from ..analysis.frames.coordinates import SETTING, shape_label
     from ..analysis.roofline.regimes import regime_texts, regimes
 
     found = regimes(placed)
@@ -112,7 +112,7 @@ def show_regimes(placed: "pd.DataFrame") -> None:
 
 def show_pairs(placed: "pd.DataFrame") -> None:
     """Print one line per cell that was measured cold and warm, then the means of each provider."""
-    from ..analysis.coordinates import SETTING, shape_label
+    from ..analysis.frames.coordinates import SETTING, shape_label
     from ..analysis.roofline.pairs import pair_means, pairs
     from ..reports import formatting
 
@@ -203,13 +203,13 @@ def _declined(cells: "pd.DataFrame") -> Iterator[str]:
 
 def _by_curve(cells: "pd.DataFrame") -> "pd.DataFrame":
     """Put the cells of one curve over M below each other."""
-    from ..analysis.bounds import series_codes
+    from ..analysis.roofline.bounds import series_codes
 
     return cells.iloc[series_codes(cells).argsort(kind="stable")]
 
 
 def _named(row: Mapping[Hashable, Any]) -> str:
-    from ..analysis.coordinates import SETTING
+    from ..analysis.frames.coordinates import SETTING
 
     return f"{row['provider']} ({', '.join(str(row[name]) for name in SETTING)})"
 
@@ -225,7 +225,7 @@ def _share(fraction: float) -> str:
 
 def _show_cells(placed: "pd.DataFrame") -> None:
     """Print one line per cell; one that failed says how in place of its bound. `placed`: without unsupported cells."""
-    from ..analysis.coordinates import SETTING, shape_label
+    from ..analysis.frames.coordinates import SETTING, shape_label
     from ..reports import formatting
 
     rows = [

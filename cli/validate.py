@@ -10,14 +10,14 @@ import click
 
 from ..shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ..shapes.verdict import Verdict
-from .output import plain, print_json
-from .runs import find_run, go_on
-from .tables import print_table
+from .shared.output import plain, print_json
+from .shared.runs import find_run, go_on
+from .shared.tables import print_table
 
 if TYPE_CHECKING:
-    from ..analysis.load import RunData
-    from ..harness.obstacles import Obstacle
-    from ..harness.shards import Shard
+    from ..analysis.frames.load import RunData
+    from ..harness.storage.merge_conflicts import Obstacle
+    from ..harness.storage.shards import Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def validate(runs: tuple[Path, ...], strict: bool, as_json: bool) -> None:
       rooflens validate runs/h200 --strict --json
       rooflens validate runs/job-*
     """
-    from ..analysis.load import load_run
+    from ..analysis.frames.load import load_run
 
     found = [take_inventory(load_run(run)) for run in runs]
     reasons = _obstacles(runs) if len(runs) > 1 else []
@@ -134,8 +134,8 @@ def show(found: Inventory) -> None:
 
 def _obstacles(runs: tuple[Path, ...]) -> "list[Obstacle]":
     """Everything that keeps the runs from being merged, one that is being written included."""
-    from ..harness.obstacles import Obstacle, obstacles
-    from ..harness.shards import in_order, opened
+    from ..harness.storage.merge_conflicts import Obstacle, obstacles
+    from ..harness.storage.shards import in_order, opened
 
     shards: list[Shard] = []
     closed = []

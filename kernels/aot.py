@@ -1,24 +1,18 @@
-"""Compile Triton kernels for GPUs that are not there, and say what came out: registers, spills, assembly.
+"""What is compiled ahead of time, for GPUs that are not there: requests, and what became of them.
 
-A compile that fails inside LLVM can abort its process, so that compilation happens in a child. It must not happen where
-TRITON_INTERPRET is set either. The result is evidence only if it is what a launch would compile: `specialize` mirrors
-the JIT, which marks pointers and sizes that are multiples of 16, folds sizes of 1 and absent operands into constants,
-and tells AMD's backend which operands are smaller than 2 GiB.
+The result is evidence only if it is what a launch would compile: `specialize` mirrors the JIT, which marks pointers and
+sizes that are multiples of 16, folds sizes of 1 and absent operands into constants, and tells AMD's backend which
+operands are smaller than 2 GiB. `aot_compiler` starts the child process that compiles, `aot_child` is that process.
 """
 
 import importlib
 import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..shapes.errors import UsageError, unknown_name
+from ..shapes.errors import unknown_name
 from ..shapes.verdict import Verdict
 
 _WAVE64 = ("gfx90a", "gfx942", "gfx950")
@@ -114,19 +108,6 @@ def large_operands(sizes_bytes: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(name for name, size in sizes_bytes.items() if size >= LARGE_BYTES)
 
 
-def compile_in_child(arch: str, requests: Sequence[Request], cache: Path, timeout_s: float = 300.0) -> list[Build]:
-    """Compile `requests` for one of KNOWN_ARCHES, in order. A child that dies costs the request it was working on.
-
-    cache      folder for Triton's cache; timeout_s  for one request, after which it is given up
-    Raises UsageError for an unknown architecture.
-    """
-    from .aot_child import Compiler
-
-    check_arch(arch)
-    with Compiler(cache, timeout_s) as compiler:
-        return [compiler.build(arch, request) for request in requests]
-
-
 def diagnosis(text: str) -> str:
     """Return the last error that the compiler wrote, with file and line where it names them, "" when it wrote none.
 
@@ -198,103 +179,3 @@ def fingerprint(arch: str, request: Request) -> str:
     signature, fixed, attributes = specialize_request(arch, request)
     told = [request.kernel, signature, sorted(fixed.items()), sorted(attributes.items()), request.options]
     return json.dumps([arch, *told], sort_keys=True, default=str)
-
-
-def compile_here(arch: str, request: Request) -> Build:
-    """Compile in this process, which may die of it; see `compile_in_child`."""
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    kernel = find_kernel(request.kernel)
-    target = GPUTarget("hip", arch, wave_size(arch)) if is_amd(arch) else GPUTarget("cuda", int(arch[2:]), 32)
-    signature, constants, attributes = specialize_request(arch, request)
-    try:
-        source = ASTSource(kernel, signature, constexprs=constants, attrs=attributes)
-        compiled = triton.compile(source, target=target, options=dict(request.options))
-    except Exception as error:
-        reason = f"{type(error).__name__}: {diagnosis(str(error)) or last_line(str(error))}"
-        return Build(Verdict.COMPILE_ERROR, reason, triton=triton.__version__)
-    if is_amd(arch):
-        text, sass = compiled.asm["amdgcn"], ""
-        registers = amd_vector_registers(text)
-        spills = _number(r"\.private_segment_fixed_size:\s+(\d+)", text)
-    else:
-        text = compiled.asm["ptx"]
-        usage, sass = _inspect_cubin(compiled.asm["cubin"])
-        registers = _number(r"REG:(\d+)", usage)
-        spills = _number(r"STACK:(\d+)", usage) + _number(r"LOCAL:(\d+)", usage)
-    return Build(
-        Verdict.PASSED,
-        registers=registers,
-        spills=spills,
-        shared_bytes=int(compiled.metadata.shared),
-        assembly=text,
-        machine_code=sass,
-        warps=warps_of(arch, text) or int(compiled.metadata.num_warps),
-        name=compiled.metadata.name,
-        triton=triton.__version__,
-    )
-
-
-def amd_vector_registers(assembly: str) -> int:
-    """Vector registers per lane, accumulation registers included, of AMD's assembly."""
-    return _number(r"\.vgpr_count:\s+(\d+)", assembly)
-
-
-def warps_of(arch: str, assembly: str) -> int:
-    """Warps (waves) of a program that PTX or GCN text asks for, those of specialized warps included; 0: it does not."""
-    threads = re.search(r"\.(?:max_flat_workgroup_size:|reqntid|maxntid)\s+(\d+)", assembly)
-    return int(threads[1]) // wave_size(arch) if threads else 0
-
-
-def _inspect_cubin(cubin: bytes) -> tuple[str, str]:
-    """Resource usage and SASS text, by the tools that come with Triton's NVIDIA backend."""
-    usage = _inspected(cubin, "cuobjdump", "-res-usage")
-    return usage.stdout + usage.stderr, disassembly(cubin)
-
-
-def disassembly(cubin: bytes) -> str:
-    """Return the SASS text of an NVIDIA binary.
-
-    Raises OSError where Triton's NVIDIA backend came without its disassembler, subprocess.SubprocessError where that
-    fails.
-    """
-    return _inspected(cubin, "nvdisasm", "-c").stdout
-
-
-def _inspected(cubin: bytes, tool: str, *options: str) -> "subprocess.CompletedProcess[str]":
-    import triton
-
-    path = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / tool
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "kernel.cubin")
-        file.write_bytes(cubin)
-        return subprocess.run([str(path), *options, str(file)], capture_output=True, text=True, check=True, timeout=60)
-
-
-def _number(pattern: str, text: str) -> int:
-    match = re.search(pattern, text)
-    if match is None:
-        raise UsageError(f"the compiler's output has no {pattern!r}: this version of Triton writes another format")
-    return int(match.group(1))
-
-
-def _main(results: int, files: Sequence[str]) -> None:
-    """Compile the orders on stdin, one JSON line each, and answer each with a line to file descriptor `results`."""
-    with os.fdopen(results, "w", encoding="utf-8") as file:
-        import triton  # noqa: F401  the time limit is for compiling
-
-        if files:
-            from . import registry
-
-            registry.load((), map(Path, files))
-        print("ready", file=file, flush=True)
-        for line in sys.stdin:
-            order = json.loads(line)
-            build = compile_here(order["arch"], Request(**order["request"]))
-            print(json.dumps(asdict(build)), file=file, flush=True)
-
-
-if __name__ == "__main__":
-    _main(int(sys.argv[1]), sys.argv[2:])

@@ -13,16 +13,32 @@ def cache_folder() -> Path:
     """Return $ROOFLENS_CACHE, else $XDG_CACHE_HOME/rooflens, else ~/.cache/rooflens.
 
     A relative path in the latter two is as good as none (XDG Base Directory Specification): it would be another cache
-    in every working directory. For a user without a home it is a private temporary folder. Raises RooflensError when
-    that is somebody else's.
+    in every working directory. For a user without a home, and where that is a folder of another user (but root), whose
+    files would be loaded and run, it is a private temporary folder. Raises RooflensError when that is somebody else's.
     """
+    named = _named()
+    return named if named and not _is_foreign(named) else private_temporary() / "cache"
+
+
+def _named() -> Path | None:
     if own := os.environ.get("ROOFLENS_CACHE"):
         return Path(own)
     if os.path.isabs(base := os.environ.get("XDG_CACHE_HOME", "")):
         return Path(base) / "rooflens"
-    if home := _home():
-        return Path(home) / ".cache" / "rooflens"
-    return private_temporary() / "cache"
+    home = _home()
+    return Path(home) / ".cache" / "rooflens" if home else None
+
+
+def _is_foreign(folder: Path) -> bool:
+    """Tell whether another user owns the folder, or what it would be made in."""
+    for place in (folder, *folder.absolute().parents):
+        try:
+            return place.stat().st_uid not in (os.getuid(), 0)
+        except PermissionError:
+            return True
+        except OSError:  # not there yet, or below a file: whoever writes there says so
+            continue
+    return False
 
 
 def _home() -> str:
@@ -41,16 +57,23 @@ def temporary_folder() -> Path:
 
 
 def private_temporary() -> Path:
-    """Return `temporary_folder`, made when it is missing, after a look that nobody but this user can enter it.
+    """Return `temporary_folder`, made when it is missing; raises RooflensError as `make_private` does."""
+    return make_private(temporary_folder(), "TMPDIR")
 
-    Raises RooflensError when it is somebody else's, or open to others: whoever made it could read and replace files.
+
+def make_private(folder: Path, variable: str) -> Path:
+    """Make `folder` when it is missing, and return it after a look that nobody but this user can enter it.
+
+    Raises RooflensError, with the `variable` that chooses another, when it is somebody else's, or open to others:
+    whoever made it could read and replace files.
     """
-    folder = temporary_folder()
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
     except OSError as error:
-        raise RooflensError(f"cannot make {folder}: {error.strerror or error}; set TMPDIR to another folder") from None
+        raise RooflensError(
+            f"cannot make {folder}: {error.strerror or error}; set {variable} to another folder"
+        ) from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise RooflensError(f"{folder} is not a folder that only you can enter: chmod 700 it, or set TMPDIR")
+        raise RooflensError(f"{folder} is not a folder that only you can enter: chmod 700 it, or set {variable}")
     return folder

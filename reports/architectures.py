@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from .. import __version__
 from ..shapes.errors import UsageError
 from .model import Report, Section
-from .sections.architectures_conditions import absences, conditions, limits
-from .sections.architectures_crossovers import crossovers
-from .sections.architectures_curves import curves
-from .sections.architectures_grid import roofline, speedup, times
-from .sections.architectures_headline import digest, headline
-from .sections.architectures_subject import Architectures, Sweep
-from .sections.architectures_winners import disagreements
+from .sections.architectures.conditions import absences, conditions, limits
+from .sections.architectures.crossovers import crossovers
+from .sections.architectures.curves import curves
+from .sections.architectures.grid import roofline, speedup, times
+from .sections.architectures.headline import digest, headline
+from .sections.architectures.subject import Architectures, Sweep
+from .sections.architectures.winners import disagreements
 from .view import View
 
 __all__ = ["NAME", "Sweep", "build_architectures"]

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from .. import __version__
-from ..analysis.load import RunData
-from ..analysis.pipeline import analyze
+from ..analysis.frames.load import RunData
+from ..analysis.run.pipeline import analyze
 from ..shapes.errors import UsageError, unknown_name
 from . import formatting as fmt
 from .model import Report

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from .chart import Figure
+from .figures.chart import Figure
 
 Value: TypeAlias = float | int | str | None
 """Raw value behind a shown text, in base units; None when there is none (a failed cell, an unknown)."""

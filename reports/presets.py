@@ -12,34 +12,34 @@ from ..analysis.comparison.result import Result
 from ..shapes.errors import UsageError, unknown_name
 from ..shapes.verdict import Verdict
 from .model import Section
-from .sections import compared_chapters
-from .sections.accuracy import correctness, failures
-from .sections.ceilings import ceilings
-from .sections.cells import throughput
-from .sections.configurations import configurations
-from .sections.context import environment, limits, protocol, reproduce
-from .sections.crossover import crossover
-from .sections.curves import curves
-from .sections.decode_grid import decode_grid
-from .sections.devices import devices
-from .sections.drift import drift
-from .sections.flat import flat
-from .sections.gap import gap
-from .sections.headline import headline
-from .sections.known_limitations import known_limitations
-from .sections.legend import legend
-from .sections.maxima import maxima
-from .sections.open_items import open_items
-from .sections.provenance import provenance
-from .sections.regimes import regimes
-from .sections.resonance import resonance
-from .sections.roofline import roofline
-from .sections.sides import ratios_over, sides
-from .sections.speedup import speedup
-from .sections.takeaways import takeaways
-from .sections.tally import tally
-from .sections.three_way import three_way
-from .sections.winners import winners
+from .sections.comparison import chapters as compared_chapters
+from .sections.conditions.configurations import configurations
+from .sections.conditions.context import environment, limits, protocol, reproduce
+from .sections.conditions.devices import devices
+from .sections.conditions.drift import drift
+from .sections.conditions.provenance import provenance
+from .sections.limits.ceilings import ceilings
+from .sections.limits.flat import flat
+from .sections.limits.gap import gap
+from .sections.limits.regimes import regimes
+from .sections.limits.resonance import resonance
+from .sections.limits.roofline import roofline
+from .sections.speedups.cells import throughput
+from .sections.speedups.crossover import crossover
+from .sections.speedups.curves import curves
+from .sections.speedups.decode_grid import decode_grid
+from .sections.speedups.maxima import maxima
+from .sections.speedups.sides import ratios_over, sides
+from .sections.speedups.speedup import speedup
+from .sections.speedups.three_way import three_way
+from .sections.speedups.winners import winners
+from .sections.summary.accuracy import correctness, failures
+from .sections.summary.headline import headline
+from .sections.summary.known_limitations import known_limitations
+from .sections.summary.legend import legend
+from .sections.summary.open_items import open_items
+from .sections.summary.takeaways import takeaways
+from .sections.summary.tally import tally
 from .view import View
 
 Subject = TypeVar("Subject", View, Result)

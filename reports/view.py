@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from ..analysis.coordinates import SETTING, size_label
-from ..analysis.crossovers import crossovers
-from ..analysis.load import RunData
-from ..analysis.median_crossover import MedianCrossover, median_crossovers
-from ..analysis.notes import parts
-from ..analysis.pipeline import Analysis
-from ..analysis.uncompared import why_uncompared
+from ..analysis.crossover.across_shapes import MedianCrossover, median_crossovers
+from ..analysis.crossover.per_shape import crossovers
+from ..analysis.frames.coordinates import SETTING, size_label
+from ..analysis.frames.load import RunData
+from ..analysis.frames.notes import parts
+from ..analysis.run.pipeline import Analysis
+from ..analysis.run.uncompared import why_uncompared
 from ..shapes.problem import Op, Pass
 from ..shapes.verdict import Verdict
 from .formatting import count

@@ -5,13 +5,14 @@ import tempfile
 from pathlib import Path
 
 from ..shapes.errors import RooflensError
-from . import html as html_renderer
-from . import json_form, png
-from . import markdown as markdown_renderer
-from . import text as text_renderer
-from .markdown_blocks import data_path, image_path
+from .figures import png
 from .model import Report
-from .plain import as_ascii
+from .render import html as html_renderer
+from .render import json_form
+from .render import markdown as markdown_renderer
+from .render import text as text_renderer
+from .render.markdown_blocks import data_path, image_path
+from .render.plain import as_ascii
 
 
 def write_report(

@@ -20,10 +20,11 @@ What is not known is an empty field.
 
 from collections.abc import Iterable, Mapping
 
-from .csv_file import csv_text
 from .errors import UsageError
+from .files.csv_file import csv_text
 from .problem import Op, Pass, Problem
-from .scheme import DType, Scheme
+from .scheme import DType
+from .schemes import parse_scheme
 from .tuned import Choice, Key
 
 HEADER = (
@@ -63,7 +64,7 @@ def tuned_csv(choices: Mapping[Key, Choice]) -> str:
 
 def _row(key: Key, choice: Choice) -> list[str]:
     problem = Problem(key.M, key.N, key.K, key.B, Op(key.op), Pass(key.pass_), key.E, key.top_k)
-    scheme = Scheme.parse(key.scheme, DType(key.dtype))
+    scheme = parse_scheme(key.scheme, DType(key.dtype))
     options = " ".join(f"{name}={value}" for name, value in sorted(choice.config.items()))
     return [
         key.arch,

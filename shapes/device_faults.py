@@ -19,10 +19,10 @@ from importlib.resources import files
 from pathlib import Path
 from statistics import median
 
-from . import csv_file
 from .device_claims import claim_faults, number
 from .errors import UsageError, quote
-from .file_text import read_content
+from .files import csv_file
+from .files.file_text import read_content
 
 Row = Mapping[str, str]
 

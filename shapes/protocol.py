@@ -12,6 +12,9 @@ LEAST_SAMPLES = 10
 
 COLD_BY = ("auto", "flush", "rotation")
 
+LIMITS = ("timeout_s", "build_timeout_s")
+"""Settings that decide when something counts as hung, and nothing about the times of what does not."""
+
 TUNINGS = ("default", "pinned", "cold")
 
 
@@ -24,6 +27,8 @@ class Protocol:
     min_samples  least samples per round before it may stop early; a slow launch gets 10 or, in the worst case, 3
     budget_s     wall seconds per (cell, round) after which sampling stops
     timeout_s    wall seconds after which a cell counts as hung and its worker is killed; more than budget_s
+    build_timeout_s
+                 the same while a provider is imported or prepared, when it may compile
     timer        "profiler", "event", "graph" or "host"; "auto": profiler on GPUs that record kernels, event on others,
                  host on the CPU
     cold_by      what makes a sample cold: "flush" (read more than the last-level cache holds before it), "rotation"
@@ -37,13 +42,14 @@ class Protocol:
     min_samples: int = 50
     budget_s: float = 1.0
     timeout_s: float = 120.0
+    build_timeout_s: float = 600.0
     timer: str = "auto"
     cold_by: str = "auto"
     tuning: str = "default"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "min_samples", "target_ci", "budget_s", "timeout_s"):
+        for name in ("rounds", "min_samples", "target_ci", "budget_s", "timeout_s", "build_timeout_s"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise UsageError(f"protocol: {name}={quote(value)} must be a positive number")

@@ -9,7 +9,7 @@ N=4096,4160,8192    these sizes; parts of all kinds may be joined by commas
 import re
 from dataclasses import dataclass, replace
 
-from .errors import UsageError
+from .errors import UsageError, quote
 from .problem import Op
 from .shapeset import Shape
 
@@ -53,20 +53,22 @@ class Scan:
         """Read the text of --scan. Raises UsageError that says how to write it."""
         axis, equals, sizes = text.partition("=")
         if axis not in SCANNED or not equals:
-            raise UsageError(f"--scan {text!r}: write N=SIZES or K=SIZES, such as N=2048..4096:64 or N=4096~8x64")
+            raise UsageError(f"--scan {quote(text)}: write N=SIZES or K=SIZES, such as N=2048..4096:64 or N=4096~8x64")
         parts = tuple(_part(part.strip(), text) for part in sizes.split(","))
         return cls(axis, parts, text)
 
     def variants(self, shape: Shape, op: Op) -> tuple[Shape, ...]:
         """Return the shapes that stand for `shape`, by rising size: layer "down N=4160", and the rest as it is."""
         if op is Op.QUANTIZE and self.axis == "N":
-            raise UsageError(f"--scan {self.text!r}: a quantization has no N; scan K")
+            raise UsageError(f"--scan {quote(self.text)}: a quantization has no N; scan K")
         own: int = getattr(shape, self.axis)
         sizes = sorted({size for part in self.parts for size in part.sizes(own)})
         if sizes[0] < 1:
-            raise UsageError(f"--scan {self.text!r}: {self.axis}={sizes[0]} of {shape.label} is not a size: take less")
+            raise UsageError(
+                f"--scan {quote(self.text)}: {self.axis}={sizes[0]} of {shape.label} is not a size: take less"
+            )
         if len(sizes) > LARGEST_SCAN:
-            raise UsageError(f"--scan {self.text!r}: {len(sizes)} sizes of one shape; {LARGEST_SCAN} are the most")
+            raise UsageError(f"--scan {quote(self.text)}: {len(sizes)} sizes of one shape; {LARGEST_SCAN} are the most")
         return tuple(
             replace(
                 shape,
@@ -83,7 +85,7 @@ def _part(part: str, text: str) -> Part:
     match = _PART.fullmatch(part)
     if not match:
         raise UsageError(
-            f"--scan {text!r}: {part!r} is neither a size, nor FIRST..LAST:STEP, nor CENTRE~STEPSxSTEP "
+            f"--scan {quote(text)}: {quote(part)} is neither a size, nor FIRST..LAST:STEP, nor CENTRE~STEPSxSTEP "
             "(no CENTRE: around the size of each shape)"
         )
     read = {name: int(value) for name, value in match.groupdict().items() if value}
@@ -95,7 +97,9 @@ def _part(part: str, text: str) -> Part:
         reach, centre = read["steps"] * read["step"], read.get("centre", 0)
         found = Part(centre - reach, centre + reach, read["step"] or -1, "centre" not in read)
     if found.step < 1 or found.last < found.first:
-        raise UsageError(f"--scan {text!r}: {part!r} does not rise: the step is positive, and the first size the least")
+        raise UsageError(
+            f"--scan {quote(text)}: {quote(part)} does not rise: the step is positive, and the first size the least"
+        )
     if (found.last - found.first) // found.step >= LARGEST_SCAN:
-        raise UsageError(f"--scan {text!r}: {part!r} is more than {LARGEST_SCAN} sizes")
+        raise UsageError(f"--scan {quote(text)}: {quote(part)} is more than {LARGEST_SCAN} sizes")
     return found

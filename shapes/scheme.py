@@ -3,7 +3,6 @@
 `Scheme` is what all families of formats have in common; one module of `shapes.schemes` per family says the rest.
 """
 
-import importlib
 import math
 from abc import ABC, abstractmethod
 from enum import StrEnum
@@ -61,17 +60,6 @@ class Scheme(ABC):
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FWD,)
     grammar: ClassVar[str]
     """How names of this family are written, for error messages: "nf4-g64"."""
-
-    @staticmethod
-    def parse(name: str, dtype: DType) -> "Scheme":
-        """Read a name of any family; raise UsageError for what none of them knows."""
-        # By name, so that the source hash of a provider holds the schemes of its own family only.
-        families: tuple[type[Scheme], ...] = importlib.import_module(".schemes", __package__).FAMILIES
-        for family in families:
-            if scheme := family.read(name, dtype):
-                return scheme
-        known = "; ".join(dict.fromkeys(family.grammar for family in families))
-        raise UsageError(f"unknown scheme {quote(name)}: write {known}")
 
     @classmethod
     @abstractmethod

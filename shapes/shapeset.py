@@ -8,9 +8,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from . import csv_file
 from .errors import UsageError, quote, unknown_name
-from .file_text import decoded, read_content
+from .files import csv_file
+from .files.file_text import decoded, read_content
 
 COLUMNS = ("suite", "model", "layer", "op", "N", "K", "B", "E", "top_k", "tp", "M_list", "seqlen", "notes")
 

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 from . import shapeset
 from .architectures import parse_devices
 from .errors import UsageError, quote, unknown_name
+from .files.toml_file import parse_toml, read_toml
 from .problem import Op, Pass
 from .protocol import Protocol
 from .scheme import DType, Scheme
+from .schemes import parse_scheme
 from .shapeset import Shape
-from .toml_file import parse_toml, read_toml
 
 Member = TypeVar("Member", bound=StrEnum)
 
@@ -31,7 +32,7 @@ class Cache(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What to sweep. `schemes` are names (`Scheme.parse`); `axes` maps a size of the problem to its values.
+    """What to sweep. `schemes` are names (`parse_scheme`); `axes` maps a size of the problem to its values.
 
     Without an axis M every shape runs the sizes that its set lists for it.
 
@@ -68,7 +69,7 @@ class Suite:
 
     def parsed_schemes(self) -> tuple[Scheme, ...]:
         """Schemes with each dtype."""
-        return tuple(Scheme.parse(name, dtype) for name in self.schemes for dtype in self.dtypes)
+        return tuple(parse_scheme(name, dtype) for name in self.schemes for dtype in self.dtypes)
 
     def override(
         self,
@@ -133,7 +134,7 @@ def _suite(table: dict[str, Any], where: str, folder: Path | None) -> Suite:
     protocol = table.get("protocol", {})
     _known_keys(protocol, tuple(entry.name for entry in fields(Protocol)), f"{where} [protocol]")
     for scheme in _strings(table, "schemes", where):
-        Scheme.parse(scheme, DType.BF16)
+        parse_scheme(scheme, DType.BF16)
     suite = Suite(
         name=_string(table, "name", where),
         description=_string(table, "description", where),

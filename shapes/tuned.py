@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import csv_file
-from .columns import TUNING
 from .device import Device
 from .errors import UsageError, quote
-from .file_text import decoded, read_content
-from .json_file import parse_value
+from .files import csv_file
+from .files.file_text import decoded, read_content
+from .files.json_file import parse_value
 from .problem import Problem
+from .run_folder.columns import TUNING
 from .scheme import Scheme
 from .suite import Cache
 

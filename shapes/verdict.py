@@ -22,3 +22,9 @@ class Verdict(StrEnum):
     def is_final(self) -> bool:
         """A failure ends its cell: further rounds would fail alike."""
         return self is not Verdict.PASSED
+
+
+RETRIED = tuple(
+    verdict for verdict in Verdict if verdict not in (Verdict.PASSED, Verdict.INCORRECT, Verdict.UNSUPPORTED)
+)
+"""Failures that the state of the machine can have caused, so that --retry may name them: never a wrong output."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "cli")
-BUILD_FILES = ("pyproject.toml", "README.md", "__init__.py")
+BUILD_FILES = ("pyproject.toml", "setup.py", "README.md", "__init__.py")
 
 
 def package_files() -> list[Path]:

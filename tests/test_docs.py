@@ -137,9 +137,19 @@ def test_documented_commands_run(page, tmp_path):
         assert done.returncode == 0, f"{page.name} line {command.line}: {command.text}\n{done.stdout}\n{done.stderr}"
 
 
+def test_the_map_of_the_packages_is_current(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import package_map
+
+    page = package_map.PAGE.read_text("utf-8")
+    assert page == package_map.renewed(page), "docs/architecture.md is out of date: run make docs"
+    assert "worker --> ceilings & isolation" in page
+    assert "`harness/timing/`" in page
+
+
 def test_columns_page_is_current():
-    from rooflens.cli.columns_page import columns_page
-    from rooflens.shapes.columns import TABLES
+    from rooflens.cli.listing.columns_page import columns_page
+    from rooflens.shapes.run_folder.columns import TABLES
 
     page = ROOT / "docs" / "columns.md"
     assert page.read_text("utf-8") == columns_page(TABLES), "docs/columns.md is out of date: run make docs"

@@ -1,6 +1,8 @@
 """The arrows between the folders, kept by parsing every import; and what a folder may not import at all."""
 
 import ast
+import graphlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +116,111 @@ def test_checker_accepts_what_the_arrows_allow():
 
 
 FOURBIT = ("rooflens", "kernels", "fourbit")
+
+
+def imported_modules() -> dict[str, set[str]]:
+    """Return module -> the modules of ours that it imports, of the whole package."""
+    paths = {module_name(path): path for folder in ARROWS for path in modules(folder)}
+    graph: dict[str, set[str]] = {}
+    for name, path in paths.items():
+        found = {one for _, one, _ in imports_of(path.read_text("utf-8"), package_of(path))}
+        graph[name] = {one if one in paths else one.rpartition(".")[0] for one in found} & paths.keys() - {name}
+    return graph
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Return one circle of a graph; [] when it has none."""
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    graph = imported_modules()
+    assert "rooflens.harness.timing.timer" in graph["rooflens.harness.timing.measure"]
+    assert circle(graph) == []
+
+
+def test_no_package_imports_itself_by_way_of_others():
+    """A package and those inside of it count as one."""
+    packages: dict[str, set[str]] = {}
+    for name, others in imported_modules().items():
+        package = name.rpartition(".")[0]
+        targets = {one.rpartition(".")[0] for one in others}
+        packages.setdefault(package, set()).update(
+            one
+            for one in targets
+            if not f"{one}.".startswith(f"{package}.") and not f"{package}.".startswith(f"{one}.")
+        )
+    assert "rooflens.harness.timing" in packages["rooflens.harness.worker"]
+    assert circle(packages) == []
+
+
+def test_a_circle_is_seen():
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) != []
+    assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+PACKAGES = sorted(
+    path for path in {path.parent for folder in ARROWS for path in modules(folder)} if path.parent != ROOT
+)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_package_lists_its_modules(package):
+    """Folders of a family of kernels all have the same parts; every other package lists its modules."""
+    names = sorted(path.stem for path in package.glob("*.py") if path.stem != "__init__")
+    assert len(names) <= 22
+    if "kernels" in package.parts or package.name in ("schemes", "sections"):
+        return
+    listed = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
+    missing = [name for name in names if not re.search(rf"\b{name}\b", listed.replace("emit_*", " ".join(names)))]
+    assert not missing, f"{package.name}/__init__.py does not say what {', '.join(missing)} is"
+
+
+def test_every_module_that_is_named_exists():
+    """Also where nothing imports it here: in scripts that tests run, in docstrings and in documentation."""
+    texts = [
+        path for folder in (*ARROWS, "tests", "benchmarks", "examples", "docs") for path in (ROOT / folder).rglob("*")
+    ]
+    named = re.compile(rf"\brooflens((?:\.(?:{'|'.join(ARROWS)}))(?:\.[a-z]\w*)+)")
+    gone = [
+        f"{path.relative_to(ROOT)}: {name[0]}"
+        for path in texts
+        if path.suffix in (".py", ".md")
+        for name in named.finditer(path.read_text("utf-8"))
+        if "planted" not in name[0] and not _is_there(name[1].split(".")[1:])
+    ]
+    assert not gone
+
+
+@pytest.mark.parametrize("path", [*modules("benchmarks"), *modules("examples")], ids=lambda path: path.name)
+def test_what_stands_beside_the_package_imports_names_from_where_they_are_defined(path):
+    """Most of it is never run by tests, nor read by mypy."""
+    gone = []
+    for _, name, _ in imports_of(path.read_text("utf-8"), ()):
+        module, _, attribute = name.removeprefix("rooflens.").rpartition(".")
+        source = ROOT / f"{module.replace('.', '/')}.py"
+        if name.startswith("rooflens.") and source.is_file():
+            nodes = list(ast.walk(ast.parse(source.read_text("utf-8"))))
+            defined = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+            defined |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+            gone += [name] * (attribute not in defined)
+    assert not gone
+
+
+def _is_there(names: list[str]) -> bool:
+    """Tell whether names lead to a module of the package, or into one."""
+    place = ROOT
+    for name in names:
+        if (place / f"{name}.py").is_file():
+            return True
+        if not (place / name).is_dir():
+            return False
+        place /= name
+    return True
 
 
 @pytest.mark.parametrize("folder", TORCH_FREE)

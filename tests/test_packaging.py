@@ -32,6 +32,9 @@ def pip(*arguments: str, cwd: Path) -> None:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     copy = package_source(tmp_path_factory.mktemp("source"))
+    for other in ("tests", "docs", "benchmarks"):
+        (copy / other).mkdir()
+        (copy / other / "module.py").touch()
     pip("wheel", "-w", "dist", ".", cwd=copy)
     (built,) = (copy / "dist").glob("rooflens-*.whl")
     return built

@@ -2,21 +2,21 @@
 
 1. `document.read_document` cuts each text into tables and paragraphs.
 2. `roles.understand` says what each column is.
-3. `case.build_case` finds out how each table counts M, and what its changes are.
-4. `rules.RULES` look for what does not hold.
+3. `context.build_case` finds out how each table counts M, and what its changes are.
+4. `registry.RULES` look for what does not hold.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...shapes.errors import UsageError, unknown_name
-from .case import available, build_case
-from .document import Document, Paragraph
-from .finding import Finding
-from .roles import Override, understand
-from .rules import RULES
-from .setting import Setting
-from .sheet import Sheet
+from .evidence.context import available, build_case
+from .evidence.finding import Finding
+from .reading.annotated_table import Sheet
+from .reading.assumptions import Setting
+from .reading.document import Document, Paragraph
+from .reading.roles import Override, understand
+from .rules.registry import RULES
 
 
 @dataclass(frozen=True, slots=True)

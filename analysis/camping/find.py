@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.verdict import Verdict
-from ..coordinates import SETTING
+from ..frames.coordinates import SETTING
 from .intercept import SHAPE, intercepts
 from .neighbours import MIN_EXCESS, MIN_Z, Flags
 from .periods import scan

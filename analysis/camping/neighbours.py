@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..intervals import Floats, Ints
+from ..statistics.intervals import Floats, Ints
 
 Flags = NDArray[np.bool_]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from ..intervals import Floats, Ints
+from ..statistics.intervals import Floats, Ints
 from .neighbours import Flags
 from .points import SHAPES, floats
 

@@ -9,10 +9,11 @@ import pandas as pd
 
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Problem
-from ...shapes.scheme import DType, Scheme
-from ..false_discovery import adjusted
-from ..intervals import Floats, Ints
-from ..load import REFERENCE
+from ...shapes.scheme import DType
+from ...shapes.schemes import parse_scheme
+from ..frames.load import REFERENCE
+from ..statistics.false_discovery import adjusted
+from ..statistics.intervals import Floats, Ints
 from .neighbours import Flags
 from .padding import Paddings
 from .points import POINT, floats, stretches
@@ -190,7 +191,7 @@ def _row_bytes(row: "pd.Series[Any]") -> float:
     if row["axis"] == "N" or row["role"] == REFERENCE:
         return dense.bytes
     try:
-        scheme = Scheme.parse(row["scheme"], dense)
+        scheme = parse_scheme(row["scheme"], dense)
     except UsageError:
         return np.nan
     side = 4096

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from ..coordinates import GEMM
-from ..deciding import deciding
-from ..intervals import Floats, Ints
+from ..frames.coordinates import GEMM
+from ..frames.deciding import deciding
+from ..statistics.intervals import Floats, Ints
 
 SCANNED = ("N", "K")
 SHAPES = "NK"

@@ -10,7 +10,7 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from ..deciding import deciding
+from ..frames.deciding import deciding
 from .points import POINT
 
 ENOUGH = 3

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..intervals import Floats, Ints
+from ..statistics.intervals import Floats, Ints
 
 Flags = NDArray[np.bool_]
 

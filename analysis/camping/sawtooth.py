@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..intervals import Floats, Ints
+from ..statistics.intervals import Floats, Ints
 from .resonance import LEVEL, Candidate, detrended, permutations
 
 _PERMUTATIONS = 199

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from ..coordinates import SETTING
-from ..intervals import Floats, Ints
+from ..frames.coordinates import SETTING
+from ..statistics.intervals import Floats, Ints
 from .neighbours import MIN_EXCESS, Flags, alike, around, outlying, sides, spreads, step_allowance
 from .points import floats
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..intervals import Floats
+from ..statistics.intervals import Floats
 from .intercept import MAX_M, SHAPE
 from .neighbours import MIN_EXCESS, SIDE
 from .padding import Paddings

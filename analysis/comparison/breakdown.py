@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, stdtr
 
-from ..intervals import Floats
+from ..frames.coordinates import CASE
+from ..statistics.intervals import Floats
 from .decide import FALSE_DISCOVERY, Word
-from .effects import CASE, Effects, Status
+from .effects import Effects, Status
 from .stored import MIXED
 
 STEPS = (0.01, 0.05)

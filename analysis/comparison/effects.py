@@ -13,16 +13,10 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.verdict import Verdict
-from ..coordinates import COORDINATES, METHOD
-from ..intervals import Floats
-from ..speedup import IMPOSSIBLE
+from ..frames.coordinates import CASE, SAID
+from ..frames.speedup import IMPOSSIBLE
+from ..statistics.intervals import Floats
 from .decide import Word, decide, margins
-
-CASE = (*COORDINATES, "provider")
-"""What identifies a case in both versions."""
-
-SAID = ("config", "kernels", "dispatched", "artifact", "source", *METHOD, "disturbed", "note")
-"""What each version says of a case, as text."""
 
 SEQUENTIAL_MARGIN = 3.0
 """Two runs that were not interleaved differ by drift too: their margin is so many times as wide."""

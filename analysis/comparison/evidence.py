@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from ...shapes.json_file import parse_value
+from ...shapes.files.json_file import parse_value
 from .breakdown import compared
 from .effects import Effects
 from .stored import MIXED

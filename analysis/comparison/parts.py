@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..intervals import Floats
+from ..frames.coordinates import CASE
+from ..statistics.intervals import Floats
 from .breakdown import Distribution, Quantity, compared, distribution_of
 from .decide import Word
-from .effects import CASE, Effects, Order
+from .effects import Effects, Order
 from .suite import SuiteChange, suite_change
 from .unverified import RoundedChange, rounded_change, rounding_interval
 

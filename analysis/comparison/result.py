@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..canary import KINDS, SLOWDOWN, SLOWDOWN_ON_CPU
+from ..frames.coordinates import CASE
+from ..frames.load import RunData
 from ..imports.entries import Imported
-from ..imports.pairing import pair
-from ..intervals import CONFIDENCE, Floats, survival
-from ..isa_diff import Difference
-from ..load import RunData
+from ..isa.diff import Difference
+from ..stability.canary import KINDS, SLOWDOWN, SLOWDOWN_ON_CPU
+from ..statistics.intervals import CONFIDENCE, Floats, survival
 from .breakdown import controls, movers
 from .decide import FALSE_DISCOVERY, MEASURED, Word
-from .effects import CASE, SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes, withhold
+from .effects import SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes, withhold
 from .identity import Identity
+from .pairing import pair
 from .stored import devices_differ, from_runs, rounds_of
 from .unverified import Unverified, as_unverified, rank_unverified
 

@@ -4,10 +4,10 @@ import pandas as pd
 
 from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
-from ..coordinates import METHOD
-from ..load import RunData
-from ..summarize import round_medians, summarize
-from .effects import CASE, Order, Versions, align
+from ..frames.coordinates import CASE, METHOD
+from ..frames.load import RunData
+from ..run.summarize import round_medians, summarize
+from .effects import Order, Versions, align
 
 
 def from_runs(base: RunData, head: RunData, order: Order) -> Versions:

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from ..coordinates import GEMM
-from ..intervals import Floats
+from ..frames.coordinates import GEMM
+from ..statistics.intervals import Floats
 from .effects import Effects, Order, Status
 
 UNIQUE = (*GEMM, "provider")

@@ -12,8 +12,8 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from ..coordinates import size_label
-from ..intervals import Floats
+from ..frames.coordinates import size_label
+from ..statistics.intervals import Floats
 from .decide import Word
 from .effects import Effects, Status
 from .suite import UNIQUE

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..intervals import Floats, Ints
+from ..statistics.intervals import Floats, Ints
 
 Bools = NDArray[np.bool_]
 

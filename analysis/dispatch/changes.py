@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.errors import UsageError, quote
-from ..intervals import CONFIDENCE, quantile
-from ..moderation import moderate
+from ..statistics.intervals import CONFIDENCE, quantile
+from ..statistics.moderation import moderate
 from .fit import oracle
 from .policy import choices
 from .shipped import decisions, word_of

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from ...shapes.aiter import HEADER
-from ...shapes.csv_file import csv_text
 from ...shapes.errors import UsageError
+from ...shapes.files.csv_file import csv_text
 from ...shapes.problem import Op
 from .evidence import Evidence, weigh_evidence
 from .policy import Leaf, Policy

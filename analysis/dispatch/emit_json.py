@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...shapes.errors import UsageError, quote
-from ...shapes.json_file import parse_object
+from ...shapes.files.json_file import parse_object
 from .policy import Leaf, Measured, Node, Policy, Rule, Split, Status, Table
 from .provenance import Provenance
 from .timings import FEATURES, SETTING, SHAPE, Setting, Shape

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..false_discovery import adjusted
-from ..intervals import CONFIDENCE, Floats, quantile, survival
-from ..moderation import moderate
+from ..statistics.false_discovery import adjusted
+from ..statistics.intervals import CONFIDENCE, Floats, quantile, survival
+from ..statistics.moderation import moderate
 from .timings import Bools, Ints, Timings, mean_over_rounds
 
 MARGIN = 0.03

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..intervals import Floats
+from ..statistics.intervals import Floats
 from .fit import Options, fit, oracle
 from .policy import choices
 from .regret import relative_time

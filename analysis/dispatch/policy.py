@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ...shapes.problem import Op, Pass
-from ..intervals import Floats
+from ..statistics.intervals import Floats
 from .timings import SHAPE, Bools, Ints, Setting, Shape, Timings, positions
 
 

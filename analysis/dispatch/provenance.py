@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..load import RunData
+from ..frames.load import RunData
 from .study import Study
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..intervals import Floats
+from ..statistics.intervals import Floats
 from .timings import Ints, Timings
 
 NEAR = math.log(1.03)

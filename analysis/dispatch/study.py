@@ -9,9 +9,9 @@ import pandas as pd
 
 from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
-from ..intervals import Floats
-from ..load import RunData
-from ..summarize import round_medians, summarize
+from ..frames.load import RunData
+from ..run.summarize import round_medians, summarize
+from ..statistics.intervals import Floats
 from .evidence import MARGIN
 from .fit import ALWAYS, KINDS, TABLE, Options, fit, kind_of, oracle
 from .holdout import HOLDOUTS, ORACLE, ROUND, HeldOut, hold_out

@@ -14,11 +14,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...shapes.errors import UsageError, unknown_name
-from ..coordinates import COORDINATES, GEMM, shape_label
-from ..deciding import deciding
-from ..intervals import Floats
-from ..notes import MIXED
-from ..speedup import ALIKE
+from ..frames.coordinates import COORDINATES, GEMM, shape_label
+from ..frames.deciding import deciding
+from ..frames.notes import MIXED
+from ..frames.speedup import ALIKE
+from ..statistics.intervals import Floats
 from .added import asked_of_all, shared_weights
 
 Ints = NDArray[np.int64]

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..intervals import Floats
+from ..statistics.intervals import Floats
 from .evidence import Evidence, region_gain
 from .policy import Leaf, Node, Split, Status
 from .timings import FEATURES, Ints, Timings

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...shapes import csv_file
 from ...shapes.errors import UsageError, quote
+from ...shapes.files import csv_file
 from .timings import SETTING, Timings, grouped
 
 COLUMNS = ("M", "weight")

@@ -10,7 +10,7 @@ import pandas as pd
 from ...shapes.errors import UsageError
 from ...shapes.problem import SIZES, Op, Pass, Problem
 from ...shapes.verdict import Verdict
-from ..comparison.effects import CASE, SAID
+from ..frames.coordinates import CASE, SAID
 from .table import Reading
 
 UNKNOWN = "unknown"

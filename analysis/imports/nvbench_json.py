@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...shapes.errors import UsageError, quote
-from ...shapes.json_file import parse_object
+from ...shapes.files.json_file import parse_object
 from ...shapes.verdict import Verdict
 from .entries import Entry, Imported, frame_of
 from .nvbench_axes import BATCH, COLD, entry, noise_note

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...shapes.errors import UsageError, shorten
-from ...shapes.file_text import read_content
+from ...shapes.files.file_text import read_content
 from . import aiter_moe, aiter_tuned, nvbench_csv, nvbench_json, perf_report, primus, tidy, tritonbench
 from .entries import Imported
 from .table import Table, parse

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
-from ...shapes import csv_file
 from ...shapes.errors import UsageError, quote, shorten
-from ...shapes.file_text import decoded
+from ...shapes.files import csv_file
+from ...shapes.files.file_text import decoded
 from ...shapes.verdict import Verdict
 from .rounding import Rounding, detect
 

@@ -12,7 +12,8 @@ Every limit is a time, and two models give two sets of them:
 A limit that is not known limits nothing, and is named once (`roofline_warnings`). Modules: `limits` (the times),
 `raising` (measured ceilings that a cell beats), `placing` (classes and fractions), `suspects` and `run_warnings` (what
 a reader is told), `gaps` (from the ideal to the measured time in steps), `pairs` (cold against warm), `regimes`
-(classes over M), `roofs` (the ceilings in use).
+(classes over M), `roofs` (the ceilings in use). Below them `ceilings` (reads the stored ones), `bounds` (what the
+classes are) and `traffic` (bytes by level).
 """
 
 from .placing import bound_shares, place

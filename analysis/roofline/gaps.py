@@ -25,9 +25,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...shapes.problem import Op
-from ..bounds import IMPOSSIBLE_FACTOR, Bound
-from ..coordinates import COORDINATES, SETTING
-from ..load import REFERENCE
+from ..frames.coordinates import COORDINATES, SETTING
+from ..frames.load import REFERENCE
+from .bounds import IMPOSSIBLE_FACTOR, Bound
 
 Floats = NDArray[np.float64]
 

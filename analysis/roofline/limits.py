@@ -13,9 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...shapes.device import match_spec
-from ..bounds import IMPOSSIBLE_FACTOR, LIMITS, Bound, terms
-from ..ceilings import Ceiling, Ceilings
-from ..traffic import first_bytes, output_bytes, pattern, served_bytes
+from .bounds import IMPOSSIBLE_FACTOR, LIMITS, Bound, terms
+from .ceilings import Ceiling, Ceilings
+from .traffic import first_bytes, output_bytes, pattern, served_bytes
 
 Floats = NDArray[np.float64]
 

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.verdict import Verdict
-from ..bounds import Bound
-from ..coordinates import COORDINATES, SETTING
-from ..notes import MIXED
-from ..speedup import IMPOSSIBLE
+from ..frames.coordinates import COORDINATES, SETTING
+from ..frames.notes import MIXED
+from ..frames.speedup import IMPOSSIBLE
+from .bounds import Bound
 
 KEYS = (*(name for name in COORDINATES if name != "cache"), "provider")
 """What both states of a pair have in common."""

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..bounds import FLAT_SPREAD, IMPOSSIBLE_FACTOR, LIMITS, Bound, classify, flat_cells, near_floor, terms
-from ..ceilings import Ceilings
+from .bounds import FLAT_SPREAD, IMPOSSIBLE_FACTOR, LIMITS, Bound, classify, flat_cells, near_floor, terms
+from .ceilings import Ceilings
 from .limits import COLUMNS, choose, hard_times, limit_times, math_dtypes
 from .suspects import notes
 

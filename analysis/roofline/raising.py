@@ -12,11 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...shapes.verdict import Verdict
-from ..bounds import IMPOSSIBLE_FACTOR
-from ..ceilings import Ceiling, Ceilings
-from ..coordinates import shape_label
-from ..traffic import pattern
+from ..frames.coordinates import shape_label
+from .bounds import IMPOSSIBLE_FACTOR
+from .ceilings import Ceiling, Ceilings
 from .limits import impossible, math_dtypes, uncached_bytes
+from .traffic import pattern
 
 REACHED = "reached by "
 """How the source of a raised ceiling begins."""

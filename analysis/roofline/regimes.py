@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..bounds import SERIES, Bound, series_codes
+from .bounds import SERIES, Bound, series_codes
 
 _OUTLIERS = (Bound.UNEXPLAINED.value, Bound.IMPOSSIBLE.value)
 

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.verdict import Verdict
-from ..bounds import Bound
-from ..ceilings import Ceiling, Ceilings
-from ..traffic import pattern
+from .bounds import Bound
+from .ceilings import Ceiling, Ceilings
 from .limits import math_dtypes, published_clock
+from .traffic import pattern
 
 
 class Roof(NamedTuple):

@@ -7,10 +7,10 @@ import pandas as pd
 
 from ...shapes.problem import Op
 from ...shapes.verdict import Verdict
-from ..bounds import UNEXPLAINED_FACTOR, Bound
-from ..canary import SLOWDOWN_ON_CPU, Drift
-from ..ceilings import Ceilings, ceiling_warnings
-from ..load import REFERENCE
+from ..frames.load import REFERENCE
+from ..stability.canary import SLOWDOWN_ON_CPU, Drift
+from .bounds import UNEXPLAINED_FACTOR, Bound
+from .ceilings import Ceilings, ceiling_warnings
 from .limits import math_dtypes
 from .raising import REACHED
 from .suspects import SUSPECT

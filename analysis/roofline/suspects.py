@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..bounds import IMPOSSIBLE_FACTOR, Bound
-from ..ceilings import Ceilings
+from .bounds import IMPOSSIBLE_FACTOR, Bound
+from .ceilings import Ceilings
 
 SUSPECT = ": suspect "
 """Stands between what is wrong with a cell and the suspects, which are joined by "; "."""

@@ -1,17 +1,22 @@
-"""A sweep over many devices and machines: Ray places stations, this package says what they measure and keeps it.
+"""A sweep over many devices and machines: Ray places device workers, this package says what they measure and keeps it.
 
-jobs       one problem with all its providers on one architecture: what is never divided among devices
-chunks     the parts of a comparison: whole problems, each with both arms in all rounds                       (pure)
-dealer     which free device gets which job, and what becomes of a lost one                                  (pure)
-places     what nodes offer, as numbered places for stations                                               (pure)
-station    one device at work, where Ray put it: the same session and worker as in `rooflens run`
-comparing_station   the same for a comparison: rounds of `rooflens run` in the processes of both arms
-orders     what a fleet and its stations say to each other, whatever is measured
-parcel     what a station sends home: one run folder, packed
-landing    parcels to shards on the disk and to one run folder that can be read at any time
-arms       the landing of a comparison: a chunk is stored in all arms, or in none
-lane       what one architecture measures, and where that is stored
-fleet      the loop over all of them, against the interface of `cluster`
-muffled    keeps from the user what Ray writes to stderr
-ray_cluster, ray_station   that interface on Ray; the only modules that import it
+fleet             the loop, against the interface of `cluster`
+cluster           what it needs of whoever runs device workers, and their numbered slots
+jobs              one problem with all its providers: never divided among devices
+chunks            the parts of a comparison
+job_scheduler     which free device gets which job
+arch_queue        the jobs of one architecture
+forecast          how long the rest takes
+protocol          what fleet and device workers send each other
+device_worker     sessions on one device, wherever it is
+compare_worker    rounds of a comparison on one device
+device_registry   devices, software and processes of a run
+result_archive    one run folder, packed to be sent
+result_store      archives to shards and to one run folder
+compare_store     the same for a comparison: a chunk is stored in all versions or in none
+inventory         what this machine offers
+resource_request  devices asked for against devices there
+ray_cluster       the cluster on Ray
+ray_worker        a device worker as an actor of Ray
+ray_environment   what Ray reads when it is imported, clusters that this machine belongs to, and where its logs go
 """

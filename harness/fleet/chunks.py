@@ -8,10 +8,10 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Any
 
-from ..plan import MODEL_FIELDS, Cell
-from ..replay import COORDINATES, Row
+from ..compare.replay import COORDINATES, Row
+from ..plan.plan import MODEL_FIELDS, Cell
+from .device_registry import STATION
 from .jobs import PROBLEM, Coordinates, Listener, Told
-from .roster import STATION
 
 PER_DEVICE = 2
 """Chunks per device: more would hold up the end less, but every round of every chunk starts a process."""

@@ -8,14 +8,14 @@ from enum import Enum
 from typing import Protocol
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
-from ..session import END_S
+from ..sweep.session import END_S
+from .arch_queue import Landed, Lane
 from .cluster import Arrived, Cluster, Event, Gone, Refused, Sign
+from .device_registry import STATION, device_of
+from .device_worker import OPENING_S
 from .jobs import AnyJob, Listener, jobs_of, units_of
-from .landing import Landing
-from .lane import Landed, Lane
-from .orders import Order, Slot
-from .roster import STATION, device_of
-from .station import OPENING_S
+from .protocol import Order, Slot
+from .result_store import Landing
 
 POLL_S = 0.25
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from ...shapes.verdict import Verdict
-from ..plan import MODEL_FIELDS, Cell, Task, tasks
+from ..plan.plan import MODEL_FIELDS, Cell, Task, tasks
 
 Coordinates = tuple[str, ...]
 """A cell as stored rows name it: the texts of `plan.MODEL_FIELDS`."""

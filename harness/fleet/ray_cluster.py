@@ -17,14 +17,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ...shapes.architectures import is_gpu
 from ...shapes.errors import RooflensError
-from ..scratch import new_scratch, open_scratch, remove_scratch
-from .cluster import Arrived, Event, Gone, Refused, Sign
-from .demand import architectures
-from .muffled import muffled
-from .orders import AnyBrief, Order, Slot
-from .places import Offer, numbered
-from .ray_environment import answers
-from .ray_station import Board, RayStation
+from ..storage.scratch import new_scratch, open_scratch, remove_scratch
+from .cluster import Arrived, Event, Gone, Offer, Refused, Sign, numbered
+from .protocol import AnyBrief, Order, Slot
+from .ray_environment import answers, muffled
+from .ray_worker import Board, RayStation
+from .resource_request import architectures
 
 SUSPECT_S = 30.0
 """A node that a station was lost with is left alone for so long: Ray lists a dead one as alive for 15 s and more."""

@@ -1,12 +1,83 @@
-"""What Ray reads from the environment when it is imported. This module imports no Ray: it comes first."""
+"""Around Ray, before it is imported: what it reads from the environment, the clusters that this machine belongs to
+(Ray's own search may wait for minutes), and its C++ logs, kept from stderr. This module imports no Ray.
+"""
 
+import io
 import os
 import secrets
 import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from ...shapes.errors import RooflensError, UsageError
-from .ray_discovery import LOCAL, addresses
+
+STDERR = 2
+
+MOST_BYTES = 1 << 20
+"""So much of what was held back is told."""
+
+
+@contextmanager
+def muffled() -> Iterator[Callable[[], str]]:
+    """Let `sys.stderr` go on, and nothing else get there; yields what returns the text that was held back so far."""
+    with tempfile.TemporaryFile() as held:
+        sys.stderr.flush()
+        handle, mine = os.dup(STDERR), None
+        # A stream that passes on to another keeps its place: it is the other that is exchanged.
+        holder, name = (sys.stderr, "stream") if hasattr(sys.stderr, "stream") else (sys, "stderr")
+        stream: TextIO = getattr(holder, name)
+        if _descriptor(stream) == STDERR:
+            mine = open(handle, "w", buffering=1, encoding=stream.encoding, errors=stream.errors, closefd=False)  # noqa: SIM115
+            setattr(holder, name, mine)
+        os.dup2(held.fileno(), STDERR)
+        try:
+            yield lambda: os.pread(held.fileno(), MOST_BYTES, 0).decode(errors="replace")
+        finally:
+            os.dup2(handle, STDERR)
+            if mine is not None:
+                mine.close()
+                setattr(holder, name, stream)
+            os.close(handle)
+
+
+def _descriptor(stream: object) -> int | None:
+    try:
+        return stream.fileno() if isinstance(stream, io.IOBase) else None
+    except OSError:  # a stream in memory has none
+        return None
+
+
+LOCAL = "ROOFLENS_LOCAL_CLUSTER"
+"""Variable of the processes of a cluster that a sweep started for itself: nobody else joins it."""
+
+_ADDRESS = b"--gcs-address="
+
+
+def addresses(proc: Path = Path("/proc")) -> list[str]:
+    """Return HOST:PORT of the head of each cluster that has a node here, without those of `rooflens run --jobs`.
+
+    What belongs to another user, or ends meanwhile, is left out.
+    """
+    return sorted(set(_addresses(proc)))
+
+
+def _addresses(proc: Path) -> Iterator[str]:
+    for process in proc.iterdir():
+        if not process.name.isdecimal():
+            continue
+        with suppress(OSError, UnicodeDecodeError):
+            arguments = (process / "cmdline").read_bytes().split(b"\0")
+            if os.path.basename(arguments[0]) != b"raylet":
+                continue
+            variables = (process / "environ").read_bytes().split(b"\0")
+            if any(one.startswith(f"{LOCAL}=".encode()) for one in variables):
+                continue
+            yield from (one.removeprefix(_ADDRESS).decode() for one in arguments if one.startswith(_ADDRESS))
+
 
 EXTRA = "pip install 'rooflens[fleet]'"
 
@@ -130,7 +201,7 @@ def is_loopback(host: str) -> bool:
 def has_token() -> bool:
     """Tell whether there is a token by which this user could be known to a cluster."""
     named = any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
-    return named or (Path.home() / TOKEN).is_file()
+    return named or Path(os.path.expanduser("~"), TOKEN).is_file()
 
 
 def refuse_without_ray() -> None:

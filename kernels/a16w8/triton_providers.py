@@ -12,13 +12,7 @@ from ..aot import Request
 from ..arch import NOT_ON_CPU, converts_fp8, multiplies_fp8
 from ..provider import Config, Launch, Provider, Role, Support
 from .inputs import A16W8Inputs
-from .triton_configs import (
-    SMALL_SHARED,
-    TileConfig,
-    native_configs,
-    transposed_configs,
-    upstream_config,
-)
+from .triton_configs import SMALL_SHARED, TileConfig, native_configs, transposed_configs, upstream_config
 from .triton_launches import gemm_geometry, gemm_launch, gemm_request, tiles
 
 _MAX_SIZE = 1 << 22

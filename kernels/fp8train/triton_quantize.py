@@ -121,7 +121,7 @@ def quantize_weight_kernel(
         tl.store(data + start + offsets, q, mask=inside)
     if BOTH:
         places = transposed + c0.to(tl.int64) * R + r0 + c[:, None] * R + r[None, :]
-        # narrowed a second time: Triton 3.6 on sm90 stored a third of `tl.trans(q)` wrong where q is stored as well
+        # narrowed a second time: Triton 3.6 on sm90 stored part of `tl.trans(q)` wrong where q is stored as well
         again = (tl.trans(v) * s).to(data.dtype.element_ty)
         if EVEN:
             tl.store(places, again)

@@ -12,12 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..aot import KNOWN_ARCHES, amd_vector_registers, disassembly, is_amd, warps_of
+from ..aot import KNOWN_ARCHES, is_amd
 from ..cache_folder import cache_folder
 from ..geometry import Binary
 from ..triton_launch import artifact_hash
 from . import gcn, sass
 from .account import Decoding, amd_registers, decoding
+from .binary import amd_vector_registers, disassembly, warps_of
 from .occupancy import occupancy
 
 

@@ -74,7 +74,7 @@ def moe_geometry(
 def moe_request(
     kernel: Any, problem: Problem, scheme: MxFp8Moe, config: Config, chosen: Traits, wide: bool
 ) -> Request:  # fmt: skip
-    """Return what `moe_launch` would compile, for `aot.compile_in_child`."""
+    """Return what `moe_launch` would compile, for `aot_compiler.compile_in_child`."""
     operands = {**types(kernel, problem, scheme, config, chosen), **sizes(problem, config)}
     fixed = constants(kernel, problem, scheme, config, chosen, wide)
     split = config.get("SPLIT_K", 1)

@@ -31,7 +31,7 @@ class Call:
     tiling: Tiling | None = None
 
     def request(self) -> Request:
-        """Describe it for `aot.compile_in_child`."""
+        """Describe it for `aot_compiler.compile_in_child`."""
         arguments = {
             name: POINTERS[value.dtype] if isinstance(value, torch.Tensor) else value
             for name, value in self.arguments.items()

@@ -12,12 +12,7 @@ from ..triton_quantizing import newton
 from .quantize import SMALLEST_AMAX
 from .triton_calls import Call
 from .triton_configs import quantize_configs
-from .triton_quantize import (
-    dequantize_kernel,
-    quantize_blocks_kernel,
-    quantize_columns_kernel,
-    quantize_rows_kernel,
-)
+from .triton_quantize import dequantize_kernel, quantize_blocks_kernel, quantize_columns_kernel, quantize_rows_kernel
 
 LAYOUTS = {
     "act-lhs": ("rows", False),

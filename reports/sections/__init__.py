@@ -1,1 +1,1 @@
-"""The chapters of a report, one module each: a function from the analysed run to a Section."""
+"""The chapters of reports: each a function that returns a Section or None."""

@@ -1,6 +1,7 @@
 """The families of schemes, in the order in which their names are tried."""
 
-from ..scheme import Scheme
+from ..errors import UsageError, quote
+from ..scheme import DType, Scheme
 from .a16w8 import A16W8
 from .fourbit import FourBit
 from .fp8train import Fp8Quant, Fp8Train
@@ -23,3 +24,12 @@ FAMILIES: tuple[type[Scheme], ...] = (
     AoGroupedLinear,
 )
 """To add a family, write its module and one line here."""
+
+
+def parse_scheme(name: str, dtype: DType) -> Scheme:
+    """Read a name of any family; raise UsageError for what none of them knows."""
+    for family in FAMILIES:
+        if scheme := family.read(name, dtype):
+            return scheme
+    known = "; ".join(dict.fromkeys(family.grammar for family in FAMILIES))
+    raise UsageError(f"unknown scheme {quote(name)}: write {known}")

@@ -2,6 +2,7 @@
 
 from ..problem import Op, Pass, Problem
 from ..scheme import DType, Scheme
+from . import parse_scheme
 
 PROBES: tuple[tuple[str, Problem], ...] = (
     ("nf4-g64", Problem(1, 4096, 4096)),
@@ -24,5 +25,5 @@ PROBES: tuple[tuple[str, Problem], ...] = (
 
 def probes(family: str) -> tuple[tuple[Scheme, Problem], ...]:
     """Those of one family, in bf16; of every family for ""."""
-    found = ((Scheme.parse(name, DType.BF16), problem) for name, problem in PROBES)
+    found = ((parse_scheme(name, DType.BF16), problem) for name, problem in PROBES)
     return tuple((scheme, problem) for scheme, problem in found if family in ("", scheme.family))

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pandas as pd
-from rooflens.analysis.comparison.effects import CASE, SAID, Order, Versions
+from rooflens.analysis.comparison.effects import Order, Versions
+from rooflens.analysis.frames.coordinates import CASE, SAID
 
 DEFAULTS = {
     "op": "gemm", "B": 1, "E": 1, "top_k": 1, "N": 4096, "K": 4096, "M": 64, "pass": "fwd", "dtype": "bf16",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rooflens.analysis.load import RunData, load_run
+from rooflens.analysis.frames.load import RunData, load_run
 
 from .synthetic import H200, PlantedCell, modelled_latency, write_run
 

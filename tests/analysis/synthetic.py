@@ -10,8 +10,8 @@
     write_run(folder, telemetry=lambda cell, round_: [{"clock_hz": 1.98e9, "slowdown": "power_cap"}])
     write_run(folder, canary=[{"at": "2026-01-02T03:00:00Z", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}])
 
-The files follow `rooflens.shapes.columns` exactly; this module knows the schema only from there. FLOPs and compulsory
-bytes come from `rooflens.shapes`; latencies from the simple models below or from the caller.
+The files follow `rooflens.shapes.run_folder.columns` exactly; this module knows the schema only from there. FLOPs and
+compulsory bytes come from `rooflens.shapes`; latencies from the simple models below or from the caller.
 """
 
 import csv
@@ -26,9 +26,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from rooflens.shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, Kind, Table
 from rooflens.shapes.problem import Problem
+from rooflens.shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, Kind, Table
 from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes import parse_scheme
 
 SIX_SHAPES = (
     ("llama3.2-1b", "k/v", 512, 2048),
@@ -98,7 +99,7 @@ DEFAULT_PROVIDERS = ("simt_4bit", "gemv_4bit", "dequant_blas", "blas")
 
 @cache
 def _storage(scheme: str, dtype: str) -> Scheme:
-    return Scheme.parse(scheme, DType(dtype))
+    return parse_scheme(scheme, DType(dtype))
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,7 @@ def cluster(nodes=2):
 
 def cpu_arch():
     """Return what the CPU of this machine is called, as `rooflens fleet resources` prints it."""
-    from rooflens.harness.device import find_device
+    from rooflens.harness.machine.device import find_device
 
     return find_device("cpu").arch
 

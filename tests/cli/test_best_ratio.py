@@ -3,13 +3,13 @@
 from types import SimpleNamespace
 
 import pytest
-from rooflens.cli.best_ratio import BestRatio
-from rooflens.cli.least_time import LeastTime
-from rooflens.harness import known_limits
-from rooflens.harness.plan import Cell
+from rooflens.cli.run.best_ratio import BestRatio
+from rooflens.cli.run.least_time import LeastTime
+from rooflens.harness.ceilings import known_limits
+from rooflens.harness.plan.plan import Cell
 from rooflens.shapes.problem import Problem as Gemm
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.scheme import Scheme as Storage
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.suite import Cache
 
 from ..analysis.synthetic import CPU, H200
@@ -94,7 +94,7 @@ def test_a_time_that_the_device_does_not_allow_is_left_out_and_counted():
 def test_the_least_time_of_a_device_follows_from_what_is_published_or_derived(monkeypatch, M, device, least_s):
     monkeypatch.setattr(known_limits, "maximum_clock_hz", lambda: 4e9)
     monkeypatch.setattr(known_limits.cpu_info, "flags", lambda: frozenset({"sse2", "avx", "avx512f"}))
-    one = Cell("s", None, Gemm(M=M, N=4096, K=4096), Storage.parse("nf4-g64", DType.BF16), "p", Cache.COLD)
+    one = Cell("s", None, Gemm(M=M, N=4096, K=4096), parse_scheme("nf4-g64", DType.BF16), "p", Cache.COLD)
     least = LeastTime({"device": device.device})
     assert least(one) == pytest.approx(0.98 * least_s)
     assert least(one) == least(one)

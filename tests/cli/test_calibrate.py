@@ -9,11 +9,11 @@ import warnings
 
 import pandas as pd
 import pytest
-import rooflens.harness.calibrate as harness
 import torch
-from rooflens.analysis.ceilings import Ceilings
+from rooflens.analysis.roofline.ceilings import Ceilings
 from rooflens.cli.main import main
-from rooflens.shapes.columns import CEILINGS
+from rooflens.harness.ceilings import probe as harness
+from rooflens.shapes.run_folder.columns import CEILINGS
 from rooflens.shapes.scheme import DType
 
 
@@ -133,6 +133,7 @@ def test_nothing_measured_is_an_error(asked, capfd):
         (["--dtype", "bf61"], 2, "unknown dtype 'bf61': did you mean bf16"),
         (["--dtype", ""], 2, "name at least one of bf16, fp16, fp32"),
         (["--llc", "big"], 2, "write a size such as 32MiB"),
+        (["--llc", "9" * 5000 + "M"], 2, "write a size such as 32MiB"),
         (["--device", "tpu"], 2, "write cpu, cuda or cuda:N"),
         (["--timer", "clock"], 2, "'clock' is not one of"),
         (["--device", "cpu", "--timer", "event"], 2, "cpu has no events"),

@@ -9,10 +9,10 @@ import re
 import pandas as pd
 import pytest
 from rooflens.cli.main import main
-from rooflens.harness.tables import fields
-from rooflens.shapes.columns import TUNING
-from rooflens.shapes.columns_isa import ISA
-from rooflens.shapes.csv_file import csv_text
+from rooflens.harness.storage.tables import fields
+from rooflens.shapes.files.csv_file import csv_text
+from rooflens.shapes.run_folder.columns import TUNING
+from rooflens.shapes.run_folder.columns_isa import ISA
 
 from ..analysis.synthetic import write_run, write_table
 
@@ -280,7 +280,7 @@ def test_times_of_another_timer_are_refused(pair, capsys):
         ([], "name two runs or tables to compare"),
         (["one"], "name two runs or tables to compare"),
         (["--resume"], "--resume needs -o DIR"),
-        (["-o", "nowhere", "--resume"], "no comparison to go on with"),
+        (["-o", "nowhere", "--resume"], "no comparison to resume"),
         (["--git", "main", "tiny"], "unknown suite"),
         (["--git", "a..b", "--repo", "nowhere", "llm4bit-quick"], "--repo nowhere: no such folder"),
         (["--git", "a..b", "llm4bit-quick"], "not a git repository"),

@@ -6,12 +6,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from rooflens.cli import compare_devices
-from rooflens.cli.compare_devices import devices
-from rooflens.cli.fleet_run import Where
-from rooflens.harness.comparison import Comparison, suite_hash, write_state
+from rooflens.cli.compare import devices as compare_devices
+from rooflens.cli.compare.devices import devices
+from rooflens.cli.run.fleet_run import Where
+from rooflens.harness.compare.replay import COORDINATES
+from rooflens.harness.compare.spec import Comparison, suite_hash, write_state
 from rooflens.harness.fleet.chunks import problems
-from rooflens.harness.replay import COORDINATES
 from rooflens.shapes.errors import UsageError
 
 from ..harness.repositories import repository

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from rooflens.analysis.load import load_run
+from rooflens.analysis.frames.load import load_run
 
 from .tiny_runs import ON_CPU, rooflens
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 from rooflens.cli.main import main
-from rooflens.harness import survey as surveys
-from rooflens.harness.survey import Offer, ProviderOffer
-from rooflens.harness.telemetry import DeviceProcess
+from rooflens.harness.machine import survey as surveys
+from rooflens.harness.machine.survey import Offer, ProviderOffer
+from rooflens.harness.telemetry.source import DeviceProcess
 
 from ..harness.planted_surveys import GPU, HOST, ROCM
 from .test_tables import on_terminal
@@ -180,8 +180,8 @@ def test_a_device_that_is_not_there_is_one_line(capsys):
 PAGE = """
 from dataclasses import replace
 from rooflens.cli.doctor import _show
-from rooflens.harness.advice import advice
-from rooflens.harness.survey import survey, ProviderOffer as Offer
+from rooflens.harness.machine.advice import advice
+from rooflens.harness.machine.survey import survey, ProviderOffer as Offer
 found = survey("cpu", lambda device: [Offer("simt_4bit", False, "needs a GPU " * 12), Offer("blas", True)])
 _show(found, advice(found))
 """

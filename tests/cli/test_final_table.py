@@ -11,10 +11,10 @@ import termios
 
 import pytest
 from rich.cells import cell_len
-from rooflens.analysis.load import load_run
-from rooflens.analysis.pipeline import analyze
-from rooflens.cli.final_table import BLOCKS, FASTER, SLOWER, code_of, hex_of, print_final_table
-from rooflens.reports import colours
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.pipeline import analyze
+from rooflens.cli.run.final_table import BLOCKS, FASTER, SLOWER, code_of, hex_of, print_final_table
+from rooflens.reports.figures import colours
 from rooflens.reports.view import View
 
 from ..analysis.synthetic import write_run
@@ -137,7 +137,7 @@ def on_a_terminal(folder, columns, **environment):
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     code = (
-        "from pathlib import Path; from rooflens.cli.finish import finish; "
+        "from pathlib import Path; from rooflens.cli.run.end_of_run import finish; "
         f"finish(Path({str(folder)!r}), complete=True, report=False)"
     )
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}

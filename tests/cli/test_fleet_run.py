@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from rooflens.cli.call import call_of
-from rooflens.cli.fleet_run import Where, _lane
-from rooflens.cli.run import run as run_here
-from rooflens.cli.runs import go_on
-from rooflens.cli.selection import manifest
-from rooflens.harness.further import PLACE
+from rooflens.cli.run.fleet_run import Where, _lane
+from rooflens.cli.run.run import run as run_here
+from rooflens.cli.run.run_request import call_of
+from rooflens.cli.run.selection import manifest
+from rooflens.cli.shared.runs import go_on
+from rooflens.harness.plan.extra_cells import PLACE
 
 from .fleet_runs import SMALL, arch_of, ended, fleet_args, planted, rows_by_unit, started, wait_for_problems
 from .ray_nodes import cpu_arch, is_loopback, listening, processes_of

@@ -5,7 +5,7 @@ import shlex
 
 import numpy as np
 import pytest
-from rooflens.cli.history_output import BARS, sparkline
+from rooflens.cli.history.output import BARS, sparkline
 from rooflens.cli.main import main
 
 SHAPES = (("tiny", "q", 64, 128), ("tiny", "v", 4096, 4096))

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rooflens.analysis.history import follow
-from rooflens.analysis.load import load_run
-from rooflens.analysis.pipeline import analyze
-from rooflens.analysis.run_story import observe
-from rooflens.cli.final_table import print_final_table
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.history.history import follow
+from rooflens.analysis.history.run_story import observe
+from rooflens.analysis.run.pipeline import analyze
 from rooflens.cli.main import main
+from rooflens.cli.run.final_table import print_final_table
 from rooflens.reports.view import View
 
 from ..analysis.synthetic import H200, write_run

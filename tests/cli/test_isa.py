@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
-from rooflens.cli import isa_compile
+from rooflens.cli.isa import compile
 from rooflens.cli.main import main
-from rooflens.shapes.columns_isa import ISA
+from rooflens.shapes.run_folder.columns_isa import ISA
 
 from .tiny_runs import write_suite
 
@@ -277,6 +277,6 @@ def test_ctrl_c_says_where_the_finished_compiles_are(place, monkeypatch, capsys)
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(isa_compile, "compile_all", interrupt)
+    monkeypatch.setattr(compile, "compile_all", interrupt)
     assert call(*place.command) == 130
     assert f"finished compiles are kept in {place.folder / 'cache'}" in capsys.readouterr().err

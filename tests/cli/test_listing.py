@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.cli.columns_page import columns_page
+from rooflens.cli.listing.columns_page import columns_page
 from rooflens.cli.main import main
-from rooflens.shapes.columns import TABLES, Column, Kind, Table
+from rooflens.shapes.run_folder.columns import TABLES, Column, Kind, Table
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -175,7 +175,7 @@ def test_providers_say_why_they_are_not_available():
 def test_without_a_gpu_nothing_waits_for_torch(command):
     code = (
         "import sys\n"
-        "from rooflens.harness import device, survey\n"
+        "from rooflens.harness.machine import device, survey\n"
         "device.gpu_possible = survey.gpu_possible = lambda: False\n"
         "from rooflens.cli.main import main\n"
         "assert main(sys.argv[1:]) == 0\n"
@@ -192,8 +192,8 @@ def test_a_file_of_ones_own_that_does_not_load_says_why(tmp_path, capsys):
 
 
 def test_providers_that_cannot_run_share_their_reason(capsys, monkeypatch):
-    from rooflens.cli import availability
-    from rooflens.cli.availability import Availability
+    from rooflens.cli.listing import availability
+    from rooflens.cli.listing.availability import Availability
 
     rows = [
         Availability("a", "f", "candidate", True, ""),

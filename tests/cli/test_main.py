@@ -177,7 +177,7 @@ def failing(monkeypatch):
         (errors.RegressionError("slower"), 3, "slower"),
         (errors.IncompleteError("2 cells are missing"), 4, "2 cells are missing"),
         (errors.CorrectnessError("wrong"), 5, "wrong"),
-        (errors.Interrupted("stopped; go on with --resume"), 130, "stopped; go on with --resume"),
+        (errors.Interrupted("stopped; resume with --resume"), 130, "stopped; resume with --resume"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (
             OSError(errno.ENOSPC, "No space left on device", "runs/a/cells.csv"),
@@ -242,7 +242,7 @@ def test_a_closed_stdout_is_no_error():
 
 
 def test_a_terminal_without_unicode_gets_question_marks():
-    show = "from rooflens.cli.tables import print_table\n"
+    show = "from rooflens.cli.shared.tables import print_table\n"
     show += "import rooflens.shapes.suite as s\ns.names = lambda: print_table(['x'], [['\u2265 64']]) or []"
     done = call("list", "suites", code=show, PYTHONIOENCODING="latin-1")
     assert done.returncode == 0, done.stderr

@@ -5,8 +5,8 @@ import sys
 
 import pandas as pd
 import pytest
-from rooflens.analysis.load import load_run
-from rooflens.analysis.pipeline import analyze
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.pipeline import analyze
 from rooflens.cli.main import main
 
 from ..harness.sharded import edit_manifest, edit_row, manifest_of, split
@@ -97,14 +97,14 @@ def test_an_incomplete_merged_run_goes_on_with_its_shards(plant, tmp_path, capsy
     split(whole, tmp_path, lambda row: "M" + row["M"])
     assert main(["merge", "-o", "all", "M1", "M8"]) == 0
     _, err = capsys.readouterr()
-    assert err == "18 units are missing: go on with its shards (M1, M8), then merge them again\n"
+    assert err == "18 units are missing: resume its shards (M1, M8), then merge them again\n"
     assert main(["validate", "all", "--strict"]) == 4
-    assert "go on with its shards (M1, M8)" in capsys.readouterr().err
+    assert "resume its shards (M1, M8)" in capsys.readouterr().err
     before = {path: path.read_bytes() for path in (tmp_path / "all").iterdir()}
     for arguments in (["run", "llm4bit-quick", "-o", "all", "--resume"], ["run", "-o", "all", "--resume"]):
         assert main(arguments) == 2
         assert capsys.readouterr().err == (
-            "rooflens: error: all was merged: go on with its shards (M1, M8), then merge them again\n"
+            "rooflens: error: all was merged: resume its shards (M1, M8), then merge them again\n"
         )
     assert {path: path.read_bytes() for path in (tmp_path / "all").iterdir() if path.name != ".lock"} == before
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import pytest
-from rooflens.cli.output import plain, print_json
+from rooflens.cli.shared.output import plain, print_json
 
 
 class Colour(StrEnum):

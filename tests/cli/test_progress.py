@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
-from rooflens.cli import progress as module
-from rooflens.cli.progress import Progress
+from rooflens.cli.shared import progress as module
+from rooflens.cli.shared.progress import Progress
 from rooflens.shapes.verdict import Verdict
 
 

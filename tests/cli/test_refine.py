@@ -5,8 +5,8 @@ import os
 import signal
 
 import pytest
-from rooflens.analysis.refine import PLACE
-from rooflens.cli.finish import finish
+from rooflens.analysis.crossover.refine import PLACE
+from rooflens.cli.run.end_of_run import finish
 from rooflens.shapes.errors import IncompleteError
 
 from ..harness.crossing_providers import CROSSING, EDGE
@@ -159,7 +159,7 @@ def test_a_refinement_that_was_cut_short_is_told_with_the_way_on(plant, capsys):
     out, errors = capsys.readouterr()
     assert "refined: 2 further M at 1 shape, simt_4bit against dequant_blas, so far\n" in out
     assert "only the closing calibration is missing" not in out
-    assert f"go on with: rooflens run -o {folder} --resume" in errors
+    assert f"resume with: rooflens run -o {folder} --resume" in errors
     plant("done", manifest={"refine": refine | {"complete": True, "added": []}})
     assert finish(folder.parent / "done", complete=True, report=False) is None
     assert "refined: nothing added, no crossover" in capsys.readouterr().out

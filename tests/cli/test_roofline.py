@@ -4,9 +4,9 @@ import csv
 import json
 
 import pytest
-from rooflens.analysis.refine import PLACE
+from rooflens.analysis.crossover.refine import PLACE
 from rooflens.cli.main import main
-from rooflens.shapes.columns import CEILINGS
+from rooflens.shapes.run_folder.columns import CEILINGS
 
 from ..analysis.synthetic import H200
 

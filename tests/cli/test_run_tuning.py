@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch  # noqa: F401 - so that the limit is that of the provider, not of importing torch
 
 from .tiny_runs import SLOW, check_whole, read, rooflens, run_args, write_suite
 
@@ -123,7 +124,7 @@ def test_a_canary_that_ends_the_worker_is_given_up(place):
 
 
 def test_what_a_provider_started_ends_with_its_worker(place):
-    done = rooflens(place, *run_args("leaves_child", file=ODD), *ONE, "--timeout", "2s")
+    done = rooflens(place, *run_args("leaves_child", file=ODD), *ONE, "--build-timeout", "6s")
     assert done.returncode == 0, done.stderr
     assert [row["verdict"] for row in read(place)] == ["timeout"]
     child = Path("/proc") / (place / "child.pid").read_text()

@@ -1,7 +1,7 @@
 """Wrong names of providers: what the command line proposes instead."""
 
 import pytest
-from rooflens.cli.selection import completed, suite_of
+from rooflens.cli.run.selection import completed, suite_of
 from rooflens.shapes.errors import UsageError
 
 

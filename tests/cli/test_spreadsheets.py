@@ -4,11 +4,11 @@ import csv
 import io
 
 import pytest
-from rooflens.analysis.load import load_run
+from rooflens.analysis.frames.load import load_run
 from rooflens.cli.main import main
-from rooflens.harness.store import RunStore
-from rooflens.shapes.columns import CELLS
-from rooflens.shapes.csv_file import csv_text, records, rows
+from rooflens.harness.storage.store import RunStore
+from rooflens.shapes.files.csv_file import csv_text, records, rows
+from rooflens.shapes.run_folder.columns import CELLS
 
 from ..harness.sharded import join, split
 

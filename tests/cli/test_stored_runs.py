@@ -2,11 +2,14 @@
 
 import json
 import os
+import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from rooflens.cli.main import main
-from rooflens.cli.runs import find_run, stored_runs
+from rooflens.cli.shared.runs import created, find_run, new_folder, stored_runs
+from rooflens.harness.telemetry.clock import Clock
 from rooflens.shapes.errors import UsageError
 
 
@@ -37,6 +40,47 @@ def test_a_run_is_a_path_a_name_or_latest(runs, tmp_path):
     assert find_run("runs/b-old").resolve() == runs / "b-old"
     assert find_run(str(elsewhere)) == elsewhere
     assert find_run("latest").resolve() == runs / "a-new"
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/St_Johns"])
+def test_latest_is_what_was_made_last_although_the_clock_was_set_back_twice(tmp_path, monkeypatch, zone):
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        parent, made = tmp_path / "runs", []
+        for number, hours in enumerate((0, 0, -24, -24.1, 1)):
+            clock = Clock(lambda hours=hours: 1.8e9 + hours * 3600, lambda: 50.0)
+            monkeypatch.setattr("rooflens.harness.telemetry.clock.CLOCK", clock)
+            name = f"run-{9 - number}"
+            store(parent, name, **created(parent / name))
+            made.append(name)
+            assert find_run("latest", parent).name == name
+            said = json.loads((parent / name / "run.json").read_text())
+            assert said["created_at"] == clock.now("seconds"), "what the clock said is kept"
+        assert [run.id for run in stored_runs(parent)] == made[::-1]
+        assert "ordered_at" not in said, "the clock is ahead of all others again"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_neighbour_of_a_year_without_a_next_second_is_no_obstacle(tmp_path):
+    store(tmp_path, "last", "9999-12-31T23:59:59+00:00")
+    store(tmp_path, "none", "yesterday")
+    assert set(created(tmp_path / "new")) == {"created_at"}
+
+
+def test_a_second_that_comes_twice_makes_two_folders(tmp_path, monkeypatch):
+    class Stopped(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 11, 1, 1, 30, tzinfo=tz)
+
+    monkeypatch.setattr("rooflens.cli.shared.runs.datetime", Stopped)
+    for expected in ("quick-20261101-013000", "quick-20261101-013000-2", "quick-20261101-013000-3"):
+        folder = new_folder("quick", tmp_path)
+        assert folder.name == expected
+        folder.mkdir()
 
 
 @pytest.mark.parametrize(
@@ -107,9 +151,9 @@ def test_a_tuned_table_among_the_runs_is_none_of_them(runs, capsys):
             "runs/tuned is a tuned table: use it with rooflens run SUITE --tuned runs/tuned" in capsys.readouterr().err
         )
     assert main(["run", "-o", "runs/tuned", "--resume"]) == 2
-    assert "go on with it by rooflens tune -o runs/tuned --resume" in capsys.readouterr().err
+    assert "resume it with rooflens tune -o runs/tuned --resume" in capsys.readouterr().err
     assert main(["run", "llm4bit-quick", "-o", "runs/tuned", "--resume"]) == 2
-    assert "go on with it by rooflens tune -o runs/tuned --resume" in capsys.readouterr().err
+    assert "resume it with rooflens tune -o runs/tuned --resume" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["run", "tune", "compare", "fleet run"])

@@ -5,8 +5,8 @@ import re
 
 import pytest
 from rooflens.cli.main import main
-from rooflens.cli.report_architectures import write_reports
-from rooflens.cli.runs import find_run, read_sweep, stored_runs
+from rooflens.cli.report.architectures import write_reports
+from rooflens.cli.shared.runs import find_run, read_sweep, stored_runs
 from rooflens.shapes.errors import UsageError
 
 from ..analysis.synthetic import H200
@@ -175,6 +175,10 @@ def test_sweeps_are_listed_with_their_architectures(sweep, plant, capsys):
         ('{"id": "a", "suite": "s", "created_at": "", "architectures": ["../x"]}', "names of folders beside it"),
         ('{"id": "a", "suite": "s", "created_at": "", "architectures": ["a", "a"]}', "names of folders beside it"),
         ('{"id": "a", "suite": "s", "created_at": ""}', "architectures = None must be"),
+        (
+            f'{{"id": "a", "suite": "s", "created_at": "", "architectures": ["{"x" * 9000}"]}}',
+            "names of folders beside",
+        ),
     ],
 )
 def test_a_broken_fleet_json_is_told_and_not_listed(tmp_path, monkeypatch, content, words):

@@ -10,8 +10,8 @@ import sys
 import termios
 
 import pytest
-from rooflens.cli.tables import print_table
-from rooflens.reports.layout import Table, lay_out
+from rooflens.cli.shared.tables import print_table
+from rooflens.reports.render.layout import Table, lay_out
 
 NAMES = ("shape", "provider", "verified time", "remark")
 ROWS = [
@@ -203,7 +203,7 @@ def on_terminal(code: str, columns: int, **environment: str) -> str:
     return shown.decode()
 
 
-SHOW = "from rooflens.cli.tables import print_table\n"
+SHOW = "from rooflens.cli.shared.tables import print_table\n"
 TABLE = f"{SHOW}print_table(('name', 'text'), [('abc', 'word ' * 30)], long=('text',))"
 
 

@@ -11,7 +11,8 @@ import pytest
 from rooflens.shapes import tuned
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.suite import Cache
 
 from .tiny_runs import SUITE, fresh, rooflens, start, wait_until
@@ -72,7 +73,7 @@ def test_the_faster_configuration_wins_each_search_and_all_candidates_are_kept(p
     ]
     assert {(row["cu_num"], row["errRatio"]) for row in exported} == {(rows[0]["compute_units"], "0")}
     device = Device(**manifest["device"])
-    where = (Scheme.parse("nf4-g64", DType.FP32), "choosy", Cache.WARM)
+    where = (parse_scheme("nf4-g64", DType.FP32), "choosy", Cache.WARM)
     found = tuned.load(place / "out")
     assert found.lookup(device, Problem(1, 48, 128), *where) == {"do": "fast"}
     assert found.lookup(device, Problem(4, 48, 128), *where) is None
@@ -205,7 +206,7 @@ def test_interruption_says_how_to_go_on(place):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert errors.splitlines()[-1].endswith("go on with: rooflens tune -o out --resume")
+    assert errors.splitlines()[-1].endswith("resume with: rooflens tune -o out --resume")
     assert "Traceback" not in errors
 
 
@@ -276,6 +277,7 @@ def test_real_kernels_of_this_gpu_are_tuned(place):
         (["tune", "-o", "nowhere", "--resume"], "no table to resume: nowhere/run.json does not exist"),
         (["tune", "-o", "arun", "--resume"], "it is not a folder of rooflens tune"),
         (["tune", "tiny.toml", "-o", "arun", "--resume"], "it is not a folder of rooflens tune"),
+        (["tune", "-o", "damaged", "--resume"], "tune.axes = 3 must be a list"),
         (["tune", "-o", "arun", "--resume", "--searches", "3"], "--searches changes what is searched"),
         (["tune", "tiny.toml", "--searches", "0"], "--searches"),
         (["tune", "tiny.toml", "-p", "nobody"], "unknown provider 'nobody'"),
@@ -287,6 +289,8 @@ def test_real_kernels_of_this_gpu_are_tuned(place):
 def test_bad_input_is_one_line_and_exit_code_2(place, arguments, words):
     (place / "arun").mkdir()
     (place / "arun" / "run.json").write_text('{"suite": "tiny", "seed": 0, "request": {}}')
+    (place / "damaged").mkdir()
+    (place / "damaged" / "run.json").write_text('{"suite": "tiny", "seed": 0, "tune": {"axes": 3}}')
     done = rooflens(place, *arguments)
     assert done.returncode == 2, done.stderr
     assert words in done.stderr.splitlines()[-1]

@@ -4,11 +4,11 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from rooflens.cli.tune import tune
-from rooflens.harness.tables import fields
-from rooflens.harness.tuning_table import COMPLETE
-from rooflens.shapes.columns import TUNING
-from rooflens.shapes.csv_file import csv_text
+from rooflens.cli.tune.tune import tune
+from rooflens.harness.storage.tables import fields
+from rooflens.harness.storage.tuning_table import COMPLETE
+from rooflens.shapes.files.csv_file import csv_text
+from rooflens.shapes.run_folder.columns import TUNING
 
 
 def searched(times, winner, search=0, cell="c0", near=(), **columns):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from rooflens.cli.main import main
-from rooflens.harness.store import RunStore
+from rooflens.harness.storage.store import RunStore
 
 from ..harness.sharded import edit_manifest, split
 
@@ -87,7 +87,7 @@ def test_a_table_for_readers(plant, capsys):
     rows = dict(line.rsplit(maxsplit=1) for line in out.splitlines() if line)
     assert rows["units missing"] == "12"
     assert rows["cells passed"] == "24"
-    assert "12 units are missing: go on with: rooflens run -o" in err
+    assert "12 units are missing: resume with: rooflens run -o" in err
 
 
 def test_a_damaged_table_is_named_by_file_line_and_column(plant, capsys):

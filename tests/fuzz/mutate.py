@@ -1,8 +1,12 @@
 """Damage a file the way bad disks, hands, spreadsheets and hostile authors do; the same seed does the same damage."""
 
 import csv
+import gzip
 import io
 import json
+import re
+from collections.abc import Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -65,11 +69,109 @@ VALUES: tuple[Any, ...] = (
 
 def damaged(name: str, content: bytes, random: Random) -> bytes:
     """Return the content of a file with one to three faults, that suit what its name says it is."""
-    kinds = {".csv": csv_fault, ".json": json_fault, ".toml": toml_fault}
-    kind = kinds.get(name[name.rfind(".") :], byte_fault)
+    stem, _, end = name.rpartition(".")
+    if end == "gz" and random.random() < 0.7:
+        return gzip.compress(damaged(stem, gzip.decompress(content), random), 1)
+    kinds = {"csv": csv_fault, "json": json_fault, "toml": toml_fault} | {
+        kind: partial(word_fault, WORDS[kind]) for kind in WORDS
+    }
+    kind = kinds.get(end, byte_fault)
     for _ in range(random.choice((1, 1, 2, 3))):
         content = (kind if random.random() < 0.8 else byte_fault)(content, random)
     return content
+
+
+WORDS = {
+    "condition": (
+        *("(", ")", "[", "]", "{", "}", ",", ":", ".", "and", "or", "not", "in", "is", "if", "else", "lambda", "await"),
+        *("==", "!=", "<", ">=", "+", "-", "*", "**", "/", "//", "%", "@", "<<", "~", "&", "|", ":=", "`", "'", '"'),
+        *("M", "provider", "time_s", "pass", "None", "True", "nan", "0", "1e999", "9" * 400, "1j", "b'x'", "f'{M}'"),
+        *("M.str", ".str.contains('(')", ".str.startswith(M)", "M.__class__", "@M", "_column_0", "`pass`", "[1, 'a']"),
+        *("not " * 60, "(" * 60, "-" * 60, "1 +" * 500, "\\", "#", ";", "\n", "x" * 5000),
+    ),
+    "claim": (
+        *("TFLOPS", "GB/s", "TB/s", "ms", "us", "%", "of", "peak", "x", "-", "~", "to", "at", "takes", "faster", "M="),
+        *(
+            "0",
+            "-1",
+            "1e999",
+            "inf",
+            "nan",
+            "9" * 400,
+            "½",
+            "١٢",
+            "8192^3",
+            "1,000",
+            "1.5x",
+            "geomean",
+            ".",
+            ",",
+            "(",
+            "[",
+        ),
+    ),
+    "option": (
+        *(
+            "=",
+            ",",
+            "..",
+            ":",
+            "%",
+            "-",
+            "+",
+            "s",
+            "ms",
+            "m",
+            "h",
+            "MiB",
+            "GB",
+            "M",
+            "N",
+            "K",
+            "M=",
+            "N=",
+            "'",
+            '"',
+            "*",
+        ),
+        *(
+            "0",
+            "1",
+            "-1",
+            "1e308",
+            "1e999",
+            "nan",
+            "inf",
+            "9" * 400,
+            "1..2^9",
+            "^2",
+            "2^99999999",
+            "1..1e18",
+            "step",
+            "x",
+        ),
+        *("1..999999999999", "1,1,1", "=,=", " ", "٣", "0.0001", "1e-400", "_"),
+    ),
+}
+"""What texts of the command line are made of, by the ending of the file that holds one."""
+
+
+def word_fault(words: Sequence[str], content: bytes, random: Random) -> bytes:
+    """Drop, double, swap or replace a word or sign of a text, or put another one beside it."""
+    parts = re.findall(r"\w+|\s+|.", content.decode("utf-8", "replace")) or [""]
+    at, other = random.randrange(len(parts)), random.randrange(len(parts))
+    match random.randrange(6):
+        case 0:
+            del parts[at]
+        case 1:
+            parts[at], parts[other] = parts[other], parts[at]
+        case 2:
+            parts[at:at] = parts[min(at, other) : max(at, other) + 1]
+        case 3:
+            parts[at:at] = [" ", random.choice(words), " "]
+        case _:
+            parts[at] = random.choice(words)
+    return "".join(parts).encode("utf-8", "surrogatepass")
 
 
 def byte_fault(content: bytes, random: Random) -> bytes:

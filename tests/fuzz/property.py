@@ -4,7 +4,6 @@ import io
 import os
 import shutil
 import signal
-import time
 from collections.abc import Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -17,6 +16,9 @@ from .mutate import damaged
 
 INPUTS = int(os.environ.get("ROOFLENS_FUZZ", "0"))
 """Inputs per target; 0: as many as the target says for everyday."""
+
+PARTS = 8 if INPUTS else 1
+"""Parts of a target, which may go on side by side."""
 
 EACH_S = 30
 """The longest that one command may take."""
@@ -44,14 +46,10 @@ class TookTooLong(BaseException):
     """A command was still at work after `EACH_S`."""
 
 
-def complaints(target: Target, clean: Path, place: Path, seconds: float = float("inf")) -> list[str]:
-    """Try one input after another, for `seconds` at most, and say which ones broke what, each kind once."""
+def complaints(target: Target, clean: Path, place: Path, part: int = 0) -> list[str]:
+    """Try one input of a part after another, and say which ones broke what, each kind once."""
     found: dict[str, str] = {}
-    end = time.monotonic() + seconds
-    for number in range(INPUTS or target.everyday):
-        if time.monotonic() > end:
-            print(f"{target.name}: {number} inputs in {seconds:.0f} s")
-            break
+    for number in range(part, INPUTS or target.everyday, PARTS):
         random = Random(f"{target.name} {number}")
         folder = place / "damaged"
         shutil.copytree(clean, folder)

@@ -1,16 +1,20 @@
 """What is fuzzed: the files of each target as they should be, and the commands that read them."""
 
+import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rooflens.cli.main import main
-from rooflens.harness.tables import fields
-from rooflens.shapes.columns import TUNING
-from rooflens.shapes.csv_file import csv_text
+from rooflens.harness.storage.tables import fields
+from rooflens.shapes.files.csv_file import csv_text
+from rooflens.shapes.run_folder.columns import TUNING
+from rooflens.shapes.run_folder.columns_isa import ISA
 
-from ..analysis.synthetic import write_run
+from ..analysis.synthetic import H200, write_run, write_table
 from ..cli.tiny_runs import ON_CPU, rooflens, run_args, write_suite
+from ..harness.sharded import split
 from .property import Target
 
 DATA = Path(__file__).parents[1] / "data"
@@ -20,22 +24,93 @@ PUBLISHED = [
     if source.is_file() and source.stat().st_size < 10_000
 ]
 
-TABLES = ("cells.csv", "samples.csv", "ceilings.csv", "telemetry.csv", "canary.csv")
+TABLES = ("cells.csv", "samples.csv", "ceilings.csv", "telemetry.csv", "canary.csv", "tuning.csv")
 SMALL: dict[str, Any] = {
-    "shapes": (("m", "down", 2048, 8192), ("m", "k/v", 512, 2048), ("n", "o", 4096, 4096)),
-    "Ms": (1, 4, 64),
-    "providers": ("simt_4bit", "gemv_4bit", "dequant_blas", "blas"),
-    "rounds": 3,
-    "samples": 3,
+    "shapes": (("m", "down", 2048, 8192), ("n", "o", 4096, 4096)),
+    "Ms": (1, 64),
+    "providers": ("simt_4bit", "dequant_blas", "blas"),
+    "rounds": 2,
+    "samples": 2,
     "telemetry": lambda cell, round_: [{"clock_hz": 1.98e9, "slowdown": "power_cap"}],
     "canary": [{"at": "2026-01-02T03:00:00Z", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}],
 }
 
 
+SEARCHED = {
+    "cell_id": "c0", "search": 0, "candidate": 0, "arch": "x86-64", "compute_units": 2, "op": "gemm", "pass": "fwd",
+    "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 48, "K": 128, "dtype": "fp32", "scheme": "nf4-g64",
+    "provider": "dequant_blas", "cache": "warm", "config": {"BLOCK_N": 8}, "verdict": "passed", "time_s": 4e-6,
+    "winner": True, "near_tie": False, "candidates": 1, "source": "s0",
+}  # fmt: skip
+"""A row of tuning.csv."""
+
+COMPILED = {
+    "arch": "gfx950", "provider": "p", "op": "gemm", "pass": "wgrad", "dtype": "bf16", "scheme": "s", "B": 1, "E": 1,
+    "top_k": 1, "M": 64, "N": 64, "K": 64, "problems": 1, "config": {"T": 1}, "default": True, "kernel": "k",
+    "verdict": "passed", "specialization": {"a": "*fp32"}, "vgprs": 64, "agprs": 0, "scratch_bytes": 0,
+    "shared_bytes": 0, "warps": 4, "occupancy": 8.0, "matrix": 1, "store_short": 4, "triton": "3.9.0", "code": "c0",
+}  # fmt: skip
+"""A row of isa.csv."""
+
+
 def write_runs(folder: Path) -> None:
     """Write a run, and one to compare it with."""
-    write_run(folder / "run", **SMALL, columns=_configured)
-    write_run(folder / "other", **SMALL, columns=_configured, seed=1)
+    for seed, name in enumerate(("run", "other")):
+        write_run(folder / name, **SMALL, columns=_configured, seed=seed)
+        write_table(folder / name, TUNING, [SEARCHED])
+
+
+def write_compressed(folder: Path) -> None:
+    """Write a run whose tables are compressed."""
+    write_runs(folder)
+    for table in (folder / "run").glob("*.csv"):
+        table.with_name(f"{table.name}.gz").write_bytes(gzip.compress(table.read_bytes(), 1))
+        table.unlink()
+
+
+def write_shards(folder: Path) -> None:
+    """Write a run in two parts, to be merged."""
+    write_run(folder / "whole", **SMALL)
+    split(folder / "whole", folder, lambda row: row["model"])
+
+
+def write_arms(folder: Path) -> None:
+    """Write what a comparison of two commits leaves."""
+    for seed, arm in enumerate(("base", "head")):
+        write_run(folder / "both" / arm, **SMALL, seed=seed)
+    state = {
+        "repository": str(folder), "commits": {"base": "0" * 40, "head": "1" * 40}, "suite": "tiny", "files": ["k.py"],
+        "options": ["-a", "M=1"], "rounds": 2, "setup": "", "suite_hash": "", "tables": {"base": "t"}, "only": "",
+        "searches": {"base": 1}, "identity": {"base": {"title": "a"}}, "chunks": 0,
+        "done": [[number, arm] for number in range(2) for arm in ("base", "head")],
+    }  # fmt: skip
+    (folder / "both" / "compare.json").write_text(json.dumps(state))
+
+
+def write_sweep(folder: Path) -> None:
+    """Write a sweep over two architectures."""
+    night = folder / "runs" / "night"
+    for seed, arch in enumerate(("sm90", "sm100")):
+        what = SMALL | {"machine": H200, "manifest": {"device": H200.device | {"arch": arch}, "fleet": {"jobs": 1}}}
+        write_run(night / arch, **what, seed=seed)
+    about = {"id": "night", "suite": "llm4bit-quick", "created_at": "2026-03-01T00:00:00Z"}
+    (night / "fleet.json").write_text(json.dumps(about | {"architectures": ["sm90", "sm100"]}))
+
+
+def write_compiled(folder: Path) -> None:
+    """Write two tables of compiled kernels, and a condition on them."""
+    for name, stores in (("head.csv", 0), ("base.csv", 4)):
+        rows = [COMPILED, COMPILED | {"M": 128, "code": "c1", "store_short": stores}]
+        (folder / name).write_text(csv_text(ISA.names, [fields(ISA, row) for row in rows]))
+    (folder / "isa.condition").write_text("store_short == 0 and kernel.str.contains('k') or not vgprs > 128")
+
+
+def write_options(folder: Path) -> None:
+    """Write a suite, a run, and values of options."""
+    write_suite(folder)
+    write_run(folder / "run", **SMALL)
+    for name, text in OPTIONS.items():
+        (folder / f"{name}.option").write_text(text)
 
 
 def _configured(cell: Any, round_: int) -> dict[str, Any]:
@@ -52,13 +127,7 @@ def write_resumable(folder: Path) -> None:
 def write_suites(folder: Path) -> None:
     """Write a suite of one's own, its shapes, and a table of configurations for it."""
     write_suite(folder)
-    row = {
-        "cell_id": "c0", "search": 0, "candidate": 0, "arch": "x86-64", "compute_units": 2, "op": "gemm", "pass": "fwd",
-        "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 48, "K": 128, "dtype": "fp32", "scheme": "nf4-g64",
-        "provider": "dequant_blas", "cache": "warm", "config": {"BLOCK_N": 8}, "verdict": "passed", "time_s": 4e-6,
-        "winner": True, "near_tie": False, "candidates": 1, "source": "s0",
-    }  # fmt: skip
-    (folder / "tuning.csv").write_text(csv_text(TUNING.names, [fields(TUNING, row)]))
+    (folder / "tuning.csv").write_text(csv_text(TUNING.names, [fields(TUNING, SEARCHED)]))
 
 
 def write_dispatch(folder: Path) -> None:
@@ -85,11 +154,29 @@ def write_devices(folder: Path) -> None:
 
 
 def write_condition(folder: Path) -> None:
-    """Write a run, and a condition to choose cells of it."""
+    """Write a suite, a run, and a condition to choose cells."""
+    write_suite(folder)
     write_run(folder / "run", **SMALL)
-    (folder / "condition.txt").write_text("M <= 16 and provider == 'simt_4bit' and not model.str.startswith('n')")
+    (folder / "cells.condition").write_text("M <= 16 and provider == 'simt_4bit' and not model.str.startswith('n')")
 
 
+def write_claim(folder: Path) -> None:
+    """Write a sentence to check."""
+    (folder / "a.claim").write_text("645 TFLOPS is 60% of peak, and 8192x8192x8192 takes 1.7 ms at 90% of 5.3 TB/s")
+
+
+OPTIONS = {
+    "axis": "M=1,2,4..64",
+    "time": "0.5s",
+    "percent": "1.5%",
+    "size": "256MiB",
+    "scan": "N=4096..4224",
+    "names": "M,N,K,waves",
+    "map": "time_ms='Latency (ms)',M=m,N=n,K=k,provider=name",
+}
+"""Values of options, by what they are."""
+
+_DRY = f"run {{}}/tiny.toml {' '.join(ON_CPU)} --dry-run"
 _IMPORTS = sorted(source.name for source in (DATA / "imports").glob("*.csv"))
 _PUBLISHED = sorted(source.name for source in PUBLISHED)
 _RUN = (
@@ -97,16 +184,25 @@ _RUN = (
     "crossover {}/run",
     "dispatch {}/run",
     "roofline {}/run",
+    "roofline {}/run --gaps --regimes --pairs --ceilings",
+    "camping {}/run",
     "compare {}/other {}/run",
     "history {}/other {}/run",
 )
-_REPORTS = ("report {}/run", "report {}/run {}/other", "report {}/run --text -", "report {}/run --json -")
-_DRY = f"run {{}}/tiny.toml {' '.join(ON_CPU)} --dry-run"
+_QUICK_REPORTS = ("report {}/run --text -", "report {}/run --json -", "report {}/run --digest")
+_REPORTS = (*3 * _QUICK_REPORTS, "report {}/run", "report {}/run {}/other --text -")
+"""Figures take seconds to draw: of ten reports one has them."""
+
 _RESUMED = "--rounds 1 -a M=1 --no-report --no-calibrate --resume -o {}/out"
 _TABLES = [f"run/{name}" for name in TABLES]
+_BOTH = "{}/both/base {}/both/head"
 
 TARGETS: tuple[tuple[Target, Callable[[Path], None]], ...] = (
     (Target("tables of a run", _TABLES, _RUN, 15), write_runs),
+    (
+        Target("compressed tables", [f"{name}.gz" for name in _TABLES], ["validate {}/run", "crossover {}/run"], 10),
+        write_compressed,
+    ),
     (Target("run.json", ["run/run.json"], _RUN, 15), write_runs),
     (Target("report", ["run/run.json", *_TABLES], _REPORTS, 3), write_runs),
     (
@@ -117,6 +213,54 @@ TARGETS: tuple[tuple[Target, Callable[[Path], None]], ...] = (
             25,
         ),
         write_resumable,
+    ),
+    (
+        Target(
+            "shards",
+            [f"{part}/{name}" for part in "mn" for name in ("run.json", "cells.csv", "samples.csv", "ceilings.csv")],
+            ["merge {}/m {}/n -o {}/merged", "validate {}/m {}/n"],
+            10,
+        ),
+        write_shards,
+    ),
+    (
+        Target(
+            "compare.json",
+            ["both/compare.json"],
+            [f"compare {_BOTH}", f"history {_BOTH}", f"report {_BOTH} --text -", "validate {}/both/base"],
+            10,
+        ),
+        write_arms,
+    ),
+    (
+        Target(
+            "fleet.json",
+            ["runs/night/fleet.json", "runs/night/sm90/run.json"],
+            [
+                "report {}/runs/night --text -",
+                "crossover {}/runs/night",
+                "validate {}/runs/night/sm90",
+                "history {}/runs/night",
+                "run -o {}/runs/night --resume --dry-run",
+            ],
+            5,
+        ),
+        write_sweep,
+    ),
+    (
+        Target(
+            "compiled kernels",
+            ["head.csv", "base.csv", "isa.condition"],
+            [
+                "isa {}/head.csv --rows",
+                "isa {}/head.csv --diff {}/base.csv --markdown {}/isa.md",
+                "isa {}/head.csv --diff {}/base.csv --json",
+                "isa {}/head.csv --claim @isa.condition",
+                "isa {}/head.csv --filter @isa.condition",
+            ],
+            30,
+        ),
+        write_compiled,
     ),
     (
         Target(
@@ -159,5 +303,41 @@ TARGETS: tuple[tuple[Target, Callable[[Path], None]], ...] = (
         write_tables,
     ),
     (Target("devices", ["devices.csv"], ["list devices --check {}/devices.csv"], 60), write_devices),
-    (Target("conditions", ["condition.txt"], ["history {}/run --filter @condition.txt"], 10), write_condition),
+    (
+        Target(
+            "conditions",
+            ["cells.condition"],
+            [f"{_DRY} --filter @cells.condition", "history {}/run --filter @cells.condition"],
+            30,
+        ),
+        write_condition,
+    ),
+    (
+        Target(
+            "claims",
+            ["a.claim"],
+            ["audit --claim @a.claim --device MI300X", "audit --claim @a.claim --device H200 --dtype bf16 --json"],
+            100,
+        ),
+        write_claim,
+    ),
+    (
+        Target(
+            "options",
+            [f"{name}.option" for name in OPTIONS],
+            [
+                f"{_DRY} -a @axis.option",
+                f"{_DRY} --budget @time.option",
+                f"{_DRY} --within @time.option",
+                f"{_DRY} --target-ci @percent.option",
+                f"{_DRY} --llc @size.option",
+                f"{_DRY} --scan @scan.option",
+                "dispatch {}/run --margin @percent.option",
+                "dispatch {}/run --features @names.option",
+                "compare {}/tiny.csv {}/tiny.csv --columns @map.option",
+            ],
+            30,
+        ),
+        write_options,
+    ),
 )

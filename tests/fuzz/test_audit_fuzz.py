@@ -5,6 +5,7 @@
 
 import os
 import random
+import re
 import time
 import tomllib
 from pathlib import Path
@@ -12,7 +13,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rooflens.analysis.audit.audit import audit
+from rooflens.analysis.audit.reading.assumptions import Setting, find_device
+from rooflens.analysis.audit.reading.document import read_document
 from rooflens.cli.main import main
+from rooflens.shapes.errors import QUOTED, UsageError
 
 PUBLISHED = Path(__file__).parents[1] / "data" / "published"
 COUNT = int(os.environ.get("ROOFLENS_FUZZ", "200"))
@@ -78,6 +83,28 @@ def assert_audited(content: bytes, path: Path, capsys: pytest.CaptureFixture[str
     assert code != 2 or printed.err.splitlines()[-1].startswith("rooflens: error:"), content
     assert seconds <= LIMIT_S, content
     assert not _CONTROLS & {*printed.out, *printed.err}, content
+
+
+WORD = "kernel" * 40
+"""Longer than what a message repeats of a document in one piece."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_findings_quote_little(part):
+    """Words of a document are drawn out; no finding has any of them whole."""
+    chance = random.Random(part)
+    for _ in range(part, COUNT, PARTS):
+        text = chance.choice(SOURCES)[:LONGEST]
+        words = re.findall(r"(?<![\w.])[A-Za-z]\w{4,}", text)
+        for word in chance.sample(sorted(set(words)), min(5, len(set(words)))):
+            text = text.replace(word, word + WORD)
+        try:
+            documents = [read_document(text.encode(), "text.md")]
+        except UsageError:
+            continue
+        for finding in audit(documents, Setting(find_device("MI300X"))).findings:
+            for told in (finding.message, finding.row):
+                assert all(len(quoted) <= QUOTED for quoted in re.findall(r"\w*(?:kernel)+\w*", told)), told
 
 
 @pytest.mark.parametrize("part", range(PARTS))

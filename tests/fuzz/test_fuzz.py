@@ -8,21 +8,19 @@ import pytest
 
 from . import property
 from .mutate import damaged
-from .property import complaints
+from .property import PARTS, complaints
 from .targets import TARGETS
 
-LONGEST_S = 3600 / len(TARGETS)
-"""Seconds for one target: all of them, one after another, take an hour at most."""
 
-
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("target, write", TARGETS, ids=[target.name for target, _ in TARGETS])
-def test_no_input_breaks_a_command(target, write, tmp_path, monkeypatch):
+def test_no_input_breaks_a_command(target, write, part, tmp_path, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     clean, place = tmp_path / "clean", tmp_path / "place"
     clean.mkdir()
     place.mkdir()
     write(clean)
-    assert complaints(target, clean, place, LONGEST_S) == []
+    assert complaints(target, clean, place, part) == []
 
 
 @pytest.mark.parametrize(

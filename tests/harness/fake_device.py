@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rooflens.harness.accelerator import Action, KernelRecord
-from rooflens.harness.telemetry_reading import Reading
+from rooflens.harness.telemetry.reading import Reading
+from rooflens.harness.timing.accelerator import Action, KernelRecord
 from rooflens.shapes.device import Device
 
 from .fake_cache import Buffer, FakeCache, Traffic

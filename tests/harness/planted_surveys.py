@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from rooflens.harness.linux import HostFacts
-from rooflens.harness.software import Distribution, Software
-from rooflens.harness.survey import Caches, Offer, ProviderOffer, Survey
-from rooflens.harness.telemetry import Board, Reading
+from rooflens.harness.machine.software import Distribution, Software
+from rooflens.harness.machine.survey import Caches, Offer, ProviderOffer, Survey
+from rooflens.harness.telemetry.linux import HostFacts
+from rooflens.harness.telemetry.source import Board, Reading
 from rooflens.shapes.device import Device, spec
 
 MIB, GIB = 1 << 20, 1 << 30

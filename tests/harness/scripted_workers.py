@@ -1,6 +1,7 @@
 """Workers that answer a script in place of a process, and an observer that keeps what it is told."""
 
-from rooflens.harness.messages import (
+from rooflens.harness.sweep.supervisor import WorkerEndedError, WorkerTimeoutError
+from rooflens.harness.worker.messages import (
     Begin,
     Calibrate,
     CanaryTaken,
@@ -15,7 +16,6 @@ from rooflens.harness.messages import (
     TakeCanary,
     Work,
 )
-from rooflens.harness.supervisor import WorkerEndedError, WorkerTimeoutError
 from rooflens.shapes.device import Device
 from rooflens.shapes.protocol import Protocol
 

@@ -4,9 +4,9 @@ import csv
 import json
 import shutil
 
-from rooflens.harness.merge import merge
-from rooflens.harness.obstacles import obstacles
-from rooflens.harness.shards import opened
+from rooflens.harness.storage.merge import merge
+from rooflens.harness.storage.merge_conflicts import obstacles
+from rooflens.harness.storage.shards import opened
 
 from ..analysis.synthetic import SIX_SHAPES
 

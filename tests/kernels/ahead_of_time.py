@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from rooflens.kernels import aot, aot_child
+from rooflens.kernels import aot, aot_child, aot_compiler
+from rooflens.kernels.isa import binary
 from rooflens.kernels.isa.compile_all import Cache
 
 HERE = Path(__file__).parent
@@ -40,9 +41,11 @@ class Builder:
     """
 
     def __init__(self, cache: Path, scratch: Path) -> None:
-        reader = hashlib.sha256(b"".join(Path(module.__file__).read_bytes() for module in (aot, aot_child)))
+        reader = hashlib.sha256(
+            b"".join(Path(module.__file__).read_bytes() for module in (aot, aot_child, aot_compiler, binary))
+        )
         self._cache = Cache(cache / reader.hexdigest()[:16])
-        self._compiler = aot_child.Compiler(scratch)
+        self._compiler = aot_compiler.Compiler(scratch)
 
     def build(self, arch, request):
         with pytest.MonkeyPatch.context() as patch:  # here and in the child: kernels of the tests themselves

@@ -3,6 +3,7 @@
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes import parse_scheme
 
 FOURBIT = (
     Problem(1, 64, 256),
@@ -74,7 +75,7 @@ def schemes(family: str, dtype: DType) -> list[tuple[Scheme, tuple[Problem, ...]
     found = []
     for name, problems in CASES[family]:
         try:
-            scheme = Scheme.parse(name, dtype)
+            scheme = parse_scheme(name, dtype)
             for problem in problems:
                 scheme.check(problem)
         except UsageError as error:

@@ -11,7 +11,8 @@ from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 KERNELS = {
@@ -43,7 +44,7 @@ def snr_db(out: torch.Tensor, reference: np.ndarray) -> float:
 
 def run_gemm(case: dict) -> dict:
     problem = Problem(case["M"], case["N"], case["K"])
-    inputs = make_inputs(problem, Scheme.parse(case["scheme"], DType(case["dtype"])), CPU, case.get("seed", 1))
+    inputs = make_inputs(problem, parse_scheme(case["scheme"], DType(case["dtype"])), CPU, case.get("seed", 1))
     if case["kernel"] == "stock_triton":
         launch = triton_providers.STOCK_TRITON.prepare(inputs, case["config"])
     else:
@@ -64,7 +65,7 @@ def run_gemm(case: dict) -> dict:
 
 def run_dequantize(case: dict) -> dict:
     problem = Problem(1, case["N"], case["K"])
-    inputs = make_inputs(problem, Scheme.parse(case["scheme"], DType(case["dtype"])), CPU, case.get("seed", 1))
+    inputs = make_inputs(problem, parse_scheme(case["scheme"], DType(case["dtype"])), CPU, case.get("seed", 1))
     out = torch.full((problem.N, problem.K), torch.nan, dtype=inputs.dtype)
     triton_dequantize.dequantize_launch(inputs, out, case["isa"]).run()
     reference = dense_weight(inputs)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from rooflens.kernels import aot
+from rooflens.kernels import aot, aot_compiler
 from rooflens.kernels.fourbit.triton_dequantize import dequantize_4bit_kernel
 from rooflens.kernels.fourbit.triton_simt import simt_4bit_kernel
 from rooflens.kernels.triton_tiled import tiled_gemm_kernel
@@ -90,7 +90,7 @@ def request(kernel, **constants):
 
 def test_a_child_that_aborts_costs_one_request(probes, tmp_path):
     requests = [request("loop_kernel"), request("aborting_kernel"), request("mistake_kernel"), request("loop_kernel")]
-    builds = aot.compile_in_child("sm90", requests, tmp_path)
+    builds = aot_compiler.compile_in_child("sm90", requests, tmp_path)
     assert [build.verdict for build in builds] == [
         Verdict.PASSED,
         Verdict.CRASHED,
@@ -107,11 +107,11 @@ def test_a_child_that_aborts_costs_one_request(probes, tmp_path):
 
 def test_a_child_that_hangs_is_given_up(probes, tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_PROBES_SLEEP", "1")
-    (build,) = aot.compile_in_child("gfx942", [request("loop_kernel")], tmp_path, timeout_s=6)
+    (build,) = aot_compiler.compile_in_child("gfx942", [request("loop_kernel")], tmp_path, timeout_s=6)
     assert build.verdict is Verdict.TIMEOUT
     assert "6 s" in build.reason
 
 
 def test_unknown_architecture():
     with pytest.raises(UsageError, match="unknown architecture 'gfx943': did you mean gfx942"):
-        aot.compile_in_child("gfx943", [], Path())
+        aot_compiler.compile_in_child("gfx943", [], Path())

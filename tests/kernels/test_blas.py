@@ -12,7 +12,8 @@ from rooflens.kernels.reference import measure
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
 CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
@@ -22,7 +23,7 @@ ONEDNN = torch.backends.mkldnn
 
 
 def inputs_of(problem: Problem, scheme: str = "nf4-g64", dtype: DType = DType.BF16) -> FourBitInputs:
-    return make_inputs(problem, Scheme.parse(scheme, dtype), CPU, seed=1)
+    return make_inputs(problem, parse_scheme(scheme, dtype), CPU, seed=1)
 
 
 @pytest.mark.parametrize("form", blas_forms.FORMS)

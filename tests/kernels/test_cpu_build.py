@@ -16,10 +16,11 @@ from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.fourbit.cpu import SIMD_CPU
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
-SCHEME = Scheme.parse("nf4-g64", DType.BF16)
+SCHEME = parse_scheme("nf4-g64", DType.BF16)
 
 # Stands for g++: answers --version, takes a moment, and writes the file named after -o.
 FAKE = """#!/bin/sh

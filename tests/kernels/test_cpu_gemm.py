@@ -17,6 +17,7 @@ from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import BLOCK_SIZES_4BIT, FourBit
 
 if cpu_build.compiler_command() is None:
@@ -29,7 +30,7 @@ KERNELS = ("stream", "panel")
 
 
 def inputs_of(problem: Problem, scheme: str, dtype: DType = DType.FP32) -> FourBitInputs:
-    return make_inputs(problem, Scheme.parse(scheme, dtype), CPU, seed=3)
+    return make_inputs(problem, parse_scheme(scheme, dtype), CPU, seed=3)
 
 
 def check(inputs: FourBitInputs, out: torch.Tensor, pairs: bool) -> None:
@@ -200,7 +201,7 @@ def test_launch_reads_fresh_activations() -> None:
 
 
 def test_packing_keeps_four_bits_per_weight() -> None:
-    problem, scheme = Problem(1, 4096, 4096), Scheme.parse("nf4-g64", DType.BF16)
+    problem, scheme = Problem(1, 4096, 4096), parse_scheme("nf4-g64", DType.BF16)
     moved = SIMD_CPU.moved_bytes(problem, scheme, {"isa": "avx512bf16"})
     assert moved == scheme.compulsory_bytes(problem)  # nothing padded, X used in place
     # one more pass over W and its scales for rows beyond 264, and a bf16 copy of X written and read
@@ -214,7 +215,7 @@ def test_packing_keeps_four_bits_per_weight() -> None:
 
 
 def test_support_and_candidates() -> None:
-    scheme = Scheme.parse("nf4-g64", DType.BF16)
+    scheme = parse_scheme("nf4-g64", DType.BF16)
     assert SIMD_CPU.supports(Problem(1, 64, 64), scheme, CPU).ok
     assert "CPU only" in SIMD_CPU.supports(Problem(1, 64, 64), scheme, GPU).reason
     assert "batched" in SIMD_CPU.supports(Problem(1, 64, 64, B=2), scheme, CPU).reason

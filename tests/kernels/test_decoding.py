@@ -9,14 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from rooflens.harness.device import find_device
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import Inputs, Tensors, make_inputs, poison
 from rooflens.kernels.mxfp8_moe.inputs import MoeInputs
 from rooflens.kernels.provider import AnyProvider, Launch, Role, support
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 from .contract_cases import schemes
 
@@ -137,7 +138,7 @@ def test_a_reference_and_nothing_else_reads_decoded_operands_on_a_gpu(provider: 
 def test_the_memory_that_a_launch_touches_is_that_of_its_role_on_a_gpu(provider: AnyProvider) -> None:
     """W takes 2 N K bytes decoded and N K / 2 or more as it is stored: a reference reads the first alone."""
     name, problem = ENCODED[provider.family]
-    scheme = Scheme.parse(name, DType.BF16)
+    scheme = parse_scheme(name, DType.BF16)
     if not support(provider, problem, scheme, H200).ok:
         pytest.skip("does not take this problem")
     if provider.name == "dispatch_mx":

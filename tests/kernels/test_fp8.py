@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from rooflens.harness.device import find_device
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels.fp8 import e4m3, e5m2, negate_
 from rooflens.kernels.inputs import poison
 

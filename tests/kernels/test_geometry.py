@@ -7,14 +7,15 @@ import sys
 from dataclasses import replace
 
 import pytest
-from rooflens.harness.device import find_device
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.geometry import Geometry, Tiling, combined, geometry_of
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.isa.target import described_device
+from rooflens.kernels.isa.scan import described_device
 from rooflens.kernels.triton_launch import CompiledLaunch
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 CPU = find_device("cpu")
 
@@ -38,7 +39,7 @@ def prepared(monkeypatch):
             if hasattr(module, "compile_launch"):
                 monkeypatch.setattr(module, "compile_launch", record)
         provider, device = registry.load([name])[name], replace(described_device(arch), kind="cpu")
-        inputs = make_inputs(problem, Scheme.parse(scheme, DType.BF16), CPU, seed=1)
+        inputs = make_inputs(problem, parse_scheme(scheme, DType.BF16), CPU, seed=1)
         launch = provider.prepare(replace(inputs, device=device), config)
         return launch, grids
 
@@ -111,7 +112,7 @@ def test_moe_counts_blocks_that_are_in_use(prepared):
     # 2 tokens of 2 experts each, of 4: every slot is a block of its own unless two tokens share an expert
     problem = Problem(2, 200, 256, op=Op.MOE_GEMM, E=4, top_k=2)
     launch, grids = prepared("grouped_moe", "mxfp8-moe-rceil", problem, tile(8, 64, 128, SPLIT_K=2))
-    inputs = make_inputs(problem, Scheme.parse("mxfp8-moe-rceil", DType.BF16), CPU, seed=1)
+    inputs = make_inputs(problem, parse_scheme("mxfp8-moe-rceil", DType.BF16), CPU, seed=1)
     blocks = int(inputs.topk_ids.unique().numel())
     tiles = blocks * 4
     assert grids[-1][0] >= tiles
@@ -179,7 +180,7 @@ def test_groups_are_padded_to_tiles_each(prepared):
     problem = Problem(512, 128, 256, op=Op.GROUPED_GEMM, E=4)
     config = tile(64, 128, 128, GROUP_M=8)
     launch, grids = prepared("grouped_ao", "ao-grouped", problem, config)
-    inputs = make_inputs(problem, Scheme.parse("ao-grouped", DType.BF16), CPU, seed=1)
+    inputs = make_inputs(problem, parse_scheme("ao-grouped", DType.BF16), CPU, seed=1)
     starts = [0, *inputs.ends[:-1]]
     tiles = sum(-(-(end - start) // 64) for start, end in zip(starts, inputs.ends, strict=True))
     assert tiles < grids[-1][0]  # the grid has room for one more per group
@@ -197,7 +198,7 @@ def test_a_quantizer_has_workgroups_only(prepared):
 
 
 def test_vendor_products_say_nothing():
-    inputs = make_inputs(Problem(4, 64, 64), Scheme.parse("nf4-g64", DType.BF16), CPU, seed=1)
+    inputs = make_inputs(Problem(4, 64, 64), parse_scheme("nf4-g64", DType.BF16), CPU, seed=1)
     for name in ("blas", "dequant_blas"):
         assert registry.load([name])[name].prepare(inputs).geometry is None
 

@@ -8,13 +8,14 @@ from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.inputs import make_inputs, make_weight
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
 
 
 def inputs_of(M: int = 3, N: int = 8, K: int = 64, scheme: str = "nf4-g64", dtype: str = "bf16") -> FourBitInputs:
-    return make_inputs(Problem(M, N, K), Scheme.parse(scheme, DType(dtype)), CPU, seed=7)
+    return make_inputs(Problem(M, N, K), parse_scheme(scheme, DType(dtype)), CPU, seed=7)
 
 
 def test_shapes_and_types() -> None:
@@ -54,7 +55,7 @@ def test_same_seed_same_bits_and_another_seed_others() -> None:
 
 
 def test_a_shared_weight_equals_a_fresh_one() -> None:
-    problem, scheme = Problem(1, 8, 64), Scheme.parse("nf4-g64", DType.BF16)
+    problem, scheme = Problem(1, 8, 64), parse_scheme("nf4-g64", DType.BF16)
     weight = make_weight(problem, scheme, CPU, seed=7)
     shared = make_inputs(Problem(5, 8, 64), scheme, CPU, seed=7, weight=weight)
     assert shared.weight is weight

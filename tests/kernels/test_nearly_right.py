@@ -10,7 +10,8 @@ from rooflens.kernels.mxfp8.launches import LARGEST_SCALE
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 from .contract_cases import CASES, schemes
 
@@ -21,7 +22,7 @@ LONG = 16384
 
 
 def inputs_of(scheme, problem, device=CPU, dtype=DType.BF16, seed=4):
-    return make_inputs(problem, Scheme.parse(scheme, dtype), device, seed)
+    return make_inputs(problem, parse_scheme(scheme, dtype), device, seed)
 
 
 def failures(outputs, truth, scheme):

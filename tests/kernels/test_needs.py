@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 import torch
-from rooflens.harness.device import find_device
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels import cpu_info, registry
 from rooflens.kernels.provider import support
 from rooflens.shapes.schemes.probes import probes

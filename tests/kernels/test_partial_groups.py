@@ -10,7 +10,8 @@ from rooflens.kernels.needs import TORCHAO
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
 H200 = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37)
@@ -30,7 +31,7 @@ def agrees(inputs, x: torch.Tensor, w: torch.Tensor) -> None:
 def test_blocks_of_4_bit_weights_run_over_the_flat_tensor(columns):
     """bitsandbytes quantizes W as one row of elements: with K % 64 a block goes on in the next row of W."""
     shape = (columns, 129)
-    inputs = make_inputs(Problem(3, *shape), Scheme.parse("nf4-g64", BF16), CPU, seed=1)
+    inputs = make_inputs(Problem(3, *shape), parse_scheme("nf4-g64", BF16), CPU, seed=1)
     elements = columns * 129
     assert inputs.absmax.numel() == ceil(elements / 64)
     nibbles = torch.stack((inputs.packed >> 4, inputs.packed & 15), dim=-1).view(-1)[:elements]
@@ -40,7 +41,7 @@ def test_blocks_of_4_bit_weights_run_over_the_flat_tensor(columns):
 
 def test_a_partial_block_of_a16w8_has_a_scale_of_its_own():
     """aiter: w_scale is [B, cd(N,128), cd(K,128)]."""
-    inputs = make_inputs(Problem(3, 200, 300), Scheme.parse("a16w8-128x128", BF16), CPU, seed=1)
+    inputs = make_inputs(Problem(3, 200, 300), parse_scheme("a16w8-128x128", BF16), CPU, seed=1)
     assert inputs.scale.shape[-2:] == (2, 3)
     w = inputs.q[0].double() * repeated(inputs.scale[0], 128, 128, (200, 300))
     torch.testing.assert_close(inputs.reference()[0].view(3, 200), inputs.x[0].double() @ w.T, rtol=1e-10, atol=1e-10)
@@ -55,7 +56,7 @@ def test_aiter_finds_groups_of_128_from_the_number_of_scales():
 
 def test_edge_tiles_of_fp8_training_have_scales_of_their_own():
     """Primus-Turbo: scales are [M, cd(K,128)] and [cd(N,128), cd(K,128)]; edge tiles read zeros beyond the matrix."""
-    inputs = make_inputs(Problem(5, 200, 300), Scheme.parse("fp8-blockwise-prequantized", BF16), CPU, seed=1)
+    inputs = make_inputs(Problem(5, 200, 300), parse_scheme("fp8-blockwise-prequantized", BF16), CPU, seed=1)
     x, w = inputs.given["x_row"], inputs.given["w"]
     assert (x.scale.shape, w.scale.shape) == ((5, 3), (2, 3))
     agrees(
@@ -68,7 +69,7 @@ def test_edge_tiles_of_fp8_training_have_scales_of_their_own():
 @pytest.mark.parametrize("name", ("mxfp8-rceil", "mxfp8-quant-rceil", "mxfp8-moe-rceil"))
 def test_a_row_of_mx_fp8_is_whole_blocks(name):
     """OCP microscaling knows no partial block."""
-    scheme = Scheme.parse(name, BF16)
+    scheme = parse_scheme(name, BF16)
     sizes = {"op": scheme.ops[0]} | ({"E": 4, "top_k": 2} if "moe" in name else {})
     columns = 1 if scheme.ops[0] is Op.QUANTIZE else 64
     scheme.check(Problem(4, columns, 96, **sizes))
@@ -78,9 +79,9 @@ def test_a_row_of_mx_fp8_is_whole_blocks(name):
 
 def test_quantizers_of_torchao_take_whole_groups_and_so_do_its_products(monkeypatch):
     with pytest.raises(UsageError, match="K=300 must be a multiple of 128"):
-        Scheme.parse("ao-act-lhs", BF16).check(Problem(256, 1, 300, op=Op.QUANTIZE))
+        parse_scheme("ao-act-lhs", BF16).check(Problem(256, 1, 300, op=Op.QUANTIZE))
     monkeypatch.setattr(type(TORCHAO), "missing", lambda self: "")
     upstream = registry.load(["torchao_ao"])["torchao_ao"]
-    scheme = Scheme.parse("ao-1x128-128x128", BF16)
+    scheme = parse_scheme("ao-1x128-128x128", BF16)
     assert upstream.supports(Problem(16, 256, 384), scheme, H200).ok
     assert upstream.supports(Problem(16, 256, 300), scheme, H200).reason == "torchao needs K to be a multiple of 128"

@@ -316,7 +316,7 @@ def test_floors_of_the_cpu_run():
 
 @pytest.mark.gpu
 def test_sweeps_on_a_gpu_touch_what_they_say():
-    from rooflens.harness.device import find_device
+    from rooflens.harness.machine.device import find_device
 
     device = find_device("cuda")
     data = torch.randint(-(1 << 31), 1 << 31, (1 << 22,), dtype=torch.int32, device=device.torch_name)
@@ -345,7 +345,7 @@ def test_sweeps_on_a_gpu_touch_what_they_say():
 
 @pytest.mark.gpu
 def test_the_tile_on_a_gpu_is_torchs_product():
-    from rooflens.harness.device import find_device
+    from rooflens.harness.machine.device import find_device
 
     device = find_device("cuda")
     x, w, y = triton_floors.tile_operands(device)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from rooflens.harness.device import find_device
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import Inputs, make_inputs, poison
 from rooflens.kernels.provider import AnyProvider, Launch, Role, Support, support

@@ -12,6 +12,7 @@ from rooflens.kernels.reference import Accuracy, measure
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
 CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
@@ -19,7 +20,7 @@ SCHEMES = ("nf4-g64", "fp4-g32-nested", "nf4-g4096-bias", "fp4-g128-nested-bias"
 
 
 def inputs_of(problem: Problem, scheme: str, dtype: DType = DType.FP32) -> FourBitInputs:
-    return make_inputs(problem, Scheme.parse(scheme, dtype), CPU, seed=1)
+    return make_inputs(problem, parse_scheme(scheme, dtype), CPU, seed=1)
 
 
 def by_hand(inputs: FourBitInputs) -> np.ndarray:
@@ -107,7 +108,7 @@ def test_different_elements_are_counted_and_the_first_is_found(monkeypatch: pyte
 
 @pytest.mark.parametrize("name", ["fp8-quant-row", "mxfp8-quant-rceil", "ao-act-lhs"])
 def test_quantizers_are_exact_and_products_are_not(name: str) -> None:
-    quantizer = Scheme.parse(name, DType.BF16)
+    quantizer = parse_scheme(name, DType.BF16)
     assert quantizer.exact
     assert not scheme().exact
     truth = signal()

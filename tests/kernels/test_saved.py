@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from rooflens.harness.device import find_device
-from rooflens.harness.operands import Operands
+from rooflens.harness.machine.device import find_device
+from rooflens.harness.worker.operands import Operands
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.saved import Saved
 from rooflens.shapes.scheme import DType

@@ -9,19 +9,15 @@ import pytest
 import triton
 from rooflens.kernels import aot
 from rooflens.kernels.fourbit.quantize import code_table
-from rooflens.kernels.fourbit.triton_arguments import (
-    fused_constants,
-    fused_options,
-    fused_sizes,
-    fused_types,
-)
+from rooflens.kernels.fourbit.triton_arguments import fused_constants, fused_options, fused_sizes, fused_types
 from rooflens.kernels.fourbit.triton_codes import exact_planes, half_planes
 from rooflens.kernels.fourbit.triton_configs import tile_configs
 from rooflens.kernels.fourbit.triton_dequantize import BLOCK_WORDS
 from rooflens.kernels.fourbit.triton_operands import arch_isa
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 from rooflens.shapes.verdict import Verdict
 
@@ -80,7 +76,7 @@ def device(arch):
 
 
 def configured(case, arch):
-    problem, scheme = Problem(case.M, case.N, case.K), Scheme.parse(case.scheme, DType(case.dtype))
+    problem, scheme = Problem(case.M, case.N, case.K), parse_scheme(case.scheme, DType(case.dtype))
     return problem, scheme, tile_configs(case.kernel, problem, scheme, device(arch))[0].as_json()
 
 

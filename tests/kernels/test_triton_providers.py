@@ -9,7 +9,8 @@ from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import Role
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
 NAMES = ("simt_4bit", "gemv_4bit", "gemv_4bit_opt", "mma_4bit", "stock_triton")
@@ -132,7 +133,7 @@ def test_results_on_the_gpu(providers, name, dtype):
     device = this_gpu()
     provider = providers[name]
     for m, n, k, scheme_name in GPU_CASES:
-        scheme, problem = Scheme.parse(scheme_name, dtype), Problem(m, n, k)
+        scheme, problem = parse_scheme(scheme_name, dtype), Problem(m, n, k)
         inputs = make_inputs(problem, scheme, device, seed=5)
         dense = dequantize(inputs.weight, torch.float32).double().view(n, k)
         for config in provider.candidates(problem, scheme, device):
@@ -163,7 +164,7 @@ def test_dequantize_on_the_gpu(dtype):
     from rooflens.kernels.fourbit.triton_dequantize import prepare_dequantize
 
     for n, k, name in ((512, 1024, "nf4-g64"), (7, 333, "fp4-g32"), (64, 4096, "nf4-g4096")):
-        inputs = make_inputs(Problem(1, n, k), Scheme.parse(name, dtype), this_gpu(), seed=5)
+        inputs = make_inputs(Problem(1, n, k), parse_scheme(name, dtype), this_gpu(), seed=5)
         out = torch.full((n, k), torch.nan, dtype=inputs.dtype, device=inputs.x.device)
         prepare_dequantize(inputs, out)()
         assert torch.equal(out, inputs.dequantized()), "code * absmax in fp32, rounded once: to the bit"

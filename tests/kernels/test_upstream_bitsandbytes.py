@@ -16,6 +16,7 @@ from rooflens.kernels.reference import measure
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
 if importlib.util.find_spec("bitsandbytes") is None:
@@ -31,7 +32,7 @@ BF16 = FourBit("nf4", 64, DType.BF16)
 
 
 def inputs_of(problem: Problem, scheme: str = "nf4-g64", dtype: DType = DType.BF16) -> FourBitInputs:
-    return make_inputs(problem, Scheme.parse(scheme, dtype), CPU, seed=1)
+    return make_inputs(problem, parse_scheme(scheme, dtype), CPU, seed=1)
 
 
 @pytest.mark.parametrize("provider", ALL, ids=lambda provider: provider.name)

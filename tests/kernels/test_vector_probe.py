@@ -65,9 +65,9 @@ def test_the_chains_compute_what_they_say():
 
 @pytest.mark.gpu
 def test_rates_of_a_gpu_are_near_what_its_table_says():
-    from rooflens.harness.accelerator import accelerator
-    from rooflens.harness.calibrate import SPEC_TOLERANCE, calibrate
-    from rooflens.harness.device import find_device
+    from rooflens.harness.ceilings.probe import SPEC_TOLERANCE, calibrate
+    from rooflens.harness.machine.device import find_device
+    from rooflens.harness.timing.accelerator import accelerator
 
     device = find_device("cuda")
     if device.spec is None:

@@ -1,9 +1,9 @@
 """Chapters of a planted run, and what they say."""
 
-from rooflens.analysis.load import load_run
-from rooflens.analysis.pipeline import analyze
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.pipeline import analyze
 from rooflens.reports.model import Bullets, Report, Text
-from rooflens.reports.sections.open_items import open_items
+from rooflens.reports.sections.summary.open_items import open_items
 from rooflens.reports.view import View
 
 from .planted import exact, synthetic

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from rooflens.analysis.load import load_run
-from rooflens.analysis.pipeline import analyze
-from rooflens.reports.chart import Figure
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.pipeline import analyze
+from rooflens.reports.figures.chart import Figure
 from rooflens.reports.model import Section
 from rooflens.reports.view import View
 

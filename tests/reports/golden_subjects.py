@@ -8,12 +8,13 @@ from typing import Any
 
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
-from rooflens.analysis.load import load_run
-from rooflens.reports import architectures, html, json_form, markdown, text
+from rooflens.analysis.frames.load import load_run
+from rooflens.reports import architectures
 from rooflens.reports.build import build_report
 from rooflens.reports.comparison import build_comparison
 from rooflens.reports.model import Report
 from rooflens.reports.presets import OF_A_RUN, PRESETS
+from rooflens.reports.render import html, json_form, markdown, text
 
 from .planted import synthetic
 from .several_architectures import SWEEP, views_of, write_architectures

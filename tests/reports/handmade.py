@@ -3,8 +3,8 @@
 import math
 
 from rooflens.reports import formatting as fmt
-from rooflens.reports.axes import decade_axis, m_axis
-from rooflens.reports.chart import Chart, Figure, LegendEntry, Point, Roof, Series, Span
+from rooflens.reports.figures.axes import decade_axis, m_axis
+from rooflens.reports.figures.chart import Chart, Figure, LegendEntry, Point, Roof, Series, Span
 from rooflens.reports.model import (
     Align,
     Bullets,

@@ -8,12 +8,12 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-from rooflens.analysis.load import load_run
-from rooflens.analysis.pipeline import analyze
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.pipeline import analyze
 from rooflens.reports.build import build_report
 from rooflens.reports.model import Report
-from rooflens.reports.sections.takeaways import takeaways
-from rooflens.reports.sections.three_way import three_way
+from rooflens.reports.sections.speedups.three_way import three_way
+from rooflens.reports.sections.summary.takeaways import takeaways
 from rooflens.reports.view import View
 
 from .planted import synthetic

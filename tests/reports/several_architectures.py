@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from rooflens.analysis.load import load_run
-from rooflens.analysis.pipeline import analyze
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.pipeline import analyze
 from rooflens.reports.architectures import Sweep
 from rooflens.reports.view import View
 

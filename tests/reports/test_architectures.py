@@ -4,12 +4,12 @@ import json
 import re
 
 import pytest
-from rooflens.analysis.load import load_run
-from rooflens.analysis.pipeline import analyze
-from rooflens.reports import html, json_form, markdown, plain, text
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.pipeline import analyze
 from rooflens.reports.architectures import Sweep, build_architectures
 from rooflens.reports.model import Table
-from rooflens.reports.sections.architectures_subject import Architectures
+from rooflens.reports.render import html, json_form, markdown, plain, text
+from rooflens.reports.sections.architectures.subject import Architectures
 from rooflens.reports.view import View
 from rooflens.shapes.errors import UsageError
 

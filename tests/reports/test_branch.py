@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.reports import formatting as fmt
-from rooflens.reports import html, markdown
 from rooflens.reports.comparison import build_comparison
 from rooflens.reports.model import KeyNumbers, Tone
-from rooflens.reports.plain import to_ascii
+from rooflens.reports.render import html, markdown
+from rooflens.reports.render.plain import to_ascii
 
 from ..analysis.compared import versions
 from .branches import TRAINING, digest_of, exactly, gain, report_of, result_of, table_of, training

@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 from rooflens.analysis.comparison.identity import ChangedFile, Identity, Version, identity_of
-from rooflens.reports import html
+from rooflens.reports.render import html
 
 from .branches import ROW, codes, digest_of, exactly, report_of, table_of, training
 from .planted import all_text, tables, texts

@@ -13,7 +13,7 @@ from rooflens.analysis.comparison.breakdown import Quantity
 from rooflens.analysis.comparison.numbering import number_cases
 from rooflens.analysis.comparison.parts import parts
 from rooflens.analysis.imports.consistency import span
-from rooflens.reports import markdown
+from rooflens.reports.render import markdown
 
 from .branches import gain, printed, report_of, result_of, table_of, training
 from .pages import markdown_tables

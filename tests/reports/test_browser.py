@@ -1,7 +1,8 @@
 """The page in a real browser: nothing leaves the file, everything shows, fits and is legible, in light and dark."""
 
 import pytest
-from rooflens.reports import colours, html
+from rooflens.reports.figures import colours
+from rooflens.reports.render import html
 
 from .browsing import OPEN_ALL, as_hex
 from .measured import WATCHED

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from rooflens.analysis.load import load_run
-from rooflens.analysis.pipeline import analyze
-from rooflens.analysis.refine import PLACE
-from rooflens.reports import html, markdown
-from rooflens.reports.chart import Figure
+from rooflens.analysis.crossover.refine import PLACE
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.pipeline import analyze
+from rooflens.reports.figures.chart import Figure
 from rooflens.reports.model import Code, KeyNumbers, Table, Tone
 from rooflens.reports.presets import PRESETS
-from rooflens.reports.sections.context import reproduce
+from rooflens.reports.render import html, markdown
+from rooflens.reports.sections.conditions.context import reproduce
 from rooflens.reports.view import View
 
 from .pages import Page, markdown_tables

@@ -2,9 +2,9 @@
 
 from types import SimpleNamespace
 
-from rooflens.analysis.tables import parse_table
-from rooflens.reports.sections.ceilings import ceilings
-from rooflens.shapes.columns import CEILINGS
+from rooflens.analysis.frames.tables import parse_table
+from rooflens.reports.sections.limits.ceilings import ceilings
+from rooflens.shapes.run_folder.columns import CEILINGS
 
 
 def view_of(table, device=None):

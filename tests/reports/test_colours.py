@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from rooflens.reports import colours
+from rooflens.reports.figures import colours
 
 STEPS = range(-colours.STEPS, colours.STEPS + 1)
 

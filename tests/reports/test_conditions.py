@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from rooflens.analysis.load import load_run
-from rooflens.reports import html, markdown
+from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
 from rooflens.reports.model import Bullets, KeyNumbers, Tone
+from rooflens.reports.render import html, markdown
 
 from .measured import WATCHED
 from .pages import Page, markdown_tables

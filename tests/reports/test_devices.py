@@ -4,10 +4,10 @@ import re
 from html import unescape
 
 import pytest
-from rooflens.analysis.load import load_run
-from rooflens.reports import html, markdown, text
+from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
-from rooflens.reports.sections.devices import devices
+from rooflens.reports.render import html, markdown, text
+from rooflens.reports.sections.conditions.devices import devices
 
 from ..analysis.several_devices import fleet, gpu, noisy, reading
 from .figures import view_of

@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from rooflens.reports import colours, png, svg
-from rooflens.reports.axes import bands, decade_axis, linear_axis, m_axis, position, with_room
-from rooflens.reports.chart import Box, Chart, Draw, LegendEntry, Point, Roof, Series
+from rooflens.reports.figures import colours, png, svg
+from rooflens.reports.figures.axes import bands, decade_axis, linear_axis, m_axis, position, with_room
+from rooflens.reports.figures.chart import Box, Chart, Draw, LegendEntry, Point, Roof, Series
+from rooflens.reports.figures.labels import LINE, point_labels, roof_labels
+from rooflens.reports.figures.marks import COLOURS, colour_index, dashed
 from rooflens.reports.formatting import tick_time
-from rooflens.reports.labels import LINE, point_labels, roof_labels
-from rooflens.reports.marks import COLOURS, colour_index, dashed
 
 from .handmade import chart, figure
 

@@ -1,10 +1,11 @@
 """The strips show when the device was slowed down, and how far canary and telemetry moved."""
 
 import pytest
-from rooflens.reports import html, png
-from rooflens.reports.chart import Draw
+from rooflens.reports.figures import png
+from rooflens.reports.figures.chart import Draw
 from rooflens.reports.model import Report
-from rooflens.reports.sections.drift import drift
+from rooflens.reports.render import html
+from rooflens.reports.sections.conditions.drift import drift
 
 from ..analysis.several_devices import fleet, gpu, noisy, reading
 from .figures import figures_of, records, view_of

@@ -4,10 +4,10 @@ import csv
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.load import load_run
-from rooflens.reports import html, markdown
+from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
 from rooflens.reports.model import Figure, Table, Text, Tone
+from rooflens.reports.render import html, markdown
 
 from .pages import Page
 from .planted import exact, report_of, synthetic, tables, texts

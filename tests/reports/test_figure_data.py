@@ -8,9 +8,10 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 import pytest
-from rooflens.reports import figure_data, html
-from rooflens.reports.chart import Data
+from rooflens.reports.figures import figure_data
+from rooflens.reports.figures.chart import Data
 from rooflens.reports.model import Report, Section
+from rooflens.reports.render import html
 
 from .handmade import figure
 

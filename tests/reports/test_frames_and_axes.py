@@ -1,10 +1,10 @@
 """Axes that are not logarithmic, and drawings as large as what they hold."""
 
 import pytest
-from rooflens.reports.axes import band, bands, elapsed_axis, linear_axis, position, size_axis
-from rooflens.reports.chart import Axis, Chart, Spacing
+from rooflens.reports.figures.axes import band, bands, elapsed_axis, linear_axis, position, size_axis
+from rooflens.reports.figures.chart import Axis, Chart, Spacing
+from rooflens.reports.figures.frames import COLUMN, LONGEST, ROW, SINGLE, frame, shortened
 from rooflens.reports.formatting import tick_share
-from rooflens.reports.frames import COLUMN, LONGEST, ROW, SINGLE, frame, shortened
 
 
 def test_a_linear_axis_has_round_ticks_and_may_reach_below_zero():

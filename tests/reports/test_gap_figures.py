@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 from rooflens.analysis.roofline.gaps import PARTS
-from rooflens.reports import png, svg
-from rooflens.reports.sections.gap import LEGEND, SAID, gap
+from rooflens.reports.figures import png, svg
+from rooflens.reports.sections.limits.gap import LEGEND, SAID, gap
 
 from .figures import figures_of, records, view_of
 from .planted import exact, synthetic

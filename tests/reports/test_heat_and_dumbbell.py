@@ -5,13 +5,14 @@ import math
 import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
-from rooflens.analysis.load import load_run
-from rooflens.reports import colours, html, markdown, png
+from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
-from rooflens.reports.chart import Draw
+from rooflens.reports.figures import colours, png
+from rooflens.reports.figures.chart import Draw
 from rooflens.reports.model import Report
-from rooflens.reports.sections.dumbbell import dumbbell
-from rooflens.reports.sections.heat import heat_fill
+from rooflens.reports.render import html, markdown
+from rooflens.reports.sections.comparison.dumbbell import dumbbell
+from rooflens.reports.sections.speedups.heat import heat_fill
 
 from .figures import figures_of, records
 from .planted import SMALL, exact, synthetic

@@ -6,8 +6,8 @@ import re
 from itertools import pairwise
 
 import pytest
-from rooflens.reports import html
 from rooflens.reports.model import Report, Section, Text
+from rooflens.reports.render import html
 
 from .handmade import OOM, figure, grid, report
 from .pages import Page

@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from rooflens.reports.html_table import attributes, header_attributes, sort_kind, table_attributes
 from rooflens.reports.model import Align, Cell, Column, Scale, Table, Tone
+from rooflens.reports.render.html_table import attributes, header_attributes, sort_kind, table_attributes
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rooflens.analysis.pipeline import analyze
+from rooflens.analysis.run.pipeline import analyze
 from rooflens.reports.build import report_of
-from rooflens.reports.json_form import tree
 from rooflens.reports.presets import OF_A_RUN
+from rooflens.reports.render.json_form import tree
 from rooflens.reports.view import View
 
 from ..analysis.impossible import PLANTED, planted

@@ -4,9 +4,9 @@ import json
 import math
 from dataclasses import replace
 
-from rooflens.reports import json_form
-from rooflens.reports.chart import Data, Figure
+from rooflens.reports.figures.chart import Data, Figure
 from rooflens.reports.model import Bullets, Cell, Column, Report, Section, Table, Text
+from rooflens.reports.render import json_form
 
 from .handmade import figure, report
 

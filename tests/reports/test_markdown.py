@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from rooflens.reports import html, markdown
-from rooflens.reports.chart import Data
-from rooflens.reports.markdown_blocks import escape
+from rooflens.reports.figures.chart import Data
 from rooflens.reports.model import Cell, Code, Column, Report, Section, Table, Text
-from rooflens.reports.visible import visible
+from rooflens.reports.render import html, markdown
+from rooflens.reports.render.markdown_blocks import escape
+from rooflens.reports.render.visible import visible
 
 from .handmade import figure, grid, report
 from .pages import Page, markdown_tables, plain

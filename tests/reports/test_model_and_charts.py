@@ -1,8 +1,8 @@
 """The report tree refuses what no renderer could show, and numbers its footnotes once."""
 
 import pytest
-from rooflens.reports.axes import decade_axis, m_axis, octave_axis, position, time_axis
-from rooflens.reports.chart import Axis
+from rooflens.reports.figures.axes import decade_axis, m_axis, octave_axis, position, time_axis
+from rooflens.reports.figures.chart import Axis
 from rooflens.reports.formatting import tick_ratio, tick_time
 from rooflens.reports.model import Cell, Column, Report, Section, Table, Text
 

@@ -5,12 +5,12 @@ import re
 import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
-from rooflens.analysis.load import load_run
-from rooflens.reports import html, markdown
+from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
 from rooflens.reports.comparison import build_comparison
-from rooflens.reports.html_budget import LIMIT
 from rooflens.reports.presets import OF_A_RUN, PRESETS
+from rooflens.reports.render import html, markdown
+from rooflens.reports.render.html_budget import LIMIT
 from rooflens.shapes.errors import RooflensError, UsageError
 
 from .pages import Page, markdown_tables

@@ -1,8 +1,8 @@
 """Reports of runs that are not what one would like: cut short, failed, hostile, too small or too large."""
 
 import pytest
-from rooflens.reports import html, markdown
 from rooflens.reports.model import KeyNumbers
+from rooflens.reports.render import html, markdown
 
 from .pages import Page, markdown_tables
 from .planted import SMALL, all_text, report_of, synthetic, tables
@@ -143,7 +143,7 @@ def test_same_bytes_twice(tmp_path):
 
 
 def test_a_run_that_is_too_long_lists_some_m_and_says_so(tmp_path, monkeypatch):
-    from rooflens.reports.sections import cells
+    from rooflens.reports.sections.speedups import cells
 
     monkeypatch.setattr(cells, "MAX_ROWS", 20)
     report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 2, 4, 8, 16), rounds=1)

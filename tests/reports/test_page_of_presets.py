@@ -6,12 +6,13 @@ from itertools import pairwise
 import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
-from rooflens.analysis.load import load_run
-from rooflens.reports import colours, html
+from rooflens.analysis.frames.load import load_run
 from rooflens.reports.architectures import NAME, build_architectures
 from rooflens.reports.build import build_report
 from rooflens.reports.comparison import build_comparison
+from rooflens.reports.figures import colours
 from rooflens.reports.presets import OF_A_RUN, PRESETS
+from rooflens.reports.render import html
 
 from .browsing import CUT_OFF, HEADINGS, INKS, MOVING, NAMELESS, OPEN_ALL, OVERFLOW, as_hex
 from .measured import WATCHED

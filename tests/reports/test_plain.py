@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rooflens.reports import json_form, markdown, plain, text
 from rooflens.reports.model import Cell, Code, Column, Report, Section, Table, Text
+from rooflens.reports.render import json_form, markdown, plain, text
 
 from .handmade import report
 
@@ -44,7 +44,7 @@ def test_every_sign_in_our_own_strings_has_a_plain_form():
         for sign in strings(path)
         if not plain.to_ascii(sign).isascii()
     }
-    assert not without, "add them to rooflens.reports.plain.ASCII"
+    assert not without, "add them to rooflens.reports.render.plain.ASCII"
 
 
 @pytest.mark.parametrize(

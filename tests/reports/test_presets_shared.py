@@ -3,12 +3,12 @@
 import hashlib
 
 import pytest
-from rooflens.reports import markdown
-from rooflens.reports.sections.known_limitations import known_limitations
-from rooflens.reports.sections.open_items import open_items
-from rooflens.reports.sections.provenance import provenance
-from rooflens.reports.sections.tally import bar_text, tally
-from rooflens.reports.sections.tally import floor_of as snr_floor
+from rooflens.reports.render import markdown
+from rooflens.reports.sections.conditions.provenance import provenance
+from rooflens.reports.sections.summary.known_limitations import known_limitations
+from rooflens.reports.sections.summary.open_items import open_items
+from rooflens.reports.sections.summary.tally import bar_text, tally
+from rooflens.reports.sections.summary.tally import floor_of as snr_floor
 
 from .chapters import checklist, plain, report, view_of, words
 from .planted import SMALL, exact, tables, texts

@@ -4,25 +4,25 @@ import math
 import re
 
 import pytest
-from rooflens.analysis.bands import bands
-from rooflens.reports import html, markdown
+from rooflens.analysis.statistics.intervals import bands
 from rooflens.reports.model import Table, Tone
 from rooflens.reports.presets import of_a_run
-from rooflens.reports.sections.cells import throughput
-from rooflens.reports.sections.configurations import configurations, described
-from rooflens.reports.sections.crossover import crossover
-from rooflens.reports.sections.decode_grid import decode_grid
-from rooflens.reports.sections.flat import flat, floor_of
-from rooflens.reports.sections.known_limitations import known_limitations
-from rooflens.reports.sections.legend import divided, families_of, legend
-from rooflens.reports.sections.maxima import maxima
-from rooflens.reports.sections.open_items import open_items
-from rooflens.reports.sections.provenance import provenance
-from rooflens.reports.sections.sides import sides
-from rooflens.reports.sections.takeaways import takeaways
-from rooflens.reports.sections.tally import tally
-from rooflens.reports.sections.three_way import three_way
-from rooflens.reports.sections.winners import winners
+from rooflens.reports.render import html, markdown
+from rooflens.reports.sections.conditions.configurations import configurations, described
+from rooflens.reports.sections.conditions.provenance import provenance
+from rooflens.reports.sections.limits.flat import flat, floor_of
+from rooflens.reports.sections.speedups.cells import throughput
+from rooflens.reports.sections.speedups.crossover import crossover
+from rooflens.reports.sections.speedups.decode_grid import decode_grid
+from rooflens.reports.sections.speedups.maxima import maxima
+from rooflens.reports.sections.speedups.sides import sides
+from rooflens.reports.sections.speedups.three_way import three_way
+from rooflens.reports.sections.speedups.winners import winners
+from rooflens.reports.sections.summary.known_limitations import known_limitations
+from rooflens.reports.sections.summary.legend import divided, families_of, legend
+from rooflens.reports.sections.summary.open_items import open_items
+from rooflens.reports.sections.summary.takeaways import takeaways
+from rooflens.reports.sections.summary.tally import tally
 from rooflens.reports.view import ShapeKey
 from rooflens.shapes.errors import UsageError
 

@@ -4,7 +4,7 @@ What comes out otherwise is listed in tests/data/corrections.md.
 """
 
 import pytest
-from rooflens.analysis.load import load_run
+from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
 from rooflens.reports.model import Bullets, Text, Tone
 

@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from rooflens.analysis.bounds import Bound
-from rooflens.reports import colours, svg
-from rooflens.reports.sections.regimes import regimes
-from rooflens.reports.sections.roofline import CODES
+from rooflens.analysis.roofline.bounds import Bound
+from rooflens.reports.figures import colours, svg
+from rooflens.reports.sections.limits.regimes import regimes
+from rooflens.reports.sections.limits.roofline import CODES
 
 from .figures import figures_of, records, view_of
 from .planted import exact, synthetic

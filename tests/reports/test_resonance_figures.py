@@ -1,8 +1,8 @@
 """A scan with planted campers shows them, and one without says what would have been found."""
 
 import pytest
-from rooflens.reports.chart import Draw
-from rooflens.reports.sections.resonance import resonance
+from rooflens.reports.figures.chart import Draw
+from rooflens.reports.sections.limits.resonance import resonance
 
 from .figures import figures_of, records, view_of
 from .planted import SMALL, synthetic

@@ -1,11 +1,11 @@
 """The roofline draws every level of memory and the peaks of every type that is multiplied, each with its kind."""
 
 import pytest
-from rooflens.reports.axes import decade_axis, m_axis, position
-from rooflens.reports.chart import Chart, Point, Roof, Series
+from rooflens.reports.figures.axes import decade_axis, m_axis, position
+from rooflens.reports.figures.chart import Chart, Point, Roof, Series
+from rooflens.reports.figures.labels import LINE, point_labels, roof_labels
 from rooflens.reports.formatting import tick_time
-from rooflens.reports.labels import LINE, point_labels, roof_labels
-from rooflens.reports.sections.roofline import roofline
+from rooflens.reports.sections.limits.roofline import roofline
 
 from .figures import figures_of, records, view_of
 from .planted import SMALL, synthetic

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.load import load_run
-from rooflens.reports import markdown
+from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
-from rooflens.reports.chart import Figure
+from rooflens.reports.figures.chart import Figure
 from rooflens.reports.model import Report, Section
+from rooflens.reports.render import markdown
 from rooflens.reports.write import write_report
 
 from .golden_subjects import kept

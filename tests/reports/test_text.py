@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
-from rooflens.reports import text
 from rooflens.reports.model import Align, Bullets, Cell, Code, Column, Report, Scale, Section, Table, Text, Tone
+from rooflens.reports.render import text
 
 from .handmade import figure, grid, report
 

@@ -1,9 +1,9 @@
 """Characters that nobody sees are written out; what people write stays."""
 
 import pytest
-from rooflens.reports import html
 from rooflens.reports.model import Report, Section, Text
-from rooflens.reports.visible import visible
+from rooflens.reports.render import html
+from rooflens.reports.render.visible import visible
 
 
 @pytest.mark.parametrize(

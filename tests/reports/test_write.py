@@ -7,7 +7,7 @@ import stat
 
 import pytest
 from rooflens.reports import write
-from rooflens.reports.chart import Data
+from rooflens.reports.figures.chart import Data
 from rooflens.reports.model import Cell, Column, Section, Table
 from rooflens.reports.write import write_bytes, write_report
 from rooflens.shapes.errors import RooflensError

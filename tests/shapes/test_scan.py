@@ -53,6 +53,7 @@ def test_a_variant_differs_in_one_size_and_in_its_name():
         ("N=1..600:1,1000..1600:1", f"{LARGEST_SCAN} are the most"),
         ("N=4096~64x64", "N=0 of llama down is not a size"),
         ("N=0", "N=0 of llama down is not a size"),
+        ("N=" + "x" * 9000, "is neither a size"),
     ],
 )
 def test_what_is_no_scan_is_refused_in_one_line(text, words):
@@ -60,3 +61,4 @@ def test_what_is_no_scan_is_refused_in_one_line(text, words):
         sizes(text)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 400

@@ -8,16 +8,17 @@ import json
 import pytest
 from rooflens.shapes import tuned
 from rooflens.shapes.aiter import HEADER, tuned_csv
-from rooflens.shapes.columns import TUNING
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.run_folder.columns import TUNING
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.suite import Cache
 
 H200 = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 60 << 20, 60 << 20, 141 << 30)
 PROBLEM = Problem(1, 4096, 4096)
-NF4 = Scheme.parse("nf4-g64", DType.BF16)
+NF4 = parse_scheme("nf4-g64", DType.BF16)
 FAST, SLOW = {"BLOCK_N": 8, "SPLIT_K": 4}, {"BLOCK_N": 16, "SPLIT_K": 1}
 
 
@@ -68,8 +69,8 @@ def test_the_winner_of_exactly_this_cell_is_found(write):
     [
         {"problem": Problem(2, 4096, 4096)},
         {"problem": Problem(1, 4096, 2048)},
-        {"scheme": Scheme.parse("nf4-g128", DType.BF16)},
-        {"scheme": Scheme.parse("nf4-g64", DType.FP16)},
+        {"scheme": parse_scheme("nf4-g128", DType.BF16)},
+        {"scheme": parse_scheme("nf4-g64", DType.FP16)},
         {"provider": "mma_4bit"},
         {"cache": Cache.WARM},
         {"device": dataclasses.replace(H200, arch="sm80")},

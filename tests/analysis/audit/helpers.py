@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from rooflens.analysis.audit.audit import audit
-from rooflens.analysis.audit.document import read_document
-from rooflens.analysis.audit.roles import Override
-from rooflens.analysis.audit.setting import Setting, find_device
+from rooflens.analysis.audit.reading.assumptions import Setting, find_device
+from rooflens.analysis.audit.reading.document import read_document
+from rooflens.analysis.audit.reading.roles import Override
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published"
 

@@ -343,6 +343,72 @@ def stated_summary(rng, fault):
     return Planted(text, world.setting())
 
 
+def proportion(rng, fault):
+    """Latency and tokens per second of servers under one load; one of the two is printed wrong."""
+    world = World(rng)
+    times = rng.uniform(0.01, 0.4, int(rng.integers(4, 12)))
+    rates = 2048 / times
+    rows = []
+    if fault:
+        row = int(rng.integers(len(times)))
+        rates[row] *= float(rng.choice([0.8, 1.3, 1.6, 10.0]))
+        rows = [f"server {chr(97 + row)}"]
+    cells = joined(
+        [f"server {chr(97 + at)}" for at in range(len(times))],
+        [f"{1e3 * time:.2f}" for time in times],
+        [f"{rate:.1f}" for rate in rates],
+    )
+    lines = [["server", "latency (ms)", "tok/s"], ["---"] * 3, *cells]
+    return Planted("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n", world.setting(), rows)
+
+
+def winner(rng, fault):
+    """Two sides and the name of the faster one; the fault is another name in one row."""
+    world = World(rng)
+    sweep = Sweep(world, int(rng.integers(4, 12)), digits=5)
+    sweep.sides = ("cuBLAS", "ours")
+    names = [sweep.sides[int(base > head)] for base, head in zip(sweep.base, sweep.head, strict=True)]
+    rows = []
+    if fault:
+        row = int(np.argmax([abs(base / head - 1) for base, head in zip(sweep.base, sweep.head, strict=True)]))
+        names[row] = sweep.sides[int(names[row] == "cuBLAS")]
+        rows = [sweep.label(row)]
+    cells = joined(sweep.sized(), sweep.texts(sweep.base), sweep.texts(sweep.head), names)
+    return Planted(render(rng, [*sweep.header(), "best"], cells), world.setting(), rows)
+
+
+def order(rng, fault):
+    """Quantiles of latencies; the fault is two of a row that changed places."""
+    world = World(rng)
+    sweep = Sweep(world, int(rng.integers(3, 12)), digits=5)
+    quantiles = [sorted(time * rng.uniform(1, 1.5, 4)) for time in sweep.head]
+    rows = []
+    if fault:
+        row, at = int(rng.integers(sweep.count)), int(rng.integers(3))
+        quantiles[row][at : at + 2] = 1.01 * quantiles[row][at + 1], quantiles[row][at]
+        rows = [sweep.label(row)]
+    unit = sweep.unit_name
+    header = ["M", "N", "K", *(f"{name} ({unit})" for name in ("min", "p50", "p90", "max"))]
+    cells = joined(sweep.sized(), *(sweep.texts([one[at] for one in quantiles]) for at in range(4)))
+    return Planted(render(rng, header, cells), world.setting(), rows)
+
+
+def odd_unit(rng, fault):
+    """A sweep with the unit in each cell, of which one has another."""
+    world = World(rng)
+    sweep = Sweep(world, int(rng.integers(5, 12)), digits=4)
+    times = sorted(rng.uniform(20.0, 90.0, sweep.count))
+    texts = [f"{time:.1f} us" for time in times]
+    rows = []
+    if fault:
+        row = int(rng.integers(1, sweep.count - 1))
+        texts[row] = texts[row].replace("us", "ms")
+        rows = [f"case {row}"]
+    names = [f"case {at}" for at in range(sweep.count)]
+    lines = [["case", "latency"], ["---"] * 2, *joined(names, texts)]
+    return Planted("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n", world.setting(), rows)
+
+
 SCENARIOS = {
     "above-peak": above_peak,
     "above-bandwidth": above_bandwidth,
@@ -360,5 +426,9 @@ SCENARIOS = {
     "repeated-rows": repeated_rows,
     "stated-summary": stated_summary,
     "copied-numbers": copied_numbers,
+    "proportion": proportion,
+    "winner": winner,
+    "order": order,
+    "odd-unit": odd_unit,
 }
 """Rule: the scenario whose fault it is."""

@@ -1,8 +1,8 @@
 """Tables are found in every form in which people paste them, with their titles and lines."""
 
 import pytest
-from rooflens.analysis.audit.document import read_document
-from rooflens.analysis.audit.headers import cut_header
+from rooflens.analysis.audit.reading.document import read_document
+from rooflens.analysis.audit.reading.headers import cut_header
 from rooflens.shapes.errors import UsageError
 
 HEADER = ("M", "N", "K", "Old (ms)", "New (ms)", "Speedup")

@@ -1,11 +1,11 @@
 """Forms that tables in real pull requests have: summaries, units in cells, remarks, ratios of named columns."""
 
 import pytest
-from rooflens.analysis.audit.document import read_document
-from rooflens.analysis.audit.printed import read_printed
-from rooflens.analysis.audit.setting import find_device
-from rooflens.analysis.audit.sheet import Role
-from rooflens.analysis.audit.words import summary_in, words_of
+from rooflens.analysis.audit.reading.annotated_table import Role
+from rooflens.analysis.audit.reading.assumptions import find_device
+from rooflens.analysis.audit.reading.document import read_document
+from rooflens.analysis.audit.reading.printed import read_printed
+from rooflens.analysis.audit.reading.words import summary_in, words_of
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op
 

@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 from rooflens.analysis.audit.audit import audit
-from rooflens.analysis.audit.document import read_document
-from rooflens.analysis.audit.rules import RULES
+from rooflens.analysis.audit.reading.document import read_document
+from rooflens.analysis.audit.rules.registry import RULES
 
 from .honest import HONEST
 from .planted import SCENARIOS

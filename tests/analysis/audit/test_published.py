@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.audit.audit import audit
-from rooflens.analysis.audit.document import read_document
+from rooflens.analysis.audit.reading.document import read_document
 
 from .helpers import PUBLISHED, audited, found, published, rules, setting
 

@@ -1,11 +1,11 @@
 """Numbers, columns and devices are read as people mean them."""
 
 import pytest
-from rooflens.analysis.audit.printed import read_printed
-from rooflens.analysis.audit.roles import Override
-from rooflens.analysis.audit.setting import Setting, devices_in, find_device
-from rooflens.analysis.audit.sheet import Role
-from rooflens.analysis.audit.words import dtypes_in, threshold_in
+from rooflens.analysis.audit.reading.annotated_table import Role
+from rooflens.analysis.audit.reading.assumptions import Setting, devices_in, find_device
+from rooflens.analysis.audit.reading.printed import read_printed
+from rooflens.analysis.audit.reading.roles import Override
+from rooflens.analysis.audit.reading.words import dtypes_in, threshold_in
 from rooflens.shapes.errors import UsageError
 
 from .helpers import audited
@@ -43,7 +43,10 @@ def test_what_a_number_stands_for():
 
 def roles(header, row, **more):
     result = audited(f"{header}\n{row}\n{row}\n", name="t.csv", **more)
-    return [(str(column.role), column.side, column.pass_, column.detail) for column in result.sheets[0].columns]
+    return [
+        (str(column.role), column.side, column.pass_, column.sides or column.detail)
+        for column in result.sheets[0].columns
+    ]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.audit.audit import audit
-from rooflens.analysis.audit.document import read_document
-from rooflens.analysis.audit.finding import Finding
-from rooflens.analysis.audit.setting import Setting, find_device
+from rooflens.analysis.audit.evidence.finding import Finding
+from rooflens.analysis.audit.reading.assumptions import Setting, find_device
+from rooflens.analysis.audit.reading.document import read_document
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op
 

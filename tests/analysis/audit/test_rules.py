@@ -226,7 +226,7 @@ def test_a_kernel_is_part_of_its_call_in_one_table():
 
 def test_passes_are_parts_of_a_step_across_files():
     from rooflens.analysis.audit.audit import audit
-    from rooflens.analysis.audit.document import read_document
+    from rooflens.analysis.audit.reading.document import read_document
 
     from .helpers import setting
 

@@ -2,10 +2,12 @@
 
 import gc
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.audit.document import LARGEST, LONGEST_LINE, WIDEST, read_document
+from rooflens.analysis.audit.reading.annotated_table import numbers_of
+from rooflens.analysis.audit.reading.document import LARGEST, LONGEST_LINE, WIDEST, read_document
 from rooflens.cli.main import main
 from rooflens.shapes.errors import UsageError
 
@@ -35,6 +37,18 @@ def test_four_times_the_text_takes_four_times_as_long(name):
         if cpu_seconds(long) <= GROWTH * base * len(long) / len(short):
             return
     pytest.fail(f"{name}: more than {GROWTH * len(long) / len(short):.1f} times as long")
+
+
+def test_ten_times_the_rows_of_a_column_take_ten_times_as_long():
+    """Longer than the texts above, at which what is quadratic in the rows of a column does not show."""
+
+    def seconds(count):
+        texts = [f"1.{at}" for at in range(count)]
+        start = time.process_time()
+        numbers_of(texts)
+        return time.process_time() - start
+
+    assert min(seconds(20_000) for _ in range(2)) < 25 * min(seconds(2000) for _ in range(3))
 
 
 def test_a_text_above_the_limit_is_refused_with_its_size():

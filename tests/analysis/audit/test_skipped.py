@@ -1,6 +1,6 @@
 """What could not be checked is said, and why; and what can be checked is not said to be missing."""
 
-from rooflens.analysis.audit.rules import RULES
+from rooflens.analysis.audit.rules.registry import RULES
 from rooflens.cli.main import main
 
 from .helpers import audited, rules

@@ -8,16 +8,27 @@ from .helpers import PUBLISHED, audited
 
 SHOWN_BY = {
     "above peak": {"above-peak", "above-bandwidth", "percent-of-peak", "does-not-follow"},
-    "ratio": {"does-not-follow", "ratio-label", "stated-summary"},
-    "inverted": {"does-not-follow", "ratio-label"},
+    "ratio": {"does-not-follow", "ratio-label", "stated-summary", "proportion"},
+    "inverted": {"does-not-follow", "ratio-label", "proportion"},
     "change": {"does-not-follow", "ratio-label", "contradictory-changes"},
     "difference": {"does-not-follow"},
-    "rate": {"does-not-follow", "implausibly-slow"},
-    "share": {"percent-of-peak", "does-not-follow"},
+    "rate": {"does-not-follow", "implausibly-slow", "percent-of-peak", "proportion"},
+    "share": {"percent-of-peak", "does-not-follow", "proportion"},
+    "order": {"order", "proportion"},
+    "winner": {"winner"},
     "total": {"does-not-follow", "counts", "part-above-whole"},
     "prose": {"stated-summary", "counts", "percent-of-peak", "does-not-follow"},
     "duplicate": {"repeated-rows", "copied-numbers", "equal-times", "does-not-follow"},
-    "unit": {"does-not-follow", "counts", "implausibly-slow", "above-peak", "above-bandwidth"},
+    "unit": {
+        "does-not-follow",
+        "proportion",
+        "odd-unit",
+        "ratio-label",
+        "counts",
+        "implausibly-slow",
+        "above-peak",
+        "above-bandwidth",
+    },
 }
 """Kind of a fault: the rules whose findings name it."""
 

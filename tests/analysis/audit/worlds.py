@@ -5,7 +5,7 @@ import io
 from dataclasses import dataclass, field
 
 import numpy as np
-from rooflens.analysis.audit.setting import Setting, find_device
+from rooflens.analysis.audit.reading.assumptions import Setting, find_device
 from rooflens.shapes.problem import Op
 
 DEVICES = ("MI300X", "MI355X", "H200", "MI325X", "A100")

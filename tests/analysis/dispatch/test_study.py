@@ -7,7 +7,7 @@ import pytest
 from rooflens.analysis.dispatch.changes import changes, chosen_by
 from rooflens.analysis.dispatch.policy import choices
 from rooflens.analysis.dispatch.study import Question, study
-from rooflens.analysis.load import load_run
+from rooflens.analysis.frames.load import load_run
 from rooflens.shapes.errors import UsageError
 
 from ..synthetic import write_run

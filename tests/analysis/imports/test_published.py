@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.comparison.effects import measure_effects, sum_of_passes
+from rooflens.analysis.comparison.pairing import pair
 from rooflens.analysis.comparison.unverified import rank_unverified
 from rooflens.analysis.imports.consistency import (
     Claim,
@@ -25,7 +26,6 @@ from rooflens.analysis.imports.consistency import (
     span,
     tally,
 )
-from rooflens.analysis.imports.pairing import pair
 from rooflens.analysis.imports.read import read
 
 DATA = Path(__file__).parents[2] / "data" / "published"

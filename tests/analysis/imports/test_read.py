@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rooflens.analysis.comparison.effects import CASE, SAID
+from rooflens.analysis.frames.coordinates import CASE, SAID
 from rooflens.analysis.imports.read import read
 from rooflens.shapes.errors import UsageError
 

@@ -20,7 +20,7 @@ class Planter:
     """Finds the module that describes devices; nothing else learns of another machine."""
 
     def find_spec(self, name, path=None, target=None):
-        if name != "rooflens.harness.device":
+        if name != "rooflens.harness.machine.device":
             return None
         spec = PathFinder.find_spec(name, path, target)
         execute = spec.loader.exec_module

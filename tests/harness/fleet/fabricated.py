@@ -3,20 +3,20 @@
 import dataclasses
 import json
 
+from rooflens.harness.fleet.device_worker import Brief
 from rooflens.harness.fleet.jobs import jobs_of
-from rooflens.harness.fleet.orders import Parcel, Slot
-from rooflens.harness.fleet.parcel import pack
-from rooflens.harness.fleet.station import Brief
-from rooflens.harness.messages import Setup
-from rooflens.harness.plan import plan, static_columns
-from rooflens.harness.tables import fields
+from rooflens.harness.fleet.protocol import Parcel, Slot
+from rooflens.harness.fleet.result_archive import pack
+from rooflens.harness.plan.plan import plan, static_columns
+from rooflens.harness.storage.tables import fields
+from rooflens.harness.worker.messages import Setup
 from rooflens.shapes import suite
-from rooflens.shapes.columns import CANARY, CEILINGS, CELLS, SAMPLES
-from rooflens.shapes.csv_file import csv_text
+from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.protocol import Protocol
+from rooflens.shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES
 
 PROVIDERS = ("blas", "dequant_blas")
-PROTOCOL = Protocol(rounds=2, timeout_s=30.0)
+PROTOCOL = Protocol(rounds=2, timeout_s=20.0, build_timeout_s=30.0)
 SAMPLES_EACH = 3
 
 DEVICE = {

@@ -9,19 +9,19 @@ from contextlib import suppress
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rooflens.analysis.load import load_run
-from rooflens.harness.comparison import Comparison, read_state
-from rooflens.harness.fleet.arms import Arms
+from rooflens.analysis.frames.load import load_run
+from rooflens.harness.compare.spec import Comparison, read_state
+from rooflens.harness.fleet.arch_queue import Lane
 from rooflens.harness.fleet.chunks import chunks_of, rows_of
-from rooflens.harness.fleet.comparing_station import ComparisonBrief
+from rooflens.harness.fleet.compare_store import Arms
+from rooflens.harness.fleet.compare_worker import ComparisonBrief
 from rooflens.harness.fleet.fleet import Fleet
 from rooflens.harness.fleet.jobs import coordinates
-from rooflens.harness.fleet.lane import Lane
-from rooflens.harness.fleet.orders import Parcel
-from rooflens.harness.fleet.parcel import entries, pack
-from rooflens.harness.messages import Setup
-from rooflens.shapes.columns import CELLS, SAMPLES
+from rooflens.harness.fleet.protocol import Parcel
+from rooflens.harness.fleet.result_archive import entries, pack
+from rooflens.harness.worker.messages import Setup
 from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
+from rooflens.shapes.run_folder.columns import CELLS, SAMPLES
 
 from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_json, slot
 from .scripted_cluster import Gone, Refused, ScriptedCluster

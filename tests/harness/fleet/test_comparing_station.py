@@ -7,14 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rooflens.harness import comparing
-from rooflens.harness.comparison import Comparison, suite_hash
-from rooflens.harness.fleet import comparing_station
-from rooflens.harness.fleet.comparing_station import ComparingStation, ComparisonBrief
-from rooflens.harness.fleet.orders import Order
-from rooflens.harness.fleet.parcel import entries, pack, unpack
-from rooflens.harness.messages import Ready, Setup
-from rooflens.harness.replay import COORDINATES
+from rooflens.harness.compare import runner
+from rooflens.harness.compare.replay import COORDINATES
+from rooflens.harness.compare.spec import Comparison, suite_hash
+from rooflens.harness.fleet import compare_worker
+from rooflens.harness.fleet.compare_worker import ComparingStation, ComparisonBrief
+from rooflens.harness.fleet.protocol import Order
+from rooflens.harness.fleet.result_archive import entries, pack, unpack
+from rooflens.harness.worker.messages import Ready, Setup
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import Interrupted, RooflensError
 
@@ -74,10 +74,10 @@ def played(monkeypatch):
     """Play the arms, and the worker that says what the device is."""
     ready = Ready(DEVICE, {"torch": "2.13.0"}, {}, "event", "flush", "default", "nvml", 4, "")
     monkeypatch.setattr(
-        comparing_station, "SupervisedWorker", lambda *given: SimpleNamespace(ready=ready, kill=lambda: None)
+        compare_worker, "SupervisedWorker", lambda *given: SimpleNamespace(ready=ready, kill=lambda: None)
     )
     found = Played()
-    monkeypatch.setattr(comparing, "run_command", found)
+    monkeypatch.setattr(runner, "run_command", found)
     return found
 
 

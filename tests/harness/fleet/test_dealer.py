@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.harness.fleet.dealer import MOST_LOSSES, Dealer
+from rooflens.harness.fleet.job_scheduler import MOST_LOSSES, Dealer
 
 from .fabricated import quick_jobs
 

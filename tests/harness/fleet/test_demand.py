@@ -1,8 +1,8 @@
 """What a fleet is asked for, against what is there."""
 
 import pytest
-from rooflens.harness.fleet.demand import architectures, lanes, restricted
-from rooflens.harness.fleet.ray_discovery import addresses
+from rooflens.harness.fleet.ray_environment import addresses
+from rooflens.harness.fleet.resource_request import architectures, lanes, restricted
 from rooflens.shapes.errors import UsageError
 
 

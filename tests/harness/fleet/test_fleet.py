@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rooflens.harness.fleet.arch_queue import Lane
 from rooflens.harness.fleet.fleet import MOST_FAULTS, Fleet
-from rooflens.harness.fleet.landing import Landing
-from rooflens.harness.fleet.lane import Lane
+from rooflens.harness.fleet.result_store import Landing
 from rooflens.shapes.errors import Interrupted, RooflensError
 
 from .fabricated import brief, parcel, quick_jobs, record, run_json, slot

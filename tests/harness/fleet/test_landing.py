@@ -5,11 +5,11 @@ import json
 import zipfile
 
 import pytest
-from rooflens.analysis.load import load_run
-from rooflens.harness.fleet.landing import Landing
-from rooflens.harness.fleet.orders import Parcel
-from rooflens.harness.merge import merge
-from rooflens.harness.shards import opened
+from rooflens.analysis.frames.load import load_run
+from rooflens.harness.fleet.protocol import Parcel
+from rooflens.harness.fleet.result_store import Landing
+from rooflens.harness.storage.merge import merge
+from rooflens.harness.storage.shards import opened
 from rooflens.shapes.errors import RooflensError, UsageError
 
 from .fabricated import parcel, quick_jobs, record, run_json, slot
@@ -209,7 +209,7 @@ def test_only_one_sweep_writes_a_folder(landing):
 def test_a_full_disk_keeps_what_came_before(landing, monkeypatch):
     run = landing()
     run.land(parcel(JOBS[0], slot(0)))
-    from rooflens.harness.fleet import landing as module
+    from rooflens.harness.fleet import result_store as module
 
     def full(path, content):
         raise OSError(28, "No space left on device")

@@ -8,7 +8,7 @@ import pytest
 
 SCRIPT = """
 import os, sys
-from rooflens.harness.fleet.muffled import muffled
+from rooflens.harness.fleet.ray_environment import muffled
 print("before", file=sys.stderr)
 try:
     with muffled() as said:
@@ -41,14 +41,16 @@ def test_only_what_python_says_is_heard(more, heard):
 def test_it_is_heard_through_the_stream_of_the_command_line():
     """Which makes escapes visible, and looks like a stream without being one of `io`."""
     said = SCRIPT.format(more=r"print('a\x07', file=sys.stderr)")
-    script = "from rooflens.cli.terminal import visible_streams\nwith visible_streams():\n" + indent(said, "    ")
+    script = "from rooflens.cli.shared.terminal import visible_streams\nwith visible_streams():\n" + indent(
+        said, "    "
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == ["before", "ours", "a[U+0007]", "after", "last"]
 
 
 def test_a_stream_that_is_not_stderr_stays(capsys):
-    from rooflens.harness.fleet.muffled import muffled
+    from rooflens.harness.fleet.ray_environment import muffled
 
     before = sys.stderr
     with muffled():

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rooflens.harness.fleet.places import Offer, numbered
-from rooflens.harness.fleet.station import Slot
+from rooflens.harness.fleet.cluster import Offer, numbered
+from rooflens.harness.fleet.device_worker import Slot
 
 
 def cpus(node, host="one", amount=1, arch="x86_64-avx2"):

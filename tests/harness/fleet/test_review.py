@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.harness.fleet import landing
+from rooflens.harness.fleet import result_store
 from rooflens.harness.fleet.cluster import Arrived
-from rooflens.harness.fleet.demand import lanes
-from rooflens.harness.fleet.landing import Landing
-from rooflens.harness.fleet.orders import Order
-from rooflens.harness.fleet.parcel import unpack
-from rooflens.harness.fleet.station import take_cores
+from rooflens.harness.fleet.device_worker import take_cores
+from rooflens.harness.fleet.protocol import Order
+from rooflens.harness.fleet.resource_request import lanes
+from rooflens.harness.fleet.result_archive import unpack
+from rooflens.harness.fleet.result_store import Landing
 from rooflens.shapes.errors import RooflensError, UsageError
 
 from ..scripted_workers import Workers
@@ -211,7 +211,7 @@ def test_a_parcel_in_another_way_of_packing_is_not_unpacked(method):
 
 def test_more_slots_than_cores_is_said_with_the_way_out():
     pytest.importorskip("ray")
-    from rooflens.harness.fleet.ray_station import RayStation
+    from rooflens.harness.fleet.ray_worker import RayStation
 
     many = dataclasses.replace(slot(0, arch="x86_64"), count=1 << 20)
     about = dataclasses.replace(brief(), setup=dataclasses.replace(brief().setup, device="cpu"))
@@ -222,7 +222,7 @@ def test_more_slots_than_cores_is_said_with_the_way_out():
 
 def test_a_shard_is_safe_before_it_has_its_name_and_its_samples_stand_before_its_rows(tmp_path, monkeypatch):
     run = Landing(tmp_path / "run", run_json(), JOBS)
-    log, append, fsync, replace = [], landing._append, os.fsync, os.replace
+    log, append, fsync, replace = [], result_store._append, os.fsync, os.replace
 
     def synced(handle):
         log.append(("sync", Path(os.readlink(f"/proc/self/fd/{handle}")).name))
@@ -230,7 +230,9 @@ def test_a_shard_is_safe_before_it_has_its_name_and_its_samples_stand_before_its
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", lambda old, new: (log.append(("name", Path(new).name)), replace(old, new)))
-    monkeypatch.setattr(landing, "_append", lambda path, text: (log.append(("rows", path.name)), append(path, text)))
+    monkeypatch.setattr(
+        result_store, "_append", lambda path, text: (log.append(("rows", path.name)), append(path, text))
+    )
     run.land(parcel(JOBS[0], slot(0)))
     name = f"{JOBS[0].key}.zip"
     assert log[:5] == [

@@ -6,12 +6,13 @@ import io
 import json
 
 import pytest
-from rooflens.harness import session as sessions
-from rooflens.harness.fleet.landing import Landing
-from rooflens.harness.fleet.orders import Order, Slot
-from rooflens.harness.fleet.parcel import unpack
-from rooflens.harness.fleet.station import Brief, Station
-from rooflens.harness.messages import Begin
+from rooflens.harness.fleet.device_worker import Brief, Station
+from rooflens.harness.fleet.protocol import Order, Slot
+from rooflens.harness.fleet.result_archive import unpack
+from rooflens.harness.fleet.result_store import Landing
+from rooflens.harness.storage.worker_log import MOST_BYTES
+from rooflens.harness.sweep import session as sessions
+from rooflens.harness.worker.messages import Begin
 from rooflens.shapes.errors import RooflensError, UsageError
 
 from ..scripted_workers import DEVICE, DIED, Silent, Worker, Workers, passed
@@ -148,6 +149,16 @@ def test_what_the_worker_prints_comes_home_once(station, tmp_path):
         file.write("second\n")
     second = one.measure(Order(JOBS[1], b"", None))
     assert [unpack(parcel.content, "x")["worker.log"] for parcel in (first, second)] == [b"first\n", b"second\n"]
+
+
+def test_a_flood_of_output_comes_home_with_the_results(station, tmp_path):
+    """Of one line, which shrinks more than a parcel may."""
+    one = station()
+    one.open()
+    (tmp_path / "scratch" / "worker.log").write_bytes(b"flood\n" * 10_000_000)
+    files = unpack(one.measure(Order(JOBS[0], b"", None)).content, "x")
+    assert len(files["worker.log"]) < MOST_BYTES
+    assert files["cells.csv"].count(b"passed") == 4
 
 
 def test_a_tuned_table_is_handed_to_the_worker_as_a_file(station, tmp_path):

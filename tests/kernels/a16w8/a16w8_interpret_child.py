@@ -12,7 +12,8 @@ from rooflens.kernels.a16w8.quantize import dequantize, prequantize
 from rooflens.kernels.reference import measure
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 PROVIDERS = {
     provider.name: provider
@@ -32,7 +33,7 @@ def cpu(arch):
 
 def operands(case):
     problem = Problem(case["M"], case["N"], case["K"], case["B"])
-    scheme = Scheme.parse(case["scheme"], DType(case["dtype"]))
+    scheme = parse_scheme(case["scheme"], DType(case["dtype"]))
     return make_inputs(problem, scheme, cpu(case["arch"]), case["seed"])
 
 

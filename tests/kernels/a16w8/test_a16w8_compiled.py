@@ -8,7 +8,8 @@ from rooflens.kernels.a16w8 import blas, triton_providers
 from rooflens.kernels.provider import support
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.verdict import Verdict
 
 from ..ahead_of_time import sampled
@@ -52,7 +53,7 @@ def gpu(arch):
 
 def support_of(case, arch):
     provider, problem, name, dtype = case
-    return support(provider, problem, Scheme.parse(name, dtype), gpu(arch))
+    return support(provider, problem, parse_scheme(name, dtype), gpu(arch))
 
 
 def requests(arch):
@@ -61,7 +62,7 @@ def requests(arch):
     for case in CASES:
         if support_of(case, arch).ok:
             provider, problem, name, dtype = case
-            scheme = Scheme.parse(name, dtype)
+            scheme = parse_scheme(name, dtype)
             config = provider.candidates(problem, scheme, gpu(arch))[0]
             if built := provider.builds(problem, scheme, gpu(arch), config):
                 (chosen[provider.name, problem.M, name, dtype.value],) = built
@@ -104,7 +105,7 @@ def test_kernels_compile(builds, arch, name):
 
 def test_large_operands_are_named():
     """Y of the large case has 2^31 bytes: AMD's buffer offsets do not reach its end."""
-    scheme = Scheme.parse(PLAIN, DType.BF16)
+    scheme = parse_scheme(PLAIN, DType.BF16)
     config = TUNED.candidates(LARGE, scheme, gpu("gfx942"))[0]
     (request,) = TUNED.builds(LARGE, scheme, gpu("gfx942"), config)
     assert set(request.large) == {"x", "y"}

@@ -10,7 +10,8 @@ from rooflens.kernels.a16w8.quantize import block_amax, dequantize, prequantize,
 from rooflens.kernels.inputs import make_inputs, make_weight
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 FN, FNUZ = torch.float8_e4m3fn, torch.float8_e4m3fnuz
 CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
@@ -62,7 +63,7 @@ def test_quantized_bits(dtype, batch, rows, columns, seed, size):
 
 
 def test_weights_have_both_signs_and_use_the_whole_range():
-    weight = make_weight(Problem(1, 256, 256, B=2), Scheme.parse("a16w8-128x128", DType.BF16), CPU, 1)
+    weight = make_weight(Problem(1, 256, 256, B=2), parse_scheme("a16w8-128x128", DType.BF16), CPU, 1)
     wide = weight.q.double()
     assert 0.45 < (wide < 0).double().mean() < 0.55
     assert (block_amax(wide.float()) == 448).all()
@@ -86,7 +87,7 @@ def test_prequantize_is_per_row_and_128_columns(dtype):
 
 
 def inputs_of(scheme="a16w8-128x128-bias", device=CPU, dtype=DType.BF16, sizes=(3, 140, 200, 2)):
-    return make_inputs(Problem(*sizes), Scheme.parse(scheme, dtype), device, seed=4)
+    return make_inputs(Problem(*sizes), parse_scheme(scheme, dtype), device, seed=4)
 
 
 @pytest.mark.parametrize("device", (CPU, MI300X), ids=("e4m3fn", "e4m3fnuz"))
@@ -135,7 +136,7 @@ def test_copies_and_fresh_activations():
 
 
 def test_a_shared_weight_is_the_weight():
-    problem, scheme = Problem(5, 130, 140, B=3), Scheme.parse("a16w8-128x128", DType.FP16)
+    problem, scheme = Problem(5, 130, 140, B=3), parse_scheme("a16w8-128x128", DType.FP16)
     weight = make_weight(problem, scheme, CPU, 9)
     assert make_inputs(problem, scheme, CPU, 9, weight).q is weight.q
     assert torch.equal(make_inputs(problem, scheme, CPU, 9).q.view(torch.uint8), weight.q.view(torch.uint8))

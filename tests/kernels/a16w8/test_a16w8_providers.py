@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from rooflens.harness.device import find_device
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels.a16w8 import blas, dequantize
 from rooflens.kernels.a16w8.triton_configs import native_configs, transposed_configs
 from rooflens.kernels.a16w8.triton_providers import KERNEL, STOCK_TRITON, TUNED, WRAPPER
@@ -13,7 +13,8 @@ from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 TRITON = (TUNED, KERNEL, WRAPPER, STOCK_TRITON)
 LIBRARY = (blas.BMM, blas.DEQUANT_BMM)
@@ -29,7 +30,7 @@ def gpu(arch="sm90"):
 
 
 def scheme(name="a16w8-128x128", dtype=DType.BF16):
-    return Scheme.parse(name, dtype)
+    return parse_scheme(name, dtype)
 
 
 @pytest.mark.parametrize("provider", TRITON, ids=lambda provider: provider.name)

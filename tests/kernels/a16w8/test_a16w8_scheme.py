@@ -5,7 +5,8 @@ import torch
 from rooflens.shapes import shapeset, suite
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.a16w8 import A16W8, PREQUANT_SNR_DB
 
 NAMES = ("a16w8-128x128", "a16w8-128x128-bias", "a16w8-128x128-prequant", "a16w8-128x128-prequant-bias")
@@ -14,7 +15,7 @@ NAMES = ("a16w8-128x128", "a16w8-128x128-bias", "a16w8-128x128-prequant", "a16w8
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", (DType.BF16, DType.FP16))
 def test_names(name, dtype):
-    scheme = Scheme.parse(name, dtype)
+    scheme = parse_scheme(name, dtype)
     assert isinstance(scheme, A16W8)
     assert (scheme.name, scheme.dtype) == (name, dtype)
     assert (scheme.bias, scheme.prequant) == ("bias" in name, "prequant" in name)
@@ -24,9 +25,9 @@ def test_names(name, dtype):
 def test_near_misses_are_named():
     for name in ("a16w8", "a16w8-64x64", "a16w8-128x128-bias-prequant"):
         with pytest.raises(UsageError, match="write a16w8-128x128, then -prequant and -bias if wanted"):
-            Scheme.parse(name, DType.BF16)
+            parse_scheme(name, DType.BF16)
     with pytest.raises(UsageError, match="16 bits: dtype bf16 or fp16"):
-        Scheme.parse("a16w8-128x128", DType.FP32)
+        parse_scheme("a16w8-128x128", DType.FP32)
 
 
 def test_batches_are_fine_other_operations_are_not():
@@ -82,4 +83,4 @@ def test_suites(name):
     loaded = suite.load(name)
     assert loaded.baseline in loaded.providers
     assert set(loaded.challengers) <= set(loaded.providers)
-    assert {Scheme.parse(scheme, DType.BF16).family for scheme in loaded.schemes} == {"a16w8"}
+    assert {parse_scheme(scheme, DType.BF16).family for scheme in loaded.schemes} == {"a16w8"}

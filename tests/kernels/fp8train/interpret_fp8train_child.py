@@ -10,7 +10,8 @@ from rooflens.kernels.inputs import make_inputs, poison
 from rooflens.kernels.reference import measure, measure_all
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 
@@ -39,7 +40,7 @@ def run_gemm(case):
 
     problem = Problem(case["M"], case["N"], case["K"], pass_=Pass(case["pass"]))
     device = replace(CPU, arch=case["arch"])
-    inputs = make_inputs(problem, Scheme.parse(case["scheme"], DType.BF16), device, case.get("seed", 1))
+    inputs = make_inputs(problem, parse_scheme(case["scheme"], DType.BF16), device, case.get("seed", 1))
     chosen = tile(*case["tile"]) | {name.upper(): case[name] for name in ("programs", "wide") if name in case}
     config = {product.value: dict(chosen) for product in (Pass.FWD, Pass.DGRAD, Pass.WGRAD)}
     config |= {"K_MAJOR": case.get("k_major", False)}
@@ -50,7 +51,7 @@ def run_stock(case):
     from rooflens.kernels.fp8train.stock import STOCK_TRITON
 
     problem = Problem(case["M"], case["N"], case["K"], pass_=Pass(case["pass"]))
-    inputs = make_inputs(problem, Scheme.parse(case["scheme"], DType.BF16), CPU, 1)
+    inputs = make_inputs(problem, parse_scheme(case["scheme"], DType.BF16), CPU, 1)
     return judge(STOCK_TRITON, inputs, tile(32, 32) | {"BLOCK_K": 32})
 
 
@@ -58,7 +59,7 @@ def run_dequant(case):
     from rooflens.kernels.fp8train.blas import DEQUANT_BLAS
 
     problem = Problem(case["M"], case["N"], case["K"], pass_=Pass(case["pass"]))
-    inputs = make_inputs(problem, Scheme.parse(case["scheme"], DType.BF16), CPU, 1)
+    inputs = make_inputs(problem, parse_scheme(case["scheme"], DType.BF16), CPU, 1)
     return judge(DEQUANT_BLAS, inputs, {"kernels": "triton"})
 
 
@@ -97,7 +98,7 @@ def run_scaled_mm(case):
     torch.nn.functional.scaled_mm = scaled_mm
     problem = Problem(case["M"], case["N"], case["K"], pass_=Pass(case["pass"]))
     device = replace(CPU, arch="sm90")
-    return judge(TORCH_SCALED_MM, make_inputs(problem, Scheme.parse(case["scheme"], DType.BF16), device, 1), None)
+    return judge(TORCH_SCALED_MM, make_inputs(problem, parse_scheme(case["scheme"], DType.BF16), device, 1), None)
 
 
 def run_quantize(case):
@@ -106,7 +107,7 @@ def run_quantize(case):
 
     problem = Problem(case["M"], 1, case["K"], op=Op.QUANTIZE)
     device = replace(CPU, arch=case["arch"])
-    inputs = make_inputs(problem, Scheme.parse(case["scheme"], DType.BF16), device, 5)
+    inputs = make_inputs(problem, parse_scheme(case["scheme"], DType.BF16), device, 5)
     inputs.x[0, : min(200, case["K"])] = 0.0  # a group of zeros, amax below its floor
     inputs.x[-1, -1] = 3.0e38
     config = dict(TRITON_QUANT.configs(inputs.scheme)[case.get("config", 0)])

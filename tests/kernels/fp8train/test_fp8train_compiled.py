@@ -9,7 +9,8 @@ from rooflens.kernels.fp8train.quantizers import TRITON_QUANT
 from rooflens.kernels.fp8train.stock import STOCK_TRITON
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.verdict import Verdict
 
 from ..ahead_of_time import mostly_slow, sampled
@@ -30,7 +31,7 @@ def device(arch):
 
 
 def scheme_of(name):
-    return Scheme.parse(name, DType.BF16)
+    return parse_scheme(name, DType.BF16)
 
 
 def wanted(arch):

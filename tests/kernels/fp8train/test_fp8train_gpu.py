@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from rooflens.harness.device import find_device
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.fp8train.inputs import make_inputs
 from rooflens.kernels.fp8train.providers import SPECIALISED
@@ -10,7 +10,8 @@ from rooflens.kernels.fp8train.quantize import Quantized, quantize
 from rooflens.kernels.inputs import poison
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 pytestmark = pytest.mark.gpu
 
@@ -28,7 +29,7 @@ ENOUGH_BYTES = 100 << 30
 
 
 def scheme_of(name):
-    return Scheme.parse(name, DType.BF16)
+    return parse_scheme(name, DType.BF16)
 
 
 def provider_of(name):

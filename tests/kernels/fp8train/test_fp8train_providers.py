@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from rooflens.harness.device import find_device
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels.fp8train.blas import BLAS_BF16, DEQUANT_BLAS
 from rooflens.kernels.fp8train.inputs import make_inputs
 from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
@@ -15,7 +15,8 @@ from rooflens.kernels.inputs import poison
 from rooflens.kernels.reference import measure
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 CPU = find_device("cpu")
 GEMMS = (SHARED, SPECIALISED, STOCK_TRITON, DEQUANT_BLAS, BLAS_BF16, TORCH_SCALED_MM)
@@ -29,7 +30,7 @@ def gpu(arch):
 
 
 def scheme_of(name):
-    return Scheme.parse(name, DType.BF16)
+    return parse_scheme(name, DType.BF16)
 
 
 def by_name(provider):

@@ -9,7 +9,8 @@ from rooflens.kernels.fp8train.inputs import make_inputs, make_weight
 from rooflens.kernels.fp8train.quantize import decode, fp8_dtype
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 TYPES = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2)
 GROUPS = {"row": (1, 128), "col": (128, 1), "weight": (128, 128)}
@@ -69,7 +70,7 @@ def test_largest_values_are_those_of_the_device():
 
 
 def inputs_of(scheme, pass_, arch="x86-64", sizes=(70, 150, 200)):
-    return make_inputs(Problem(*sizes, pass_=pass_), Scheme.parse(scheme, DType.BF16), device(arch), seed=3)
+    return make_inputs(Problem(*sizes, pass_=pass_), parse_scheme(scheme, DType.BF16), device(arch), seed=3)
 
 
 def plain(q):
@@ -143,7 +144,7 @@ def test_prequantized_operands_are_the_quantized_ones():
 
 
 def test_a_weight_is_shared():
-    problem, scheme = Problem(8, 150, 200), Scheme.parse("fp8-blockwise-prequantized", DType.BF16)
+    problem, scheme = Problem(8, 150, 200), parse_scheme("fp8-blockwise-prequantized", DType.BF16)
     weight = make_weight(problem, scheme, device(), 5)
     inputs = make_inputs(problem, scheme, device(), 5, weight)
     assert inputs.given["w"] is weight
@@ -153,7 +154,7 @@ def test_a_weight_is_shared():
 
 @pytest.mark.parametrize("kind", ["row", "col", "rowcol", "weight"])
 def test_operands_of_a_quantizer(kind):
-    problem, scheme = Problem(130, 1, 260, op=Op.QUANTIZE), Scheme.parse(f"fp8-quant-{kind}", DType.BF16)
+    problem, scheme = Problem(130, 1, 260, op=Op.QUANTIZE), parse_scheme(f"fp8-quant-{kind}", DType.BF16)
     inputs = make_inputs(problem, scheme, device(), 5, make_weight(problem, scheme, device(), 5))
     truth = inputs.reference()
     assert [result.shape for result in truth] == [output.shape for output in inputs.empty_outputs()]

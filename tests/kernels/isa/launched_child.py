@@ -4,19 +4,20 @@ import json
 from types import SimpleNamespace
 
 import triton
-from rooflens.kernels import aot, registry
+from rooflens.kernels import aot, aot_child, registry
 from rooflens.kernels.geometry import Binary
 from rooflens.kernels.isa import launched
 from rooflens.kernels.isa.account import account
-from rooflens.kernels.isa.target import described_device
+from rooflens.kernels.isa.scan import described_device
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 rows = []
 provider = registry.load(["mma_4bit"])["mma_4bit"]
-problem, scheme = Problem(16, 4096, 4096), Scheme.parse("nf4-g64", DType.BF16)
+problem, scheme = Problem(16, 4096, 4096), parse_scheme("nf4-g64", DType.BF16)
 for arch in ("sm90", "gfx942", "gfx1201"):
     device = described_device(arch)
     config = provider.candidates(problem, scheme, device)[0]
@@ -25,7 +26,7 @@ for arch in ("sm90", "gfx942", "gfx1201"):
     source = ASTSource(aot.find_kernel(request.kernel), signature, constexprs=constants, attrs=attributes)
     target = GPUTarget("hip", arch, aot.wave_size(arch)) if aot.is_amd(arch) else GPUTarget("cuda", int(arch[2:]), 32)
     compiled = triton.compile(source, target=target, options=dict(request.options))
-    build = aot.compile_here(arch, request)
+    build = aot_child.compile_here(arch, request)
     # registers are known to the driver, which is not here
     binary = Binary(
         SimpleNamespace(asm=compiled.asm, metadata=compiled.metadata, n_regs=build.registers), request.decoded

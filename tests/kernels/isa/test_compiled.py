@@ -13,7 +13,8 @@ from rooflens.kernels.isa.compile_all import Cache, compile_all
 from rooflens.kernels.isa.occupancy import waves_by_registers
 from rooflens.kernels.isa.scan import Asked, scan
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.verdict import Verdict
 
 from ..ahead_of_time import mostly_slow
@@ -21,7 +22,7 @@ from ..ahead_of_time import mostly_slow
 ARCHES = ("gfx942", "gfx950", "gfx1201", "sm80", "sm90", "sm100")
 WHOLE = "gfx942"
 """The one that every change compiles for."""
-NF4 = Scheme.parse("nf4-g64", DType.BF16)
+NF4 = parse_scheme("nf4-g64", DType.BF16)
 ASKED = (("simt_4bit", Problem(1, 4096, 4096)), ("mma_4bit", Problem(16, 4096, 4096)))
 PROBES = Path(__file__).parent / "isa_probes.py"
 

@@ -10,6 +10,7 @@ import pytest
 from rooflens.kernels import aot
 from rooflens.kernels.geometry import Binary
 from rooflens.kernels.isa import launched
+from rooflens.kernels.isa.binary import warps_of
 from rooflens.kernels.isa.launched import architecture, facts
 
 CHILD = Path(__file__).parent / "launched_child.py"
@@ -135,11 +136,12 @@ def test_cuda_counts_the_same_resident_workgroups():
     import ctypes
 
     import torch
-    from rooflens.harness.device import find_device
+    from rooflens.harness.machine.device import find_device
     from rooflens.kernels.inputs import make_inputs
     from rooflens.kernels.registry import load
     from rooflens.shapes.problem import Problem
-    from rooflens.shapes.scheme import DType, Scheme
+    from rooflens.shapes.scheme import DType
+    from rooflens.shapes.schemes import parse_scheme
 
     device = find_device("cuda")
     if device.is_rocm or f"{device.arch}" not in aot.KNOWN_ARCHES:
@@ -147,11 +149,11 @@ def test_cuda_counts_the_same_resident_workgroups():
     driver = ctypes.CDLL("libcuda.so.1")
     for name, m in (("simt_4bit", 1), ("gemv_4bit", 1), ("mma_4bit", 64), ("stock_triton", 256)):
         provider = load([name])[name]
-        inputs = make_inputs(Problem(m, 4096, 4096), Scheme.parse("nf4-g64", DType.BF16), device, seed=1)
+        inputs = make_inputs(Problem(m, 4096, 4096), parse_scheme("nf4-g64", DType.BF16), device, seed=1)
         binary = provider.prepare(inputs).geometry.binary
         torch.cuda.synchronize()
         compiled, count = binary.compiled, ctypes.c_int()
-        threads = 32 * aot.warps_of(device.arch, compiled.asm["ptx"])
+        threads = 32 * warps_of(device.arch, compiled.asm["ptx"])
         code = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
             ctypes.byref(count), ctypes.c_void_p(compiled.function), threads, ctypes.c_size_t(compiled.metadata.shared)
         )

@@ -5,21 +5,21 @@ from dataclasses import replace
 
 import pytest
 import torch
-from rooflens.harness.device import find_device
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.aot import LARGE_BYTES
 from rooflens.kernels.fourbit import triton_providers
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.isa.scan import Asked, compiles, scan, specialization
-from rooflens.kernels.isa.target import described_device
+from rooflens.kernels.isa.scan import Asked, compiles, described_device, scan, specialization
 from rooflens.kernels.provider import Launch, Provider, Support
 from rooflens.kernels.triton_launch import CompiledLaunch
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.verdict import Verdict
 
-NF4 = Scheme.parse("nf4-g64", DType.BF16)
+NF4 = parse_scheme("nf4-g64", DType.BF16)
 FOURBIT = ("simt_4bit", "gemv_4bit", "gemv_4bit_opt", "mma_4bit", "stock_triton")
 TYPES = {torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.int32: "*i32", torch.uint8: "*u8"}
 
@@ -47,7 +47,7 @@ def test_a_build_asks_for_what_a_launch_compiles(name, arch, monkeypatch):
         ("fp4-g128", 3, 7, 45),
         ("nf4-g64", 200, 64, 90),
     ):
-        problem, scheme = Problem(m, n, k), Scheme.parse(scheme_name, DType.BF16)
+        problem, scheme = Problem(m, n, k), parse_scheme(scheme_name, DType.BF16)
         inputs = replace(make_inputs(problem, scheme, find_device("cpu"), seed=1), device=device)
         for config in provider.candidates(problem, scheme, device):
             provider.prepare(inputs, config)

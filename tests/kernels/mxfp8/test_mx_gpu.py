@@ -22,7 +22,7 @@ PRODUCTS = (GEMV, MMA, STOCK_TRITON, SMALL_TILE, DISPATCH, TORCH_SCALED_MM, BLAS
 
 @pytest.fixture(scope="module")
 def device():
-    from rooflens.harness.device import find_device
+    from rooflens.harness.machine.device import find_device
 
     return find_device("cuda")
 

@@ -11,7 +11,8 @@ from rooflens.kernels.torchao import blas, grouped_mm, torch_quantize, triton_pr
 from rooflens.kernels.torchao.quantize import quantized_layout
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.torchao import QUANTIZERS, AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
 
 BF16, G, STEP = DType.BF16, Op.GROUPED_GEMM, Pass.STEP
@@ -94,7 +95,7 @@ def test_every_problem_has_a_provider_on_the_cpu():
 @pytest.mark.gpu
 @pytest.mark.parametrize("provider", ALL, ids=lambda provider: provider.name)
 def test_results_on_the_gpu(provider):
-    from rooflens.harness.device import find_device
+    from rooflens.harness.machine.device import find_device
 
     device = find_device("cuda")
     able = [case for case in CASES if support(provider, *case, device).ok]
@@ -109,7 +110,7 @@ def test_results_on_the_gpu(provider):
 @pytest.mark.parametrize("kind", QUANTIZERS)
 def test_quantizers_on_the_gpu_to_the_bit(kind):
     """Zeros, tiny and huge values in one tensor; the unpatched cast of the device."""
-    from rooflens.harness.device import find_device
+    from rooflens.harness.machine.device import find_device
 
     device = find_device("cuda")
     if not triton_providers.QUANTIZE.supports(Problem(128, 1, 128, op=Op.QUANTIZE), AoQuant(kind, BF16), device).ok:
@@ -126,7 +127,7 @@ def test_quantizers_on_the_gpu_to_the_bit(kind):
 
 @pytest.mark.parametrize("provider", ALL, ids=lambda provider: provider.name)
 def test_other_families_and_operations_are_declined_in_one_line(provider):
-    assert not support(provider, Problem(1, 1, 64), Scheme.parse("nf4-g64", BF16), H200).ok
+    assert not support(provider, Problem(1, 1, 64), parse_scheme("nf4-g64", BF16), H200).ok
     taken = {problem.op for problem, scheme in CASES if support(provider, problem, scheme, H200).ok}
     for problem, scheme in CASES:
         answer = support(provider, problem, scheme, H200)

@@ -4,7 +4,8 @@ import pytest
 from rooflens.shapes import suite
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.torchao import QUANTIZERS, SCHEMES, AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
 
 BF16 = DType.BF16
@@ -23,7 +24,7 @@ def read(name, dtype=BF16):
 def test_names_are_read_back_by_one_family_only(name):
     (scheme,) = read(name, DType.FP16)
     assert (scheme.name, scheme.dtype, scheme.family, scheme.math_dtype) == (name, DType.FP16, "torchao", "fp8")
-    assert Scheme.parse(name, DType.FP16) == scheme
+    assert parse_scheme(name, DType.FP16) == scheme
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from rooflens.kernels.upstream.aiter_mx import AITER_MX
 from rooflens.kernels.upstream.primus_turbo import PRIMUS_TURBO_FP8
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 STUB = Path(__file__).parent / "stub"
 PACKAGES = ("aiter", "primus_turbo")
@@ -56,7 +57,7 @@ def not_installed(monkeypatch):
 
 def case(provider):
     name, problem = ADAPTERS[provider]
-    return problem, Scheme.parse(name, DType.BF16)
+    return problem, parse_scheme(name, DType.BF16)
 
 
 @pytest.mark.parametrize("provider", ADAPTERS, ids=lambda provider: provider.name)
@@ -106,7 +107,7 @@ def run_checked(provider, inputs):
 @pytest.mark.parametrize("name", ("a16w8-128x128", "a16w8-128x128-bias", "a16w8-128x128-prequant-bias"))
 @pytest.mark.usefixtures("installed")
 def test_aiter_a16w8(name, dtype):
-    problem, scheme = Problem(3, 130, 140, B=2), Scheme.parse(name, dtype)
+    problem, scheme = Problem(3, 130, 140, B=2), parse_scheme(name, dtype)
     inputs = make_inputs(problem, scheme, CPU, seed=2)
     launch = run_checked(AITER_A16W8, inputs)
     module = importlib.import_module("aiter.ops.triton.gemm.batched.batched_gemm_a16w8")
@@ -136,7 +137,7 @@ GEMV, MFMA = "smallm_mxfp8_gemv block_n=8", "smallm_mxfp8_mfma n_sub=1 k_splits=
 )
 @pytest.mark.usefixtures("installed")
 def test_aiter_mx_says_which_kernel_ran(m, n, dispatched):
-    inputs = make_inputs(Problem(m, n, 128), Scheme.parse("mxfp8-rceil", DType.BF16), CPU, seed=2)
+    inputs = make_inputs(Problem(m, n, 128), parse_scheme("mxfp8-rceil", DType.BF16), CPU, seed=2)
     launch = run_checked(AITER_MX, inputs)
     assert launch.dispatched == dispatched
     assert launch.kernels == (dispatched.split()[0],)
@@ -158,7 +159,7 @@ HIDDEN = "hid an error and returned None: smallm_mxfp8_"
 )
 @pytest.mark.usefixtures("installed")
 def test_none_is_told_apart_from_a_hidden_error(m, n, message):
-    inputs = make_inputs(Problem(m, n, 128), Scheme.parse("mxfp8-rceil", DType.BF16), CPU, seed=2)
+    inputs = make_inputs(Problem(m, n, 128), parse_scheme("mxfp8-rceil", DType.BF16), CPU, seed=2)
     with pytest.raises(DeclinedError) as caught:
         AITER_MX.prepare(inputs)
     assert message in str(caught.value)
@@ -167,7 +168,7 @@ def test_none_is_told_apart_from_a_hidden_error(m, n, message):
 
 @pytest.mark.usefixtures("installed")
 def test_a_launch_that_turns_none_later_does_not_pass_an_old_output(monkeypatch):
-    inputs = make_inputs(Problem(1, 64, 128), Scheme.parse("mxfp8-rceil", DType.BF16), CPU, seed=2)
+    inputs = make_inputs(Problem(1, 64, 128), parse_scheme("mxfp8-rceil", DType.BF16), CPU, seed=2)
     launch = AITER_MX.prepare(inputs)
 
     def broken(*arguments):
@@ -179,7 +180,7 @@ def test_a_launch_that_turns_none_later_does_not_pass_an_old_output(monkeypatch)
 
 
 def test_bytes_of_aiter_mx_by_hand():
-    problem, scheme = Problem(3, 64, 128), Scheme.parse("mxfp8-rceil", DType.BF16)
+    problem, scheme = Problem(3, 64, 128), parse_scheme("mxfp8-rceil", DType.BF16)
     once = (3 + 64) * (128 + 4) + 2 * 3 * 64
     mfma = {"kernel": "smallm_mxfp8_mfma", "n_sub": 1}
     assert AITER_MX.moved_bytes(problem, scheme, mfma | {"k_splits": 1}) == once
@@ -205,7 +206,7 @@ def modules():
 
 
 def train_inputs(pass_, name="fp8-blockwise"):
-    return make_inputs(Problem(130, 140, 150, pass_=pass_), Scheme.parse(name, DType.BF16), CPU, seed=2)
+    return make_inputs(Problem(130, 140, 150, pass_=pass_), parse_scheme(name, DType.BF16), CPU, seed=2)
 
 
 @pytest.mark.parametrize("pass_", list(Pass))
@@ -251,9 +252,9 @@ def test_primus_turbo_quantizes_what_its_autograd_function_does(pass_, fused, mo
 
 
 def test_primus_turbo_quantizers_and_bytes():
-    quantizer = Scheme.parse("fp8-quant-row", DType.BF16)
+    quantizer = parse_scheme("fp8-quant-row", DType.BF16)
     assert "quantizer" in PRIMUS_TURBO_FP8.supports(Problem(8, 1, 128, op=Op.QUANTIZE), quantizer, gpu("gfx950")).reason
-    scheme = Scheme.parse("fp8-blockwise-prequantized", DType.BF16)
+    scheme = parse_scheme("fp8-blockwise-prequantized", DType.BF16)
     m, n, k = 256, 384, 512
     moved = PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k), scheme, {})
     assert moved == m * k + n * k + 2 * m * n + 4 * (m * 4 + 3 * 4) + 2 * 4 * m * 4
@@ -261,7 +262,7 @@ def test_primus_turbo_quantizers_and_bytes():
     assert dgrad == m * n + n * k + 2 * m * k + 4 * (m * 3 + 3 * 4) + 2 * 4 * (m * 3 + 3 * 4)
     wgrad = PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k, pass_=Pass.WGRAD), scheme, {})
     assert wgrad == m * n + m * k + 2 * n * k + 4 * (2 * k + 2 * n)
-    assert PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k), Scheme.parse("fp8-blockwise", DType.BF16), {}) is None
+    assert PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k), parse_scheme("fp8-blockwise", DType.BF16), {}) is None
 
 
 @pytest.mark.usefixtures("installed")
@@ -275,11 +276,11 @@ def test_watching_leaves_the_module_as_it_was():
 
 @pytest.mark.gpu
 def test_launched_triton_kernels_are_seen():
-    from rooflens.harness.device import find_device
+    from rooflens.harness.machine.device import find_device
     from rooflens.kernels.a16w8.triton_providers import TUNED
 
     device = find_device("cuda")
-    scheme = Scheme.parse("a16w8-128x128", DType.BF16)
+    scheme = parse_scheme("a16w8-128x128", DType.BF16)
     if not TUNED.supports(Problem(1, 64, 128), scheme, device).ok:
         pytest.skip(TUNED.supports(Problem(1, 64, 128), scheme, device).reason)
     inputs = make_inputs(Problem(1, 64, 128), scheme, device, seed=2)

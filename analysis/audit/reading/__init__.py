@@ -1,0 +1,17 @@
+"""From a pasted text to tables whose columns are understood.
+
+document         finds tables and paragraphs
+box_table        markdown, ASCII and CSV tables
+html_table       HTML tables
+flattened        tables that lost their borders
+headers          headers that lost them
+words            the vocabulary of headers
+printed          a printed number: digits, unit
+roles            what each column is
+log_lines        lines of a log
+several          cells with several quantities
+turned           tables that lie on their side
+annotated_table  a table with roles
+assumptions      device, dtype and operation that it is held against
+prose            claims in sentences
+"""

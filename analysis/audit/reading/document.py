@@ -1,0 +1,192 @@
+"""A text that somebody pasted, as its tables and paragraphs, each with the line it starts at.
+
+Tables may be CSV (comma, semicolon or tab), GitHub's markdown, HTML, drawn with bars or box characters, lines of a
+log, aligned by blanks, or flattened to single blanks by copying from a web page. Everything else is prose.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from ....shapes.errors import UsageError, shorten
+from ....shapes.files.csv_file import split
+from ....shapes.files.file_text import decoded
+from ...imports.table import Table, parse
+from .box_table import WIDEST, BarredTables, DelimitedTables
+from .flattened import FlattenedTables
+from .headers import with_second_row
+from .html_table import HtmlTables
+from .log_lines import LogLines
+
+LONGEST_TITLE = 100
+
+LEAD = 12
+"""Lines above a table that may say what it holds, ..."""
+
+LONGEST_LEAD = 1000
+"""... and how many characters of them."""
+
+LONGEST_LINE = 100_000
+"""Characters of a line that is read; a row of a published table has some hundred."""
+
+LARGEST = 4_000_000
+"""Bytes of a text that is read: some forty thousand rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Titled:
+    """A table, what the line above it calls it, and the line of its header in the text.
+
+    `lead` is the prose between the table before it and this one, as far as it is near. `column_lines` are the lines of
+    the columns of a table that lies on its side; empty of any other.
+    """
+
+    table: Table
+    title: str
+    line: int
+    lead: str = ""
+    column_lines: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """How findings call it: its file, line and title."""
+        return f"{self.table.where} line {self.line}" + (f" ({shorten(self.title)})" if self.title else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Prose with its line breaks, and with single blanks; `line` is that of its first character."""
+
+    where: str
+    line: int
+    text: str
+    _breaks: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # patterns look for blanks at every blank, which takes quadratic time in a run of them
+        text = "\n".join(_BLANKS.sub(" ", line) for line in self.text.split("\n"))
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "_breaks", tuple(at for at, one in enumerate(text) if one == "\n"))
+
+    def line_of(self, offset: int) -> int:
+        """Line of a character of the text."""
+        return self.line + bisect_left(self._breaks, offset)
+
+
+_BLANKS = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """All tables and paragraphs of a text, in order; `unread` are lines that are too long, or a table too wide."""
+
+    name: str
+    tables: tuple[Titled, ...]
+    paragraphs: tuple[Paragraph, ...]
+    unread: tuple[int, ...] = ()
+
+
+def read_document(content: bytes, name: str) -> Document:
+    """Find the tables of a text. Raises UsageError when it is no text, is too long, or a CSV that is torn.
+
+    A line of more than LONGEST_LINE characters is left out of a text; a CSV with one is refused, as is one with more
+    than WIDEST columns.
+    """
+    if len(content) > LARGEST:
+        raise UsageError(
+            f"{name} has {len(content) / 1e6:.1f} MB, and at most {LARGEST / 1e6:.0f} MB are read; give the part that "
+            "has the tables"
+        )
+    text = decoded(content, name, "give a CSV or a text")
+    if not text.strip():
+        raise UsageError(f"{name} is empty; give a table: CSV, markdown or pasted text")
+    if PurePath(name).suffix.lower() in (".csv", ".tsv") or _is_csv(text):
+        if long := _too_long(text.splitlines()):
+            raise UsageError(f"{name} line {long[0]} has more than {LONGEST_LINE} characters; give narrower columns")
+        table = parse(content, name)
+        if len(table.header) > WIDEST:
+            raise UsageError(f"{name} has {len(table.header)} columns, and at most {WIDEST} are read; leave some out")
+        return Document(name, (Titled(table, PurePath(name).stem.replace("_", " "), 1),), ())
+    return _scan(text, name)
+
+
+def _is_csv(text: str) -> bool:
+    """True when every line has the same number of fields, three or more, by some delimiter, and no bars."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) < 2 or any("|" in line or line.lstrip().startswith("<") for line in lines[:2]):
+        return False
+    if LogLines(lines[:2]).at(0):
+        return False
+    for mark in ("\t", ";", ","):
+        if lines[0].count(mark) < 2 and not (mark != "," and mark in lines[0]):
+            continue
+        counts = {len(fields) for fields in split(lines, mark)}
+        if len(counts) == 1:
+            return True
+    return False
+
+
+def _too_long(lines: Sequence[str]) -> list[int]:
+    return [number for number, line in enumerate(lines, 1) if len(line) > LONGEST_LINE]
+
+
+def _scan(text: str, name: str) -> Document:
+    lines = text.splitlines()
+    unread = _too_long(lines)
+    for number in unread:
+        lines[number - 1] = ""
+    readers = (HtmlTables(lines), LogLines(lines), BarredTables(lines), FlattenedTables(lines), DelimitedTables(lines))
+    tables: list[Titled] = []
+    prose: list[int] = []
+    place, last_table = 0, 0
+    while place < len(lines):
+        if not lines[place].strip():
+            place += 1
+            continue
+        found = next((one for reader in readers if (one := reader.at(place)) is not None), None)
+        if found is None:
+            prose.append(place)
+            place += 1
+            continue
+        if not found.rows:
+            unread += range(place + 1, found.end + 1)
+            place = found.end
+            continue
+        header, rows = with_second_row(found.header, found.rows)
+        places = tuple(line + 1 for line in found.lines[len(found.rows) - len(rows) :])
+        table = Table(name, tuple(header), tuple(map(tuple, rows)), places)
+        lead = " ".join(lines[max(last_table, place - LEAD) : place])
+        tables.append(Titled(table, _title(lines, place, last_table), place + 1, lead[-LONGEST_LEAD:]))
+        place = last_table = found.end
+    return Document(name, tuple(tables), tuple(_paragraphs(lines, prose, name)), tuple(sorted(unread)))
+
+
+def _paragraphs(lines: Sequence[str], prose: Sequence[int], name: str) -> Iterator[Paragraph]:
+    """Join neighbouring lines of prose."""
+    start = 0
+    for end in range(1, len(prose) + 1):
+        if end == len(prose) or prose[end] != prose[end - 1] + 1:
+            block = prose[start:end]
+            yield Paragraph(name, block[0] + 1, "\n".join(lines[at] for at in block))
+            start = end
+
+
+_HEADING = re.compile(r"#{1,6}\s|\d+(\.\d+)*\.?\s+\S")
+
+
+def _title(lines: Sequence[str], table: int, last_table: int) -> str:
+    """Return the nearest heading above a table and below the one before it, else a short line right above it."""
+    nearest = ""
+    for place in range(table - 1, last_table - 1, -1):
+        line = lines[place].strip()
+        if not re.search(r"\w", line) or len(line) > LONGEST_TITLE or line.startswith(("```", "~~~")):
+            continue
+        alone = place == 0 or not lines[place - 1].strip()
+        alone = alone and (place == table - 1 or not lines[place + 1].strip())
+        if _HEADING.match(line) or (alone and line[-1] not in ".!?,;"):
+            return line.strip("#*: ")
+        if not nearest and place >= table - 2 and line[-1] not in ".!?,;":
+            nearest = line.strip("#*: ")
+    return nearest

@@ -1,0 +1,20 @@
+"""One module per rule.
+
+registry        all rules, in the order of a report
+roof            faster than the device
+peak_share      percent of a peak that the device does not have
+slow            milliseconds that were microseconds
+floor           launches, not work
+ratios          ratios that their numbers do not give
+rounding        changes within rounding
+changes_stated  changes that contradict each other
+parts           a part longer than its whole
+repeats         rows twice
+counts          counts that the rows contradict
+stated          sentences that the rows contradict
+experts         FLOPs counted once per expert
+winner          columns that name the wrong best
+order           quantiles of a row that do not ascend
+proportion      one row out of proportion
+units           one cell in another unit than its column
+"""

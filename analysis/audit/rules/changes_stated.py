@@ -1,0 +1,122 @@
+"""Changes that contradict each other: a time reduction fixes the gain of the rate, a step lies between its passes."""
+
+from collections.abc import Iterator
+
+from ...imports.consistency import Span, gain_of_reduction
+from ..evidence.changes import Resolved, is_aggregate
+from ..evidence.context import Case, Rule, at
+from ..evidence.finding import Finding, Need, Severity
+from ..evidence.pairs import meets
+from ..reading import words as known
+from ..reading.annotated_table import Column, Role, Sheet
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """Compare the changes of each row with each other, and the extremes of summaries."""
+    for number, sheet in enumerate(case.sheets):
+        changes = case.changes(number)
+        for first in changes:
+            for second in changes:
+                if _is_couple(first, second):
+                    yield from _couple(sheet, first, second)
+        yield from _between(sheet, changes)
+        yield from _extremes(sheet)
+
+
+def _is_couple(first: Resolved, second: Resolved) -> bool:
+    """True for a reduction (or a change that may be one) and a gain of the same pass."""
+    if first.column.pass_ != second.column.pass_ or first.column.index == second.column.index:
+        return False
+    return second.kind == "gain" and first.kind in ("reduction", "")
+
+
+def _couple(sheet: Sheet, first: Resolved, second: Resolved) -> Iterator[Finding]:
+    for row in range(len(sheet)):
+        reduced, gained = first.column.span(row), second.column.span(row)
+        if reduced is None or gained is None or reduced.high >= 100:
+            continue
+        ends = gain_of_reduction(reduced)
+        if is_aggregate(sheet, row):  # a mean of gains is at least the gain of the mean: 1/(1-x) bends upwards
+            ends = Span(ends.low, float("inf"))
+        if meets(gained, ends) or (not first.kind and gained.meets(reduced)):
+            continue
+        limit = f"at least {ends.low:.4g} %" if ends.high == float("inf") else f"{ends.low:.4g} to {ends.high:.4g} %"
+        mean = "a mean " if is_aggregate(sheet, row) else ""
+        why = _origin(first, second)
+        message = (
+            f"{first.column.name} {sheet.quoted(row, first.column)} and {second.column.name} "
+            f"{sheet.quoted(row, second.column)} cannot both be right: {mean}time reduction of that size is "
+            f"{mean}gain of {limit}{why}"
+        )
+        yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, low=ends.low, high=ends.high)
+
+
+def _origin(first: Resolved, second: Resolved) -> str:
+    rounded = [one.column.name for one in (first, second) if one.from_rounded]
+    return f"; {rounded[0]} was computed from the rounded times" if len(rounded) == 1 else ""
+
+
+def _between(sheet: Sheet, changes: list[Resolved]) -> Iterator[Finding]:
+    """The change of a step is a mean of those of its passes, whatever their weights."""
+    by_core: dict[frozenset[str], dict[str, Resolved]] = {}
+    for one in changes:
+        by_core.setdefault(one.column.core, {})[one.column.pass_] = one
+    for passes in by_core.values():
+        if not {"fwd", "bwd", "step"} <= set(passes):
+            continue
+        for row in range(len(sheet)):
+            fwd, bwd, step = (passes[name].column.span(row) for name in ("fwd", "bwd", "step"))
+            if fwd is None or bwd is None or step is None:
+                continue
+            ends = Span(min(fwd.low, bwd.low), max(fwd.high, bwd.high))
+            if not step.meets(ends):
+                message = (
+                    f"{passes['step'].column.name} {sheet.quoted(row, passes['step'].column)} does not lie between "
+                    f"{sheet.quoted(row, passes['fwd'].column)} and {sheet.quoted(row, passes['bwd'].column)} "
+                    "of its passes"
+                )
+                yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice)
+
+
+def _extremes(sheet: Sheet) -> Iterator[Finding]:
+    """The largest gain is that of the largest reduction; so are the smallest ones."""
+    labels = sheet.of(Role.LABEL)
+    rows: dict[tuple[str, str], int] = {}
+    for row in range(len(sheet)):
+        words = [word for label in labels for word in known.words_of(sheet.text(row, label))]
+        passes = known.passes_in(words)
+        kind = "reduction" if "reduction" in words else "gain" if "gain" in words else ""
+        if kind and len(passes) == 1:
+            rows[passes.pop(), kind] = row
+    for (pass_, kind), row in rows.items():
+        if kind == "gain" and (pass_, "reduction") in rows:
+            for column in sheet.of(Role.STATISTIC):
+                if column.detail in ("min", "max", "mean"):
+                    yield from _extreme(sheet, column, rows[pass_, "reduction"], row)
+
+
+def _extreme(sheet: Sheet, column: Column, reduction_row: int, gain_row: int) -> Iterator[Finding]:
+    reduced, gained = column.span(reduction_row), column.span(gain_row)
+    if reduced is None or gained is None or reduced.high >= 100:
+        return
+    ends = gain_of_reduction(reduced)
+    if column.detail == "mean":
+        ends = Span(ends.low, float("inf"))
+    if meets(gained, ends):
+        return
+    limit = f"{ends.low:.4g} to {ends.high:.4g} %" if ends.high < float("inf") else f"at least {ends.low:.4g} %"
+    message = (
+        f"{column.name}: gain {sheet.quoted(gain_row, column)} and time reduction "
+        f"{sheet.quoted(reduction_row, column)} cannot both be right: such a reduction is a gain of {limit}"
+    )
+    yield at(RULE, Severity.CONTRADICTION, sheet, gain_row, message, RULE.advice, low=ends.low, high=ends.high)
+
+
+RULE = Rule(
+    "contradictory-changes",
+    "two changes of one case cannot both be right: time reduction r is rate gain r / (1 - r), and a step lies between "
+    "its passes",
+    "compute every change from the same unrounded times, and say of which quantity it is",
+    check,
+    ((Need.CHANGES,),),
+)

@@ -1,0 +1,75 @@
+"""Minima, medians and other quantiles of one row that do not ascend."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from ..evidence.context import Case, Rule, at
+from ..evidence.finding import Finding, Need, Severity
+from ..reading.annotated_table import Column, Role, Sheet
+
+_RANKS = {
+    "min": 0.0,
+    "minimum": 0.0,
+    "lowest": 0.0,
+    "median": 0.5,
+    "max": 1.0,
+    "maximum": 1.0,
+    "highest": 1.0,
+    **{f"p{percent}": percent / 100 for percent in (1, 5, 10, 20, 25, 50, 75, 80, 90, 95, 99)},
+}
+"""Word of a header: where the statistic stands among the sorted samples."""
+
+_MEANS = frozenset(("mean", "average", "avg"))
+"""Words of one that stands between the extremes, and anywhere there."""
+
+AGREEING = 2
+"""Rows that ascend for each that does not."""
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """Compare neighbouring statistics of one quantity in every row."""
+    for sheet in case.sheets:
+        groups: dict[tuple[object, ...], list[tuple[float, Column]]] = defaultdict(list)
+        for column in sheet.of(Role.TIME, Role.RATE, Role.THROUGHPUT, Role.STATISTIC, Role.OTHER):
+            words = column.core & {*_RANKS, *_MEANS}
+            if len(words) == 1:
+                (word,) = words
+                rest = frozenset(column.side.split()) - {*_RANKS, *_MEANS}
+                groups[rest, column.pass_, *column.fixed.items()].append((_RANKS.get(word, -1.0), column))
+        for ranked in groups.values():
+            units = {column.unit for _, column in ranked if column.role is Role.TIME}
+            if len(units) <= 1:
+                yield from _disordered(sheet, ranked)
+
+
+def _disordered(sheet: Sheet, ranked: Sequence[tuple[float, Column]]) -> Iterator[Finding]:
+    pairs = [
+        (lower, upper)
+        for rank, lower in ranked
+        for other, upper in ranked
+        if (0 <= rank < other) or (rank == 0 and other < 0) or (rank < 0 and other == 1)
+    ]
+    wrong: dict[int, tuple[Column, Column]] = {}
+    told = set()
+    for lower, upper in pairs:
+        for row in range(len(sheet)):
+            low, high = lower.span(row), upper.span(row)
+            if low is None or high is None:
+                continue
+            told.add(row)
+            if low.low > high.high:
+                wrong.setdefault(row, (lower, upper))
+    if len(told) - len(wrong) < AGREEING * len(wrong):
+        return
+    for row, (lower, upper) in wrong.items():
+        message = f"{lower.name} {sheet.quoted(row, lower)} is above {upper.name} {sheet.quoted(row, upper)}"
+        yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, lower)
+
+
+RULE = Rule(
+    "order",
+    "a minimum, mean or quantile above one that cannot be below it, where most rows ascend",
+    "print the statistics of one set of samples",
+    check,
+    ((Need.MEASURED, Need.SUMMARIES),),
+)

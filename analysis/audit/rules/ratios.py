@@ -1,0 +1,366 @@
+"""Ratios and differences that the numbers beside them do not give, or give the other way round."""
+
+import itertools
+from collections.abc import Iterator
+
+from ....shapes.errors import shorten
+from ...imports.consistency import Span
+from ..evidence.baseline import against_rows
+from ..evidence.changes import Resolved, allowed, kinds_for
+from ..evidence.context import Case, Rule, at
+from ..evidence.finding import Finding, Need, Severity
+from ..evidence.pairs import Pair, meets, pair_of, ratio
+from ..evidence.rates import follows, time_beside
+from ..reading.annotated_table import Column, Role, Sheet
+
+
+def forward(pair: Pair, row: int) -> Span | None:
+    """Return what the header promises: base / head as named; else how much faster the head is."""
+    base, head = pair.base.span(row), pair.head.span(row)
+    if base is None or head is None or base.high <= 0 or head.high <= 0:
+        return None
+    return ratio(base, head) if pair.named or pair.is_time else ratio(head, base)
+
+
+def turned(span: Span) -> Span:
+    """Reciprocals."""
+    low, high = (1 / end if end > 0 else float("inf") for end in (span.high, span.low))
+    return Span(low, high)
+
+
+def check_label(case: Case) -> Iterator[Finding]:
+    """Find ratios of which every row that tells is the reciprocal of what the header says, and changes mislabelled."""
+    for number, sheet in enumerate(case.sheets):
+        for column in sheet.of(Role.RATIO):
+            pair = pair_of(sheet, column)
+            if pair is None or not pair.sure or not (pair.named or pair.is_known):  # which way is better is not said
+                continue
+            right, wrong, _ = directions(sheet, column, pair)
+            if wrong and not right:
+                yield _reversed(sheet, column, pair, wrong[0], len(wrong))
+        for change in case.changes(number):
+            if change.labelled and change.kind != change.labelled and change.pair:
+                yield _mislabelled(sheet, change)
+            if change.pair and _are_fractions(sheet, change.column, change.pair):
+                message = f"{change.column.name}: fractions that are called percentages: 0.3 is 30 %"
+                yield at(LABEL, Severity.CONTRADICTION, sheet, None, message, LABEL.advice, change.column)
+
+
+def _are_fractions(sheet: Sheet, column: Column, pair: Pair) -> bool:
+    """True where no change follows from its pair as it is, and every one a hundred times as large."""
+    told = 0
+    for row in range(len(sheet)):
+        printed = column.span(row)
+        ends = [one for kind in kinds_for(pair, "").values() if (one := allowed(kind, pair, row))]
+        if printed is None or not ends:
+            continue
+        told += 1
+        scaled = Span(100 * printed.low, 100 * printed.high)
+        if any(printed.meets(one) for one in ends) or not any(scaled.meets(one) for one in ends):
+            return False
+    return told >= FEWEST_FRACTIONS
+
+
+FEWEST_FRACTIONS = 3
+"""Rows that tell fractions from percentages."""
+
+
+def directions(sheet: Sheet, column: Column, pair: Pair) -> tuple[list[int], list[int], list[int]]:
+    """Rows that only the header's direction explains, that only the other one does, and that neither does."""
+    right: list[int] = []
+    wrong: list[int] = []
+    neither: list[int] = []
+    for row in range(len(sheet)):
+        printed, ends = column.span(row), forward(pair, row)
+        if printed is None or ends is None:
+            continue
+        fits, fits_turned = meets(printed, ends), meets(printed, turned(ends))
+        if fits and not fits_turned:
+            right.append(row)
+        elif fits_turned and not fits:
+            wrong.append(row)
+        elif not fits:
+            neither.append(row)
+    return right, wrong, neither
+
+
+def _reversed(sheet: Sheet, column: Column, pair: Pair, row: int, count: int) -> Finding:
+    base, head = pair.base, pair.head
+    ends = forward(pair, row)
+    assert ends is not None
+    if pair.named:
+        says = f"{base.name} / {head.name}"
+        does = f"{head.name} / {base.name}"
+    else:
+        says, does = "a speedup, above 1 where the new side is faster", "its reciprocal"
+    text = sheet.quoted(row, column)
+    message = (
+        f"{column.name}: the header says {says}, which is {ends.low:.3g} to {ends.high:.3g} here, but {text} is {does}"
+        f"; all {count} rows that can tell the two apart agree"
+    )
+    return at(LABEL, Severity.CONTRADICTION, sheet, row, message, LABEL.advice, column, rows=float(count))
+
+
+def _mislabelled(sheet: Sheet, change: Resolved) -> Finding:
+    message = (
+        f"{change.column.name}: labelled as {NAMES[change.labelled]}, but every row that can tell them apart is "
+        f"{NAMES[change.kind]}"
+    )
+    return at(LABEL, Severity.CONTRADICTION, sheet, None, message, LABEL.advice, change.column)
+
+
+NAMES = {
+    "reduction": "a reduction of the time, (base - head) / base",
+    "gain": "a gain of the rate, head / base - 1",
+    "increase": "an increase of the time, head / base - 1",
+}
+
+
+def check_values(case: Case) -> Iterator[Finding]:
+    """Find ratios, changes, differences and TFLOPS outside of what the printed numbers of their row allow."""
+    for number, sheet in enumerate(case.sheets):
+        for column in sheet.of(Role.RATIO):
+            yield from _ratios(sheet, column)
+        for change in case.changes(number):
+            yield from _changes(sheet, change)
+        for column in sheet.of(Role.RATIO, Role.CHANGE, Role.PEAK_SHARE):
+            yield from _against(sheet, column)
+        for column in sheet.of(Role.DIFFERENCE):
+            yield from _differences(sheet, column)
+        for column in sheet.of(Role.RATE):
+            yield from _rates(sheet, column)
+        for column in sheet.of(Role.BANDWIDTH):
+            yield from _bandwidths(sheet, column)
+
+
+def _ratios(sheet: Sheet, column: Column) -> Iterator[Finding]:
+    pair = pair_of(sheet, column)
+    if pair is None:
+        return
+    right, wrong, neither = directions(sheet, column, pair)
+    is_turned = len(wrong) > len(right)
+    outside = sorted([*neither, *(right if is_turned else wrong)])
+    if not _is_meant(sheet, column, pair, len(outside)):
+        return
+    for row in outside:
+        ends = forward(pair, row)
+        assert ends is not None
+        yield _outside(sheet, row, column, turned(ends) if is_turned else ends, pair)
+
+
+def _against(sheet: Sheet, ratios: Column) -> Iterator[Finding]:
+    """Ratios to another row that do not follow, each once."""
+    told: set[int] = set()
+    for found in against_rows(sheet, ratios):
+        for row, ends in found.outside.items():
+            if row in told:
+                continue
+            told.add(row)
+            base = found.base[row]
+            message = (
+                f"{ratios.name}: {sheet.quoted(row, ratios)} does not follow from {found.column.name} "
+                f"{sheet.quoted(row, found.column)} and {sheet.quoted(base, found.column)} of the baseline (line "
+                f"{sheet.line(base)}), which allow {ends.low:.5g} to {ends.high:.5g}"
+            )
+            yield at(
+                VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, ratios, low=ends.low, high=ends.high
+            )
+
+
+def _is_meant(sheet: Sheet, column: Column, pair: Pair, outside: int) -> bool:
+    """Tell whether a column is derived from a pair at all: most rows follow, or header and sides leave no doubt."""
+    told = sum(column.cells[row] is not None and forward(pair, row) is not None for row in range(len(sheet)))
+    return 2 * outside <= told or (pair.sure and (pair.named or not column.side))
+
+
+def _changes(sheet: Sheet, change: Resolved) -> Iterator[Finding]:
+    if change.pair is None or change.fits is None or 2 * sum(change.fits.values()) < len(change.fits):
+        return  # what these are nobody said: not the change of these two columns
+    for row, fits in change.fits.items():
+        if not fits:
+            ends = allowed(kinds_for(change.pair, "")[change.kind], change.pair, row)
+            assert ends is not None
+            yield _outside(sheet, row, change.column, ends, change.pair)
+
+
+def _differences(sheet: Sheet, column: Column) -> Iterator[Finding]:
+    pair = pair_of(sheet, column)
+    if pair is None or (column.unit != 1.0 and column.unit != pair.base.unit):
+        return
+    wrong, told = [], 0
+    for row in range(len(sheet)):
+        printed, base, head = column.span(row), pair.base.span(row), pair.head.span(row)
+        if printed is None or base is None or head is None:
+            continue
+        told += 1
+        ends = Span(head.low - base.high, head.high - base.low)
+        if not printed.meets(ends) and not printed.meets(Span(-ends.high, -ends.low)):
+            wrong.append((row, ends))
+    if 2 * len(wrong) <= told or (pair.sure and column.unit == pair.base.unit):
+        for row, ends in wrong:
+            yield _outside(sheet, row, column, ends, pair)
+
+
+def _outside(sheet: Sheet, row: int, column: Column, ends: Span, pair: Pair) -> Finding:
+    base, head = (shorten(cell.text) if (cell := one.cells[row]) else "" for one in (pair.base, pair.head))
+    message = (
+        f"{column.name}: {sheet.quoted(row, column)} does not follow from {pair.base.name} {base} and "
+        f"{pair.head.name} {head}, which allow {ends.low:.5g} to {ends.high:.5g}"
+    )
+    return at(VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, column, low=ends.low, high=ends.high)
+
+
+def _rates(sheet: Sheet, column: Column) -> Iterator[Finding]:
+    """Rows of TFLOPS that do not follow from their time, where most do; or another count of FLOPs that all follow."""
+    time = time_beside(sheet, column)
+    if time is None:
+        return
+    choices = [sheet.m_is] if sheet.m_is else ["per_expert", "total"]
+    fits = {m_is: follows(sheet, column, time, m_is) for m_is in choices}
+    m_is = max(fits, key=lambda name: sum(fits[name]))
+    found = fits[m_is]
+    if not found or all(found):
+        return
+    for pass_ in ("fwd", "bwd", "step"):
+        if len(found) > 1 and all(follows(sheet, column, time, m_is, pass_)):
+            message = (
+                f"{column.name}: all rows count the FLOPs of pass {pass_}, which is not that of the times ({time.name})"
+            )
+            yield at(VALUES, Severity.QUESTION, sheet, None, message, "give --pass, or correct the FLOPs", column)
+            return
+    if 2 * sum(found) < len(found):
+        message = f"{column.name}: {len(found) - sum(found)} of {len(found)} rows do not follow from {time.name}"
+        yield at(VALUES, Severity.CONTRADICTION, sheet, None, message, VALUES.advice, column)
+        return
+    rows = [
+        row
+        for row in range(len(sheet))
+        if column.span(row) is not None and time.span(row) is not None and sheet.problem(row, time, m_is) is not None
+    ]
+    for row, fit in zip(rows, found, strict=True):
+        if not fit:
+            problem, taken = sheet.problem(row, time, m_is), time.span(row)
+            assert problem is not None
+            assert taken is not None
+            low, high = (problem.flops / (end * time.unit) / column.unit for end in (taken.high, taken.low))
+            message = (
+                f"{column.name}: {sheet.quoted(row, column)} does not follow from the sizes and {time.name} "
+                f"{sheet.quoted(row, time)}, which allow {low:.5g} to {high:.5g}"
+            )
+            yield at(VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, column, low=low, high=high)
+
+
+BINARY = {1e3: 2.0**10, 1e6: 2.0**20, 1e9: 2.0**30}
+"""Bytes of a unit: those that some mean by its name."""
+
+
+def _bandwidths(sheet: Sheet, column: Column) -> Iterator[Finding]:
+    """Bandwidths that are not the bytes of their row over its time, where as many are."""
+    times = [one for one in sheet.of(Role.TIME) if one.side == column.side] or sheet.of(Role.TIME)
+    sizes = sheet.of(Role.BYTES)
+    if len(times) == 1 and not sizes:
+        yield from _bandwidths_of_sizes(sheet, column, times[0])
+    if len(times) != 1 or len(sizes) != 1:
+        return
+    (time,), (size,) = times, sizes
+    outside, follow = [], 0
+    for row in range(len(sheet)):
+        printed, taken, moved = column.span(row), time.span(row), size.span(row)
+        if printed is None or taken is None or moved is None or taken.low <= 0 or moved.low <= 0:
+            continue
+        ends = ratio(moved, taken)
+        scales = [unit / time.unit / column.unit for unit in (size.unit, BINARY.get(size.unit, size.unit))]
+        if any(meets(printed, Span(ends.low * scale, ends.high * scale)) for scale in scales):
+            follow += 1
+        else:
+            outside.append((row, Span(ends.low * scales[0], ends.high * scales[0])))
+    for row, ends in outside if follow >= len(outside) else ():
+        message = (
+            f"{column.name}: {sheet.quoted(row, column)} does not follow from {size.name} {sheet.quoted(row, size)} "
+            f"and {time.name} {sheet.quoted(row, time)}, which allow {ends.low:.5g} to {ends.high:.5g}"
+        )
+        yield at(
+            VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, column, low=ends.low, high=ends.high
+        )
+
+
+STORAGES = tuple(itertools.product((0.5, 1.0, 2.0), (0.5, 1.0, 2.0), (0.0, 1.0, 2.0, 4.0)))
+"""Bytes of a weight, an activation and an output (0: not counted) that a bandwidth may be of."""
+
+SCALES = 1.15
+"""Bytes of weights with their scales and zero points over those without, at most."""
+
+APART = 0.03
+"""Relative: what other bytes add, and medians differ from each other."""
+
+FEWEST = 4
+"""Rows that tell how bytes were counted."""
+
+TOO_SMALL = 0.02
+"""Share of the weights alone below which a bandwidth has another unit than its header says."""
+
+
+def _bandwidths_of_sizes(sheet: Sheet, column: Column, time: Column) -> Iterator[Finding]:
+    """Bandwidths that are not the operands over the time, where most are; or all far below that of the weights."""
+    moved: dict[int, Span] = {}
+    for row in range(len(sheet)):
+        printed, taken = column.span(row), time.span(row)
+        if printed and taken and min(printed.low, taken.low) > 0 and {"N", "K"} <= sheet.sizes(row).keys():
+            unit = column.unit * time.unit
+            moved[row] = Span(printed.low * taken.low * unit, printed.high * taken.high * unit)
+    sizes = {row: sheet.sizes(row, column) for row in moved}
+    if any(one.get("E", 1) * one.get("B", 1) > 1 for one in sizes.values()):
+        return
+    weights = {row: sheet.setting.weight_bits / 8 * one["N"] * one["K"] for row, one in sizes.items()}
+    if moved and all(ends.high < TOO_SMALL * weights[row] for row, ends in moved.items()):
+        row = max(moved, key=lambda row: weights[row])
+        message = (
+            f"{column.name}: in no row the bytes of the weights are moved; {sheet.quoted(row, column)} in {time.name} "
+            f"{sheet.quoted(row, time)} are {moved[row].high:.3g} bytes, of {weights[row]:.3g} at least: another unit"
+        )
+        yield at(VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, column)
+        return
+    if len(moved) < FEWEST or not all("M" in one for one in sizes.values()):
+        return
+
+    def outside(storage: tuple[float, float, float]) -> dict[int, Span]:
+        found = {}
+        for row, one in sizes.items():
+            weight, activation, output = storage
+            fixed = weight * one["N"] * one["K"]
+            rest = activation * one["M"] * one["K"] + output * one["M"] * one["N"]
+            ends = Span((fixed + rest) * (1 - APART), (SCALES * fixed + rest) * (1 + APART))
+            if not moved[row].meets(ends):
+                found[row] = ends
+        return found
+
+    wrong = min(map(outside, STORAGES), key=len)
+    if len(moved) - len(wrong) < max(FEWEST, 3 * len(wrong)):
+        return
+    for row, total in wrong.items():
+        taken = time.span(row)
+        assert taken is not None
+        low, high = (total.low / taken.high, total.high / taken.low)
+        low, high = (end / time.unit / column.unit for end in (low, high))
+        message = (
+            f"{column.name}: {sheet.quoted(row, column)} does not follow from the sizes and {time.name} "
+            f"{sheet.quoted(row, time)}, which allow {low:.4g} to {high:.4g} as other rows count bytes"
+        )
+        yield at(VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, column, low=low, high=high)
+
+
+LABEL = Rule(
+    "ratio-label",
+    "all rows of a ratio or change are something else than its header says: the reciprocal, or another kind of change",
+    "write into the header which number is divided by which, of what, and which way is better",
+    check_label,
+    ((Need.SIDES,),),
+)
+
+VALUES = Rule(
+    "does-not-follow",
+    "a ratio, change, difference or rate lies outside of what the printed numbers of its row allow, rounding included",
+    "compute derived columns by program, from the numbers that are printed beside them or from unrounded ones",
+    check_values,
+    ((Need.SIDES, Need.TIMED_RATES),),
+)

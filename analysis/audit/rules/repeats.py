@@ -1,0 +1,204 @@
+"""Rows that appear twice, with the same numbers or with others, and one time for many sizes."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from ..evidence.context import Case, Rule, at
+from ..evidence.finding import Finding, Need, Severity
+from ..evidence.rates import Cell, cells_of
+from ..reading.annotated_table import Column, Role, Sheet
+from ..reading.printed import Printed
+from .floor import ranges
+from .roof import least_bytes
+
+MEASURED = (
+    *(Role.TIME, Role.RATE, Role.BANDWIDTH, Role.THROUGHPUT, Role.RATIO, Role.CHANGE, Role.DIFFERENCE),
+    *(Role.PEAK_SHARE, Role.STATISTIC, Role.COUNT, Role.CASES),
+)
+"""Roles of what was measured; all other columns say of what."""
+
+FEWEST = 4
+"""Cells with one and the same time that are no coincidence."""
+
+GROWTH = 4.0
+"""Factor by which FLOPs and bytes differ between them at least."""
+
+DIGITS = 3
+"""Digits that a time must have to say something."""
+
+NOISY = (Role.TIME, Role.RATE, Role.BANDWIDTH, Role.THROUGHPUT)
+"""Roles of what no two measurements agree on to many digits; errors and sizes may well be equal."""
+
+FEWEST_COPIED = 2
+"""Numbers of a row that are no coincidence together, ..."""
+
+DIGITS_COPIED = 8
+"""... with as many digits in all."""
+
+DIGITS_OF_ONE = 12
+"""Digits of a single number that no other has by chance."""
+
+DIGITS_OF_ONE_SIZE = 5
+"""Digits that tell where the rows are of one size, too: one measurement, printed under two names."""
+
+FEWEST_NAMES = 3
+"""Names of cases, all different but two, from which on those two are one case."""
+
+LAUNCH_S = 50e-6
+"""Times up to here may be those of a launch, whatever the work."""
+
+
+def check_rows(case: Case) -> Iterator[Finding]:
+    """Find rows of the same case: with the same numbers, or with others that nothing tells apart."""
+    for sheet in case.sheets:
+        measured = sheet.of(*MEASURED)
+        if not measured:
+            continue
+        groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        group, named = "", 0
+        for row in range(len(sheet)):
+            texts = [text.strip() for text in sheet.titled.table.rows[row]]
+            if sum(map(bool, texts)) == 1:  # a line that heads those below it
+                group = "".join(texts)
+            elif any(column.cells[row] is not None for column in measured):
+                places = {column.index for column in measured}
+                key = (group, *(text for at, text in enumerate(texts) if at not in places))
+                named += not sheet.sizes(row)
+                groups[key].append(row)
+        repeated = [rows for rows in groups.values() if len(rows) > 1]
+        if named and (len(repeated) > 1 or len(groups) < FEWEST_NAMES or any(len(rows) > 2 for rows in repeated)):
+            continue  # names that are no names of cases
+        same = [rows for rows in repeated if len({_numbers(sheet, row) for row in rows}) < len(rows)]
+        other = [rows for rows in repeated if len({_numbers(sheet, row) for row in rows}) > 1]
+        if same:
+            yield _repeated(sheet, same, Severity.MISLEADING, "with the same numbers, and count twice in every mean")
+        if other:
+            yield _repeated(sheet, other, Severity.QUESTION, "with other numbers, and no column says what differs")
+
+
+def check_copies(case: Case) -> Iterator[Finding]:
+    """Find rows, and columns, of different names with the very same measured numbers."""
+    for sheet in case.sheets:
+        columns = _results(sheet)
+        # rates of times say nothing that these do not, but where the work is another
+        own = sheet.of(Role.TIME, Role.THROUGHPUT) or sheet.of(Role.RATE) or sheet.of(Role.BANDWIDTH)
+        own = own or sheet.of(Role.STATISTIC)
+        rates = [one for one in sheet.of(Role.RATE, Role.BANDWIDTH) if one not in own]
+        unnamed = [one for one in columns if one.role is Role.OTHER]
+        seen: dict[tuple[str, ...], int] = {}
+        for row in range(len(sheet)):
+            numbers = tuple(cell.digits for one in columns if (cell := one.cells[row]) is not None)
+            first = seen.setdefault(numbers, row)
+            if first == row or _names(sheet, columns, row) == _names(sheet, columns, first):
+                continue
+            is_other_work = bool(sheet.sizes(row) and sheet.sizes(first)) and sheet.sizes(row) != sheet.sizes(first)
+            shapes = [[sheet.sizes(at).get(name) for name in "NK"] for at in (row, first)]
+            known = [Role.RATE] * is_other_work + [Role.BANDWIDTH] * (is_other_work and shapes[0] != shapes[1])
+            telling = [*own, *(one for one in rates if one.role in known)]
+            if is_other_work and not telling:
+                telling = unnamed
+            timed = [cell for one in telling if (cell := one.cells[row]) is not None]
+            least = DIGITS_OF_ONE_SIZE if sheet.one_size(row, first) else DIGITS_COPIED
+            if sum(map(_digits, timed)) >= (least if len(timed) >= FEWEST_COPIED else DIGITS_OF_ONE):
+                message = f"all {len(numbers)} numbers are those of {sheet.label(first)} (line {sheet.line(first)})"
+                yield at(COPIES, Severity.QUESTION, sheet, row, message, COPIES.advice)
+        yield from _equal_columns(sheet)
+
+
+def _results(sheet: Sheet) -> list[Column]:
+    """Columns of what was measured; whole numbers of an unknown column, and counts of cases, name their row."""
+    return [
+        one
+        for one in sheet.of(*MEASURED, Role.OTHER)
+        if one.role not in (Role.CASES, Role.COUNT) and not (one.role is Role.OTHER and one.is_whole)
+    ]
+
+
+def _equal_columns(sheet: Sheet) -> Iterator[Finding]:
+    for first, second in itertools.combinations(sheet.of(*NOISY), 2):
+        pairs = [(one, other) for one, other in zip(first.cells, second.cells, strict=True) if one and other]
+        equal = [one for one, other in pairs if (one.value, one.unit) == (other.value, other.unit)]
+        said = sum(map(_digits, equal))
+        if first.role is second.role and len(equal) == len(pairs) >= FEWEST and said >= DIGITS_COPIED:
+            message = f"{first.name} and {second.name} print the same in all {len(pairs)} rows"
+            yield at(COPIES, Severity.QUESTION, sheet, 0, message, COPIES.advice, second, rows=float(len(pairs)))
+
+
+def _digits(cell: Printed) -> int:
+    return len(cell.digits.replace(".", "").strip("-+0"))
+
+
+def _names(sheet: Sheet, results: Sequence[Column], row: int) -> tuple[str, ...]:
+    """Cells of a row that are no results."""
+    measured = {one.index for one in results}
+    return tuple(text.strip() for at, text in enumerate(sheet.titled.table.rows[row]) if at not in measured)
+
+
+def _numbers(sheet: Sheet, row: int) -> tuple[str, ...]:
+    return tuple(sheet.text(row, column) for column in sheet.of(*MEASURED))
+
+
+def _repeated(sheet: Sheet, groups: list[list[int]], severity: Severity, how: str) -> Finding:
+    first = groups[0]
+    lines = ranges([sheet.line(row) for row in first])
+    times = "twice" if len(first) == 2 else f"{len(first)} times"
+    more = f"; so do {len(groups) - 1} other cases" if len(groups) > 1 else ""
+    message = f"this case appears {times} (lines {lines}) {how}{more}"
+    return at(ROWS, severity, sheet, first[1], message, ROWS.advice, cases=float(len(groups)))
+
+
+def check_times(case: Case) -> Iterator[Finding]:
+    """Find one and the same printed time for sizes of very different work."""
+    for sheet in case.sheets:
+        for column in sheet.of(Role.TIME):
+            by_value: dict[float, list[Cell]] = defaultdict(list)
+            for cell in cells_of(sheet, column):
+                printed = column.cells[cell.row]
+                if printed is not None and len(printed.digits.replace(".", "").lstrip("0")) >= DIGITS:
+                    by_value[printed.value].append(cell)
+            for cells in by_value.values():
+                if len(cells) >= FEWEST and cells[0].time_s > LAUNCH_S and _is_other_work(sheet, cells):
+                    yield _equal(sheet, column, cells)
+
+
+def _is_other_work(sheet: Sheet, cells: list[Cell]) -> bool:
+    problems = [problem for cell in cells if (problem := sheet.problem(cell.row, cell.column)) is not None]
+    moved = [least_bytes(problem, sheet.setting_at(cells[0].row)) for problem in problems]
+    flops = [cell.flops for cell in cells]
+    return min(max(flops) / max(min(flops), 1), max(moved) / max(min(moved), 1)) >= GROWTH
+
+
+def _equal(sheet: Sheet, column: Column, cells: list[Cell]) -> Finding:
+    lines = ranges([sheet.line(cell.row) for cell in cells])
+    growth = max(cell.flops for cell in cells) / min(cell.flops for cell in cells)
+    message = (
+        f"{column.name}: {len(cells)} rows (lines {lines}) print {sheet.quoted(cells[0].row, column)}, though their "
+        f"FLOPs differ by a factor of {growth:.3g}"
+    )
+    return at(TIMES, Severity.QUESTION, sheet, cells[1].row, message, TIMES.advice, column, rows=float(len(cells)))
+
+
+ROWS = Rule(
+    "repeated-rows",
+    "a case appears in a table more than once",
+    "say what differs between such rows, or keep one of them",
+    check_rows,
+    ((Need.SIZES,),),
+)
+
+COPIES = Rule(
+    "copied-numbers",
+    "two rows, or two columns, of different names print the very same numbers",
+    "check that each was measured, and not copied",
+    check_copies,
+    ((Need.MEASURED,),),
+)
+
+TIMES = Rule(
+    "equal-times",
+    "one and the same time is printed for sizes whose FLOPs and bytes differ 4 times or more",
+    "check that each row was measured, at its own size",
+    check_times,
+    ((Need.TIMES,),),
+)

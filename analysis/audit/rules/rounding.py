@@ -1,0 +1,170 @@
+"""Changes that are one or two steps of the last printed digit: they follow from rounding."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from ...imports.consistency import Span
+from ...imports.rounding import Kind
+from ..evidence.changes import Resolved, allowed, kinds_for, steps_apart
+from ..evidence.context import Case, Rule, at
+from ..evidence.finding import Finding, Need, Severity
+from ..evidence.pairs import Pair, pair_of
+from ..evidence.rates import cells_of
+from ..reading.annotated_table import Column, Role, Sheet
+from .ratios import directions, forward, turned
+
+FEW = 2.0
+"""Steps up to which a change is of the order of the rounding."""
+
+LEAST = 0.5
+"""Steps below which a change cannot have come from rounded numbers at all."""
+
+
+def check(case: Case) -> Iterator[Finding]:
+    """Judge changes with their two numbers beside them, then those whose times are of the same making elsewhere."""
+    for number, sheet in enumerate(case.sheets):
+        for change in case.changes(number):
+            if change.pair is not None and change.from_rounded:
+                yield from _beside(sheet, change, change.pair)
+        for column in sheet.of(Role.RATIO):
+            pair = pair_of(sheet, column)
+            if pair is not None and _ratio_from_rounded(sheet, column, pair):
+                yield from _ratios(sheet, column, pair)
+    yield from _elsewhere(case)
+
+
+def _beside(sheet: Sheet, change: Resolved, pair: Pair) -> Iterator[Finding]:
+    for row in range(len(sheet)):
+        cell = change.column.cells[row]
+        steps = steps_apart(pair, row)
+        ends = allowed(kinds_for(pair, "")[change.kind], pair, row)
+        if cell is None or ends is None or not 0 < round(steps, 6) <= FEW:
+            continue
+        yield _few(sheet, row, change.column, pair, steps, ends, " %")
+
+
+def _ratio_from_rounded(sheet: Sheet, column: Column, pair: Pair) -> bool:
+    """Tell whether all ratios are those of the printed numbers, to the last digit, where that is no coincidence."""
+    right, wrong, _ = directions(sheet, column, pair)
+    is_turned = len(wrong) > len(right)
+    chance = 1.0
+    for row in range(len(sheet)):
+        cell, ends = column.cells[row], forward(pair, row)
+        base, head = pair.base.cells[row], pair.head.cells[row]
+        step = column.step(row)
+        if cell is None or ends is None or base is None or head is None or not step:
+            continue
+        ends = turned(ends) if is_turned else ends
+        width = ends.high - ends.low
+        if not math.isfinite(width) or width < 3 * step:
+            continue
+        quotient = base.value / head.value if pair.named or pair.is_time else head.value / base.value
+        if abs((1 / quotient if is_turned else quotient) - cell.value) > step / 2 * (1 + 1e-6):
+            return False
+        chance *= step / width
+    return chance <= 1e-3
+
+
+def _ratios(sheet: Sheet, column: Column, pair: Pair) -> Iterator[Finding]:
+    for row in range(len(sheet)):
+        steps = steps_apart(pair, row)
+        ends = forward(pair, row)
+        if column.cells[row] is not None and ends is not None and 0 < round(steps, 6) <= FEW:
+            yield _few(sheet, row, column, pair, steps, ends, "")
+
+
+def _few(sheet: Sheet, row: int, column: Column, pair: Pair, steps: float, ends: Span, unit: str) -> Finding:
+    base, head = sheet.quoted(row, pair.base), sheet.quoted(row, pair.head)
+    message = (
+        f"{column.name} {sheet.quoted(row, column)}: {base} and {head} are {steps:.0f} printed "
+        f"step{'s' * (round(steps) != 1)} apart, so that the change is anything from {ends.low:.3g} to "
+        f"{ends.high:.3g}{unit}"
+    )
+    return at(
+        RULE,
+        Severity.MISLEADING,
+        sheet,
+        row,
+        message,
+        RULE.advice,
+        column,
+        steps=steps,
+        low=ends.low,
+        high=ends.high,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Changes that were computed from rounded times: words of their header, step of the times, rates of the cells."""
+
+    core: frozenset[str]
+    pass_: str
+    step_s: float
+    rates: tuple[float, ...]
+    where: str
+
+
+def _elsewhere(case: Case) -> Iterator[Finding]:
+    """Changes without their times, of a quantity that another table computes from rounded times.
+
+    How long such a case takes is estimated from the rates of the same pass there.
+    """
+    origins = list(_origins(case))
+    for number, sheet in enumerate(case.sheets):
+        for change in case.changes(number):
+            if change.pair is not None or change.kind == "gain":
+                continue
+            for row in range(len(sheet)):
+                pass_ = sheet.pass_of(row, change.column)
+                known = [one for one in origins if one.pass_ == pass_ and one.core == change.column.core]
+                cell, problem = change.column.cells[row], sheet.problem(row, change.column)
+                if known and cell is not None and cell.value and problem is not None:
+                    yield from _estimated(sheet, row, change.column, float(problem.flops), known)
+
+
+def _origins(case: Case) -> Iterator[_Origin]:
+    for number, sheet in enumerate(case.sheets):
+        for change in case.changes(number):
+            pair = change.pair
+            if pair is None or not change.from_rounded or not pair.is_time:
+                continue
+            if pair.base.rounding.kind is not Kind.DECIMALS or pair.base.mixed or not len(sheet):
+                continue
+            cells = [*cells_of(sheet, pair.base)]
+            passes = {sheet.pass_of(cell.row, pair.base) for cell in cells}
+            if len(passes) == 1:
+                step = 10.0**-pair.base.rounding.places * pair.base.unit
+                rates = tuple(cell.flops / cell.time_s for cell in cells)
+                yield _Origin(change.column.core, passes.pop(), step, rates, sheet.titled.name)
+
+
+def _estimated(sheet: Sheet, row: int, column: Column, flops: float, known: Sequence[_Origin]) -> Iterator[Finding]:
+    step = known[0].step_s
+    rate = median([rate for one in known for rate in one.rates])
+    cell = column.cells[row]
+    assert cell is not None
+    time_s = flops / rate
+    steps = abs(cell.value) / 100 * time_s / step
+    if not LEAST <= steps <= FEW:
+        return
+    message = (
+        f"{column.name} {sheet.quoted(row, column)}: at the {rate / 1e12:.3g} TFLOPS of {known[0].where} this takes "
+        f"about {time_s * 1e3:.3g} ms, of which it is {abs(cell.value) / 100 * time_s * 1e3:.2g} ms: about "
+        f"{max(1, round(steps))} step{'s' * (round(steps) > 1)} of the {step * 1e3:g} ms that times are printed "
+        "with"
+    )
+    yield at(
+        RULE, Severity.MISLEADING, sheet, row, message, RULE.advice, column, steps=steps, step_s=step, time_s=time_s
+    )
+
+
+RULE = Rule(
+    "below-resolution",
+    "a change was computed from rounded numbers that are one or two of their last digits apart",
+    "compute from unrounded times and print more digits; call a change of less than two steps no change",
+    check,
+    ((Need.SIDES,),),
+)

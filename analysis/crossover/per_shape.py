@@ -1,0 +1,127 @@
+"""Crossovers of a whole run: one row per shape and storage."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...shapes.errors import UsageError, unknown_name
+from ..frames.coordinates import COORDINATES, SETTING, SHAPE
+from ..frames.speedup import speedups
+from ..statistics.intervals import Floats, Ints
+from .curve import DELTA, locate
+
+CROSSOVER_COLUMNS = (
+    *("challenger", "incumbent", *SHAPE, *SETTING),
+    *("status", "crossover_M", "low_M", "high_M", "challenger_wins", "verified", "changes"),
+    *("M_min", "M_max", "Ms", "log_ratios", "missing", "refined", "warnings"),
+)
+
+
+def crossovers(
+    summary: pd.DataFrame, rounds: pd.DataFrame, challenger: str, incumbent: str, delta: float = DELTA
+) -> pd.DataFrame:
+    """Return one row per (shape, dtype, scheme, cache) that the challenger has cells in, in the order of `summary`.
+
+    Columns, besides identity: the fields of `curve.Crossing` (crossover_M NaN for None); M_min, M_max of the M that
+    were used (NaN when none was); Ms and log_ratios, tuples of the same length: the M used and ln(t_challenger /
+    t_incumbent) there; missing, the number of M at which a side failed or is missing; refined, the number of `Ms` that
+    a refinement added; warnings, a tuple of texts. What was added for another pair of providers is left out.
+
+    Raises UsageError when a provider has no cell in the run, or both are the same.
+    """
+    known = list(pd.unique(summary["provider"]))
+    for name in (challenger, incumbent):
+        if name not in known:
+            raise unknown_name("provider of this run", name, known)
+    if challenger == incumbent:
+        raise UsageError(f"challenger and incumbent are both {challenger!r}: name two providers of {', '.join(known)}")
+    two = summary.loc[summary["provider"].isin([challenger, incumbent])]
+    two = two.loc[~(two["refined"] & ~two.duplicated([*COORDINATES], keep=False))]
+    ratios = speedups(two, rounds, incumbent)
+    places = ratios.groupby([*SHAPE, *SETTING], sort=False).ngroup().to_numpy()
+    order = np.lexsort((ratios["M"].to_numpy(), places))
+    series = _Series.of(ratios.take(order), two)
+    starts: list[int] = np.flatnonzero(np.diff(places[order], prepend=-1)).tolist()
+    keys = ratios[[*SHAPE, *SETTING]].take(order[starts]).itertuples(index=False, name=None)
+    rows = [
+        dict(zip((*SHAPE, *SETTING), key, strict=True))
+        | {"challenger": challenger, "incumbent": incumbent}
+        | _crossing(series.part(begin, end), delta)
+        for key, begin, end in zip(keys, starts, [*starts[1:], len(order)], strict=True)
+    ]
+    return pd.DataFrame(rows, columns=list(CROSSOVER_COLUMNS))
+
+
+class _Series(NamedTuple):
+    """What is read of the ratios of one place by rising M, or of many places one after another.
+
+    y is ln(t_challenger / t_incumbent), NaN where a side failed or is missing (`reason` says so); refined: a refinement
+    added that M; note: what qualifies the ratio.
+    """
+
+    M: Ints
+    y: Floats
+    low: Floats
+    high: Floats
+    se: Floats
+    refined: NDArray[np.bool_]
+    reason: Sequence[str]
+    note: Sequence[str]
+
+    @classmethod
+    def of(cls, ratios: pd.DataFrame, summary: pd.DataFrame) -> "_Series":
+        added = set(summary.loc[summary["refined"], "cell_id"])
+        y, low, high = (
+            -np.log(ratios[name].to_numpy(dtype=np.float64)) for name in ("ratio", "ratio_high", "ratio_low")
+        )
+        se, sizes = ratios["log_se"].to_numpy(dtype=np.float64), ratios["M"].to_numpy(dtype=np.int64)
+        refined = np.array([cell in added for cell in ratios["cell_id"]], dtype=bool)
+        return cls(sizes, y, low, high, se, refined, ratios["reason"].tolist(), ratios["note"].tolist())
+
+    def part(self, begin: int, end: int) -> "_Series":
+        return _Series(*(column[begin:end] for column in self))  # type: ignore[arg-type]
+
+
+def _crossing(cells: _Series, delta: float) -> dict[str, Any]:
+    used = ~np.isnan(cells.y)
+    sizes, y = cells.M[used], cells.y[used]
+    found = locate(sizes, y, cells.low[used], cells.high[used], cells.se[used], delta)
+    warnings = [
+        *found.warnings,
+        *_told("not at", _sizes_by(cells.reason, cells.M, ~used)),
+        *_told("at", _sizes_by(cells.note, cells.M, used & np.array([bool(note) for note in cells.note]))),
+    ]
+    if len(sizes) == 1:
+        warnings.append("measured at one M, and a crossover needs two: sweep M with the option -a")
+    return {
+        "status": found.status.value,
+        "crossover_M": np.nan if found.crossover_M is None else found.crossover_M,
+        "low_M": found.low_M,
+        "high_M": found.high_M,
+        "challenger_wins": found.challenger_wins,
+        "verified": found.verified,
+        "changes": found.changes,
+        "M_min": float(sizes[0]) if len(sizes) else np.nan,
+        "M_max": float(sizes[-1]) if len(sizes) else np.nan,
+        "Ms": tuple(sizes.tolist()),
+        "log_ratios": tuple(y.tolist()),
+        "missing": int((~used).sum()),
+        "refined": int((cells.refined & used).sum()),
+        "warnings": tuple(warnings),
+    }
+
+
+def _sizes_by(texts: Sequence[str], sizes: Ints, told: NDArray[np.bool_]) -> dict[str, list[int]]:
+    """Group the sizes that are to be told of by their text, in the order of the first of each."""
+    found: dict[str, list[int]] = {}
+    for index in np.flatnonzero(told).tolist():
+        found.setdefault(texts[index], []).append(int(sizes[index]))
+    return found
+
+
+def _told(where: str, found: Mapping[str, Sequence[int]]) -> list[str]:
+    """Write one text per reason: why some M are not in, or what qualifies them."""
+    return [f"{where} M={','.join(map(str, sizes))}: {text}" for text, sizes in found.items()]

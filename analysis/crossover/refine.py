@@ -1,0 +1,194 @@
+"""Which further M would narrow a crossover: the measuring side asks, after each batch that it has measured.
+
+The bracket of a crossover runs from the last M at which one side is verified faster to the first at which the other is.
+It is narrowed by bisection in log2 M, on whole numbers. Where a tile of either provider is wide, its edge that is
+nearest to the middle is taken in place of the middle, with the M after it: the time of a tiled kernel steps there, so
+that the winner is likely to change between just these two. A shape is done when its bracket is narrow and holds no such
+edge, when neither end can come nearer to the undecided M between them, or when it has had all its further M.
+"""
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from ...shapes.errors import UsageError
+from ...shapes.problem import Op, Pass
+from ..frames.coordinates import SETTING, SHAPE
+
+RATIO = 1.1
+"""Width of a bracket (its last M over its first) that is narrow enough."""
+
+MOST = 6
+"""Further M for one shape and setting."""
+
+PLACE = (*SHAPE, *SETTING)
+"""What one crossover is of."""
+
+REFINE = "refine"
+"""Key of run.json under which a refined run keeps its pair, its limits and the M that were added."""
+
+_KEYS = {*PLACE, "M", "providers"}
+"""What an added M says of itself in run.json."""
+
+Place = tuple[Any, ...]
+"""Values of `PLACE`."""
+
+_TILED = (Pass.FWD, Pass.DGRAD)
+"""Passes whose output has M rows; a tile of the others has no edge along M."""
+
+
+class Further(NamedTuple):
+    """One M to add: where, and how many rows."""
+
+    place: Place
+    M: int
+
+
+def further(
+    crossings: pd.DataFrame,
+    cells: pd.DataFrame,
+    added: Iterable[Further],
+    ratio: float = RATIO,
+    most: int = MOST,
+    can: Callable[[Further], bool] = lambda one: True,
+) -> list[Further]:
+    """Return the next M of every shape that has a verified change of the winner; empty when all are done.
+
+    `crossings` is what `crossovers.crossovers` found, `cells` the summary it found it in. `added` are the M that were
+    asked for already: they count towards `most`, and none is asked for twice, whatever became of it. `can` tells what
+    can be measured at all: a grouped product wants whole groups of rows, say.
+    """
+    asked: dict[Place, set[int]] = {}
+    for one in added:
+        asked.setdefault(one.place, set()).add(one.M)
+    pair = set(crossings["challenger"]) | set(crossings["incumbent"])
+    tiles = _tiles(cells.loc[cells["provider"].isin(pair)])
+    wanted = []
+    for row in crossings.to_dict("records"):
+        place = tuple(row[name] for name in PLACE)
+        mine = asked.get(place, set())
+        if not row["changes"] or len(mine) >= most:
+            continue
+        low, high = int(row["low_M"]), int(row["high_M"])
+        wide = [size for at in (low, high) for size in tiles.get((place, at), ())]
+        free = partial(_is_free, place, mine, can)
+        sizes = next_sizes(low, high, row["Ms"], free, wide, ratio)
+        wanted += [Further(place, size) for size in sizes[: most - len(mine)]]
+    return wanted
+
+
+def _is_free(place: Place, asked: Collection[int], can: Callable[[Further], bool], size: int) -> bool:
+    return size not in asked and can(Further(place, size))
+
+
+def next_sizes(
+    low: int,
+    high: int,
+    measured: Iterable[int],
+    free: Callable[[int], bool],
+    tiles: Collection[int],
+    ratio: float = RATIO,
+) -> Sequence[int]:
+    """Return one or two whole M inside of the bracket `low`..`high`, or none when it is as narrow as it gets.
+
+    `measured` are all M with a result, those inside of the bracket undecided; `free` tells of an M whether it may be
+    asked for. `tiles` are the rows of the providers' tiles; one counts as wide when it is wider than the bracket is to
+    become.
+    """
+    inside = sorted({size for size in measured if low < size < high})
+    gaps = [(low, inside[0]), (inside[-1], high)] if inside else [(low, high)]
+    for begin, end in sorted(gaps, key=lambda gap: gap[0] / gap[1]):
+        middle = math.sqrt(begin * end)
+        pairs = [
+            [size for size in (edge, edge + 1) if begin < size < end and free(size)]
+            for edge in _edges(middle, begin, end, [size for size in tiles if size > (ratio - 1) * middle])
+        ]
+        if first := next(filter(None, pairs), None):
+            return first
+        if end > ratio * begin and (size := _nearest(middle, begin, end, free)):
+            return [size]
+    return []
+
+
+def _nearest(middle: float, begin: int, end: int, free: Callable[[int], bool]) -> int | None:
+    """Whole number strictly inside that is nearest to the middle and free; None when none is."""
+    first = round(middle)
+    for step in range(end - begin):
+        for size in (first - step, first + step):
+            if begin < size < end and free(size):
+                return size
+    return None
+
+
+def _edges(middle: float, begin: int, end: int, tiles: Iterable[int]) -> list[int]:
+    """Last rows of tiles at the middle, before and after it, the nearest first; the row after one may be inside too."""
+    found = {count * size for size in tiles for count in (math.floor(middle / size), math.ceil(middle / size))}
+    return sorted(
+        (edge for edge in found if begin <= edge < end), key=lambda edge: abs(math.log2((edge + 0.5) / middle))
+    )
+
+
+def _tiles(cells: pd.DataFrame) -> dict[tuple[Place, int], set[int]]:
+    """Rows of the tiles per (place, M): the stored `tile_M`, or BLOCK_M of the configuration in runs without it."""
+    tiled = cells.loc[(cells["op"] == Op.GEMM) & cells["pass"].isin(_TILED)]
+    found: dict[tuple[Place, int], set[int]] = {}
+    stored = tiled["tile_M"] if "tile_M" in tiled else pd.Series(math.nan, index=tiled.index)
+    for row, size, config in zip(
+        tiled[[*PLACE, "M"]].itertuples(index=False, name=None), stored, tiled["config"], strict=True
+    ):
+        rows = _block(config) if pd.isna(size) else int(size)
+        if rows > 1:
+            found.setdefault((row[:-1], int(row[-1])), set()).add(rows)
+    return found
+
+
+def _block(config: str) -> int:
+    value = json.loads(config).get("BLOCK_M", 0) if config else 0
+    return value if isinstance(value, int) else 0
+
+
+def is_added(cells: pd.DataFrame, manifest: Mapping[str, Any]) -> "pd.Series[bool]":
+    """Per row of `cells`, True where its M was added by a refinement: it was not swept over all shapes."""
+    added = {
+        (*(row[name] for name in PLACE), row["M"], provider)
+        for part in refinements(manifest)
+        for row in part["added"]
+        for provider in row["providers"]
+    }
+    if not added:
+        return pd.Series(False, index=cells.index)
+    rows = cells[[*PLACE, "M", "provider"]].itertuples(index=False, name=None)
+    return pd.Series([row in added for row in rows], index=cells.index)
+
+
+def refinements(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what a run.json says of its refinement, or those of the shards that it was merged from; each has `added`.
+
+    `added` is a list of objects with the values of `PLACE` by name, `M`, and the names of the `providers` measured.
+    Raises UsageError when it is something else.
+    """
+    own = [manifest[REFINE]] if REFINE in manifest else []
+    for part in own:
+        rows = part.get("added") if isinstance(part, Mapping) else None
+        if not isinstance(rows, list) or not all(isinstance(row, Mapping) and set(row) >= _KEYS for row in rows):
+            raise UsageError(
+                f"run.json: {REFINE}.added must be a list of objects with the keys {', '.join(sorted(_KEYS))}; "
+                "restore the file from a copy"
+            )
+    return own + [part for shard in manifest.get("shards", ()) for part in refinements(shard)]
+
+
+def refined_pair(manifest: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the challenger and the incumbent whose crossover was refined; None without one pair, known by name."""
+    pairs = {(part.get("challenger"), part.get("incumbent")) for part in refinements(manifest)}
+    pair = pairs.pop() if len(pairs) == 1 else ("", "")
+    return (str(pair[0]), str(pair[1])) if all(pair) else None
+
+
+def swept(cells: pd.DataFrame) -> pd.DataFrame:
+    """Leave out what a refinement added, which exists for single shapes: no column of a table over all, no mean."""
+    return cells.loc[~cells["refined"]] if cells["refined"].any() else cells

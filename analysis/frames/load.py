@@ -1,0 +1,295 @@
+"""Load a run folder: the only module of the analysis that touches files."""
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...shapes.errors import UsageError
+from ...shapes.files.json_file import read_object
+from ...shapes.files.stored_file import read_stored
+from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
+from ...shapes.run_folder.manifest import check_manifest
+from ...shapes.verdict import Verdict
+from .tables import empty_table, line_of, parse_table
+
+Ints = NDArray[np.int64]
+
+MANIFEST = "run.json"
+
+TUNE = "tune"
+"""Key of run.json that the folder of a rooflens tune has in place of `request`."""
+
+_REQUIRED = ("id", "suite", "baseline", "challengers", "rounds", "planned_units", "device", "providers", "shapes")
+"""Keys of run.json that the analysis cannot do without."""
+
+REFERENCE = "reference"
+"""Role of a provider whose operands are decoded outside of the timed call: compared with, and never dispatched to."""
+
+_WAS_REFERENCE = "blas"
+_WERE_STOCK = ("stock_triton", "stock_triton_fp8", "stock_triton_ao")
+"""References of older runs: all providers of the one role, and of role stock_triton those of these names."""
+
+_ALWAYS = (CELLS, SAMPLES, CEILINGS)
+"""Tables that every run folder has."""
+
+_KEY = ["cell_id", "round"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunData:
+    """One run: its manifest (run.json) and tables, per `run_folder.columns`, with samples of finished units only.
+
+    `cells` has one row per finished (cell, round), in file order; `samples` every raw timing of a passed one, those
+    that do not count among them; `telemetry` what the device said during them. `telemetry`, `canary` and `tuning` have
+    no rows where nothing of the kind was stored. A column that an older version did not store is unknown in every row.
+    `digests` are the SHA-256 sums of the files that were read, by file name.
+    """
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    cells: pd.DataFrame
+    samples: pd.DataFrame
+    ceilings: pd.DataFrame
+    telemetry: pd.DataFrame
+    canary: pd.DataFrame
+    tuning: pd.DataFrame
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """Name of the run."""
+        return str(self.manifest["id"])
+
+    @property
+    def baseline(self) -> str:
+        """Provider that speedups are relative to."""
+        return str(self.manifest["baseline"])
+
+    @property
+    def challengers(self) -> tuple[str, ...]:
+        """Providers whose speedup and crossover are of interest, the most interesting first.
+
+        Those that run.json names, without the baseline and without references: what pays for no decoding or
+        quantization is nothing that could be dispatched to.
+        """
+        others = (name for name in self.manifest["challengers"] if name != self.baseline)
+        return tuple(name for name in others if not self.is_reference(name))
+
+    def role(self, provider: str) -> str:
+        """Role of a provider by run.json, "" where it does not say."""
+        return str((self.manifest["providers"].get(provider) or {}).get("role", ""))
+
+    def is_reference(self, provider: str) -> bool:
+        """True for a provider that pays for no decoding in its timed call: it wins nothing."""
+        return self.role(provider) == REFERENCE
+
+    def refuse_reference(self, provider: str, option: str) -> None:
+        """Raise UsageError where `provider`, named by `option`, is nothing that could be dispatched to."""
+        if self.is_reference(provider):
+            raise UsageError(
+                f"{option} {provider}: it is a reference of {self.id}, which reads operands decoded outside of the "
+                "timed call: nothing is dispatched to it"
+            )
+
+    @property
+    def device(self) -> Mapping[str, Any]:
+        """Device of the run: name, kind, arch, llc_bytes, ..."""
+        device: Mapping[str, Any] = self.manifest["device"]
+        return device
+
+    @property
+    def several_devices(self) -> bool:
+        """True for a run of several devices, as shards or a fleet measured it; `device_of` tells them apart."""
+        return len(self.manifest.get("devices") or ()) > 1
+
+    @property
+    def device_of(self) -> Mapping[int, int] | None:
+        """Position among `devices` of run.json by worker process; None for a run of one device.
+
+        A process that no entry names is not in it: older merged runs do not say which processes were whose.
+        """
+        if not self.several_devices:
+            return None
+        entries = enumerate(self.manifest["devices"])
+        return {int(process): number for number, entry in entries for process in entry.get("processes") or ()}
+
+    @property
+    def planned_units(self) -> int:
+        """Number of (cell, round) units that the run is to have."""
+        return int(self.manifest["planned_units"])
+
+    @property
+    def missing_units(self) -> int:
+        """Number of planned units that are still to be measured. A failure ends its cell, whatever its round."""
+        rounds = int(self.manifest["rounds"])
+        passed = self.cells["verdict"] == Verdict.PASSED
+        stored = passed.groupby(self.cells["cell_id"]).agg(["size", "all"])
+        settled = int(stored["size"].clip(upper=rounds).where(stored["all"], rounds).sum())
+        return max(0, self.planned_units - settled)
+
+
+def load_run(folder: Path) -> RunData:
+    """Read and validate `folder`, whose tables may be compressed (gzip, as `cells.csv.gz`).
+
+    Raises UsageError with file, line, column and the way out. What an interrupted writer left is ignored as a resumed
+    run would: a last line without a line break, and samples and telemetry whose (cell, round) has no row in cells.csv.
+    """
+    manifest = _manifest(folder)
+    stored = {table: table_content(folder, table) for table in TABLES}
+    if missing := [table.file for table in _ALWAYS if stored[table] is None]:
+        raise UsageError(
+            f"{folder}: {missing[0]} is missing; copy the whole run folder, or measure it again with rooflens run"
+        )
+    contents = {table.name: content for table, content in stored.items() if content is not None}
+    cells, samples = (parse_table(contents[table.name], table, str(folder / table.file)) for table in (CELLS, SAMPLES))
+    ceilings, telemetry, canary, tuning = (
+        parse_table(contents[table.name], table, str(folder / table.file))
+        if table.name in contents
+        else empty_table(table)
+        for table in (CEILINGS, TELEMETRY, CANARY, TUNING)
+    )
+    cells["role"] = cells["role"].mask(_were_references(cells["provider"], cells["role"]), REFERENCE)
+    # Of a provider that is found to read decoded operands, the rows say so, and run.json says what its author did.
+    found = set(cells.loc[cells["role"] == REFERENCE, "provider"])
+    cells["role"] = cells["role"].mask(cells["provider"].isin(found), REFERENCE)
+    manifest |= {"providers": _as_references(manifest["providers"], found)}
+    if cells.empty:
+        raise UsageError(f"{folder}: no cell of this run is finished; go on with it: rooflens run --resume -o {folder}")
+    _check_commits_once(cells, contents[CELLS.name], str(folder / CELLS.file))
+    units = _units(samples, cells)
+    passed = (cells["verdict"] == Verdict.PASSED).to_numpy()
+    unexpected = (units >= 0) & ~passed[units]
+    if unexpected.any():
+        record = int(unexpected.argmax())
+        raise UsageError(
+            f"{folder / SAMPLES.file} line {line_of(contents[SAMPLES.name], record)}: a sample of cell "
+            f"{samples['cell_id'].iloc[record]} round {samples['round'].iloc[record]}, which is "
+            f"{cells['verdict'].iloc[units[record]]} in {CELLS.file}; only passed rounds have samples: delete its lines"
+        )
+    if (units < 0).any():
+        samples, units = samples[units >= 0].reset_index(drop=True), units[units >= 0]
+    _check_sample_counts(cells, samples, units, contents[CELLS.name], folder)
+    telemetry = telemetry[_units(telemetry, cells) >= 0].reset_index(drop=True)
+    read = {table.file: contents[table.name] for table in TABLES if table.name in contents}
+    read |= {MANIFEST: (folder / MANIFEST).read_bytes()}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in read.items()}
+    return RunData(folder, manifest, cells, samples, ceilings, telemetry, canary, tuning, digests)
+
+
+def table_content(folder: Path, table: Table) -> bytes | None:
+    """Return a table of a run folder as CSV, unpacked where it is compressed; None when it is not there.
+
+    Raises UsageError for one that cannot be read.
+    """
+    for path in (folder / table.file, folder / f"{table.file}.gz"):
+        try:
+            return read_stored(path)
+        except FileNotFoundError:
+            continue
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise UsageError(f"{path} is no whole gzip file ({error}); restore it from a copy") from None
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+    return None
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder; rooflens list runs shows the runs that are there")
+    path = folder / MANIFEST
+    try:
+        manifest = read_object(path)
+    except FileNotFoundError:
+        raise UsageError(f"{folder}: no {MANIFEST} there, so it is not the folder of a run") from None
+    if TUNE in manifest:
+        raise UsageError(f"{folder} is a tuned table: use it with rooflens run SUITE --tuned {folder}")
+    check_manifest(manifest, path, _REQUIRED)
+    return manifest | {"providers": _with_roles(manifest["providers"])}
+
+
+def _with_roles(providers: Mapping[str, Any]) -> dict[str, Any]:
+    """Give references of older runs their role."""
+    names = pd.Series(list(providers), dtype=str)
+    roles = pd.Series([(entry or {}).get("role", "") for entry in providers.values()], dtype=str)
+    changed = set(names[_were_references(names, roles)])
+    return _as_references(providers, changed)
+
+
+def _as_references(providers: Mapping[str, Any], which: Collection[str]) -> dict[str, Any]:
+    return {name: (entry or {}) | {"role": REFERENCE} if name in which else entry for name, entry in providers.items()}
+
+
+def _were_references(names: "pd.Series[str]", roles: "pd.Series[str]") -> "pd.Series[bool]":
+    """Tell which providers an older run stored under another role than that of a reference."""
+    return (roles == _WAS_REFERENCE) | ((roles == "stock_triton") & names.isin(_WERE_STOCK))
+
+
+def _check_commits_once(cells: pd.DataFrame, content: bytes, where: str) -> None:
+    again = cells.duplicated(_KEY).to_numpy()
+    if again.any():
+        record = int(again.argmax())
+        cell, number = cells.loc[record, _KEY]
+        first = int(((cells["cell_id"] == cell) & (cells["round"] == number)).to_numpy().argmax())
+        raise UsageError(
+            f"{where} line {line_of(content, record)}, column round: round {number} of cell {cell} stands already in "
+            f"line {line_of(content, first)}; delete one of them"
+        )
+
+
+def _units(rows: pd.DataFrame, cells: pd.DataFrame) -> Ints:
+    """Position in `cells` of the commit row that each of `rows` belongs to by cell_id and round; -1 for none."""
+    key, known = np.zeros(len(rows), dtype=np.int64), np.zeros(len(cells), dtype=np.int64)
+    has_all = np.ones(len(rows), dtype=bool)
+    for column in _KEY:
+        known_codes, names = pd.factorize(cells[column])
+        row_codes, values = pd.factorize(rows[column])  # few distinct values, of which each is looked up once
+        found = pd.Index(names).get_indexer(pd.Index(values))[row_codes]
+        has_all &= found >= 0
+        key, known = key * len(names) + found, known * len(names) + known_codes
+    # Searched, not looked up in a table of all keys: as many rounds as cells would make that the square of the rows.
+    order = np.argsort(known, kind="stable")
+    near = order[np.searchsorted(known, key, sorter=order).clip(max=len(known) - 1)]
+    return np.where(has_all & (known[near] == key), near, -1)
+
+
+def _check_sample_counts(cells: pd.DataFrame, samples: pd.DataFrame, units: Ints, content: bytes, folder: Path) -> None:
+    """Compare what passed rounds announce with what is stored of them, and refuse a round in which nothing counts.
+
+    `units` has the position in `cells` that each sample belongs to.
+    """
+    stored = np.bincount(units, minlength=len(cells))
+    marked = np.bincount(units[(samples["discarded"] != "").to_numpy()], minlength=len(cells))
+    announced = {
+        "samples": cells["samples"].to_numpy(dtype=float, na_value=0),
+        "discarded": cells["discarded"].fillna(pd.Series(marked, dtype="Int64")).to_numpy(dtype=float),
+    }
+    passed = (cells["verdict"] == Verdict.PASSED).to_numpy()
+    way_out = "delete this line and its samples and measure again with rooflens run --resume"
+    for column, found, verb in (("samples", stored, "has"), ("discarded", marked, "discards")):
+        wrong = passed & ((found != announced[column]) | (stored == 0))
+        if wrong.any():
+            record = int(wrong.argmax())
+            raise UsageError(
+                f"{folder / CELLS.file} line {line_of(content, record)}, column {column}: "
+                f"{announced[column][record]:.0f} announced, but {SAMPLES.file} {verb} {found[record]} for "
+                f"{_named(cells, record)}; restore both files from a copy, or {way_out}"
+            )
+    idle = passed & (stored == marked)
+    if idle.any():
+        record = int(idle.argmax())
+        raise UsageError(
+            f"{folder / CELLS.file} line {line_of(content, record)}, column discarded: all {stored[record]} samples "
+            f"of {_named(cells, record)} are discarded, so it cannot have passed; {way_out}"
+        )
+
+
+def _named(cells: pd.DataFrame, record: int) -> str:
+    return f"round {cells['round'].iloc[record]} of cell {cells['cell_id'].iloc[record]}"

@@ -1,0 +1,94 @@
+"""What one run tells of its cells to whoever follows them over many runs."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ...shapes.errors import UsageError, quote
+from ...shapes.run_folder.manifest import made_at
+from ..frames.coordinates import COORDINATES, METHOD
+from ..frames.load import RunData
+from ..run.summarize import summarize
+from ..stability.canary import KINDS
+
+CELL = (*COORDINATES, "provider")
+"""What makes points of two runs the same cell."""
+
+_VERSIONS = ("driver", "torch", "triton", "CUDA", "HIP", "threads")
+
+KEY = ("device", "arch", *_VERSIONS, *METHOD)
+"""What must be the same along a series, each as text, "" where it is not stored. `threads` is of a CPU only."""
+
+SAID = ("role", "source", "artifact", "config", "dispatched", "disturbed")
+"""What a run says of each cell besides its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunMark:
+    """One run: its name, where it lies, when it began, and its canary: medians in seconds, None without one.
+
+    made_at  what runs are ordered by, see `shapes.run_folder.manifest`
+    commit   of the repository that its kernels come from, "" where that is not stored
+    uuid     of its device: another one of the same model goes on with the series
+    """
+
+    id: str
+    folder: str
+    created_at: str
+    made_at: float
+    commit: str
+    uuid: str
+    gemm_s: float | None
+    copy_s: float | None
+
+    @property
+    def canary_s(self) -> float:
+        """Geometric mean of GEMM and copy, NaN where the run has no canary."""
+        return math.sqrt(self.gemm_s * self.copy_s) if self.gemm_s and self.copy_s else math.nan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Story:
+    """What one run tells: its mark, and per cell CELL, KEY, verdict, time_s, resolution_s, impossible, and SAID."""
+
+    run: RunMark
+    cells: pd.DataFrame
+
+
+def observe(run: RunData, commit: str = "") -> Story:
+    """Reduce a run, of a `commit` if that is known, to what its history needs.
+
+    Raises UsageError when run.json does not say when it was made.
+    """
+    created_at = str(run.manifest.get("created_at", ""))
+    when = made_at(run.manifest)
+    if when == -math.inf:
+        raise UsageError(
+            f"{run.folder}: created_at = {quote(created_at)} in run.json is not a time, so its place is "
+            "unknown; leave this run out"
+        )
+    summary = summarize(run)
+    environment = {**(run.manifest.get("environment") or {}), "threads": ""}
+    if run.device.get("kind") == "cpu":
+        environment["threads"] = run.manifest.get("threads", "")
+    said = {"device": run.device.get("name", ""), "arch": run.device.get("arch", "")}
+    said |= {name: environment.get(name, "") for name in _VERSIONS}
+    cells = summary[[*CELL, *METHOD, "verdict", "time_s", "resolution_s", "impossible", *SAID]]
+    canary = {f"{kind}_s": float(run.canary[f"{kind}_s"].median()) if len(run.canary) else None for kind in KINDS}
+    mark = RunMark(
+        id=run.id,
+        folder=str(run.folder),
+        created_at=created_at,
+        made_at=when,
+        commit=commit,
+        uuid=str(run.device.get("uuid") or ""),
+        **canary,
+    )
+    return Story(mark, cells.assign(**{name: "" if value is None else str(value) for name, value in said.items()}))
+
+
+def key_differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Say in which parts two keys differ: "driver 580 -> 590"."""
+    return [f"{name} {old[name] or 'unknown'} -> {new[name] or 'unknown'}" for name in KEY if old[name] != new[name]]

@@ -1,0 +1,9 @@
+"""The analysis of one run, whole.
+
+summarize      raw samples to one row per cell
+pipeline       all steps, in order
+headline       the three numbers at the top of a report
+uncompared     why there is no headline
+scan_check     what else changed along a scan
+architectures  several runs side by side
+"""

@@ -1,0 +1,186 @@
+"""All steps of the analysis of one run: what the command line prints and what a report shows are these objects."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ...shapes.run_folder.disturbance import kind, worst
+from ...shapes.verdict import Verdict
+from ..crossover.across_shapes import MedianCrossover, median_crossovers
+from ..crossover.curve import DELTA
+from ..crossover.per_shape import CROSSOVER_COLUMNS, crossovers
+from ..crossover.refine import swept
+from ..frames.deciding import deciding
+from ..frames.load import RunData
+from ..frames.speedup import ALIKE, all_disturbed, geometric_means, speedups
+from ..frames.telemetry import Conditions, conditions
+from ..roofline import place, raise_ceilings, roofline_warnings
+from ..roofline.gaps import gaps
+from ..roofline.pairs import pairs
+from ..roofline.regimes import regimes
+from ..stability.canary import Drift, drifts_by_device, worst_drifts
+from ..stability.device_spread import device_warnings, spreads
+from ..stability.devices import MeasuredDevice, measured_devices
+from .summarize import round_medians, summarize
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """Results of one run. `challenger` is "" when no challenger of the run has a cell; its crossovers are then empty.
+
+    ceilings    `raising.raise_ceilings`: the rows of ceilings.csv, and what cells reach beyond measured ones
+    cells       `roofline.place`: one row per cell, its summary and its place on the roofline
+    added       summaries of the cells that a refinement added at single shapes: in no other table but `crossovers`
+    rounds      `summarize.round_medians`
+    speedups    `speedup.speedups` over the baseline of the run
+    means       `speedup.geometric_means` of them
+    crossovers  `crossovers.crossovers` of challenger against baseline; medians: one per (pass, dtype, scheme, cache)
+    gaps        `gaps.gaps` of the cells: what lies between the ideal and the measured time of each cell
+    pairs       `pairs.pairs` of the cells: cold against warm; empty where a run has one cache state
+    regimes     `regimes.regimes` of the cells: which limit bounds each curve over M, and where that changes
+    conditions  `telemetry.conditions` of the run, None where no telemetry is stored
+    canary      `canary.drifts` of the run, empty where no canary is stored
+    devices     `devices.measured_devices` of a run of several, empty where there is one
+    warnings    what concerns the run as a whole
+    """
+
+    run: RunData
+    challenger: str
+    ceilings: pd.DataFrame
+    cells: pd.DataFrame
+    added: pd.DataFrame
+    rounds: pd.DataFrame
+    speedups: pd.DataFrame
+    means: pd.DataFrame
+    crossovers: pd.DataFrame
+    medians: tuple[MedianCrossover, ...]
+    gaps: pd.DataFrame
+    pairs: pd.DataFrame
+    regimes: pd.DataFrame
+    conditions: Conditions | None
+    canary: tuple[Drift, ...]
+    devices: tuple[MeasuredDevice, ...]
+    warnings: tuple[str, ...]
+
+
+def analyze(run: RunData, challenger: str = "", delta: float = DELTA) -> Analysis:
+    """Run every step on a loaded run.
+
+    `challenger` is by default the first of the run's challengers that passed somewhere, else the first that has cells.
+    Raises UsageError when a given one has none.
+    """
+    every, rounds = summarize(run), round_medians(run)
+    summary = swept(every)
+    by_device = drifts_by_device(run.canary, run.device_of)
+    canary = worst_drifts(by_device.values())
+    devices = measured_devices(run, by_device)
+    chosen = challenger or _first_challenger(run, summary)
+    found = pd.DataFrame(columns=list(CROSSOVER_COLUMNS))
+    if chosen and run.baseline in set(summary["provider"]):
+        found = crossovers(every, rounds, chosen, run.baseline, delta)
+    ratios = speedups(summary, rounds, run.baseline)
+    cells, ceilings = placed(run, summary)
+    return Analysis(
+        run=run,
+        challenger=chosen,
+        ceilings=ceilings,
+        cells=cells,
+        added=every.loc[every["refined"]],
+        rounds=rounds,
+        speedups=ratios,
+        means=geometric_means(ratios),
+        crossovers=found,
+        medians=median_crossovers(found),
+        gaps=gaps(cells),
+        pairs=pairs(cells),
+        regimes=regimes(cells),
+        conditions=conditions(run.telemetry),
+        canary=canary,
+        devices=devices,
+        warnings=(
+            *_coverage(run, every, chosen),
+            *device_warnings(run, spreads(run, devices)),
+            *_mixtures(summary),
+            *_disturbances(summary),
+            *roofline_warnings(cells, ceilings, run.device, canary),
+        ),
+    )
+
+
+def placed(run: RunData, summary: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return `roofline.place` of the swept cells of a run, from its `summarize`, and `raise_ceilings` of them.
+
+    M that a refinement added at single shapes would weigh in every share and mean over shapes.
+    """
+    cells = swept(summary)
+    ceilings = raise_ceilings(cells, run.ceilings, run.device)
+    return place(cells, ceilings, run.device), ceilings
+
+
+def _first_challenger(run: RunData, summary: pd.DataFrame) -> str:
+    passed = set(deciding(summary)["provider"])
+    present = set(summary["provider"])
+    return next((name for names in (passed, present) for name in run.challengers if name in names), "")
+
+
+def _coverage(run: RunData, summary: pd.DataFrame, challenger: str) -> list[str]:
+    """Say what of the plan is missing, and what failed."""
+    warnings = []
+    if missing := run.missing_units:
+        finished = run.planned_units - missing
+        warnings.append(
+            f"{finished} of {run.planned_units} planned rounds are finished: resume with rooflens run --resume"
+        )
+    failed = summary.loc[~summary["verdict"].isin([Verdict.PASSED, Verdict.UNSUPPORTED])]
+    counts = failed.groupby(["provider", "verdict"], sort=False).size().reset_index(name="cells")
+    for provider, verdict, count in counts.itertuples(index=False, name=None):
+        warnings.append(f"{provider}: {count} cells ended as {verdict}; their rows say why")
+    if run.baseline not in set(summary["provider"]):
+        warnings.append(f"the baseline {run.baseline} has no cell here: no speedups, no crossovers")
+    if not challenger:
+        warnings.append(f"no challenger ({', '.join(run.challengers) or 'none named'}) has a cell here: no crossovers")
+    return warnings
+
+
+def _mixtures(summary: pd.DataFrame) -> list[str]:
+    """Say that cells of one cache state were timed in different ways, so that some ratios are refused."""
+    passed = summary.loc[summary["verdict"] == Verdict.PASSED]
+    warnings = []
+    for name in ALIKE:
+        for cache, cells in passed.groupby("cache", sort=False):
+            counts = cells[name].value_counts()
+            if len(counts) > 1:
+                ways = ", ".join(f"{way or 'unknown'} {count}" for way, count in counts.items())
+                option = f"--{name.replace('_', '-')}"
+                warnings.append(f"{cache} cells differ in {name} ({ways}): no ratio across them; use one {option}")
+    return warnings
+
+
+def _disturbances(summary: pd.DataFrame) -> list[str]:
+    """Say what disturbed every cell, with the worst figure: no note of a single cell tells it then."""
+    if not all_disturbed(summary):
+        return []
+    causes: dict[str, list[str]] = {}
+    passed = summary.loc[summary["verdict"] == Verdict.PASSED, "disturbed"]
+    for text in passed:
+        for cause in text.split("; "):
+            causes.setdefault(kind(cause), []).append(cause)
+    shared = [worst(told) for told in causes.values() if len(told) == len(passed)]
+    cells = f"all {len(passed)} cells were" if len(passed) > 1 else "the only cell was"
+    way_out = "stop other work and measure again"
+    if not shared:
+        return [f"{cells} disturbed while they were measured, not all by the same: {way_out}"]
+    return [f"{cells} measured while {_at_worst(shared)}: {way_out}"]
+
+
+def _at_worst(causes: Iterable[str]) -> str:
+    """Write the worst causes of each kind as a part of a sentence."""
+    busy, others = [], []
+    for cause in causes:
+        if share := re.fullmatch(r"other processes used (\d+) ?% of the cores", cause):
+            busy.append(f"other processes used up to {share[1]} % of the cores")
+        else:
+            others.append(cause)
+    return " and ".join([*busy, *([f"the device was disturbed, at worst: {', '.join(others)}"] if others else [])])

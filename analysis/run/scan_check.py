@@ -1,0 +1,59 @@
+"""What of a scan was held while its size changed: the configuration of each provider, and the number of workgroups."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from ...shapes.verdict import Verdict
+from ..frames.coordinates import SETTING
+
+SCAN = "scan"
+"""Key of run.json under which a scan keeps its `axis`, its `sizes` and the shapes that it is `of`."""
+
+MOST_SIZES = 6
+"""Sizes that stand in a line."""
+
+PINNED = "pinned"
+
+
+def held(cells: pd.DataFrame, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line per provider of a scan: what was held, what was not, and which sizes are equal in workgroups.
+
+    `cells` are rows of cells.csv. Yields nothing for a run that is no scan.
+    """
+    scan = manifest.get(SCAN)
+    if not isinstance(scan, Mapping) or scan.get("axis") not in cells:
+        return
+    axis = str(scan["axis"])
+    passed = cells.loc[cells["verdict"] == Verdict.PASSED].drop_duplicates("cell_id")
+    base = passed["layer"].str.replace(rf" {axis}=\d+$", "", regex=True)
+    for provider, mine in passed.assign(base=base).groupby("provider", sort=False):
+        yield f"scan of {axis}: {provider} {_configuration(mine, axis)}; {_workgroups(mine, axis)}"
+
+
+def _configuration(mine: pd.DataFrame, axis: str) -> str:
+    pinned = mine["tuning"] == PINNED
+    if not pinned.any():
+        return "chooses for itself at every size"
+    if pinned.all():
+        return "held its configuration"
+    return f"was not held at {_sizes(mine.loc[~pinned], axis)}, where it does not offer that configuration"
+
+
+def _workgroups(mine: pd.DataFrame, axis: str) -> str:
+    known = mine.dropna(subset=["workgroups"])
+    if known.empty:
+        return "workgroups unknown"
+    series = [group for _, group in known.groupby(["model", "base", "M", *SETTING], sort=False)]
+    if all(group["workgroups"].nunique() == 1 for group in series):
+        return "as many workgroups at every size"
+    alone = all(group["workgroups"].is_unique for group in series)
+    shared = max(int(group["workgroups"].value_counts().iloc[0]) for group in series)
+    return "other workgroups at every size" if alone else f"at most {shared} sizes have as many workgroups"
+
+
+def _sizes(rows: pd.DataFrame, axis: str) -> str:
+    sizes = sorted({int(size) for size in rows[axis]})
+    more = f" and {len(sizes) - MOST_SIZES} more" if len(sizes) > MOST_SIZES else ""
+    return f"{axis}={','.join(map(str, sizes[:MOST_SIZES]))}{more}"

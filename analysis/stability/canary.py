@@ -1,0 +1,157 @@
+"""What the canary (a frozen GEMM and a frozen copy, timed now and then) says of the device itself.
+
+It never changes with suite or provider: when its time changes, the device has changed. `drifts` looks at a whole run,
+`changes` at the readings before and after each round of each cell. Only a slowdown disturbs a cell: a canary that
+became faster says that something had ended before, or that the device had warmed up.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..statistics.intervals import Floats
+
+KINDS = ("gemm", "copy")
+"""The parts of the canary; `<kind>_s` is their column."""
+
+SLOWDOWN = 0.03
+"""A canary that takes longer by more than this share after a round than before it disturbs that round."""
+
+SLOWDOWN_ON_CPU = 0.10
+"""The same on a CPU, which shares its memory and its power with neighbours that come and go."""
+
+MOST_READINGS = 500
+"""A trend is that of so many readings at most, evenly picked: the pairs among them grow with their square."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How far one part of the canary drifted over a run, as shares of its time; None with fewer than two readings.
+
+    range   slowest reading over fastest, minus 1
+    trend   change over the run along the line through ln(time) against time whose slope is the median of the slopes
+            between all pairs of readings (Theil and Sen): one odd reading does not tilt it; above 0: it became slower
+    """
+
+    kind: str
+    readings: int
+    range: float | None
+    trend: float | None
+
+
+def device_numbers(processes: "pd.Series[int]", device_of: Mapping[int, int] | None) -> "pd.Series[int]":
+    """Number of the device of each worker process; 0 throughout for a run of one device (`device_of` None).
+
+    A process that `device_of` does not know is taken for a device of its own, numbered -1 - process.
+    """
+    if device_of is None:
+        return pd.Series(0, index=processes.index, dtype="int64")
+    numbers = {process: device_of.get(int(process), -1 - int(process)) for process in processes.unique()}
+    return processes.map(numbers).astype("int64")
+
+
+def drifts(canary: pd.DataFrame, device_of: Mapping[int, int] | None = None) -> tuple[Drift, ...]:
+    """Return the drift of GEMM and copy from the rows of canary.csv; empty without any.
+
+    `device_of` has the device of each worker process where a run has several (`RunData.device_of`): their readings
+    stand alone then, and the device that moved most is what counts.
+    """
+    return worst_drifts(drifts_by_device(canary, device_of).values())
+
+
+def drifts_by_device(canary: pd.DataFrame, device_of: Mapping[int, int] | None) -> dict[int, tuple[Drift, ...]]:
+    """Return the drift of GEMM and copy of each device that has a reading, by its number (`device_numbers`)."""
+    timed = canary.assign(at=seconds(canary["at"])).sort_values("at", kind="stable")
+    groups = timed.groupby(device_numbers(timed["process"], device_of))
+    return {int(number): tuple(_drift(rows, kind) for kind in KINDS) for number, rows in groups}
+
+
+def worst_drifts(of_devices: Iterable[tuple[Drift, ...]]) -> tuple[Drift, ...]:
+    """Join the drifts of devices, part by part: all readings, the widest range, the steepest trend."""
+    return tuple(
+        Drift(
+            kind,
+            sum(drift.readings for drift in alike),
+            max((drift.range for drift in alike if drift.range is not None), default=None),
+            max((drift.trend for drift in alike if drift.trend is not None), key=abs, default=None),
+        )
+        for kind, alike in zip(KINDS, zip(*of_devices, strict=True), strict=False)
+    )
+
+
+def changes(cells: pd.DataFrame, canary: pd.DataFrame, device_of: Mapping[int, int] | None = None) -> pd.DataFrame:
+    """Change of the canary across each row of cells.csv: the reading after it over the reading before it, minus 1.
+
+    Columns gemm and copy, on the index of `cells`; NaN where a reading is missing on either side. A row lasts from
+    `started_at` for `elapsed_s`. With `device_of` only the readings of its own device count for it.
+    """
+    found = np.full((len(cells), len(KINDS)), np.nan)
+    begin = seconds(cells["started_at"]).to_numpy()
+    end = begin + cells["elapsed_s"].fillna(0).to_numpy()
+    numbers = device_numbers(cells["process"], device_of).to_numpy()
+    timed = canary.assign(at=seconds(canary["at"])).dropna(subset=["at"]).sort_values("at", kind="stable")
+    order = np.argsort(numbers, kind="stable")
+    for number, readings in timed.groupby(device_numbers(timed["process"], device_of)):
+        first, last = np.searchsorted(numbers, [number, number + 1], sorter=order)
+        rows = order[first:last]
+        at = readings["at"].to_numpy()
+        before = np.searchsorted(at, begin[rows], side="right") - 1
+        after = np.searchsorted(at, end[rows], side="left")
+        between = (before >= 0) & (after < len(at)) & ~np.isnan(begin[rows])
+        times = readings[[f"{kind}_s" for kind in KINDS]].to_numpy(dtype=np.float64)
+        found[rows[between]] = times[after[between]] / times[before[between]] - 1
+    return pd.DataFrame(found, index=cells.index, columns=list(KINDS))
+
+
+def disturbances(
+    cells: pd.DataFrame,
+    canary: pd.DataFrame,
+    device_of: Mapping[int, int] | None = None,
+    threshold: float = SLOWDOWN,
+) -> "pd.Series[str]":
+    """Say per cell_id by how much the canary slowed down across its rounds; an undisturbed cell is not in it."""
+    found = changes(cells, canary, device_of)
+    largest = pd.DataFrame({kind: _largest(found[kind], cells["cell_id"], threshold) for kind in KINDS})
+    texts = [_text(dict(zip(KINDS, row, strict=True))) for row in largest.itertuples(index=False, name=None)]
+    return pd.Series(texts, index=largest.index, dtype="str")
+
+
+def _drift(rows: pd.DataFrame, kind: str) -> Drift:
+    """Drift of one device; `rows` in the order of time."""
+    times = rows[f"{kind}_s"].to_numpy(dtype=np.float64)
+    if len(times) < 2:
+        return Drift(kind, len(times), None, None)
+    return Drift(kind, len(times), float(times.max() / times.min()) - 1, _trend(rows["at"].to_numpy(), times))
+
+
+def _trend(at: Floats, times: Floats) -> float | None:
+    """Relative change from the first reading to the last along the Theil-Sen line; None when they are of one moment."""
+    span = np.nanmax(at) - np.nanmin(at) if np.isfinite(at).any() else 0.0
+    step = -(-len(at) // MOST_READINGS)
+    at, times = at[::step], times[::step]
+    first, second = np.triu_indices(len(at), k=1)
+    apart = at[second] > at[first]
+    if not apart.any():
+        return None
+    rise = np.log(times[second] / times[first])[apart]
+    slope = float(np.median(rise / (at[second] - at[first])[apart]))
+    return float(np.expm1(slope * span))
+
+
+def seconds(stamps: "pd.Series[str]") -> "pd.Series[float]":
+    """Seconds since 1970 of ISO 8601 texts; NaN for what is none."""
+    parsed = pd.to_datetime(stamps, utc=True, format="ISO8601", errors="coerce")
+    return (parsed - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
+
+
+def _largest(changes: "pd.Series[float]", cell_ids: "pd.Series[str]", threshold: float) -> "pd.Series[float]":
+    """Per cell the largest change above the threshold."""
+    slower = changes.loc[changes > threshold]
+    return slower.groupby(cell_ids.loc[slower.index]).max()
+
+
+def _text(changes: dict[str, float]) -> str:
+    parts = [f"{change:.1%} ({kind})".replace("%", " %") for kind, change in changes.items() if not np.isnan(change)]
+    return f"canary slowed down by {', '.join(parts)}"

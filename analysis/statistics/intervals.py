@@ -1,0 +1,111 @@
+"""95 % intervals of means over few rounds, for many cells at once: the one method of times, ratios and their means.
+
+A round is the unit: samples within it are correlated, so that their number says nothing about how far a time can be
+trusted. Interval = mean of ln over rounds -+ t * sqrt(variance / rounds), at every number of rounds from 2 on; the
+variance borrows from the other cells (`moderation`), and t has the degrees of freedom that this gives.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from .moderation import fit_prior, moderate, shrink
+
+
+def bands(ratios: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return low, high and rounds per cell_id: the least and the largest ratio of a common round, and their number.
+
+    `ratios` comes from `speedup.speedups`, `rounds` from `summarize.round_medians`. A ratio is time(baseline) /
+    time(provider) of the medians of one round; cells without a ratio, or without a common round, are left out.
+    """
+    known = ratios.dropna(subset=["ratio"])[["cell_id", "baseline_cell_id"]]
+    medians = rounds[["cell_id", "round", "median_s"]]
+    partner = medians.rename(columns={"cell_id": "baseline_cell_id", "median_s": "baseline_median_s"})
+    paired = known.merge(medians, on="cell_id").merge(partner, on=["baseline_cell_id", "round"])
+    paired = paired.assign(ratio=paired["baseline_median_s"] / paired["median_s"])
+    return paired.groupby("cell_id", sort=False).agg(
+        low=("ratio", "min"), high=("ratio", "max"), rounds=("ratio", "size")
+    )
+
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+CONFIDENCE = 0.95
+
+_DRAWS = 200
+"""Draws of the variances of all cells that a forecast of their intervals looks at."""
+
+
+def quantile(probability: float, degrees: Floats) -> Floats:
+    """Quantile of Student's t; NaN without a degree of freedom, normal with inf of them."""
+    finite = np.where(np.isfinite(degrees) & (degrees > 0), degrees, 1.0)
+    found = np.where(np.isinf(degrees), ndtri(probability), stdtrit(finite, probability))
+    return np.asarray(np.where(degrees > 0, found, np.nan), dtype=np.float64)
+
+
+def survival(t: Floats, degrees: Floats) -> Floats:
+    """P(T > t) of Student's t; normal with inf degrees of freedom, of one degree without any."""
+    finite = np.where(np.isfinite(degrees) & (degrees > 0), degrees, 1.0)
+    return np.asarray(np.where(np.isinf(degrees), ndtr(-t), stdtr(finite, -t)), dtype=np.float64)
+
+
+def mean_interval(
+    values: "pd.Series[float]", keys: "pd.Series[str]", pools: "pd.Series[str] | None" = None
+) -> pd.DataFrame:
+    """Per key: `mean`, `se` (standard error), `low`, `high` (95 %) and `count` of `values`, one value per round.
+
+    Keys borrow variance from each other, of one pool only where `pools` names that of every value. `se`, `low` and
+    `high` are NaN for a key with one value.
+    """
+    stats = values.groupby(keys, sort=False).agg(["mean", "var", "count"])
+    count, se = stats["count"].to_numpy(dtype=np.float64), np.full(len(stats), np.nan)
+    freedom, variance = np.maximum(count - 1, 0), stats["var"].to_numpy(dtype=np.float64)
+    pool = np.zeros(len(stats)) if pools is None else pools.groupby(keys, sort=False).first().factorize()[0]
+    degrees = np.zeros(len(stats))
+    for one in np.unique(pool):
+        mine = pool == one
+        moderated = moderate(variance[mine], freedom[mine])
+        se[mine], degrees[mine] = np.sqrt(moderated.variance / count[mine]), moderated.freedom
+    half = se * quantile((1 + CONFIDENCE) / 2, degrees)
+    return stats.assign(se=se, low=stats["mean"] - half, high=stats["mean"] + half).drop(columns="var")
+
+
+def expected_half_width(rounds: int, ratios: int, scatter: float) -> float:
+    """Half-width that the 95 % interval of a ratio will have, where the times of all cells scatter by `scatter`.
+
+    `scatter` is the standard deviation of ln time from round to round; `ratios` cells borrow variance from each other.
+    What is returned is the median over cells and draws of their variances, and infinite for a single round, which tells
+    nothing of them.
+    """
+    if rounds < 2:
+        return math.inf
+    freedom = np.full(max(1, ratios), rounds - 1.0)
+    halves = []
+    for drawn in np.random.default_rng(0).chisquare(rounds - 1, (_DRAWS, len(freedom))):
+        found = moderate(2 * scatter**2 * drawn / freedom, freedom)
+        halves.append(quantile((1 + CONFIDENCE) / 2, found.freedom) * np.sqrt(found.variance / rounds))
+    return math.expm1(float(np.median(halves)))
+
+
+def half_width_after(times_s: Mapping[str, Sequence[float]], rounds: int) -> float | None:
+    """Half-width that the 95 % interval of a ratio will have after `rounds` rounds, by what was measured so far.
+
+    `times_s` has the medians of the rounds of each cell: ln time scatters with the variance that they show. What is
+    returned is that of the median cell; None while no cell has two rounds.
+    """
+    found = [np.log(times) for times in times_s.values() if len(times) > 1]
+    if not found:
+        return None
+    variances = np.array([logs.var(ddof=1) for logs in found])
+    freedom = np.array([len(logs) - 1.0 for logs in found])
+    prior = fit_prior(variances, freedom)
+    drawn, _ = shrink(variances, freedom, prior)
+    if rounds < 2:
+        return math.inf
+    t = quantile((1 + CONFIDENCE) / 2, np.array([prior.freedom + rounds - 1]))
+    return math.expm1(float(t[0]) * math.sqrt(2 * float(np.median(np.fmax(drawn, variances))) / rounds))

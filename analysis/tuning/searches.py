@@ -1,0 +1,199 @@
+"""What searches found: what tuning gains over the default, and how often two searches of one cell disagree.
+
+A search is one (cell_id, search) of `tuning.csv`. Two are of the same cell when they agree in `CELL` (problem, scheme,
+provider and its source, cache state, kind of device). Costs and gains are differences of ln time, so that means are
+geometric.
+"""
+
+import json
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from ...shapes.verdict import Verdict
+
+CELL = (
+    *("arch", "compute_units", "op", "pass", "B", "E", "top_k", "M", "N", "K"),
+    *("dtype", "scheme", "provider", "cache", "source"),
+)
+"""Columns that say what was tuned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Disagreement of searches over `cells` cells that were searched twice or more.
+
+    A cell flips when two of its searches chose different configurations. What a flip costs in one of the two is
+    ln(time of the other search's winner / time of the search's own winner), both timed in that search, and nothing
+    where the other's winner was faster there: a default that is not proven slower stays. That makes two costs for each
+    pair of searches. `uncosted` counts winners that the other search has no time of; `median_cost` and `worst_cost` are
+    None without a flip that has a cost.
+
+    Of the flipped cells, `harmless` ones are between near ties: in neither search was the other's winner proven slower.
+    In `opposed` ones each of two searches finds its own winner faster than the other's.
+    """
+
+    cells: int
+    flipped: int
+    harmless: int
+    opposed: int
+    median_cost: float | None
+    worst_cost: float | None
+    uncosted: int
+
+    @property
+    def flip_share(self) -> float | None:
+        """Share of the cells that flip; None without a cell."""
+        return self.flipped / self.cells if self.cells else None
+
+    @property
+    def harmless_share(self) -> float | None:
+        """Share of the flips that are between near ties; None without a flip."""
+        return self.harmless / self.flipped if self.flipped else None
+
+
+def drift(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per cell and pair of its searches that both have a winner; `frame` is tuning.csv.
+
+    Columns: CELL, first, second (the numbers of the searches), first_config, second_config, flipped; cost_first,
+    cost_second: what the other search's winner costs in the first and in the second search, never below 0 (NaN: no
+    time there, or no flip); harmless; opposed (both costs are above 0).
+    """
+    found: list[dict[str, object]] = []
+    for cell, group in canonical(frame).groupby(list(CELL), sort=False):
+        searches = [_Searched(rows) for _, rows in group.groupby(["cell_id", "search"], sort=False)]
+        for a, b in combinations([one for one in searches if one.winner is not None], 2):
+            flipped = a.winner != b.winner
+            costs = (a.cost(b.winner), b.cost(a.winner)) if flipped else (np.nan, np.nan)
+            found.append(
+                dict(zip(CELL, cell, strict=True))
+                | {"first": a.number, "second": b.number, "first_config": a.winner, "second_config": b.winner}
+                | {"flipped": flipped, "cost_first": costs[0], "cost_second": costs[1]}
+                | {"harmless": flipped and b.winner in a.near and a.winner in b.near}
+                | {"opposed": all(cost > 0 for cost in costs)}
+            )
+    return pd.DataFrame(found, columns=[*CELL, *_DRIFT])
+
+
+_DRIFT = (
+    *("first", "second", "first_config", "second_config"),
+    *("flipped", "cost_first", "cost_second", "harmless", "opposed"),
+)
+
+
+def summarize_drift(pairs: pd.DataFrame) -> Drift:
+    """Sum `drift` up over cells: one cell is one vote, however many pairs of searches it has."""
+    flips = pairs.loc[pairs["flipped"].astype(bool)]
+    costs = pd.concat([flips["cost_first"], flips["cost_second"]]).astype(float)
+    known = costs.dropna()
+    per_cell = flips.groupby(list(CELL), sort=False).agg({"harmless": "all", "opposed": "any"})
+    return Drift(
+        cells=len(pairs[list(CELL)].drop_duplicates()),
+        flipped=len(per_cell),
+        harmless=int(per_cell["harmless"].sum()),
+        opposed=int(per_cell["opposed"].sum()),
+        median_cost=float(known.median()) if len(known) else None,
+        worst_cost=float(known.max()) if len(known) else None,
+        uncosted=int(costs.isna().sum()),
+    )
+
+
+def gain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per provider: what its searches cost, and what they gain over the default.
+
+    Columns: provider, cells (with a winner), failed (cells whose every candidate failed in every search), unsupported
+    (cells), searches, tried (configurations, over all searches), seconds, changed (searches that did not choose the
+    default), near_ties (runners-up not proven slower, over all searches);
+    gain          geometric mean over cells of time of the default / time of the winner, both of the same search; 1 or
+                  more except for near ties, and flattered: the winner was chosen by these very times
+    gain_checked  the same with the winner of each OTHER search of the cell: what a stored table gains when it is used;
+                  NaN where no cell was searched twice
+    excluded      cells with a winner whose default has no time, which are in neither mean
+    """
+    rows = canonical(frame)
+    found = []
+    for provider, mine in rows.groupby("provider", sort=False):
+        cells = [
+            [_Searched(one) for _, one in group.groupby(["cell_id", "search"], sort=False)]
+            for _, group in mine.groupby(list(CELL), sort=False)
+        ]
+        won = [[one for one in searches if one.winner is not None] for searches in cells]
+        own = [[-one.over_default(one.winner) for one in searches] for searches in won]
+        others = [
+            [-one.over_default(other.winner) for one in searches for other in searches if other is not one]
+            for searches in won
+        ]
+        unsupported = sum(all(one.is_unsupported for one in searches) for searches in cells)
+        everyone = [one for searches in cells for one in searches]
+        found.append(
+            {
+                "provider": provider,
+                "cells": sum(bool(searches) for searches in won),
+                "failed": sum(not winners for winners in won) - unsupported,
+                "unsupported": unsupported,
+                "searches": len(everyone),
+                "tried": int((mine["verdict"] != Verdict.UNSUPPORTED).sum()),
+                "seconds": sum(one.seconds for one in everyone),
+                "changed": sum(one.winner is not None and one.winner != one.default for one in everyone),
+                "near_ties": int(mine["near_tie"].sum()),
+                "gain": _geometric(own),
+                "gain_checked": _geometric(others),
+                "excluded": sum(bool(logs) and not any(np.isfinite(logs)) for logs in own),
+            }
+        )
+    return pd.DataFrame(found, columns=list(_GAIN))
+
+
+_GAIN = (
+    *("provider", "cells", "failed", "unsupported", "searches", "tried", "seconds", "changed", "near_ties"),
+    *("gain", "gain_checked", "excluded"),
+)
+
+
+class _Searched:
+    """One search: time of each configuration, the winner and the default as canonical texts."""
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        self.number = int(rows["search"].iloc[0])
+        self.is_unsupported = bool((rows["verdict"] == Verdict.UNSUPPORTED).all())
+        timed = rows.dropna(subset=["time_s"])
+        self.times: dict[str, float] = dict(zip(timed["config"], timed["time_s"].astype(float), strict=True))
+        winners = rows.loc[rows["winner"].astype(bool), "config"]
+        self.winner: str | None = str(winners.iloc[0]) if len(winners) else None
+        near = set(rows.loc[rows["near_tie"].astype(bool), "config"])
+        self.near: set[str] = near | {self.winner} if self.winner is not None else near
+        defaults = rows.loc[rows["candidate"] == 0, "config"]
+        self.default: str | None = str(defaults.iloc[0]) if len(defaults) else None
+        seconds = rows["search_s"].dropna()
+        self.seconds = float(seconds.iloc[0]) if len(seconds) else 0.0
+
+    def cost(self, config: str | None) -> float:
+        """Return what taking `config` costs in this search: ln(its time / time of the winner), 0 where it is faster.
+
+        NaN when one of them has no time here.
+        """
+        cost = self._log_ratio(config, self.winner)
+        return cost if np.isnan(cost) else max(0.0, cost)
+
+    def over_default(self, config: str | None) -> float:
+        """Return ln(time of `config` / time of the default) in this search; NaN when one has no time here."""
+        return self._log_ratio(config, self.default)
+
+    def _log_ratio(self, config: str | None, other: str | None) -> float:
+        times = [self.times.get(name) if name is not None else None for name in (config, other)]
+        return float(np.log(times[0] / times[1])) if times[0] and times[1] else np.nan
+
+
+def _geometric(logs_by_cell: list[list[float]]) -> float:
+    """Geometric mean over cells of the mean of each; NaN without a value."""
+    known = [[value for value in logs if np.isfinite(value)] for logs in logs_by_cell]
+    means = [float(np.mean(logs)) for logs in known if logs]
+    return float(np.exp(np.mean(means))) if means else np.nan
+
+
+def canonical(frame: pd.DataFrame) -> pd.DataFrame:
+    """Give equal configurations equal texts: tuning.csv with its `config` as canonical JSON."""
+    texts = {text: json.dumps(json.loads(text), sort_keys=True) if text else "" for text in frame["config"].unique()}
+    return frame.assign(config=frame["config"].map(texts))

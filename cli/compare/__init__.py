@@ -1,0 +1,8 @@
+"""`rooflens compare`.
+
+compare   the command
+commits   --git
+devices   on one device or many
+progress  rounds on stderr
+output    terminal, JSON and the exit code
+"""

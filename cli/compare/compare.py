@@ -1,0 +1,165 @@
+"""`rooflens compare`: did this branch make my kernels slower?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...shapes.errors import UsageError
+from ..run.selection import RETRY, SELECTION, refuse_retry
+from ..shared.runs import find_run
+
+if TYPE_CHECKING:
+    from ...analysis.comparison.result import Result
+
+ROUNDS = 8
+"""Fresh processes per version."""
+
+_OWN = ("suite", "files", "resume", "max_time")
+"""Options of `rooflens run` that mean something else here, or are handed on in another way."""
+
+_HANDED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
+
+
+@click.command(params=list(_HANDED_ON))
+@click.argument("targets", metavar="[BASE HEAD | SUITE]", nargs=-1)
+@click.option("--git", "span", metavar="BASE..HEAD", help="Measure two commits of --repo in turn, then compare them.")
+@click.option(
+    "--repo",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    metavar="DIR",
+    help="The repository of your kernels; the default is the working directory.",
+)
+@click.option(
+    "--providers",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="The file with your kernels, by its path in the repository; repeat it.",
+)
+@click.option(
+    "--setup", default="", metavar="COMMAND", help='Run this once per version in its environment: "pip install -e ."'
+)
+@click.option("--rounds", type=click.IntRange(min=2), default=ROUNDS, show_default=True, help="Rounds per version.")
+@click.option("--null-arm", is_flag=True, help="Measure a second copy of BASE too: what the same code looks like.")
+@click.option(
+    "--tune",
+    is_flag=True,
+    help="Search configurations first: base's are run in both versions; head's own, searched three times, beside them.",
+)
+@click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
+@click.option("--budget", metavar="TIME", help="Most time per cell and round, such as 0.5s.")
+@click.option("--max-time", metavar="TIME", help="End cleanly after this, such as 30m; resume with --resume.")
+@click.option(
+    "--jobs",
+    metavar="local:N",
+    help="Measure on N devices of this machine at a time: GPUs, or parts of the CPU. It needs the extra fleet.",
+)
+@click.option(
+    "--address",
+    metavar="auto|HOST:PORT",
+    help="Measure on a cluster of Ray: that of this machine, or by the address of its head (rooflens fleet --help).",
+)
+@click.option(
+    "--on",
+    multiple=True,
+    metavar="ARCH[=N]",
+    help="Of a cluster, measure on this architecture, on N devices at most; it is needed where there are several.",
+)
+@click.option(
+    "--wait", default="60s", metavar="TIME", help="Wait so long for a device, when none is left; the default is 60s."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the comparison.")
+@click.option("--resume", is_flag=True, help="Resume the comparison of -o, as it was started.")
+@RETRY
+@click.option(
+    "--columns", metavar="MAP", help="For a CSV of your own: time_ms='Latency (ms)',M=m,N=n,K=k,provider=name."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: effects as differences of ln time, times in seconds."
+)
+@click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the page of the comparison."
+)
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the section for a pull request.",
+)
+@click.option("--strict", is_flag=True, help="Exit 4 when a case is inconclusive, or something is missing.")
+def compare(**options: Any) -> None:
+    """Compare two versions of the same kernels: commits, stored runs, or tables.
+
+    With --git both commits are checked out beside the repository, each with its own environment and caches, and SUITE
+    is measured in turn, round by round, every round in a fresh process: drift of the device hits both alike. Two stored
+    runs (BASE HEAD) were measured one after the other, so that less can be verified, unless they are arms of one
+    --git. Tables (CSV of rooflens' peers, or your own with --columns) have one value per case: their changes are
+    ranked, and none is verified.
+
+    Verdicts are faster, slower, same and inconclusive. Exit code 3: a case is verified to be slower; 5: one that passed
+    no longer does; 4 with --strict: something is inconclusive.
+
+    With --jobs or --address the suite is divided among devices of one architecture: each problem is measured in both
+    versions by one and the same device. Every node must reach the repository by the same path.
+
+    \b
+    Examples:
+      rooflens compare --git main..my-branch --providers bench/kernels.py llm4bit-quick
+      rooflens compare --git HEAD~1.. --repo ~/kernels --providers bench/kernels.py \\
+          --setup "pip install -e ." -a M=1,16 --markdown pr.md llm4bit
+      rooflens compare --git main..my-branch --providers bench/kernels.py llm4bit --jobs local:8
+      rooflens compare -o runs/compare-20260102-030405 --resume
+      rooflens compare runs/main runs/my-branch
+      rooflens compare main.csv branch.csv --columns "time_ms=ms,M=m,N=n,K=k,provider=kernel"
+    """
+    refuse_retry(options)
+    result, complete, left_out = _compared(options)
+    _write(result, options)
+    from .output import print_result, print_result_json, verdict
+
+    (print_result_json if options["as_json"] else print_result)(result)
+    if error := verdict(result, complete, options["strict"], left_out):
+        raise error
+
+
+def _compared(options: dict[str, Any]) -> "tuple[Result, bool, str]":
+    """Measure if that is asked for, and compare.
+
+    Tells whether everything that was planned is there, and what devices could not do.
+    """
+    if options["span"] or options["resume"]:
+        from .commits import measured
+
+        return measured(options, {*(option.name or "" for option in _HANDED_ON), "target_ci", "budget"})
+    if options["jobs"] or options["address"]:
+        raise UsageError(
+            "--jobs and --address measure: name two commits with --git BASE..HEAD, or resume with --resume"
+        )
+    return *_read(options), ""
+
+
+def _read(options: dict[str, Any]) -> "tuple[Result, bool]":
+    """Compare what is stored already."""
+    targets: tuple[str, ...] = options["targets"]
+    from ..report.stored_comparison import imported, stored_comparison, stored_runs
+
+    if len(targets) == 1 and (Path(targets[0]) / "compare.json").is_file():
+        return stored_comparison(Path(targets[0]))
+    if len(targets) != 2:
+        raise UsageError(
+            "name two runs or tables to compare, or a suite with --git BASE..HEAD; rooflens compare --help has examples"
+        )
+    if any(Path(target).is_file() for target in targets):
+        return imported(*targets, options["columns"]), True
+    return stored_runs(*map(find_run, targets))
+
+
+def _write(result: "Result", options: dict[str, Any]) -> None:
+    if options["html"] or options["markdown"]:
+        from ...reports.comparison import build_comparison
+        from ...reports.write import write_report
+
+        for path in write_report(build_comparison(result), options["html"], options["markdown"]):
+            click.echo(path, err=True)

@@ -1,0 +1,97 @@
+"""`rooflens history`: the trend of each cell over many runs, and which changes of level are worth a comparison."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...shapes.errors import UsageError
+from ...shapes.files.json_file import read_object
+from ..shared.output import plain, print_json
+from ..shared.runs import find_run
+from .commands import deciding_command
+from .output import show, sources_of
+
+if TYPE_CHECKING:
+    from ...analysis.history.history import History
+
+STATE = "compare.json"
+"""What `rooflens compare --git` leaves above the run folders of its arms: commits, repository, files, suite."""
+
+
+@click.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("-p", "--provider", "providers", multiple=True, metavar="NAME", help="Show only these; repeat it.")
+@click.option("--filter", "expression", default="", metavar="EXPR", help="Keep the cells for which this holds.")
+@click.option("--raw", is_flag=True, help="Take times as measured, not over the canary of their run.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, times in seconds and changes as shares.")
+def history(runs: tuple[str, ...], providers: tuple[str, ...], expression: str, raw: bool, as_json: bool) -> None:
+    """Show the trend of each cell over many runs, and propose where its level changed.
+
+    RUN is the folder of a run, its name under ./runs, or `latest`, in any order. A series is a cell of a provider on
+    one device model with one driver, one set of versions and one way of timing; where one of these changes, another
+    series begins. Times are divided by the canary's of their run, so that a device that became slower as a whole is no
+    change. A change that is found is a proposal: it comes with the command that measures both sides and decides. It
+    takes four runs or more, two on each side, and changes under 1 % (3 % below 10 µs) are not proposed.
+
+    \b
+    Examples:
+      rooflens history runs/nightly-*
+      rooflens history runs/* -p simt_4bit --filter "M <= 16"
+      rooflens history runs/nightly-* --raw --json
+    """
+    from ...analysis.frames.load import load_run
+    from ...analysis.history.history import follow
+    from ...analysis.history.run_story import observe
+
+    states: dict[str, dict[str, Any]] = {}
+    stories = []
+    for folder in _folders(runs):
+        states[str(folder)] = state = _comparison(folder)
+        stories.append(observe(load_run(folder), str((state.get("commits") or {}).get(folder.name, ""))))
+    found = follow(stories, providers, expression, raw)
+    if as_json:
+        print_json(_as_json(found, states))
+        return
+    show(found, states, raw)
+
+
+def _folders(names: Sequence[str]) -> list[Path]:
+    """Find each run once, under the name it was first given."""
+    found: dict[Path, Path] = {}
+    for name in names:
+        folder = find_run(name)
+        found.setdefault(folder.resolve(), folder)
+    return list(found.values())
+
+
+def _comparison(folder: Path) -> dict[str, Any]:
+    """Read what the comparison says that a run folder is an arm of; nothing when it is none."""
+    try:
+        state = read_object(folder.resolve().parent / STATE)
+        return state if folder.resolve().name in state["commits"] else {}
+    except (OSError, UsageError, KeyError, TypeError):
+        return {}
+
+
+def _as_json(found: "History", states: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Spell everything out: runs and series by position, as in `analysis.history`."""
+    points = {
+        number: rows.to_dict("records")
+        for number, rows in found.points.groupby("series")[["run", "time_s", "value_s", "source", "disturbed"]]
+    }
+    series = [{**row, "points": points[number]} for number, row in enumerate(found.series.to_dict("records"))]
+    proposals = []
+    for one in found.proposals:
+        source_before, source_after = sources_of(found, one)
+        proposals.append(
+            {
+                **plain(one),
+                "source_before": source_before,
+                "source_after": source_after,
+                "command": deciding_command(found, one.earliest, one.latest, [one], states),
+            }
+        )
+    runs = [{**plain(run), "canary_s": run.canary_s} for run in found.runs]
+    return {"runs": runs, "keys": found.keys, "series": series, "proposals": proposals, "notes": found.notes}

@@ -1,0 +1,247 @@
+"""What `rooflens isa` prints: a summary per provider and architecture, claims, changes, and a line per binary."""
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...analysis.isa.claims import GROUP, config_text, counts_text, python_value, sizes_text
+from ...analysis.isa.diff import PLACE, Difference, summarize_changes
+from ...shapes.run_folder.columns import Kind
+from ...shapes.run_folder.columns_isa import ISA
+from ...shapes.verdict import Verdict
+from ..shared.output import print_json
+from ..shared.tables import print_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEW = 24
+"""Up to so many rows are printed without being asked for."""
+
+SUMMARY = (
+    *(*GROUP, "binaries", "vgprs", "agprs", "occupancy", "per weight"),
+    *("spills", "short stores", "dwordx4 stores", "matrix", "not compiled"),
+)
+"""Columns of the summary; the last but one say for how many of the binaries there is such an instruction at all."""
+
+CLAIM = (*GROUP, "holds for")
+
+CHANGES = (*PLACE, "what", "binaries", "base", "head")
+
+_WIDTHS = ("byte", "short", "dword", "dwordx2", "dwordx4", "bulk")
+
+
+def show(
+    frame: "pd.DataFrame",
+    summary: "pd.DataFrame",
+    claims: "Sequence[pd.DataFrame]",
+    difference: Difference | None,
+    rows: bool,
+) -> None:
+    """Print tables: the binaries when they are few or asked for, the summary, the claims, and the difference."""
+    if rows or (len(frame) <= FEW and difference is None and not claims):
+        show_rows(frame)
+        click.echo()
+    _print(SUMMARY, _summary_rows(summary))
+    for found in claims:
+        click.echo()
+        _print(CLAIM, _claim_rows(found), title=f"claim: {found['claim'].iloc[0]}" if len(found) else "claim")
+        if not len(found):
+            click.echo("no binary")
+    if difference is not None:
+        click.echo()
+        show_difference(difference, rows)
+    for line in notes(frame):
+        click.echo(f"note: {line}", err=True)
+
+
+def notes(frame: "pd.DataFrame") -> list[str]:
+    """Say once per provider what was not compiled and why, and what the compiler complained of."""
+    told = frame.loc[frame["reason"] != ""]
+    lines = []
+    for (provider, verdict, reason), group in told.groupby(["provider", "verdict", "reason"], sort=False):
+        where = ", ".join(dict.fromkeys(group["arch"]))
+        what = "compiled, but" if verdict == Verdict.PASSED else str(verdict).replace("_", " ")
+        lines.append(f"{provider} on {where}: {what}: {reason}")
+    return lines
+
+
+def summary_table(summary: "pd.DataFrame") -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the summary, without the columns that say nothing."""
+    return _telling(SUMMARY, _summary_rows(summary))
+
+
+def _summary_rows(summary: "pd.DataFrame") -> list[list[str]]:
+    return [_summary_row(row) for row in summary.to_dict("records")]
+
+
+def _summary_row(row: Mapping[Hashable, Any]) -> list[str]:
+    binaries = row["binaries"]
+    left = [f"{row[what]} {what}" for what in ("failed", "unsupported") if row[what]]
+    shares = [
+        f"{row[name]} / {binaries}" if binaries else ""
+        for name in ("with_spills", "with_short_stores", "with_dwordx4_stores", "with_matrix")
+    ]
+    ranges = [_range(row, name) for name in ("vgprs", "agprs", "occupancy", "decode_per_weight")]
+    return [*(str(row[name]) for name in GROUP), str(binaries), *ranges, *shares, ", ".join(left)]
+
+
+def _range(row: Mapping[Hashable, Any], name: str) -> str:
+    """Write "64" or "64-128"."""
+    low, high = python_value(row[f"{name}_low"]), python_value(row[f"{name}_high"])
+    if low is None:
+        return ""
+    return f"{low:.4g}" if low == high else f"{low:.4g}-{high:.4g}"
+
+
+def claim_table(found: "pd.DataFrame") -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of one claim, without the columns that say nothing."""
+    return _telling(CLAIM, _claim_rows(found))
+
+
+def _claim_rows(found: "pd.DataFrame") -> list[list[str]]:
+    return [
+        [*(str(row[name]) for name in GROUP), f"{row['holds']} / {row['binaries']} binaries"]
+        for row in found.to_dict("records")
+    ]
+
+
+ROWS = (
+    *(*GROUP, "sizes", "config", "vgprs", "agprs", "scratch", "LDS", "occupancy", "loads", "stores"),
+    *("loop: matrix", "loop: convert", "loop: valu", "per weight", "verdict"),
+)
+
+
+def show_rows(frame: "pd.DataFrame") -> None:
+    """Print a line per binary."""
+    _print(ROWS, [_row_cells(row) for row in frame.to_dict("records")])
+
+
+def rows_table(frame: "pd.DataFrame") -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the table of binaries, without the columns that say nothing."""
+    return _telling(ROWS, [_row_cells(row) for row in frame.to_dict("records")])
+
+
+_NAMES = ("kernel", "part", "op", "pass", "dtype", "scheme")
+_VALUES = ("agprs", "per weight", "verdict", "not compiled")
+
+
+def _telling(
+    names: Sequence[str], body: list[list[str]], constants: Sequence[str] = _NAMES
+) -> tuple[list[str], list[list[str]]]:
+    """Leave out `constants` that are the same in every row, and values that are unknown or 0 in all of them."""
+    kept = []
+    for index, name in enumerate(names):
+        cells = {row[index] for row in body}
+        if not (name in constants and len(cells) == 1) and not (name in _VALUES and cells <= {"", "0"}):
+            kept.append(index)
+    return [names[index] for index in kept], [[row[index] for index in kept] for row in body]
+
+
+def _print(names: Sequence[str], body: list[list[str]], title: str = "") -> None:
+    """Print a table of binaries or of groups of them."""
+    columns, rows = _telling(names, body, constants=())
+    print_table(columns, rows, title, once=(*GROUP, "sizes"), long=("config", "stores", "loads"), heading=GROUP)
+
+
+def _row_cells(row: Mapping[Hashable, Any]) -> list[str]:
+    """Return the cells of one binary, as ROWS names them."""
+
+    def number(name: str) -> str:
+        value = python_value(row[name])
+        return "" if value is None else str(value) if isinstance(value, int) else f"{value:.4g}"
+
+    occupancy = (
+        f"{number('occupancy')} of {number('occupancy_slots')} ({row['occupancy_limit']})"
+        if number("occupancy")
+        else ""
+    )
+    return [
+        *(row[name] for name in GROUP),
+        sizes_text(row),
+        config_text(row["config"]),
+        *(number(name) for name in ("vgprs", "agprs", "scratch_bytes", "shared_bytes")),
+        occupancy,
+        counts_text(row, "load_", _WIDTHS),
+        counts_text(row, "store_", _WIDTHS),
+        *(number(name) for name in ("loop_matrix", "loop_convert", "loop_valu", "decode_per_weight")),
+        "" if row["verdict"] == Verdict.PASSED else row["verdict"].replace("_", " "),
+    ]
+
+
+def show_difference(difference: Difference, rows: bool) -> None:
+    """Print what changed since the base, a line per change when `rows`."""
+    for line in difference_lines(difference):
+        click.echo(line)
+    if not len(difference.changes):
+        return
+    if rows:
+        body = [
+            [
+                *(row[name] for name in PLACE),
+                *(sizes_text(row), config_text(row["config"])),
+                *(row["column"], _text(row["base"]), _text(row["head"])),
+            ]
+            for row in difference.changes.to_dict("records")
+        ]
+        _print([*PLACE, "sizes", "config", "what", "base", "head"], body)
+        return
+    _print(CHANGES, _change_rows(difference))
+
+
+def changes_table(difference: Difference) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the summarized changes, without the columns that say nothing."""
+    return _telling(CHANGES, _change_rows(difference))
+
+
+def _change_rows(difference: Difference) -> list[list[str]]:
+    return [[str(value) for value in row] for row in summarize_changes(difference).itertuples(index=False)]
+
+
+def difference_lines(difference: Difference) -> list[str]:
+    """Say in sentences how many binaries are equal, differ, came or went."""
+    lines = [
+        f"{difference.common} rows in both: {difference.identical} equal, "
+        f"{difference.common - difference.identical} with other code, "
+        f"of which {difference.recoded} with the same numbers"
+    ]
+    base, head = difference.compilers
+    if base and head and base != head:
+        lines.append(f"the compilers differ: Triton {base} and {head}")
+    for what, frame in (("only in head", difference.added), ("only in base", difference.removed)):
+        if len(frame):
+            sizes = Counter(f"{row['arch']} {row['provider']}" for row in frame.to_dict("records"))
+            lines.append(f"{what}: {', '.join(f'{name} {size}' for name, size in sizes.items())}")
+    return lines
+
+
+def _text(value: object) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, (int, float)) else str(value)
+
+
+def print_as_json(
+    frame: "pd.DataFrame", summary: "pd.DataFrame", claims: "Sequence[pd.DataFrame]", difference: Difference | None
+) -> None:
+    """Print everything as one object."""
+    told: dict[str, Any] = {
+        "rows": [_record(row) for row in frame.to_dict("records")],
+        "summary": summary.to_dict("records"),
+        "claims": [row for found in claims for row in found.to_dict("records")],
+    }
+    if difference is not None:
+        told["difference"] = {
+            "changes": [_record(row) for row in difference.changes.to_dict("records")],
+            "added": [_record(row) for row in difference.added.to_dict("records")],
+            "removed": [_record(row) for row in difference.removed.to_dict("records")],
+            **{name: getattr(difference, name) for name in ("common", "identical", "recoded", "compilers")},
+        }
+    print_json(told)
+
+
+def _record(row: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+    """Turn the JSON columns of a row into values, so that they are not quoted twice."""
+    stored = [column.name for column in ISA.columns if column.kind is Kind.JSON]
+    return {**row} | {name: json.loads(row[name]) for name in stored if row.get(name)}

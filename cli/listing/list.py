@@ -1,0 +1,247 @@
+"""`rooflens list`: what there is to choose from, and what has been measured."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..shared.output import print_json
+from ..shared.tables import print_table
+
+as_json_option: Callable[[Any], Any] = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group(name="list", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
+def listing(ctx: click.Context) -> None:
+    """List suites, shapes, providers, devices, columns or runs.
+
+    \b
+    Examples:
+      rooflens list suites
+      rooflens list runs --json
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@listing.command(short_help="Suites that come with rooflens.")
+@as_json_option
+def suites(as_json: bool) -> None:
+    """List the suites that come with rooflens.
+
+    A suite is a TOML file; `rooflens run` takes one of these names, or the path of a file of your own.
+
+    \b
+    Example:
+      rooflens list suites
+    """
+    from ...shapes import suite
+
+    found = [suite.load(name) for name in suite.names()]
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            one.name,
+            len(one.shapes),
+            " ".join(one.dtypes),
+            f"{one.axes['M'][0]}..{one.axes['M'][-1]}" if "M" in one.axes else None,
+            " ".join(one.caches),
+            len(one.providers),
+            one.description,
+        )
+        for one in found
+    ]
+    print_table(("suite", "shapes", "dtypes", "M", "caches", "providers", "description"), rows, long=("description",))
+
+
+@listing.command(short_help="Shape sets, or the shapes of one.")
+@click.argument("name", required=False)
+@as_json_option
+def shapes(name: str | None, as_json: bool) -> None:
+    """List the shape sets, or the shapes of the set NAME (or of a CSV file of your own).
+
+    N is the output features and K the input features of a weight W[N,K]; B counts the GEMMs of a batch.
+
+    \b
+    Examples:
+      rooflens list shapes
+      rooflens list shapes llm4bit_40
+    """
+    from ...shapes import shapeset
+
+    if name is None:
+        sets = [{"shape_set": one, "shapes": len(shapeset.load(one))} for one in shapeset.names()]
+        if as_json:
+            print_json(sets)
+        else:
+            print_table(("shape set", "shapes"), [tuple(row.values()) for row in sets])
+        return
+    found = shapeset.load(name)
+    if as_json:
+        print_json(found)
+    else:
+        rows = [(shape.label, shape.N, shape.K, shape.B, shape.alias) for shape in found]
+        print_table(("shape", "N", "K", "B", "alias"), rows, once=("B",), long=("alias",))
+
+
+@listing.command(short_help="Providers, and which can run here.")
+@click.option(
+    "--providers",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Add the kernels of this file: does it load, and can they run here?",
+)
+@as_json_option
+def providers(files: tuple[Path, ...], as_json: bool) -> None:
+    """List the implementations that can be timed, and whether each can run on this machine's best device.
+
+    The question put to each is a problem of its family with N=K=4096 in bf16; for 4-bit weights M=1, NF4 in blocks of
+    64. A provider that cannot run says why, and what to install where that helps.
+
+    \b
+    Examples:
+      rooflens list providers
+      rooflens list providers --providers my_kernels.py
+    """
+    from ..shared.reason_groups import grouped
+    from .availability import provider_rows
+
+    device, rows = provider_rows(files)
+    if as_json:
+        print_json({"device": device, "providers": rows})
+        return
+    body = [(row.name, row.family, row.role, "yes" if row.supported else "no") for row in rows]
+    print_table(("provider", "family", "role", "here"), body, title=f"on {device}")
+    if reasons := grouped((row.name, row.reason) for row in rows if not row.supported):
+        click.echo()
+        why = [("no", f"{' '.join(names)}: {reason}") for reason, names in reasons.items()]
+        print_table(("here", "why not"), why, long=("why not",))
+
+
+@listing.command(short_help="Devices whose published peaks are known.")
+@click.option(
+    "--check",
+    is_flag=False,
+    flag_value="",
+    metavar="[FILE]",
+    help="Say what cannot be right in a table with these columns; without FILE in this one.",
+)
+@click.option("--measured", metavar="DEVICE", help="List what others measured on this device.")
+@as_json_option
+def devices(check: str | None, measured: str | None, as_json: bool) -> None:
+    """List the devices whose published peaks are known, with the source of each number.
+
+    --check holds rows against what is true of every part (rates per clock and unit, ratios of types, memory buses,
+    caches) and against wrong entries of public tables that are known, and exits with 1 where a row is wrong.
+
+    \b
+    Examples:
+      rooflens list devices
+      rooflens list devices --check my_devices.csv
+      rooflens list devices --measured "AMD Instinct MI300X"
+    """
+    from ...shapes import device
+    from .device_tables import check_table, list_measured
+
+    if check is not None and measured is not None:
+        raise click.UsageError("choose one of --check and --measured")
+    if check is not None:
+        check_table(check, as_json)
+        return
+    if measured is not None:
+        list_measured(measured, as_json)
+        return
+    found = device.specs()
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            spec.name,
+            spec.arch,
+            spec.compute_units,
+            _scaled(spec.peak_flops.get("bf16"), 1e12, 1),
+            _scaled(spec.peak_flops.get("fp32"), 1e12, 1),
+            _scaled(spec.bandwidth_bytes_per_s, 1e9),
+            _scaled(spec.last_level_bytes, 1 << 20),
+            _scaled(spec.memory_bytes, 1 << 30),
+            spec.status,
+        )
+        for spec in found
+    ]
+    names = ("device", "arch", "CUs or SMs", "bf16 TFLOPS", "fp32 TFLOPS", "GB/s", "last cache MiB", "GiB", "status")
+    print_table(names, rows, once=("status",), heading=("arch", "status"))
+
+
+@listing.command(short_help="Columns of the stored tables.")
+@click.option("--markdown", is_flag=True, help="Print the page docs/columns.md.")
+@as_json_option
+def columns(markdown: bool, as_json: bool) -> None:
+    """List every column of the stored tables: unit, meaning, and which direction is better.
+
+    \b
+    Examples:
+      rooflens list columns
+      rooflens list columns --markdown > docs/columns.md
+    """
+    from ...shapes.run_folder.columns import TABLES
+    from .columns_page import columns_page
+
+    if markdown and as_json:
+        raise click.UsageError("choose one of --markdown and --json")
+    if markdown:
+        click.echo(columns_page(TABLES), nl=False)
+        return
+    if as_json:
+        print_json(TABLES)
+        return
+    rows = [
+        (f"{stored.file}:{column.name}", column.kind, column.unit, column.better, column.description)
+        for stored in TABLES
+        for column in stored.columns
+    ]
+    print_table(("column", "kind", "unit", "better", "description"), rows, long=("description",))
+
+
+@listing.command(short_help="Runs stored in ./runs.")
+@as_json_option
+def runs(as_json: bool) -> None:
+    """List the runs stored in ./runs, the newest first. Any RUN argument takes these ids, a path, or `latest`.
+
+    A sweep over several architectures holds a run for each: ID is its report side by side, ID/ARCHITECTURE one run.
+
+    \b
+    Example:
+      rooflens list runs
+    """
+    from ..shared.runs import RUNS, stored_runs
+
+    found = stored_runs()
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        click.echo(f"no runs in {RUNS.absolute()}: measure one with rooflens run llm4bit-quick", err=True)
+        return
+    print_table(
+        ("run", "suite", "created", "device", "rows"),
+        [(run.id, run.suite, _minute(run.created_at), run.device, run.rows) for run in found],
+        once=("suite", "device"),
+        long=("device",),
+    )
+
+
+def _minute(stamp: str) -> str:
+    """Shorten an ISO time to the minute, as it stands in run.json: in UTC."""
+    return stamp[:16].replace("T", " ")
+
+
+def _scaled(value: float | None, unit: float, digits: int | None = None) -> float | None:
+    """Scale a base unit for a reader; unknown stays unknown."""
+    return None if value is None else round(value / unit, digits)

@@ -1,0 +1,54 @@
+"""The best ratio of a run so far: what somebody who waits wants to see first."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable
+from statistics import geometric_mean
+
+from ...harness.plan.plan import Cell
+
+
+class BestRatio:
+    """Collects the medians of rounds, and knows the cell at which a challenger is fastest against the baseline.
+
+    Nothing is verified yet: a ratio of geometric means of the rounds so far. A time below `least_time` (seconds)
+    decides nothing, as in the analysis: it is left out and counted.
+    """
+
+    def __init__(
+        self, baseline: str, challengers: Collection[str], least_time: Callable[[Cell], float] = lambda cell: 0.0
+    ) -> None:
+        self._baseline, self._challengers, self._least_time = baseline, challengers, least_time
+        self._left_out = 0
+        self._times: defaultdict[Hashable, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self._ratios: dict[tuple[Hashable, str], tuple[float, Cell]] = {}
+
+    def add(self, cell: Cell, time_s: float) -> None:
+        """Take in the median of a round."""
+        if time_s < self._least_time(cell):
+            self._left_out += 1
+            return
+        place = (cell.shape, cell.problem, cell.scheme, cell.cache)
+        times = self._times[place]
+        times[cell.provider].append(time_s)
+        if self._baseline not in times:
+            return
+        for name in times.keys() & self._challengers:
+            if name != self._baseline and cell.provider in (name, self._baseline):
+                ratio = geometric_mean(times[self._baseline]) / geometric_mean(times[name])
+                self._ratios[place, name] = ratio, cell
+
+    def drop(self, cell: Cell) -> None:
+        """Forget a provider at a problem where it turned out to be wrong, or failed otherwise."""
+        place = (cell.shape, cell.problem, cell.scheme, cell.cache)
+        self._times[place].pop(cell.provider, None)
+        for key in [key for key in self._ratios if key[0] == place and cell.provider in (key[1], self._baseline)]:
+            del self._ratios[key]
+
+    def __str__(self) -> str:
+        if not self._ratios:
+            return ""
+        (_, name), (ratio, cell) = max(self._ratios.items(), key=lambda item: item[1][0])
+        where = f"M={cell.problem.M} N={cell.problem.N} K={cell.problem.K} {cell.scheme.dtype} {cell.cache}"
+        left = f"{self._left_out} round{'s' * (self._left_out > 1)} left out, faster than the device allows"
+        left = f"; {left}" if self._left_out else ""
+        return f"{name} {ratio:.3g}x over {self._baseline} at {where}{left}"

@@ -1,0 +1,116 @@
+"""Progress of a run that also warns, at its start, of others at work: what the doctor would say, without its survey."""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from threading import Thread
+from typing import IO, Any, Self
+
+from ...harness.machine.advice_device import shared_device
+from ...harness.machine.advice_host import busy_host
+from ...harness.plan.plan import Cell
+from ...harness.storage.store import RunStore
+from ...harness.telemetry import linux
+from ...harness.telemetry.host import WINDOW_S, HostTelemetry
+from ...shapes.run_folder.columns import TELEMETRY
+from ...shapes.verdict import Verdict
+from ..shared.progress import Progress
+from .best_ratio import BestRatio
+from .least_time import LeastTime
+
+
+class Cores:
+    """What others do on the cores, from its making on. It needs no torch, so that a run can make it first of all."""
+
+    def __init__(
+        self,
+        host: HostTelemetry | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._host = host or HostTelemetry()
+        self._clock, self._sleep = clock, sleep
+        self._since = clock()
+
+    def busy_elsewhere(self) -> float | None:
+        """Share of all cores that others used since; what is missing of the shortest window is waited for."""
+        self._sleep(max(0.0, WINDOW_S + 0.01 - (self._clock() - self._since)))
+        return self._host.read().busy_elsewhere
+
+
+def _quietly(action: Callable[[], object]) -> None:
+    """Do what is done again where it is needed: there its failure is told."""
+    with suppress(Exception):
+        action()
+
+
+class Lookout(Progress):
+    """Observer of a sweep. `manifest` is what becomes run.json: it names the device as soon as the worker is ready."""
+
+    def __init__(
+        self,
+        stream: IO[str],
+        manifest: Mapping[str, Any],
+        store: RunStore,
+        cores: Cores,
+        deadline: float | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`meanwhile` is done while the worker starts, and is over before anything is measured.
+
+        Python ends only after it: a daemon thread that imports while the interpreter goes down can crash it.
+        """
+        super().__init__(stream, deadline=deadline)
+        self._meanwhile = Thread(target=_quietly, args=(meanwhile,))
+        self._ratios = BestRatio(manifest.get("baseline", ""), manifest.get("challengers", ()), LeastTime(manifest))
+        self._manifest, self._store, self._cores = manifest, store, cores
+        self._facts = linux.describe()
+        self._elsewhere: float | None = None
+        self._looked_at_device = False
+
+    def __enter__(self) -> Self:
+        self._elsewhere = self._cores.busy_elsewhere()  # before the worker, whose work would be taken for others'
+        super().__enter__()
+        self._meanwhile.start()
+        return self
+
+    def started(self, total_units: int, finished_units: int) -> None:
+        """Warn of a busy host, now that the device is known."""
+        super().started(total_units, finished_units)
+        self._meanwhile.join()
+        if finished_units == total_units:
+            return
+        is_gpu = self._manifest["device"]["kind"] != "cpu"
+        elsewhere = None if is_gpu else self._elsewhere
+        # The load of the last minute may be that of our own last run: a look at the present is worth more.
+        facts = self._facts if elsewhere is None else replace(self._facts, load_1min=None)
+        for one in busy_host(facts, elsewhere, is_gpu):
+            self.remark(f"warning: {one.text}")
+
+    def timed(self, cell: Cell, time_s: float) -> None:
+        """Show the best ratio so far, the first one at once."""
+        if cell.provider != self._manifest.get("baseline") and self._is_reference(cell.provider):
+            self._ratios.drop(cell)
+        else:
+            self._ratios.add(cell, time_s)
+        if not self._best and str(self._ratios) and not self._console.is_terminal:
+            self.remark(f"first ratio: {self._ratios}")
+        self._best = str(self._ratios)
+
+    def _is_reference(self, provider: str) -> bool:
+        entry = self._manifest.get("providers", {}).get(provider, {})
+        return bool(entry.get("decoded")) or entry.get("role") == "reference"
+
+    def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
+        """Warn of others on the device, which the telemetry of the first measured unit tells."""
+        super().finished(cell, verdict, reason, units)
+        if verdict not in (Verdict.PASSED, Verdict.UNSUPPORTED):
+            self._ratios.drop(cell)
+            self._best = str(self._ratios)
+        if self._looked_at_device or verdict is not Verdict.PASSED:
+            return
+        self._looked_at_device = True
+        seen = [row["other_processes"] for row in self._store.rows(TELEMETRY)[-1:]]
+        if count := max((int(text) for text in seen if text), default=0):
+            self.remark(f"warning: {shared_device(count).text}")

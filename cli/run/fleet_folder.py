@@ -1,0 +1,88 @@
+"""The folder of a fleet's sweep: one run, or with several architectures one run for each."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...shapes.errors import RooflensError, UsageError
+from ...shapes.files.json_file import read_object
+from ...shapes.protocol import Protocol
+from ..shared.runs import FLEET, MANIFEST, OF_A_FLEET, created, is_sweep, read_sweep
+
+
+def run_folders(folder: Path, archs: Sequence[str]) -> dict[str, Path]:
+    """Return the run folder of each architecture: the folder itself if it is only one."""
+    return {arch: folder / arch for arch in archs} if len(archs) > 1 else dict.fromkeys(archs, folder)
+
+
+def stored_run(folder: Path | None) -> Path | None:
+    """Return a run folder that says how the sweep in `folder` was started: its first one."""
+    return read_sweep(folder).runs[0] if folder is not None and is_sweep(folder) else folder
+
+
+def refuse_foreign(folder: Path, resume: bool) -> None:
+    """Raise UsageError when a sweep cannot begin in `folder`, or what is there is not of a fleet."""
+    there = is_sweep(folder) or (folder / MANIFEST).exists()
+    if there and not resume:
+        raise UsageError(f"{folder} holds a run already: add --resume to resume it, or choose another -o")
+    if resume and not there:
+        raise UsageError(f"{folder}: no run to resume there; leave out --resume to start one")
+    if resume and not is_sweep(folder) and OF_A_FLEET not in _content(folder):
+        raise UsageError(f"{folder} was measured by one device: resume with rooflens run -o {folder} --resume")
+
+
+def refuse_another(folder: Path, archs: Sequence[str]) -> None:
+    """Raise UsageError when the sweep in `folder` is not of these architectures."""
+    stored = stored_architectures(folder)
+    if stored and set(stored) != set(archs):
+        raise UsageError(
+            f"cannot resume: {folder} is of {', '.join(stored)}, and this fleet measures {', '.join(archs)}: choose "
+            f"with --on {','.join(stored)}, or choose another -o"
+        )
+
+
+def refuse_other_ways(folder: Path, stored: Mapping[str, Any], protocol: Protocol, threads: int | None) -> None:
+    """Raise UsageError where a call would measure otherwise than the run of this run.json, before it is touched."""
+    asked = {
+        "timer": None if protocol.timer == "auto" else protocol.timer,
+        "cold_by": None if protocol.cold_by == "auto" else protocol.cold_by,
+        "tuning": protocol.tuning,
+        "threads": threads,
+    }
+    for what, found in asked.items():
+        was = stored.get(what)
+        if None not in (was, found) and was != found:
+            raise UsageError(
+                f"cannot resume {folder}: {what} was {was} and is {found} now; timings of the two do not mix: "
+                "choose another -o"
+            )
+
+
+def stored_architectures(folder: Path) -> list[str]:
+    """Return the architectures that the sweep in `folder` is of; [] where it has not come so far."""
+    if is_sweep(folder):
+        return list(read_sweep(folder).architectures)
+    arch = (_content(folder).get("device") or {}).get("arch") if (folder / MANIFEST).exists() else None
+    return [str(arch)] if arch else []
+
+
+def write_sweep(folder: Path, suite: str, archs: Sequence[str]) -> None:
+    """Say which runs the folder holds, where it holds several."""
+    if len(archs) < 2 or is_sweep(folder):
+        return
+    from ...harness.storage.tables import replace, reported
+
+    content = {"id": folder.name, "suite": suite, **created(folder), "architectures": list(archs)}
+    with reported(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace(folder / FLEET, json.dumps(content, indent=1) + "\n")
+
+
+def _content(folder: Path) -> dict[str, Any]:
+    try:
+        return read_object(folder / MANIFEST)
+    except FileNotFoundError as error:
+        raise RooflensError(
+            f"cannot read {folder / MANIFEST}: {error.strerror}; restore the file from a copy"
+        ) from None

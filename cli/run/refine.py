@@ -1,0 +1,156 @@
+"""`rooflens run --refine crossover`: after the sweep, measure the M at which the winner changes more finely.
+
+What is added stands in run.json before any of it is measured, so that a run that was killed goes on with it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...shapes.errors import RooflensError, UsageError, quote, unknown_name
+from ...shapes.files.json_file import read_object
+from ...shapes.suite import Suite
+from ..shared import values
+
+if TYPE_CHECKING:
+    from ...analysis.crossover.refine import Further
+    from ...analysis.frames.load import RunData
+    from ...harness.plan.plan import Cell
+
+CROSSOVER = "crossover"
+"""What can be refined."""
+
+REFINE = "refine"
+"""Key of run.json, as in `analysis.crossover.refine`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """What --refine asks for. `challenger` "" means the first one of the run that has a time.
+
+    A bracket is narrow enough when its ends are within a factor of `ratio`; `most` counts M per shape and setting.
+    """
+
+    challenger: str
+    incumbent: str
+    ratio: float
+    most: int
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any], suite: Suite) -> "Refinement | None":
+        """Read the options; None without --refine. Raises UsageError for a pair that the run does not measure."""
+        text: str | None = request[REFINE]
+        if text is None:
+            if given := [name for name in ("refine_to", "refine_most") if request[name] is not None]:
+                raise UsageError(f"--{given[0].replace('_', '-')} goes with --refine crossover")
+            return None
+        from ...analysis.crossover.refine import MOST, RATIO
+
+        what, equals, pair = text.partition("=")
+        challenger, colon, incumbent = pair.partition(":")
+        if what != CROSSOVER or (equals and not (challenger and colon and incumbent)):
+            raise UsageError(f"--refine {quote(text)}: write crossover, or crossover=CHALLENGER:INCUMBENT")
+        incumbent = incumbent or suite.baseline
+        for name in filter(None, (challenger, incumbent)):
+            if name not in suite.providers:
+                raise unknown_name("provider of this run in --refine", name, list(suite.providers))
+        others = [challenger] if challenger else [name for name in suite.challengers if name in suite.providers]
+        if not set(others) - {incumbent}:
+            raise UsageError(
+                f"--refine crossover: no challenger of {incumbent} is measured; write crossover=CHALLENGER:INCUMBENT"
+            )
+        ratio = 1 + values.fraction(request["refine_to"], "--refine-to") if request["refine_to"] is not None else RATIO
+        return cls(challenger, incumbent, ratio, request["refine_most"] or MOST)
+
+    @property
+    def words(self) -> str:
+        """The pair for a reader."""
+        return f"{self.challenger or 'the first challenger'} against {self.incumbent}"
+
+
+class Refiner:
+    """Adds M to the plan of one run. `content` becomes run.json; what is added and why is kept there."""
+
+    def __init__(self, what: Refinement, folder: Path, cells: "Sequence[Cell]", content: dict[str, Any]) -> None:
+        from ...harness.plan.extra_cells import Surroundings
+
+        self._what, self._folder, self._around = what, folder, Surroundings(cells)
+        earlier = content.get(REFINE, {})
+        self._state: dict[str, Any] = {
+            "of": CROSSOVER,
+            "challenger": what.challenger,
+            "incumbent": what.incumbent,
+            "ratio": what.ratio,
+            "most": what.most,
+            "complete": False,
+            "added": earlier.get("added", []),
+        }
+        content[REFINE] = self._state
+
+    @property
+    def complete(self) -> bool:
+        """True when there was nothing left to ask for."""
+        return bool(self._state["complete"])
+
+    def more(self) -> "tuple[Cell, ...]":
+        """Return the cells to measure next; none when every bracket is narrow, or has had all its M."""
+        rows = [self._row(one) for one in self._wanted()]
+        self._state["added"] += rows
+        self._state["complete"] = not rows
+        return self._around.cells(rows)
+
+    def _wanted(self) -> "list[Further]":
+        """Ask the analysis of what is stored by now."""
+        from ...analysis.crossover.per_shape import crossovers
+        from ...analysis.crossover.refine import PLACE, Further, further
+        from ...analysis.frames.load import load_run
+        from ...analysis.run.summarize import round_medians, summarize
+
+        try:
+            run = load_run(self._folder)
+        except RooflensError:  # nothing passed: what ends the run says so
+            return []
+        challenger = self._what.challenger or _first_challenger(run, self._what.incumbent)
+        if not {challenger, self._what.incumbent} <= set(run.cells["provider"]):
+            return []
+        self._state["challenger"] = challenger
+        pair = [challenger, self._what.incumbent]
+        cells = summarize(run)
+        found = crossovers(cells, round_medians(run), challenger, self._what.incumbent)
+        added = [
+            Further(tuple(row[name] for name in PLACE), row["M"])
+            for row in self._state["added"]
+            if row["providers"] == pair
+        ]
+        return further(found, cells, added, self._what.ratio, self._what.most, self._can)
+
+    def _can(self, one: "Further") -> bool:
+        return len(self._around.cells_of(self._row(one))) == len(self._row(one)["providers"])
+
+    def _row(self, one: "Further") -> dict[str, Any]:
+        """What run.json keeps of one added M, in plain values."""
+        from ...analysis.crossover.refine import PLACE
+
+        plain = (value if isinstance(value, str) else int(value) for value in one.place)  # numpy's are no JSON
+        place = dict(zip(PLACE, plain, strict=True))
+        return place | {"M": one.M, "providers": [self._state["challenger"], self._what.incumbent]}
+
+
+def stored_cells(folder: Path, cells: "Sequence[Cell]") -> "tuple[Cell, ...]":
+    """Return the cells that earlier calls added to the run in `folder`, as far as `cells` has any like them.
+
+    What cannot be read adds nothing here: whoever goes on with the run says what is wrong with it.
+    """
+    from ...harness.plan.extra_cells import Surroundings
+
+    try:
+        rows = read_object(folder / "run.json")[REFINE]["added"]
+    except (OSError, UsageError, KeyError, TypeError):
+        return ()
+    return Surroundings(cells).cells(rows)
+
+
+def _first_challenger(run: "RunData", incumbent: str) -> str:
+    passed = set(run.cells.loc[run.cells["verdict"] == "passed", "provider"])
+    return next((name for name in run.challengers if name in passed and name != incumbent), "")

@@ -1,0 +1,181 @@
+"""`rooflens run`: measure a suite, resume it, or show what would be measured."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...shapes.errors import IncompleteError, Interrupted
+from ...shapes.protocol import TUNINGS
+from ..shared.runs import go_on
+from .fleet_folder import stored_run
+from .refine import Refiner
+from .run_request import TUNED_COPY, Call, call_of
+from .scan import describe_scan, hold, refuse_another
+from .selection import RETRY, SELECTION, describe, manifest, refuse_retry, stop_signals
+
+if TYPE_CHECKING:
+    from .contention_monitor import Cores
+
+
+@click.command("run", params=list(SELECTION))
+@click.option(
+    "--tuning",
+    type=click.Choice(TUNINGS),
+    help="Configurations: the providers' default, pinned to the table of --tuned, or searched anew (cold).",
+)
+@click.option(
+    "--tuned",
+    type=click.Path(path_type=Path),
+    metavar="TABLE",
+    help="A tuning.csv, or the folder of a rooflens tune; implies --tuning pinned.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(min=1), help="Measurement rounds; intervals take 2, and narrow with more."
+)
+@click.option(
+    "--within",
+    metavar="TIME",
+    help="Measure for so long, such as 60s: two rounds of every cell, then as many as fit. --rounds is the most.",
+)
+@click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
+@click.option("--budget", metavar="TIME", help="Most time per cell and round, such as 0.5s.")
+@click.option(
+    "--scan",
+    metavar="AXIS=SIZES",
+    help="Replace each shape by variants of N or K: N=2048..4096:64, N=4096~8x64 (8 steps to both sides), K=~4x128 "
+    "(around its own). Configurations are held: those of the shape itself.",
+)
+@click.option(
+    "--refine",
+    metavar="crossover[=A:B]",
+    help="Then measure further M where challenger A stops beating incumbent B; the default are those of the suite.",
+)
+@click.option("--refine-to", metavar="PERCENT", help="Refine until win and loss are so near in M; the default is 10%.")
+@click.option("--refine-most", type=click.IntRange(min=1), help="Most further M of one shape; the default is 6.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="RUN", help="Run folder; the default is runs/SUITE-TIME."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="List the cells, their bytes and the time they will take; measure nothing."
+)
+@click.option(
+    "--calibrate/--no-calibrate",
+    default=None,
+    help="Measure the ceilings after the first problem and at the end, as by default: the roofline needs them.",
+)
+@RETRY
+@click.option("--report/--no-report", default=True, help="Write report.html and report.md at the end.")
+@click.option("--strict", is_flag=True, help="Exit 5 when an output was wrong, 4 when a cell failed or is to do.")
+@click.option(
+    "--jobs",
+    metavar="local:N",
+    help="Measure on N devices of this machine at a time: GPUs, or parts of the CPU. It needs the extra fleet.",
+)
+@click.option("--arm", type=click.Path(path_type=Path), hidden=True, help="What this run may import: code_origin.")
+@click.option("--only", type=click.Path(path_type=Path), hidden=True, help="Cells to measure: harness.compare.replay.")
+def run(**options: Any) -> None:
+    """Measure SUITE (a name of `rooflens list suites`, or a TOML file) and store every sample.
+
+    Every provider of a problem is checked against an fp64 reference and timed in rounds, in turn, on the same operands.
+    Finished cells survive whatever happens: a crash or a hang costs the cell in flight, Ctrl-C the round in flight.
+
+    \b
+    Examples:
+      rooflens run llm4bit-quick --within 60s
+      rooflens run llm4bit --dtype bf16 --cache cold -a M=1,2,4..256 -o runs/h200 --max-time 9m
+      rooflens run -o runs/h200 --resume
+      rooflens run llm4bit-quick --providers my_kernels.py -p my_gemm -p dequant_blas
+      rooflens run llm4bit-quick --cache cold --timer graph --cold-by rotation
+      rooflens run llm4bit --filter "model.str.startswith('llama2') and M <= 64" --dry-run
+      rooflens run llm4bit-quick --refine crossover --refine-to 5%
+      rooflens run llm4bit --filter "layer == 'down' and M == 1" --scan K=4096~16x64
+      rooflens run llm4bit --jobs local:8
+    """
+    from .contention_monitor import Cores
+
+    cores = Cores()
+    refuse_retry(options)
+    call = call_of(options, stored_run(options["output"]) if options["jobs"] else None)
+    if options["jobs"]:
+        from .fleet_run import Where, run_call
+
+        where = Where.of_jobs(options["jobs"])
+        run_call(call, where, **{name: options[name] for name in ("report", "strict", "dry_run")})
+        return
+    if options["dry_run"]:
+        from .dry_run import show_plan
+
+        show_plan(call)
+        return
+    complete = _measure(call, cores, options["report"])
+    if call.cells:  # of a part of a comparison, --filter may leave none
+        _finish(call.folder, complete, options["report"], options["strict"])
+    if options["arm"] and not complete:
+        raise IncompleteError("this round was cut short")
+
+
+def _measure(call: Call, cores: "Cores", report: bool) -> bool:
+    """Run the sweep, and what refines it; True when both are complete."""
+    from ...harness.storage.store import RunStore
+    from ...harness.sweep.sweep import Sweep
+    from .contention_monitor import Lookout
+
+    folder, suite, cells, request = call.folder, call.suite, call.cells, call.request
+    with RunStore.reopen(folder) if call.resume else RunStore.create(folder) as store, stop_signals() as stopped:
+        content = store.read_manifest() if call.resume else manifest(folder, suite)
+        if call.resume:
+            refuse_another(content, call.scan)
+        describe(content, suite, cells, request)
+        if call.scan:
+            describe_scan(content, call.scan, call.varied)
+        refiner = Refiner(call.refinement, folder, cells, content) if call.refinement else None
+        setup = call.setup(store.keep(TUNED_COPY, call.table.path) if call.table else None)
+        if call.scan and not call.resume and (path := hold(store, TUNED_COPY, call.varied, setup, stopped)):
+            suite = suite.override(protocol={"tuning": "pinned"})
+            setup = replace(setup, protocol=suite.protocol, tuned=path)
+            content["protocol"] |= {"tuning": "pinned"}
+        deadline = call.deadline if call.budget else None
+        importing = _import_report if report else _import_analysis
+        with Lookout(sys.stderr, content, store, cores, deadline, importing) as progress:
+            try:
+                sweep = Sweep(store, cells, setup, progress, request["calibrate"], stopped, call.deadline)
+                sweep.more, sweep.retry = refiner.more if refiner else None, call.retry
+                sweep.budget, sweep.timed, sweep.half_width = call.budget, progress.timed, _half_width
+                complete = sweep.run(content)
+                return complete and (refiner is None or refiner.complete)
+            except Interrupted:
+                raise Interrupted(
+                    f"interrupted; {len(store.verdicts)} finished units are in {folder}: {go_on(folder)}"
+                ) from None
+
+
+def _half_width(times_s: Mapping[str, Sequence[float]], rounds: int) -> float | None:
+    from ...analysis.statistics.intervals import half_width_after
+
+    return half_width_after(times_s, rounds)
+
+
+def _import_analysis() -> None:
+    """Import what reads the run at its end: seconds that the start of the worker has to spare."""
+    from ...analysis.run import pipeline  # noqa: F401
+
+
+def _import_report() -> None:
+    """Import what writes the report as well."""
+    _import_analysis()
+    from ...reports import build, write  # noqa: F401
+
+
+def _finish(folder: Path, complete: bool, report: bool, strict: bool) -> None:
+    """Say what came of it, where everything is, and the three headline numbers."""
+    from .end_of_run import finish
+
+    blemish = finish(folder, complete=complete, report=report)
+    if blemish and strict:
+        raise blemish
+    if blemish and go_on(folder) not in str(blemish):  # how to go on is said already
+        click.echo(f"note: {blemish}; the exit code is 0, and {blemish.exit_code} with --strict", err=True)

@@ -1,0 +1,71 @@
+"""`rooflens run --scan`: the variants of the selected shapes, and the table that holds their configurations."""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...shapes.errors import UsageError
+from ...shapes.scan import Scan
+from ...shapes.suite import Suite
+
+if TYPE_CHECKING:
+    from ...harness.plan.plan import Cell
+    from ...harness.storage.store import RunStore
+    from ...harness.worker.messages import Setup
+
+SCAN = "scan"
+"""Key of run.json, as in `analysis.run.scan_check`."""
+
+
+def scan_of(request: Mapping[str, Any], suite: Suite) -> Scan | None:
+    """Read the options; None without --scan. Raises UsageError for what does not go with one."""
+    if request["scan"] is None:
+        return None
+    if request["tuned"] or suite.protocol.tuning != "default":
+        raise UsageError("--scan holds the default configuration of each shape: leave --tuned and --tuning out")
+    if request["refine"]:
+        raise UsageError("--scan varies N or K, and --refine adds M: measure one of the two at a time")
+    return Scan.parse(request["scan"])
+
+
+def variants(cells: "tuple[Cell, ...]", scan: Scan) -> "dict[Cell, Cell]":
+    """Map each cell of the scan to the one that it varies."""
+    from ...harness.plan.extra_cells import scanned
+
+    return scanned(cells, scan)
+
+
+def describe_scan(content: dict[str, Any], scan: Scan, varied: "Mapping[Cell, Cell]") -> None:
+    """Say in run.json what is scanned."""
+    from ...harness.plan.extra_cells import described
+
+    content[SCAN] = described(scan, varied)
+
+
+def refuse_another(content: Mapping[str, Any], scan: Scan | None) -> None:
+    """Raise UsageError when the run of this run.json is of another scan, or of none."""
+    was, now = (content.get(SCAN) or {}).get("text"), scan.text if scan else None
+    if was != now:
+        raise UsageError(
+            f"cannot resume: --scan was {was or 'not given'} and is {now or 'not given'} now; choose another -o"
+        )
+
+
+def hold(
+    store: "RunStore", name: str, varied: "Mapping[Cell, Cell]", setup: "Setup", should_stop: Callable[[], bool]
+) -> Path | None:
+    """Keep the table of the held configurations as file `name` of the run; None when no provider has any."""
+    from ...harness.storage.worker_log import WORKER_LOG
+    from ...harness.sweep.pinned_defaults import held_table
+
+    text = held_table(varied, setup, store.folder / WORKER_LOG, should_stop)
+    if text.count("\n") < 2:
+        return None
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".csv") as file:
+        file.write(text)
+        file.flush()
+        kept = store.keep(name, Path(file.name))
+    if kept.read_text(encoding="utf-8") != text:  # a start that failed has left it
+        raise UsageError(f"{kept} is of another scan: move it away, or choose another -o")
+    return kept

@@ -1,0 +1,288 @@
+"""What is measured: the options that `run` and `tune` share, and the suite, the cells and the run.json they make."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from ...shapes import suite as suites
+from ...shapes.errors import UsageError, nearest, quote, unknown_name
+from ...shapes.protocol import COLD_BY, TIMERS
+from ...shapes.scheme import DType
+from ...shapes.schemes import parse_scheme
+from ...shapes.suite import Suite, cache_state
+from ...shapes.verdict import RETRIED
+from ..shared import values
+from ..shared.runs import created
+
+if TYPE_CHECKING:
+    from ...harness.plan.plan import Cell
+    from ...kernels.provider import AnyProvider
+
+Request = dict[str, Any]
+"""Options by the names of their parameters, as typed: what run.json keeps, so that --resume can repeat them."""
+
+_PATH = click.Path(path_type=Path)
+
+SELECTION: tuple[click.Parameter, ...] = (
+    click.Argument(["suite"], required=False),
+    click.Option(
+        ["-p", "--provider", "providers"], multiple=True, metavar="NAME", help="Measure only these; repeat it."
+    ),
+    click.Option(["--dtype"], metavar="LIST", help="Activation types, such as bf16,fp16."),
+    click.Option(
+        ["-a", "--axis", "axes"],
+        multiple=True,
+        metavar="AXIS=LIST",
+        help="Values of an axis, such as M=1,2,64; M=1..8 counts, M=1,2,4..64 doubles.",
+    ),
+    click.Option(["--cache", "caches"], metavar="LIST", help="cold, warm or cold,warm."),
+    click.Option(
+        ["--filter", "filter_expression"], default="", metavar="EXPR", help="Keep the cells for which this holds."
+    ),
+    click.Option(
+        ["--device"], default="auto", metavar="NAME", help="cpu, cuda or cuda:N; the default is a GPU if there is one."
+    ),
+    click.Option(
+        ["--llc"],
+        metavar="SIZE",
+        help="Last-level cache that a cold sample evicts, such as 256MiB, if it is not found right.",
+    ),
+    click.Option(
+        ["--threads"],
+        type=click.IntRange(min=1),
+        help="CPU threads; the default is every core this process may use.",
+    ),
+    click.Option(
+        ["--timer"],
+        type=click.Choice(TIMERS),
+        help="How time is taken: profiler on GPUs, host on the CPU, by default.",
+    ),
+    click.Option(
+        ["--cold-by"],
+        type=click.Choice(COLD_BY),
+        help="What makes a sample cold: a flush of the caches, or rotation among copies of the operands.",
+    ),
+    click.Option(["--timeout"], metavar="TIME", help="Kill a cell that hangs for so long, such as 120s."),
+    click.Option(
+        ["--build-timeout"],
+        metavar="TIME",
+        help="The same while a provider is imported or prepared, when it may compile; the default is 10m.",
+    ),
+    click.Option(
+        ["--max-time"],
+        metavar="TIME",
+        help="End the whole sweep cleanly after this, such as 9m; resume with --resume.",
+    ),
+    click.Option(
+        ["--seed"], type=click.IntRange(min=0), help="Seed of the operands and of the order of the providers."
+    ),
+    click.Option(
+        ["--providers", "files"], multiple=True, type=_PATH, metavar="FILE", help="Add the kernels of this file."
+    ),
+    click.Option(["--resume"], is_flag=True, help="Resume the run of -o; without SUITE, exactly as it was started."),
+)
+"""Parameters that mean the same for `rooflens run` and `rooflens tune`."""
+
+RETRY = click.option(
+    "--retry",
+    multiple=True,
+    type=click.Choice([verdict.value for verdict in RETRIED]),
+    help="With --resume, measure again what ended so; repeat it. --timeout may be given anew.",
+)
+"""Of the commands that measure cells again when asked to."""
+
+_REQUEST = (
+    *("suite", "providers", "dtype", "axes", "caches", "filter_expression", "device", "llc", "threads", "timer"),
+    *("cold_by", "tuning", "tuned", "rounds", "target_ci", "budget", "timeout", "build_timeout", "seed", "files"),
+    *("scan", "refine", "refine_to", "refine_most"),
+)
+
+
+def completed(request: Request) -> Request:
+    """Add what the command has no option for, or what the version that stored the request did not know."""
+    return dict.fromkeys(_REQUEST) | request
+
+
+def own_providers(request: Request) -> tuple[str, ...]:
+    """Names of the providers in the request's files."""
+    return tuple(_own(request, suites.load(request["suite"])))
+
+
+def _own(request: Request, suite: Suite) -> "dict[str, AnyProvider]":
+    """Import the providers of the request's files; they may compile meanwhile."""
+    if not request["files"]:
+        return {}
+    from ...kernels import registry
+    from ..shared.import_limit import import_limit
+
+    with import_limit(_build_timeout_s(request) or suite.protocol.build_timeout_s):
+        return registry.load((), map(Path, request["files"]))
+
+
+def _build_timeout_s(request: Request) -> float | None:
+    return values.seconds(request["build_timeout"], "--build-timeout") if request["build_timeout"] else None
+
+
+def suite_of(request: Request) -> Suite:
+    """Load the suite and apply the options that override it."""
+    suite = suites.load(request["suite"])
+    from ...kernels import registry
+
+    own = _own(request, suite)
+    chosen = tuple(dict.fromkeys(request["providers"] or (*own, *suite.providers)))
+    known = list(dict.fromkeys((*own, *registry.names())))
+    for name in (*chosen, suite.baseline, *suite.challengers):
+        if name not in known:
+            raise _unknown_provider(name, known, suite)
+    protocol = {
+        "rounds": request["rounds"],
+        "timer": request["timer"],
+        "cold_by": request["cold_by"],
+        "tuning": _tuning(request),
+        "seed": request["seed"],
+        "target_ci": values.fraction(request["target_ci"], "--target-ci") if request["target_ci"] else None,
+        "budget_s": values.seconds(request["budget"], "--budget") if request["budget"] else None,
+        "timeout_s": values.seconds(request["timeout"], "--timeout") if request["timeout"] else None,
+        "build_timeout_s": _build_timeout_s(request),
+    }
+    axes: dict[str, tuple[int, ...]] = {}
+    for name, sizes in map(values.axis, request["axes"]):
+        axes[name] = tuple(sorted({*axes.get(name, ()), *sizes}))
+    mine = [name for name, provider in own.items() if provider.role == "candidate" and name in chosen]
+    suite = replace(suite, challengers=tuple(dict.fromkeys((*mine, *suite.challengers))))  # theirs is the headline
+    return suite.override(
+        axes=axes,
+        dtypes=tuple(DType.parse(name) for name in values.names(request["dtype"])),
+        caches=tuple(cache_state(name) for name in values.names(request["caches"])),
+        providers=chosen,
+        protocol={name: value for name, value in protocol.items() if value is not None},
+    )
+
+
+def plan_of(suite: Suite, request: Request) -> "tuple[Cell, ...]":
+    """List the cells of the suite that the request's filter keeps; say which passes its schemes do not have."""
+    from ...harness.plan.plan import left_out, plan
+
+    cells = plan(suite, request["filter_expression"])
+    if missing := left_out(suite):
+        told = ", ".join(f"{pass_} of {scheme}" for scheme, pass_ in missing)
+        click.echo(f"note: left out, because the scheme has no such pass: {told}", err=True)
+    return cells
+
+
+def manifest(folder: Path, suite: Suite) -> dict[str, Any]:
+    """What run.json says from the start; the worker completes it with device, environment and providers."""
+    return {
+        "id": folder.name,
+        "folder": str(folder),
+        **created(folder),
+        "command": ["rooflens", *sys.argv[1:]],
+        "suite": suite.name,
+        "seed": suite.protocol.seed,
+        "shapes": [],
+    }
+
+
+def describe(content: dict[str, Any], suite: Suite, cells: "tuple[Cell, ...]", request: Request) -> None:
+    """Say in run.json what the run is about. On resume, the plan is that of the latest call; earlier shapes stay."""
+    refuse_another(content, suite)
+    stored = content.get("shapes", [])
+    shapes = [asdict(shape) for shape in dict.fromkeys(cell.shape for cell in cells)]
+    content |= {
+        "request": _storable(request),
+        "description": suite.description,
+        "baseline": suite.baseline,
+        "challengers": list(suite.challengers),
+        "shapes": stored + [shape for shape in shapes if shape not in stored],
+        "rounds": suite.protocol.rounds,
+        "protocol": asdict(suite.protocol) | {"caches": [cache.value for cache in suite.caches]},
+    }
+
+
+def refuse_retry(options: Mapping[str, Any]) -> None:
+    """Raise UsageError where --retry has nothing to measure again, or would need the shards of a fleet."""
+    if options["retry"] and not options["resume"]:
+        raise UsageError("--retry measures again what failed in an earlier call: add -o and --resume, or leave it out")
+    if options["retry"] and (options.get("jobs") or options.get("address")):
+        raise UsageError(
+            "--retry is for one device: leave it out, or delete the shards of what is to be measured again"
+        )
+
+
+def refuse_other_options(of_this_call: Sequence[str], done: str) -> None:
+    """Refuse what would be ignored: without SUITE, --resume goes on exactly as it was started.
+
+    `of_this_call` are the options that only say how this call goes, `done` is what the others change ("measured").
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name not in (*of_this_call, "suite") and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"{parameter.opts[-1]} changes what is {done}, but --resume without SUITE goes on exactly as it was "
+                "started: leave it out, or repeat SUITE and its options too"
+            )
+
+
+def refuse_another(content: Mapping[str, Any], suite: Suite) -> None:
+    """Raise UsageError when the run of this run.json is of another suite or seed."""
+    for what, found in (("suite", suite.name), ("seed", suite.protocol.seed)):
+        if content.get(what) != found:
+            raise UsageError(f"cannot resume: {what} was {content.get(what)} and is {found} now; choose another -o")
+
+
+@contextmanager
+def stop_signals() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C or SIGTERM into a request to stop; the second one acts at once."""
+    requested: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        if requested:
+            raise KeyboardInterrupt
+        requested.append(number)
+
+    previous = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(requested)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _unknown_provider(name: str, known: list[str], suite: Suite) -> UsageError:
+    """Name those that are near, first among the providers that compute what the suite asks for; else all of these."""
+    if name.endswith(".py"):
+        return UsageError(f"unknown provider {quote(name)}: for a file of your own: --providers {name}")
+    from ...kernels.registry import ALL, BUILTIN
+
+    families = {parse_scheme(scheme, suite.dtypes[0]).family for scheme in suite.schemes}
+    fitting = [one for one in known if one not in BUILTIN or BUILTIN[one].family in families]
+    offered = f"for {suite.name} there are {', '.join(fitting)}; for all see {ALL}"
+    return unknown_name("provider", name, fitting if nearest(name, fitting) else known, offered)
+
+
+def _tuning(request: Request) -> str | None:
+    """Combine --tuning and --tuned: a table is used if and only if it is given."""
+    tuning, tuned = request["tuning"], request["tuned"]
+    if tuned and tuning not in (None, "pinned"):
+        raise UsageError(f"--tuned {tuned} is the table of --tuning pinned, not of --tuning {tuning}: leave one out")
+    if tuning == "pinned" and not tuned:
+        raise UsageError("--tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
+    return "pinned" if tuned else tuning
+
+
+def _storable(request: Request) -> Request:
+    """Write the request so that the run can be resumed from any directory: files by their full paths."""
+    suite: str = request["suite"]
+    return request | {
+        "suite": str(Path(suite).resolve()) if suite.endswith(".toml") else suite,
+        "files": [str(Path(file).resolve()) for file in request["files"]],
+        "tuned": str(Path(request["tuned"]).resolve()) if request["tuned"] else None,
+    }

@@ -1,0 +1,163 @@
+"""Progress of a sweep on stderr: a bar with the time left on a terminal, a line now and then elsewhere."""
+
+import time
+from collections import Counter
+from types import TracebackType
+from typing import IO, Self
+
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Column
+from rich.text import Text
+
+from ...harness.plan.plan import Cell
+from ...reports.render.visible import visible
+from ...shapes.verdict import Verdict
+from .reason_groups import grouped, kind
+from .terminal import console
+
+LINE_EVERY_S = 20.0
+"""Without a terminal (a job's log) one line is written so often."""
+
+
+class _Units(MofNCompleteColumn):
+    """Units that are done, of all, once it is known how many there are."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.total is None else super().render(task)
+
+
+class _Clock(ProgressColumn):
+    """Time since the beginning. It goes on when all units are done, for the ceilings that are measured after them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = time.monotonic()
+
+    def render(self, task: Task) -> Text:
+        return Text(clock(time.monotonic() - self._began), style="progress.elapsed")
+
+
+class _Left(TimeRemainingColumn):
+    """Time until the deadline, or that the units at hand still take, where their pace is known."""
+
+    def __init__(self, deadline: float | None) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def render(self, task: Task) -> Text:
+        left = task.time_remaining
+        if self._deadline is not None:
+            left = max(0.0, self._deadline - time.monotonic())
+        if task.total is None or task.finished or left is None:
+            return Text("")
+        return Text(f"{clock(left)} left", style="progress.remaining")
+
+
+def clock(seconds: float) -> str:
+    """Write seconds as h:mm:ss."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+class Progress:
+    """Observer of a sweep."""
+
+    def __init__(self, stream: IO[str], left: ProgressColumn | None = None, deadline: float | None = None) -> None:
+        """Show progress on `stream`; `left` is the column that says how long it still takes.
+
+        `deadline` (monotonic seconds) is the end of a sweep that fills its time.
+        """
+        self._console = console(stream)
+        self._bar = Bar(
+            BarColumn(bar_width=16),
+            _Units(),
+            _Clock(),
+            left or _Left(deadline),
+            TextColumn("[dim]{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+            console=self._console,
+            expand=True,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task: TaskID = self._bar.add_task("", total=None)
+        self._failures: Counter[tuple[str, str, str]] = Counter()
+        self._declined: list[tuple[str, str]] = []
+        self._deadline = deadline
+        self._best = ""
+        self._total = self._done = 0
+        self._begun = self._last_line = time.monotonic()
+        self._done_before = 0
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tell_declined()
+        self._bar.stop()
+
+    def started(self, total_units: int, finished_units: int) -> None:
+        """Size the bar; units of an earlier run count as done, but not for the pace."""
+        self._total, self._done, self._done_before = total_units, finished_units, finished_units
+        self._begun = time.monotonic()
+        self._bar.reset(self._task, total=total_units, completed=finished_units)
+        if finished_units:
+            self.remark(f"{finished_units} of {total_units} units are stored already")
+
+    def doing(self, what: str) -> None:
+        """Show what the worker does now."""
+        fresh = self._done - self._done_before
+        pace = (time.monotonic() - self._begun) / fresh if fresh else None
+        left_s = None if pace is None else pace * (self._total - self._done)
+        if self._deadline is not None:
+            left_s = max(0.0, self._deadline - time.monotonic())
+        self._show(what, left_s)
+
+    def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
+        """Move the bar; a failure is told once per provider and reason.
+
+        What is unsupported is told before whatever comes next: a line for each reason, with all who have it.
+        """
+        self._done += units
+        self._bar.update(self._task, completed=self._done)
+        if verdict is not Verdict.UNSUPPORTED:
+            self._tell_declined()
+        if verdict is Verdict.PASSED:
+            return
+        key = (cell.provider, verdict.value, kind(reason) if verdict is Verdict.UNSUPPORTED else reason)
+        self._failures[key] += 1
+        if self._failures[key] > 1:
+            return
+        if verdict is Verdict.UNSUPPORTED:
+            self._declined.append((cell.provider, reason))
+        else:
+            self.remark(f"{cell.provider} {verdict} ({cell.shape.label}, {cell.problem}, {cell.cache}): {reason}")
+
+    def _tell_declined(self) -> None:
+        for reason, names in grouped(self._declined).items():
+            self.remark(f"{', '.join(names)} unsupported: {reason}")
+        self._declined.clear()
+
+    def grown(self, total_units: int) -> None:
+        """Make room in the bar for units that were added."""
+        self._total = total_units
+        self._bar.update(self._task, total=total_units)
+
+    def remark(self, text: str) -> None:
+        """Write a line above the bar."""
+        self._console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+
+    def _show(self, what: str, left_s: float | None, underway: int = 0) -> None:
+        """Show what is done now; without a terminal as a line, from time to time."""
+        self._bar.update(self._task, description=escape(visible(f"{self._best}; {what}" if self._best else what)))
+        now = time.monotonic()
+        if self._console.is_terminal or not self._total or now - self._last_line < LINE_EVERY_S:
+            return
+        self._last_line = now
+        left = "" if left_s is None else f", about {left_s:.0f} s left"
+        best = f"; best so far {self._best}" if self._best else ""
+        self.remark(f"{self._done + underway} of {self._total} units{left}: {what}{best}")

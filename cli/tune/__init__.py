@@ -1,0 +1,5 @@
+"""`rooflens tune`.
+
+tune    the command
+output  what it prints and exports
+"""

@@ -1,0 +1,220 @@
+"""`rooflens tune`: search the fastest configuration of each kernel, and keep what was found as a table."""
+
+import shlex
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...shapes.errors import IncompleteError, Interrupted, UsageError
+from ...shapes.files.json_file import read_object
+from ...shapes.run_folder.columns import TUNING
+from ...shapes.run_folder.manifest import check_manifest
+from ..run.selection import (
+    SELECTION,
+    completed,
+    describe,
+    manifest,
+    own_providers,
+    plan_of,
+    refuse_other_options,
+    stop_signals,
+    suite_of,
+)
+from ..shared import values
+from ..shared.output import print_json
+from ..shared.runs import new_folder, refuse_foreign_owner
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...harness.plan.plan import Cell
+    from ...shapes.suite import Suite
+
+TUNED = Path("tuned")
+"""Where tuned tables are stored unless -o says otherwise: they are no runs that `latest` could mean."""
+
+REQUEST = "tune"
+"""Key of run.json that says how the searches were started."""
+
+_OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json", "arm")
+"""Options that say how this call goes, not what is searched."""
+
+
+@click.command("tune", params=list(SELECTION))
+@click.option(
+    "--searches",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Searches per cell, each in a process of its own; two or more tell how far a choice can be relied on.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="RUN", help="Folder; the default is tuned/SUITE-TIME."
+)
+@click.option(
+    "--export",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the fastest provider's winner for each problem as CSV in the shape of aiter's tuned tables. errRatio "
+    "is about 0.1 for a correct kernel that rounds 4-bit weights to bf16, and 0 for one that keeps them exact.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; times in seconds, costs as differences of ln time.")
+@click.option("--arm", type=click.Path(path_type=Path), hidden=True, help="What this may import: code_origin.")
+def tune(**options: Any) -> None:
+    """Search the fastest configuration of every kernel of SUITE, and keep the table.
+
+    Every candidate is checked against an fp64 reference and timed; the best of them are timed again in turn. The
+    default stays unless it is proven slower. All candidates with their times, not only the winner, are in tuning.csv.
+    The table is used by: rooflens run SUITE --tuned RUN. With --resume, a complete table is only shown again.
+
+    \b
+    Examples:
+      rooflens tune llm4bit-quick -p simt_4bit -p mma_4bit -o tuned/h200
+      rooflens tune -o tuned/h200 --resume
+      rooflens tune llm4bit --cache cold --dtype bf16 --export tuned_gemm.csv
+    """
+    began = time.monotonic()
+    request = {name: value for name, value in options.items() if name not in _OF_THIS_CALL}
+    if options["resume"] and options["suite"] is None:
+        refuse_other_options(_OF_THIS_CALL, "searched")
+        request = _stored_request(options["output"])
+        if _is_complete(options["output"]):
+            _finish(options["output"], True, options["export"], options["as_json"])
+            return
+    elif options["suite"] is None:
+        raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to resume or show a table")
+    complete_request = completed(request) | {"tuning": "cold"}
+    if options["arm"] and not complete_request["providers"]:
+        complete_request["providers"] = own_providers(complete_request)
+    suite = suite_of(complete_request)
+    cells = plan_of(suite, complete_request)
+    if options["export"]:
+        from ...shapes.aiter import refuse_ambiguous
+
+        refuse_ambiguous((cell.scheme.dtype for cell in cells), (cell.cache for cell in cells))
+    folder: Path = options["output"] or new_folder(suite.name, TUNED)
+    deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
+    complete = _search(folder, suite, cells, complete_request, options["resume"], deadline, options["arm"])
+    _finish(folder, complete, options["export"], options["as_json"])
+    if options["arm"] and not complete:
+        raise IncompleteError("the searches were cut short")
+
+
+def _stored_request(folder: Path | None) -> dict[str, Any]:
+    if folder is None:
+        raise UsageError("--resume needs -o RUN, the folder of the table to resume")
+    refuse_foreign_owner(folder)
+    path = folder / "run.json"
+    try:
+        content = read_object(path)
+        check_manifest(content, path)
+        request: dict[str, Any] = content[REQUEST]
+    except FileNotFoundError:
+        raise UsageError(f"no table to resume: {path} does not exist; name its folder with -o") from None
+    except KeyError:
+        raise UsageError(f"cannot resume {folder}: it is not a folder of rooflens tune; choose another -o") from None
+    return request
+
+
+def _is_complete(folder: Path) -> bool:
+    """Tell whether the table holds everything that its last call asked for, as that call has left it."""
+    from ...analysis.tuning.notes import whole_searches
+    from ...harness.storage.tuning_table import COMPLETE
+
+    stored = read_object(folder / "run.json").get(COMPLETE)
+    path = folder / TUNING.file
+    return stored is not None and path.is_file() and whole_searches(_table(path)) == stored
+
+
+def _table(path: Path) -> "pd.DataFrame":
+    from ...analysis.frames.tables import parse_table
+
+    return parse_table(path.read_bytes(), TUNING, str(path))
+
+
+def _search(
+    folder: Path,
+    suite: "Suite",
+    cells: "tuple[Cell, ...]",
+    request: dict[str, Any],
+    resume: bool,
+    deadline: float | None,
+    arm: Path | None,
+) -> bool:
+    """Run the searches; True when they are complete."""
+    from ...harness.storage.store import RunStore
+    from ...harness.sweep.tuning_sweep import TuningSweep
+    from ...harness.worker.code_origin import Origin
+    from ...harness.worker.messages import Setup
+    from ..shared.progress import Progress
+
+    if resume:
+        _stored_request(folder)
+    with RunStore.reopen(folder) if resume else RunStore.create(folder) as store, stop_signals() as stopped:
+        content = store.read_manifest() if resume else manifest(folder, suite)
+        describe(content, suite, cells, request)
+        content |= {REQUEST: content.pop("request"), "planned_units": 0}
+        setup = Setup(
+            device=request["device"],
+            llc_bytes=values.size_bytes(request["llc"], "--llc") if request["llc"] else None,
+            threads=request["threads"],
+            protocol=suite.protocol,
+            providers=tuple(dict.fromkeys(cell.provider for cell in cells)),
+            files=tuple(Path(file).resolve() for file in request["files"]),
+            origin=Origin.read(arm) if arm else None,
+        )
+        with Progress(sys.stderr) as progress:
+            try:
+                sweep = TuningSweep(store, cells, setup, progress, request["searches"], stopped, deadline)
+                return sweep.run(content)
+            except Interrupted:
+                raise Interrupted(f"interrupted; finished searches are in {folder}: {_go_on(folder)}") from None
+
+
+def _go_on(folder: Path) -> str:
+    if (folder / "run.json").is_file():
+        return f"resume with: rooflens tune -o {shlex.quote(str(folder))} --resume"
+    return "nothing was searched: give the same command again"
+
+
+def _finish(folder: Path, complete: bool, export: Path | None, as_json: bool) -> None:
+    """Say what was found and where it is; write the export."""
+    path = folder / TUNING.file
+    if path.is_file():
+        frame = _table(path)
+        if as_json:
+            _print_json(folder, complete, frame)
+        else:
+            _show(path, frame)
+        if export:
+            from .output import write
+
+            write(path, frame, export)
+    if not complete:
+        click.echo(_go_on(folder), err=True)
+
+
+def _print_json(folder: Path, complete: bool, frame: "pd.DataFrame") -> None:
+    from ...analysis.tuning.notes import disturbed, failures
+    from ...analysis.tuning.searches import drift, gain, summarize_drift
+
+    drifted = summarize_drift(drift(frame))
+    print_json(
+        {"folder": folder, "complete": complete, "providers": gain(frame).to_dict("records")}
+        | {"drift": {**asdict(drifted), "flip_share": drifted.flip_share}}
+        | {"disturbed": disturbed(frame)._asdict(), "failures": failures(frame).to_dict("records")}
+    )
+
+
+def _show(path: Path, frame: "pd.DataFrame") -> None:
+    from .output import show_disturbed, show_drift, show_failures, show_gains
+
+    show_gains(frame)
+    show_drift(frame)
+    show_failures(frame)
+    show_disturbed(frame)
+    click.echo(f"tuned table   {path}")

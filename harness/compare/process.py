@@ -1,0 +1,88 @@
+"""A command of rooflens in a process of an arm: watched, ended with this one, and its failure told in one line."""
+
+import ctypes
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ...shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError
+
+_POLL_S = 0.2
+_STOP_S = 30.0
+
+
+def run_command(
+    what: str,
+    command: Sequence[str],
+    folder: Path,
+    variables: Mapping[str, str],
+    log: Path,
+    should_stop: Callable[[], bool],
+    look: Callable[[], None],
+) -> bool:
+    """Run `command` in `folder` to its end; what it prints is added to `log`, and `look` is called meanwhile.
+
+    False when it ended itself at its --max-time, to be gone on with. Raises Interrupted when `should_stop` or the
+    command says so, and what the command told as its error, about `what`.
+    """
+    with log.open("a+b") as opened:
+        opened.write(f"{what}\n".encode())
+        opened.flush()
+        began = opened.tell()
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=opened,
+            stderr=opened,
+            preexec_fn=_end_with_parent,
+        )
+        try:
+            while process.poll() is None:
+                if should_stop():
+                    raise _interrupted(log)
+                look()
+                time.sleep(_POLL_S)
+        finally:
+            _stop(process)
+        opened.seek(began)
+        said = opened.read().decode(errors="replace").splitlines()
+    if process.returncode == IncompleteError.exit_code:  # the next call goes on with it
+        return False
+    if process.returncode:
+        raise _explained(what, process.returncode, said, log)
+    return True
+
+
+def _explained(what: str, code: int, said: list[str], log: Path) -> RooflensError:
+    if code == Interrupted.exit_code:
+        return _interrupted(log)
+    mark = "rooflens: error: "
+    told = [line.partition(mark)[2] for line in said if mark in line] or said[-1:] or [f"exit code {code}"]
+    kind = UsageError if code == UsageError.exit_code else RooflensError
+    return kind(f"{what}: {told[-1]}; see {log}")
+
+
+def _interrupted(log: Path) -> Interrupted:
+    return Interrupted(f"interrupted; finished rounds are in {log.parent}")
+
+
+def _end_with_parent() -> None:
+    """Ask Linux for a SIGTERM when the parent dies: the run then ends as at Ctrl-C, and keeps what it has."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    """End a run that is still going, and wait until it has stored what it has."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,146 @@
+"""What `rooflens compare --git` compares, and where that is noted.
+
+FOLDER/compare.json   a `Comparison`; `done`: which (round, arm) are finished; `ended`: why no case is left to measure
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...kernels.cache_folder import cache_folder
+from ...shapes import suite as suites
+from ...shapes.errors import UsageError
+from ...shapes.files.json_file import read_object
+from ...shapes.run_folder.columns import CELLS
+from ...shapes.run_folder.manifest import COMPARISON, check_manifest
+from ...shapes.verdict import Verdict
+from ..plan.plan import MODEL_FIELDS
+from ..storage.tables import replace, rows_of
+
+
+def balanced(arms: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
+    """Yield (round, arm): each round has every arm once; every second round goes backwards, then the start moves on.
+
+    Two arms: AB BA AB BA, so that a drift in straight lines cancels over two rounds. More: each arm comes first
+    equally often over 2 * len(arms) rounds.
+    """
+    count = len(arms)
+    for number in range(rounds):
+        turn = number // 2 % count if count > 2 else 0
+        order = [*arms[turn:], *arms[:turn]]
+        for arm in reversed(order) if number % 2 else order:
+            yield number, arm
+
+
+STATE = "compare.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is compared.
+
+    commits  by arm. Arms of one version (what stands before a "+") share checkout and environment
+    files    provider files by their paths in the repository
+    options  of `rooflens run`
+    tables   tuned tables by arm, for those that run given configurations
+    only     file with the coordinates of the cells to measure (see `replay.keep_only`); "": all of the suite
+    identity what git says of base and head: `worktrees.Repository.identity`
+    searches by arm of `commits`: search configurations so often first, into the folder that `tables` has for it
+    chunks   into how many parts a fleet divides the suite (see `fleet.chunks`); 0: one device measures all of it
+    """
+
+    repository: str
+    commits: Mapping[str, str]
+    suite: str
+    files: tuple[str, ...]
+    options: tuple[str, ...]
+    rounds: int
+    setup: str
+    suite_hash: str
+    tables: Mapping[str, str] = field(default_factory=dict)
+    only: str = ""
+    searches: Mapping[str, int] = field(default_factory=dict)
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    chunks: int = 0
+
+    @property
+    def ours(self) -> bool:
+        """The repository is rooflens, and its own kernels are what is compared."""
+        return not self.files and (Path(self.repository) / "kernels" / "registry.py").is_file()
+
+
+def version(arm: str) -> str:
+    """Version that an arm is of: "base+head-config" is of base."""
+    return arm.partition("+")[0]
+
+
+def suite_hash(name: str) -> str:
+    """Hash of all that a suite says, shapes included."""
+    return hashlib.sha256(repr(suites.load(name)).encode()).hexdigest()[:16]
+
+
+def write_state(folder: Path, what: Comparison, done: Collection[tuple[int, str]], ended: str = "") -> None:
+    """Note what is compared and which (round, arm) are finished; a kill leaves the former note or this one.
+
+    `ended` says why further rounds would measure nothing, "" where they would.
+    """
+    said = asdict(what) | {"done": sorted(done)} | ({"ended": ended} if ended else {})
+    replace(folder / STATE, json.dumps(said, indent=1) + "\n")
+
+
+def read_state(folder: Path) -> dict[str, Any] | None:
+    """Return what compare.json of a folder holds, None when there is none. Raises UsageError when it cannot be read."""
+    try:
+        state = read_object(folder / STATE)
+    except FileNotFoundError:
+        return None
+    check_manifest(state, folder / STATE, ("done", "rounds", "commits"), COMPARISON)
+    return state
+
+
+def stored(folder: Path) -> Comparison:
+    """Return the comparison that `folder` was started with. Raises UsageError when it holds none."""
+    state = read_state(folder)
+    if state is None:
+        raise UsageError(f"no comparison to resume with: {folder / STATE} does not exist; name its folder with -o")
+    try:
+        del state["done"]
+        state.pop("ended", None)
+        return Comparison(**state | {"files": tuple(state["files"]), "options": tuple(state["options"])})
+    except (KeyError, TypeError) as error:
+        raise UsageError(f"{folder / STATE} is not of this version of rooflens ({error}); compare anew") from None
+
+
+def nothing_left(folder: Path, rounds: int) -> str:
+    """Say why further rounds would compare nothing; "" while there is a case that neither base nor head has failed."""
+    tables = {side: folder / side / CELLS.file for side in ("base", "head")}
+    if not all(path.is_file() for path in tables.values()):  # the next round says what is wrong
+        return ""
+    stored = {side: [row for _, row in rows_of(path)] for side, path in tables.items()}
+    verdicts = {
+        side: {_place(row): row["verdict"] for row in sorted(rows, key=lambda row: row["verdict"] != Verdict.PASSED)}
+        for side, rows in stored.items()
+    }
+    live = ({place for place, word in found.items() if word == Verdict.PASSED} for found in verdicts.values())
+    if set.intersection(*live):
+        return ""
+    finished = 1 + max((int(row["round"]) for rows in stored.values() for row in rows), default=-1)
+    counted = "; ".join(
+        f"{side}: " + (", ".join(f"{count} {word}" for word, count in Counter(found.values()).items()) or "no cell")
+        for side, found in verdicts.items()
+    )
+    return f"ended after round {finished} of {rounds}, because no case is left that passed in base and head ({counted})"
+
+
+def _place(row: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(row[name] for name in MODEL_FIELDS)
+
+
+def scratch_of(folder: Path) -> Path:
+    """Folder for checkouts, environments and caches of the comparison in `folder`; the same one every time."""
+    name = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+    return cache_folder().expanduser().resolve() / "compare" / name

@@ -1,0 +1,132 @@
+"""Two commits of a git repository, each checked out in a folder of its own beside the user's working tree."""
+
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...shapes.errors import RooflensError, UsageError, quote
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A git repository, by the top folder of its working tree."""
+
+    top: Path
+
+    @classmethod
+    def at(cls, folder: Path) -> "Repository":
+        """Find the repository that `folder` belongs to. Raises UsageError when it belongs to none."""
+        if not folder.is_dir():
+            raise UsageError(f"--repo {folder}: no such folder")
+        try:
+            return cls(Path(_git(folder, "rev-parse", "--show-toplevel")).resolve())
+        except RooflensError as error:
+            raise UsageError(f"--repo {folder}: {error}") from None
+
+    def commits(self, span: str) -> tuple[str, str]:
+        """Hashes of the two commits of "BASE..HEAD"; an empty end means HEAD. Raises UsageError for anything else."""
+        base, dots, head = span.partition("..")
+        if not dots or not base or head.startswith("."):
+            raise UsageError(f"--git {span!r}: write BASE..HEAD, such as main..my-branch or HEAD~1..HEAD")
+        return self._commit(base), self._commit(head or "HEAD")
+
+    def has(self, commit: str) -> bool:
+        """Tell whether a commit is here, by its hash. Raises RooflensError when this is no repository."""
+        _git(self.top, "rev-parse", "--git-dir")
+        try:
+            return bool(_git(self.top, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"))
+        except RooflensError:
+            return False
+
+    def forget_worktrees(self, place: str) -> None:
+        """Forget worktrees in folders of that name, wherever they lie: of processes that were killed.
+
+        Unlike `git worktree prune` it leaves alone whatever else is not there just now.
+        """
+        common = Path(_git(self.top, "rev-parse", "--path-format=absolute", "--git-common-dir"))
+        for note in common.glob("worktrees/*/gitdir"):
+            with suppress(OSError):  # git itself may be at work there
+                if place in Path(note.read_text(encoding="utf-8").strip()).parts:
+                    shutil.rmtree(note.parent, ignore_errors=True)
+
+    def describe(self, commit: str) -> str:
+        """Short hash and subject of a commit."""
+        return _git(self.top, "log", "-1", "--format=%h %s", commit)
+
+    def identity(self, span: str, base: str, head: str) -> dict[str, Any]:
+        """What a report says of the commits of "BASE..HEAD": names and subjects, commits between, files with lines.
+
+        Files are those that differ between the two trees, which is what a comparison measures: (path, added, removed),
+        None for the lines of a binary file.
+        """
+        names = dict(zip(("base", "head"), span.split("..", 1), strict=True))
+        versions = {
+            side: {"name": names[side] or "HEAD", "commit": commit, "subject": self._subject(commit)}
+            for side, commit in (("base", base), ("head", head))
+        }
+        lines = _git(self.top, "diff", "--numstat", "-z", "--no-renames", base, head).split("\0")
+        files = [line.split("\t", 2) for line in lines if line.count("\t") >= 2]
+        return versions | {
+            "commits": int(_git(self.top, "rev-list", "--count", f"{base}..{head}")),
+            "files": [[path, _lines(added), _lines(removed)] for added, removed, path in files],
+        }
+
+    def _subject(self, commit: str) -> str:
+        return _git(self.top, "log", "-1", "--format=%s", commit)
+
+    def is_dirty(self) -> bool:
+        """Tell whether the working tree has changes that no commit has."""
+        return bool(_git(self.top, "status", "--porcelain", "--untracked-files=no"))
+
+    def add_worktree(self, folder: Path, commit: str) -> None:
+        """Check `commit` out at `folder`, submodules included. What an earlier attempt left there is replaced."""
+        self.remove_worktree(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _git(self.top, "worktree", "add", "--detach", "--force", str(folder), commit)
+        if (folder / ".gitmodules").is_file():
+            _git(folder, "submodule", "update", "--init", "--recursive")
+
+    def remove_worktree(self, folder: Path) -> None:
+        """Remove the folder and what git knows of it; nothing happens where neither is there.
+
+        Never by `git worktree prune`, which forgets the user's own worktrees whose disk is not there just now.
+        """
+        with suppress(RooflensError):  # git does not know it
+            _git(self.top, "worktree", "remove", "--force", "--force", str(folder))
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _commit(self, name: str) -> str:
+        try:
+            return _git(self.top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        except RooflensError:
+            raise UsageError(
+                f"--git: {quote(name)} is no commit of {self.top}: see git branch, git tag, git log"
+            ) from None
+
+
+def _lines(text: str) -> int | None:
+    """Lines of --numstat; it writes "-" for a binary file."""
+    return int(text) if text.isdigit() else None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Run git in `folder` and return what it prints. Raises RooflensError with the last line of its complaint."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            env={name: value for name, value in os.environ.items() if not name.startswith("GIT_")},  # a hook's, say
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except FileNotFoundError:
+        raise RooflensError("git is not installed: install it, or compare two stored runs") from None
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        raise RooflensError(f"git {arguments[0]}: {said}")
+    return done.stdout.strip()

@@ -1,0 +1,191 @@
+"""From a suite to ordered cells. Pure: no clock, no device, no files, and no torch."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby, product
+from typing import Any
+
+from ...shapes.conditions import rows_where
+from ...shapes.device import Device
+from ...shapes.errors import UsageError, quote
+from ...shapes.problem import Pass, Problem
+from ...shapes.protocol import Protocol
+from ...shapes.scheme import Scheme
+from ...shapes.shapeset import Shape
+from ...shapes.suite import Cache, Suite
+
+MODEL_FIELDS = (
+    *("suite", "model", "layer", "op", "pass", "B", "E", "top_k", "M", "N", "K"),
+    *("dtype", "scheme", "provider", "cache"),
+)
+"""What --filter can speak about, and what a stored row says about its cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One (problem, scheme, provider, cache state): the unit of work, of identity and of resume."""
+
+    suite: str
+    shape: Shape
+    problem: Problem
+    scheme: Scheme
+    provider: str
+    cache: Cache
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Identity as plain values, keyed by `MODEL_FIELDS`."""
+        problem, scheme = self.problem, self.scheme
+        return dict(
+            zip(
+                MODEL_FIELDS,
+                (
+                    self.suite,
+                    self.shape.model,
+                    self.shape.layer,
+                    problem.op.value,
+                    problem.pass_.value,
+                    problem.B,
+                    problem.E,
+                    problem.top_k,
+                    problem.M,
+                    problem.N,
+                    problem.K,
+                    scheme.dtype.value,
+                    scheme.name,
+                    self.provider,
+                    self.cache.value,
+                ),
+                strict=True,
+            )
+        )
+
+    def __str__(self) -> str:
+        return f"{self.provider} {self.shape.label} {self.problem} {self.scheme.dtype} {self.cache}"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All cells of one problem: they share operands and reference, and are measured interleaved, round by round."""
+
+    cells: tuple[Cell, ...]
+
+    @property
+    def problem(self) -> Problem:
+        """Return the problem that all cells have."""
+        return self.cells[0].problem
+
+    @property
+    def scheme(self) -> Scheme:
+        """Return the scheme that all cells have."""
+        return self.cells[0].scheme
+
+
+def plan(suite: Suite, filter_expression: str = "") -> tuple[Cell, ...]:
+    """List the cells of a suite: problems of one weight are neighbours (by rising M), and so are cells of one problem.
+
+    Passes that a scheme does not have are left out, see `left_out`. `filter_expression` is a pandas query over
+    `MODEL_FIELDS`, such as "M <= 64 and model.str.startswith('llama')". Raises UsageError for what no scheme of the
+    suite can store, and where no cell is left.
+    """
+    missing = left_out(suite)
+    asked = [
+        (shape, scheme, pass_)
+        for shape, scheme, pass_ in product(suite.shapes, suite.parsed_schemes(), suite.passes)
+        if (scheme.name, pass_) not in missing
+    ]
+    # Where nothing is left, the schemes say themselves what they do not have.
+    cells = tuple(
+        Cell(suite.name, shape, problem, scheme, name, cache)
+        for shape, scheme, pass_ in asked or product(suite.shapes, suite.parsed_schemes(), suite.passes)
+        for problem in _problems(suite, shape, scheme, pass_)
+        for name, cache in product(suite.providers, suite.caches)
+    )
+    return _filtered(cells, filter_expression) if filter_expression else cells
+
+
+def left_out(suite: Suite) -> tuple[tuple[str, Pass], ...]:
+    """Return each (name of a scheme, pass of the suite) of which the scheme has no such pass."""
+    schemes = dict.fromkeys((scheme.name, scheme.passes) for scheme in suite.parsed_schemes())
+    return tuple((name, pass_) for (name, passes), pass_ in product(schemes, suite.passes) if pass_ not in passes)
+
+
+def _problems(suite: Suite, shape: Shape, scheme: Scheme, pass_: Pass) -> Iterator[Problem]:
+    """Yield the problems of one shape by rising M. Raises UsageError for what the scheme cannot store."""
+    for m in suite.sizes(shape):
+        try:
+            problem = Problem(m, shape.N, shape.K, shape.B, suite.op, pass_, shape.E, shape.top_k)
+            scheme.check(problem)
+        except UsageError as error:
+            raise UsageError(f"shape {shape.label}: {error}") from None
+        yield problem
+
+
+def spread(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    """Order cells so that whatever comes first stands for all: the shape with the smallest weight, the one with the
+    largest, the one in the middle, and so on between those; all cells of a shape stay together.
+    """
+    shapes = sorted(dict.fromkeys(cell.shape for cell in cells), key=lambda shape: (shape.N * shape.K, shape.label))
+    order, gaps = [0, len(shapes) - 1], [(0, len(shapes) - 1)]
+    for low, high in gaps:  # grows while it is walked through
+        middle = (low + high) // 2
+        order.append(middle)
+        gaps += [(low, middle), (middle, high)] if low < middle else []
+    rank = {shapes[place]: number for number, place in reversed([*enumerate(order)])}
+    return tuple(sorted(cells, key=lambda cell: rank[cell.shape]))
+
+
+def tasks(cells: tuple[Cell, ...]) -> tuple[Task, ...]:
+    """Group neighbouring cells of one problem."""
+    groups = groupby(cells, key=lambda cell: (cell.shape, cell.problem, cell.scheme))
+    return tuple(Task(tuple(members)) for _, members in groups)
+
+
+def cell_id(
+    cell: Cell, source: str, device: Device, protocol: Protocol, pinned: Mapping[str, Any] | None = None
+) -> str:
+    """Hash everything that a timing depends on: the cell, the provider's source, the device and how time is taken.
+
+    `pinned` is the configuration that a tuned table has for the cell.
+
+    Rounds, budgets and timeouts are left out: they decide how much is measured, not what.
+    """
+    content = {
+        **cell.fields,
+        "source": source,
+        "device": [device.kind, device.name, device.arch, device.uuid, device.llc_bytes],
+        "protocol": [protocol.timer, protocol.cold_by, protocol.seed],
+        "tuning": [protocol.tuning, dict(pinned) if pinned else None],
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def contests(cells: tuple[Cell, ...]) -> tuple[tuple[Problem, Scheme, tuple[str, ...]], ...]:
+    """Return each problem and its storage, with the providers that are to be compared on it."""
+    return tuple(
+        (task.problem, task.scheme, tuple(dict.fromkeys(cell.provider for cell in task.cells))) for task in tasks(cells)
+    )
+
+
+def static_columns(cell: Cell) -> Mapping[str, Any]:
+    """Columns of a stored row that follow from the cell alone."""
+    problem, scheme = cell.problem, cell.scheme
+    return cell.fields | {
+        "M_total": problem.rows,
+        "M_per_expert": problem.rows / problem.E if problem.E > 1 else None,
+        "flops": problem.flops,
+        "compulsory_bytes": scheme.compulsory_bytes(problem),
+        "output_bytes": scheme.output_bytes(problem),
+    }
+
+
+def _filtered(cells: tuple[Cell, ...], expression: str) -> tuple[Cell, ...]:
+    import pandas as pd
+
+    frame = pd.DataFrame([cell.fields for cell in cells])
+    holds = rows_where(frame, expression, "--filter", MODEL_FIELDS, "M <= 64 and provider != 'blas'")
+    if not holds.any():
+        raise UsageError(f"--filter {quote(expression)} leaves no cell of {len(cells)}")
+    return tuple(cell for cell, keep in zip(cells, holds, strict=True) if keep)

@@ -1,0 +1,164 @@
+"""A run folder as a merge reads it: nothing in it is changed, and what an interrupted writer left is not seen."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...shapes.errors import UsageError, quote
+from ...shapes.files import csv_file
+from ...shapes.files.json_file import parse_object
+from ...shapes.files.stored_file import open_regular, read_stored
+from ...shapes.run_folder.columns import CEILINGS, CELLS, SAMPLES, TABLES, Table
+from ...shapes.run_folder.manifest import check_manifest, made_at
+from ..plan.plan import MODEL_FIELDS
+from .lock import reading
+from .recovery import Unit
+from .store import MANIFEST
+
+REQUIRED: dict[str, type] = {
+    "suite": str,
+    "rounds": int,
+    "planned_units": int,
+    "created_at": str,
+    "device": dict,
+    "environment": dict,
+    "providers": dict,
+    "shapes": list,
+    "protocol": dict,
+}
+"""Keys of run.json that a merge needs, and their types."""
+
+ALWAYS = (CELLS, SAMPLES, CEILINGS)
+"""Tables that every run folder has; the others may be absent."""
+
+
+class Commit(NamedTuple):
+    """What a merge must know of one finished unit: where its row stands, and which coordinates it speaks of."""
+
+    line: int
+    unit: Unit
+    coordinates: tuple[str, ...]
+    process: int
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of the runs to merge. `per_cell` has the cell ids of each table that speaks of cells but not of rounds."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    commits: Sequence[Commit]
+    per_cell: Mapping[str, frozenset[str]]
+
+    @cached_property
+    def units(self) -> frozenset[Unit]:
+        """The finished (cell_id, round) units."""
+        return frozenset(commit.unit for commit in self.commits)
+
+    @property
+    def processes(self) -> int:
+        """Number of worker processes that its rows may name, counted from 0."""
+        highest = max((commit.process for commit in self.commits), default=-1)
+        return max(int(self.manifest.get("processes", 0)), highest + 1)
+
+
+@contextmanager
+def opened(folders: Sequence[Path]) -> Iterator[tuple[Shard, ...]]:
+    """Read shards, sorted by `in_order`, and keep writers out of them meanwhile.
+
+    Raises UsageError with the file and line of what cannot be read, or when a run is being written.
+    """
+    with ExitStack() as held:
+        for folder in folders:
+            held.enter_context(reading(folder))
+        yield in_order([_read(folder) for folder in folders])
+
+
+def in_order(shards: Sequence[Shard]) -> tuple[Shard, ...]:
+    """Sort shards by their start: what is made of them does not depend on the order in which they were named."""
+    return tuple(sorted(shards, key=lambda one: (made_at(one.manifest), one.folder.name, str(one.folder))))
+
+
+def rows(folder: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
+    """Yield the whole rows of one table with their line numbers; a last line without a line break is left out.
+
+    Raises UsageError where the file is not of this schema. A table that may be absent has no rows then.
+    """
+    path = folder / table.file
+    try:
+        file = open_regular(path)
+    except FileNotFoundError:
+        if table in ALWAYS:
+            raise UsageError(f"{folder}: {table.file} is missing; copy the whole run folder") from None
+        return
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+    with file:
+        yield from parsed(file, path, table)
+
+
+def parsed(lines: Iterable[bytes], path: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a table that lies in memory or in a file, as `rows` does; `path` is for messages."""
+    for line, row in csv_file.records((raw for raw in lines if raw.endswith(b"\n")), path):
+        if line == 1 and tuple(row) != table.names:
+            raise UsageError(
+                f"{path} line 1: its columns are not those of this rooflens version; merge with the version "
+                "that wrote it"
+            )
+        if len(row) != len(table.columns):
+            raise UsageError(
+                f"{path} line {line}: {len(row)} fields where {len(table.columns)} belong; restore the file from a copy"
+            )
+        if line > 1:
+            yield line, row
+
+
+def _read(folder: Path) -> Shard:
+    manifest = _manifest(folder)
+    commits = commits_of(rows(folder, CELLS), folder / CELLS.file)
+    per_cell = {
+        table.name: frozenset(row[table.names.index("cell_id")] for _, row in rows(folder, table))
+        for table in TABLES
+        if "cell_id" in table.names and "round" not in table.names
+    }
+    return Shard(folder, manifest, commits, per_cell)
+
+
+def commits_of(numbered: Iterable[tuple[int, list[str]]], path: Path) -> list[Commit]:
+    """Return what a merge must know of the rows of cells.csv; `path` is for messages."""
+    positions = [CELLS.names.index(name) for name in MODEL_FIELDS]
+    cell, number, process = (CELLS.names.index(name) for name in ("cell_id", "round", "process"))
+    commits = []
+    for line, row in numbered:
+        try:
+            unit = row[cell], int(row[number])
+            commits.append(Commit(line, unit, tuple(row[at] for at in positions), int(row[process])))
+        except ValueError:
+            raise UsageError(f"{path} line {line}: not a row of {CELLS.file}; mend it first") from None
+    return commits
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    try:
+        return manifest_of(read_stored(path), path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error}; restore the file from a copy") from None
+
+
+def manifest_of(content: bytes, path: Path) -> dict[str, Any]:
+    """Parse a run.json and check the keys that a merge needs. Raises UsageError that names `path`."""
+    manifest = parse_object(content, path)
+    check_manifest(manifest, path)
+    for key, kind in REQUIRED.items():
+        if not isinstance(manifest.get(key), kind):
+            raise UsageError(f"{path}: key {key!r} is missing or wrong; merge with the rooflens version that wrote it")
+    for name, info in manifest["providers"].items():
+        if not info or None in (info.get("role"), info.get("source")):
+            raise UsageError(
+                f"{path}: role or source of provider {quote(name)} is missing; restore the file from a copy"
+            )
+    return manifest

@@ -1,0 +1,273 @@
+"""The run folder: `run.json`, `cells.csv`, `samples.csv`, `ceilings.csv`, `events.log`.
+
+A unit is one (cell, round). Its samples are appended first, then its commit row in cells.csv, each synced to disk: a
+unit counts when its commit row is whole and its samples are there. Opening a folder cuts off what an interrupted writer
+left: a torn last line, samples without a commit row, and (after a loss of power) a commit row without its samples.
+"""
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import ExitStack, suppress
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from ...shapes.errors import RooflensError, UsageError
+from ...shapes.files.csv_file import csv_text
+from ...shapes.files.json_file import read_object
+from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
+from ...shapes.run_folder.manifest import check_manifest
+from ..plan.plan import MODEL_FIELDS
+from ..telemetry.clock import CLOCK
+from ..worker.messages import Samples
+from .lock import LOCK, locked
+from .recovery import Unit, committed, cut_orphans, cut_torn_line, cut_unbacked, last_moment, sample_counts
+from .tables import append, fields, replace, reported, rows_of, written_to
+
+MANIFEST = "run.json"
+EVENTS = "events.log"
+
+WHEN_NEEDED = (TELEMETRY, CANARY, TUNING)
+"""Tables that are created with their first row; the others are in every run folder."""
+
+FLEET = "fleet"
+"""Key of run.json that only the run of a fleet has: how many jobs there are, and how many are done."""
+
+SHARDS = "shards"
+"""Key of run.json that only a merged run has: what it was merged from."""
+
+
+class RunStore:
+    """The only writer of a run folder; holds its lock from `create` or `reopen` until `close`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = locked(folder)
+        self.verdicts: dict[Unit, str] = {}
+        self._existed: set[str] = set()
+        self._kept: list[str] = []
+
+    @classmethod
+    def create(cls, folder: Path) -> "RunStore":
+        """Start an empty run. Raises UsageError when the folder holds a run already.
+
+        What a start leaves that failed before its manifest (no such device, an early Ctrl-C) is not a run.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RooflensError(f"cannot write to {folder}: {error.strerror or error}; choose another -o") from error
+        existed = {path.name for path in folder.iterdir()}
+        store = cls(folder)
+        store._existed = existed
+        if (folder / MANIFEST).exists() or _holds_rows(folder / CELLS.file):
+            store.close()
+            raise UsageError(f"{folder} holds a run already: add --resume to resume it, or choose another -o")
+        for table in TABLES:
+            if _is_foreign(folder / table.file, table):
+                store.close()
+                raise UsageError(f"{folder / table.file} would be overwritten: move it away, or choose another -o")
+        with reported(folder):
+            for table in TABLES:
+                if table not in WHEN_NEEDED:
+                    (folder / table.file).write_text(csv_text(table.names, []), encoding="utf-8")
+        return store
+
+    @classmethod
+    def reopen(cls, folder: Path) -> "RunStore":
+        """Resume a run: recover the tables and read which units are finished."""
+        if not (folder / MANIFEST).is_file():
+            raise UsageError(f"{folder}: no {MANIFEST} there, so no run to resume; leave out --resume to start one")
+        store = cls(folder)
+        try:
+            refuse_merged(folder, store.read_manifest())
+            refuse_fleet(folder, store.read_manifest())
+        except UsageError:
+            store.close()
+            raise
+        with reported(folder):
+            for table in TABLES:
+                if table not in WHEN_NEEDED or (folder / table.file).exists():
+                    cut_torn_line(folder / table.file, table)
+            cut_unbacked(folder / CELLS.file, sample_counts(folder / SAMPLES.file))
+            store.verdicts = committed(folder / CELLS.file)
+            store._cut_orphans()
+        CLOCK.go_on_after(last_moment(folder))
+        return store
+
+    def ended_with(self, verdicts: Collection[str]) -> set[Unit]:
+        """Return the units that have one of `verdicts`."""
+        return {unit for unit, verdict in self.verdicts.items() if verdict in verdicts}
+
+    def retry(self, units: Collection[Unit]) -> None:
+        """Make these units to do again.
+
+        Their rows leave cells.csv, so that none counts twice; events.log has each with its reason before.
+        """
+        kept = []
+        for _, row in rows_of(self.folder / CELLS.file):
+            if (row["cell_id"], int(row["round"])) in units:
+                place = " ".join(filter(None, (row[name] for name in MODEL_FIELDS)))
+                self.event(f"retry round {row['round']} of {place}: {row['verdict']}: {row['reason']}")
+            else:
+                kept.append([row[name] for name in CELLS.names])
+        with reported(self.folder):
+            replace(self.folder / CELLS.file, csv_text(CELLS.names, kept))
+            self.verdicts = committed(self.folder / CELLS.file)
+            self._cut_orphans()
+
+    def _cut_orphans(self) -> None:
+        for table in (SAMPLES, TELEMETRY):
+            if (self.folder / table.file).exists():
+                cut_orphans(self.folder / table.file, self.verdicts)
+
+    def read_manifest(self) -> dict[str, Any]:
+        """Return the content of run.json."""
+        path = self.folder / MANIFEST
+        try:
+            manifest = read_object(path)
+        except FileNotFoundError as error:
+            raise UsageError(f"{path}: {error}") from None
+        check_manifest(manifest, path)
+        return manifest
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Replace run.json as a whole."""
+        with reported(self.folder):
+            replace(self.folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+
+    def add_ceilings(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Merge ceilings into ceilings.csv: of each, the better measurement stays."""
+        path = self.folder / CEILINGS.file
+        with reported(self.folder):
+            stored = [{**row, "value": _ceiling_value(path, line, row)} for line, row in rows_of(path)]
+            merged = [fields(CEILINGS, row) for row in better_of(stored, rows)]
+            replace(path, csv_text(CEILINGS.names, merged))
+
+    def append(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Append rows to a table that is not committed unit by unit, in one piece."""
+        with reported(self.folder):
+            self._begin(table)
+            append(self.folder / table.file, csv_text(None, (fields(table, row) for row in rows)))
+
+    def rows(self, table: Table) -> list[dict[str, str]]:
+        """Return what a table holds, as text; one that was never begun holds nothing."""
+        path = self.folder / table.file
+        return [row for _, row in rows_of(path)] if table not in WHEN_NEEDED or path.exists() else []
+
+    def commit(
+        self, row: Mapping[str, Any], samples: Samples, when_written: Callable[[], object] = lambda: None
+    ) -> None:
+        """Store one unit: its samples, then its row of cells.csv. Raises RooflensError when the disk refuses.
+
+        `when_written` is called when it will survive this process, before the disk is waited for.
+        """
+        unit = (row["cell_id"], row["round"])
+        if unit in self.verdicts:
+            raise ValueError(f"unit {unit} is stored already")
+        where = {"cell_id": unit[0], "round": unit[1]}
+        columns = zip_longest(samples.times_s, samples.discarded, samples.host_s, samples.event_s, samples.kernels_s)
+        timings = (
+            fields(
+                SAMPLES,
+                {**where, "index": i, "time_s": t, "host_time_s": h, "event_time_s": e, "kernels_s": k, "discarded": d},
+            )
+            for i, (t, d, h, e, k) in enumerate(columns)
+        )
+        said = (fields(TELEMETRY, where | reading) for reading in samples.telemetry)
+        parts = ((SAMPLES, timings), (TELEMETRY, said), (CELLS, [fields(CELLS, row)]))
+        with reported(self.folder), ExitStack() as files:
+            written = []
+            for table, rows in parts:
+                if text := csv_text(None, rows):
+                    self._begin(table)
+                    written.append(written_to(files, self.folder / table.file, text))
+            self.verdicts[unit] = str(row["verdict"])
+            when_written()
+            for file in written:
+                os.fsync(file.fileno())
+
+    def _begin(self, table: Table) -> None:
+        """Create a table that not every run has, with its header as a whole."""
+        path = self.folder / table.file
+        if table in WHEN_NEEDED and not path.exists():
+            replace(path, csv_text(table.names, []))
+
+    def keep(self, name: str, source: Path) -> Path:
+        """Copy a file that the run depends on into its folder, unless it is there already; return the copy's path."""
+        path = self.folder / name
+        if not path.exists():
+            with reported(self.folder):
+                replace(path, source.read_text(encoding="utf-8"))
+            self._kept.append(name)
+        return path
+
+    def event(self, text: str) -> None:
+        """Append a line to the log of this run: worker restarts, faults, interruptions."""
+        with reported(self.folder), (self.folder / EVENTS).open("a", encoding="utf-8") as file:
+            file.write(f"{CLOCK.now()} {text}\n")
+
+    def close(self) -> None:
+        """Release the lock."""
+        os.close(self._lock)
+
+    def __enter__(self) -> "RunStore":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if not self.verdicts and not (self.folder / MANIFEST).exists():
+            self._discard()
+        self.close()
+
+    def _discard(self) -> None:
+        """Leave no trace of a run that never began (no such device, say), unless a worker left its last words."""
+        names = [*(table.file for table in TABLES), EVENTS, LOCK, *self._kept]
+        names += [path.name for path in self.folder.glob("*.log") if path.stat().st_size == 0]
+        for name in set(names) - self._existed:
+            (self.folder / name).unlink(missing_ok=True)
+        with suppress(OSError):  # other files of the user's
+            self.folder.rmdir()
+
+
+def refuse_merged(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Raise UsageError when a run was merged: its plan is that of its shards, each with options of its own."""
+    if shards := manifest.get(SHARDS):
+        names = ", ".join(str(shard["folder"]) for shard in shards)
+        raise UsageError(f"{folder} was merged: resume its shards ({names}), then merge them again")
+
+
+def refuse_fleet(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Raise UsageError when a run was measured by a fleet: its tables are made anew from its shards."""
+    if FLEET in manifest:
+        raise UsageError(
+            f"{folder} was measured by a fleet: resume with rooflens fleet run -o {folder} --resume, or on this "
+            f"machine alone with rooflens run -o {folder} --resume --jobs local:N"
+        )
+
+
+def better_of(first: Iterable[Mapping[str, Any]], second: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Keep the better row of each ceiling: what the device did once it can do, disturbance only lowers it."""
+    best: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    for row in (*first, *second):
+        key = tuple(row[name] for name in ("ceiling", "level", "pattern", "dtype", "kind"))
+        sign = -1 if row["ceiling"] == "launch" else 1
+        if key not in best or sign * row["value"] > sign * best[key]["value"]:
+            best[key] = row
+    return list(best.values())
+
+
+def _is_foreign(path: Path, table: Table) -> bool:
+    """Tell whether a file of that name is somebody else's: a start that failed leaves a header at most."""
+    return path.exists() and path.read_bytes() not in (b"", csv_text(table.names, []).encode())
+
+
+def _holds_rows(path: Path) -> bool:
+    return path.exists() and path.read_bytes().count(b"\n") > 1
+
+
+def _ceiling_value(path: Path, line: int, row: Mapping[str, str]) -> float:
+    try:
+        return float(row["value"])
+    except (TypeError, ValueError):
+        raise UsageError(f"{path} line {line}, column value: not a number; delete the line") from None

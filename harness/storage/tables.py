@@ -1,0 +1,91 @@
+"""Tables on the disk: rows as CSV text by the schema, appended and replaced so that what is written survives."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from ...shapes.errors import RooflensError
+from ...shapes.files import csv_file
+from ...shapes.run_folder.columns import Kind, Table
+
+
+@contextmanager
+def reported(folder: Path) -> Iterator[None]:
+    """Turn an OSError into one line that names the folder and the way out."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(folder, error) from error
+
+
+def disk_error(folder: Path, error: OSError) -> RooflensError:
+    """Build the error for a disk that refuses: one line with the way out."""
+    return RooflensError(
+        f"cannot write to {folder}: {error.strerror or error}; everything committed before is kept: "
+        "free some space or fix the permissions, then run again with --resume"
+    )
+
+
+def fields(table: Table, row: Mapping[str, Any]) -> list[str]:
+    """Return a row as the texts of its fields, in the order of `table`; raise ValueError for a column it lacks.
+
+    A line break inside a text becomes a space, or a torn line would look whole.
+    """
+    if unknown := set(row) - set(table.names):
+        raise ValueError(f"not in the schema of {table.file}: {', '.join(sorted(unknown))}")
+    return [_text(column.kind, row.get(column.name)) for column in table.columns]
+
+
+def _text(kind: Kind, value: Any) -> str:
+    if value is None or value == "" or value != value:  # NaN is unknown
+        return ""
+    if kind is Kind.JSON:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    if kind is Kind.BOOL:
+        return "true" if value else "false"
+    if kind is Kind.FLOAT:
+        return repr(float(value))
+    return str(value).replace("\r", " ").replace("\n", " ")
+
+
+def append(path: Path, text: str) -> None:
+    """Append text to a file and wait for the disk."""
+    with ExitStack() as files:
+        os.fsync(written_to(files, path, text).fileno())
+
+
+def written_to(files: ExitStack, path: Path, text: str) -> TextIO:
+    """Append `text`; it survives this process, but not the machine before the file is synced."""
+    file = files.enter_context(path.open("a", encoding="utf-8", newline=""))
+    file.write(text)
+    file.flush()
+    return file
+
+
+def replace(path: Path, content: str | bytes) -> None:
+    """Write a file as a whole (text as UTF-8), or leave the old one; a power cut after this leaves the new one."""
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make what the folder lists survive a power cut, as its files do."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def rows_of(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of a table with their line numbers; raises UsageError where it is no CSV in UTF-8."""
+    with path.open("rb") as file:
+        yield from csv_file.rows(file, path, way_out=csv_file.RESTORE)

@@ -1,0 +1,11 @@
+"""The parent process: drives workers, and survives them.
+
+sweep              measures the planned cells on one device
+tuning_sweep       searches configurations instead
+session            hands tasks to a worker and stores what comes back
+supervisor         starts a worker, talks to it, says how it ended
+fault_attribution  which provider made a worker crash or hang
+time_budget        divides the time of --within
+pinned_defaults    configurations for the variants of a scan
+observer           what a progress display is told
+"""

@@ -1,0 +1,70 @@
+"""Hold the configurations of a scan: each variant runs the default of the shape that it is a variant of.
+
+A default may depend on N and K. So that nothing but the size changes along a scan, the providers are asked, in a
+process of their own, for the defaults of the shapes themselves, and a table pins these for all variants.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...shapes.device import Device
+from ...shapes.errors import RooflensError, UsageError
+from ...shapes.files.csv_file import csv_text
+from ...shapes.run_folder.columns import TUNING
+from ...shapes.tuned import HELD, Key
+from ..plan.plan import Cell
+from ..storage.tables import fields
+from ..worker.messages import AskDefaults, Defaults, Setup
+from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
+
+
+def held_table(
+    varied: Mapping[Cell, Cell], setup: Setup, log: Path, should_stop: Callable[[], bool] = lambda: False
+) -> str:
+    """Return the text of a tuned table that pins each cell of a scan to the default of the cell that it varies.
+
+    A provider without candidates has no rows. Raises UsageError where two shapes of other defaults become the same
+    GEMM, and RooflensError when the providers cannot be asked; `log` has what they printed. Raises Interrupted when
+    `should_stop` says so.
+    """
+    bases = tuple(dict.fromkeys(varied.values()))
+    device, found = _ask(bases, setup, log, should_stop)
+    defaults = dict(zip(bases, found.configs, strict=True))
+    rows: dict[Key, tuple[Cell, Mapping[str, Any]]] = {}
+    for cell, base in varied.items():
+        config = defaults[base]
+        if config is None:
+            continue
+        key = Key.of(device, cell.problem, cell.scheme, cell.provider, cell.cache)
+        other, earlier = rows.setdefault(key, (base, config))
+        if earlier != config:
+            raise UsageError(
+                f"--scan: {other.shape.label} and {base.shape.label} become the same GEMM ({cell.problem}), but "
+                f"{cell.provider} has other defaults for them: scan one of them at a time, by --filter"
+            )
+    return csv_text(TUNING.names, (_row(number, *item) for number, item in enumerate(rows.items())))
+
+
+def _row(number: int, key: Key, of: tuple[Cell, Mapping[str, Any]]) -> list[str]:
+    base, config = of
+    place = {name.rstrip("_"): value for name, value in key._asdict().items()}
+    said = {
+        "cell_id": f"held-{number}", "search": 0, "candidate": 0, "config": dict(config), "verdict": HELD,
+        "reason": f"the default of {base.shape.label} at M={base.problem.M}", "winner": True, "near_tie": False,
+        "candidates": 1, "source": "",
+    }  # fmt: skip
+    return fields(TUNING, place | said)
+
+
+def _ask(bases: tuple[Cell, ...], setup: Setup, log: Path, should_stop: Callable[[], bool]) -> tuple[Device, Defaults]:
+    """Ask a worker; also say which device it found."""
+    worker = SupervisedWorker(setup, log, should_stop)
+    try:
+        worker.send(AskDefaults(bases))
+        return worker.ready.device, worker.receive(time.monotonic() + setup.protocol.build_timeout_s)
+    except (WorkerEndedError, WorkerTimeoutError):
+        raise RooflensError(f"--scan: the providers could not be asked for their defaults; {log} says why") from None
+    finally:
+        worker.kill()

@@ -1,0 +1,377 @@
+"""One device at work: hand tasks to its worker, commit what comes back, replace a worker that a fault has ended."""
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...shapes import tuned
+from ...shapes.errors import RooflensError, UsageError
+from ...shapes.median import median
+from ...shapes.run_folder.columns import CANARY, TUNING
+from ...shapes.verdict import Verdict
+from ..isolation.build_locks import left_locks
+from ..plan.plan import Cell, Task, cell_id, static_columns
+from ..storage.manifest import description, refuse_mixture
+from ..storage.store import RunStore
+from ..storage.tuning_table import recover, tuning_columns
+from ..storage.worker_log import WORKER_LOG
+from ..telemetry.clock import CLOCK
+from ..worker.messages import (
+    CANARY_PHASE,
+    REFERENCE_PHASE,
+    Begin,
+    Calibrate,
+    CanaryTaken,
+    Ceilings,
+    Chosen,
+    Done,
+    Failure,
+    Ready,
+    Refused,
+    Result,
+    Setup,
+    Spoilt,
+    Step,
+    Stored,
+    TakeCanary,
+    Trying,
+    Tuned,
+    Work,
+)
+from .fault_attribution import Blame, limit_s, timed_out, what
+from .observer import Observer
+from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError, started_again
+
+CALIBRATION_TIMEOUT_S = 300.0
+
+_DIGITS = re.compile(r"[\d.]+")
+
+END_S = 2.0
+"""What a time limit keeps back for a clean end: the last reading of the canary."""
+
+
+class OutOfTimeError(Exception):
+    """The time limit is over."""
+
+
+@dataclass(slots=True)
+class Session:
+    """A worker, and those that replace it after a fault, on one device. `turn_to` says where units are stored.
+
+    `deadline` is a monotonic time, None without a limit; `log` is where the worker prints, None for a file beside the
+    stored tables. `timed` is told the median of every unit in seconds. Every wait raises OutOfTimeError at the deadline
+    and Interrupted when `should_stop` says so; whatever happens, committed units stay.
+    """
+
+    setup: Setup
+    observer: Observer
+    should_stop: Callable[[], bool] = lambda: False
+    deadline: float | None = None
+    log: Path | None = None
+    timed: Callable[[Cell, float], object] = lambda cell, time_s: None
+    prepared_s: float = field(default=0.0, init=False)
+    sampled_s: float = field(default=0.0, init=False)
+    """Seconds that all tasks so far took before their first round, and that all units sampled."""
+    store: RunStore = field(init=False)
+    manifest: dict[str, Any] = field(default_factory=dict, init=False)
+    process: int = field(default=0, init=False)
+    """Number of the worker process that is at work, as in the column `process`."""
+    ids: dict[Cell, str] = field(default_factory=dict, init=False)
+    _worker: SupervisedWorker | None = field(default=None, init=False)
+    _searches: Counter[str] = field(default_factory=Counter, init=False)
+    _canary_faults: int = field(default=0, init=False)
+    _is_idle: bool = field(default=False, init=False)
+    _since: float | None = field(default=None, init=False)
+    _told: set[str] = field(default_factory=set, init=False)
+
+    def turn_to(self, store: RunStore, manifest: dict[str, Any]) -> None:
+        """Store in `store` from here on; `manifest` is what its run.json says, and is completed by this session."""
+        self.store, self.manifest = store, manifest
+        self._searches = Counter(name for name, _ in recover(store))
+
+    def start(self, process: int = 0) -> Ready:
+        """Start the first worker, as process number `process`; say what it found. `turn_to` comes first."""
+        self.process = process
+        self._worker = self._supervised()
+        return self._worker.ready
+
+    @property
+    def ready(self) -> Ready:
+        """What the worker that is at work said of itself."""
+        assert self._worker
+        return self._worker.ready
+
+    def end(self) -> None:
+        """Kill the worker."""
+        if self._worker:
+            self._worker.kill()
+
+    def cut_short(self) -> None:
+        """Kill the worker in the middle of its work, and say what that has left."""
+        self.end()
+        self.remark(*left_locks())
+
+    def identify(self, cells: Sequence[Cell]) -> None:
+        """Give each cell its identity on this device."""
+        ready = self.ready
+        # "auto" is not another timer, or another way to a cold cache, than its choice.
+        protocol = replace(self.setup.protocol, timer=ready.timer, cold_by=ready.cold_by)
+        table = tuned.load(self.setup.tuned) if self.setup.tuned else None
+        for cell in cells:
+            source, where = (
+                ready.providers[cell.provider].source,
+                (cell.problem, cell.scheme, cell.provider, cell.cache),
+            )
+            pinned = table.lookup(ready.device, *where) if table else None
+            self.ids[cell] = cell_id(cell, source, ready.device, protocol, pinned)
+
+    def describe(self) -> None:
+        """Complete run.json, or on resume make sure that it speaks of the same device, software and code."""
+        found = description(self.ready)
+        if "device" in self.manifest:
+            refuse_mixture(self.manifest, found)
+        else:
+            self.manifest |= found
+        self.manifest["processes"] = self.process + 1
+        self.store.write_manifest(self.manifest)
+
+    def missing(self, cells: Sequence[Cell]) -> list[tuple[int, ...]]:
+        """Rounds to do per cell: none after a final failure, else those without a commit row."""
+        rounds = range(self.setup.protocol.rounds)
+        missing = []
+        for cell in cells:
+            stored = [self.store.verdicts.get((self.ids[cell], number)) for number in rounds]
+            failed = any(verdict and Verdict(verdict).is_final for verdict in stored)
+            missing.append(() if failed else tuple(number for number in rounds if stored[number] is None))
+        return missing
+
+    def measure(self, task: Task, budget_s: float | None = None) -> None:
+        """Bring one task to its end, over as many workers as it takes; `budget_s` None is that of the protocol."""
+        self.stop_if_enough()
+        blame = Blame()
+        while any(missing := self.missing(task.cells)):
+            assert self._worker
+            canary = self._canary_faults == 0
+            self._worker.send(Work(task, tuple(missing), self._chosen(task.cells), blame.spoilt, canary, budget_s))
+            blame.in_flight = Begin("start the task", ())
+            self._since = time.monotonic()
+            try:
+                while not isinstance(message := self._receive(limit_s(self.setup.protocol, blame.in_flight)), Done):
+                    self._take(task, message, blame)
+                if message.restart:
+                    self._restart("a fault left the process, the device or the operands unusable")
+                elif any(self.missing(task.cells)):
+                    self.stop_if_enough()
+            except WorkerTimeoutError:
+                self._fault(task, blame, timed_out(self.setup.protocol, blame.in_flight))
+            except WorkerEndedError as error:
+                self._fault(task, blame, (Verdict.CRASHED, str(error)))
+
+    def stop_if_enough(self) -> None:
+        """Raise OutOfTimeError while the worker is free to take the last reading of the canary."""
+        if self._is_enough():
+            self._is_idle = True
+            raise OutOfTimeError
+
+    def calibrate(self, cells: Sequence[Cell], within_s: float | None = None) -> None:
+        """Measure the ceilings of what `cells` need; the store keeps the better of this and an earlier calibration."""
+        assert self._worker
+        self.observer.doing("measure the ceilings of this device")
+        schemes = dict.fromkeys(cell.scheme for cell in cells)
+        types = dict.fromkeys((*(one.dtype.value for one in schemes), *(one.math_dtype for one in schemes)))
+        if any(name.startswith("mxfp") for name in types):  # some kernels multiply payload and scale apart
+            types["fp8"] = None
+        answer = self._ask(Calibrate(tuple(types), within_s), "no ceilings")
+        if isinstance(answer, Ceilings):
+            self.store.add_ceilings(answer.rows)
+            for remark in answer.remarks:
+                # The closing calibration says the same of other figures: events.log has them, the reader knows.
+                self.remark(remark, aloud=_DIGITS.sub("", remark) not in self._told)
+                self._told.add(_DIGITS.sub("", remark))
+
+    def last_canary(self) -> None:
+        """At the deadline, take the last reading if the worker is free to; the clock may run over by `END_S`."""
+        self.deadline = None
+        if self._worker and self._is_idle and self._canary_faults == 0:
+            self._worker.send(TakeCanary())
+            with suppress(WorkerEndedError, WorkerTimeoutError):
+                answer = self._receive(END_S)
+                if isinstance(answer, CanaryTaken):
+                    self._keep(answer)
+
+    def end_canary(self) -> None:
+        """Take the last reading: the worker takes the others by itself."""
+        if self._canary_faults:
+            return
+        self.observer.doing(CANARY_PHASE)
+        answer = self._ask(TakeCanary(), "no canary")
+        if isinstance(answer, CanaryTaken):
+            self._keep(answer)
+
+    def remark(self, *remarks: str, aloud: bool = True) -> None:
+        """Write to events.log and, if `aloud`, tell the observer."""
+        for remark in remarks:
+            self.store.event(remark)
+            if aloud:
+                self.observer.remark(remark)
+
+    def _restart(self, why: str) -> None:
+        """Replace the worker."""
+        assert self._worker
+        self._worker.kill()
+        self._worker = None
+        self.store.event(f"restart the worker: {why}")
+        self.observer.remark(f"worker restarted: {why}")
+        self._worker = worker = started_again(self._supervised)
+        refuse_mixture(self.manifest, description(worker.ready))  # a kernel file may be edited meanwhile
+        self.process += 1
+        self.manifest["processes"] = self.process + 1
+        self.store.write_manifest(self.manifest)
+
+    def _supervised(self) -> SupervisedWorker:
+        return SupervisedWorker(self.setup, self.log or self.store.folder / WORKER_LOG, self._stop_requested)
+
+    def _ask(self, message: Any, without: str) -> Any:
+        """Put a question that is not about a cell; None when the worker did not survive it."""
+        assert self._worker
+        self._worker.send(message)
+        deadline = time.monotonic() + CALIBRATION_TIMEOUT_S
+        try:
+            while isinstance(answer := self._worker.receive(deadline), Step):
+                self.observer.doing(f"ceiling {answer.number} of {answer.total}: {answer.what}")
+            return answer
+        except (WorkerEndedError, WorkerTimeoutError) as error:
+            self._restart(f"{without}: {error}")
+            return None
+
+    def _keep(self, taken: CanaryTaken) -> None:
+        """Store a reading of the canary, and how far it has drifted over the run."""
+        if taken.row is None:
+            self.remark(taken.remark)
+            return
+        self.store.append(CANARY, [taken.row | {"process": self.process}])
+        readings = self.store.rows(CANARY)
+        self.manifest["canary_drift"] = {
+            name: _drift(readings, f"{name}_s", str(self.store.folder / CANARY.file)) for name in ("gemm", "copy")
+        }
+        self.store.write_manifest(self.manifest)
+
+    def _take(self, task: Task, message: Any, blame: Blame) -> None:
+        """Act on one message of the worker."""
+        assert self._worker
+        if isinstance(message, Begin | Trying):
+            if isinstance(message, Begin) and message.phase == REFERENCE_PHASE and self._since is not None:
+                self.prepared_s += time.monotonic() - self._since
+                self._since = None
+            blame.begun(message)
+            self.observer.doing(what(task, message))
+        elif isinstance(message, Result):
+            self._commit(task, message, answer=Stored(self._is_enough()))
+        elif isinstance(message, Tuned):
+            self._store_search(task.cells[message.index], message)
+            self._worker.send(Stored(self._is_enough()))
+        elif isinstance(message, Spoilt):
+            blame.spoil((message.verdict, message.reason))
+        elif isinstance(message, CanaryTaken):
+            self._keep(message)
+        elif isinstance(message, Refused):
+            raise RooflensError(message.message)
+
+    def _is_enough(self) -> bool:
+        """Tell whether the time that is left is only enough for a clean end."""
+        return self.deadline is not None and time.monotonic() >= self.deadline - END_S
+
+    def _store_search(self, cell: Cell, found: Tuned) -> None:
+        """Keep a search of --tuning cold: its rows belong to the run, and its winner to all rounds of the cell."""
+        number = self._searches[self.ids[cell]]
+        static = tuning_columns(cell, self.ready) | {"cell_id": self.ids[cell], "search": number}
+        self.store.append(TUNING, [{**static, **row} for row in found.rows])
+        self._searches[self.ids[cell]] += 1
+
+    def _chosen(self, cells: Sequence[Cell]) -> dict[int, Chosen]:
+        """Winners that are stored already, so that no round of a cell runs another configuration than the first."""
+        if self.setup.protocol.tuning != "cold":
+            return {}
+        won = {row["cell_id"]: row for row in self.store.rows(TUNING) if row["winner"] == "true"}
+        return {
+            index: Chosen(json.loads(row["config"]), "cold", int(row["candidates"]), float(row["search_s"]))
+            for index, cell in enumerate(cells)
+            if (row := won.get(self.ids[cell]))
+        }
+
+    def _fault(self, task: Task, blame: Blame, failure: Failure) -> None:
+        """Give the units in flight their verdict and go on with a new worker.
+
+        A unit whose result came in before the fault keeps it: nothing was in flight then.
+        """
+        doing = blame.in_flight.phase if isinstance(blame.in_flight, Begin) else what(task, blame.in_flight)
+        reason = f"{doing}: {failure[1]}"
+        if doing == CANARY_PHASE:
+            self._canary_faults += 1
+            self.remark(f"no canary from here on: {failure[1]}")
+        for index, number in blame.units(task, failure):
+            if (self.ids[task.cells[index]], number) not in self.store.verdicts:
+                self._commit(task, Result(index, number, {"verdict": failure[0].value, "reason": reason}))
+        self._restart(reason)
+
+    def _commit(self, task: Task, result: Result, answer: Stored | None = None) -> None:
+        """Store a unit; `answer` is what the worker waits for, if it does."""
+        cell = task.cells[result.index]
+        assert self._worker
+        info = self._worker.ready.providers[cell.provider]
+        row = {
+            "cell_id": self.ids[cell],
+            "round": result.round,
+            "order": 0,
+            "process": self.process,
+            "role": info.role,
+            "source": info.source,
+            "seed": self.setup.protocol.seed,
+            "started_at": CLOCK.now(),
+            **static_columns(cell),
+            **result.columns,
+        }
+        if row["role"] != info.role:
+            self._is_reference(cell.provider)
+        verdict = Verdict(row["verdict"])
+        left = len(self.missing([cell])[0])
+        worker = self._worker
+        self.store.commit(row, result.samples, (lambda: worker.send(answer)) if answer else lambda: None)
+        self.observer.finished(cell, verdict, row.get("reason", ""), left if verdict.is_final else 1)
+        if counting := result.samples.counting:
+            self.sampled_s += row.get("elapsed_s", 0.0)
+            self.timed(cell, median(counting))
+
+    def _is_reference(self, provider: str) -> None:
+        """Say once that a provider is a reference although it does not say so itself."""
+        entry = self.manifest["providers"][provider]
+        if not entry.get("decoded"):
+            entry["decoded"] = True
+            self.remark(
+                f"{provider} asked for a decoded operand in prepare(), so that its launch pays for no decoding: it is "
+                "taken for a reference, which wins nowhere; write role = Role.REFERENCE, or decode in the launch"
+            )
+
+    def _receive(self, within_s: float) -> Any:
+        assert self._worker
+        return self._worker.receive(time.monotonic() + within_s)
+
+    def _stop_requested(self) -> bool:
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise OutOfTimeError
+        return self.should_stop()
+
+
+def _drift(readings: Sequence[Mapping[str, str]], column: str, where: str) -> float:
+    """Largest over smallest time, less one."""
+    try:
+        times = [float(row[column]) for row in readings]
+        return max(times) / min(times) - 1
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise UsageError(f"{where}, column {column}: a time is not a positive number; delete its line") from None

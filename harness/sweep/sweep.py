@@ -1,0 +1,243 @@
+"""Run the planned cells on one device: what is missing, what follows from it, and how it ends."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...shapes.errors import Interrupted
+from ...shapes.verdict import Verdict
+from ..plan.plan import Cell, Task, tasks
+from ..storage.store import RunStore
+from ..worker.messages import Setup
+from .observer import Observer
+from .session import OutOfTimeError, Session
+from .time_budget import LEAST_ROUNDS, TaskCost, TimeBudget
+
+CALIBRATION_SHARE, CALIBRATION_S, LEAST_CALIBRATION_S = 1 / 6, 10.0, 2.0
+"""Of a time budget, the ceilings take so much at most; and so many seconds where it is over already."""
+
+
+@dataclass(slots=True)
+class Sweep:
+    """One invocation of `rooflens run` on a run folder. `deadline` is a monotonic time, None without a limit.
+
+    `more` is asked, when everything is measured, for further cells that follow from what is stored; no more: the end.
+    What it changes in the manifest is stored together with the plan, before the first of them is measured.
+
+    With a `budget`, the rounds of the protocol are the least: further ones follow as long as they fit before its
+    deadline. The first problem is measured even where the start takes all of the time. `timed` is told the median of
+    every unit, and `half_width` says from all of them, by cell, how precise a ratio will be after so many rounds.
+
+    `retry` has the verdicts with which planned cells are measured again.
+    """
+
+    store: RunStore
+    cells: tuple[Cell, ...]
+    setup: Setup
+    observer: Observer
+    calibrate: bool = True
+    should_stop: Callable[[], bool] = lambda: False
+    deadline: float | None = None
+    more: Callable[[], tuple[Cell, ...]] | None = None
+    budget: TimeBudget | None = None
+    retry: tuple[str, ...] = ()
+    timed: Callable[[Cell, float], object] = lambda cell, time_s: None
+    half_width: Callable[[Mapping[str, Sequence[float]], int], float | None] = lambda times_s, rounds: None
+    _session: Session = field(init=False)
+    _times: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list), init=False)
+    _is_calibrated: bool = field(default=False, init=False)
+    _began: float = field(init=False)
+
+    def run(self, manifest: dict[str, Any]) -> bool:
+        """Measure what is missing. Returns True when everything is finished, False when --max-time ended it.
+
+        `manifest` is completed with device, environment and providers and stored before the first cell. Raises
+        Interrupted on Ctrl-C; whatever happens, committed units stay.
+        """
+        self._began = time.monotonic()
+        self.observer.doing("start the worker: import torch and the providers, find the device")
+        deadline = None if self.budget else self.deadline
+        self._session = session = Session(self.setup, self.observer, self.should_stop, deadline, timed=self._heard)
+        session.turn_to(self.store, manifest)
+        try:
+            ready = session.start(manifest.get("processes", 0))
+            session.identify(self.cells)
+            if self.budget:
+                self._plan_rounds(max(self.setup.protocol.rounds, min(self.budget.most_rounds, self._stored_rounds())))
+            self._count_planned()
+            session.describe()
+            self._forget_failures()
+            total, missing = len(self.cells) * self.setup.protocol.rounds, self._missing(self.cells)
+            self.observer.started(total, total - missing)
+            if missing:
+                session.remark(*filter(None, [ready.remark]))
+            batch = self.cells
+            while batch:
+                self._measure(batch)
+                batch = self._further() or self._further_rounds()
+                missing += len(batch)
+            if missing:
+                session.end_canary()
+                if self.budget is None:
+                    self._calibrate()
+        except OutOfTimeError:
+            self.store.event("stopped at --within" if self.budget else "stopped at --max-time")
+            session.last_canary()
+            session.cut_short()
+            return bool(session.ids) and not (self._missing(self.cells) and self._is_short())
+        except Interrupted:
+            self.store.event("interrupted")
+            session.cut_short()
+            raise
+        finally:
+            session.end()
+        return True
+
+    def _forget_failures(self) -> None:
+        """Make the failures of `retry` to do again, now that device and code are those which they were measured with.
+
+        What is stored of cells outside of the plan stays: nobody would measure it.
+        """
+        planned = set(self._session.ids.values())
+        if units := {unit for unit in self.store.ended_with(self.retry) if unit[0] in planned}:
+            self.store.retry(units)
+            count = f"{len(units)} unit{'s' * (len(units) > 1)}"
+            self.observer.remark(f"measure again what failed: {count}; events.log has the reasons")
+
+    def _measure(self, cells: tuple[Cell, ...]) -> None:
+        """Measure all tasks of `cells`, and the ceilings after the first: its times are what a reader waits for."""
+        left = self._missing(cells)
+        for task in tasks(cells):
+            rounds = [len(numbers) for numbers in self._session.missing(task.cells)]
+            if self.budget is None:
+                self._session.measure(task)
+            else:
+                self._measure_within(self.budget, task, rounds, left)
+            left -= sum(rounds)
+            if any(rounds) and not self._is_calibrated:
+                self._calibrate()
+
+    def _measure_within(self, budget: TimeBudget, task: Task, rounds: list[int], left: int) -> None:
+        """Measure one task, of which `rounds` are missing, in its share of the time, and keep what it cost."""
+        session = self._session
+        begun, prepared_s, sampled_s, units = (
+            time.monotonic(),
+            session.prepared_s,
+            session.sampled_s,
+            self._timed_units(),
+        )
+        session.measure(task, budget.sampling_s(begun, left, self.setup.protocol.budget_s))
+        cost = TaskCost(
+            wall_s=time.monotonic() - begun,
+            prepared_s=session.prepared_s - prepared_s,
+            sampled_s=session.sampled_s - sampled_s,
+            units=self._timed_units() - units,
+            rounds=max(rounds),
+        )
+        budget.took(cost, sum(rounds))
+        if any(rounds):
+            session.deadline = self.deadline
+
+    def _calibrate(self) -> None:
+        """Measure the ceilings; of a time budget in their share of it, or in what little is left, but to their end."""
+        self._is_calibrated = True
+        if not self.calibrate:
+            return
+        if self.budget is None:
+            self._session.calibrate(self.cells)
+            return
+        left = max(LEAST_CALIBRATION_S, self.budget.deadline - time.monotonic())
+        within_s = min(CALIBRATION_S, CALIBRATION_SHARE * (self.budget.deadline - self._began), left)
+        deadline, self._session.deadline = self._session.deadline, None
+        try:
+            self._session.calibrate(self.cells, within_s)
+        finally:
+            self._session.deadline = deadline
+
+    def _further(self) -> tuple[Cell, ...]:
+        """Make what `more` asks for a part of the plan."""
+        if self.more is None:
+            return ()
+        session = self._session
+        session.stop_if_enough()
+        fresh = tuple(cell for cell in self.more() if cell not in session.ids)
+        session.identify(fresh)
+        if fresh:
+            self.cells += fresh
+            self._replan()
+        else:
+            self.store.write_manifest(session.manifest)
+        return fresh
+
+    def _further_rounds(self) -> tuple[Cell, ...]:
+        """Plan as many further rounds of all cells as the time budget holds, and say how precise they will be."""
+        if self.budget is None:
+            return ()
+        rounds = self.setup.protocol.rounds
+        fit = self.budget.rounds_that_fit(time.monotonic(), rounds, self._open_tasks())
+        if not fit:
+            return ()
+        self.budget.begin_pass()
+        self._set_rounds(rounds + fit)
+        width = self.half_width(self._times, rounds + fit)
+        precision = "" if width is None else f": intervals of ratios of about ±{width:.1%}"
+        self._session.remark(f"{rounds} rounds of every cell are finished; {fit} more fit{precision}", aloud=False)
+        return self.cells
+
+    def _open_tasks(self) -> int:
+        """Tasks of which a further round could be measured."""
+        failed = self._failed()
+        return sum(any(self._session.ids[cell] not in failed for cell in task.cells) for task in tasks(self.cells))
+
+    def _stored_rounds(self) -> int:
+        """Rounds that every cell has stored which has not failed."""
+        failed, stored = self._failed(), Counter(name for name, _ in self.store.verdicts)
+        return min((stored[name] for name in self._session.ids.values() if name not in failed), default=0)
+
+    def _failed(self) -> set[str]:
+        return {name for (name, _), verdict in self.store.verdicts.items() if Verdict(verdict).is_final}
+
+    def _set_rounds(self, rounds: int) -> None:
+        """Plan so many rounds of every cell, and store that."""
+        self._plan_rounds(rounds)
+        self._replan()
+
+    def _plan_rounds(self, rounds: int) -> None:
+        self.setup = replace(self.setup, protocol=replace(self.setup.protocol, rounds=rounds))
+        self._session.setup = self.setup
+        self._session.manifest["rounds"] = rounds
+        self._session.manifest["protocol"] |= {"rounds": rounds}
+
+    def _replan(self) -> None:
+        self._count_planned()
+        self.store.write_manifest(self._session.manifest)
+        self.observer.grown(len(self.cells) * self.setup.protocol.rounds)
+
+    def _is_short(self) -> bool:
+        """Tell whether the time was too short for the least rounds.
+
+        Else the plan becomes the rounds that all cells have.
+        """
+        if self.budget is None:
+            return True
+        whole = self.setup.protocol.rounds
+        while whole > LEAST_ROUNDS and self._missing(self.cells):
+            whole -= 1
+            self._set_rounds(whole)
+        return bool(self._missing(self.cells))
+
+    def _heard(self, cell: Cell, time_s: float) -> None:
+        self._times[self._session.ids[cell]].append(time_s)
+        self.timed(cell, time_s)
+
+    def _timed_units(self) -> int:
+        return sum(map(len, self._times.values()))
+
+    def _missing(self, cells: tuple[Cell, ...]) -> int:
+        return sum(map(len, self._session.missing(cells)))
+
+    def _count_planned(self) -> None:
+        cells = {*self._session.ids.values(), *(unit[0] for unit in self.store.verdicts)}
+        self._session.manifest["planned_units"] = len(cells) * self.setup.protocol.rounds

@@ -1,0 +1,93 @@
+"""Timers: how the duration of one launch is taken. Each is one class behind `Timer`, made for one subject.
+
+profiler  what the device recorded of each launch's kernels          GPUs; the default there; launching is not in it
+event     device events around each launch, queued behind a blocker  GPUs; launching is in it
+graph     many launches in a graph between two events                GPUs; warm, or cold by rotation
+host      wall clock around launch and synchronize                   GPUs (a call from idle to idle); the CPU
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from typing import Protocol as Interface
+
+from ...shapes.device import Device
+
+if TYPE_CHECKING:  # it imports torch, and `unavailable` is asked where there may be none yet
+    from .accelerator import Action
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+NOT_BLOCKED = "not blocked"
+"""Reason of a sample that the device had reached before it was queued: the host's latency may be in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What one sample does: `before`, untimed, then `launch`, timed, then `after`, untimed.
+
+    `operations` is the number of device operations that `before` queues (0: it queues none); `copy` tells which copy of
+    the operands the next launch uses; `period` is the number of launches after which `launch` uses the same buffers
+    again; `turn` the number of samples that one flush in `before` serves.
+    """
+
+    launch: "Action"
+    before: "Action" = nothing
+    operations: int = 0
+    period: int = 1
+    turn: int = 1
+    after: "Action" = nothing
+    copy: Callable[[], int] = int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Durations of consecutive samples, in order, in seconds.
+
+    `discarded` has a reason for each sample that does not count, "" for the others; empty when all count. `host_s` are
+    wall times of single launches, where the timer is not the host's. Of the profiler, `event_s` are the times between
+    events around the same launches, and `kernels_s` the summed durations of their kernels. `blocked` says whether the
+    device was busy until each launch was queued (None where that has no meaning). `kernels` are the names of what one
+    launch ran, where the timer sees them.
+    """
+
+    times_s: tuple[float, ...]
+    discarded: tuple[str, ...] = ()
+    host_s: tuple[float, ...] = ()
+    event_s: tuple[float, ...] = ()
+    kernels_s: tuple[float, ...] = ()
+    blocked: bool | None = None
+    kernels: tuple[str, ...] = ()
+
+
+class Timer(Interface):
+    """One way to take time, of one subject."""
+
+    name: str
+    resolution_s: float
+    launches_per_sample: int
+    remark: str
+    """What a reader of the times should know of how they were taken; usually nothing."""
+
+    def batch(self, count: int, meanwhile: "Action" = nothing) -> Batch:
+        """Take up to `count` samples, or what one graph holds.
+
+        `meanwhile` is called once, while the device works where it works by itself.
+        """
+
+
+def automatic(device: Device, traces: bool) -> str:
+    """Name of the timer that "auto" stands for; `traces`: the profiler gives records of kernels."""
+    return ("profiler" if traces else "event") if device.is_gpu else "host"
+
+
+def unavailable(name: str, device: Device) -> str:
+    """Say why a timer cannot be used on `device`; "" when it can."""
+    if name == "host" or device.is_gpu:
+        return ""
+    lacking = {"event": "events", "graph": "graphs", "profiler": "kernels of its own to trace"}
+    what = lacking.get(name, f"{name} timer")
+    return f"{device.torch_name} has no {what}"

@@ -1,0 +1,16 @@
+"""The child process that owns the device.
+
+worker            its loop: takes tasks, sends rows
+messages          what parent and worker send each other
+worker_info       what a worker reports before its first task: can this run compare anything?
+bench             how a cell is timed and checked
+task_progress     what of a task is done and in flight
+operands          operands of a problem, with copies for rotation, and whether they have changed
+prepared          a provider made ready for a cell
+geometry          how a launch divides its work
+watch             checks that timed launches do their work
+search            finds the fastest configuration: knows no device
+trial             times one candidate of a search
+code_origin       refuses code from outside the checkout that is measured
+importable_names  what a checkout must provide
+"""

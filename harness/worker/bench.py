@@ -1,0 +1,260 @@
+"""The bench: one device with the tools that measure on it. It knows how a cell is timed and checked, not when."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from ...kernels.inputs import poison
+from ...kernels.provider import AnyProvider, Config, Role, support
+from ...kernels.reference import measure_all
+from ...shapes.device import Device
+from ...shapes.errors import UsageError
+from ...shapes.protocol import Protocol
+from ...shapes.suite import Cache
+from ...shapes.verdict import Verdict
+from ..isolation.faults import IncorrectError, OperandsChangedError, ProviderError, describe, explain, is_lost
+from ..isolation.process_state import Guarded
+from ..plan.plan import Cell
+from ..telemetry.source import telemetry
+from ..timing.accelerator import accelerator
+from ..timing.cache import Flush, Rotation, flushed_together, level_of, rotated, warm
+from ..timing.cache_sizes import copies_needed, copies_per_flush, flush_bytes
+from ..timing.canary import Canary
+from ..timing.measure import Measurement, measure
+from ..timing.stop import StopRule
+from ..timing.timer import Subject, automatic, unavailable
+from ..timing.timers import make_timer
+from .geometry import geometry_columns
+from .messages import PREPARE_PHASE, TRY_PHASE, Chosen, Failure, Samples
+from .operands import Operands
+from .prepared import Prepared, prepare, require_json
+from .search import Search, nothing_to_search, search
+from .trial import DeviceTrial
+from .watch import Watch
+
+WATCHED = ("host", "event", "profiler")
+"""Timers whose every sample is launched by the host, so that operands can change before it."""
+
+
+class Bench:
+    """Timer, cache control, telemetry and canary of one device, as the protocol asks for them.
+
+    Raises UsageError for a timer that the device does not have.
+    """
+
+    def __init__(self, device: Device, protocol: Protocol) -> None:
+        self.device, self._protocol = device, protocol
+        if protocol.timer != "auto" and (reason := unavailable(protocol.timer, device)):
+            raise UsageError(f"timer {protocol.timer}: {reason}; leave --timer out, or use --timer host")
+        if protocol.timer == "graph" and protocol.cold_by == "flush":
+            raise UsageError("--timer graph: launches in a graph cannot be flushed before; use --cold-by rotation")
+        if flush_bytes(device) > device.memory_bytes / 2:
+            raise UsageError(
+                f"a last-level cache of {device.llc_bytes >> 20} MiB: a flush reads more than that, and over half of "
+                f"the memory of {device.name}; give the right size with --llc"
+            )
+        self.machine = accelerator(device)
+        self.timer = automatic(device, self.machine.traces) if protocol.timer == "auto" else protocol.timer
+        self.cold_by = protocol.cold_by
+        if self.cold_by == "auto":
+            self.cold_by = "rotation" if self.timer == "graph" else "flush"
+        self.telemetry = telemetry(device)
+        self._flush: Flush | None = None
+        self._canary: Canary | None = None
+
+    def canary(self) -> dict[str, Any]:
+        """Time the canary: a row of canary.csv, without its process."""
+        self._canary = self._canary or Canary(self.device, self.machine)
+        return asdict(self._canary.read())
+
+    def copies(self, cell: Cell) -> int:
+        """Copies of the operands that a cell rotates among, or that share a flush."""
+        if cell.cache is Cache.WARM:
+            return 1
+        if self.cold_by == "flush":
+            problem = cell.problem
+            return copies_per_flush(cell.scheme.compulsory_bytes(problem), problem.flops, self.device)
+        return copies_needed(_rotated_bytes(cell), self.device)
+
+    def measured(
+        self,
+        ready: Prepared,
+        operands: Operands,
+        cell: Cell,
+        budget_s: float | None = None,
+        threads_s: Callable[[], float] = float,
+    ) -> Measurement:
+        """Take the samples of one round, for `budget_s` instead of the protocol's time.
+
+        `threads_s` tells the processor time of the provider's threads. Raises IncorrectError or LeftBehindError for
+        launches that do less than their work while they are timed (`watch`).
+        """
+        operands.flip(0)  # what copies compute before they are timed must be wrong later
+        plain = self.subject(ready, cell)
+        protocol = replace(self._protocol, budget_s=budget_s) if budget_s else self._protocol
+        watch = Watch(operands, ready.launches, plain, self.machine, protocol.budget_s, threads_s)
+        subject = watch.subject if self.timer in WATCHED else plain
+        timer = make_timer(self.timer, self.machine, subject, self.device)
+        rule = StopRule.of(protocol, timer.resolution_s)
+        taken = measure(subject, timer, rule, self.machine, self.telemetry)
+        if self.timer not in WATCHED:
+            watch.check_replayed(make_timer("event", self.machine, watch.subject, self.device), taken.times_s)
+        elif taken.launches_per_sample > 1:
+            watch.check_single(taken.times_s)
+        watch.check()
+        return taken
+
+    def subject(self, ready: Prepared, cell: Cell) -> Subject:
+        """What a sample of this cell does."""
+        runs = [launch.run for launch in ready.launches]
+        if cell.cache is Cache.WARM:
+            return warm(runs[0])
+        if self.cold_by == "rotation":
+            return rotated(Rotation(runs, _rotated_bytes(cell), self.device))
+        self._flush = self._flush or Flush(self.device)
+        return flushed_together(runs, self._flush)
+
+    def columns(self, taken: Measurement, ready: Prepared, cell: Cell, provider: AnyProvider) -> dict[str, Any]:
+        """Columns of cells.csv that say how the samples were taken, and of what."""
+        launch = ready.launches[0]
+        work = (cell.problem, cell.scheme, launch.config)
+        working_set = _whole_bytes("working_set_bytes", provider.working_set_bytes(*work))
+        return {
+            "verdict": Verdict.PASSED.value,
+            "reason": "; ".join(filter(None, (taken.remark, ready.chosen.remark, ready.remark))),
+            "timer": self.timer,
+            "cold_by": "" if cell.cache is Cache.WARM else self.cold_by,
+            "copies": len(ready.launches),
+            "launches_per_sample": taken.launches_per_sample,
+            "blocked": taken.blocked,
+            "cache_level": level_of(working_set or 0, cell.cache, self.device),
+            "samples": len(taken.times_s),
+            "discarded": sum(map(bool, taken.discarded)),
+            "disturbed": taken.disturbed,
+            "stop_reason": taken.stop_reason,
+            "elapsed_s": taken.elapsed_s,
+            "config": dict(launch.config),
+            "tuning": ready.chosen.tuning,
+            "candidates": ready.chosen.candidates,
+            "tuning_s": ready.chosen.seconds,
+            "kernels": [str(name) for name in launch.kernels or taken.kernels],
+            "dispatched": str(launch.dispatched),
+            "artifact": str(launch.artifact),
+            "math_dtype": provider.math_dtype(cell.problem, cell.scheme, self.device),
+            "moved_bytes": _whole_bytes("moved_bytes", provider.moved_bytes(*work)),
+            **geometry_columns(launch),
+        } | ({"role": Role.REFERENCE.value} if ready.decoded else {})
+
+    def check(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:
+        """Run once into a poisoned output and compare; raise IncorrectError below the scheme's floor.
+
+        Of several copies the first and the last are run: the others differ from them in nothing but their addresses.
+        """
+        assert operands.truth is not None
+        columns: dict[str, Any] = {}
+        for launch in {id(launch): launch for launch in (ready.launches[-1], ready.launches[0])}.values():
+            for output in launch.outputs:
+                poison(output)
+            launch()
+            self.machine.synchronize()
+            found = measure_all(operands.outputs_of(launch), operands.truth)
+            columns = min(found, key=lambda accuracy: accuracy.snr_db).columns()
+            for number, accuracy in enumerate(found, start=1):
+                if reason := accuracy.failure(cell.scheme):
+                    which = f"output {number} of {len(found)}: " if len(found) > 1 else ""
+                    raise IncorrectError(which + reason, columns)
+        return columns
+
+    def check_negated(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:
+        """Check on -X, whose product follows from that of X without a second reference."""
+        operands.negate()
+        try:
+            return self.check(ready, operands, cell)
+        finally:
+            operands.negate()
+
+    def candidates(self, provider: AnyProvider, cell: Cell) -> Sequence[Config]:
+        """Configurations that `provider` offers for a cell, its default first. Raises ProviderError for a bad one."""
+        found = provider.candidates(cell.problem, cell.scheme, self.device)
+        for config in found:
+            require_json(config)
+        return found
+
+    def search(
+        self,
+        provider: AnyProvider,
+        cell: Cell,
+        operands: Operands,
+        begin: Callable[[int, str], object],
+        guarded: Guarded,
+        seed: str,
+        spoilt: Mapping[int, Failure] | None = None,
+    ) -> Search:
+        """Search the configuration of one cell, on operands whose activations are drawn.
+
+        `begin` is told the candidate that is turned to, and its phase; each is prepared and timed within `guarded()`;
+        `seed` and `spoilt` as in `search.search`. Raises what the provider raises before its first candidate, and
+        whatever costs the process, the device or the shared operands.
+        """
+        # Candidates take turns on the same copies: what one of them has launched on is not cold for the next.
+        copies = self.copies(cell) if self.cold_by == "rotation" else 1
+        answer = support(provider, cell.problem, cell.scheme, self.device)
+        if not answer.ok:
+            return nothing_to_search(Verdict.UNSUPPORTED, answer.reason)
+        truth = operands.truth
+        assert truth is not None
+
+        def ready(candidate: int, config: Config) -> DeviceTrial:
+            begin(candidate, PREPARE_PHASE)
+            with guarded():
+                prepared = prepare(provider, operands.copies(copies), Chosen(config or None, "cold"), self.machine)
+                begin(candidate, TRY_PHASE)
+                operands.require_unchanged()
+                self.check(prepared, operands, cell)
+                subject = self.subject(prepared, cell)
+                timer = make_timer(self.timer, self.machine, subject, self.device)
+            return DeviceTrial(
+                *(prepared, subject, timer, self.machine, self.telemetry, truth, guarded),
+                begin=lambda: begin(candidate, TRY_PHASE),
+                check_again=lambda: self.check_negated(prepared, operands, cell),
+            )
+
+        def failure(error: Exception) -> Failure:
+            if is_lost(error):
+                raise error
+            if change := operands.change():
+                raise OperandsChangedError(f"{describe(error)}; {change}") from error
+            operands.restore()
+            if isinstance(error, IncorrectError):
+                return Verdict.INCORRECT, describe(error)
+            return explain(error, "searching")
+
+        # A provider without a choice has its default as the only candidate, so that it is timed like the others.
+        candidates = self.candidates(provider, cell) or ({},)
+        return search(candidates, ready, failure, spoilt=spoilt, seed=f"{self._protocol.seed} {seed}")
+
+
+def _whole_bytes(what: str, value: Any) -> int | None:
+    """Return a provider's figure as it can be stored; raise ProviderError for what is no number of bytes."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 63 or value != int(value):
+        raise ProviderError(f"{what}() returned {value!r}: a positive whole number of bytes is expected, or None")
+    return int(value)
+
+
+def samples_of(taken: Measurement) -> Samples:
+    """What is stored of the samples, and of what the device said during them."""
+    telemetry = tuple(
+        {"batch": batch, "first": first, **asdict(reading), "slowdown": " ".join(reading.slowdown)}
+        for batch, (first, reading) in enumerate(taken.readings)
+    )
+    return Samples(taken.times_s, taken.discarded, taken.host_s, taken.event_s, taken.kernels_s, telemetry)
+
+
+def _rotated_bytes(cell: Cell) -> int:
+    """Bytes of one copy that every launch surely reads: weights and scales; activations where there are no weights."""
+    scheme, problem = cell.scheme, cell.problem
+    weights = scheme.weight_bytes(problem)
+    # a quantizer, whose scales are results, or the gradient of the weights
+    return weights + scheme.scale_bytes(problem) if weights else scheme.activation_bytes(problem)

@@ -1,0 +1,138 @@
+"""Where the code of one arm of a comparison may come from: its own checkout and environment, and nowhere else.
+
+Two arms that import the same installed package would measure one version twice and call it a comparison.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...shapes.errors import RooflensError
+from .importable_names import offered_names, project_names
+
+if TYPE_CHECKING:
+    from ...kernels.provider import AnyProvider
+
+_OURS = __name__.partition(".")[0]
+_KERNELS = f"{_OURS}.kernels"
+_INSTALLED = ("site-packages", "dist-packages")
+_WAY_OUT = 'give --setup "pip install -e ." (or what builds your package), which runs once per version'
+
+
+class OriginError(RooflensError):
+    """An arm imported what is not of its version: no time of it means anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What an arm may import.
+
+    tree          checkout of its commit
+    environment   its virtual environment, where `--setup` may have installed what it built
+    working_tree  the user's own checkout, which no arm may import from
+    ours          the repository is rooflens itself: its kernels must come from `tree`
+    """
+
+    tree: Path
+    environment: Path
+    working_tree: Path
+    ours: bool = False
+
+    @classmethod
+    def read(cls, file: Path) -> "Origin":
+        """Read what `harness.compare.runner` wrote for an arm."""
+        content = json.loads(file.read_text(encoding="utf-8"))
+        paths = {name: Path(content[name]) for name in ("tree", "environment", "working_tree")}
+        return cls(**paths, ours=bool(content["ours"]))
+
+    def check_providers(self, providers: "Mapping[str, AnyProvider]") -> None:
+        """Raise OriginError unless the file of each provider that is not rooflens' own lies in the checkout."""
+        for name, provider in providers.items():
+            module = type(provider).__module__
+            file = file_of(module)
+            shipped = module.startswith(f"{_OURS}.") and not self.ours
+            if not shipped and not self._is_mine(file):
+                raise OriginError(
+                    f"provider {name} comes from {file}, not from the checkout {self.tree}: both versions would run "
+                    "the same code; keep its file in the repository and name it by its path there"
+                )
+
+    def check_code(self) -> None:
+        """Raise OriginError when something that is loaded belongs to the repository, but not to this version of it."""
+        for name, file in (*self._strays(), *self._stray_libraries()):
+            raise OriginError(
+                f"{name} comes from {file}, not from the checkout {self.tree}: both versions would run the same "
+                f"code; {_WAY_OUT}"
+            )
+        for name in project_names(self.tree):
+            with suppress(metadata.PackageNotFoundError):
+                found = metadata.distribution(name)
+                if self._is_mine(Path(str(found.locate_file(""))).resolve()) and not self._is_built_here(found):
+                    raise OriginError(
+                        f"{name} was installed by --setup from somewhere else than the checkout {self.tree}: both "
+                        "versions would run the same release; install the checkout itself"
+                    )
+
+    def _strays(self) -> Iterator[tuple[str, Path]]:
+        names = set(offered_names(self.tree))
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if not isinstance(file, str) or not os.path.isabs(file):
+                continue
+            path = Path(file).resolve()
+            if self._is_mine(path):
+                continue
+            top = name.partition(".")[0]
+            if top == _OURS:
+                if self.ours and name.startswith(f"{_KERNELS}."):
+                    yield f"module {name}", path
+            elif top in names or self._is_of_working_tree(path):
+                yield f"module {name}", path
+
+    def _stray_libraries(self) -> Iterator[tuple[str, Path]]:
+        """Shared libraries of the user's working tree, by Linux: what torch.ops or ctypes load is no module."""
+        with suppress(OSError):
+            mapped = {
+                line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line
+            }
+            for file in sorted(mapped):
+                path = Path(file)
+                if path.suffix == ".so" and self._is_of_working_tree(path) and not self._is_mine(path):
+                    yield f"library {path.name}", path
+
+    def _is_mine(self, file: Path) -> bool:
+        return file.is_relative_to(self.tree) or file.is_relative_to(self.environment)
+
+    def _is_of_working_tree(self, file: Path) -> bool:
+        """An environment inside of the working tree holds packages of others."""
+        return file.is_relative_to(self.working_tree) and not set(_INSTALLED) & set(file.parts) and not _is_ours(file)
+
+    def _is_built_here(self, found: metadata.Distribution) -> bool:
+        """By what pip notes of a local installation (PEP 610); what says nothing is believed."""
+        said = found.read_text("direct_url.json")
+        if said is None:
+            return found.read_text("INSTALLER") is None
+        return Path(str(json.loads(said).get("url", "")).removeprefix("file://")).is_relative_to(self.tree)
+
+
+def told(module: str, ours: bool = False) -> str:
+    """File of a provider's module, as a run stores it; of a shipped one its place in the package."""
+    if module.startswith(f"{_OURS}.") and not ours:
+        return f"{module.replace('.', '/')}.py"
+    return str(file_of(module))
+
+
+def file_of(module: str) -> Path:
+    """File of a loaded module."""
+    return Path(str(sys.modules[module].__file__)).resolve()
+
+
+def _is_ours(file: Path) -> bool:
+    """Rooflens itself may be installed from the working tree that is compared."""
+    return file.is_relative_to(Path(__file__).resolve().parents[2])

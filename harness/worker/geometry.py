@@ -1,0 +1,48 @@
+"""Columns of cells.csv that say how a launch divides its work: as its provider states it, and as its binary shows."""
+
+from dataclasses import fields
+from typing import Any
+
+from ...kernels.geometry import Binary, Geometry
+from ...kernels.provider import Launch
+from ...shapes.run_folder.columns import GEOMETRY, Kind
+from ..isolation.faults import ProviderError
+
+_MAY_BE_NONE = "decode_integer_per_weight"
+"""Of a share of the instructions, 0 is a figure."""
+
+
+def geometry_columns(launch: Launch) -> dict[str, Any]:
+    """Return the columns, unknown ones as None. Raises ProviderError for what is not a Geometry of positive numbers."""
+    geometry = launch.geometry
+    if geometry is None:
+        return {column.name: None for column in GEOMETRY}
+    if not isinstance(geometry, Geometry):
+        raise ProviderError(f"Launch.geometry is a {type(geometry).__name__}: a rooflens.kernels.geometry.Geometry")
+    stated = {field.name: getattr(geometry, field.name) for field in fields(geometry)}
+    if isinstance(geometry.binary, Binary):
+        from ...kernels.isa.launched import facts  # imports Triton
+
+        found = facts(geometry.binary)
+        stated["resident"] = stated["resident"] or found.resident
+        if stated["decode_per_weight"] is None:  # the share of integer instructions is of the same count
+            stated["decode_per_weight"] = found.decode_per_weight
+            stated["decode_integer_per_weight"] = found.decode_integer_per_weight
+    return {column.name: _number(column.name, column.kind, stated[column.name]) for column in GEOMETRY}
+
+
+def _number(name: str, kind: Kind, value: Any) -> int | float | None:
+    """Return a figure as it can be stored."""
+    if value is None:
+        return None
+    whole = kind is Kind.INT
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value < 1 << 63
+        or (value == 0 and name != _MAY_BE_NONE)
+    ):
+        raise ProviderError(f"geometry.{name} is {value!r}: a positive number is expected, or None")
+    if whole and value != int(value):
+        raise ProviderError(f"geometry.{name} is {value!r}: a whole number is expected, or None")
+    return int(value) if whole else float(value)

@@ -1,0 +1,259 @@
+"""What the parent and its worker process say to each other; plain values, so that they can cross a pipe."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...shapes.device import Device
+from ...shapes.problem import Problem
+from ...shapes.protocol import Protocol
+from ...shapes.scheme import Scheme
+from ...shapes.verdict import Verdict
+from ..plan.plan import Cell, Task
+from .code_origin import Origin
+
+CANARY_PHASE = "time the canary"
+"""Phase of `Begin` that belongs to no cell."""
+
+IMPORT_PHASE = "import the providers"
+"""Phase of `Begin` before a worker is ready."""
+
+PREPARE_PHASE = "prepare"
+"""Phase in which a provider may compile."""
+
+TRY_PHASE = "try"
+"""Phase in which a candidate of a search is launched."""
+
+REFERENCE_PHASE = "compute the reference of"
+"""Phase of `Begin` with which every round of a task starts."""
+
+Failure = tuple[Verdict, str]
+"""Verdict and reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Everything a worker needs before its first task. `threads` None: as many as this process may use cores.
+
+    `tuned` is the table that pinned configurations come from, `contests` who is compared on which problem
+    (`plan.contests`), `origin` where the code of an arm may come from.
+    """
+
+    device: str
+    llc_bytes: int | None
+    threads: int | None
+    protocol: Protocol
+    providers: tuple[str, ...]
+    files: tuple[Path, ...]
+    tuned: Path | None = None
+    contests: tuple[tuple[Problem, Scheme, tuple[str, ...]], ...] = ()
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderInfo:
+    """What is stored of a provider: its role, the hash of its source, and the file of its class."""
+
+    role: str
+    source: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A configuration (None: the provider's own default) and where it comes from: default, pinned or cold.
+
+    Of a search (cold), the number of candidates and its wall seconds. `remark` is for the reader of the cell.
+    """
+
+    config: Mapping[str, Any] | None
+    tuning: str
+    candidates: int | None = None
+    seconds: float | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrate:
+    """Ask for the ceilings of the device, with the GEMM peaks of these types, in `within_s` seconds at most."""
+
+    types: tuple[str, ...]
+    within_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TakeCanary:
+    """Ask for a reading of the canary; the worker also takes one by itself when the last is a minute old."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Measure the missing rounds of one task: `rounds[i]` are those of `task.cells[i]`.
+
+    `chosen` has, by cell, the configuration that an earlier search of this run found, `spoilt` the candidates that
+    ended an earlier worker, with verdict and reason. `canary`: time it when the last reading is a minute old.
+    `budget_s` None is that of the protocol.
+    """
+
+    task: Task
+    rounds: tuple[tuple[int, ...], ...]
+    chosen: Mapping[int, Chosen] = field(default_factory=dict)
+    spoilt: Mapping[int, Mapping[int, Failure]] = field(default_factory=dict)
+    canary: bool = True
+    budget_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tune:
+    """Search a configuration for the cells `open` of one task, as its search number `search`.
+
+    `spoilt` has, by cell, the candidates that ended an earlier worker at this search, with verdict and reason.
+    """
+
+    task: Task
+    open: tuple[int, ...]
+    search: int
+    spoilt: Mapping[int, Mapping[int, Failure]]
+
+
+@dataclass(frozen=True, slots=True)
+class AskDefaults:
+    """Ask for the configurations that providers choose for these cells."""
+
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """The default of each cell, None where there is nothing to choose."""
+
+    configs: tuple[Mapping[str, Any] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the worker reported last is written: it may go on, or is to leave the task where it is (`enough`)."""
+
+    enough: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker is set up: the device it found, its environment, the providers it loaded.
+
+    `remark` is what the user should know of them before anything is measured.
+    """
+
+    device: Device
+    environment: dict[str, str]
+    providers: dict[str, ProviderInfo]
+    timer: str
+    cold_by: str
+    tuning: str
+    telemetry: str
+    threads: int
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a calibration is: the worker turns to step `number` of `total`."""
+
+    number: int
+    total: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """Rows of ceilings.csv, and remarks on what was refused."""
+
+    rows: list[dict[str, Any]]
+    remarks: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryTaken:
+    """A row of canary.csv without its process, or why there is none."""
+
+    row: dict[str, Any] | None
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """What the worker does from now on, and the units (cell index, round) that are lost if it dies doing so."""
+
+    phase: str
+    units: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What one round adds to samples.csv and telemetry.csv, in seconds; fields may be shorter than `times_s`."""
+
+    times_s: tuple[float, ...] = ()
+    discarded: tuple[str, ...] = ()
+    host_s: tuple[float, ...] = ()
+    event_s: tuple[float, ...] = ()
+    kernels_s: tuple[float, ...] = ()
+    telemetry: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def counting(self) -> list[float]:
+        """Times that were not discarded."""
+        if not self.discarded:
+            return list(self.times_s)
+        return [time for time, reason in zip(self.times_s, self.discarded, strict=True) if not reason]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One finished unit: columns of its row beside the static ones, and its samples."""
+
+    index: int
+    round: int
+    columns: dict[str, Any]
+    samples: Samples = Samples()
+
+
+@dataclass(frozen=True, slots=True)
+class Trying:
+    """A search turns to a candidate of a cell: what is to blame if the worker dies from now on."""
+
+    index: int
+    candidate: int
+    phase: str = TRY_PHASE
+
+
+@dataclass(frozen=True, slots=True)
+class Spoilt:
+    """The candidate that was turned to last cost the device or the operands; `Done` follows."""
+
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """One finished search: what it decides of its rows of tuning.csv."""
+
+    index: int
+    rows: list[dict[str, Any]]
+    winner: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The task is finished. `restart`: process, device or operands were lost to a fault: this worker ends itself."""
+
+    restart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The setup failed, or an arm imported what is not its own: for a reason that the user can act on."""
+
+    message: str
+    exit_code: int

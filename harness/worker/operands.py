@@ -1,0 +1,302 @@
+"""The operands of one problem, shared by all its providers, their copies for rotation, and what guards them."""
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from ...kernels.inputs import Inputs, draw_signs, flip_
+from ...kernels.provider import Launch
+from ..isolation.faults import OperandsChangedError, ProviderError
+
+_PLACE = -7046029254386353131  # 2^64 over the golden ratio, as a signed number: neighbouring places differ in all bits
+_SPREAD = -4658895280553007687  # odd, so that to multiply by it loses nothing (a constant of SplitMix64)
+
+CHUNK_WORDS = {"cpu": 1 << 18}
+"""Words that are mixed at a time: on a CPU they and what is made of them stay in its cache."""
+
+CHUNK_WORDS_ELSEWHERE = 1 << 22
+"""On a GPU 32 MiB: then launches cost no more than the memory."""
+
+Signature = tuple[tuple[int, ...], tuple[int, ...], int]
+"""Shape, order of the dimensions in memory, and the sum of one tensor."""
+
+
+def signatures(tensors: Sequence[torch.Tensor]) -> list[Signature]:
+    """Return what stands for the bits of each tensor, with one wait for the device.
+
+    Beside the tensors, which may be of any type, it takes memory for two chunks; tensors with gaps are copied.
+    """
+    parts: list[torch.Tensor] = []
+    orders, counts = [], []
+    for tensor in tensors:
+        order = _memory_order(tensor)
+        octets = tensor.permute(order).reshape(-1).view(torch.uint8)
+        sums = [_mixed(words, first) for words, first in _chunks(octets)]
+        parts += sums
+        # a dimension of one element is nowhere in memory: its place is the allocator's affair
+        orders.append(tuple(dimension for dimension in order if tensor.shape[dimension] > 1))
+        counts.append(len(sums))
+    values = iter(torch.stack(parts).tolist() if parts else [])
+    sums_of = [_signed(sum(next(values) for _ in range(count))) for count in counts]
+    return [(tuple(tensor.shape), order, total) for tensor, order, total in zip(tensors, orders, sums_of, strict=True)]
+
+
+def _chunks(octets: torch.Tensor) -> list[tuple[torch.Tensor, int]]:
+    """Words of a flat uint8 tensor, chunk by chunk, each with the place of its first word; zeros fill the last word."""
+    count = octets.numel() // 8
+    words = octets[: count * 8].view(torch.int64)
+    step = CHUNK_WORDS.get(octets.device.type, CHUNK_WORDS_ELSEWHERE)
+    found = [(words[first : first + step], first) for first in range(0, count, step)]
+    rest = octets[count * 8 :]
+    if rest.numel():
+        padded = octets.new_zeros(8)
+        padded[: rest.numel()] = rest
+        found.append((padded.view(torch.int64), count))
+    return found
+
+
+def _mixed(words: torch.Tensor, first: int) -> torch.Tensor:
+    """Sum of the words, each mixed with its place.
+
+    Without the multiplication between them the two folds would let pairs of changes in the upper halves cancel; without
+    the folds, which carry the upper half down, products would forget what stands high in a word, such as the last of
+    four bf16 values.
+    """
+    mixed = torch.arange(first, first + words.numel(), dtype=torch.int64, device=words.device)
+    mixed.mul_(_PLACE).add_(words)
+    halves = mixed.view(torch.int32).view(-1, 2)
+    halves[:, 0].bitwise_xor_(halves[:, 1])
+    mixed.mul_(_SPREAD)
+    halves[:, 0].bitwise_xor_(halves[:, 1])
+    return mixed.sum()
+
+
+def _memory_order(tensor: torch.Tensor) -> list[int]:
+    """Dimensions from the longest stride to the shortest: in this order a dense tensor is flat without a copy."""
+    return sorted(range(tensor.dim()), key=lambda dimension: -tensor.stride(dimension))
+
+
+def _signed(value: int) -> int:
+    """Wrap to a signed number of 64 bits."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+FIRST = 500_000_000
+"""Added to the seed of the activations that come before those of the first round."""
+
+MOST_EARLIER_BYTES = 2 << 30
+"""Of a reference that is kept for a round longer."""
+
+SIGNS = 32
+"""Patterns of signs that are drawn for the activations of a problem; what they combine to does not end."""
+
+
+class Operands:
+    """Inputs of one problem with as many bit-identical copies as were asked for, and the outputs they must give.
+
+    Weights never change; activations are drawn anew in every round. `truth` holds the outputs for the present ones, in
+    fp64, which took `reference_s`; `checksum` stands for the bits of weights and activations, each in its place.
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs = inputs
+        outputs = inputs.empty_outputs()
+        self._output_types = [output.dtype for output in outputs]
+        self.output_bytes = sum(output.nbytes for output in outputs)
+        self._keeps_earlier = 8 * sum(output.numel() for output in outputs) <= MOST_EARLIER_BYTES
+        self.truth: tuple[torch.Tensor, ...] | None = None
+        self.checksum = ""
+        self.reference_s = 0.0
+        self._copies = [inputs]
+        self._weights = signatures(inputs.weights)
+        self._constant = signatures(inputs.constant)
+        self._places = [_places(inputs)]
+        self._seed = 0
+        self._known: list[torch.Tensor] = []
+        self._earlier: tuple[list[torch.Tensor], tuple[torch.Tensor, ...]] | None = None
+        self._signs: list[list[torch.Tensor]] = []
+        self._flipped = 0
+
+    def copies(self, count: int) -> list[Inputs]:
+        """Return `count` of them, the original first, in distinct memory."""
+        while len(self._copies) < count:
+            self._copies.append(self.inputs.copy())
+            self._places.append(_places(self._copies[-1]))
+        return self._copies[:count]
+
+    def draw(self, seed: int) -> None:
+        """Draw new activations, the same for all copies; keep their fp64 reference, and the one before (`earlier`).
+
+        A large reference is let go before the next is computed: Y[32768, 106496] alone takes 26 GiB in fp64.
+        """
+        if self._keeps_earlier:
+            if self.truth is None:
+                self._draw(seed + FIRST)
+            assert self.truth is not None
+            self._earlier = self._known, self.truth
+        self._draw(seed)
+
+    def _draw(self, seed: int) -> None:
+        self._seed = seed
+        self.truth, self._known = None, []
+        self.restore()
+        self._known = [tensor.clone() for tensor in self.inputs.activations]
+        bits = (*self._weights, *signatures(self.inputs.activations))
+        self.checksum = hashlib.sha256(repr(bits).encode()).hexdigest()[:16]
+        began = time.perf_counter()
+        self.truth = self.inputs.reference()
+        if self.inputs.device.is_gpu:
+            torch.cuda.synchronize()
+        self.reference_s = time.perf_counter() - began
+
+    def restore(self) -> None:
+        """Write the present activations again: a failed kernel may have written into them."""
+        self._flipped = 0
+        self.inputs.refresh_activations(self._seed)
+        for copy in self._copies[1:]:
+            for mine, original in zip(copy.activations, self.inputs.activations, strict=True):
+                mine.copy_(original)
+
+    def outputs_of(self, launch: Launch) -> tuple[torch.Tensor, ...]:
+        """What a launch has written. Raises ProviderError for what computes when it is read, and for another type."""
+        for output, dtype in zip(launch.outputs, self._output_types, strict=True):
+            if type(output) is not torch.Tensor:
+                raise ProviderError(
+                    f"its output is a {type(output).__name__}, not a torch.Tensor: write into a plain one"
+                )
+            if output.dtype != dtype:
+                raise ProviderError(
+                    f"its output is {output.dtype}, and {dtype} is asked for: see inputs.empty_outputs()"
+                )
+        return launch.outputs
+
+    @contextmanager
+    def earlier(self) -> Iterator[None]:
+        """Go back to the activations before the present ones, where their reference is still there.
+
+        What a launch sees while it is timed must not follow from what it was checked on before.
+        """
+        if self._earlier is None:
+            self.recall()
+            yield
+            return
+        present = self._known, self.truth
+        self._known, self.truth = self._earlier
+        self.recall()
+        try:
+            yield
+        finally:
+            self._known, self.truth = present
+            self.recall()
+
+    def recall(self, negated: bool = False) -> None:
+        """Write the activations of `truth` into all copies again, or their negation (`negated_truth`)."""
+        self._flipped = int(negated) << SIGNS
+        for copy in self._copies:
+            for mine, known in zip(copy.activations, self._known, strict=True):
+                mine.copy_(known)
+            if negated:
+                copy.negate()
+
+    @contextmanager
+    def negated_truth(self) -> Iterator[None]:
+        """Turn the reference into that of the negated activations for a while, in place."""
+        assert self.truth is not None
+        self.inputs.negate_reference(self.truth)
+        try:
+            yield
+        finally:
+            self.inputs.negate_reference(self.truth)
+
+    def flip(self, choice: int) -> None:
+        """Change signs of columns of the activations, in all copies: what the product is then, nobody knows.
+
+        Each call changes them once more, by one of `SIGNS` patterns that were drawn before: the untimed work before a
+        sample is one operation for each tensor.
+        """
+        if not self._signs:
+            self._signs = [
+                [self._draw_signs(tensor, pattern) for tensor in self.inputs.signed] for pattern in range(SIGNS)
+            ]
+        self._flipped ^= 1 << choice % SIGNS
+        for copy in self._copies:
+            self._flip(copy, choice % SIGNS)
+
+    def _draw_signs(self, tensor: torch.Tensor, pattern: int) -> torch.Tensor:
+        """Draw the same signs for tensors of as many columns: they may be the same operand in two types."""
+        generator = torch.Generator(self.inputs.device.torch_name)
+        return draw_signs(tensor, generator.manual_seed(self._seed * SIGNS + pattern))
+
+    def _flip(self, inputs: Inputs, pattern: int) -> None:
+        for tensor, sign in zip(inputs.signed, self._signs[pattern], strict=True):
+            flip_(tensor, sign)
+
+    @property
+    def flipped(self) -> int:
+        """What `truth_of` takes: a bit for each pattern between these activations and those of `truth`, and a sign."""
+        return self._flipped
+
+    @contextmanager
+    def truth_of(self, flipped: int) -> Iterator[tuple[torch.Tensor, ...]]:
+        """Compute the outputs for activations that were flipped, as expensive as those of a round; then recall."""
+        with self._flipped_inputs(flipped):
+            yield self.inputs.reference()
+
+    @contextmanager
+    def _flipped_inputs(self, flipped: int) -> Iterator[None]:
+        """Flip the activations of the original alone; then recall."""
+        self.recall(bool(flipped >> SIGNS))
+        for pattern in range(SIGNS):
+            if flipped >> pattern & 1:
+                self._flip(self.inputs, pattern)
+        try:
+            yield
+        finally:
+            self.recall()
+
+    def rewritten(self) -> bool:
+        """Tell whether a copy's activations are other than `flip` and `recall` have left them; then recall."""
+        found = [signatures(copy.activations) for copy in self._copies]
+        with self._flipped_inputs(self._flipped):
+            expected = signatures(self.inputs.activations)
+        return any(one != expected for one in found)
+
+    @property
+    def signed(self) -> int:
+        """Tensors that `flip` changes in one copy."""
+        return len(self.inputs.signed)
+
+    def negate(self) -> None:
+        """Turn X into -X, and the reference into that of -X, in place: exactly, and without a second product."""
+        assert self.truth is not None
+        for copy in self._copies:
+            copy.negate()
+        self.inputs.negate_reference(self.truth)
+
+    def change(self) -> str:
+        """Say what of the operands that all providers share is not what it was; "" where a provider left them alone.
+
+        Of activations only the values may change.
+        """
+        if [_places(copy) for copy in self._copies] != self._places:
+            return "changed memory, shape or type of a shared tensor; work on a view or a copy"
+        constant = [tensor for copy in self._copies for tensor in copy.constant]
+        if signatures(constant) != self._constant * len(self._copies):
+            return "changed the shared weights; work on a copy"
+        return ""
+
+    def require_unchanged(self) -> None:
+        """Raise OperandsChangedError where `change` has something to say."""
+        if change := self.change():
+            raise OperandsChangedError(change)
+
+
+def _places(inputs: Inputs) -> list[tuple[object, ...]]:
+    """What of each tensor a provider must leave as it is, beside its values."""
+    return [
+        (type(tensor), tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad)
+        for tensor in (*inputs.activations, *inputs.constant)
+    ]

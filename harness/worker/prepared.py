@@ -1,0 +1,79 @@
+"""A provider made ready for a cell: one launch per copy of the operands, and where its configuration comes from."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ...kernels.inputs import Inputs, decoded_calls
+from ...kernels.provider import AnyProvider, Config, Launch
+from ..isolation.faults import ProviderError
+from ..timing.accelerator import Host
+from .messages import Chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Launches that differ in nothing but the memory they work on, and the seconds that preparing one of them took.
+
+    `remark` is what a reader of its times should know of how it was prepared; usually nothing. `decoded` says that the
+    provider asked its inputs for a decoded operand meanwhile, so that a launch need not decode it.
+    """
+
+    launches: tuple[Launch, ...]
+    chosen: Chosen
+    seconds: float
+    remark: str = ""
+    decoded: bool = False
+
+    def chosen_as(self, chosen: Chosen) -> "Prepared":
+        """Return the same launches for another cell with the same configuration."""
+        return replace(self, chosen=chosen)
+
+
+def prepare(provider: AnyProvider, copies: Sequence[Inputs], chosen: Chosen, machine: Host) -> Prepared:
+    """Let `provider` set up a launch on each of `copies`, and wait until that is done."""
+    begin, asked = time.perf_counter(), decoded_calls()
+    if chosen.config is None:
+        launches = [provider.prepare(inputs) for inputs in copies]
+    else:
+        launches = [provider.prepare(inputs, chosen.config) for inputs in copies]
+    machine.synchronize()
+    for launch in launches:
+        if type(launch) is not Launch:  # a subclass might compute when its output is read
+            raise ProviderError(f"prepare() returned {type(launch).__name__}, not a Launch")
+    require_json(launches[0].config)
+    seconds = (time.perf_counter() - begin) / len(launches)
+    return Prepared(tuple(launches), chosen, seconds, decoded=decoded_calls() > asked)
+
+
+def require_json(config: Config) -> None:
+    """Raise ProviderError for what cannot be stored."""
+    for key, value in dict(config).items():
+        try:
+            json.dumps({key: value})
+        except TypeError:
+            raise ProviderError(
+                f"config[{key!r}] is a {type(value).__module__}.{type(value).__name__}: use plain JSON values"
+            ) from None
+
+
+def offered(config: Config | None, candidates: Sequence[Config]) -> Config | None:
+    """Return the candidate that is stored as `config`: JSON knows no tuples, say. None when there is none.
+
+    A launch may say more of its configuration than the candidate that it was prepared with: then the only candidate
+    whose values it has all is meant.
+    """
+    if exact := {_text(candidate): candidate for candidate in candidates}.get(_text(config)):
+        return exact
+    said = _plain(config)
+    within = [candidate for candidate in candidates if candidate and _plain(candidate).items() <= said.items()]
+    return within[0] if len(within) == 1 else None
+
+
+def _plain(config: Config | None) -> dict[str, str]:
+    return {name: json.dumps(value, sort_keys=True) for name, value in dict(config or {}).items()}
+
+
+def _text(config: Config | None) -> str:
+    return json.dumps(dict(config or {}), sort_keys=True)

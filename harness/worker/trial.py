@@ -1,0 +1,72 @@
+"""One candidate of a search on the device: launches of one configuration, checked, and timed in short passes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from ...shapes.run_folder.disturbance import worst
+from ..isolation.process_state import Guarded
+from ..telemetry.source import Telemetry
+from ..timing.accelerator import Host
+from ..timing.measure import measure
+from ..timing.stop import StopRule
+from ..timing.timer import Subject, Timer
+from .prepared import Prepared
+
+TOLERANCE = 1e-2
+"""Relative and absolute, of `error_ratio`: that of aiter's errRatio."""
+
+
+class DeviceTrial:
+    """A `search.Trial`: a prepared configuration whose output was found right before it is timed.
+
+    It is launched within `guarded()`. `begin` is called before every pass; `check_again` once, after the first pass: it
+    raises when the output is wrong by then. `disturbed` is what moved during the passes so far, the worst of each kind.
+    """
+
+    def __init__(
+        self,
+        ready: Prepared,
+        subject: Subject,
+        timer: Timer,
+        machine: Host,
+        telemetry: Telemetry,
+        truth: Sequence[torch.Tensor],
+        guarded: Guarded,
+        begin: Callable[[], object],
+        check_again: Callable[[], object],
+    ) -> None:
+        self._subject, self._timer, self._machine, self._telemetry = subject, timer, machine, telemetry
+        self._guarded, self._begin, self._check_again = guarded, begin, check_again
+        self._is_proven = False
+        self.disturbed = ""
+        self.resolution_s = timer.resolution_s
+        pairs = zip(ready.launches[0].outputs, truth, strict=True)
+        self.error_ratio: float | None = max(error_ratio(output, expected) for output, expected in pairs)
+
+    def sample(self, rule: StopRule) -> Sequence[float]:
+        """Time launches until `rule` stops; samples that do not count are left out."""
+        self._begin()
+        rule = replace(rule, resolution_s=self.resolution_s)
+        with self._guarded():
+            taken = measure(self._subject, self._timer, rule, self._machine, self._telemetry)
+            self.disturbed = worst((self.disturbed, taken.disturbed))
+            if not self._is_proven:
+                self._check_again()
+                self._is_proven = True
+        return [time for time, reason in zip(taken.times_s, taken.discarded, strict=True) if not reason]
+
+
+def error_ratio(output: torch.Tensor, truth: torch.Tensor) -> float:
+    """Share of the elements of `output` that are farther than atol + rtol |expected| from what is expected.
+
+    Expected is `truth` (fp64, same shape) rounded to the type of the output. That is in effect what aiter's tuners
+    compare with: a product of exactly dequantized operands in fp32, cast to bf16 (its gemm_a8w8_tune.py and
+    gemm_a4w4_blockscale_tune.py). A product whose weights stay exact has 0. One whose weights are rounded to the
+    activation type before they are multiplied is as correct, but where a sum nearly cancels its error is a large part
+    of the little that remains: 0.08 to 0.10 in bf16 and up to 0.006 in fp16 (nf4-g64, K from 512 to 11008).
+    """
+    expected = truth.to(output.dtype).double()
+    close = torch.isclose(output.double(), expected, rtol=TOLERANCE, atol=TOLERANCE)
+    return 1.0 - float(close.double().mean())

@@ -1,0 +1,417 @@
+"""The worker: a child process that owns the device, measures tasks and sends rows back.
+
+Nothing that a kernel does here (crash, hang, device fault, a print to stdout) reaches the parent except as the verdict
+of the unit in flight.
+"""
+
+import contextlib
+import faulthandler
+import json
+import os
+import random
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...kernels import provider as providers
+from ...kernels import registry
+from ...kernels.inputs import make_inputs, make_weight
+from ...shapes import tuned
+from ...shapes.errors import RooflensError, UsageError
+from ...shapes.verdict import Verdict
+from ..ceilings.probe import calibrate
+from ..isolation.child import die_with, redirect_output
+from ..isolation.faults import (
+    IncorrectError,
+    ProviderError,
+    SearchError,
+    StateLostError,
+    describe,
+    explain,
+    is_lost,
+    mark_lost,
+    raise_if_lost,
+)
+from ..isolation.process_state import Guard
+from ..machine.device import find_device
+from ..plan.plan import Cell
+from ..telemetry.clock import CLOCK
+from ..timing.canary import EVERY_S
+from .bench import Bench, samples_of
+from .code_origin import OriginError
+from .messages import (
+    CANARY_PHASE,
+    IMPORT_PHASE,
+    PREPARE_PHASE,
+    REFERENCE_PHASE,
+    AskDefaults,
+    Begin,
+    Calibrate,
+    CanaryTaken,
+    Ceilings,
+    Chosen,
+    Defaults,
+    Done,
+    Failure,
+    Refused,
+    Result,
+    Setup,
+    Spoilt,
+    Step,
+    Stored,
+    TakeCanary,
+    Trying,
+    Tune,
+    Tuned,
+    Work,
+)
+from .operands import Operands
+from .prepared import Prepared, offered, prepare
+from .search import Search, nothing_to_search
+from .task_progress import Job
+from .worker_info import ready
+
+
+def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
+    """Entry of the child process: set up, then answer messages until the parent closes the pipe."""
+    die_with(parent)
+    redirect_output(log)
+    faulthandler.enable()  # a kernel that crashes leaves its Python lines in the log
+    try:
+        worker = Worker(connection, setup)
+    except RooflensError as error:
+        connection.send(Refused(str(error), error.exit_code))
+        return
+    except Exception as error:
+        traceback.print_exc()
+        connection.send(Refused(f"{explain(error, 'setting up the worker')[1]}; see {log}", RooflensError.exit_code))
+        return
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        try:
+            while worker.answer(connection.recv()):
+                pass
+        except OriginError as error:
+            connection.send(Refused(str(error), error.exit_code))
+
+
+class _EnoughError(Exception):
+    """The parent wants no more of this task."""
+
+
+class Worker:
+    """The device, the providers and the tasks of one child process."""
+
+    def __init__(self, connection: Connection, setup: Setup) -> None:
+        self._send, self._receive = connection.send, connection.recv
+        self._protocol = setup.protocol
+        torch.set_num_threads(setup.threads or len(os.sched_getaffinity(0)))
+        # fp32 means fp32: no TF32 (NVIDIA) or xf32 (AMD) in the BLAS baselines.
+        torch.set_float32_matmul_precision("highest")
+        self.device = find_device(setup.device, setup.llc_bytes)
+        if self.device.is_gpu:
+            torch.cuda.set_device(self.device.index)  # Triton launches on the current device
+        self._bench = Bench(self.device, setup.protocol)
+        self._send(Begin(IMPORT_PHASE, ()))
+        self._providers = registry.load(setup.providers, setup.files)
+        self._origin = setup.origin
+        if setup.origin:
+            setup.origin.check_providers(self._providers)
+            setup.origin.check_code()
+        if setup.protocol.tuning == "pinned" and setup.tuned is None:
+            raise UsageError("tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
+        self._tuned = tuned.load(setup.tuned) if setup.tuned else None
+        self._weight: tuple[object, Any] = (None, None)
+        self._canary_due = 0.0
+        self._guard = Guard()
+        self._send(ready(setup, self.device, self._providers, self._bench))
+
+    def answer(self, message: Any) -> bool:
+        """Do what the parent asks for. False when state was lost, and this process must end."""
+        try:
+            if isinstance(message, Calibrate):
+                self._send(self._ceilings(message))
+            elif isinstance(message, TakeCanary):
+                self._send(self._take_canary())
+            elif isinstance(message, AskDefaults):
+                self._send(self._defaults(message.cells))
+            elif isinstance(message, Tune):
+                self._tune(message)
+            else:
+                self._work(message)
+        except StateLostError:
+            self._send(Done(restart=True))
+            return False
+        except _EnoughError:
+            self._send(Done())
+        return True
+
+    def _ceilings(self, message: Calibrate) -> Ceilings:
+        """Calibrate; a device that cannot (out of memory, say) costs the ceilings and not the sweep."""
+        try:
+            return Ceilings(
+                *calibrate(
+                    *(self.device, self._bench.machine, message.types, self._bench.timer),
+                    within_s=message.within_s,
+                    step=lambda number, total, what: self._send(Step(number, total, what)),
+                )
+            )
+        except Exception as error:
+            return Ceilings([], [f"no ceilings: {explain(error, 'calibrating')[1]}"])
+
+    def _defaults(self, cells: Iterable[Cell]) -> Defaults:
+        configs: list[Mapping[str, Any] | None] = []
+        for cell in cells:
+            provider = self._providers[cell.provider]
+            answer = providers.support(provider, cell.problem, cell.scheme, self.device)
+            candidates = self._bench.candidates(provider, cell) if answer.ok else ()
+            configs.append(json.loads(json.dumps(dict(candidates[0]))) if candidates else None)
+        return Defaults(tuple(configs))
+
+    def _take_canary(self) -> CanaryTaken:
+        """Time the canary; a device that cannot costs the reading and not the sweep."""
+        self._canary_due = self._bench.machine.now() + EVERY_S
+        try:
+            return CanaryTaken(self._bench.canary())
+        except Exception as error:
+            return CanaryTaken(None, f"no canary: {explain(error, 'timing the canary')[1]}")
+
+    def _report(self, message: Any) -> None:
+        """Hand over what is to be stored and wait until it is written: what a kill costs is one unit, never two."""
+        self._send(message)
+        answer = self._receive()
+        assert isinstance(answer, Stored)
+        if answer.enough:
+            raise _EnoughError
+
+    def _check_origin(self) -> None:
+        if self._origin:
+            self._origin.check_code()
+
+    def _work(self, work: Work) -> None:
+        """Measure one task."""
+        job = Job(self._send, self._report, work)
+        if operands := self._make_operands(job):
+            prepared = self._prepare(job, operands, work)
+            for number in job.rounds:
+                if work.canary and self._bench.machine.now() >= self._canary_due:
+                    job.begin(CANARY_PHASE, [], number)
+                    self._send(self._take_canary())
+                self._round(job, operands, prepared, number, work.budget_s)
+                self._check_origin()  # what the first launch imports
+        self._send(Done())
+
+    def _tune(self, message: Tune) -> None:
+        """Search a configuration for each open cell of one task."""
+        cells, number = message.task.cells, message.search
+        work = Work(message.task, tuple((number,) * (i in message.open) for i in range(len(cells))))
+        job = Job(self._send, self._report, work)
+        operands = self._make_operands(job)
+        if operands and self._draw(job, operands, job.open_cells, number):
+            for index in job.open_cells:
+                found = self._search_one(job, operands, index, number, message.spoilt.get(index, {}))
+                self._check_origin()  # what the launches of the search import
+                self._report(Tuned(index, found.columns(), found.winner))
+        self._send(Done())
+
+    def _search_one(
+        self, job: Job, operands: Operands, index: int, number: int, spoilt: Mapping[int, Failure]
+    ) -> Search:
+        """Search for one cell of `rooflens tune`; what ends the search itself, and not one candidate, is its result."""
+        cell = job.task.cells[index]
+        job.begin("list the candidates of", [index], number)
+
+        def trying(candidate: int, phase: str) -> None:
+            self._send(Trying(index, candidate, phase))
+
+        try:
+            provider = self._providers[cell.provider]
+            guarded = partial(self._guard.around, cell.provider)
+            with guarded():
+                return self._bench.search(provider, cell, operands, trying, guarded, f"{number} {cell}", spoilt)
+        except Exception as error:
+            failure = explain(error, "searching")
+            if is_lost(error):
+                self._send(Spoilt(*failure))
+                raise StateLostError from error
+            return nothing_to_search(*failure)
+
+    def _make_operands(self, job: Job) -> Operands | None:
+        job.begin("make the operands of", job.open_cells)
+        problem, scheme = job.task.problem, job.task.scheme
+        key = (replace(problem, M=1), scheme)
+        try:
+            if self._weight[0] != key:
+                self._weight = (None, None)  # free the old weight before the new one is drawn
+                self._weight = (key, make_weight(problem, scheme, self.device, self._protocol.seed))
+            return Operands(make_inputs(problem, scheme, self.device, self._protocol.seed, self._weight[1]))
+        except Exception as error:
+            job.fail_all(job.open_cells, *explain(error, "making the operands"))
+            raise_if_lost(error)
+            return None
+
+    def _prepare(self, job: Job, operands: Operands, work: Work) -> dict[int, Prepared]:
+        """Prepare each provider for its cells, once where they agree; what cannot be prepared gets its verdict here."""
+        found: dict[int, Prepared] = {}
+        for name in dict.fromkeys(job.task.cells[index].provider for index in job.open_cells):
+            mine = [index for index in job.open_cells if job.task.cells[index].provider == name]
+            provider, inputs = self._providers[name], operands.inputs
+            job.begin(PREPARE_PHASE, mine)
+            ready: dict[tuple[str, int], Prepared] = {}
+            chosen: dict[int, Prepared] = {}
+            try:
+                with self._guard.around(name) as left:
+                    support = providers.support(provider, inputs.problem, inputs.scheme, self.device)
+                    if not support.ok:
+                        job.fail_all(mine, Verdict.UNSUPPORTED, support.reason)
+                        continue
+                    for index in mine:
+                        choice = self._choose(job, operands, index, work)
+                        copies = self._bench.copies(job.task.cells[index])
+                        job.begin(PREPARE_PHASE, mine)
+                        key = (str(choice.config), copies)
+                        if key not in ready:
+                            ready[key] = prepare(provider, operands.copies(copies), choice, self._bench.machine)
+                        chosen[index] = ready[key].chosen_as(choice)
+                self._check_origin()  # what `prepare` imports
+                operands.require_unchanged()
+                remark = f"prepare: {'; '.join(left)}" if left else ""
+                found |= {index: replace(prepared, remark=remark) for index, prepared in chosen.items()}
+            except (StateLostError, _EnoughError, OriginError):
+                raise
+            except Exception as error:
+                _note_change(error, operands)
+                job.fail_all(mine, *explain(error, "prepare"))
+                raise_if_lost(error)
+        return found
+
+    def _choose(self, job: Job, operands: Operands, index: int, work: Work) -> Chosen:
+        """Decide on the configuration of a cell: the default, the table's, or the winner of a search."""
+        cell = job.task.cells[index]
+        provider = self._providers[cell.provider]
+        candidates = self._bench.candidates(provider, cell)
+        default = candidates[0] if candidates else None
+        tuning = self._protocol.tuning
+        if tuning == "default" or not candidates:
+            return Chosen(default, "default")
+        if self._tuned:
+            config = self._tuned.lookup(self.device, cell.problem, cell.scheme, cell.provider, cell.cache)
+            if config is None:
+                return Chosen(default, "default", remark="not in the tuned table")
+            own = offered(config, candidates)
+            if own is None:
+                return Chosen(default, "default", remark="the provider no longer offers the tuned configuration")
+            return Chosen(own, "pinned")
+        if earlier := work.chosen.get(index):
+            own = offered(earlier.config, candidates)
+            if own is None:
+                raise ProviderError(f"the configuration that was searched, {earlier.config}, is no candidate any more")
+            return replace(earlier, config=own)
+        if len(candidates) < 2:
+            return Chosen(default, "default")
+        return self._searched(job, operands, index, work)
+
+    def _searched(self, job: Job, operands: Operands, index: int, work: Work) -> Chosen:
+        """Search the configuration of a cell, report all that was tried, and choose the winner."""
+        cell = job.task.cells[index]
+
+        def trying(candidate: int, phase: str) -> None:
+            self._send(Trying(index, candidate, phase))
+
+        if operands.truth is None:
+            operands.draw(self._protocol.seed + operands.inputs.problem.M)
+        try:
+            provider, spoilt = self._providers[cell.provider], work.spoilt.get(index)
+            guarded = partial(self._guard.around, cell.provider)
+            found = self._bench.search(provider, cell, operands, trying, guarded, str(cell), spoilt)
+        except Exception as error:
+            if is_lost(error):
+                self._send(Spoilt(*explain(error, "searching")))
+                raise StateLostError from error
+            raise
+        job.begin(PREPARE_PHASE, [index])
+        self._report(Tuned(index, found.columns(), found.winner))
+        if found.winner is None:
+            first = found.rows[0]
+            raise SearchError(first.verdict, f"no candidate passed; the first: {first.reason}")
+        return Chosen(found.config, "cold", len(found.rows), found.seconds)
+
+    def _round(
+        self, job: Job, operands: Operands, prepared: Mapping[int, Prepared], number: int, budget_s: float | None
+    ) -> None:
+        """Measure every open cell once, in an order of its own, on fresh activations whose reference all share."""
+        mine = [index for index in job.open_cells if number in job.missing[index]]
+        if not mine:
+            return
+        if not self._draw(job, operands, mine, number):
+            return
+        random.Random(f"{self._protocol.seed} {number} {operands.inputs.problem}").shuffle(mine)
+        for order, index in enumerate(mine):
+            job.begin("measure", [index], number)
+            self._measure(job, operands, prepared[index], index, number, order, budget_s)
+
+    def _measure(
+        self,
+        job: Job,
+        operands: Operands,
+        ready: Prepared,
+        index: int,
+        number: int,
+        order: int,
+        budget_s: float | None,
+    ) -> None:
+        """Check, time and check again one (cell, round).
+
+        The output is checked before timing, so that a wrong kernel costs no time, on activations of the round before;
+        while it is timed, on those of this round, in samples drawn at random (`watch`); and after it on the same with
+        other signs (`Inputs.negate`).
+        """
+        cell, bench = job.task.cells[index], self._bench
+        columns: dict[str, Any] = {
+            "order": order,
+            "prepare_s": ready.seconds,
+            "started_at": CLOCK.now(),
+            "operands": operands.checksum,
+        }
+        try:
+            with self._guard.around(cell.provider) as left:
+                with operands.earlier():
+                    bench.check(ready, operands, cell)
+                taken = bench.measured(ready, operands, cell, budget_s, self._guard.threads_s)
+                columns |= bench.columns(taken, ready, cell, self._providers[cell.provider])
+                columns |= bench.check_negated(ready, operands, cell)
+            columns["reason"] = "; ".join(filter(None, (columns["reason"], *left)))
+            operands.require_unchanged()
+        except Exception as error:
+            _note_change(error, operands)
+            if isinstance(error, IncorrectError):
+                job.fail(index, Verdict.INCORRECT, describe(error), number, columns | error.columns)
+            else:
+                job.fail(index, *explain(error, "measuring"), number, columns)
+            raise_if_lost(error)
+            operands.restore()
+            return
+        job.finish(Result(index, number, columns, samples_of(taken)))
+
+    def _draw(self, job: Job, operands: Operands, mine: list[int], number: int) -> bool:
+        """Draw the activations of a round and compute their reference; False when that failed, for all of `mine`."""
+        job.begin(REFERENCE_PHASE, mine, number)
+        try:
+            operands.draw(self._protocol.seed + 1000 * (number + 1) + operands.inputs.problem.M)
+        except Exception as error:
+            job.fail_all(mine, *explain(error, "computing the reference"), number)
+            raise_if_lost(error)
+            return False
+        return True
+
+
+def _note_change(error: BaseException, operands: Operands) -> None:
+    """Let an error say what its provider changed of the shared operands, and end this process."""
+    if not is_lost(error) and (change := operands.change()):
+        error.add_note(change)
+        mark_lost(error)

@@ -1,0 +1,145 @@
+"""Renders a Report as one self-contained HTML file: no network, no library, light and dark by the reader's setting.
+
+Without scripts it is complete. A script of the page's own adds sorting and filtering of tables; the page's security
+policy names it, and the style sheet, by their hashes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from ..figures import colours, figure_data, svg
+from ..figures.chart import Chart, Figure
+from ..model import Block, Note, Report, Section, Table
+from .html_budget import LIMIT, RESERVE, Piece, left_out, sentence
+from .html_style import policy, script, stylesheet, template
+from .html_table import attributes, header_attributes, heat_class, is_heat, table_attributes
+from .visible import visible
+
+
+def render(report: Report, limit: int = LIMIT) -> str:
+    """Return the page as one string, of at most `limit` bytes if leaving out tables and figures can achieve that."""
+    anchors = _note_anchors(report)
+    shared = {
+        "report": report,
+        "anchor": lambda text: f"note-{report.notes[text].number}",
+        "own_anchor": lambda section, note: anchors[note] == section.id,
+    }
+    pieces = list(_draw_blocks(report, shared))
+    shell = len(_page(shared, {}, {}).encode())
+    gone = left_out([piece.budget() for piece in pieces], limit - shell - RESERVE)
+    kept: dict[int, Markup] = {}
+    lost: dict[str, list[str]] = {}
+    for index, piece in enumerate(pieces):
+        if index in gone:
+            lost.setdefault(piece.section, []).append(_title_of(piece.block))
+        else:
+            kept[id(piece.block)] = piece.markup
+    return _page(shared, kept, lost)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A block as markup, and where it stands."""
+
+    block: Block
+    section: str
+    markup: Markup
+    folded: bool
+
+    def budget(self) -> Piece:
+        detail = self.folded or (isinstance(self.block, Table | Figure) and self.block.detail)
+        return Piece(
+            _title_of(self.block), len(self.markup.encode()), detail, droppable=isinstance(self.block, Table | Figure)
+        )
+
+
+def _title_of(block: Block) -> str:
+    return block.title if isinstance(block, Table | Figure) else ""
+
+
+def _draw_blocks(report: Report, shared: dict[str, object]) -> Iterator[_Drawn]:
+    """Yield every block of the report in reading order."""
+    figures = (block for section in report.walk() for block in section.blocks if isinstance(block, Figure))
+    names = {**shared, "figure_links": figure_data.links(figures)}
+    block_of = _environment().get_template("blocks.html.j2").make_module(names).block  # type: ignore[attr-defined]
+
+    def walk(section: Section, level: int, folded: bool) -> Iterator[_Drawn]:
+        for block in section.blocks:
+            yield _Drawn(block, section.id, Markup(block_of(block, level)), folded)
+        for child in section.sections:
+            yield from walk(child, level + 1, folded or child.folded)
+
+    for section in report.sections:
+        yield from walk(section, 3, section.folded)
+
+
+def _page(shared: dict[str, object], kept: dict[int, Markup], lost: dict[str, list[str]]) -> str:
+    styles, scripts = stylesheet(), script()
+    page = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            **shared,
+            drawn=lambda block: kept.get(id(block), ""),
+            lost=lambda section: sentence(lost[section.id]) if section.id in lost else "",
+            style=Markup(styles),
+            script=Markup(scripts),
+            policy=Markup(policy(styles, scripts)),
+            marker_definitions=Markup(svg.marker_definitions()),
+        )
+    )
+    return visible(page)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(template),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        attributes=attributes,
+        draw=_draw,
+        header_attributes=header_attributes,
+        heat_class=heat_class,
+        key_steps=_key_steps,
+        kind_of=lambda block: type(block).__name__,
+        nav_title=_nav_title,
+        is_heat=is_heat,
+        rows_of=figure_data.rows_of,
+        swatch=lambda entry: Markup(svg.swatch(entry)),
+        table_attributes=table_attributes,
+    )
+    return environment
+
+
+def _note_anchors(report: Report) -> dict[Note, str]:
+    """Each note is the target of its links where it stands first; further copies have no anchor."""
+    first: dict[Note, str] = {}
+    for section in report.walk():
+        for note in report.notes_of(section):
+            first.setdefault(note, section.id)
+    return first
+
+
+def _draw(chart: Chart, panel: bool) -> Markup:
+    return Markup(svg.draw(chart, svg.frame(chart, panel)))
+
+
+def _nav_title(section: Section) -> str:
+    """Title of a section without the name of a provider, for which the list of contents is too narrow."""
+    title, _, over = section.title.partition(" over ")
+    return section.title if over == "time" else title
+
+
+def _key_steps() -> list[tuple[int, str]]:
+    """Steps of the diverging scale for its key, with the ratio written on those that are whole octaves."""
+    labels = {-12: "≤1/8×", -8: "1/4×", -4: "1/2×", 0: "1×", 4: "2×", 8: "4×", 12: "≥8×"}
+    return [(index, labels.get(index, "")) for index in range(-colours.STEPS, colours.STEPS + 1, 2)]

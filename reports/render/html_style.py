@@ -1,0 +1,88 @@
+"""Style sheet and script of the page, in one string each: the policy of the page names them by their hashes."""
+
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+from ..figures import colours
+from .html_table import ALIGNED, BAR_STEPS, heat_class
+
+
+def template(name: str) -> str:
+    """Return a file of `templates/`."""
+    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def script() -> str:
+    """Return the script without its comments and indentation."""
+    lines = (line.strip() for line in template("report.js").splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
+
+
+def policy(styles: str, scripts: str) -> str:
+    """Return the content security policy: nothing is loaded, and only this style sheet and this script count.
+
+    Attributes may say colours and lengths; what they could load is refused like everything else.
+    """
+    return (
+        f"default-src 'none'; img-src data:; style-src-elem {_hash(styles)}; style-src-attr 'unsafe-inline'; "
+        f"script-src {_hash(scripts)}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def stylesheet() -> str:
+    """Return the style sheet with the palettes of both themes."""
+    light, dark = (_variables(theme) for theme in colours.THEMES)
+    rules = [
+        f":root{{color-scheme:light dark;{light}}}",
+        f"@media (prefers-color-scheme:dark){{:root{{{dark}}}}}",
+        f"@media print{{:root{{color-scheme:light;{light}}}}}",
+        ",".join(f".t{index} tr>:nth-child({index + 1})" for index in range(ALIGNED)) + "{text-align:left}",
+    ]
+    for index in range(-colours.STEPS, colours.STEPS + 1):
+        name = heat_class(index)
+        rules.append(f".{name}{{background-color:var(--{name});color:var(--{name}t)}}")
+    for index in range(colours.STEPS + 1):
+        rules.append(f".q{index}{{background-color:var(--q{index});color:var(--q{index}t)}}")
+    rules += [f".v{index}{{--v:{index / BAR_STEPS:g}}}" for index in range(BAR_STEPS + 1)]
+    rules += [f".s{index}{{--c:var(--s{index})}}" for index in range(len(colours.LIGHT.series))]
+    rules += [f"path.l.s{index}{{marker:url(#m{index})}}" for index in range(len(colours.LIGHT.series))]
+    rules += [f".k-{name}{{background:var(--k-{name})}}" for name in colours.LIGHT.classes]
+    return "\n".join(rules) + "\n" + template("report.css").strip() + "\n" + template("figure.css").strip()
+
+
+def _variables(theme: colours.Theme) -> str:
+    mix = colours.mix
+    names = {
+        "surface": theme.surface,
+        "ink": theme.ink,
+        "raised": mix(theme.surface, theme.ink, 0.025 if theme is colours.LIGHT else 0.045),
+        "line": mix(theme.surface, theme.ink, 0.12),
+        "grid": mix(theme.surface, theme.ink, 0.07),
+        "strong": mix(theme.surface, theme.ink, 0.42),
+        "muted": mix(theme.surface, theme.ink, 0.62),
+        "soft": mix(theme.surface, theme.ink, 0.76),
+        "link": theme.series[1],
+        "mark": mix(theme.surface, theme.series[5], 0.3),
+        "bar": mix(theme.surface, theme.series[1], 0.26),
+    }
+    for index in range(-colours.STEPS, colours.STEPS + 1):
+        background = colours.diverging(theme, index)
+        names[heat_class(index)] = background
+        names[f"{heat_class(index)}t"] = colours.text_on(background)
+    for index in range(colours.STEPS + 1):
+        background = colours.sequential(theme, index)
+        names[f"q{index}"] = background
+        names[f"q{index}t"] = colours.text_on(background)
+    names |= {f"s{index}": colour for index, colour in enumerate(theme.series)}
+    names |= {f"k-{name}": colour for name, colour in theme.classes.items()}
+    names |= {f"s{index}t": colours.text_on(colour) for index, colour in enumerate(theme.series)}
+    names |= {f"k-{name}t": colours.text_on(colour) for name, colour in theme.classes.items()}
+    return ";".join(f"--{name}:{value}" for name, value in names.items())

@@ -1,0 +1,154 @@
+"""Renders a Report as GitHub markdown that fits a pull-request body: tables, folded details, images as relative files.
+
+GitHub's limit is 65,536 characters, and it drops `<svg>`, `<style>` and data URIs, so there are none. When the whole
+report is longer than `LIMIT`, detail blocks move into further bodies, the last ones first, then other blocks; each
+place says where they are, and nothing is lost.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from ..figures.chart import Figure
+from ..model import Block, Bullets, Report, Section, Table
+from . import markdown_parts
+from .markdown_blocks import escape, footnotes, written
+from .markdown_parts import Body, Place
+from .visible import visible
+
+LIMIT = 60_000
+"""Characters of a body."""
+
+STEM = "report"
+"""Name of the first file, without its suffix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The first body, further ones by the names of their files, and the figures that they show.
+
+    The caller writes each figure to `image_path(figure)` beside them, and its numbers to `data_path(figure)`.
+    """
+
+    text: str
+    figures: tuple[Figure, ...]
+    parts: tuple[tuple[str, str], ...] = ()
+
+
+def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: bool = False) -> Rendered:
+    """Return the report in bodies of at most `limit` characters: STEM.md, STEM-2.md, ...
+
+    `ascii_only`: with plain separators; the texts of the report are then plain already (`plain.as_ascii`).
+    """
+    writer = _Writer(report, stem, "-" if ascii_only else "·")
+    whole = [(section, index) for section in report.walk() for index, _ in enumerate(section.blocks)]
+    detail = [at for at in whole if _is_detail(at[0].blocks[at[1]])]
+    plain = [at for at in whole if at not in detail and isinstance(at[0].blocks[at[1]], Table | Figure | Bullets)]
+    rest = [at for at in whole if at not in detail and at not in plain]
+    movable = [*reversed(detail), *reversed(plain), *reversed(rest)]
+    sizes = [len(written(section.blocks[index])) for section, index in movable]
+
+    bodies: list[Body] = []
+    text, moved = writer.first(bodies), 0
+    while len(text) > limit and moved < len(movable):
+        excess = len(text) - limit
+        while moved < len(movable) and excess > 0:
+            excess -= sizes[moved]
+            moved += 1
+        places = {(section.id, index) for section, index in movable[:moved]}
+        bodies = markdown_parts.packed(report, places, limit)
+        text = writer.first(bodies)
+    if len(text) > limit:
+        end = f"\n\n*Left out for length: the rest. {writer.where({number for number, _ in enumerate(bodies)})}*\n"
+        text = text[: max(0, limit - len(end))].rsplit("\n", 1)[0] + end
+    figures = tuple(block for section in report.walk() for block in section.blocks if isinstance(block, Figure))
+    return Rendered(visible(text), figures, tuple(writer.further(bodies)))
+
+
+def _is_detail(block: Block) -> bool:
+    return isinstance(block, Table | Figure) and block.detail
+
+
+class _Writer:
+    """Writes the bodies of one report."""
+
+    def __init__(self, report: Report, stem: str, dot: str) -> None:
+        self._report, self._stem, self._dot = report, stem, dot
+
+    def first(self, bodies: list[Body]) -> str:
+        """Return the first body; what is in `bodies` is named where it would stand."""
+        moved: dict[Place, set[int]] = {}
+        for number, body in enumerate(bodies):
+            for piece in body.pieces:
+                moved.setdefault(piece.place, set()).add(number)
+        report = self._report
+        lines = [f"# {escape(report.title)}", ""]
+        facts = f" {self._dot} ".join(f"{escape(name)}: **{escape(value)}**" for name, value in report.facts)
+        lines += [facts, ""]
+        for section in report.sections:
+            lines += self._section(section, moved, 2)
+        lines += ["---", f"{self._origin()} Every number can be recomputed from that run's CSV files."]
+        return "\n".join(lines) + "\n"
+
+    def further(self, bodies: list[Body]) -> Iterator[tuple[str, str]]:
+        """Yield the name and the text of each further body."""
+        for number, body in enumerate(bodies):
+            title = f"# {escape(self._report.title[:200])}, part {number + 2} of {len(bodies) + 1}"
+            back = f"[Part 1]({_link(self._stem)}.md)"
+            ahead = f" {self._dot} next: {self._link(number + 1)}" if number + 1 < len(bodies) else ""
+            lines = [title, "", f"{back}{ahead}", "", *markdown_parts.lines(body)]
+            yield self._name(number), visible("\n".join(lines).rstrip("\n") + "\n")
+
+    def where(self, numbers: set[int]) -> str:
+        """Say where else something is."""
+        links = [self._link(number) for number in sorted(numbers)]
+        files = ", ".join(links[:6]) + (f" and {len(links) - 6} more" if len(links) > 6 else "")
+        source = f" of `{self._report.source}`" if self._report.source else ""
+        return f"It is in {files}, the HTML report and the CSV files{source}."
+
+    def _name(self, number: int) -> str:
+        return f"{self._stem}-{number + 2}.md"
+
+    def _link(self, number: int) -> str:
+        return f"[{escape(self._name(number))}]({_link(self._name(number))})"
+
+    def _origin(self) -> str:
+        source = f" from `{self._report.source}`" if self._report.source else ""
+        return f"{escape(self._report.generator)}{source}."
+
+    def _section(self, section: Section, moved: dict[Place, set[int]], level: int) -> Iterator[str]:
+        yield from (f"{'#' * level} {escape(section.title)}", "")
+        missing: dict[str, set[int]] = {}
+        kept = []
+        for index, block in enumerate(section.blocks):
+            if (section.id, index) in moved:
+                missing.setdefault(_title(block), set()).update(moved[section.id, index])
+            else:
+                kept.append(block)
+                yield written(block, lambda text: self._report.notes[text].number)
+        if notes := self._report.notes_of(Section(section.id, section.title, tuple(kept))):
+            yield from (*footnotes(notes), "")
+        for child in section.sections:
+            if _is_gone(child, moved):
+                own = (moved[child.id, index] for index, _ in enumerate(child.blocks))
+                missing[f"{child.title} (all of it)"] = set().union(*own)
+            else:
+                yield from self._section(child, moved, min(level + 1, 6))
+        if missing:
+            titles = "; ".join([*missing][:6]) + (f"; and {len(missing) - 6} more" if len(missing) > 6 else "")
+            where = self.where(set().union(*missing.values()))
+            yield from (f"*Left out for length: {escape(titles)}. {where}*", "")
+
+
+def _link(name: str) -> str:
+    """Write a file name as the target of a link."""
+    return quote(name)
+
+
+def _is_gone(section: Section, moved: dict[Place, set[int]]) -> bool:
+    """True when nothing of a sub-section is left, so that its heading is not worth its place."""
+    return not section.sections and all((section.id, index) in moved for index, _ in enumerate(section.blocks))
+
+
+def _title(block: Block) -> str:
+    return block.title if isinstance(block, Table | Figure) else "a list" if isinstance(block, Bullets) else "a text"

@@ -1,0 +1,106 @@
+"""One block of a report as GitHub markdown: tables, folded details, images as relative files, everything escaped."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from urllib.parse import quote
+
+from ..figures.chart import Figure
+from ..model import Align, Block, Bullets, Cell, Code, Column, KeyNumbers, Note, Table, Text, Tone
+
+Number = Callable[[str], int]
+"""Footnote number of a text."""
+
+_SPECIAL = re.compile(r"([\\`*\[\]<>|~#&$]|(?<![^\W_])_|_(?![^\W_])|@|^[-+=](?=\s|$))")
+
+
+def image_path(figure: Figure) -> str:
+    """Path of a figure's image, relative to the markdown file."""
+    return f"figures/{figure.id}.png"
+
+
+def data_path(figure: Figure) -> str:
+    """Path of the CSV with the numbers of a figure, relative to the markdown file."""
+    return f"figures/{figure.id}.csv"
+
+
+def written(block: Block, number: Number = lambda _: 99) -> str:
+    """Return one block, its blank line included."""
+    match block:
+        case Text():
+            return f"{escape(block.text)}{_marker(block.note, number)}\n"
+        case Bullets():
+            marks = [f"[{'x' if done else ' '}] " for done in block.checked] or [""] * len(block.items)
+            return "\n".join(f"- {mark}{escape(item)}" for mark, item in zip(marks, block.items, strict=True)) + "\n"
+        case Code():
+            fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", block.text)), default=0))
+            return f"{fence}{block.language}\n{block.text}\n{fence}\n"
+        case KeyNumbers():
+            return "\n".join(("| | | |", "|:--|--:|:--|", *_key_numbers(block, number))) + "\n"
+        case Table():
+            return _folded(block.title, _table(block, number), block.detail)
+        case Figure():
+            return _folded(block.title, _figure(block), block.detail)
+
+
+def footnotes(notes: Iterable[Note]) -> Iterator[str]:
+    """Yield the lines of notes."""
+    yield from (f"<sup>{note.number}</sup> {escape(note.text)}<br>" for note in notes)
+
+
+def _key_numbers(block: KeyNumbers, number: Number) -> Iterator[str]:
+    for item in block.items:
+        shares = ", ".join(f"{share.label} {share.text}" for share in item.shares)
+        detail = f"{shares}. {item.detail}" if shares else item.detail
+        yield f"| {escape(item.label)} | **{escape(item.text)}**{_marker(item.note, number)} | {escape(detail)} |"
+
+
+def _figure(figure: Figure) -> str:
+    caption = f"{escape(figure.caption)}\n\n" if figure.caption else ""
+    data = f" [Its numbers]({data_path(figure)})." if figure.data is not None else ""
+    image = f"![{escape(figure.alt)}]({image_path(figure)})"
+    return f"{image}\n\n{caption}*How to read this.* {escape(figure.how_to_read)}{data}\n"
+
+
+def _folded(title: str, body: str, fold: bool) -> str:
+    if fold:
+        return f"<details><summary>{_html(title)}</summary>\n\n{body}\n</details>\n"
+    return f"**{escape(title)}**\n\n{body}"
+
+
+def _table(table: Table, number: Number) -> str:
+    reading = f"{escape(table.reading)}\n\n" if table.reading else ""
+    header = " | ".join(_header(column, number) for column in table.columns)
+    rule = "|".join(":--" if column.align is Align.LEFT else "--:" for column in table.columns)
+    rows = "\n".join("| " + " | ".join(_cell(cell, number) for cell in row) + " |" for row in table.rows)
+    return f"{reading}| {header} |\n|{rule}|\n{rows}\n"
+
+
+def _header(column: Column, number: Number) -> str:
+    unit = f" ({escape(column.unit)})" if column.unit else ""
+    return f"{escape(column.header)}{unit}{_marker(column.note, number)}"
+
+
+def _cell(cell: Cell, number: Number) -> str:
+    text = f"[{escape(cell.text)}]({quote(cell.link)})" if cell.link else escape(cell.text)
+    return (f"**{text}**" if cell.tone is Tone.BEST and text else text) + _marker(cell.note, number)
+
+
+def _marker(note: str, number: Number) -> str:
+    return f"<sup>{number(note)}</sup>" if note else ""
+
+
+def escape(text: str) -> str:
+    """Escape what markdown or GitHub would interpret, on one line: emphasis, links, HTML, table pipes, mentions."""
+    flat = " ".join(text.split())
+    return _SPECIAL.sub(_escaped, flat)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    special = match.group(0)
+    entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", "#": "&#35;", "|": "\\|"}
+    return entities.get(special, f"\\{special}")
+
+
+def _html(text: str) -> str:
+    """Escape for an HTML element inside markdown."""
+    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

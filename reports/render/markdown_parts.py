@@ -1,0 +1,131 @@
+"""What of a report does not fit into one body of markdown: further bodies, each within the limit, nothing lost."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..model import Block, Bullets, Code, KeyNumbers, Note, Report, Section, Table, Text
+from .markdown_blocks import escape, footnotes, written
+
+Place = tuple[str, int]
+"""A block: the id of its section and its position there."""
+
+HEAD = 400
+"""Characters kept for the title of a part, the way back and the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A block, or a part of one, that fits: its text and the footnotes in it."""
+
+    place: Place
+    heading: str
+    text: str
+    notes: tuple[Note, ...]
+
+
+@dataclass(slots=True)
+class Body:
+    """Pieces of one further body, and how many characters they take."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    size: int = 0
+
+
+def packed(report: Report, places: set[Place], limit: int) -> list[Body]:
+    """Put the blocks at `places` into as few bodies as reading order allows, each of at most `limit` characters."""
+    room = max(limit - HEAD, limit // 2)
+    bodies: list[Body] = []
+    for piece in _pieces(report, places, room):
+        added = _added(bodies[-1], piece) if bodies else 0
+        if not bodies or bodies[-1].size + added > room:
+            bodies.append(Body())
+            added = _added(bodies[-1], piece)
+        bodies[-1].pieces.append(piece)
+        bodies[-1].size += added
+    return bodies
+
+
+def lines(body: Body) -> Iterator[str]:
+    """Yield the lines of a body: a heading per section, its blocks, its footnotes."""
+    for number, piece in enumerate(body.pieces):
+        if number == 0 or body.pieces[number - 1].heading != piece.heading:
+            yield from (piece.heading, "")
+        yield piece.text
+        if number + 1 == len(body.pieces) or body.pieces[number + 1].heading != piece.heading:
+            own = (note for one in body.pieces if one.heading == piece.heading for note in one.notes)
+            if notes := sorted(set(own), key=lambda note: note.number):
+                yield from (*footnotes(notes), "")
+
+
+def _added(body: Body, piece: Piece) -> int:
+    """Characters that a piece adds to a body, its newlines included."""
+    is_new = not body.pieces or body.pieces[-1].heading != piece.heading
+    known = {note for one in body.pieces if one.heading == piece.heading for note in one.notes}
+    notes = sum(len(line) + 1 for line in footnotes(note for note in piece.notes if note not in known))
+    return len(piece.text) + 1 + notes + (len(piece.heading) + 3 if is_new else 0)
+
+
+def _pieces(report: Report, places: set[Place], room: int) -> Iterator[Piece]:
+    for heading, section in _headed(report.sections, ()):
+        for index, block in enumerate(section.blocks):
+            if (section.id, index) in places:
+                yield from _fitting(report, (section.id, index), heading, block, room)
+
+
+def _headed(sections: Sequence[Section], above: tuple[str, ...]) -> Iterator[tuple[str, Section]]:
+    for section in sections:
+        path = (*above, escape(section.title))
+        yield f"## {' / '.join(path)}", section
+        yield from _headed(section.sections, path)
+
+
+def _fitting(report: Report, place: Place, heading: str, block: Block, room: int) -> Iterator[Piece]:
+    """Yield the block whole, or halved until its parts fit; what cannot be halved is cut."""
+    notes = report.notes_of(Section("", "", (block,)))
+    piece = Piece(place, heading, written(block, lambda text: report.notes[text].number), notes)
+    if _added(Body(), piece) <= room:
+        yield piece
+        return
+    halves = _halved(block)
+    if halves is None:
+        cut = max(0, room - len(heading) - sum(len(line) + 1 for line in footnotes(notes)) - 10)
+        yield replace(piece, text=f"{piece.text[:cut]}…\n")
+        return
+    for half in halves:
+        yield from _fitting(report, place, heading, half, room)
+
+
+def _halved(block: Block) -> tuple[Block, Block] | None:
+    """Two blocks with half of the rows, items, lines or words each; None for one that has a single one."""
+    match block:
+        case Table() if len(block.rows) > 1:
+            middle = len(block.rows) // 2
+            again = f"{block.title.removesuffix(_CONTINUED)}{_CONTINUED}"
+            return (
+                replace(block, rows=block.rows[:middle], footer=0),
+                replace(block, title=again, reading="", rows=block.rows[middle:]),
+            )
+        case Bullets() if len(block.items) > 1:
+            middle = len(block.items) // 2
+            return (
+                Bullets(block.items[:middle], block.checked[:middle]),
+                Bullets(block.items[middle:], block.checked[middle:]),
+            )
+        case KeyNumbers() if len(block.items) > 1:
+            middle = len(block.items) // 2
+            return KeyNumbers(block.items[:middle]), KeyNumbers(block.items[middle:])
+        case Code() if "\n" in block.text:
+            own = block.text.split("\n")
+            middle = len(own) // 2
+            return (
+                replace(block, text="\n".join(own[:middle])),
+                replace(block, text="\n".join(own[middle:])),
+            )
+        case Text() if len(words := block.text.split()) > 1:
+            middle = len(words) // 2
+            return Text(" ".join(words[:middle])), Text(" ".join(words[middle:]), block.note)
+        case _:
+            return None
+
+
+_CONTINUED = " (continued)"

@@ -1,0 +1,153 @@
+"""How each architecture was measured, where its own report is, and what could not run on which."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from ....analysis.roofline.ceilings import Ceilings
+from ....analysis.run.architectures import ABSENT, side
+from ....shapes.verdict import Verdict
+from ... import formatting as fmt
+from ...model import Align, Bullets, Cell, Column, Section, Table, Text
+from ...view import View, shape_of
+from ..conditions.timing import how_timed, sample_counts
+from .subject import Architectures
+
+SOFTWARE = ("rooflens", "commit", "torch", "triton", "python", "driver")
+"""Keys of the environment in which two runs should not differ without a reader knowing."""
+
+MOST_SHAPES = 3
+"""Shapes that are named of a group of cells without a time."""
+
+
+def conditions(subject: Architectures) -> Section:
+    """List device, software, method and ceilings of every architecture, one column each."""
+    rows = {name: dict(_conditions(view)) for name, view in subject.views.items()}
+    items = dict.fromkeys(item for found in rows.values() for item in found)
+    lines = [
+        (Cell(item), *(Cell(found.get(item) or "unknown", found.get(item) or None) for found in rows.values()))
+        for item in items
+        if any(found.get(item) for found in rows.values())
+    ]
+    columns = (_left("item"), *(_left(name) for name in subject.names))
+    table = Table("conditions-table", "Conditions of each architecture", columns, tuple(lines))
+    return Section("conditions", "Conditions", (*_differences(subject), table))
+
+
+def _conditions(view: View) -> Iterator[tuple[str, str]]:
+    """Rows (what, how) of one architecture; an unknown one has an empty text."""
+    device, stored = view.run.device, view.manifest.get("environment") or {}
+    yield "run", view.run_id
+    yield "device", view.device_name
+    yield "architecture", str(device.get("arch") or "")
+    yield ("cores" if device.get("kind") == "cpu" else "compute units"), str(device.get("compute_units") or "")
+    yield "last-level cache", fmt.bytes_size(device.get("llc_bytes") or None)
+    yield "memory", fmt.bytes_size(device.get("memory_bytes") or None)
+    yield from ((str(name), str(value)) for name, value in stored.items())
+    yield "started", str(view.manifest.get("created_at") or "")
+    finished = view.run.planned_units - view.run.missing_units
+    yield "planned rounds of cells", fmt.count(finished, view.run.planned_units)
+    yield "rounds", str(view.rounds)
+    yield from how_timed(view)
+    yield "samples per cell", sample_counts(view)
+    yield from _ceilings(view)
+    yield from _state(view)
+
+
+def _ceilings(view: View) -> Iterator[tuple[str, str]]:
+    """The ceilings that most cells are held against, each with its kind."""
+    limits = Ceilings.of(view.analysis.ceilings)
+    found = {"memory bandwidth": (limits.bandwidth("dram"), "bandwidth"), "empty launch": (limits.launch(), "launch")}
+    found |= {f"{dtype} matrix rate": (limits.peak(dtype), "peak") for dtype in view.dtypes}
+    for item, (ceiling, kind) in found.items():
+        published = " (published)" if ceiling and ceiling.kind == "spec" else f" ({ceiling.kind})" if ceiling else ""
+        yield item, f"{fmt.ceiling(kind, ceiling.value)}{published}" if ceiling else ""
+
+
+def _state(view: View) -> Iterator[tuple[str, str]]:
+    """What the device did meanwhile."""
+    seen, drifts = view.analysis.conditions, view.analysis.canary
+    if seen is not None and seen.clock_hz is not None:
+        ends = seen.clock_hz
+        yield "clock", f"{fmt.clock(ends.least)} to {fmt.clock(ends.largest)}, median {fmt.clock(ends.median)}"
+    moved = [(drift.range, drift.kind) for drift in drifts if drift.range is not None]
+    if moved:
+        most, kind = max(moved)
+        yield "largest drift of the canary", f"{fmt.signed_percent(most)}% ({kind})"
+    timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
+    yield "cells with a time", view.cells_with_a_time
+    yield "disturbed cells", fmt.count(int((timed["disturbed"] != "").sum()), len(timed))
+
+
+def _differences(subject: Architectures) -> tuple[Text, ...]:
+    """Name the software that differs: then the hardware is not all that does."""
+    stored: list[Mapping[str, Any]] = [view.manifest.get("environment") or {} for view in subject.views.values()]
+    differ = [name for name in SOFTWARE if len({str(found.get(name) or "") for found in stored}) > 1]
+    hashes: dict[str, set[str]] = {}
+    for view in subject.views.values():
+        for provider, entry in view.provider_entries.items():
+            hashes.setdefault(provider, set()).add(str(entry.get("source") or ""))
+    sources = [provider for provider, found in hashes.items() if len(found) > 1]
+    said = []
+    if differ:
+        said.append(f"Besides the device these differ: {', '.join(differ)}. A difference may come from them.")
+    if sources:
+        said.append(f"The source that ran is not the same everywhere: {', '.join(sources)}.")
+    return tuple(map(Text, said))
+
+
+def absences(subject: Architectures) -> Section:
+    """List what has no time on an architecture, grouped by its reason."""
+    lines = [line for name in subject.names for line in _without(side(subject.cells, name), name)]
+    blocks: list[Text | Table | Bullets] = []
+    if subject.missing:
+        blocks.append(Bullets(tuple(f"{name}: {why}." for name, why in subject.missing.items())))
+    if not lines:
+        blocks.append(Text("Every cell has a time on every architecture."))
+        return Section("absences", "What could not run where", tuple(blocks))
+    columns = (
+        *(_left("provider"), _left("architecture"), _left("outcome"), Column("cells"), _left("M"), _left("shapes")),
+        _left("reason"),
+    )
+    reading = (
+        f"Cells without a time, of all that any architecture has of the provider. {ABSENT.capitalize()}: another "
+        "architecture has the cell, the run of this one has not."
+    )
+    table = Table("absent", "Cells without a time", columns, tuple(lines), reading=reading, stub=2)
+    return Section("absences", "What could not run where", (*blocks, table))
+
+
+def _without(own: pd.DataFrame, name: str) -> Iterator[tuple[Cell, ...]]:
+    sizes = own["provider"].value_counts().to_dict()
+    lacking = own[own["verdict"] != Verdict.PASSED]
+    for (provider, verdict, reason), rows in lacking.groupby(["provider", "verdict", "reason"], sort=False):
+        shapes = list(dict.fromkeys(shape_of(row).label for row in rows.to_dict("records")))
+        more = f" and {len(shapes) - MOST_SHAPES} more" if len(shapes) > MOST_SHAPES else ""
+        yield (
+            Cell(str(provider)),
+            Cell(name),
+            Cell(str(verdict) or ABSENT),
+            Cell(fmt.count(len(rows), int(sizes[str(provider)])), len(rows)),
+            Cell(fmt.sizes(sorted({int(m) for m in rows["M"]}))),
+            Cell(", ".join(shapes[:MOST_SHAPES]) + more),
+            Cell(str(reason).removeprefix(f"{ABSENT}: ") or "no reason was stored"),
+        )
+
+
+def limits(subject: Architectures) -> Section:
+    """Say what a reader must not conclude from columns that stand beside each other."""
+    items = (
+        f"A ratio is to {subject.baseline} on the same architecture. A larger ratio on one of them may mean a faster "
+        f"kernel there, or a slower {subject.baseline}: the times tell.",
+        "No number is a mean over architectures: they are no sample of anything.",
+        "Architectures were measured by different machines, not in turn: what differs between the machines besides the "
+        "device (host, driver, cooling) is in the difference.",
+        "A share of the roofline is of the ceilings of that device, as calibrated there.",
+        "What each run cannot tell by itself stands at the end of its own report.",
+    )
+    return Section("limits", "What this report cannot tell", (Bullets(items),))
+
+
+def _left(header: str) -> Column:
+    return Column(header, align=Align.LEFT)

@@ -1,0 +1,142 @@
+"""Crossovers of every architecture side by side: the medians over shapes, and shape by shape."""
+
+from ....analysis.crossover.across_shapes import MedianCrossover
+from ....analysis.crossover.curve import Status
+from ....analysis.frames.coordinates import SETTING
+from ....analysis.run.architectures import crossings_apart, side
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...view import Row, Slice, anchors, chapter, shape_of
+from ..speedups.crossover import HOW, interval_text, median_text, position_cell
+from .subject import Architectures, nowhere
+
+APART_HOW = (
+    "Apart: verified on two architectures, with intervals that do not overlap, so that no one threshold suits both."
+)
+
+
+def crossovers(subject: Architectures) -> Section:
+    """Build the table of medians, then one table per slice and challenger."""
+    medians = {
+        (median.challenger, *median.setting, name): median
+        for name, view in subject.views.items()
+        for median in view.medians
+        if median.is_told
+    }
+    if not medians:
+        told = "; ".join(
+            f"{name}: {view.uncompared or 'no two M at any shape'}" for name, view in subject.views.items()
+        )
+        return Section("crossover", "Crossover M", (Text(f"No crossover. {told}."),))
+    blocks = (Text(HOW.format(baseline=subject.baseline)), _medians(subject, medians))
+    parts = tuple(_slice(subject, part, number) for number, part in enumerate(subject.slices))
+    return chapter("crossover", "Crossover M", blocks, parts)
+
+
+def _medians(subject: Architectures, medians: dict[tuple[str, ...], MedianCrossover]) -> Table:
+    lines = []
+    for part in subject.slices:
+        for challenger in subject.challengers:
+            place = (challenger, part.pass_, part.dtype, part.scheme, part.cache)
+            found = {name: medians.get((*place, name)) for name in subject.names}
+            if any(found.values()):
+                cells = (_median(one, _why(subject, name, part, challenger)) for name, one in found.items())
+                lines.append((Cell(challenger), Cell(part.title), *(cell for three in cells for cell in three)))
+    columns = (
+        _left("challenger"),
+        _left("operands"),
+        *(
+            column
+            for name in subject.names
+            for column in (Column(name, unit="M"), Column("95% interval"), Column("shapes"))
+        ),
+    )
+    reading = (
+        f"The median over shapes of the crossover with {subject.baseline}, of all shapes of each architecture: beyond "
+        "the last M and before the first count in it. Then the interval, and the shapes in it."
+    )
+    return Table("median-crossover", "Median crossover over shapes", columns, tuple(lines), reading=reading, stub=2)
+
+
+def _why(subject: Architectures, name: str, part: Slice, challenger: str) -> Cell:
+    """Show why an architecture has no crossover."""
+    no_time = nowhere(subject.rows(name, part, challenger).values())
+    return no_time or Cell("none", note="no two M at which both have a time there", tone=Tone.FAILED)
+
+
+def _median(median: MedianCrossover | None, why: Cell) -> tuple[Cell, ...]:
+    if median is None:
+        return (why, Cell(""), Cell(""))
+    return (
+        Cell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
+        Cell(interval_text(median)),
+        Cell(str(median.shapes), median.shapes),
+    )
+
+
+def _slice(subject: Architectures, part: Slice, number: int) -> Section:
+    blocks = []
+    for challenger, table_id in anchors(f"crossover-{part.id}", subject.challengers):
+        if table := _shapes(subject, part, challenger, table_id, number > 0):
+            blocks.append(table)
+    return Section(f"crossover-{part.id}", part.title, tuple(blocks), folded=number > 0)
+
+
+def _shapes(subject: Architectures, part: Slice, challenger: str, table_id: str, folded: bool) -> Table | None:
+    frame = subject.crossovers
+    mine = frame["challenger"] == challenger
+    for name, value in zip(SETTING, (part.pass_, part.dtype, part.scheme, part.cache), strict=True):
+        mine &= frame[name] == value
+    rows = frame.loc[mine]
+    sides = [side(rows, name).to_dict("records") for name in subject.names]
+    if not any(_is_told(row) for found in sides for row in found):
+        return None
+    reasons = [_why(subject, name, part, challenger) for name in subject.names]
+    apart = crossings_apart(rows, subject.names).tolist()
+    lines = tuple(
+        (
+            Cell(shape_of(found[0]).label),
+            Cell(shape_of(found[0]).size),
+            *(cell for row, why in zip(found, reasons, strict=True) for cell in _position(row, why)),
+            *((Cell("yes" if is_apart else "no"),) if len(subject.names) > 1 else ()),
+        )
+        for *found, is_apart in zip(*sides, apart, strict=True)
+    )
+    columns = (
+        _left("shape"),
+        Column("N×K"),
+        *(
+            column
+            for name in subject.names
+            for column in (Column(name, unit="M"), Column("interval"), _left("verified"))
+        ),
+        *((_left("apart"),) if len(subject.names) > 1 else ()),
+    )
+    counted = f" {APART_HOW} {fmt.count(sum(apart), len(lines))} shapes." if len(subject.names) > 1 else ""
+    reading = f"{challenger} is faster below its crossover, unless it says above.{counted}"
+    return Table(
+        table_id, f"{challenger} against {subject.baseline}", columns, lines, reading=reading,
+        detail=folded or len(lines) > 24,
+    )  # fmt: skip
+
+
+def _is_told(row: Row) -> bool:
+    return bool(row["status"]) and Status(row["status"]).is_told
+
+
+def _position(row: Row, why: Cell) -> tuple[Cell, ...]:
+    """Show where one architecture crosses, between which M, and whether that is verified."""
+    if not row["status"]:
+        return (why, Cell(""), Cell(""))
+    cell = position_cell(row)
+    if row["challenger_wins"] == "above":
+        cell = Cell(f"{cell.text} (faster above)", cell.value, note=cell.note, tone=cell.tone)
+    if not _is_told(row):
+        cell = Cell(cell.text if cell.text != "none" else "unmeasured", note=cell.note, tone=Tone.FAILED)
+        return (cell, Cell(""), Cell(""))
+    interval = fmt.m_interval(row["low_M"], row["high_M"])
+    return (cell, Cell(interval), Cell("yes" if row["verified"] else "no"))
+
+
+def _left(header: str) -> Column:
+    return Column(header, align=Align.LEFT)

@@ -1,0 +1,221 @@
+"""A comparison case by case: what has no counterpart or fails, what was chosen otherwise, and all of it."""
+
+import math
+from collections.abc import Iterator
+
+import pandas as pd
+
+from ....analysis.comparison import breakdown
+from ....analysis.comparison.attribution import MEANINGS, Cause
+from ....analysis.comparison.effects import Status
+from ....analysis.comparison.evidence import settings_of
+from ....analysis.comparison.parts import all_cases
+from ....analysis.comparison.result import SUM, SUMMED, Result
+from ....analysis.frames.coordinates import CASE
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from .words import (
+    COMBINED,
+    TIMES,
+    UNKNOWN,
+    Places,
+    Row,
+    case_gain,
+    case_reduction,
+    gain_cell,
+    gain_column,
+    interval_cell,
+    interval_column,
+    time_cells,
+    verdict_cell,
+)
+
+MOST_ROWS = 100
+
+_MEANINGS = {
+    Status.BROKEN: "passed in base, does not in head",
+    Status.FIXED: "did not pass in base, does in head",
+    Status.NEW: "only head offers it",
+    Status.REMOVED: "only base offers it",
+    Status.FAILED: "passes in neither",
+    Status.IMPOSSIBLE: "passes in both, and a time is shorter than the device allows",
+}
+
+_PASSES_IN = {Status.FIXED: "head", Status.NEW: "head", Status.BROKEN: "base", Status.REMOVED: "base"}
+
+
+def outcomes(result: Result) -> Section | None:
+    """Cases that are not in both versions, or do not pass in both: status on each side, and the numbers of one side."""
+    found = result.effects.cases
+    order = {status.value: number for number, status in enumerate(_MEANINGS)}
+    others = found[found["status"].isin(list(order))]
+    if others.empty:
+        return None
+    places = Places.of(result)
+    others = others.iloc[others["status"].map(order).argsort(kind="stable")]
+    columns = (
+        *(*places.columns, Column("pass", align=Align.LEFT), Column("became", align=Align.LEFT)),
+        *(Column("base", align=Align.LEFT), Column("head", align=Align.LEFT), Column("reason", align=Align.LEFT)),
+        *(Column("its time"), Column("its rate")),
+    )
+    rows = [_outcome(places, row) for row in others.head(MOST_ROWS).to_dict("records")]
+    rows += [_combined(places, mine) for mine in _whole(others)]
+    defined = "; ".join(
+        f"{status}: {meaning}" for status, meaning in _MEANINGS.items() if (others["status"] == status).any()
+    )
+    more = f" The other {len(others) - MOST_ROWS} of {len(others)} are left out." if len(others) > MOST_ROWS else ""
+    own = "its: of the version that passes, the geometric mean over its rounds."
+    reading = f"They are in no mean. {defined}. {own}{more}"
+    table = Table(
+        "compared-others", "Correctness changes and cases without a ratio", columns, tuple(rows), reading, stub=2
+    )
+    return Section("compared-outcomes", "Not compared", (table,))
+
+
+def _outcome(places: Places, row: Row) -> tuple[Cell, ...]:
+    status = Status(row["status"])
+    side = _PASSES_IN.get(status, "")
+    seconds = float(row[f"{side}_time_s"]) if side else math.nan
+    return (
+        *(*places.cells(row), Cell(str(row["pass"]))),
+        Cell(str(status), tone=Tone.FAILED if status is Status.BROKEN else Tone.PLAIN),
+        *(Cell(str(row[f"{one}_verdict"]) or "absent") for one in ("base", "head")),
+        Cell(str(row["head_reason"] or row["base_reason"])),
+        *_own(seconds, float(row["flops"])),
+    )
+
+
+def _own(seconds: float, flops: float) -> tuple[Cell, Cell]:
+    """Time and rate of the side that passes."""
+    if math.isnan(seconds):
+        return Cell(""), Cell("")
+    rate = flops / seconds if flops > 0 else math.nan
+    return Cell(fmt.time(seconds), seconds), Cell(fmt.flops(rate), None if math.isnan(rate) else rate)
+
+
+def _whole(others: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the passes of a problem that add up: all of them pass on the same one side."""
+    wanted = others[others["pass"].isin(SUMMED) & ~_impossible(others)]
+    keys = [name for name in CASE if name != "pass"]
+    for _, mine in wanted.groupby(keys, sort=False, dropna=False):
+        sides = {_PASSES_IN.get(Status(word), "") for word in mine["status"]}
+        if len(mine) == len(SUMMED) and len(sides) == 1 and sides != {""}:
+            yield mine
+
+
+def _impossible(others: pd.DataFrame) -> "pd.Series[bool]":
+    """True where the time of the side that passes is impossible: shown with the reason, and in no sum."""
+    sides = others["status"].map(lambda word: _PASSES_IN.get(Status(word), ""))
+    return ((sides == "base") & others["base_impossible"]) | ((sides == "head") & others["head_impossible"])
+
+
+def _combined(places: Places, mine: pd.DataFrame) -> tuple[Cell, ...]:
+    first = mine.to_dict("records")[0]
+    side = _PASSES_IN[Status(first["status"])]
+    statuses = ", ".join(dict.fromkeys(str(word) for word in mine["status"]))
+    return (
+        *(*places.cells(first), Cell(SUM, note=COMBINED), Cell(statuses), Cell(""), Cell(""), Cell("")),
+        *_own(float(mine[f"{side}_time_s"].sum()), float(mine["flops"].sum())),
+    )
+
+
+def choices(result: Result) -> Section | None:
+    """Cases in which the versions chose another configuration, kernel or dispatch: their change is the choice's too."""
+    found = breakdown.other_choices(result.effects)
+    if found.empty:
+        return None
+    places = Places.of(result)
+    rows = []
+    for row in found.to_dict("records"):
+        said = "; ".join(_chosen(row))
+        rows.append((*places.cells(row), Cell(str(row["pass"])), case_gain(row), Cell(row["word"]), Cell(said)))
+    columns = (
+        *(*places.columns, Column("pass", align=Align.LEFT), gain_column()),
+        *(Column("verdict", align=Align.LEFT), Column("chosen otherwise", align=Align.LEFT)),
+    )
+    table = Table(
+        "compared-choices-table",
+        "Other choices",
+        columns,
+        tuple(rows),
+        reading="Base → head. Above 0 head is faster.",
+        stub=2,
+        detail=True,
+    )
+    text = f"In {fmt.plural(len(rows), 'case')} the versions ran another configuration, kernel or dispatch."
+    causes = (_causes(places, result.causes),) if result.causes is not None else ()
+    return Section("compared-choices", "Other choices", (Text(text), *causes, table), folded=not causes)
+
+
+def _chosen(row: Row) -> Iterator[str]:
+    """Say what was chosen otherwise; of a configuration, the settings that differ."""
+    for name in ("dispatched", "config", "kernels"):
+        base, head = str(row[f"base_{name}"]), str(row[f"head_{name}"])
+        if base == head:
+            continue
+        gone, come = (set(settings_of(text)) for text in (base, head))
+        if name == "config" and (gone or come):
+            less, more = (" ".join(sorted(part)) or "none" for part in (gone - come, come - gone))
+            yield f"{less} → {more}"
+        else:
+            yield f"{name} {base or 'unknown'} → {head or 'unknown'}"
+
+
+def _causes(places: Places, causes: pd.DataFrame) -> Table:
+    """What the replay says: both configurations in both versions."""
+    rows = tuple(
+        (
+            *(*places.cells(row), Cell(str(row["pass"])), *(_part(row, name) for name in ("total", "code", "choice"))),
+            Cell(row["cause"], note=MEANINGS[Cause(row["cause"])]),
+        )
+        for row in causes.to_dict("records")
+    )
+    columns = (
+        *(*places.columns, Column("pass", align=Align.LEFT)),
+        *(gain_column(name) for name in ("total", "by the code", "by the choice")),
+        Column("cause", align=Align.LEFT),
+    )
+    reading = (
+        "Throughput gains: above 0 head is faster. Both versions ran both configurations in turn. By the code: the "
+        "mean change of a configuration that both run; by the choice: the mean change between the configurations in "
+        "one version. Their factors multiply to the total."
+    )
+    return Table("compared-causes", "Why these cases changed", columns, rows, reading, stub=2)
+
+
+def _part(row: Row, name: str) -> Cell:
+    if math.isnan(row[name]):
+        return UNKNOWN
+    cell = gain_cell(row[name], row[f"{name}_low"], row[f"{name}_high"])
+    bounds = interval_cell(row[f"{name}_low"], row[f"{name}_high"])
+    return Cell(f"{cell.text} {bounds.text}", cell.value, cell.level)
+
+
+def cases(result: Result) -> Section | None:
+    """Every compared case and every sum."""
+    found = all_cases(result)
+    if found.empty:
+        return None
+    places = Places.of(result)
+    columns = (
+        *(
+            *places.columns,
+            Column("pass", align=Align.LEFT),
+            Column("base"),
+            Column("head"),
+            Column("time reduction"),
+            gain_column(),
+        ),
+        *(interval_column(result), Column("verdict", align=Align.LEFT)),
+    )
+    rows = tuple(
+        (
+            *(*places.cells(row), Cell(str(row["pass"])), *time_cells(row)),
+            *(case_reduction(row), case_gain(row)),
+            *(interval_cell(row["low"], row["high"]), verdict_cell(row)),
+        )
+        for row in found.to_dict("records")
+    )
+    reading = f"Above 0 head is faster. {TIMES} interval: of the throughput gain."
+    table = Table("compared-cases", "All cases", columns, rows, reading, stub=2, detail=True)
+    return Section("compared-all", "All cases", (table,), folded=True)

@@ -1,0 +1,188 @@
+"""Before and after, per model: the geometric mean rate of base and head on one line, with what lies between."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....analysis.comparison.parts import Part, leading, parts
+from ....analysis.comparison.result import Result
+from ....analysis.comparison.suite import SuiteChange, suite_change
+from ... import formatting as fmt
+from ...figures.axes import band, bands, decade_axis, linear_axis
+from ...figures.chart import Axis, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Remark, Series, Spacing
+from ...figures.frames import shortened
+from ...model import Section
+from .words import told
+
+HOW = (
+    "Rings are base, discs head: the geometric mean over the cases of a model, {what}; to the right is faster. "
+    "{interval}The number is the change of throughput. Each chart has its own range, which does not begin at 0."
+)
+INTERVAL = "The pale bar is the 95% interval of head over the rounds. "
+RATES = "of useful FLOP/s"
+RELATIVE = "of throughput as a multiple of base"
+
+MOST = 6
+"""Charts; beyond that only the parts that rank their cases."""
+
+ALL = "all models"
+LINEAR_UP_TO = 8.0
+BASE, HEAD = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One line: a model, its change, and where base and head lie (FLOP/s, or multiples of base)."""
+
+    model: str
+    change: SuiteChange
+    base: float
+    head: float
+
+    def at(self, ratio: float) -> float:
+        """Where head would lie if its time over base's were `ratio`."""
+        return self.base / ratio
+
+
+def dumbbell(result: Result) -> Section | None:
+    """Draw one chart per pass and group; None where nothing is compared or there is one model only."""
+    every = parts(result)
+    shown = every if len(every) <= MOST else leading(result)
+    rows = {part: found for part in shown if len(found := _rows(part)) > 2}
+    if not rows:
+        return None
+    has_rates = all(not math.isnan(row.change.base_flops_per_s) for found in rows.values() for row in found)
+    if not has_rates:
+        rows = {part: [_Row(row.model, row.change, 1.0, 1 / row.change.ratio) for row in rows[part]] for part in rows}
+    charts = tuple(_chart(result, part, found, has_rates) for part, found in rows.items())
+    some = any(row.change.rounds for found in rows.values() for row in found)
+    figure = Figure(
+        "compared-dumbbell",
+        "Before and after, by model",
+        charts,
+        how_to_read=HOW.format(what=RATES if has_rates else RELATIVE, interval=INTERVAL if some else ""),
+        alt="; ".join(chart.alt for chart in charts),
+        legend=(LegendEntry("base", BASE, Draw.RINGS), LegendEntry("head", HEAD, Draw.MARKS)),
+        data=_data(rows),
+    )
+    return Section("compared-before-after", "Before and after", (figure,))
+
+
+def _rows(part: Part) -> list[_Row]:
+    """One row per model in order of appearance, then all of them."""
+    names = list(dict.fromkeys(part.cases["model"]))
+    mine = [(str(name), part.rows & (part.effects.cases["model"] == name)) for name in names] + [(ALL, part.rows)]
+    return [
+        _Row(name, change, change.base_flops_per_s, change.base_flops_per_s / change.ratio)
+        for name, rows in mine
+        if (change := suite_change(part.effects, rows=rows)) is not None
+    ]
+
+
+def _chart(result: Result, part: Part, rows: Sequence[_Row], has_rates: bool) -> Chart:
+    count = len(rows)
+    middle = [band(count, index, down=True) + 0.5 for index in range(count)]
+    lines = [
+        Series("change", HEAD if row.head >= row.base else 2, (Point(row.base, y), Point(row.head, y)), Draw.STROKE)
+        for row, y in zip(rows, middle, strict=True)
+    ]
+    ends = [
+        Series(
+            name,
+            style,
+            tuple(
+                Point(getattr(row, name), y, name=f"{row.model}, {name}: {_written(getattr(row, name), has_rates)}")
+                for row, y in zip(rows, middle, strict=True)
+            ),
+            draw,
+        )
+        for name, style, draw in (("base", BASE, Draw.RINGS), ("head", HEAD, Draw.MARKS))
+    ]
+    boxes = tuple(
+        Box(row.at(row.change.rounds[1]), row.at(row.change.rounds[0]), y - 0.2, y + 0.2, "g3")
+        for row, y in zip(rows, middle, strict=True)
+        if row.change.rounds
+    )
+    x = _axis(rows, has_rates)
+    remarks = tuple(
+        Remark(_right_of(x, max(row.base, row.head, *((box.x1,) if box else ()))), y, _gain(row.change))
+        for row, y, box in zip(rows, middle, _box_of(boxes, middle), strict=True)
+    )
+    total = rows[-1].change
+    title = told(result, part)
+    return Chart(
+        title=title,
+        x=x,
+        y=bands([f"{shortened(row.model, 28)} ({row.change.cases})" for row in rows], down=True),
+        series=(*reversed(ends), *lines),
+        corner=f"{fmt.plural(total.cases, 'case')}: {_gain(total)}",
+        boxes=boxes,
+        remarks=remarks,
+        alt=_alt(title, rows),
+    )
+
+
+def _box_of(boxes: Sequence[Box], middle: Sequence[float]) -> list[Box | None]:
+    return [next((box for box in boxes if box.y0 < y < box.y1), None) for y in middle]
+
+
+def _right_of(x: Axis, value: float) -> float:
+    """A little to the right of a value."""
+    if x.spacing is Spacing.LOG:
+        return float(value * (x.high / x.low) ** 0.015)
+    return value + 0.015 * (x.high - x.low)
+
+
+def _axis(rows: Sequence[_Row], has_rates: bool) -> Axis:
+    """Range of all marks and intervals, with room for a number on the right."""
+    values = [value for row in rows for value in (row.base, row.head, *(row.at(r) for r in row.change.rounds or ()))]
+    low, high = min(values), max(values)
+    label, text = ("useful FLOP/s", fmt.tick_flops) if has_rates else ("throughput, base = 1×", _multiple)
+    if high > LINEAR_UP_TO * low:
+        return decade_axis(low / 1.2, high * (high / low) ** 0.2 * 1.2, text, label, labels=6)
+    span = max(high - low, 0.02 * high)
+    return linear_axis(max(0.0, low - 0.06 * span), high + 0.18 * span, text, label, labels=6)
+
+
+def _multiple(value: float) -> str:
+    return fmt.ratio(value)
+
+
+def _written(value: float, has_rates: bool) -> str:
+    return fmt.flops(value) if has_rates else fmt.ratio(value)
+
+
+def _gain(change: SuiteChange) -> str:
+    """Change of throughput with the digits that its interval leaves."""
+    low, high = (math.log(bound) for bound in change.rounds) if change.rounds else (math.nan, math.nan)
+    return fmt.gain(math.log(change.ratio), low, high)
+
+
+def _alt(title: str, rows: Sequence[_Row]) -> str:
+    """State the finding: the change of all, and the models that gained most and least."""
+    models = rows[:-1]
+    best, worst = (pick(models, key=lambda row: row.change.ratio) for pick in (min, max))
+    return (
+        f"{title}: {_gain(rows[-1].change)} over all models, from {_gain(worst.change)} ({worst.model}) "
+        f"to {_gain(best.change)} ({best.model})"
+    )
+
+
+def _data(rows: dict[Part, list[_Row]]) -> Data:
+    columns = (
+        *("provider", "dtype", "scheme", "cache", "pass", "model", "cases", "time_ratio_head_over_base"),
+        *("ratio_low", "ratio_high", "base_flops_per_s", "head_flops_per_s"),
+    )
+    lines = tuple(
+        (
+            *(*part.group, part.pass_, row.model, row.change.cases, row.change.ratio),
+            *(row.change.rounds or (None, None)),
+            *(
+                None if math.isnan(rate) else rate
+                for rate in (row.change.base_flops_per_s, row.change.head_flops_per_s)
+            ),
+        )
+        for part, found in rows.items()
+        for row in found
+    )
+    return Data(columns, lines)

@@ -1,0 +1,246 @@
+"""Where a comparison comes from: commits and files, runs and hashes, what limits it; and the digest to commit."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ....analysis.comparison.effects import Status
+from ....analysis.comparison.identity import Identity, Version
+from ....analysis.comparison.numbering import SHAPE_SIZES
+from ....analysis.comparison.parts import GROUP, leading, parts
+from ....analysis.comparison.result import Result
+from ....analysis.comparison.unverified import find_duplicates
+from ....analysis.frames.load import RunData
+from ... import formatting as fmt
+from ...model import Align, Bullets, Cell, Code, Column, Section, Table, Text
+from ...render.plain import to_ascii
+from ..conditions.context import shell
+from .suite import mean_rates
+from .words import Places, suite_gain, told
+
+MOST_FILES = 50
+
+MOST_LINES = 12
+"""Of the digest; where there are more parts, only those that lead."""
+
+_SIDES = ("base", "head")
+
+
+def identity(result: Result) -> Section:
+    """Say what was compared: commits where git told them, runs where there are any, and how many cases of what."""
+    rows = [(Cell(name), Cell(value)) for name, value in _facts(result) if value]
+    table = Table(
+        "compared-identity",
+        "What was compared",
+        (Column("item", align=Align.LEFT), Column("value", align=Align.LEFT)),
+        tuple(rows),
+    )
+    return Section("compared-identity-chapter", "Compared versions", (table, *_files(result.identity)))
+
+
+def _facts(result: Result) -> Iterator[tuple[str, str]]:
+    told_by_git = result.identity
+    if told_by_git is not None:
+        if told_by_git.head.name:
+            yield "branch", told_by_git.head.name
+        yield "base", _commit(told_by_git.base, with_name=True)
+        yield "head", _commit(told_by_git.head, with_name=False)
+        if told_by_git.commits is not None:
+            yield "commits", f"{told_by_git.commits} that head has and base has not"
+        if told_by_git.files is not None:
+            files = fmt.plural(len(told_by_git.files), "file")
+            yield "changed", f"{files}, +{told_by_git.added} / {fmt.MINUS}{told_by_git.removed} lines"
+    else:
+        yield from zip(_SIDES, (result.base.label, result.head.label), strict=True)
+    runs = [result.runs[side] for side in _SIDES if side in result.runs]
+    if runs:
+        yield "suite", _both(str(run.manifest["suite"]) for run in runs)
+        yield "device", _both(_device(run) for run in runs)
+    yield "cases", _cases(result)
+    said = {name: list(dict.fromkeys(map(str, result.effects.cases[name]))) for name in GROUP}
+    names = {name: name if len(values) == 1 else f"{name}s" for name, values in said.items()}
+    yield "measured", "; ".join(f"{names[name]} {', '.join(values)}" for name, values in said.items())
+
+
+def _commit(version: Version, with_name: bool) -> str:
+    name = f"{version.name} @ " if with_name and version.name else ""
+    subject = f" ({version.subject})" if version.subject else ""
+    return f"{name}{version.commit[:12]}{subject}"
+
+
+def _device(run: RunData) -> str:
+    arch = f" ({run.device['arch']})" if run.device.get("arch") else ""
+    return f"{run.device.get('name') or 'unnamed'}{arch}"
+
+
+def _both(values: Iterator[str]) -> str:
+    """One text for both sides, or both with an arrow."""
+    return " → ".join(dict.fromkeys(values))
+
+
+def _cases(result: Result) -> str:
+    """Count the problems, and what each was measured in: "84 problems of 7 models, in fwd and bwd"."""
+    cases = result.effects.cases
+    problems = len(cases[[*SHAPE_SIZES]].drop_duplicates())
+    models = cases["model"].nunique()
+    passes = ", ".join(dict.fromkeys(map(str, cases["pass"])))
+    compared = result.count_of(Status.COMPARED)
+    return (
+        f"{fmt.plural(problems, 'problem')} of {fmt.plural(models, 'model')} ({passes}): {len(cases)} cases, "
+        f"{compared} of them pass in both versions"
+    )
+
+
+def _files(found: Identity | None) -> Iterator[Table]:
+    if found is None or not found.files:
+        return
+    ranked = sorted(found.files, key=lambda file: (-(file.added or 0) - (file.removed or 0), file.path))
+    rows = tuple(
+        (
+            Cell(file.path),
+            Cell("binary") if file.added is None else Cell(f"+{file.added}", file.added),
+            Cell("") if file.removed is None else Cell(f"{fmt.MINUS}{file.removed}", file.removed),
+        )
+        for file in ranked[:MOST_FILES]
+    )
+    more = f" The other {len(ranked) - MOST_FILES} are left out." if len(ranked) > MOST_FILES else ""
+    yield Table(
+        "compared-files",
+        "Files that differ",
+        (Column("file", align=Align.LEFT), Column("lines added"), Column("lines removed")),
+        rows,
+        reading=f"Between the two commits, as they were measured; most lines first.{more}",
+        detail=len(rows) > 8,
+    )
+
+
+def provenance(result: Result) -> Section | None:
+    """The runs behind the tables: ids, times, sources, versions of software, hashes of files; None without any."""
+    rows = [
+        (Cell(name), *(Cell(value) for value in values))
+        for name, values in _origins(result)
+        if any(filter(None, values))
+    ]
+    if not rows:
+        return None
+    columns = (Column("item", align=Align.LEFT), *(Column(side, align=Align.LEFT) for side in _SIDES))
+    table = Table(
+        "compared-provenance",
+        "Where the numbers come from",
+        columns,
+        tuple(rows),
+        reading="hash: the first 16 digits of the SHA-256 of the file. source: hash of the provider's source files.",
+    )
+    return Section("compared-origin", "Provenance", (table,))
+
+
+def _origins(result: Result) -> Iterator[tuple[str, tuple[str, ...]]]:
+    sides = (result.base, result.head)
+    yield "data", tuple(side.source for side in sides)
+    if result.identity is not None:
+        yield "commit", (result.identity.base.commit, result.identity.head.commit)
+    runs: list[RunData | None] = [result.runs.get(side) for side in _SIDES]
+    yield "run", tuple(run.id if run else "" for run in runs)
+    yield "measured", tuple(str(run.manifest.get("created_at", "")) if run else "" for run in runs)
+    yield "rounds", tuple(str(run.cells["round"].nunique()) if run else "" for run in runs)
+    for number in range(max(len(side.files) for side in sides)):
+        named = [side.files[number] if number < len(side.files) else ("", "") for side in sides]
+        names = " → ".join(dict.fromkeys(name for name, _ in named if name))
+        yield f"hash of {names}", tuple(digest for _, digest in named)
+    yield from _sources(runs)
+    yield from _environments(runs)
+
+
+def _sources(runs: list[RunData | None]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    entries: list[Mapping[str, Any]] = [run.manifest["providers"] if run else {} for run in runs]
+    for name in dict.fromkeys((*entries[0], *entries[1])):
+        yield f"source of {name}", tuple(str((one.get(name) or {}).get("source") or "") for one in entries)
+
+
+def _environments(runs: list[RunData | None]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    found: list[Mapping[str, Any]] = [(run.manifest.get("environment") or {}) if run else {} for run in runs]
+    for name in dict.fromkeys((*found[0], *found[1])):
+        yield name, tuple(str(one.get(name) or "") for one in found)
+
+
+def reproduce(result: Result) -> Section | None:
+    """Say which commands measured both versions; None of tables, which do not tell."""
+    if result.identity is not None and result.identity.command:
+        text = "In a checkout of the repository; the versions are measured in turn."
+        return Section("compared-reproduce", "How to reproduce", (Text(text), Code(shell(result.identity.command))))
+    words = [run.manifest.get("command") or () for side in _SIDES if (run := result.runs.get(side))]
+    commands = list(dict.fromkeys(shell(map(str, one)) for one in words if one))
+    if not commands:
+        return None
+    text = "Each version was measured by a command of its own, in the state that its source hashes tell."
+    return Section("compared-reproduce", "How to reproduce", (Text(text), Code("\n".join(commands))))
+
+
+def doubts(result: Result) -> Section | None:
+    """What the numbers do not say: equal GEMMs that disagree, disturbed cases, passes that share work."""
+    found = tuple(_doubts(result))
+    return Section("compared-limits", "What this does not say", (Bullets(found),)) if found else None
+
+
+def _doubts(result: Result) -> Iterator[str]:
+    places = Places.of(result)
+    for part in leading(result)[:MOST_LINES]:
+        duplicates = find_duplicates(part.cases)
+        if duplicates is not None:
+            yield (
+                f"{told(result, part)}: {fmt.plural(duplicates.gemms, 'GEMM stands', 'GEMMs stand')} under several "
+                f"models ({duplicates.rows} cases). The hardware cannot tell them apart, so where their changes "
+                f"disagree, that is noise: most for {duplicates.where}, with gains from {fmt.gain(duplicates.most)} to "
+                f"{fmt.gain(duplicates.least)}."
+            )
+    cases = result.effects.cases
+    disturbed = cases[(cases["base_disturbed"] != "") | (cases["head_disturbed"] != "")].to_dict("records")
+    if disturbed:
+        yield (
+            f"{fmt.plural(len(disturbed), 'case was', 'cases were')} disturbed while measured: "
+            f"{places.numbering.title} {places.numbers(disturbed)}."
+        )
+    if len(set(cases["pass"])) > 1:
+        yield (
+            "A launch that moves from one pass to another moves its time with it: a gain of one pass can be the loss "
+            "of another, so that only their sum, or a step measured as one, says what a user gains."
+        )
+
+
+def digest(result: Result) -> Section | None:
+    """The geometric means in plain ASCII of fixed width, for a commit message; None where nothing is compared."""
+    wanted = parts(result) if len(parts(result)) <= MOST_LINES else leading(result)
+    found = [(part, change) for part in wanted if (change := part.change()) is not None]
+    if not found:
+        return None
+    unit, rates = mean_rates([change for _, change in found])
+    names = [told(result, part) for part, _ in found]
+    width = max(map(len, names))
+    numbers = max((len(cell.text) for pair in rates for cell in pair), default=0)
+    lines = [_title(result, unit)]
+    for name, (_, change), (base, head) in zip(names, found, rates, strict=True):
+        pair = f"{base.text:>{numbers}} -> {head.text:>{numbers}} " if unit else ""
+        lines.append(f"  {name:<{width}} : {pair} ({suite_gain(change).text}), {fmt.plural(change.cases, 'case')}")
+    lines.append(f"  {_verdicts(result)}")
+    return Section(
+        "compared-digest", "For the commit message", (Code(to_ascii("\n".join(lines)), "text", digest=True),)
+    )
+
+
+def _title(result: Result, unit: str) -> str:
+    sides = [
+        version.commit[:12] if version else side.label
+        for version, side in (
+            (result.identity.base if result.identity else None, result.base),
+            (result.identity.head if result.identity else None, result.head),
+        )
+    ]
+    what = f"geometric mean {unit}" if unit else "geometric mean of throughput"
+    return f"{what}, {sides[0]} -> {sides[1]}:"
+
+
+def _verdicts(result: Result) -> str:
+    counted = [f"{result.count(word)} {word}" for word in result.words if result.count(word)]
+    others = [
+        f"{result.count_of(status)} {status}" for status in (Status.FIXED, Status.BROKEN) if result.count_of(status)
+    ]
+    return "cases: " + ", ".join(counted + others)

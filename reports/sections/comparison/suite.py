@@ -1,0 +1,229 @@
+"""A comparison as a whole: what changed, in short, and the geometric means with both intervals."""
+
+import math
+from collections.abc import Iterator
+
+from ....analysis.comparison.decide import FALSE_DISCOVERY, Word
+from ....analysis.comparison.effects import Order, Status
+from ....analysis.comparison.parts import Part, leading, parts
+from ....analysis.comparison.result import SUM, Result
+from ....analysis.comparison.suite import SuiteChange, by_pass
+from ... import formatting as fmt
+from ...model import Align, Bullets, Cell, Column, KeyNumber, KeyNumbers, Section, Table, Text
+from .takeaways import takeaways
+from .words import (
+    TIMES,
+    UNKNOWN,
+    UNPROVEN,
+    gain_column,
+    group_cells,
+    group_columns,
+    interval_cell,
+    pass_cell,
+    rate_columns,
+    suite_gain,
+    suite_reduction,
+    told,
+)
+
+HOW = (
+    "Above 0 head is faster, in every column: throughput gain is head ÷ base − 1 of TFLOPS, time reduction 1 − head ÷ "
+    "base of the time; they are different numbers of one change. Each case is judged by its rounds: slower or faster "
+    "when the change exceeds the margin (1%; 3% under 10 µs) beyond chance, with at most "
+    f"{FALSE_DISCOVERY:.0%} false ones expected among all that are called; same when the 90% interval lies inside the "
+    "margin; inconclusive otherwise, with the smallest change that would have been found in 4 of 5 such comparisons."
+)
+
+HOW_TABLES = (
+    "Above 0 head is faster, in every column: throughput gain is head ÷ base − 1 of TFLOPS, time reduction 1 − head ÷ "
+    "base of the time; they are different numbers of one change."
+)
+
+MOST_CARDS = 3
+
+
+def headline(result: Result) -> Section:
+    """Say what happened to the suite, how many cases moved, and what limits that."""
+    how = HOW if result.unverified is None else HOW_TABLES
+    blocks = (
+        KeyNumbers(tuple(_cards(result))),
+        *_headline_table(result),
+        *((Bullets(said),) if (said := tuple(takeaways(result))) else ()),
+        *((Bullets(result.notes),) if result.notes else ()),
+        Text(how),
+    )
+    return Section("compared", "What changed", blocks)
+
+
+def suite(result: Result) -> Section | None:
+    """One row per part: the geometric mean with both intervals, as rate and as time, and once per distinct GEMM."""
+    found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
+    if not found:
+        return None
+    columns = (
+        *group_columns(result),
+        *(
+            Column("pass", align=Align.LEFT),
+            Column("cases"),
+            gain_column(),
+            Column("time reduction"),
+            _again_column(result),
+        ),
+        *(Column("over the cases"), Column("distinct GEMMs"), gain_column("gain over those")),
+    )
+    rows = tuple(
+        (
+            *group_cells(result, part),
+            *(pass_cell(part), Cell(str(change.cases), change.cases), suite_gain(change)),
+            *(suite_reduction(change), again_cell(part, change)),
+            *(_interval(change.spread), *_distinct(part)),
+        )
+        for part, change in found
+    )
+    again = (
+        "what rounding allows: of the printed times, whatever the noise"
+        if result.order is Order.IMPORTED
+        else "if measured again: 95% interval over the rounds, of the suite as it is"
+    )
+    table = Table(
+        "compared-means",
+        "Geometric means with their intervals",
+        columns,
+        rows,
+        reading=f"Of the cases that both versions pass. {again}. {_marks(found)}over the cases: how much they "
+        "disagree, which more rounds do not narrow. distinct GEMMs: the same GEMM under several models counts once.",
+        stub=len(columns) - 7,
+    )
+    return Section("compared-suite", "The suite", (table,))
+
+
+def again_cell(part: Part, change: SuiteChange) -> Cell:
+    """Interval of a geometric mean over the rounds; of tables, what rounding lets it be."""
+    if rounded := part.rounded():
+        return _interval((rounded.low, rounded.high))
+    return _interval(change.rounds)
+
+
+def mean_rates(found: list[SuiteChange]) -> tuple[str, list[tuple[Cell, Cell]]]:
+    """Unit and cells of the geometric means of the rates of base and head; the unit is "" where none counts."""
+    rates = [(one.base_flops_per_s, one.head_flops_per_s) for one in found]
+    known = [rate for pair in rates for rate in pair if not math.isnan(rate)]
+    unit = fmt.flops_unit(known) if known else ""
+    return unit, [_rates(unit, base, head) if not math.isnan(base) else (Cell(""), Cell("")) for base, head in rates]
+
+
+def _rates(unit: str, base: float, head: float) -> tuple[Cell, Cell]:
+    texts = fmt.rates_in(unit, base, head)
+    return Cell(texts[0], base), Cell(texts[1], head)
+
+
+def _headline_table(result: Result) -> Iterator[Table]:
+    found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
+    if not found:
+        return
+    unit, rates = mean_rates([change for _, change in found])
+    columns = (
+        *group_columns(result),
+        *(
+            Column("pass", align=Align.LEFT),
+            *(rate_columns(unit) if unit else ()),
+            gain_column(),
+            _again_column(result),
+            Column("cases"),
+        ),
+    )
+    rows = tuple(
+        (
+            *group_cells(result, part),
+            *(pass_cell(part), *(cells if unit else ()), suite_gain(change), again_cell(part, change)),
+            _cases(result, change),
+        )
+        for (part, change), cells in zip(found, rates, strict=True)
+    )
+    yield Table(
+        "compared-headline",
+        "Geometric mean over the cases that both versions pass",
+        columns,
+        rows,
+        reading="Geometric means; throughput gain: head ÷ base of TFLOPS, less 1, above 0 head is faster. "
+        f"{_marks(found)}{TIMES if result.order is not Order.IMPORTED else 'One value per case, from tables.'}",
+        stub=len(columns) - (5 if unit else 3),
+    )
+
+
+def _marks(found: list[tuple[Part, SuiteChange]]) -> str:
+    """What ~ means, where a mean has it."""
+    return f"{UNPROVEN} " if any(change.unproven for _, change in found) else ""
+
+
+def _cases(result: Result, change: SuiteChange) -> Cell:
+    """Number of cases in a mean; a footnote says how many are not, and why."""
+    uncounted = (Status.COMPARED, Status.DECLINED)
+    others = [
+        f"{count} {status}" for status in Status if status not in uncounted and (count := result.count_of(status))
+    ]
+    left = f"{fmt.plural(change.left_out, 'case')} without all rounds left out" if change.left_out else ""
+    said = f"not in any mean, over all passes: {', '.join(others)}" if others else ""
+    return Cell(str(change.cases), change.cases, note="; ".join(filter(None, (left, said))))
+
+
+def _again_column(result: Result) -> Column:
+    return Column("what rounding allows" if result.order is Order.IMPORTED else "if measured again")
+
+
+def _interval(bounds: tuple[float, float] | None) -> Cell:
+    return interval_cell(math.log(bounds[0]), math.log(bounds[1])) if bounds and bounds[0] > 0 else UNKNOWN
+
+
+def _distinct(part: Part) -> tuple[Cell, Cell]:
+    found = part.change(unique=True)
+    return (Cell(str(found.cases), found.cases), suite_gain(found)) if found else (UNKNOWN, UNKNOWN)
+
+
+def _cards(result: Result) -> Iterator[KeyNumber]:
+    yield from _gains(result)
+    if result.unverified is None:
+        slower, faster = result.count(Word.SLOWER), result.count(Word.FASTER)
+        yield KeyNumber("Slower, verified", str(slower), _others(result), slower)
+        yield KeyNumber("Faster, verified", str(faster), _called(result), faster)
+    else:
+        ranked = len(result.unverified.ranked)
+        yield KeyNumber("Beyond the bounds of the tables", str(ranked), f"none verified; {_called(result)}", ranked)
+    for status, what in ((Status.BROKEN, "passed in base, do not in head"), (Status.FIXED, "pass in head only")):
+        if count := result.count_of(status):
+            yield KeyNumber(status.value.capitalize(), str(count), what, count)
+    for name, found in by_pass(result.selection).items() if result.selection is not None else ():
+        bounds = _interval(found.rounds).text
+        yield KeyNumber(
+            f"Head's own configurations, {name}",
+            suite_gain(found).text,
+            f"{'unproven, ' * found.unproven}throughput over head with those of base, {bounds}: what choosing again is "
+            "worth",
+            1 / found.ratio - 1,
+        )
+
+
+def _gains(result: Result) -> Iterator[KeyNumber]:
+    """One card per leading part, unless there are many: the table has them all."""
+    found = leading(result)
+    for part in found if len(found) <= MOST_CARDS else ():
+        change = part.change()
+        if change is None:
+            continue
+        again = again_cell(part, change)
+        words = "rounding allows" if result.order is Order.IMPORTED else "95% interval over rounds"
+        interval = "no interval" if again is UNKNOWN else f"{words} {again.text}"
+        reduced = suite_reduction(change).text
+        proof = "unproven, " if change.unproven else ""
+        detail = f"{proof}geometric mean of {fmt.plural(change.cases, 'case')}, {interval}; time reduction {reduced}"
+        yield KeyNumber(f"Throughput, {told(result, part)}", suite_gain(change).text, detail, 1 / change.ratio - 1)
+
+
+def _others(result: Result) -> str:
+    sums = f"; sums of {SUM}: {result.count_sums(Word.SLOWER)} slower, {result.count_sums(Word.FASTER)} faster"
+    said = f"{result.count(Word.SAME)} same, {result.count(Word.INCONCLUSIVE)} inconclusive"
+    return said + sums * (result.sums is not None)
+
+
+def _called(result: Result) -> str:
+    return f"of {fmt.plural(result.count_of(Status.COMPARED), 'case')} that both versions pass"

@@ -1,0 +1,131 @@
+"""What a comparison says in sentences: ranges, who gains, time saved, what became right or wrong. All computed."""
+
+from collections.abc import Iterator
+
+from ....analysis.comparison.breakdown import Distribution, Quantity
+from ....analysis.comparison.effects import Order, Status
+from ....analysis.comparison.parts import Part, leading, parts, problem_of
+from ....analysis.comparison.result import Result
+from ... import formatting as fmt
+from .words import Places, case_gain, share_text, suite_gain, told, varying
+
+LINE = 0.01
+"""Changes from here on are counted as gains and losses."""
+
+MOST_PARTS = 6
+"""More parts than these have no sentences each: the tables have them."""
+
+
+def takeaways(result: Result) -> Iterator[str]:
+    """Yield the sentences in the order of what a reader asks: how much, everywhere, at whose cost, worth what."""
+    places = Places.of(result)
+    found = parts(result)
+    if len(found) > MOST_PARTS:
+        yield _over_parts(result)
+    else:
+        for part in found:
+            yield _range(result, places, part)
+        for lead in leading(result):
+            yield from _bought(result, places, lead, [part for part in found if part.group == lead.group])
+            yield from _models(result, lead)
+            yield from _saved(result, places, lead)
+    yield from _outcomes(result, places)
+
+
+def _over_parts(result: Result) -> str:
+    """Where the geometric means lie when there are too many for a sentence each."""
+    means = [(change, part) for part in leading(result) if (change := part.change()) is not None]
+    means.sort(key=lambda one: one[0].ratio)
+    (best, most), (worst, least) = means[0], means[-1]
+    return (
+        f"The geometric means of {fmt.plural(len(means), 'group')} run from {suite_gain(worst).text} "
+        f"({told(result, least)}) to {suite_gain(best).text} ({told(result, most)}) of throughput gain."
+    )
+
+
+def _range(result: Result, places: Places, part: Part) -> str:
+    spread = part.distribution(Quantity.GAIN)
+    assert spread is not None
+    rows = part.cases.sort_values("effect", kind="stable").to_dict("records")
+    most, least = rows[0], rows[-1]
+    name, known = told(result, part), varying(result)
+    if len(rows) == 1:
+        return f"{name}: throughput gain {case_gain(most).text} in the only case, {places.name(most, known)}."
+    median = share_text(Quantity.GAIN, spread.median, part.cases)
+    positive = " Every case gains." if spread.least > 0 else " Every case loses." if spread.most < 0 else ""
+    return (
+        f"{name}: throughput gain from {case_gain(least).text} at {places.name(least, known)} to "
+        f"{case_gain(most).text} at {places.name(most, known)}; median {median}; "
+        f"{_beyond(result, spread, LINE)} gain 1% or more, {_beyond(result, spread, -LINE)} lose 1% or more.{positive}"
+    )
+
+
+def _beyond(result: Result, spread: Distribution, step: float) -> str:
+    """How many cases lie beyond a line: "82 / 83 (80 verified)"; of tables nothing is verified."""
+    (count,) = [count for count in spread.counts if count.step == step]
+    verified = "" if result.order is Order.IMPORTED else f" ({count.verified} verified)"
+    return f"{fmt.count(count.seen, spread.cases)}{verified}"
+
+
+def _bought(result: Result, places: Places, lead: Part, others: list[Part]) -> Iterator[str]:
+    """Cases that lose in a pass and gain in the one that counts: the loss is paid for, but it is there."""
+    winners = {problem_of(row): row for row in lead.cases.to_dict("records") if row["effect"] < 0}
+    for part in others:
+        if part is lead or part.pass_ == lead.pass_:
+            continue
+        losing = part.cases[part.changes(Quantity.GAIN) <= -LINE].sort_values("effect", ascending=False, kind="stable")
+        rows = [row for row in losing.to_dict("records") if problem_of(row) in winners]
+        if rows:
+            still = "all of them gain" if len(rows) == len(losing) else f"{len(rows)} of them gain"
+            total = fmt.plural(len(losing), "case loses", "cases lose")
+            yield (
+                f"{total} 1% or more in {part.pass_}; {still} in {lead.pass_}: {places.numbering.title} "
+                f"{places.numbers(rows)}."
+            )
+
+
+def _models(result: Result, part: Part) -> Iterator[str]:
+    models = part.cases["model"].unique()
+    means = []
+    for model in models:
+        change = part.of_model(str(model)).change()
+        if change is not None:
+            means.append((change.ratio, str(model), suite_gain(change).text))
+    if len(means) > 1:
+        best, worst = min(means), max(means)
+        yield (
+            f"{told(result, part)}, by model: the geometric mean gains most for {best[1]} "
+            f"({best[2]}) and least for {worst[1]} ({worst[2]})."
+        )
+
+
+def _saved(result: Result, places: Places, part: Part) -> Iterator[str]:
+    """What all cases take together, which the long ones decide, and which one matters most."""
+    cases = part.cases
+    if len(cases) < 2:
+        return
+    base, head = float(cases["base_gmean_s"].sum()), float(cases["head_gmean_s"].sum())
+    if base == head:
+        return
+    top = max(cases.to_dict("records"), key=lambda row: abs(row["base_gmean_s"] - row["head_gmean_s"]))
+    moved = float(top["base_gmean_s"] - top["head_gmean_s"])
+    word = "saved" if head < base else "lost"
+    own = "" if (moved > 0) == (head < base) else " (in the other direction)"
+    yield (
+        f"{told(result, part)}: one launch of every case takes {fmt.time(base)} in base and {fmt.time(head)} in head, "
+        f"{fmt.time(abs(base - head))} {word} ({fmt.change(base / head)} as a ratio of sums); the case that moves most "
+        f"time is {places.name(top, varying(result))} with {fmt.time(abs(moved))}{own}."
+    )
+
+
+def _outcomes(result: Result, places: Places) -> Iterator[str]:
+    cases = result.effects.cases
+    for status, words in (
+        (Status.FIXED, "did not pass in base and does in head"),
+        (Status.BROKEN, "passed in base and does not in head"),
+    ):
+        rows = cases[cases["status"] == status].to_dict("records")
+        if rows:
+            passes = ", ".join(dict.fromkeys(str(row["pass"]) for row in rows))
+            what = fmt.plural(len({places.numbering[row] for row in rows}), "problem")
+            yield f"{what} {words}: {places.numbering.title} {places.numbers(rows)} ({passes})."

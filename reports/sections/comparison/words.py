@@ -1,0 +1,254 @@
+"""What the chapters of a comparison share: how a case is named and placed, how its change and verdict are written.
+
+One sign for the whole report: above 0 the head is faster, be it as throughput gain or as time reduction.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from ....analysis.comparison.breakdown import Quantity
+from ....analysis.comparison.decide import Word
+from ....analysis.comparison.effects import Order
+from ....analysis.comparison.numbering import Numbering, number_cases
+from ....analysis.comparison.parts import GROUP, Part, parts
+from ....analysis.comparison.result import SUM, Result
+from ....analysis.comparison.suite import SuiteChange
+from ....analysis.frames.coordinates import size_label
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Scale, Tone
+
+Row = Mapping[Any, Any]
+
+COMBINED = (
+    f"{SUM}: the FLOPs of both passes over the sum of their times, added round by round; of a GEMM 6 M N K / "
+    "(forward + backward)."
+)
+
+TIMES = "Times: geometric mean over the rounds of the median of each, so that a change follows from them."
+
+UNKNOWN = Cell("unknown", tone=Tone.MISSING)
+
+TONES = {
+    Word.SLOWER: Tone.PLAIN,
+    Word.FASTER: Tone.BEST,
+    Word.SAME: Tone.PLAIN,
+    **dict.fromkeys((Word.INCONCLUSIVE, Word.UNVERIFIED), Tone.UNDECIDED),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """How the rows of a comparison are named: by number, case, M and size, and by what else tells them apart."""
+
+    numbering: Numbering
+    varying: tuple[str, ...]
+
+    @classmethod
+    def of(cls, result: Result) -> "Places":
+        """Number all cases of a comparison, those without a ratio among them."""
+        cases = result.effects.cases
+        return cls(number_cases(cases), tuple(name for name in GROUP if cases[name].nunique() > 1))
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns that say which case a row is."""
+        return (
+            Column("case", align=Align.LEFT),
+            Column(self.numbering.title),
+            *(Column(name, align=Align.LEFT) for name in self.varying),
+            *(Column("M"), Column("N×K")),
+        )
+
+    def cells(self, row: Row) -> tuple[Cell, ...]:
+        """Cells of `columns`."""
+        number = self.numbering[row]
+        return (
+            Cell(f"{row['model']} {row['layer']}"),
+            Cell(str(number), number),
+            *(Cell(str(row[name])) for name in self.varying),
+            *(Cell(str(row["M"]), int(row["M"])), Cell(size_label(row, "×"))),
+        )
+
+    def name(self, row: Row, known: Sequence[str] = ()) -> str:
+        """A case in a sentence: llama2-7b down, M=16, 4096×11008 (case no. 3). `known`: names of GROUP told before."""
+        more = "".join(f", {row[name]}" for name in self.varying if name not in known)
+        size = size_label(row, "×")
+        return (
+            f"{row['model']} {row['layer']}, M={row['M']}, {size}{more} ({self.numbering.title} {self.numbering[row]})"
+        )
+
+    def numbers(self, rows: Sequence[Row], most: int = 20) -> str:
+        """Numbers of cases in a sentence, in the order of `rows`, each once."""
+        found = list(dict.fromkeys(str(self.numbering[row]) for row in rows))
+        rest = f" and {len(found) - most} more" if len(found) > most else ""
+        return ", ".join(found[:most]) + rest
+
+
+def group_columns(result: Result) -> tuple[Column, ...]:
+    """Columns that tell parts apart; none where all are of one provider and setting."""
+    return tuple(Column(name, align=Align.LEFT) for name in varying(result))
+
+
+def group_cells(result: Result, part: Part) -> tuple[Cell, ...]:
+    """Cells of `group_columns`."""
+    said = dict(zip(GROUP, part.group, strict=True))
+    return tuple(Cell(said[name]) for name in varying(result))
+
+
+def varying(result: Result) -> tuple[str, ...]:
+    """Names of GROUP in which the compared parts differ."""
+    groups = [part.group for part in parts(result)]
+    return tuple(name for place, name in enumerate(GROUP) if len({group[place] for group in groups}) > 1)
+
+
+def pass_cell(part: Part) -> Cell:
+    """Name of a pass; that of the sum says in a footnote what it is."""
+    return Cell(part.pass_, note=COMBINED if part.pass_ == SUM else "")
+
+
+def told(result: Result, part: Part) -> str:
+    """A part in a sentence: "bwd", "simt_4bit, cold, bwd"."""
+    return ", ".join([*(cell.text for cell in group_cells(result, part)), part.pass_])
+
+
+def gain_cell(effect: float, low: float | None = None, high: float | None = None, note: str = "") -> Cell:
+    """A change of throughput; `value` is the share, the colour that of log2 of the ratio, four times as strong.
+
+    low, high  interval of the effect, which the digits follow. That of a table is what rounding allows, not 95 %.
+    """
+    if math.isnan(effect):
+        return UNKNOWN
+    return Cell(fmt.gain(effect, low, high), math.expm1(-effect), -effect / math.log(2) * 4, note)
+
+
+def case_gain(row: Row) -> Cell:
+    """A change of throughput of one case; one of which nothing is decided looks like it."""
+    cell = gain_cell(row["effect"], *_measured_interval(row))
+    return replace(cell, tone=Tone.UNDECIDED) if row["word"] == Word.INCONCLUSIVE and cell is not UNKNOWN else cell
+
+
+def share_text(quantity: Quantity, share: float, cases: pd.DataFrame) -> str:
+    """Write a statistic of the changes of `cases`, with the digits of the case that is nearest to it.
+
+    share  of `quantity` (gain or reduction), such as a quantile or a mean. One that is a case reads like the case.
+    """
+    effect = quantity.effect(share)
+    near: Row = cases.iloc[int((cases["effect"] - effect).abs().to_numpy().argmin())].to_dict()
+    low, high = (
+        (None if bound is None else effect + bound - float(near["effect"])) for bound in _measured_interval(near)
+    )
+    write = fmt.gain if quantity is Quantity.GAIN else fmt.reduction
+    return write(effect, low, high)
+
+
+def _measured_interval(row: Row) -> tuple[float | None, float | None]:
+    """Interval of a case by its rounds, from which digits follow; none of what rounding of a table allows."""
+    return (None, None) if row["word"] == Word.UNVERIFIED else (float(row["low"]), float(row["high"]))
+
+
+def suite_gain(change: SuiteChange) -> Cell:
+    """Gain of a geometric mean; its digits follow the interval over the rounds, and ~ says that nothing is proven."""
+    low, high = (math.log(bound) for bound in change.rounds) if change.rounds else (None, None)
+    return _marked(gain_cell(math.log(change.ratio), low, high), change)
+
+
+def suite_reduction(change: SuiteChange) -> Cell:
+    """The same as a reduction of time."""
+    low, high = (math.log(bound) for bound in change.rounds) if change.rounds else (None, None)
+    return _marked(reduction_cell(math.log(change.ratio), low, high), change)
+
+
+def _marked(cell: Cell, change: SuiteChange) -> Cell:
+    return replace(cell, text=fmt.unproven(cell.text), tone=Tone.UNDECIDED) if change.unproven else cell
+
+
+UNPROVEN = "~: the interval of the mean includes no change, or no verdict is given: nothing is proven."
+
+
+def reduction_cell(effect: float, low: float | None = None, high: float | None = None) -> Cell:
+    """A change of time as a reduction."""
+    return UNKNOWN if math.isnan(effect) else Cell(fmt.reduction(effect, low, high), -math.expm1(effect))
+
+
+def case_reduction(row: Row) -> Cell:
+    """A reduction of the time of one case."""
+    return reduction_cell(row["effect"], *_measured_interval(row))
+
+
+def gain_column(header: str = "throughput gain") -> Column:
+    """Column of `gain_cell`."""
+    return Column(header, scale=Scale.DIVERGING)
+
+
+def interval_column(result: Result) -> Column:
+    """Column of `interval_cell`: 95% by the rounds, or of tables what their rounding allows."""
+    return Column("what rounding allows" if result.order is Order.IMPORTED else "interval")
+
+
+def interval_cell(low: float, high: float) -> Cell:
+    """An interval of effects, as of throughput."""
+    if low == high:  # times of a table that were not rounded
+        return Cell("none", tone=Tone.MISSING)
+    text = fmt.gain_interval(low, high)
+    return Cell(text) if text else Cell("none", tone=Tone.MISSING)
+
+
+def verdict_cell(row: Row) -> Cell:
+    """What was decided, and what would have been found where nothing was."""
+    word = Word(row["word"])
+    smallest = float(row["smallest"])
+    would = f", would find {about(smallest)}" if word is Word.INCONCLUSIVE and not math.isnan(smallest) else ""
+    sides = "; ".join(f"{side}: {text}" for side in ("base", "head") if (text := str(row[f"{side}_disturbed"])))
+    disturbed = f"disturbed while it was measured: {sides}" if sides else ""
+    return Cell(f"{word}{would}", tone=TONES[word], note="; ".join(filter(None, (str(row["withheld"]), disturbed))))
+
+
+def about(effect: float) -> str:
+    """Write an estimate of a change in either direction, which two digits tell well enough: ±19%, ±0.85%, 4.20×."""
+    more = math.expm1(min(effect, 700.0))
+    return f"±{fmt.significant(100 * more, 2)}%" if more < 2 else size_of(effect)
+
+
+def size_of(effect: float) -> str:
+    """Write the size of a change in either direction: ±1.30%, 4.20×."""
+    text = fmt.change(math.exp(min(effect, 700.0)))
+    return f"±{text[1:]}" if text.startswith("+") else text
+
+
+def rate_unit(rows: pd.DataFrame) -> str:
+    """Unit of the rates of cases; "" where FLOPs do not count for any of them."""
+    counted = rows[rows["flops"] > 0]
+    if counted.empty:
+        return ""
+    rates = [*(counted["flops"] / counted["base_gmean_s"]), *(counted["flops"] / counted["head_gmean_s"])]
+    return fmt.flops_unit(rates)
+
+
+def rate_cells(row: Row, unit: str) -> tuple[Cell, ...]:
+    """Rates of base and head in `unit`; without one, their times."""
+    found = []
+    for side in ("base", "head"):
+        seconds = float(row[f"{side}_gmean_s"])
+        if not unit:
+            found.append(Cell(fmt.time(seconds), seconds))
+        elif row["flops"] > 0:
+            rate = float(row["flops"]) / seconds
+            found.append(Cell(fmt.flops_in(unit, rate), rate))
+        else:
+            found.append(Cell(""))
+    return tuple(found)
+
+
+def rate_columns(unit: str) -> tuple[Column, ...]:
+    """Columns of `rate_cells`."""
+    return (Column("base", unit), Column("head", unit))
+
+
+def time_cells(row: Row) -> tuple[Cell, ...]:
+    """Times of base and head."""
+    seconds = [float(row[f"{side}_gmean_s"]) for side in ("base", "head")]
+    return tuple(Cell(fmt.time(one), one) for one in seconds)

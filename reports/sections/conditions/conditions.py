@@ -1,0 +1,147 @@
+"""How the device was while it was measured: telemetry, the canary, and which cells and samples suffered from it."""
+
+import re
+from collections.abc import Iterator
+
+from ....analysis.frames.telemetry import Conditions, Range
+from ....analysis.stability.canary import SLOWDOWN, SLOWDOWN_ON_CPU, Drift
+from ....shapes.verdict import Verdict
+from ... import formatting as fmt
+from ...model import Align, Block, Cell, Column, Table
+from ...view import Row, View, shape_of
+
+NOT_RECORDED = "not recorded"
+
+MOST_DISTURBED = 20
+"""Disturbed cells that are named; cells.csv has them all."""
+
+SOURCES = {
+    "nvml": "nvml: NVIDIA's driver",
+    "amdsmi": "amdsmi: AMD's driver",
+    "host": "host: /proc and /sys of Linux",
+}
+
+
+def conditions(view: View) -> tuple[Block, ...]:
+    """Build the tables of the environment chapter that speak of the time of the measurement."""
+    seen, drifts = view.analysis.conditions, view.analysis.canary
+    blocks = [_overview(view, seen, drifts)]
+    if seen is not None and (quantities := tuple(_quantities(seen))):
+        columns = (_left("quantity"), Column("least"), Column("median"), Column("largest"))
+        reading = f"One reading per batch of samples, {fmt.plural(seen.batches, 'batch', 'batches')}."
+        blocks.append(Table("telemetry-table", "What the device said of itself", columns, quantities, reading=reading))
+    if drifts:
+        blocks.append(_canary(drifts))
+    if disturbed := _disturbed(view):
+        blocks.append(disturbed)
+    return tuple(blocks)
+
+
+def has_telemetry(view: View) -> bool:
+    """True when clock, temperature or power of the device were stored."""
+    seen = view.analysis.conditions
+    return seen is not None and any((seen.clock_hz, seen.temperature_c, seen.power_w))
+
+
+def _overview(view: View, seen: Conditions | None, drifts: tuple[Drift, ...]) -> Table:
+    rows = [("telemetry", _source(view, seen))]
+    if seen is not None:
+        rows.append(("clock held down by", _slowdowns(seen)))
+        if seen.other_processes is not None:
+            most = seen.other_processes
+            rows.append(("other processes on the device", f"up to {most} at once" if most else "none seen"))
+    rows.append(("canary", fmt.plural(drifts[0].readings, "reading") if drifts else NOT_RECORDED))
+    timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
+    disturbed = int((timed["disturbed"] != "").sum())
+    if seen is not None or drifts or disturbed:
+        rows.append(("disturbed cells", fmt.count(disturbed, len(timed))))
+    if timed["discarded"].notna().any():
+        rows.append(("discarded samples", _discarded(view)))
+    cells = tuple((Cell(name), Cell(value, value)) for name, value in rows)
+    return Table("conditions-table", "While it was measured", (_left("item"), _left("value")), cells)
+
+
+def _source(view: View, seen: Conditions | None) -> str:
+    name = str(view.manifest.get("telemetry") or "")
+    if seen is not None:
+        return SOURCES.get(name, name or "of a source that run.json does not name")
+    return f"{NOT_RECORDED} ({name})" if name else NOT_RECORDED
+
+
+def _slowdowns(seen: Conditions) -> str:
+    if not seen.slowdowns:
+        return "nothing seen"
+    return ", ".join(f"{word} in {fmt.share(share)} of the batches" for word, share in seen.slowdowns)
+
+
+def _discarded(view: View) -> str:
+    reasons = view.run.samples["discarded"].value_counts()
+    lost = [(str(reason), int(count)) for reason, count in reasons.items() if reason]
+    named = f" ({', '.join(f'{reason} {count}' for reason, count in sorted(lost))})" if lost else ""
+    return fmt.count(sum(count for _, count in lost), len(view.run.samples)) + named
+
+
+def _quantities(seen: Conditions) -> Iterator[tuple[Cell, ...]]:
+    shown = (
+        ("clock", seen.clock_hz, fmt.clock),
+        ("memory clock", seen.memory_clock_hz, fmt.clock),
+        ("temperature", seen.temperature_c, fmt.temperature),
+        ("power", seen.power_w, fmt.power),
+        ("cores busy with other work", seen.busy_elsewhere, fmt.share),
+    )
+    for name, values, write in shown:
+        if isinstance(values, Range):
+            numbers = (values.least, values.median, values.largest)
+            yield (Cell(name), *(Cell(write(number), number) for number in numbers))
+
+
+def _canary(drifts: tuple[Drift, ...]) -> Table:
+    columns = (_left("part"), Column("readings"), Column("range", unit="%"), Column("trend", unit="%"))
+    rows = tuple(
+        (
+            Cell("GEMM" if drift.kind == "gemm" else drift.kind),
+            Cell(str(drift.readings), drift.readings),
+            Cell(fmt.signed_percent(drift.range).removeprefix("+"), drift.range),
+            Cell(fmt.signed_percent(drift.trend), drift.trend),
+        )
+        for drift in drifts
+    )
+    reading = (
+        "A frozen GEMM and a frozen copy, timed at the start, about every minute and at the end. Range: slowest "
+        "reading over fastest, minus 1. Trend: change from the first reading to the last along a robust line; above 0 "
+        f"the device became slower. Cells count as disturbed where the reading after them takes over {SLOWDOWN:.0%} "
+        f"longer than the one before ({SLOWDOWN_ON_CPU:.0%} on a CPU)."
+    )
+    return Table("canary-table", "Drift of the device itself", columns, rows, reading=reading)
+
+
+def _disturbed(view: View) -> Table | None:
+    timed = view.cells[(view.cells["verdict"] == Verdict.PASSED) & (view.cells["disturbed"] != "")]
+    if timed.empty:
+        return None
+    columns = (_left("provider"), _left("shape"), Column("N×K"), Column("M"), _left("operands"), _left("what moved"))
+    causes = timed["disturbed"].str.count("; ").sort_values(ascending=False, kind="stable")
+    worst = timed.loc[causes.index].head(MOST_DISTURBED)
+    rows = tuple(_disturbed_row(row) for row in worst.to_dict("records"))
+    reading = "Their times stand in every table all the same: stop other work on the device and measure them again."
+    if len(timed) > len(rows):
+        reading += (
+            f" {len(rows)} of {len(timed)}, those with most causes first; cells.csv and canary.csv tell it of all."
+        )
+    return Table("disturbed", "Disturbed cells", columns, rows, reading=reading, stub=2, detail=len(rows) > 8)
+
+
+def _disturbed_row(row: Row) -> tuple[Cell, ...]:
+    shape = shape_of(row)
+    return (
+        Cell(str(row["provider"])),
+        Cell(shape.label),
+        Cell(shape.size),
+        Cell(str(row["M"]), int(row["M"])),
+        Cell(f"{row['dtype']} · {row['scheme']} · {row['cache']}"),
+        Cell(re.sub(r"(?<!\w)-(?=\d)", fmt.MINUS, str(row["disturbed"]))),
+    )
+
+
+def _left(header: str) -> Column:
+    return Column(header, align=Align.LEFT)

@@ -1,0 +1,135 @@
+"""What the two sides of a ratio are: source, versions and configuration of the baseline and of the challengers."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ....shapes.verdict import Verdict
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Section, Table, Text
+from ...view import View
+from ..speedups.decode_grid import compared
+from .timing import TUNINGS
+
+_VERSIONS = ("torch", "triton", "CUDA", "HIP", "driver", "rooflens", "commit")
+"""Of the environment, what says which code ran."""
+
+_MOST = 6
+"""Different values of a setting that are named."""
+
+
+def configurations(view: View) -> Section | None:
+    """Describe the baseline and the challengers; nothing where none of them has a time."""
+    sides = [name for name in (view.baseline, *compared(view)) if name in view.providers]
+    timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
+    lines = []
+    for name in sides:
+        mine = timed[timed["provider"] == name]
+        if mine.empty:
+            continue
+        entry = view.provider_entries.get(name) or {}
+        count = mine["config"].nunique()
+        ways = ", ".join(TUNINGS.get(str(way), str(way) or "not recorded") for way in dict.fromkeys(mine["tuning"]))
+        lines.append(
+            (
+                Cell(name),
+                Cell("baseline" if name == view.baseline else str(entry.get("role", ""))),
+                Cell(described(mine["config"]) or "none to choose"),
+                Cell(str(count), count),
+                Cell(str(len(mine)), len(mine)),
+                Cell(ways),
+                Cell(", ".join(filter(None, dict.fromkeys(map(str, mine["source"])))) or str(entry.get("source", ""))),
+            )
+        )
+    if not lines:
+        return None
+    columns = (
+        Column("provider", align=Align.LEFT),
+        Column("part", align=Align.LEFT),
+        Column("configuration", align=Align.LEFT),
+        Column("distinct"),
+        Column("cells"),
+        Column("chosen", align=Align.LEFT),
+        Column("source hash", align=Align.LEFT),
+    )
+    reading = (
+        f"The settings that ran, those that differ between cells with all their values. {_versions(view)}"
+        "A ratio is over this baseline, not over the best that could be made of it."
+    )
+    blocks: list[Table | Text] = [
+        Table("configurations-table", "Baseline and challengers", columns, tuple(lines), reading=reading)
+    ]
+    if routes := _routes(view, sides):
+        blocks.append(routes)
+    return Section("configurations", "What ran against what", tuple(blocks))
+
+
+def described(configs: Iterable[str]) -> str:
+    """Write a set of configurations (JSON objects) in one line: BLOCK_M=16, BLOCK_N=32 or 64; "" for empty ones."""
+    values: dict[str, list[Any]] = {}
+    flat = [_flat(json.loads(text)) for text in dict.fromkeys(configs) if text]
+    for config in flat:
+        for name in config:
+            values.setdefault(name, [])
+    for name, seen in values.items():
+        for config in flat:
+            if config.get(name) not in seen:
+                seen.append(config.get(name))
+    return ", ".join(f"{name}={_one_of(seen)}" for name, seen in values.items())
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Lift the settings of nested objects: fwd.BLOCK_M."""
+    found: dict[str, Any] = {}
+    for name, value in config.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found
+
+
+def _one_of(values: list[Any]) -> str:
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    ordered = sorted(numbers) if len(numbers) == len(values) else sorted(values, key=lambda value: value is None)
+    texts = [
+        "unset" if value is None else str(value).lower() if value in (True, False) else str(value) for value in ordered
+    ]
+    if len(texts) > _MOST:
+        return f"{texts[0]} to {texts[-1]} ({len(texts)} values)" if numbers == values else f"{len(texts)} values"
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} or {texts[-1]}"
+
+
+def _versions(view: View) -> str:
+    stored: Mapping[str, Any] = view.manifest.get("environment") or {}
+    known = [f"{name} {stored[name]}" for name in _VERSIONS if stored.get(name)]
+    return f"Versions: {', '.join(known)}. " if known else ""
+
+
+def _routes(view: View, sides: Iterable[str]) -> Table | None:
+    """Say which kernel a provider with a rule of its own chose, and at which M."""
+    timed = view.cells[(view.cells["verdict"] == Verdict.PASSED) & (view.cells["dispatched"] != "")]
+    lines = []
+    for name in sides:
+        mine = timed[timed["provider"] == name]
+        for route, group in mine.groupby("dispatched", sort=False):
+            chosen, _, why = str(route).partition(": ")
+            lines.append(
+                (
+                    Cell(name),
+                    Cell(chosen),
+                    Cell(why),
+                    Cell(fmt.sizes(sorted({int(m) for m in group["M"]}))),
+                    Cell(str(len(group)), len(group)),
+                )
+            )
+    if not lines:
+        return None
+    columns = (
+        Column("provider", align=Align.LEFT),
+        Column("chose", align=Align.LEFT),
+        Column("because", align=Align.LEFT),
+        Column("M", align=Align.LEFT),
+        Column("cells"),
+    )
+    reading = (
+        "Providers with a dispatch rule of their own: which kernel it took, and why. A tie is routed like the rest."
+    )
+    return Table("routes", "Routing", columns, tuple(lines), reading=reading, stub=2)

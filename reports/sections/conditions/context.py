@@ -1,0 +1,178 @@
+"""Chapters about the run rather than its results: how and where it was measured, and what it cannot say."""
+
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ... import formatting as fmt
+from ...model import Align, Bullets, Cell, Code, Column, Section, Table, Text
+from ...view import View
+from .conditions import conditions, has_telemetry
+from .timing import how_timed, sample_counts
+
+
+def reproduce(view: View) -> Section:
+    """Say which commands measured this and which one writes this report from the stored files."""
+    manifest = view.manifest
+    commands = [shell(str(word) for word in manifest.get("command") or [])] if manifest.get("command") else []
+    commands.append(
+        shell(["rooflens", "report", view.run_path, *view.options, "--html", "report.html", "--markdown", "report.md"])
+    )
+    seed = manifest.get("seed")
+    rows = [
+        ("suite", manifest.get("suite", "")),
+        ("seed of order and operands", "" if seed is None else str(seed)),
+        ("schemes", ", ".join(view.schemes)),
+        ("dtypes", ", ".join(view.dtypes)),
+        ("M", fmt.sizes(view.Ms)),
+        ("shapes", str(len(view.shapes))),
+        ("started", str(manifest.get("created_at", ""))),
+    ]
+    providers = tuple(
+        (
+            Cell(name, name),
+            Cell(str(entry.get("role", ""))),
+            Cell("baseline" if name == view.baseline else "challenger" if name in view.challengers else ""),
+            Cell(str(entry.get("source", ""))),
+        )
+        for name, entry in view.provider_entries.items()
+    )
+    return Section(
+        "reproduce",
+        "How to reproduce",
+        (
+            Text("The first command measures, the last one writes this report again from the stored files."),
+            Code("\n".join(commands)),
+            _facts("workload", "What was asked for", rows),
+            Table(
+                "providers",
+                "Providers and the source that ran",
+                (_left("provider"), _left("role"), _left("part in the comparison"), _left("source hash")),
+                providers,
+                reading="The hash covers the provider's source files: a result is never reused for other code.",
+            ),
+        ),
+    )
+
+
+def shell(words: Iterable[str]) -> str:
+    """Join the words of a command so that a shell reads them back; a filter with quotes stays readable."""
+    return " ".join(f'"{word}"' if "'" in word and not set(word) & _ACTIVE else shlex.quote(word) for word in words)
+
+
+_ACTIVE = frozenset('"$`\\!\n')
+"""What a shell does not take literally between double quotes."""
+
+
+def protocol(view: View) -> Section:
+    """Say how times were taken and what every printed statistic is."""
+    stated: Mapping[str, Any] = view.manifest.get("protocol") or {}
+    rows = [
+        *how_timed(view),
+        ("caches", ", ".join(map(str, stated.get("caches") or view.caches))),
+        ("stop rule", _stop_rule(stated)),
+        ("rounds", str(view.manifest.get("rounds", ""))),
+        ("samples per cell", sample_counts(view)),
+        ("timeout per cell", f"{stated['timeout_s']:g} s" if stated.get("timeout_s") else ""),
+        ("timeout per build", f"{stated['build_timeout_s']:g} s" if stated.get("build_timeout_s") else ""),
+        ("threads", str(stated["threads"]) if stated.get("threads") else ""),
+        ("last-level cache evicted when cold", fmt.bytes_size(stated.get("llc_bytes"))),
+    ]
+    return Section(
+        "protocol",
+        "Protocol and statistics",
+        (
+            _facts("protocol-table", "Protocol", [row for row in rows if row[1]]),
+            Bullets(
+                (
+                    "A cell is one shape, M, dtype, scheme, cache state and provider. Its time is the geometric "
+                    "mean over rounds of the median of a round's samples; only the launch is timed, never packing, "
+                    "compiling or allocation.",
+                    view.interval_sentence,
+                    "A ratio is the geometric mean over rounds of the ratio of the two round medians; both sides were "
+                    "measured on the same operands, alternating within each round, so that slow drift hits both.",
+                    "A mean of ratios is geometric, over distinct GEMMs (one that appears under two model names is one "
+                    "vote) in which both sides have a time, with its count. TFLOPS are never averaged.",
+                    "Output is checked against an fp64 product of the same quantized bits before anything is timed; "
+                    "a cell without a correct output has a verdict and no time.",
+                    "Bandwidth is compulsory bytes (every operand, its scales and the output once) over time; FLOPs "
+                    "are the useful 2MNK, without dequantization or padding.",
+                )
+            ),
+        ),
+    )
+
+
+def environment(view: View) -> Section:
+    """List the device and the software that ran."""
+    device: Mapping[str, Any] = view.manifest.get("device") or {}
+    compute = "cores" if device.get("kind") == "cpu" else "compute units"
+    rows = [
+        ("device", str(device.get("name", ""))),
+        ("vendor", str(device.get("vendor", ""))),
+        ("architecture", str(device.get("arch", ""))),
+        (compute, str(device.get("compute_units") or "")),
+        ("L2 cache", fmt.bytes_size(device.get("l2_bytes") or None)),
+        ("last-level cache", fmt.bytes_size(device.get("llc_bytes") or None)),
+        ("memory", fmt.bytes_size(device.get("memory_bytes") or None)),
+        ("published specification", str(view.manifest.get("device_spec") or "none known for this device")),
+    ]
+    stored: Mapping[str, Any] = view.manifest.get("environment") or {}
+    rows += [(str(name), str(value)) for name, value in stored.items()]
+    blocks = (_facts("environment-table", "Device and software", rows), *conditions(view))
+    return Section("environment", "Environment", blocks)
+
+
+def limits(view: View) -> Section:
+    """Say what a reader must not conclude."""
+    device = (view.manifest.get("device") or {}).get("name") or "this device"
+    seen = (
+        "Clocks, temperature and power were read once per batch of samples: what is shorter is not seen, and a canary "
+        "that moved between two readings does not say when."
+        if has_telemetry(view)
+        else "Clocks, temperature and power are not stored with the samples, so throttling is not excluded; "
+        "interleaved rounds spread it over all providers."
+    )
+    items = [
+        f"It describes {device} with the software listed above. Another device, driver or library version has to be "
+        f"measured.",
+        "Operands are random normal values. Real activations can change power and clocks, and with them the time of "
+        "large GEMMs.",
+        seen,
+        "Cold means that the last-level cache was evicted before every sample, warm that nothing was. A model at "
+        "work is somewhere between.",
+        "A crossover lies between two measured M and is interpolated on log2 M. It is not a dispatch rule: see the "
+        "worst loss at the constant threshold.",
+        "Ceilings come from a short calibration. A kernel above a measured ceiling shows that the calibration missed "
+        "the best access pattern.",
+    ]
+    if view.rounds < 5:
+        items.insert(
+            0,
+            f"With {fmt.plural(view.rounds, 'round')} per cell the intervals of times do not contain what differs from "
+            "round to round (5 or more are needed), and those of ratios rest on few values: read small differences as "
+            "undecided.",
+        )
+    if (view.manifest.get("device") or {}).get("kind") == "cpu":
+        items.insert(0, "It was measured on a CPU. It says nothing about how these kernels compare on a GPU.")
+    return Section("limits", "What this report cannot tell", (Bullets(tuple(items)),))
+
+
+def _left(header: str) -> Column:
+    return Column(header, align=Align.LEFT)
+
+
+def _facts(table_id: str, title: str, rows: list[tuple[str, str]]) -> Table:
+    cells = tuple((Cell(name), Cell(value or "unknown", value or None)) for name, value in rows)
+    return Table(table_id, title, (_left("item"), _left("value")), cells)
+
+
+def _stop_rule(stated: Mapping[str, Any]) -> str:
+    parts = []
+    if stated.get("target_ci"):
+        parts.append(f"interval of the median within ±{stated['target_ci'] * 100:g}%")
+    if stated.get("min_samples"):
+        parts.append(f"at least {stated['min_samples']} samples")
+    if stated.get("budget_s"):
+        parts.append(f"at most {stated['budget_s']:g} s per round")
+    return ", ".join(parts)

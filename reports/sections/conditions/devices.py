@@ -1,0 +1,101 @@
+"""The devices of one run side by side: what each measured, and how fast its canary was beside the others'."""
+
+from collections.abc import Mapping, Sequence
+
+from ....analysis.stability.canary import KINDS
+from ....analysis.stability.devices import MeasuredDevice, beside_fleet
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Section, Table
+from ...view import View
+
+MOST = 24
+"""Devices that the table holds; of more, those whose canary deviates most."""
+
+READING = (
+    "GEMM and copy: median time of the two parts of the canary on this device, as change from the median device; above "
+    "0 it is slower. Range: its slowest reading over its fastest, minus 1. Readings are those of the canary, restarts "
+    "the worker processes beyond the first."
+)
+
+_NAMING = ("host", "device", "UUID", "architecture")
+"""Columns that say which device it is; one of them that tells none apart or is unknown is left out."""
+
+_NAMES = {"gemm": "GEMM", "copy": "copy"}
+
+
+def devices(view: View) -> Section | None:
+    """Tabulate the devices of a run of several; None where there is one, or where run.json does not tell them apart."""
+    every = view.analysis.devices
+    if not every:
+        return None
+    changes = beside_fleet(every)
+    shown = list(every)
+    if len(every) > MOST:
+        shown = sorted(every, key=lambda one: -_farthest(changes.get(one.number)))[:MOST]
+    naming = _naming(every)
+    columns = tuple(Column(header, align=Align.LEFT) for header in naming)
+    rows = tuple(
+        (*(Cell(_names(one)[header]) for header in naming), *_numbers(one, changes.get(one.number))) for one in shown
+    )
+    return Section(
+        "devices",
+        "Devices",
+        (
+            Table(
+                "devices-table",
+                "What each device measured, and how fast it was",
+                (*columns, *_MEASURED),
+                rows,
+                reading=_reading(every, len(view.manifest["devices"])),
+                stub=len(naming),
+            ),
+        ),
+    )
+
+
+_MEASURED = (
+    *(Column(_NAMES[kind], unit="%") for kind in KINDS),
+    *(Column(f"{_NAMES[kind]} range", unit="%") for kind in KINDS),
+    Column("readings"),
+    Column("cells"),
+    Column("rounds"),
+    Column("restarts"),
+)
+
+
+def _names(device: MeasuredDevice) -> dict[str, str]:
+    return dict(zip(_NAMING, (device.host, device.place, device.short_uuid, device.arch), strict=True))
+
+
+def _naming(every: Sequence[MeasuredDevice]) -> list[str]:
+    found = {header: {_names(one)[header] for one in every} for header in _NAMING}
+    left_out = {header for header, texts in found.items() if texts == {""}}
+    if len(found["architecture"]) == 1:
+        left_out.add("architecture")
+    return [header for header in _NAMING if header not in left_out]
+
+
+def _numbers(device: MeasuredDevice, change: Mapping[str, float] | None) -> tuple[Cell, ...]:
+    changes = [None if change is None else change[kind] for kind in KINDS]
+    ranges = {drift.kind: drift.range for drift in device.drifts}
+    return (
+        *(Cell(fmt.signed_percent(value), value) for value in changes),
+        *(Cell(fmt.signed_percent(ranges.get(kind)).removeprefix("+"), ranges.get(kind)) for kind in KINDS),
+        *(Cell(str(one), one) for one in (device.readings, device.cells, device.rounds, device.restarts)),
+    )
+
+
+def _farthest(change: Mapping[str, float] | None) -> float:
+    return max(map(abs, change.values())) if change else 0.0
+
+
+def _reading(every: Sequence[MeasuredDevice], listed: int) -> str:
+    said = [READING]
+    if len(every) > MOST:
+        said.insert(0, f"{MOST} of {len(every)} devices, those that deviate most first.")
+    if few := sum(one.readings < 2 for one in every):
+        are = "has one reading or none, which tells" if few == 1 else "have one reading or none, which tells"
+        said.append(f"{fmt.plural(few, 'device')} {are} no slow device from noise.")
+    if listed > len(every):
+        said.append(f"{fmt.plural(listed - len(every), 'more device')} measured too; run.json does not say what.")
+    return " ".join(said)

@@ -1,0 +1,281 @@
+"""The device over the time of the run: canary, clock, temperature and power, with the slowdowns that it reported.
+
+Of several devices each has a line; of more than colours can tell apart (`device_lines`), their median with a band.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ....analysis.stability.canary import KINDS
+from ....analysis.stability.timeline import (
+    QUANTITIES,
+    canary_over_time,
+    pauses,
+    slowdown_spans,
+    telemetry_over_time,
+    thinned,
+    without_pauses,
+)
+from ... import formatting as fmt
+from ...figures.axes import elapsed_axis, linear_axis
+from ...figures.chart import Axis, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Series, Span, Tick
+from ...model import Section
+from ...view import View
+from .device_lines import Line, lines_of, of_devices
+
+HOW = (
+    "Time runs from left to right, from the start of the run. {parts}Where a strip is shaded, with a bar along its "
+    "upper edge, {who} said that its clock was held down. A device in one state gives flat lines."
+)
+LINE_HOW = (
+    "A line is the median of the readings at that time, the band around it reaches from the least to the largest. "
+)
+CANARY_HOW = "The canary is a frozen GEMM and a frozen copy, as change of time from their median: above 0 is slower. "
+CANARIES_HOW = (
+    "The canary is a frozen GEMM and a frozen copy, as change of time from their median on the same device: above 0 is "
+    "slower than that device usually is. "
+)
+POOLED_HOW = "Here it joins {devices}: the band says how far apart they are. "
+PAUSE_HOW = "Where nothing was measured for over {longest}, the rest of the pause is cut out (dotted). "
+
+BINS = 240
+"""Stretches of time that a line has at most."""
+
+LONGEST_PAUSE_S = 600.0
+"""Of a run that went on later, a pause is drawn no longer."""
+
+FEW = 2
+"""Readings of the canary that need no figure by themselves: a table says as much."""
+
+HEIGHT = 0.24
+LEAST_RANGE = 0.02
+"""A strip shows at least this range, as a share of the value: noise of the last digit is no drift."""
+
+
+class _Strip(NamedTuple):
+    """What a strip shows of one quantity: its name, how it is written, and the style of its first line."""
+
+    title: str
+    write: Callable[[float], str]
+    column: str
+
+
+STRIPS = (
+    _Strip("clock", fmt.clock, "clock_hz"),
+    _Strip("temperature", fmt.temperature, "temperature_c"),
+    _Strip("power", fmt.power, "power_w"),
+    _Strip("cores busy with other work", fmt.share, "busy_elsewhere"),
+)
+
+CANARY_STYLES = dict(zip(KINDS, (1, 2), strict=True))
+SLOW_STYLES = (6, 4, 7, 3, 5)
+"""Styles of the slowdowns, in the order of their words."""
+
+
+def drift(view: View) -> Section | None:
+    """Draw one strip per quantity that was recorded; None where none was over time."""
+    figure = _figure(view)
+    title = "The devices over time" if view.run.several_devices else "The device over time"
+    return None if figure is None else Section("drift", title, (figure,))
+
+
+def _figure(view: View) -> Figure | None:
+    run = view.run
+    telemetry, canary = (of_devices(run, frame) for frame in (telemetry_over_time(run), canary_over_time(run)))
+    every = np.concatenate([frame["at_s"].to_numpy(dtype=np.float64) for frame in (telemetry, canary)])
+    known = [strip for strip in STRIPS if telemetry[strip.column].notna().sum() > 1]
+    has_canary = len(canary) > 1
+    if not (known or len(canary) > FEW) or np.ptp(every) <= 0:
+        return None
+    cut = pauses(every, LONGEST_PAUSE_S)
+    telemetry, canary = (_cut(frame, cut) for frame in (telemetry, canary))
+    end = max(float(frame["at_s"].max()) for frame in (telemetry, canary) if len(frame))
+    slow = slowdown_spans(telemetry, end / 100)
+    words = list(dict.fromkeys(word for word, _, _ in slow))
+    styles = {word: SLOW_STYLES[number % len(SLOW_STYLES)] for number, word in enumerate(words)}
+    spans = tuple(Span(word, styles[word], None, first, max(last, first + end / 400)) for word, first, last in slow)
+    spans += tuple(Span("pause", 0, at) for at in without_pauses(np.array([stop for stop, _ in cut]), cut).tolist())
+    slowdowns = (LegendEntry(f"slowed down: {word}", fill=f"s{styles[word]}") for word in words)
+    lines = lines_of(run, telemetry, canary)
+    charts = [] if not has_canary else _canaries(canary, lines) if run.several_devices else [_canary(canary)]
+    charts += [_strip(strip, telemetry, lines) for strip in known]
+    last = len(charts) - 1
+    placed = tuple(
+        _over(chart, elapsed_axis(end, "time since the start" if number == last else ""), spans)
+        for number, chart in enumerate(charts)
+    )
+    return Figure(
+        "drift-strips",
+        "Canary and telemetry over the run" if has_canary and known else "Canary" if has_canary else "Telemetry",
+        placed,
+        how_to_read=_how(run.several_devices, lines[0].joined, has_canary, bool(known), bool(cut)),
+        alt=_alt(charts, telemetry, words),
+        legend=(*(_of_lines(lines) if run.several_devices else _of_canary(has_canary)), *slowdowns),
+        data=_data(telemetry, canary, lines),
+    )
+
+
+def _of_canary(is_drawn: bool) -> list[LegendEntry]:
+    return [LegendEntry(f"canary: {_NAMES[kind]}", CANARY_STYLES[kind]) for kind in KINDS if is_drawn]
+
+
+def _of_lines(lines: Sequence[Line]) -> list[LegendEntry]:
+    return [LegendEntry(line.name, line.style, Draw.STROKE) for line in lines]
+
+
+def _how(several: bool, joined: int, has_canary: bool, has_telemetry: bool, has_pauses: bool) -> str:
+    parts = (CANARIES_HOW if several else CANARY_HOW) if has_canary else ""
+    parts += LINE_HOW if has_telemetry or joined > 1 else ""
+    parts += POOLED_HOW.format(devices=fmt.plural(joined, "device")) if joined > 1 else ""
+    parts += PAUSE_HOW.format(longest=fmt.tick_elapsed(LONGEST_PAUSE_S)) if has_pauses else ""
+    return HOW.format(parts=parts, who="one of the devices" if several else "the device")
+
+
+_NAMES = {"gemm": "GEMM", "copy": "copy"}
+
+
+def _cut(rows: pd.DataFrame, cut: list[tuple[float, float]]) -> pd.DataFrame:
+    return rows.assign(at_s=without_pauses(rows["at_s"].to_numpy(dtype=np.float64), cut))
+
+
+def _over(chart: Chart, x: Axis, spans: tuple[Span, ...]) -> Chart:
+    """Put a strip over the common time, with the slowdowns as shades and as bars along its upper edge."""
+    ticks = x.ticks if x.label else tuple(Tick(tick.value) for tick in x.ticks)
+    top = chart.y.high
+    bars = tuple(
+        Box(span.low, span.high, top - 0.06 * (top - chart.y.low), top, f"s{span.style}", name=span.label)
+        for span in spans
+        if span.low is not None and span.high is not None
+    )
+    return replace(chart, x=replace(x, ticks=ticks), spans=spans, boxes=bars, height=HEIGHT)
+
+
+def _strip(strip: _Strip, telemetry: pd.DataFrame, lines: Sequence[Line]) -> Chart:
+    """One quantity: one line, or one per device."""
+    known = telemetry.loc[telemetry[strip.column].notna(), ["at_s", "device", strip.column]]
+    values = known[strip.column]
+    least, most = float(values.min()), float(values.max())
+    span = f"{strip.write(least)} to {strip.write(most)}" if strip.write(least) != strip.write(most) else "constant"
+    middle = strip.write(float(values.median()))
+    groups = [(line, line.rows(known)) for line in lines]
+    return Chart(
+        strip.title,
+        _LATER,
+        _axis(least, most, strip.write),
+        tuple(_stroke(strip.title, line, rows, strip.column) for line, rows in groups if len(rows)),
+        corner=f"median {middle}, {span}",
+        alt=f"{strip.title}: median {middle}, {span}",
+    )
+
+
+def _stroke(title: str, line: Line, rows: pd.DataFrame, column: str) -> Series:
+    thin = thinned(rows, [column], line.bins(rows, BINS))
+    at, middle = thin["at_s"].tolist(), thin[column].tolist()
+    low, high = thin[f"{column}_low"].tolist(), thin[f"{column}_high"].tolist()
+    return Series(title, line.style, _points(at, middle), Draw.STROKE, tuple(zip(at, low, high, strict=True)))
+
+
+def _points(at: Iterable[float], values: Iterable[float]) -> tuple[Point, ...]:
+    return tuple(Point(x, y) for x, y in zip(at, values, strict=True))
+
+
+def _canary(canary: pd.DataFrame) -> Chart:
+    """Both parts of the canary of one device."""
+    at = canary["at_s"].tolist()
+    series = [
+        Series(_NAMES[kind], CANARY_STYLES[kind], _points(at, canary[f"{kind}_change"].tolist())) for kind in KINDS
+    ]
+    return _canary_chart("canary", canary, KINDS, series)
+
+
+def _canaries(canary: pd.DataFrame, lines: Sequence[Line]) -> list[Chart]:
+    """A strip per part, so that colour can tell devices apart."""
+    charts = []
+    for kind in KINDS:
+        column, title = f"{kind}_change", f"canary {_NAMES[kind]}"
+        groups = [(line, line.rows(canary)) for line in lines]
+        series = [
+            Series(title, line.style, _points(rows["at_s"].tolist(), rows[column].tolist()))
+            if line.joined == 1
+            else _stroke(title, line, rows, column)
+            for line, rows in groups
+            if len(rows)
+        ]
+        charts.append(_canary_chart(title, canary, (kind,), series))
+    return charts
+
+
+def _canary_chart(title: str, canary: pd.DataFrame, kinds: Sequence[str], series: Sequence[Series]) -> Chart:
+    most = float(canary[[f"{kind}_change" for kind in kinds]].abs().max().max()) if len(canary) else 0.0
+    said = f"at most {fmt.significant(100 * most, 2)}% from the median" if most else "no change"
+    span = max(most, LEAST_RANGE / 2) * 1.15
+    told = f"{fmt.plural(len(canary), 'reading')}, {said}"
+    return Chart(
+        title,
+        _LATER,
+        linear_axis(-span, span, _signed_tick, "", labels=4),
+        tuple(series),
+        level=0.0,
+        corner=told,
+        alt=f"{title}: {told}",
+    )
+
+
+_LATER = elapsed_axis(1.0, "")
+"""Stands in for the axis of time, which all strips share, until the whole figure is known."""
+
+
+def _signed_tick(value: float) -> str:
+    return f"+{fmt.tick_share(value)}" if value > 1e-9 else fmt.tick_share(0.0 if abs(value) < 1e-9 else value)
+
+
+def _axis(least: float, most: float, write: Callable[[float], str]) -> Axis:
+    middle, half = (least + most) / 2, (most - least) / 2
+    half = max(half * 1.15, abs(middle) * LEAST_RANGE / 2, 1e-3)
+    low = middle - half if least < 0 else max(0.0, middle - half)
+    return linear_axis(low, middle + half, write, "", labels=3)
+
+
+def _alt(charts: Iterable[Chart], telemetry: pd.DataFrame, words: Sequence[str]) -> str:
+    """State the finding: how far every quantity moved, and how often the clock was held down."""
+    said = [chart.alt for chart in charts]
+    for word in words:
+        share = telemetry["slowdown"].map(lambda text, word=word: word in str(text).split()).mean()
+        said.append(f"{word} in {fmt.share(float(share))} of the readings")
+    return "; ".join(said)
+
+
+def _data(telemetry: pd.DataFrame, canary: pd.DataFrame, lines: Sequence[Line]) -> Data:
+    """Give the lines as they are drawn, and every reading of the canary; where lines join devices, their course."""
+    joined, named = lines[0].joined > 1, ("device",) if lines[0].name else ()
+    of_canary = _ranges([f"{kind}_change" for kind in KINDS]) if joined else tuple(f"{kind}_s" for kind in KINDS)
+    of_telemetry = _ranges(QUANTITIES)
+    rows: list[tuple[float | str | None, ...]] = []
+    for line in lines:
+        own = line.rows(canary)
+        readings = (
+            thinned(own, [f"{kind}_change" for kind in KINDS], line.bins(own, BINS)) if joined and len(own) else own
+        )
+        head = ("canary", *((line.name,) if named else ()))
+        rows += [(*head, *values, *(None,) * len(of_telemetry)) for values in _values(readings, ("at_s", *of_canary))]
+    for line in lines:
+        own = line.rows(telemetry)
+        thin = thinned(own, QUANTITIES, line.bins(own, BINS))
+        head = ("telemetry", *((line.name,) if named else ()))
+        empty = (None,) * len(of_canary)
+        rows += [(*head, at, *empty, *values) for at, *values in _values(thin, ("at_s", *of_telemetry))]
+    return Data(("source", *named, "at_s", *of_canary, *of_telemetry), tuple(rows))
+
+
+def _ranges(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
+
+
+def _values(frame: pd.DataFrame, columns: Sequence[str]) -> list[tuple[float | None, ...]]:
+    lines = frame[[*columns]].astype("float64").itertuples(index=False, name=None)
+    return [tuple(None if math.isnan(value) else value for value in line) for line in lines]

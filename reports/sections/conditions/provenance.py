@@ -1,0 +1,63 @@
+"""Which files are behind the tables: run, versions, and a checksum of every file that was read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ....analysis.frames.load import MANIFEST
+from ....shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Section, Table, Text
+from ...view import View
+
+BEHIND = {
+    SAMPLES.file: "every time, rate, ratio and interval",
+    CELLS.file: "outcomes, correctness, configurations, FLOPs and bytes",
+    CEILINGS.file: "roofs, bounds and bound classes",
+    TELEMETRY.file: "clock, temperature and power",
+    CANARY.file: "drift of the device",
+    TUNING.file: "searches for configurations",
+    MANIFEST: "suite, device, environment, providers and protocol",
+}
+"""File of a run folder -> what in a report comes from it."""
+
+
+def provenance(view: View) -> Section:
+    """Name the run, and list its files with their checksums."""
+    run, manifest = view.run, view.manifest
+    tables = {
+        SAMPLES.file: run.samples,
+        CELLS.file: run.cells,
+        CEILINGS.file: run.ceilings,
+        TELEMETRY.file: run.telemetry,
+        CANARY.file: run.canary,
+        TUNING.file: run.tuning,
+    }
+    lines = tuple(
+        (
+            Cell(name),
+            Cell(what),
+            Cell(str(len(tables[name])), len(tables[name])) if name in tables else Cell(""),
+            Cell(run.digests[name][:16], run.digests[name]),
+        )
+        for name, what in BEHIND.items()
+        if name in run.digests
+    )
+    columns = (
+        Column("file", align=Align.LEFT),
+        Column("what comes from it", align=Align.LEFT),
+        Column("rows"),
+        Column("SHA-256", align=Align.LEFT),
+    )
+    stored: Mapping[str, Any] = manifest.get("environment") or {}
+    versions = [f"{name} {stored[name]}" for name in ("rooflens", "commit", "torch", "triton") if stored.get(name)]
+    merged = f", merged from {len(manifest['devices'])} devices" if run.several_devices else ""
+    planned = f"{fmt.count(run.planned_units - run.missing_units, run.planned_units)} planned rounds of cells"
+    said = f"; {', '.join(versions)}" if versions else ""
+    lead = (
+        f"Run {view.run_id} of {manifest.get('created_at') or 'an unknown time'}{merged}, {planned}"
+        f"{said}. Everything above is computed from these files; source "
+        "hashes of the providers are under “How to reproduce”."
+    )
+    reading = "The first 16 digits of the checksum of each file, uncompressed, as it was read for this report."
+    table = Table("files", "Files behind this report", columns, lines, reading=reading)
+    return Section("provenance", "Provenance", (Text(lead), table) if lines else (Text(lead),))

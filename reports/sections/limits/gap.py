@@ -1,0 +1,222 @@
+"""Where the time goes: from the ideal to the measured time in steps, as shares of all cells, and of one GEMM."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from ....analysis.roofline.bounds import Bound
+from ....analysis.roofline.gaps import PARTS, gap_totals
+from ... import formatting as fmt
+from ...figures.axes import band, bands, linear_axis
+from ...figures.chart import Anchor, Box, Chart, Data, Figure, LegendEntry, Remark
+from ...model import Section
+from ...view import Row, Slice, View, chapter, shape_of
+
+SAID = {
+    "ideal": "ideal",
+    "clock": "clock",
+    "tile": "tiles",
+    "wave": "waves",
+    "dequant": "decoding",
+    "memory": "more bytes",
+    "startup": "startup",
+    "residual": "rest",
+}
+"""Part of a time -> its row."""
+
+FILLS = {
+    "ideal": "s3",
+    "clock": "k-compute",
+    "tile": "k-compute",
+    "wave": "k-compute",
+    "dequant": "k-alu",
+    "memory": "k-dram",
+    "startup": "k-launch",
+    "residual": "k-unexplained",
+}
+
+MEANS = SAID | {"wave": "idle units", "tile": "padding to tiles", "residual": "unexplained"}
+"""Part of a time in a sentence."""
+
+LEGEND = (
+    LegendEntry("what the problem needs", fill="s3"),
+    LegendEntry("matrix units", fill="k-compute"),
+    LegendEntry("vector units", fill="k-alu"),
+    LegendEntry("memory", fill="k-dram"),
+    LegendEntry("startup", fill="k-launch"),
+    LegendEntry("unexplained", fill="k-unexplained"),
+)
+
+WIDE, RIGHT, GAP = 0.34, 0.66, 0.015
+"""Of the whole: a bar that is wider holds its number, one that ends beyond has it on its left; the space between."""
+
+MEANINGS = (
+    "Ideal: compulsory bytes or useful FLOPs at the limits of the device, whichever takes longer. Clock: another clock "
+    "than the published one; below 0 where it was higher. Tiles, waves: padded work, and units that wait for the "
+    "busiest. Decoding: quantized weights on the vector units. More bytes: those beyond the compulsory ones, read "
+    "again, dense or in between. Startup: an "
+    "empty launch, filling and draining. Rest: what none of them explains, and what is unknown. A step that hides "
+    "behind a longer one adds nothing."
+)
+
+TOTAL_HOW = (
+    "From the top down, each bar begins where the one above ends; together they are the measured time of all cells of "
+    "a provider, 100%."
+)
+CELL_HOW = (
+    "The same steps for the one GEMM at which {provider} loses the most time to what nothing explains, as every "
+    "provider computes it. Each panel has its own scale."
+)
+
+
+def gap(view: View) -> Section | None:
+    """Build both figures for every slice; None where no cell has a known ideal."""
+    if view.analysis.gaps.empty:
+        return None
+    totals = gap_totals(view.analysis.gaps).to_dict("records")
+    parts = tuple(_slice(view, part, number, totals) for number, part in enumerate(view.slices))
+    if not any(part.blocks for part in parts):
+        return None
+    return chapter("gap", "Where the time goes", (), parts)
+
+
+def _slice(view: View, part: Slice, number: int, totals: Sequence[Row]) -> Section:
+    setting = (part.pass_, part.dtype, part.scheme, part.cache)
+    own = [row for row in totals if (row["pass"], row["dtype"], row["scheme"], row["cache"]) == setting]
+    figures = (_totals(view, part, own, number > 0), _one_gemm(view, part, number > 0))
+    return Section(f"gap-{part.id}", part.title, tuple(f for f in figures if f is not None), folded=number > 0)
+
+
+def _totals(view: View, part: Slice, totals: Sequence[Row], detail: bool) -> Figure | None:
+    rows = {str(row["provider"]): row for row in totals if row["time_s"] > 0}
+    names = [name for name in (*view.others, view.baseline) if name in rows]
+    if not names:
+        return None
+    charts = tuple(
+        _waterfall(name, _corner(rows[name]), _shares(rows[name]), fmt.share, fmt.tick_share) for name in names
+    )
+    columns = ("provider", "cells", "impossible", "time_s", *(f"{name}_share" for name in PARTS))
+    return Figure(
+        f"gap-totals-{part.id}",
+        f"What the time of all cells is made of ({part.title})",
+        charts,
+        how_to_read=TOTAL_HOW,
+        alt="; ".join(chart.alt for chart in charts),
+        caption=MEANINGS,
+        legend=LEGEND,
+        multiples=True,
+        detail=detail,
+        data=Data(
+            columns,
+            tuple((name, *(rows[name][column] for column in columns[1:4]), *_shares(rows[name])) for name in names),
+        ),
+    )
+
+
+def _shares(row: Row) -> tuple[float, ...]:
+    return tuple(float(row[f"{name}_share"]) for name in PARTS)
+
+
+def _corner(row: Row) -> str:
+    left = int(row["impossible"])
+    out = f", {fmt.plural(left, 'impossible one')} left out" if left else ""
+    return f"{fmt.plural(int(row['cells']), 'cell')}{out}: {fmt.time(row['time_s'])}"
+
+
+def _one_gemm(view: View, part: Slice, detail: bool) -> Figure | None:
+    """Draw the GEMM at which the first challenger (or the first provider) loses the most time to the rest."""
+    rows = [row for row in view.rows(view.analysis.gaps, part) if row["bound_class"] != Bound.IMPOSSIBLE]
+    present = {str(row["provider"]) for row in rows}
+    about = next((name for name in (*view.challengers, *view.others, view.baseline) if name in present), "")
+    if not about:
+        return None
+    worst = max(
+        (row for row in rows if row["provider"] == about), key=lambda row: (row["residual_s"], row["time_s"], -row["M"])
+    )
+    shape, m = shape_of(worst), int(worst["M"])
+    same = {str(row["provider"]): row for row in rows if shape_of(row) == shape and row["M"] == m}
+    names = [name for name in (*view.others, view.baseline) if name in same]
+    charts = tuple(
+        _waterfall(
+            name,
+            f"{fmt.time(same[name]['time_s'])}, {same[name]['bound_class']}",
+            tuple(float(same[name][f"{step}_s"]) for step in PARTS),
+            fmt.time,
+            _tick,
+        )
+        for name in names
+    )
+    where = f"{shape.label} {shape.size}, M={m}"
+    return Figure(
+        f"gap-one-{part.id}",
+        f"The same for one GEMM: {where} ({part.title})",
+        charts,
+        how_to_read=CELL_HOW.format(provider=about),
+        alt=f"{where}: " + "; ".join(chart.alt for chart in charts),
+        legend=LEGEND,
+        multiples=True,
+        detail=detail,
+        data=Data(
+            ("provider", "model", "layer", "N", "K", "M", "bound_class", "time_s", *(f"{name}_s" for name in PARTS)),
+            tuple(
+                (
+                    *(name, shape.model, shape.layer, shape.N, shape.K, m, str(same[name]["bound_class"])),
+                    *(float(same[name][column]) for column in ("time_s", *(f"{step}_s" for step in PARTS))),
+                )
+                for name in names
+            ),
+        ),
+    )
+
+
+def _tick(seconds: float) -> str:
+    return fmt.tick_time(seconds) if seconds else "0"
+
+
+def _waterfall(
+    title: str,
+    corner: str,
+    parts: tuple[float, ...],
+    write: Callable[[float], str],
+    tick: Callable[[float], str],
+) -> Chart:
+    """Draw the bars of one total; each begins where the one above it ends."""
+    whole = sum(value for value in parts if not math.isnan(value))
+    boxes, remarks, reached, least, furthest = [], [], 0.0, 0.0, 0.0
+    for index, (name, value) in enumerate(zip(PARTS, parts, strict=True)):
+        y = band(len(PARTS), index, down=True)
+        start = reached
+        reached += 0.0 if math.isnan(value) else value
+        low, high = min(start, reached), max(start, reached)
+        least, furthest = min(least, low), max(furthest, high)
+        text = "unknown" if math.isnan(value) else _signed(value, write)
+        inside = high - low > WIDE * whole
+        if high > low:
+            boxes.append(Box(low, high, y + 0.12, y + 0.88, FILLS[name], text if inside else ""))
+        if not inside:
+            before = high > RIGHT * whole
+            at = low - GAP * whole if before else high + GAP * whole
+            remarks.append(Remark(at, y + 0.5, text, Anchor.END if before else Anchor.START))
+    shares = {name: value / whole for name, value in zip(PARTS, parts, strict=True)}
+    return Chart(
+        title=title,
+        x=linear_axis(least, furthest * 1.01, tick, "", labels=3),
+        y=bands([SAID[name] for name in PARTS], down=True),
+        series=(),
+        corner=corner,
+        alt=f"{title}: {_said(shares)}",
+        boxes=tuple(boxes),
+        remarks=tuple(remarks),
+    )
+
+
+def _signed(value: float, write: Callable[[float], str]) -> str:
+    return "0" if value == 0 else f"{fmt.MINUS}{write(-value)}" if value < 0 else write(value)
+
+
+def _said(shares: Mapping[str, float]) -> str:
+    """State the finding: the ideal's share and what costs most beside it."""
+    beside = {name: share for name, share in shares.items() if name != "ideal" and not math.isnan(share)}
+    most = max(beside, key=lambda name: beside[name])
+    if beside[most] <= 0:
+        return f"{fmt.share(shares['ideal'])} ideal, and nothing else"
+    return f"{fmt.share(shares['ideal'])} ideal, most else is {MEANS[most]} ({_signed(beside[most], fmt.share)})"

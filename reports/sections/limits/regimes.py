@@ -1,0 +1,112 @@
+"""Which limit bounds each shape at each M: a map per provider, a colour and a letter per cell."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from ....analysis.roofline.bounds import Bound
+from ...figures.axes import band, bands
+from ...figures.chart import Box, Chart, Data, Figure, LegendEntry
+from ...figures.frames import shortened
+from ...formatting import plural, share
+from ...model import Section
+from ...view import Row, ShapeKey, Slice, View, chapter
+from .roofline import CODES, MEANINGS
+
+HOW = (
+    "One row per shape, one column per M: the limit that takes longest for what the provider really moves and "
+    "computes. {classes}. An empty place has no time. Along a row, a change of colour is the M at which another limit "
+    "takes over."
+)
+
+MOST = 4
+"""Maps of the first slice, the baseline's among them; of others the CSV and the tables of the roofline tell."""
+
+SEVERAL = 12
+"""Cells from which on a map says more than the table of shares."""
+
+
+def regimes(view: View) -> Section | None:
+    """Build a map per provider for every slice; None where too few cells have a limit."""
+    parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
+    if not any(part.blocks for part in parts):
+        return None
+    return chapter("regimes", "What bounds which M", (), parts)
+
+
+def _slice(view: View, part: Slice, number: int) -> Section:
+    figure = _figure(view, part, number > 0)
+    return Section(f"regimes-{part.id}", part.title, (figure,) if figure else (), folded=number > 0)
+
+
+def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
+    every = {
+        name: {at: row for at, row in view.by_cell(view.cells, part, name).items() if row["bound_class"]}
+        for name in (*view.others, view.baseline)
+    }
+    every = {name: rows for name, rows in every.items() if rows}
+    if sum(map(len, every.values())) < SEVERAL:
+        return None
+    # Challengers come first; beyond the first slice the maps are details.
+    shown = [name for name in view.others if name in every][: 1 if detail else MOST - 1]
+    cells = {name: every[name] for name in every if name in (*shown, view.baseline)}
+    left = [name for name in every if name not in cells]
+    everywhere = {at: row for rows in cells.values() for at, row in rows.items()}
+    shapes, sizes = view.shapes_in(everywhere), view.Ms_in(everywhere)
+    if len(sizes) < 2:
+        return None
+    present = [
+        bound for bound in Bound if any(row["bound_class"] == bound for r in cells.values() for row in r.values())
+    ]
+    charts = tuple(_chart(name, rows, shapes, sizes) for name, rows in cells.items())
+    return Figure(
+        f"regimes-map-{part.id}",
+        f"What bounds which M ({part.title})",
+        charts,
+        how_to_read=HOW.format(classes="; ".join(f"{CODES[b]} {b}: {MEANINGS[b]}" for b in present)),
+        caption=f"Without {', '.join(left)}: their cells are in the CSV and under “Roofline”." if left else "",
+        alt="; ".join(chart.alt for chart in charts),
+        legend=tuple(LegendEntry(f"{CODES[bound]} {bound}", fill=f"k-{bound}") for bound in present),
+        detail=detail,
+        data=Data(
+            ("provider", "model", "layer", "B", "E", "N", "K", "M", "bound_class", "time_s", "fraction_of_bound"),
+            tuple(
+                (
+                    *(name, shape.model, shape.layer, shape.B, shape.E, shape.N, shape.K, m),
+                    *(str(row["bound_class"]), float(row["time_s"]), float(row["fraction_of_bound"])),
+                )
+                for name, rows in every.items()
+                for (shape, m), row in rows.items()
+            ),
+        ),
+    )
+
+
+def _chart(provider: str, rows: Mapping[tuple[ShapeKey, int], Row], shapes: list[ShapeKey], sizes: list[int]) -> Chart:
+    boxes = []
+    for number, shape in enumerate(shapes):
+        y = band(len(shapes), number, down=True)
+        for x, m in enumerate(sizes):
+            if row := rows.get((shape, m)):
+                bound = Bound(row["bound_class"])
+                boxes.append(Box(x, x + 1, y, y + 1, f"k-{bound}", CODES[bound]))
+    models = {shape.model for shape in shapes}
+    names = [shortened(shape.label if len(models) > 1 else shape.layer) for shape in shapes]
+    return Chart(
+        title=provider,
+        x=bands([f"{m}" for m in sizes], "M"),
+        y=bands(names, down=True),
+        series=(),
+        alt=_alt(provider, rows),
+        boxes=tuple(boxes),
+    )
+
+
+def _alt(provider: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> str:
+    """State the finding: what bounds most cells at the smallest M and at the largest."""
+    ends = dict.fromkeys((min(m for _, m in rows), max(m for _, m in rows)))
+    said = []
+    for m in ends:
+        counts = Counter(str(row["bound_class"]) for (_, size), row in rows.items() if size == m)
+        name, count = max(counts.items(), key=lambda item: (item[1], item[0]))
+        said.append(f"at M={m} {name} at {share(count / counts.total())} of {plural(counts.total(), 'shape')}")
+    return f"{provider}: {', '.join(said)}"

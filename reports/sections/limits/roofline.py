@@ -1,0 +1,319 @@
+"""Roofline: what bounds the cells, the figure with the measured roofs, and how near to its bound every cell comes."""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+
+from ....analysis.frames.coordinates import SETTING
+from ....analysis.roofline import bound_shares
+from ....analysis.roofline.bounds import Bound
+from ....analysis.roofline.ceilings import Ceiling, Ceilings
+from ... import formatting as fmt
+from ...figures.axes import decade_axis, room
+from ...figures.chart import Axis, Chart, Data, Draw, Figure, LegendEntry, Point, Raw, Roof, Series
+from ...figures.frames import SINGLE
+from ...figures.labels import LINE
+from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
+from ..speedups.measures import time_text
+
+MEANINGS = {
+    Bound.DRAM: "memory",
+    Bound.LLC: "the last-level cache",
+    Bound.L2: "the L2 cache",
+    Bound.COMPUTE: "the GEMM peak of the dtype",
+    Bound.ALU: "decoding weights on the vector units",
+    Bound.LAUNCH: "the launch floor",
+    Bound.BALANCED: "two limits within 10% of each other",
+    Bound.UNEXPLAINED: "slower than 1.5 times all limits added up",
+    Bound.IMPOSSIBLE: "faster than the hard limit: a fault, never drawn as more than 100%",
+}
+
+CODES = {
+    Bound.DRAM: "D",
+    Bound.LLC: "L",
+    Bound.L2: "L2",
+    Bound.COMPUTE: "C",
+    Bound.ALU: "A",
+    Bound.LAUNCH: "S",
+    Bound.BALANCED: "B",
+    Bound.UNEXPLAINED: "?",
+    Bound.IMPOSSIBLE: "!",
+}
+"""Bound classes in the cells of a grid; launch is S for start."""
+
+FIGURE_HOW = (
+    "Up is faster; left of a ridge memory limits, right of it compute. A slanted roof is the bandwidth of a level of "
+    "memory, a level one a peak rate: solid ones were measured here, dashed ones are published, a dotted one is the "
+    "published peak at the observed clock. The lines join the M of {shape}; faint dots are all other shapes. "
+    "Intensity counts useful FLOPs and compulsory bytes, alike for all providers of a problem. Small problems stay "
+    "below all roofs because of the launch floor ({launch})."
+)
+
+_KINDS = {"measured": "measured", "spec": "published", "derived": "derived"}
+"""Kind of a roof -> what its label says of it; that at the observed clock says so instead."""
+
+_AT_CLOCK = " at the observed clock"
+
+LEVELS = ("dram", "llc", "l2")
+"""Levels of memory, from far to near."""
+
+_BESIDE_RIDGE = 1.5
+"""Factor of intensity that is drawn on either side of a ridge point."""
+
+GRID_HOW = "Time at the bound over measured time: 100% is the limit of the device. Then what takes the time: {classes}."
+
+
+def roofline(view: View) -> Section:
+    """Build the share table, then figure and grids of every slice."""
+    placed = view.cells
+    if not (placed["bound_class"] != "").any():
+        text = "No cell could be placed: no ceiling was measured with this run, or no cell has a time."
+        return Section("roofline", "Roofline", (Text(text),))
+    parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
+    return chapter("roofline", "Roofline", (_shares(view),), parts)
+
+
+def _shares(view: View) -> Table:
+    keys = (*SETTING, "provider")
+    shares = bound_shares(view.cells, keys).to_dict("records")
+    present = [bound for bound in Bound if any(row["bound_class"] == bound for row in shares)]
+    groups: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in shares:
+        groups.setdefault(tuple(row[key] for key in keys), {})[row["bound_class"]] = row
+    lines = []
+    for (*setting, provider), found in groups.items():
+        total = sum(int(row["cells"]) for row in found.values())
+        lines.append(
+            (
+                Cell(provider),
+                Cell(view.slice_of(setting).title),
+                Cell(str(total), total),
+                *(_share(found.get(b)) for b in present),
+            )
+        )
+    columns = (
+        Column("provider", align=Align.LEFT),
+        Column("operands", align=Align.LEFT),
+        Column("cells"),
+        *(Column(str(bound), scale=Scale.BAR, note=f"{bound}: {MEANINGS[bound]}") for bound in present),
+    )
+    reading = "Share of the cells with a time, by the limit that takes longest for what the provider really moves."
+    return Table("bound-shares", "What bounds the cells", columns, tuple(lines), reading=reading)
+
+
+def _share(row: Row | None) -> Cell:
+    if row is None:
+        return Cell(fmt.share(0.0), 0.0, 0.0)
+    return Cell(fmt.share(row["share"]), float(row["share"]), float(row["share"]))
+
+
+def _slice(view: View, part: Slice, number: int) -> Section:
+    blocks: list[Figure | Table] = []
+    if figure := _figure(view, part, number > 0):
+        blocks.append(figure)
+    for provider, table_id in anchors(f"bound-{part.id}", view.providers):
+        rows = view.by_cell(view.cells, part, provider)
+        if any(row["bound_class"] for row in rows.values()):
+            blocks.append(_grid(view, provider, table_id, rows))
+    return Section(f"roofline-{part.id}", part.title, tuple(blocks), folded=number > 0)
+
+
+def _grid(view: View, provider: str, table_id: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> Table:
+    sizes = view.Ms_in(rows)
+    columns = (
+        Column("shape", align=Align.LEFT),
+        Column("N×K"),
+        *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes),
+    )
+    lines = tuple(
+        (Cell(shape.label), Cell(shape.size), *(bound_cell(rows.get((shape, m))) for m in sizes))
+        for shape in view.shapes_in(rows)
+    )
+    present = [bound for bound in Bound if any(row["bound_class"] == bound for row in rows.values())]
+    reading = GRID_HOW.format(classes=", ".join(f"{CODES[bound]} {bound}" for bound in present))
+    return Table(table_id, f"{provider}: share of the bound reached", columns, lines, reading=reading, detail=True)
+
+
+def bound_cell(row: Row | None) -> Cell:
+    """Show which share of its bound a cell reaches, and the code of what takes its time; or why it has none."""
+    if row is None:
+        return Cell("", tone=Tone.MISSING)
+    bound = str(row["bound_class"])
+    fraction = float(row["fraction_of_bound"])
+    if not bound:
+        return Cell(str(row["verdict"]) if math.isnan(row["time_s"]) else "no limit", tone=Tone.FAILED)
+    if bound == Bound.IMPOSSIBLE:
+        return Cell(bound, note=str(row["bound_note"]), tone=Tone.FAILED)
+    return Cell(f"{fmt.share(fraction)} {CODES[Bound(bound)]}", fraction, fraction, note=str(row["bound_note"]))
+
+
+def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
+    rows = [
+        row
+        for row in view.rows(view.cells, part)
+        if row["bound_class"] not in ("", Bound.IMPOSSIBLE) and not math.isnan(row["intensity"])
+    ]
+    limits = Ceilings.of(view.analysis.ceilings)
+    # Every level: cells that begin in memory re-read from the caches.
+    measured = [limits.bandwidth(level) for level in LEVELS]
+    published = [limits.published_bandwidth(level) for level in LEVELS]
+    slopes, dashed = _distinct(measured), _distinct(published)
+    dashed = [ceiling for ceiling in dashed if ceiling not in slopes]
+    peaks = _peaks(limits, part, rows)
+    if not rows or not slopes or not peaks:
+        return None
+    shape = _representative(view, rows)
+    providers = [name for name in (view.baseline, *view.others) if any(row["provider"] == name for row in rows)]
+    series = [_line(view, name, shape, rows) for name in providers]
+    dots = [_dots(view, name, shape, rows) for name in providers]
+    low, high = (pick(float(row["intensity"]) for row in rows) for pick in (min, max))
+    top = max(peak.value for peak in peaks if peak.kind == "measured" or peak is peaks[0])
+    ridges = [top / slope.value for slope in slopes]
+    names = max(len(name) for name in providers) + 6
+    low, high = room(min(low, *ridges), max(high, *ridges), names, names)
+    # Both roofs are worth seeing: also where all cells lie far to one side of their ridge.
+    x = decade_axis(
+        min(low, min(ridges) / _BESIDE_RIDGE),
+        max(high, max(ridges) * _BESIDE_RIDGE),
+        lambda value: f"{value:g}",
+        "arithmetic intensity (FLOP per compulsory byte)",
+        labels=9,
+    )
+    slowest = min(float(row["flops_per_s"]) for row in rows)
+    lowest = slowest / 1.6
+    roofs = _roofs([*slopes, *dashed], peaks, top, x, lowest)
+    highest = max(peak.value for peak in peaks)
+    # Every level roof has its name above it.
+    names_high = LINE * len(peaks) / SINGLE.plot_height * math.log10(highest / lowest)
+    chart = Chart(
+        title=part.title,
+        x=x,
+        y=decade_axis(lowest, highest * max(1.9, 10**names_high), fmt.tick_flops, "useful FLOP/s", labels=9),
+        series=tuple(line for line in (*dots, *series) if line.points),
+        roofs=roofs,
+        alt=_alt(view, part, rows),
+    )
+    launch = limits.launch()
+    sources = "; ".join(f"{_roof_label(ceiling)}: {ceiling.source}" for ceiling in (*slopes, *dashed, *peaks))
+    return Figure(
+        f"roofline-figure-{part.id}",
+        f"Roofline ({part.title})",
+        (chart,),
+        how_to_read=FIGURE_HOW.format(
+            shape=f"{shape.label} ({shape.size})", launch=fmt.time(launch.value) if launch else "not measured"
+        ),
+        alt=chart.alt,
+        caption=f"Roofs and their sources. {sources}.",
+        legend=tuple(LegendEntry(name, view.styles[name]) for name in providers),
+        detail=detail,
+        data=_data(rows, (*slopes, *dashed, *peaks)),
+    )
+
+
+def _data(rows: list[Row], ceilings: Iterable[Ceiling]) -> Data:
+    """Every cell that is drawn, then the roofs."""
+    names = ("provider", "model", "layer", "B", "E", "N", "K", "M", "bound_class")
+    numbers = ("time_s", "intensity", "flops_per_s", "bandwidth_bytes_per_s", "fraction_of_bound")
+    lines: list[tuple[Raw, ...]] = [
+        (*(row[name] for name in names), *(float(row[name]) for name in numbers), None, None) for row in rows
+    ]
+    empty = (None,) * (len(names) - 1 + len(numbers))
+    lines += [(f"{ceiling.name} ({ceiling.kind})", *empty, ceiling.value, ceiling.source) for ceiling in ceilings]
+    return Data((*names, *numbers, "roof_value", "roof_source"), tuple(lines))
+
+
+def _representative(view: View, rows: list[Row]) -> ShapeKey:
+    """The shape with most cells; among equals the one with the largest weight, furthest from the launch floor."""
+    counts: dict[ShapeKey, int] = {}
+    for row in rows:
+        counts[shape_of(row)] = counts.get(shape_of(row), 0) + 1
+    return max(counts, key=lambda shape: (counts[shape], shape.N * shape.K * shape.B, -view.shapes.index(shape)))
+
+
+def _line(view: View, provider: str, shape: ShapeKey, rows: list[Row]) -> Series:
+    mine = sorted(
+        (row for row in rows if row["provider"] == provider and shape_of(row) == shape), key=lambda row: int(row["M"])
+    )
+    ends = {0, len(mine) - 1}
+    points = tuple(
+        Point(
+            float(row["intensity"]),
+            float(row["flops_per_s"]),
+            name=f"{provider}, {shape.label} {shape.size}, M={row['M']}: {time_text(row)}, "
+            f"{fmt.flops(row['flops_per_s'])}, {fmt.bandwidth(row['bandwidth_bytes_per_s'])}, "
+            f"{fmt.share(row['fraction_of_bound'])} of the bound, {row['bound_class']}",
+            label=f"{provider} M={row['M']}" if number in ends else "",
+        )
+        for number, row in enumerate(mine)
+    )
+    return Series(provider, view.styles[provider], points)
+
+
+def _dots(view: View, provider: str, shape: ShapeKey, rows: list[Row]) -> Series:
+    points = tuple(
+        Point(float(row["intensity"]), float(row["flops_per_s"]))
+        for row in rows
+        if row["provider"] == provider and shape_of(row) != shape
+    )
+    return Series(provider, view.styles[provider], points, draw=Draw.DOTS, faint=True)
+
+
+def _peaks(limits: Ceilings, part: Slice, rows: list[Row]) -> list[Ceiling]:
+    """Peaks of every type that is multiplied, that of the activations first: measured, published, at the clock."""
+    clock = _median(row["clock_ratio"] for row in rows)
+    types = dict.fromkeys([part.dtype, *(str(row["math_dtype"]) for row in rows if row["math_dtype"])])
+    return _distinct(
+        [
+            peak
+            for dtype in types
+            for peak in (limits.peak(dtype), limits.published_peak(dtype), limits.peak_at_clock(dtype, clock))
+        ]
+    )
+
+
+def _roofs(slopes: list[Ceiling], peaks: list[Ceiling], top: float, x: Axis, lowest: float) -> tuple[Roof, ...]:
+    """Slanted roofs from where they enter the plot to the best measured peak; level ones from their first ridge on."""
+    roofs = []
+    for slope in slopes:
+        start = max(x.low, lowest / slope.value)
+        if slope.value * start < top:
+            ridge = top / slope.value
+            roofs.append(Roof(_roof_label(slope), start, slope.value * start, ridge, top, slope.kind == "measured"))
+    steepest = max(slope.value for slope in slopes)
+    for peak in peaks:
+        start = min(peak.value, top) / steepest
+        solid, dotted = peak.kind == "measured", peak.kind == "derived"
+        roofs.append(Roof(_roof_label(peak), start, peak.value, x.high, peak.value, solid, dotted))
+    return tuple(roofs)
+
+
+def _roof_label(ceiling: Ceiling) -> str:
+    text = fmt.bandwidth(ceiling.value) if ceiling.name.endswith("bandwidth") else fmt.flops(ceiling.value)
+    kind = _AT_CLOCK.lstrip() if ceiling.name.endswith(_AT_CLOCK) else _KINDS[ceiling.kind]
+    name = ceiling.name.removesuffix(_AT_CLOCK).removesuffix(" bandwidth")
+    name = name.replace(" gemm peak", " peak").replace(" peak", " GEMM")
+    return f"{name} {text}, {kind}"
+
+
+def _median(values: Iterable[float]) -> float:
+    """Median of the known values; NaN without any."""
+    return statistics.median([value for value in values if not math.isnan(value)] or [math.nan])
+
+
+def _distinct(ceilings: list[Ceiling | None]) -> list[Ceiling]:
+    return list(dict.fromkeys(ceiling for ceiling in ceilings if ceiling is not None))
+
+
+def _alt(view: View, part: Slice, rows: list[Row]) -> str:
+    """State the finding: the best fraction of the bound that each challenger reaches, and where."""
+    found = []
+    for name in view.challengers or view.others[:1]:
+        mine = [row for row in rows if row["provider"] == name]
+        if mine:
+            best = max(mine, key=lambda row: float(row["fraction_of_bound"]))
+            found.append(
+                f"{name} comes nearest to its bound at {shape_of(best).label}, M={best['M']}: "
+                f"{fmt.share(best['fraction_of_bound'])}, {best['bound_class']}"
+            )
+    return f"Roofline, {part.title}. " + "; ".join(found or [fmt.plural(len(rows), "cell")])

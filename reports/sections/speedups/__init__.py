@@ -1,0 +1,15 @@
+"""Who wins, where, by how much.
+
+speedup      grids of speedups
+decode_grid  layer x M, with ties
+three_way    beside what it replaces and a reference
+winners      the fastest provider
+maxima       the best ratios
+crossover    crossover M
+curves       time and speedup against M
+cells        every cell
+heat         a grid as a picture
+measures     time and rate as table cells
+sides        the sides of a comparison
+sizes        sizes as columns
+"""

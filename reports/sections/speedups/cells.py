@@ -1,0 +1,229 @@
+"""Throughput: what each provider reached at best and over the whole shape set, and every cell beside its bound."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import pandas as pd
+
+from ....analysis.frames.coordinates import COORDINATES
+from ....analysis.frames.deciding import deciding
+from ....analysis.frames.notes import MIXED
+from ....analysis.frames.speedup import ALIKE, speedups
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...view import Row, Slice, View, chapter, shape_of
+from .measures import is_impossible
+from .sizes import rounds_of
+from .speedup import ratio_cell
+
+MAX_ROWS = 6000
+"""Rows of the cell tables together; beyond it only some M are listed. The grids and the CSV files hold all."""
+
+
+def throughput(view: View) -> Section:
+    """Build the tables of every slice."""
+    if view.cells["time_s"].notna().sum() == 0:
+        return Section("throughput", "Throughput", (Text("No cell has a time."),))
+    blocks = []
+    listed = _listed(view)
+    if len(listed) < len(view.Ms):
+        sizes = ", ".join(map(str, listed))
+        blocks.append(
+            Text(f"The run has too many cells to list; the tables below hold M = {sizes}. cells.csv has them all.")
+        )
+    proven = _proven_fastest(view)
+    parts = tuple(_slice(view, part, number, listed, proven) for number, part in enumerate(view.slices))
+    return chapter("throughput", "Throughput", blocks, parts)
+
+
+def _listed(view: View) -> list[int]:
+    """Thin out M from the second on until the tables are short enough; the first M always stays."""
+    step, sizes = 1, view.Ms
+    while len(view.cells) * math.ceil(len(sizes) / step) / len(sizes) > MAX_ROWS and step < len(sizes):
+        step += 1
+    return sizes[::step]
+
+
+def _slice(view: View, part: Slice, number: int, listed: list[int], proven: frozenset[str]) -> Section:
+    rows = [row for row in view.rows(view.cells, part) if not math.isnan(row["time_s"])]
+    if not rows:
+        return Section(f"throughput-{part.id}", part.title)
+    ratios = {row["cell_id"]: row for row in view.rows(view.ratios, part)}
+    tables = [_peaks(rows, part), _whole_set(view, rows, part, number > 0)]
+    tables += [_cells(view, [row for row in rows if row["M"] == m], ratios, proven, part, m) for m in listed]
+    return Section(
+        f"throughput-{part.id}", part.title, tuple(table for table in tables if table is not None), folded=number > 0
+    )
+
+
+def _has_flops(rows: list[Row]) -> bool:
+    """False for quantizations, whose work is counted in bytes alone."""
+    return any(row["flops"] > 0 for row in rows)
+
+
+def _peaks(rows: list[Row], part: Slice) -> Table:
+    flops = _has_flops(rows)
+    providers = dict.fromkeys(str(row["provider"]) for row in rows)
+    every, rows = len(rows), [row for row in rows if not is_impossible(row)]
+    unit = fmt.flops_unit(_rates(rows))
+    rate = (Column("highest rate", unit=unit), Column("at", align=Align.LEFT)) if flops else ()
+    columns = (
+        Column("provider", align=Align.LEFT),
+        *rate,
+        Column("highest bandwidth", unit="GB/s"),
+        Column("at", align=Align.LEFT),
+    )
+    lines = []
+    for provider in providers:
+        mine = [row for row in rows if row["provider"] == provider]
+        if not mine:
+            lines.append((Cell(provider), *(Cell("") for _ in columns[1:])))
+            continue
+        wide = max(mine, key=lambda row: float(row["bandwidth_bytes_per_s"]))
+        line = [Cell(provider)]
+        if flops:
+            fast = max(mine, key=lambda row: float(row["flops_per_s"]))
+            line += [Cell(fmt.flops_in(unit, fast["flops_per_s"]), float(fast["flops_per_s"])), Cell(_where(fast))]
+        reached = float(wide["bandwidth_bytes_per_s"])
+        lines.append((*line, Cell(fmt.gigabytes(reached), reached), Cell(_where(wide))))
+    rates_of = f"{'Useful FLOPs (2MNK) over time; compulsory' if flops else 'Compulsory'} bytes over time."
+    reading = f"{rates_of}{_left_out(every, rows)}"
+    return Table(f"peaks-{part.id}", "Highest rates reached", columns, tuple(lines), reading=reading)
+
+
+def _left_out(every: int, rows: list[Row]) -> str:
+    """Say how many of `every` cells are not among the possible `rows`."""
+    left = every - len(rows)
+    return f" {fmt.count(left, every)} cells are left out, faster than the device allows." if left else ""
+
+
+def _where(row: Row) -> str:
+    shape = shape_of(row)
+    return f"{shape.label} {shape.size}, M={row['M']}"
+
+
+def _rates(rows: list[Row]) -> list[float]:
+    """FLOP/s of the cells that have any."""
+    return [float(row["flops_per_s"]) for row in rows if not math.isnan(row["flops_per_s"])]
+
+
+def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table | None:
+    """Total work over total time per provider and M, over the shapes that all of its providers passed.
+
+    Work is FLOPs, or compulsory bytes where there are none.
+    """
+    flops = _has_flops(rows)
+    work = "flops" if flops else "compulsory_bytes"
+    every, rows = len(rows), [row for row in rows if not is_impossible(row)]
+    frame = pd.DataFrame({name: [row[name] for row in rows] for name in ("provider", "M", work, "time_s")})
+    providers = [name for name in view.providers if name in set(frame["provider"])]
+    frame["shape"] = [shape_of(row) for row in rows]
+    sizes = sorted(int(m) for m in frame["M"].unique())
+    common: dict[int, set[Any]] = {}
+    for m in sizes:
+        sets = [set(frame[(frame["M"] == m) & (frame["provider"] == name)]["shape"]) for name in providers]
+        common[m] = set.intersection(*(shapes for shapes in sets if shapes))
+    if frame["shape"].nunique() < 2:
+        return None
+    rates: dict[tuple[str, int], float] = {}
+    for name, m in product(providers, sizes):
+        mine = frame[(frame["M"] == m) & (frame["provider"] == name) & frame["shape"].isin(common[m])]
+        if len(mine):
+            rates[name, m] = float(mine[work].sum() / mine["time_s"].sum())
+    unit = fmt.flops_unit(rates.values()) if flops else "GB/s"
+    lines = [
+        (Cell(name), *(Cell(_in(unit, rates.get((name, m))), rates.get((name, m))) for m in sizes))
+        for name in providers
+    ]
+    counts = (Cell("shapes in it"), *(Cell(str(len(common[m])), len(common[m])) for m in sizes))
+    columns = (Column("provider", align=Align.LEFT), *(Column(f"M={m}") for m in sizes))
+    return Table(
+        f"whole-{part.id}",
+        f"Rate over the whole shape set, {unit}",
+        columns,
+        (*lines, counts),
+        reading=f"Sum of {'FLOPs' if flops else 'compulsory bytes'} over sum of times, over the shapes that every "
+        f"provider listed has a time for at that M; large shapes weigh most.{_left_out(every, rows)}",
+        detail=detail,
+        footer=1,
+    )
+
+
+def _in(unit: str, rate: float | None) -> str:
+    """Write a rate in the unit of its table."""
+    return fmt.gigabytes(rate) if unit == "GB/s" else fmt.flops_in(unit, rate)
+
+
+def _cells(
+    view: View, rows: list[Row], ratios: Mapping[Any, Row], proven: frozenset[str], part: Slice, m: int
+) -> Table | None:
+    if not rows:
+        return None
+    unit = fmt.flops_unit(_rates(rows)) if _has_flops(rows) else ""
+    columns = (
+        Column("shape", align=Align.LEFT),
+        Column("N×K"),
+        Column("provider", align=Align.LEFT),
+        Column("time"),
+        Column("95% interval"),
+        *((Column("rate", unit=unit),) if unit else ()),
+        Column("traffic", unit="GB/s"),
+        Column("of bound", scale=Scale.BAR),
+        Column("class", align=Align.LEFT),
+        Column("speedup"),
+    )
+    lines = tuple(_cell_row(view, row, row["cell_id"] in proven, ratios.get(row["cell_id"]), unit) for row in rows)
+    title = f"Cells at M={m} ({part.title})"
+    unlike = " (of none that was timed in different ways)" if _timed_differently(rows) else ""
+    reading = (
+        f"Time: geometric mean over {rounds_of(rows)} of the round's median; {fmt.plural(len(rows), 'cell')} with a "
+        f"time. Bold: verified to be the fastest provider of a shape{unlike}, references aside. Traffic: compulsory "
+        f"bytes over time. Of bound: time at the bound over measured time. Speedup: {view.baseline} ÷ provider (time), "
+        "> 1: the provider is faster."
+    )
+    return Table(f"cells-{part.id}-m{m}", title, columns, lines, reading=reading, stub=1, detail=True)
+
+
+def _proven_fastest(view: View) -> frozenset[str]:
+    """Cells verified faster than every other possible one with a time at the same coordinates, references aside."""
+    timed = deciding(view.cells)
+    timed = timed.loc[~timed["provider"].map(view.run.is_reference), ["cell_id", *COORDINATES]]
+    rivals = timed.groupby(list(COORDINATES), sort=False)["cell_id"].transform("size") - 1
+    beaten: Counter[str] = Counter()
+    for name in dict.fromkeys(view.cells.loc[timed.index, "provider"]) if (rivals > 0).any() else ():
+        pairs = view.ratios if name == view.baseline else speedups(view.cells, view.analysis.rounds, name)
+        beaten.update(pairs.loc[pairs["verdict"] == "faster", "cell_id"])
+    return frozenset(cell for cell, count in zip(timed["cell_id"], rivals, strict=True) if beaten[cell] == count > 0)
+
+
+def _timed_differently(rows: list[Row]) -> bool:
+    """Tell whether the times of some shape were not all taken in the same way: none of them is the fastest then."""
+    ways: dict[Any, set[Any]] = {}
+    for row in rows:
+        ways.setdefault(shape_of(row), set()).add(tuple(row[name] for name in ALIKE))
+    return any(len(found) > 1 or MIXED in next(iter(found)) for found in ways.values())
+
+
+def _cell_row(view: View, row: Row, is_fastest: bool, ratio: Row | None, unit: str) -> tuple[Cell, ...]:
+    shape, time = shape_of(row), float(row["time_s"])
+    low, high = row["time_low_s"], row["time_high_s"]
+    fraction = row["fraction_of_bound"] if fmt.known(row["fraction_of_bound"]) else None
+    speed = None if ratio is None or math.isnan(ratio["ratio"]) else ratio
+    text = "baseline" if ratio is None else "" if speed is None else ratio_cell(speed, "").text
+    faster, slower = (time / low, time / high) if fmt.known(low) and fmt.known(high) else (math.nan, math.nan)
+    rate, traffic = float(row["flops_per_s"]), float(row["bandwidth_bytes_per_s"])
+    return (
+        Cell(shape.label),
+        Cell(shape.size),
+        Cell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
+        Cell(fmt.time(time, low, high), time, note=view.footnote(row)),
+        Cell(fmt.time_interval(low, high)),
+        *((Cell(fmt.flops_in(unit, rate, rate * slower, rate * faster), rate),) if unit else ()),
+        Cell(fmt.gigabytes(traffic, traffic * slower, traffic * faster), traffic),
+        Cell(fmt.share(fraction), fraction, fraction),
+        Cell(str(row["bound_class"])),
+        Cell(text, None if speed is None else float(speed["ratio"])),
+    )

@@ -1,0 +1,225 @@
+"""Crossover M: per shape with what is verified about it, the median over shapes, and the threshold that costs least."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from ....analysis.crossover.across_shapes import MedianCrossover, Threshold
+from ....analysis.crossover.curve import MEANINGS, Status
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...view import Row, Slice, View, anchors, chapter, shape_of
+
+HOW = (
+    "The crossover is the M at which the challenger stops being faster than {baseline}: the zero of a monotone fit "
+    "of the log ratio, interpolated on log2 M. The interval runs from the last M at which the challenger is verified "
+    "faster to the first M beyond it at which {baseline} is; verified means that the 95% interval excludes 1 and the "
+    "difference exceeds 1%."
+)
+
+FURTHER = " Further M: sizes that a refinement added between those of the sweep to narrow the interval."
+
+
+def crossover(view: View) -> Section:
+    """Build the medians of all pairs, then one table per slice and challenger."""
+    told = [median for median in view.medians if median.is_told]
+    if not told:
+        return Section("crossover", "Crossover M", (Text(_nothing(view)),))
+    blocks: list[Text | Table] = [Text(HOW.format(baseline=view.baseline)), _median_table(view, told)]
+    if rules := [(median, median.threshold) for median in told if median.threshold is not None]:
+        blocks.append(_threshold_table(view, rules))
+    parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
+    return chapter("crossover", "Crossover M", blocks, parts)
+
+
+def _nothing(view: View) -> str:
+    """Say in one sentence why there is no crossover in the whole run."""
+    if not view.challengers:
+        return "No challenger is named in this run, so there is no crossover to look for."
+    if view.uncompared:
+        return f"No crossover: {view.uncompared}."
+    return "No crossover: every shape was measured at one M, and a crossover needs two: sweep M with the option -a."
+
+
+def position_cell(row: Row) -> Cell:
+    """Show where the crossover of one shape lies."""
+    status = Status(row["status"])
+    note = "; ".join(row["warnings"])
+    if status.is_beyond:
+        return Cell(fmt.beyond(row["M_max"]), math.inf, note=note)
+    if status is Status.NEVER:
+        return Cell(fmt.before(row["M_min"]), 0.0, note=note)
+    if status is Status.ONE_M:
+        return Cell("needs two M", note=note, tone=Tone.FAILED)
+    if fmt.known(row["crossover_M"]):
+        return Cell(fmt.crossover(row["crossover_M"]), float(row["crossover_M"]), note=note)
+    return Cell("none", note=note)
+
+
+def _slice(view: View, part: Slice, number: int) -> Section:
+    blocks: list[Table | Text] = []
+    for challenger, table_id in anchors(f"crossover-{part.id}", view.challengers):
+        rows = view.rows(view.crossovers, part, challenger=challenger)
+        if not rows:
+            continue
+        statuses = [Status(row["status"]) for row in rows]
+        if not any(status.is_told for status in statuses):
+            blocks.append(Text(f"{challenger}: {'; '.join(dict.fromkeys(MEANINGS[status] for status in statuses))}."))
+            continue
+        refined = any(row["refined"] for row in rows)
+        columns = (
+            Column("shape", align=Align.LEFT),
+            Column("N×K"),
+            Column("crossover"),
+            Column("interval"),
+            Column("status", align=Align.LEFT),
+            Column("verified", align=Align.LEFT),
+            *((Column("further M"),) if refined else ()),
+        )
+        blocks.append(
+            Table(
+                table_id,
+                f"{challenger} against {rows[0]['incumbent']}",
+                columns,
+                tuple(_shape_row(row, refined) for row in rows),
+                reading=f"{challenger} is faster below the crossover, unless its status says above. "
+                f"{_defined(statuses)} {_counted(rows)}{FURTHER if refined else ''}",
+                detail=number > 0,
+            )
+        )
+    return Section(f"crossover-{part.id}", part.title, tuple(blocks), folded=number > 0)
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    """Say how many shapes there are and how many of their M have no ratio."""
+    missing = sum(int(row["missing"]) for row in rows)
+    left_out = f"; {fmt.plural(missing, 'cell')} without a ratio left out" if missing else ""
+    return f"{fmt.plural(len(rows), 'shape')}{left_out}."
+
+
+def _defined(statuses: Iterable[Status]) -> str:
+    """Define the statuses that occur, in their usual order."""
+    used = set(statuses)
+    return "; ".join(f"{status}: {meaning}" for status, meaning in MEANINGS.items() if status in used) + "."
+
+
+def _shape_row(row: Row, refined: bool) -> tuple[Cell, ...]:
+    shape = shape_of(row)
+    side = " (faster above)" if row["challenger_wins"] == "above" else ""
+    return (
+        Cell(shape.label),
+        Cell(shape.size),
+        position_cell(row),
+        Cell(fmt.m_interval(row["low_M"], row["high_M"])),
+        Cell(f"{row['status']}{side}", str(row["status"])),
+        Cell("yes" if row["verified"] else "no"),
+        *((Cell(str(row["refined"]), int(row["refined"])),) if refined else ()),
+    )
+
+
+def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
+    used = [status for status in Status if any(status in median.statuses for median in medians)]
+    columns = (
+        Column("challenger", align=Align.LEFT),
+        Column("operands", align=Align.LEFT),
+        Column("median M"),
+        Column("95% interval"),
+        Column("quartiles"),
+        Column("shapes"),
+        Column("censored"),
+        *(Column(status) for status in used),
+    )
+    rows = tuple(_median_row(view, median, used) for median in medians)
+    reading = (
+        f"The median over shapes of the crossover with {medians[0].incumbent}, and how many shapes have which status. "
+        "Quartiles: between which the middle half of the shapes cross. Censored: cross beyond the last M or before the "
+        f"first, if at all. {_defined(used)} Beyond the last M (always, right_censored) and before the first (never) "
+        "count in the median; parity, one_m, unmeasured and shapes where the challenger wins above the crossover do "
+        "not. A median is not a dispatch rule: see the constant threshold."
+    )
+    arch = str(view.run.device.get("arch") or "")
+    title = f"Median crossover over shapes{f', {arch}' if arch else ''}"
+    return Table("median-crossover", title, columns, rows, reading=reading, stub=2)
+
+
+def _median_row(view: View, median: MedianCrossover, used: Sequence[Status]) -> tuple[Cell, ...]:
+    counts = [median.statuses.get(status.value, 0) for status in used]
+    places = _places(view.rows(view.crossovers, view.slice_of(median.setting), challenger=median.challenger))
+    censored = sum(place in (0.0, math.inf) for place in places)
+    return (
+        Cell(median.challenger),
+        Cell(view.slice_of(median.setting).title),
+        Cell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
+        Cell(interval_text(median)),
+        Cell(_quartiles(median, places)),
+        Cell(str(median.shapes), median.shapes),
+        Cell(fmt.count(censored, median.shapes), censored),
+        *(Cell(str(count), count) for count in counts),
+    )
+
+
+def _places(rows: Iterable[Row]) -> list[float]:
+    """Return where the shapes in a median cross, ascending: inf beyond the last M, 0 before the first."""
+    places = []
+    for row in rows:
+        status = Status(row["status"])
+        if row["challenger_wins"] == "above":
+            continue
+        if status.is_beyond or status is Status.NEVER:
+            places.append(0.0 if status is Status.NEVER else math.inf)
+        elif fmt.known(row["crossover_M"]):
+            places.append(float(row["crossover_M"]))
+    return sorted(places)
+
+
+def _quartiles(median: MedianCrossover, places: Sequence[float]) -> str:
+    """Write the lower and the upper quartile, each the crossover of a shape; "" for fewer than four."""
+    if len(places) < 4:
+        return ""
+    low, high = (places[math.ceil(share * len(places)) - 1] for share in (0.25, 0.75))
+    return f"[{median.as_text(low)}, {median.as_text(high)}]"
+
+
+def median_text(median: MedianCrossover) -> str:
+    """Write a median crossover: M~622, > 2048, < 1, none, or needs two M."""
+    size = median.median_M
+    return fmt.crossover(size) if size is not None and 0 < size < math.inf else median.text
+
+
+def interval_text(median: MedianCrossover) -> str:
+    """Write the interval of a median crossover: [31, 63], [512, > 2048]; empty when there is none."""
+    if median.low_M is None or median.high_M is None:
+        return ""
+    return f"[{median.as_text(median.low_M)}, {median.as_text(median.high_M)}]"
+
+
+def _threshold_table(view: View, rules: Sequence[tuple[MedianCrossover, Threshold]]) -> Table:
+    columns = (
+        Column("challenger", align=Align.LEFT),
+        Column("operands", align=Align.LEFT),
+        Column("use it for", align=Align.LEFT),
+        Column("mean loss", unit="%"),
+        Column("worst loss", unit="%"),
+        Column("worst at", align=Align.LEFT),
+        Column("cells"),
+    )
+    rows = tuple(_threshold_row(view, median, rule) for median, rule in rules)
+    reading = (
+        "The one threshold for all shapes with the least mean loss (geometric). Loss: time of the provider that the "
+        "rule takes over the faster one of the two, minus 1, over the measured cells; in the mean, each weighs as much "
+        "as the stretch of log2 M that it stands for."
+    )
+    return Table("threshold", "Best constant threshold", columns, rows, reading=reading, stub=2)
+
+
+def _threshold_row(view: View, median: MedianCrossover, rule: Threshold) -> tuple[Cell, ...]:
+    use = "no M" if rule.M == 0 else "every M" if math.isinf(rule.M) else f"M ≤ {rule.M:g}"
+    mean, worst = math.expm1(rule.mean_regret), math.expm1(rule.worst_regret)
+    return (
+        Cell(median.challenger),
+        Cell(view.slice_of(median.setting).title),
+        Cell(use, rule.M),
+        Cell(fmt.signed_percent(mean), mean),
+        Cell(fmt.signed_percent(worst), worst),
+        Cell(f"{fmt.shape(rule.worst_shape)}, M={rule.worst_M}" if rule.worst_shape else "nowhere"),
+        Cell(str(rule.cells), rule.cells),
+    )

@@ -1,0 +1,246 @@
+"""The decode grid: layer x M with its ties, the times behind it, and what the baseline is."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from ....analysis.statistics.intervals import bands
+from ... import formatting as fmt
+from ...figures.chart import Figure
+from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
+from .heat import heat
+from .measures import time_cell
+from .sizes import counting, rounds_of, shape_names, size_cells, size_columns
+from .speedup import Heads, grid, ratio_cell
+
+FEW = 8
+"""Undecided cells of a grid up to which each has a footnote with its own band; beyond it they share one."""
+
+NO_CLAIM = "not claimed as a speedup"
+
+_ONE_ROUND = f"one round, so no band and no interval: {NO_CLAIM}; measure with --rounds 3 or more"
+
+Band = tuple[float, float, int]
+"""Least and largest ratio of a round, and the number of rounds."""
+
+
+def decode_grid(view: View) -> Section | None:
+    """Build the grids of the challengers in every slice, each with the times of its representative cells."""
+    names = compared(view)
+    if not names:
+        return None
+    frame = bands(view.ratios, view.analysis.rounds)
+    found = {str(cell): (float(low), float(high), int(count)) for cell, low, high, count in frame.itertuples(name=None)}
+    parts = tuple(_slice(view, part, number, names, found) for number, part in enumerate(view.slices))
+    doubt = f" A cell with ~ is undecided: its 95% interval includes 1, so it is {NO_CLAIM}."
+    any_tie = (view.ratios.loc[view.ratios["provider"].isin(names), "verdict"] == "undecided").any()
+    lead = Text(
+        "Layers in the order of the model, columns by M. Above 1 the provider named above a grid is faster than "
+        f"{view.baseline}.{doubt if any_tie else ''}"
+    )
+    return chapter("grid", f"Speedup over {view.baseline}", (lead,), parts)
+
+
+def compared(view: View) -> tuple[str, ...]:
+    """Return the challengers that have a ratio somewhere; where none has, the other providers that do."""
+    known = set(view.ratios.loc[view.ratios["ratio"].notna(), "provider"])
+    challengers = tuple(name for name in view.challengers if name in known)
+    return challengers or tuple(name for name in view.others if name in known)
+
+
+def _slice(view: View, part: Slice, number: int, names: Iterable[str], found: Mapping[str, Band]) -> Section:
+    blocks: list[Table | Figure] = []
+    for place, (provider, table_id) in enumerate(anchors(f"grid-{part.id}", tuple(names))):
+        rows = view.by_cell(view.ratios, part, provider)
+        if not any(fmt.known(row["ratio"]) for row in rows.values()):
+            continue
+        undecided = [row for row in rows.values() if row["verdict"] == "undecided"]
+        shared = _shared(undecided, found) if len(undecided) > FEW else ""
+        layers = one_model([shape for shape, _ in rows])
+        table = grid(
+            view,
+            part,
+            provider,
+            table_id,
+            rows,
+            key=not blocks,
+            detail=place > 0,
+            heads=_heads(rows, layers),
+            show=partial(_cell, shared=shared, found=found),
+        )
+        blocks.append(table)
+        if place == 0 and (picture := heat(view, part, provider, table, rows)):
+            blocks.append(picture)
+        if shared:
+            blocks.append(_ties(undecided, found, f"ties-{table_id.removeprefix('grid-')}", provider, layers))
+    if absolute := _representatives(view, part, names):
+        blocks.append(absolute)
+    return Section(f"grid-{part.id}", part.title, tuple(blocks), folded=number > 0)
+
+
+def _heads(rows: Iterable[tuple[ShapeKey, int]], layers: bool) -> Heads:
+    shapes = list(dict.fromkeys(shape for shape, _ in rows))
+    names = shape_names(shapes)
+    columns = (Column("layer" if layers else "shape", align=Align.LEFT), *size_columns(names))
+    return Heads(columns, lambda shape: (Cell(name_of(shape, layers)), *size_cells(shape._asdict(), names)))
+
+
+def one_model(shapes: Iterable[ShapeKey]) -> bool:
+    """True where the model goes without saying."""
+    return len({shape.model for shape in shapes}) == 1
+
+
+def name_of(shape: ShapeKey, layers: bool) -> str:
+    """Name the row of a shape."""
+    return shape.layer if layers else shape.label
+
+
+def _cell(row: Row | None, common: str, shared: str, found: Mapping[str, Band]) -> Cell:
+    cell = ratio_cell(row, common)
+    if row is None or cell.tone is not Tone.UNDECIDED:
+        return cell
+    own = shared or _band_note(found.get(str(row["cell_id"])))
+    return replace(cell, note="; ".join(filter(None, (own, cell.note))))
+
+
+def _band_note(band: Band | None) -> str:
+    if band is None or band[2] < 2:
+        return _ONE_ROUND
+    low, high, count = band
+    return f"run-to-run {fmt.ratio(low)} to {fmt.ratio(high)} over {fmt.plural(count, 'round')}; {NO_CLAIM}"
+
+
+def _shared(rows: Iterable[Row], found: Mapping[str, Band]) -> str:
+    """Write the one footnote of many undecided cells."""
+    own = [found[str(row["cell_id"])] for row in rows if str(row["cell_id"]) in found]
+    if not own or all(count < 2 for _, _, count in own):
+        return _ONE_ROUND
+    low, high = min(low for low, _, _ in own), max(high for _, high, _ in own)
+    return (
+        f"{NO_CLAIM}; run-to-run {fmt.ratio(low)} to {fmt.ratio(high)} over all such cells, each in the table of ties"
+    )
+
+
+def _ties(rows: Iterable[Row], found: Mapping[str, Band], table_id: str, provider: str, layers: bool) -> Table:
+    columns = (
+        Column("layer" if layers else "shape", align=Align.LEFT),
+        Column("N×K"),
+        Column("M"),
+        Column("ratio"),
+        Column("95% interval"),
+        Column("least round"),
+        Column("largest round"),
+        Column("rounds"),
+    )
+    lines = []
+    for row in rows:
+        low, high, count = found.get(str(row["cell_id"]), (math.nan, math.nan, 0))
+        lines.append(
+            (
+                Cell(name_of(shape_of(row), layers)),
+                Cell(shape_of(row).size),
+                Cell(str(row["M"]), int(row["M"])),
+                Cell(fmt.ratio(row["ratio"]), float(row["ratio"]), tone=Tone.UNDECIDED),
+                Cell(fmt.ratio_interval(row["ratio_low"], row["ratio_high"])),
+                Cell(fmt.ratio(low), low),
+                Cell(fmt.ratio(high), high),
+                Cell(str(count), count),
+            )
+        )
+    reading = (
+        f"Cells of {provider} whose 95% interval includes 1 or is unknown: {NO_CLAIM}. Least and largest: ratio of the "
+        "medians of a single round."
+    )
+    return Table(table_id, f"Ties of {provider} and their run-to-run band", columns, tuple(lines), reading, detail=True)
+
+
+class _Pick(NamedTuple):
+    """A representative cell: why it was chosen, and its coordinates."""
+
+    why: str
+    shape: ShapeKey
+    M: int
+
+
+def _representatives(view: View, part: Slice, names: Iterable[str]) -> Table | None:
+    """Show the times behind some ratios, in every cache state; the table stands in the first slice that has the cells.
+
+    That slice is the first of those that differ in their cache state only.
+    """
+    alike = [
+        other
+        for other in view.slices
+        if (other.pass_, other.dtype, other.scheme) == (part.pass_, part.dtype, part.scheme)
+    ]
+    provider = next(iter(names))
+    by_slice = {other: view.by_cell(view.ratios, other, provider) for other in alike}
+    known = {
+        other: {at: row for at, row in rows.items() if fmt.known(row["ratio"])} for other, rows in by_slice.items()
+    }
+    if part is not next((other for other in alike if known[other]), None):
+        return None
+    chosen: dict[tuple[ShapeKey, int], list[str]] = {}
+    for other in alike:
+        for pick in _picks(known[other], other.cache if len(alike) > 1 else ""):
+            why = chosen.setdefault((pick.shape, pick.M), [])
+            if pick.why not in why:
+                why.append(pick.why)
+    layers = one_model([shape for shape, _ in known[part]])
+    sizes = shape_names([shape for shape, _ in chosen])
+    cells = {row["cell_id"]: row for other in alike for row in view.rows(view.cells, other)}
+    lines = []
+    for (shape, m), why in chosen.items():
+        for other in alike:
+            if row := known[other].get((shape, m)):
+                head = (Cell(", ".join(why)), Cell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes))
+                both = (cells[row["baseline_cell_id"]], cells[row["cell_id"]])
+                lines.append((*head, Cell(str(m), m), Cell(other.cache), *map(time_cell, both), *_ratio(row)))
+    columns = (
+        Column("cell", align=Align.LEFT),
+        Column("layer" if layers else "shape", align=Align.LEFT),
+        *size_columns(sizes),
+        Column("M"),
+        Column("cache", align=Align.LEFT),
+        Column(view.baseline),
+        Column(provider),
+        Column("ratio", scale=Scale.DIVERGING),
+        Column("95% interval"),
+    )
+    rows = [row for rows in known.values() for row in rows.values()]
+    reading = (
+        f"{fmt.ratio_header(view.baseline, provider)}. Times: geometric mean over {rounds_of(rows)} of the round's "
+        f"median. {counting(rows)}"
+    )
+    title = f"Times of representative cells, {view.baseline} and {provider}"
+    return Table(f"absolute-{part.id}", title, columns, tuple(lines), reading=reading, stub=2)
+
+
+def _picks(rows: Mapping[tuple[ShapeKey, int], Row], cache: str) -> list[_Pick]:
+    """Choose the smallest and the largest weight at the smallest M, and the largest and the smallest ratio."""
+    if not rows:
+        return []
+    least = min(m for _, m in rows)
+    first = [shape for shape, m in rows if m == least]
+    small, large = min(first, key=_weights), max(first, key=_weights)
+    best, worst = (pick(rows, key=lambda at: float(rows[at]["ratio"])) for pick in (max, min))
+    suffix = f" ({cache})" if cache else ""
+    if len(first) == 1:
+        ends = [_Pick("smallest M", small, least)]
+    elif _weights(small) == _weights(large):
+        ends = [_Pick("first layer at the smallest M", small, least)]
+    else:
+        ends = [_Pick("smallest weight", small, least), _Pick("largest weight", large, least)]
+    if best == worst:
+        return ends
+    return [*ends, _Pick(f"largest ratio{suffix}", *best), _Pick(f"smallest ratio{suffix}", *worst)]
+
+
+def _weights(shape: ShapeKey) -> int:
+    return shape.B * shape.E * shape.N * shape.K
+
+
+def _ratio(row: Row) -> tuple[Cell, ...]:
+    return ratio_cell(row, str(row["note"])), Cell(fmt.ratio_interval(row["ratio_low"], row["ratio_high"]))

@@ -1,0 +1,96 @@
+"""How far a challenger wins at best: one headline per provider that it is compared with, each with all coordinates."""
+
+from typing import Any
+
+import pandas as pd
+
+from ....analysis.frames.speedup import best_speedups
+from ....shapes.problem import Pass
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Scale, Section, Table, Tone
+from ...view import Row, View, shape_of
+from .sides import ratios_over
+from .speedup import ratio_cell
+
+
+def maxima(view: View) -> Section | None:
+    """List the best ratio of each challenger over each other provider; None where no challenger has a ratio."""
+    rivals = [name for name in (view.baseline, *view.others) if name in view.providers]
+    over = {rival: ratios_over(view, rival) for rival in rivals}
+    lines = [
+        line
+        for challenger in view.challengers
+        for rival in rivals
+        if rival != challenger and (line := _line(view, challenger, rival, over[rival])) is not None
+    ]
+    if not lines:
+        return None
+    columns = (
+        Column("provider", align=Align.LEFT),
+        Column("over", align=Align.LEFT),
+        Column("up to", scale=Scale.DIVERGING),
+        Column("95% interval"),
+        Column("at", align=Align.LEFT),
+        Column("largest"),
+        Column("verified faster"),
+        Column("verified slower"),
+    )
+    reading = (
+        "Time of the provider under “over” divided by the time of the provider, > 1: the provider is faster. Up to: of "
+        "the cells at which it is verified faster, the ratio with the highest lower end of its interval, with all its "
+        "coordinates. Largest: the largest ratio of any cell, which chance picks as well. Verified: of the cells in "
+        "which both have a time."
+    )
+    table = Table("maxima-table", "Best ratio over each provider", columns, tuple(lines), reading=reading, stub=2)
+    return Section("maxima", "How far it wins", (table,))
+
+
+def _line(view: View, challenger: str, rival: str, ratios: pd.DataFrame) -> tuple[Cell, ...] | None:
+    mine = ratios.loc[(ratios["provider"] == challenger) & ratios["ratio"].notna()]
+    if mine.empty:
+        return None
+    faster, slower = (int((mine["verdict"] == word).sum()) for word in ("faster", "slower"))
+    largest = mine.nlargest(1, "ratio").to_dict("records")[0]
+    counts = (
+        Cell(fmt.count(faster, len(mine)), faster),
+        Cell(fmt.count(slower, len(mine)), slower),
+    )
+    head = (Cell(challenger), Cell(f"{rival}{_role(view, rival)}", rival))
+    if not faster:
+        where = Cell(f"largest ratio at {coordinates(view, largest)}")
+        return (*head, Cell("none verified", tone=Tone.FAILED), Cell(""), where, _plain(largest), *counts)
+    best = best_speedups(mine, by=("provider", "baseline")).to_dict("records")[0]
+    return (
+        *head,
+        ratio_cell(best, str(best["note"])),
+        Cell(fmt.ratio_interval(best["ratio_low"], best["ratio_high"])),
+        Cell(coordinates(view, best)),
+        _plain(largest),
+        *counts,
+    )
+
+
+def _plain(row: Row) -> Cell:
+    cell = ratio_cell(row, str(row["note"]))
+    return Cell(cell.text, cell.value, tone=cell.tone)
+
+
+def _role(view: View, name: str) -> str:
+    role = view.run.role(name)
+    return f" ({role})" if role and role != name and role != "candidate" else ""
+
+
+def coordinates(view: View, row: Row) -> str:
+    """Write where a ratio was found: sm90, bf16, nf4-g64, cold, llama3.2-1b k/v (small GQA k/v) 512×2048, M=1."""
+    shape = shape_of(row)
+    pass_ = () if all(part.pass_ == Pass.FWD for part in view.slices) else (str(row["pass"]),)
+    setting = (*pass_, str(row["dtype"]), str(row["scheme"]), str(row["cache"]))
+    alias = _aliases(view).get((shape.model, shape.layer), "")
+    named = f"{shape.label}{f' ({alias})' if alias else ''} {shape.size}"
+    return ", ".join(filter(None, (str(view.run.device.get("arch") or ""), *setting, named, f"M={int(row['M'])}")))
+
+
+def _aliases(view: View) -> dict[Any, str]:
+    return {
+        (shape.get("model"), shape.get("layer")): str(shape.get("alias") or "") for shape in view.manifest["shapes"]
+    }

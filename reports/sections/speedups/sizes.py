@@ -1,0 +1,67 @@
+"""The sizes of a problem as columns of a flat table, and what M counts in it."""
+
+from collections.abc import Iterable, Sequence
+
+from ....shapes.problem import Op, Pass
+from ... import formatting as fmt
+from ...model import Cell, Column
+from ...view import Row, ShapeKey
+
+_MANY = ("B", "E", "top_k")
+"""Sizes that most problems do not have; they are 1 then."""
+
+
+def size_names(rows: Iterable[Row], order: Sequence[str] = ("B", "E", "top_k", "M", "N", "K")) -> list[str]:
+    """Return the sizes that tell the problems of `rows` apart, in `order`: no batch, experts or N that none has."""
+    listed = list(rows)
+    only_quantizes = all(row["op"] == Op.QUANTIZE for row in listed)
+    return [
+        name
+        for name in order
+        if not (name in _MANY and all(row[name] == 1 for row in listed)) and not (name == "N" and only_quantizes)
+    ]
+
+
+def size_columns(names: Iterable[str]) -> tuple[Column, ...]:
+    """Return one column per size."""
+    return tuple(Column(name) for name in names)
+
+
+def size_cells(row: Row, names: Iterable[str]) -> tuple[Cell, ...]:
+    """Return the sizes of one row."""
+    return tuple(Cell(str(int(row[name])), int(row[name])) for name in names)
+
+
+def shape_names(shapes: Iterable[ShapeKey]) -> list[str]:
+    """Return the sizes besides M that a grid of `shapes` has a column for: K, then N, as a layer is read."""
+    listed = list(shapes)
+    only_quantizes = all(shape.op == Op.QUANTIZE for shape in listed)
+    many = [name for name in ("B", "E") if any(getattr(shape, name) != 1 for shape in listed)]
+    return [*many, "K"] if only_quantizes else [*many, "K", "N"]
+
+
+def counting(rows: Iterable[Row]) -> str:
+    """Say what M counts and which FLOPs are counted, in one sentence per operation and pass of `rows`."""
+    said = dict.fromkeys((str(row["op"]), str(row["pass"]), int(row["B"]) > 1) for row in rows)
+    return " ".join(dict.fromkeys(_counting(Op(op), Pass(pass_), batched) for op, pass_, batched in said))
+
+
+def _counting(op: Op, pass_: Pass, batched: bool) -> str:
+    factor = 2 * pass_.products
+    if op is Op.QUANTIZE:
+        return "M counts rows; a quantization has no FLOPs that count."
+    if op is Op.GROUPED_GEMM:
+        return f"M counts the rows of all E groups together: the FLOPs are {factor} M N K, not times E."
+    if op is Op.MOE_GEMM:
+        return f"M counts tokens, and each goes to top_k experts: the FLOPs are {factor} M top_k N K."
+    if batched:
+        return f"M counts the rows of one batch entry: the FLOPs are {factor} B M N K."
+    return f"M counts rows of the activations: the FLOPs are {factor} M N K."
+
+
+def rounds_of(rows: Iterable[Row]) -> str:
+    """Say over how many rounds the numbers of `rows` were taken: 3 rounds, 3 to 5 rounds."""
+    counts = sorted({int(row["rounds"]) for row in rows if int(row["rounds"])})
+    if not counts:
+        return "no round"
+    return fmt.plural(counts[0], "round") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} rounds"

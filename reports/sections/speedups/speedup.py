@@ -1,0 +1,202 @@
+"""Speedup grids: shape x M, one per provider, each cell the ratio of the baseline's time to the provider's."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ... import formatting as fmt
+from ...figures.chart import Figure
+from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...view import Row, ShapeKey, Slice, View, anchors, chapter
+from .heat import heat
+from .sizes import rounds_of
+
+HOW = (
+    "Each number is the time of {baseline} divided by the time of the provider named above the grid: above 1 (blue) "
+    "that provider is faster, below 1 (red) it is slower. Hatched with ~: undecided, the 95% interval includes 1. "
+    "~1.0× is a measured tie: the whole interval rounds to 1.0. A number has no more digits than its interval leaves. "
+    "The interval of a geometric mean runs from the mean of the lower to the mean of the upper ends."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """Columns that head a row of a grid, and their cells for one shape; the first `stub` of them name the row."""
+
+    columns: tuple[Column, ...]
+    cells: Callable[[ShapeKey], tuple[Cell, ...]]
+    stub: int = 1
+
+
+LABEL_AND_SIZE = Heads(
+    (Column("shape", align=Align.LEFT), Column("N×K")), lambda shape: (Cell(shape.label), Cell(shape.size))
+)
+"""Model and layer in one, sizes in one."""
+
+
+def speedup(view: View) -> Section:
+    """Build the grids of every slice; the first slice is open, the others unfold."""
+    if not view.others:
+        text = f"Only {view.baseline} was measured, so there is nothing to compare it with."
+        return Section("speedup", "Speedup", (Text(text),))
+    if view.baseline not in view.providers:
+        text = f"The baseline {view.baseline} has no cell in this run, so there is no ratio. Times are given below."
+        return Section("speedup", f"Speedup over {view.baseline}", (Text(text),))
+    if view.ratios["ratio"].isna().all():
+        return Section("speedup", f"Speedup over {view.baseline}", tuple(_nothing(view)))
+    parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
+    lead = Text(HOW.format(baseline=view.baseline))
+    return chapter("speedup", f"Speedup over {view.baseline}", (lead,), parts)
+
+
+def _nothing(view: View) -> Iterator[Text]:
+    """Say why no provider has a ratio, once per reason for the whole run."""
+    without: dict[str, list[str]] = {}
+    for provider in view.others:
+        rows = view.rows(view.ratios, provider=provider)
+        without.setdefault(_common_reason(rows), []).append(provider)
+    for reason, names in without.items():
+        yield Text(f"No ratio for {', '.join(names)}: {reason}")
+
+
+def _slice(view: View, part: Slice, number: int) -> Section:
+    blocks: list[Table | Figure | Text] = []
+    without: dict[str, list[str]] = {}
+    for provider, table_id in anchors(f"speedup-{part.id}", view.others):
+        rows = view.by_cell(view.ratios, part, provider)
+        if not rows:
+            continue
+        if all(math.isnan(row["ratio"]) for row in rows.values()):
+            without.setdefault(_common_reason(rows.values()), []).append(provider)
+            continue
+        key = not any(isinstance(block, Table) for block in blocks)
+        detail = bool(number) or (provider not in view.challengers and key is False and len(view.shapes) > 12)
+        blocks.append(table := grid(view, part, provider, table_id, rows, key=key, detail=detail))
+        if provider in view.challengers and (picture := heat(view, part, provider, table, rows)):
+            blocks.append(picture)
+    blocks += [Text(f"No ratio for {', '.join(names)}: {reason}") for reason, names in without.items()]
+    return Section(f"speedup-{part.id}", part.title, tuple(blocks), folded=number > 0)
+
+
+def grid(
+    view: View,
+    part: Slice,
+    provider: str,
+    table_id: str,
+    rows: Mapping[tuple[ShapeKey, int], Row],
+    *,
+    title: str = "",
+    key: bool = False,
+    detail: bool = False,
+    heads: Heads = LABEL_AND_SIZE,
+    show: Callable[[Row | None, str], Cell] | None = None,
+) -> Table:
+    """Build the grid of one provider in one slice, shapes by M, with the geometric mean of each column under it.
+
+    `show` makes the cell of a row, given the note that all of them have in common; by default `ratio_cell`.
+    """
+    sizes = view.Ms_in(rows)
+    columns = (*heads.columns, *(Column(f"M={m}", scale=Scale.DIVERGING) for m in sizes))
+    common = _common_note(rows)
+    write = show or ratio_cell
+    lines = [
+        (*heads.cells(shape), *(write(rows.get((shape, m)), common) for m in sizes)) for shape in view.shapes_in(rows)
+    ]
+    means = {int(row["M"]): row for row in view.rows(view.analysis.means, part, provider=provider)}
+    empty = (Cell(""),) * (len(heads.columns) - 1)
+    footer = [
+        (Cell("geometric mean"), *empty, *(mean_cell(means.get(m)) for m in sizes)),
+        (Cell("distinct GEMMs in it"), *empty, *(_count_cell(means.get(m)) for m in sizes)),
+    ]
+    several = len(lines) > 1
+    legend = view.legend_of((provider,))
+    return Table(
+        table_id,
+        title or view.named(provider),
+        columns,
+        tuple(lines + footer) if several else tuple(lines),
+        reading=f"{_reading(view.baseline, provider, rows, common)}. {counted(rows.values())}{legend}",
+        stub=heads.stub,
+        detail=detail,
+        key=key,
+        footer=len(footer) if several else 0,
+    )
+
+
+def _common_note(rows: Mapping[tuple[ShapeKey, int], Row]) -> str:
+    """Return the note that qualifies every ratio of a grid, "" when they differ."""
+    notes = {str(row["note"]) for row in rows.values() if not math.isnan(row["ratio"])}
+    return notes.pop() if len(notes) == 1 else ""
+
+
+def _reading(baseline: str, provider: str, rows: Mapping[tuple[ShapeKey, int], Row], common: str) -> str:
+    remarks = dict.fromkeys(
+        str(row["reason"]) for row in rows.values() if row["reason"] and not math.isnan(row["ratio"])
+    )
+    return "; ".join([fmt.ratio_header(baseline, provider), *remarks, *([common] if common else [])])
+
+
+def counted(rows: Iterable[Row]) -> str:
+    """Say what a ratio is, how many there are and what is left out."""
+    listed = list(rows)
+    known = [row for row in listed if not math.isnan(row["ratio"])]
+    words = [f"{sum(row['verdict'] == word for row in known)} {word}" for word in ("faster", "slower", "undecided")]
+    left_out = len(listed) - len(known)
+    out = f"; {fmt.plural(left_out, 'cell')} without a time on both sides left out" if left_out else ""
+    return (
+        f"Geometric mean over {rounds_of(known)} of the ratio of the round's medians; "
+        f"{fmt.plural(len(known), 'cell')}: {', '.join(words)}{out}."
+    )
+
+
+def ratio_cell(row: Row | None, common: str) -> Cell:
+    """Show the ratio of one cell: a tie, an undecided, a decided one, or why there is none.
+
+    Its note becomes a footnote where it is not the one that all cells have in `common`.
+    """
+    if row is None:
+        return Cell("", tone=Tone.MISSING)
+    value = float(row["ratio"])
+    if math.isnan(value):
+        reason = str(row["reason"])
+        return Cell(_word(reason), note=reason, tone=Tone.FAILED)
+    level = math.log2(value)
+    note = "" if row["note"] == common else str(row["note"])
+    if row["verdict"] != "undecided":
+        return Cell(fmt.ratio(value, row["ratio_low"], row["ratio_high"]), value, level, note)
+    return Cell(_undecided(row), value, level, note, Tone.UNDECIDED)
+
+
+def _undecided(row: Row) -> str:
+    """Write a ratio or a mean whose interval includes 1, or that has none: a tie where the whole interval is one."""
+    is_tie = f"{row['ratio_low']:.1f}" == f"{row['ratio_high']:.1f}" == "1.0"
+    return fmt.tie() if is_tie else fmt.undecided(float(row["ratio"]), row["ratio_low"], row["ratio_high"])
+
+
+def _word(reason: str) -> str:
+    """Return the verdict that a reason begins with, or a dash when the other side is missing."""
+    word = reason.split(":")[0].strip()
+    return word if word and " " not in word else "no ratio"
+
+
+def mean_cell(row: Row | None) -> Cell:
+    """Show a geometric mean as its cells are shown; nothing where no cell has a ratio."""
+    if row is None or math.isnan(row["ratio"]):
+        return Cell("")
+    value, excluded = float(row["ratio"]), int(row["excluded"])
+    note = f"leaves out {fmt.plural(excluded, 'cell')} in which a side has no time" if excluded else ""
+    if row["ratio_low"] > 1 or row["ratio_high"] < 1:
+        text = fmt.ratio(value, row["ratio_low"], row["ratio_high"])
+        return Cell(text, value, math.log2(value), note=note)
+    return Cell(_undecided(row), value, math.log2(value), note, Tone.UNDECIDED)
+
+
+def _count_cell(row: Row | None) -> Cell:
+    return Cell("") if row is None else Cell(str(row["gemms"]), int(row["gemms"]))
+
+
+def _common_reason(rows: Iterable[Row]) -> str:
+    reasons = list(dict.fromkeys(str(row["reason"]) for row in rows if row["reason"]))
+    if len(reasons) == 1:
+        return f"{reasons[0]}."
+    return f"{len(reasons)} reasons, listed under “Failed and missing cells”." if reasons else ""

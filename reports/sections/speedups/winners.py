@@ -1,0 +1,149 @@
+"""Which provider wins where: how many shapes each is verified the fastest of, and every time with its winner."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pandas as pd
+
+from ....analysis.frames.speedup import speedups
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...view import Row, ShapeKey, Slice, View, chapter
+from .decode_grid import name_of, one_model
+from .measures import is_impossible, time_cell
+from .sizes import counting, rounds_of, shape_names, size_cells, size_columns
+
+MAX_LINES = 240
+"""Rows of the table of times; beyond it the grids and cells.csv have them."""
+
+MOST_LEADERS = 3
+"""Providers that may share a win; where more are not told apart, nobody has won."""
+
+NOBODY = "none verified"
+
+_SHARED = "not told apart: the 95% interval of the ratio between these includes 1, or they were timed in different ways"
+
+Rows = Mapping[tuple[ShapeKey, int], Mapping[str, Row]]
+"""Per shape and M, the rows of the providers with a time."""
+
+Leaders = Mapping[tuple[ShapeKey, int], tuple[str, ...]]
+"""Per shape and M, the fastest provider by its time, and after it all that are not verified to be slower."""
+
+
+def winners(view: View) -> Section | None:
+    """Count the wins of each slice, and list its times; nothing where only one provider has a time."""
+    slower = slower_pairs(view)
+    parts = tuple(_slice(view, part, number, slower) for number, part in enumerate(view.slices))
+    if not any(part.blocks for part in parts):
+        return None
+    return chapter("winners", "Fastest provider", (), parts)
+
+
+def slower_pairs(view: View) -> frozenset[tuple[str, str]]:
+    """Pairs of cells (first, second) of which the second is verified to be slower than the first."""
+    found: list[tuple[str, str]] = []
+    for name in view.providers:
+        pairs = view.ratios if name == view.baseline else speedups(view.cells, view.analysis.rounds, name)
+        slow: pd.DataFrame = pairs.loc[pairs["verdict"] == "slower", ["baseline_cell_id", "cell_id"]]
+        found += slow.itertuples(index=False, name=None)
+    return frozenset(found)
+
+
+def _slice(view: View, part: Slice, number: int, slower: frozenset[tuple[str, str]]) -> Section:
+    rows: dict[tuple[ShapeKey, int], dict[str, Row]] = {}
+    for provider in view.providers:
+        for at, row in view.by_cell(view.cells, part, provider).items():
+            if fmt.known(row["time_s"]):
+                rows.setdefault(at, {})[provider] = row
+    names = [name for name in view.providers if any(name in found for found in rows.values())]
+    if len(names) < 2:
+        return Section(f"winners-{part.id}", part.title)
+    rivals = {at: _rivals(view, found) for at, found in rows.items()}
+    leaders = {at: leading(found, slower) for at, found in rivals.items() if len(found) > 1}
+    left = sum(is_impossible(row) for found in rows.values() for row in found.values())
+    told = f" {fmt.plural(left, 'time')} left out, faster than the device allows." if left else ""
+    blocks: list[Table | Text] = [_counts(part, leaders, told)] if leaders else []
+    if len(rows) > MAX_LINES:
+        blocks.append(Text(f"The times of {len(rows)} cells are too many to list here; cells.csv has them."))
+    else:
+        blocks.append(_times(view, part, rows, names, leaders))
+    return Section(f"winners-{part.id}", part.title, tuple(blocks), folded=number > 0)
+
+
+def leading(found: Mapping[str, Row], slower: frozenset[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the fastest provider of one problem by its time, and after it all that are not verified to be slower.
+
+    `found` has the row of each provider with a time, `slower` is of `slower_pairs`.
+    """
+    order = sorted(found, key=lambda name: float(found[name]["time_s"]))
+    first = str(found[order[0]]["cell_id"])
+    return (order[0], *(name for name in order[1:] if (first, str(found[name]["cell_id"])) not in slower))
+
+
+def _won_by(leaders: tuple[str, ...]) -> str:
+    """Name the winners; alike in whatever order they stand."""
+    return NOBODY if len(leaders) > MOST_LEADERS else " or ".join(sorted(leaders))
+
+
+def _rivals(view: View, found: Mapping[str, Row]) -> dict[str, Row]:
+    """Keep the providers that could be dispatched to, with a time that the device allows."""
+    return {name: row for name, row in found.items() if not (view.run.is_reference(name) or is_impossible(row))}
+
+
+def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
+    sizes = sorted({m for _, m in leaders})
+    wins = Counter((_won_by(names), m) for (_, m), names in leaders.items())
+    totals = Counter(_won_by(names) for names in leaders.values())
+    order = sorted(totals, key=lambda name: (name == NOBODY, -totals[name], name))
+    lines = [(Cell(name), *(_count(wins[name, m]) for m in sizes), _count(totals[name])) for name in order]
+    shapes = Counter(m for _, m in leaders)
+    lines.append((Cell("cells"), *(_count(shapes[m]) for m in sizes), _count(len(leaders))))
+    columns = (Column("fastest", align=Align.LEFT), *(Column(f"M={m}") for m in sizes), Column("all"))
+    reading = (
+        "Number of shapes at which a provider is verified to be faster than every other one with a time there: the "
+        "95% interval of each of its ratios, paired by round, excludes 1. Providers that are not told apart from the "
+        f"fastest share its win, up to {MOST_LEADERS} of them. References are not counted.{left_out}"
+    )
+    return Table(f"wins-{part.id}", "Wins by M", columns, tuple(lines), reading=reading, footer=1)
+
+
+def _count(number: int) -> Cell:
+    return Cell(str(number), number)
+
+
+def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leaders) -> Table:
+    shapes = [shape for shape in view.shapes if any(shape == other for other, _ in rows)]
+    layers, sizes = one_model(shapes), shape_names(shapes)
+    lines = []
+    for shape in shapes:
+        for m in sorted(m for other, m in rows if other == shape):
+            found = rows[shape, m]
+            first, *others = leaders.get((shape, m), ("",))  # nothing to win without a rival
+            head = (Cell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes), Cell(str(m), m))
+            best = Cell(_won_by((first, *others)), first, note=_SHARED if others else "")
+            sure = bool(first) and not others
+            lines.append(
+                (
+                    *head,
+                    *(
+                        time_cell(found.get(name), Tone.BEST if sure and name == first else Tone.PLAIN)
+                        for name in names
+                    ),
+                    best,
+                )
+            )
+    columns = (
+        Column("layer" if layers else "shape", align=Align.LEFT),
+        *size_columns(sizes),
+        Column("M"),
+        *(Column(view.named(name)) for name in names),
+        Column("best", align=Align.LEFT),
+    )
+    every = [row for found in rows.values() for row in found.values()]
+    reading = (
+        f"Time: geometric mean over {rounds_of(every)} of the round's median. Bold: verified to be the fastest of its "
+        f"row; empty: no time, see the cells without one. {counting(every)}{view.legend_of(names)}"
+    )
+    return Table(
+        f"times-{part.id}", "Times and winners", columns, tuple(lines), reading=reading, detail=len(lines) > 30
+    )

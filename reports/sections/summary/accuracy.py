@@ -1,0 +1,140 @@
+"""Correctness: how exact each provider's output is, and which cells have no time and why."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+
+from ....analysis.frames.notes import parts
+from ....shapes.scheme import SNR_FLOOR_DB, DType
+from ....shapes.verdict import Verdict
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...view import View, shape_of
+
+
+def correctness(view: View) -> Section:
+    """Worst output of each provider and dtype against the fp64 product of the same quantized bits."""
+    rows = []
+    for dtype in view.dtypes:
+        for provider in view.providers:
+            mine = view.measured[(view.measured["dtype"] == dtype) & (view.measured["provider"] == provider)]
+            if line := _accuracy_row(mine, provider, dtype):
+                rows.append(line)
+    if not rows:
+        return Section("correctness", "Correctness", (Text("No cell got as far as a comparison with the reference."),))
+    wrong = int((view.measured["verdict"] == Verdict.INCORRECT).sum())
+    lead = (
+        f"{fmt.plural(wrong, 'cell')} failed the check and has no time."
+        if wrong == 1
+        else f"{wrong} cells failed the check and have no time."
+        if wrong
+        else "Every output that was compared passed."
+    )
+    columns = (
+        Column("provider", align=Align.LEFT),
+        Column("dtype", align=Align.LEFT),
+        Column("cells"),
+        Column("SNR"),
+        Column("floor"),
+        Column("relative error"),
+        Column("cosine"),
+        Column("absolute error"),
+        Column("lowest SNR at", align=Align.LEFT),
+    )
+    reading = (
+        "The worst over all checked cells. SNR = 10 log10(Σ ref² / Σ (ref − out)²), ref the fp64 product of the same "
+        "quantized bits; higher is better."
+    )
+    table = Table("accuracy", "Worst output per provider", columns, tuple(rows), reading=reading)
+    return Section("correctness", "Correctness", (Text(lead), table))
+
+
+def _accuracy_row(mine: pd.DataFrame, provider: str, dtype: str) -> tuple[Cell, ...] | None:
+    checked = mine.dropna(subset=["snr_db"])
+    if checked.empty:
+        return None
+    worst = checked.iloc[int(checked["snr_db"].argmin())].to_dict()
+    floor = SNR_FLOOR_DB[DType(dtype)] if dtype in set(DType) else None
+    snr = float(worst["snr_db"])
+    below = floor is not None and snr < floor
+    error, cosine = float(checked["relative_error"].max()), float(checked["cosine"].min())
+    largest = float(checked["max_abs_error"].max())
+    shape = shape_of(worst)
+    return (
+        Cell(provider, provider),
+        Cell(dtype, dtype),
+        Cell(str(len(checked)), len(checked)),
+        Cell(fmt.decibel(snr), snr, tone=Tone.FAILED if below else Tone.PLAIN),
+        Cell(fmt.decibel(floor), floor),
+        Cell(_scientific(error), error),
+        Cell("" if math.isnan(cosine) else f"{cosine:.7f}", cosine),
+        Cell(_scientific(largest), largest),
+        Cell(f"{shape.label} {shape.size}, M={worst['M']}, {worst['cache']}"),
+    )
+
+
+def _scientific(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.2e}".replace("-", fmt.MINUS)
+
+
+def failures(view: View) -> Section:
+    """List every cell without a time, grouped by its reason, and what was planned but never measured."""
+    summary = view.cells
+    failed = summary[summary["verdict"] != Verdict.PASSED]
+    passed, total = len(summary) - len(failed), len(summary)
+    blocks: list[Text | Table] = [Text(f"{fmt.count(passed, total)} cells passed and have a time.")]
+    if missing := view.run.missing_units:
+        blocks.append(
+            Text(
+                f"The run is not complete: {missing} of {view.run.planned_units} planned rounds of cells are missing. "
+                f"Finish it with rooflens run --resume -o {view.run_path}; nothing that is stored is measured again."
+            )
+        )
+    if len(failed):
+        keys = ["provider", "verdict", "reason", "dtype", "cache"]
+        rows = [
+            _failure_row(dict(zip(keys, key, strict=True)), group) for key, group in failed.groupby(keys, sort=False)
+        ]
+        columns = (
+            Column("provider", align=Align.LEFT),
+            Column("verdict", align=Align.LEFT),
+            Column("cells"),
+            Column("dtype", align=Align.LEFT),
+            Column("cache", align=Align.LEFT),
+            Column("M", align=Align.LEFT),
+            Column("shapes", align=Align.LEFT),
+            Column("reason", align=Align.LEFT),
+        )
+        blocks.append(Table("failed", "Cells without a time", columns, tuple(rows)))
+    blocks += _remarks(summary)
+    return Section("failed-cells", "Failed and missing cells", tuple(blocks))
+
+
+def _failure_row(key: dict[str, Any], group: pd.DataFrame) -> tuple[Cell, ...]:
+    shapes = list(dict.fromkeys(shape_of(row).label for row in group.to_dict("records")))
+    named = ", ".join(shapes[:3]) + (f" and {len(shapes) - 3} more" if len(shapes) > 3 else "")
+    return (
+        Cell(str(key["provider"])),
+        Cell(str(key["verdict"])),
+        Cell(str(len(group)), len(group)),
+        Cell(str(key["dtype"])),
+        Cell(str(key["cache"])),
+        Cell(fmt.sizes(sorted({int(m) for m in group["M"]}))),
+        Cell(named),
+        Cell(str(key["reason"]) or "no reason was stored"),
+    )
+
+
+def _remarks(summary: pd.DataFrame) -> list[Text | Table]:
+    counts = Counter(
+        (str(provider), part)
+        for provider, note in zip(summary["provider"], summary["note"], strict=True)
+        for part in parts(str(note))
+    )
+    if not counts:
+        return []
+    rows = tuple((Cell(provider), Cell(str(count), count), Cell(note)) for (provider, note), count in counts.items())
+    columns = (Column("provider", align=Align.LEFT), Column("cells"), Column("remark", align=Align.LEFT))
+    return [Table("remarks", "Remarks on cells that passed", columns, rows, detail=len(rows) > 8)]

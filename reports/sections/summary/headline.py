@@ -1,0 +1,114 @@
+"""The headline: the three numbers that a reader takes away, and what concerns the run as a whole."""
+
+import math
+from dataclasses import replace
+
+from ....analysis.roofline.bounds import Bound
+from ....analysis.run.headline import BestSpeedup, Headline
+from ....analysis.run.headline import headline as find
+from ....shapes.problem import Op
+from ... import formatting as fmt
+from ...model import Bullets, KeyNumber, KeyNumbers, Section, Share, Text
+from ...view import View
+from ..limits.roofline import MEANINGS
+from ..speedups.crossover import interval_text, median_text
+
+
+def headline(view: View) -> Section:
+    """Build the headline block and the warnings under it."""
+    found = find(view.analysis)
+    best = _best(view, found)
+    if found.impossible:
+        left = f"left out, faster than the device allows: {fmt.count(found.impossible, found.passed)} cells"
+        best = replace(best, detail=f"{best.detail.removesuffix('.')}; {left}")
+    blocks: list[KeyNumbers | Text | Bullets] = [KeyNumbers((best, _crossover(found), _bounds(found)))]
+    if view.analysis.warnings:
+        blocks.append(Text("What concerns the run as a whole:"))
+        blocks.append(Bullets(tuple(view.analysis.warnings)))
+    return Section("headline", "Headline", tuple(blocks))
+
+
+def _best(view: View, found: Headline) -> KeyNumber:
+    label, best = f"Best speedup over {view.baseline}", found.best
+    if best is None:
+        return KeyNumber(label, "none", _sentence(found.uncompared))
+    interval = f"95% interval {fmt.ratio_interval(best.low, best.high)}" if best.low is not None else "no interval"
+    pass_ = "" if best.op == Op.QUANTIZE else f"{best.pass_}, "
+    slice_ = f"{pass_}{best.dtype}, {best.scheme}, {best.cache}"
+    where = f"{best.provider}, {fmt.shape(best.shape)}, M={best.M}, {slice_}"
+    if best.verified and best.settled:
+        return KeyNumber(
+            label,
+            fmt.ratio(best.ratio, best.low, best.high),
+            f"{where}, {interval}{_choice(best)}",
+            best.ratio,
+            note=best.note,
+        )
+    if best.verified:
+        text = fmt.ratio_interval(best.low, best.high)
+        return KeyNumber(label, text, f"not settled: this 95% interval spans more than 2×; {where}", note=_more(best))
+    if best.slower_everywhere:
+        open_ = best.cells - best.slower
+        doubt = f", not verified at {fmt.count(open_, best.cells)} cells" if open_ else ""
+        largest = (
+            f"largest ratio {fmt.ratio(best.ratio, best.low, best.high)}: "
+            if best.settled or best.low is None
+            else "nearest: "
+        )
+        return KeyNumber(label, f"slower everywhere{doubt}", f"{largest}{where}, {interval}", note=best.note)
+    if best.low is None or best.settled:
+        text = f"none verified (largest {fmt.undecided(best.ratio, best.low, best.high)})"
+        return KeyNumber(label, text, f"{where}, {interval}", note=_more(best))
+    return KeyNumber(label, "none verified", f"not settled: {where}, {interval}", note=_more(best))
+
+
+def _choice(best: BestSpeedup) -> str:
+    """Say that a larger ratio stands in a grid, where one does; which one is not worth a headline."""
+    if fmt.ratio(best.largest) == fmt.ratio(best.ratio):
+        return ""
+    return "; ranked by the lower end of the interval, and the grids hold larger, less certain ratios"
+
+
+def _more(best: BestSpeedup) -> str:
+    """Say what would settle a ratio, and what qualifies it."""
+    includes = best.low is not None and best.high is not None and best.low <= 1 <= best.high
+    doubt = "no interval" if best.low is None else "the interval includes 1" if includes else "the interval is wide"
+    return "; ".join(filter(None, (f"{doubt}: measure more rounds", best.note)))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _crossover(found: Headline) -> KeyNumber:
+    median = found.crossover
+    if median is None:
+        why = found.uncompared.partition(" (")[0]  # the card beside it tells of each challenger
+        return KeyNumber("Median crossover M", "none", _sentence(why or "the run has no crossover"))
+    label = f"Median crossover, {median.challenger} against {median.incumbent}"
+    if not median.is_told:
+        return KeyNumber(label, median_text(median), _sentence("; ".join(median.warnings)))
+    interval = f"95% interval {interval_text(median)}" if interval_text(median) else "no interval"
+    where = f"{', '.join(median.setting_words)}; {fmt.plural(median.shapes, 'shape')}, {interval}"
+    beyond = median.statuses.get("always", 0) + median.statuses.get("right_censored", 0)
+    before = median.statuses.get("never", 0)
+    parts = [
+        where,
+        *([f"{beyond} beyond the last M"] if beyond else []),
+        *([f"{before} before the first"] if before else []),
+    ]
+    value = None if median.median_M is None or math.isinf(median.median_M) else median.median_M
+    return KeyNumber(label, median_text(median), ", ".join(parts), value, note="; ".join(median.warnings))
+
+
+def _bounds(found: Headline) -> KeyNumber:
+    label = "What bounds the cells"
+    if not found.shares:
+        return KeyNumber(label, "unknown", "No ceiling was measured, or no cell has a time.")
+    most = max(found.shares, key=lambda part: part.share)
+    shares = tuple(
+        Share(part.bound_class, fmt.share(part.share), part.share, part.bound_class) for part in found.shares
+    )
+    meaning = MEANINGS[Bound(most.bound_class)]
+    detail = f"{most.bound_class}: {meaning}. {fmt.count(found.passed, found.cells)} cells have a time."
+    return KeyNumber(label, f"{fmt.share(most.share)} {most.bound_class}", detail, most.share, shares=shares)

@@ -1,0 +1,146 @@
+"""Known limitations, computed: where a challenger cannot run, loses, stalls or cannot be explained, and what to do."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pandas as pd
+
+from ....analysis.camping import find
+from ....analysis.frames.coordinates import size_label
+from ....analysis.roofline.bounds import Bound
+from ....analysis.roofline.suspects import SUSPECT
+from ....shapes.verdict import Verdict
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Section, Table
+from ...view import Row, View, shape_of
+from ..limits.roofline import MEANINGS
+from ..speedups.decode_grid import compared, name_of, one_model
+
+MOST_SHAPES = 3
+"""Shapes that are named; the rest is counted."""
+
+_NEXT = {
+    Verdict.UNSUPPORTED: "dispatch to another provider there",
+    Verdict.INCORRECT: "do not use it there; correct it, then rooflens run again",
+    Verdict.OOM: "measure it on a device with more memory, or leave these sizes out",
+    Verdict.TIMEOUT: "give it more time with --timeout or --build-timeout, or leave these sizes out",
+}
+"""What to do about a verdict; about the others, see the log."""
+
+_SEE_LOG = "worker.log of the run has its output; correct it, then rooflens run again"
+
+
+class Limitation(NamedTuple):
+    """One row: what is limited, where, what is known of the cause, and what to do next."""
+
+    what: str
+    where: str
+    cause: str
+    action: str
+
+
+def known_limitations(view: View) -> Section | None:
+    """List what the run shows of the limits of the challengers; None where it shows none."""
+    found = [*_cannot(view), *_loses(view), *_impossible(view), *_stalls(view), *_fixed(view)]
+    if not found:
+        return None
+    columns = (
+        Column("limitation", align=Align.LEFT),
+        Column("where", align=Align.LEFT),
+        Column("cause, as far as it is known", align=Align.LEFT),
+        Column("next", align=Align.LEFT),
+    )
+    lines = tuple(tuple(map(Cell, row)) for row in found)
+    reading = "Computed from the cells of this run; what concerns the run as a whole stands in the headline."
+    table = Table("limitations-table", "What limits the challengers", columns, lines, reading=reading)
+    return Section("known-limitations", "Known limitations", (table,))
+
+
+def _cannot(view: View) -> Iterator[Limitation]:
+    """Cells of a challenger without a time."""
+    cells = view.cells[view.cells["provider"].isin(view.challengers) & (view.cells["verdict"] != Verdict.PASSED)]
+    kinds = cells.assign(kind=cells["reason"].str.replace(r"^M=\d+: ", "", regex=True))
+    for (provider, verdict, kind), group in kinds.groupby(["provider", "verdict", "kind"], sort=False):
+        what = "cannot run" if verdict == Verdict.UNSUPPORTED else f"fails ({str(verdict).replace('_', ' ')})"
+        reason = str(kind) or "no reason was stored"
+        yield Limitation(f"{provider} {what}", _where(view, group), reason, _NEXT.get(Verdict(str(verdict)), _SEE_LOG))
+
+
+def _loses(view: View) -> Iterator[Limitation]:
+    """Cells at which a challenger is verified to be slower than the baseline."""
+    for provider in compared(view):
+        mine = view.ratios[view.ratios["provider"] == provider]
+        known, slower = mine[mine["ratio"].notna()], mine[mine["verdict"] == "slower"]
+        if slower.empty:
+            continue
+        classes = view.cells.set_index("cell_id").loc[slower["cell_id"], "bound_class"]
+        named = classes[classes != ""].value_counts()
+        cause = "unknown: no limit is known for these cells"
+        if len(named):
+            word = str(named.index[0])
+            cause = f"{word} at {fmt.count(int(named.iloc[0]), len(classes))} of them: {MEANINGS[Bound(word)]}"
+        worst = slower.nsmallest(1, "ratio").to_dict("records")[0]
+        at_worst = fmt.ratio(worst["ratio"], worst["ratio_low"], worst["ratio_high"])
+        yield Limitation(
+            f"{provider} is verified slower than {view.baseline} at {fmt.count(len(slower), len(known))} cells",
+            f"{_where(view, slower)}; most at {_one(view, worst)}: {at_worst}",
+            cause,
+            f"dispatch to {view.baseline} there: rooflens dispatch {view.run_path}",
+        )
+
+
+def _impossible(view: View) -> Iterator[Limitation]:
+    """Cells that are faster than any limit allows."""
+    cells = view.cells[view.cells["bound_class"] == Bound.IMPOSSIBLE]
+    for provider, group in cells.groupby("provider", sort=False):
+        suspects = group["bound_note"].str.partition(SUSPECT)[2].str.partition("; ")[0].value_counts()
+        yield Limitation(
+            f"{provider}: {fmt.plural(len(group), 'time')} {'is' if len(group) == 1 else 'are'} faster than possible",
+            _where(view, group),
+            f"suspected first: {suspects.index[0]}",
+            "use none of these times before it is known why",
+        )
+
+
+def _stalls(view: View) -> Iterator[Limitation]:
+    """Sizes that stand out among their neighbours, where a run has enough of them to tell."""
+    placed = view.cells[view.cells["provider"].isin(view.challengers)]
+    if placed.empty:
+        return
+    suspects = find(placed, view.analysis.rounds, view.run.cells).suspects
+    for row in suspects[suspects["explained"] == ""].head(MOST_SHAPES).to_dict("records"):
+        padded = f"pad to {row['pad']:.0f}: it takes less time" if fmt.known(row["pad"]) else "look at its neighbours"
+        yield Limitation(
+            f"{row['provider']} takes {fmt.ratio(row['ratio'])} the time of neighbouring sizes",
+            f"{row['axis']}={row['size']:.0f} ({row['model']} {row['layer']} {size_label(row, fmt.TIMES)}), "
+            f"M={fmt.sizes(sorted(map(int, row['Ms'])))}",
+            f"memory may be camping: {row['ruled_out']} do not explain it; {row['reproduced']}",
+            f"{padded}; rooflens camping {view.run_path}",
+        )
+
+
+def _fixed(view: View) -> Iterator[Limitation]:
+    """Unexplained cells whose time does not grow with M."""
+    mine = view.cells["provider"].isin(view.challengers) & (view.cells["bound_class"] == Bound.UNEXPLAINED)
+    for provider, group in view.cells[mine & view.cells["is_flat"]].groupby("provider", sort=False):
+        yield Limitation(
+            f"{provider}: the time does not grow with M, and no limit explains it",
+            _where(view, group),
+            "a fixed cost: launches, latency of a long K loop, or camping",
+            "scan N or K around these sizes: rooflens run --scan, then rooflens camping",
+        )
+
+
+def _where(view: View, cells: pd.DataFrame) -> str:
+    """Name the shapes and M of some cells: 12 cells of a, b and 1 more; M=64, 128."""
+    rows = cells.to_dict("records")
+    layers = one_model(view.shapes)
+    labels = list(dict.fromkeys(name_of(shape_of(row), layers) for row in rows))
+    more = f" and {len(labels) - MOST_SHAPES} more" if len(labels) > MOST_SHAPES else ""
+    named = f"{', '.join(labels[:MOST_SHAPES])}{more}"
+    return f"{fmt.plural(len(rows), 'cell')} of {named}; M={fmt.sizes(sorted({int(row['M']) for row in rows}))}"
+
+
+def _one(view: View, row: Row) -> str:
+    shape = shape_of(row)
+    return f"{name_of(shape, one_model(view.shapes))} {shape.size}, M={int(row['M'])}, {row['dtype']}, {row['cache']}"

@@ -1,0 +1,137 @@
+"""A checklist of what a run leaves open and what it settles: undecided, failed, unmeasured."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from ....analysis.crossover.curve import Status
+from ....analysis.roofline.bounds import Bound
+from ....shapes.verdict import Verdict
+from ... import formatting as fmt
+from ...model import Bullets, Section
+from ...view import View
+from ..speedups.decode_grid import compared
+
+Item = tuple[bool, str]
+"""Whether it is done, and what it is."""
+
+
+def open_items(view: View) -> Section:
+    """List the items, open ones first."""
+    items = [*_planned(view), *_correct(view), *_ratios(view), *_crossovers(view), *_limits(view), *_conditions(view)]
+    ordered = sorted(items, key=lambda item: item[0])
+    return Section(
+        "open-items",
+        "Open items",
+        (Bullets(tuple(text for _, text in ordered), tuple(done for done, _ in ordered)),),
+    )
+
+
+def _planned(view: View) -> Iterator[Item]:
+    missing, planned = view.run.missing_units, view.run.planned_units
+    if missing:
+        yield (
+            False,
+            f"measure {missing} of {planned} planned rounds of cells: rooflens run --resume -o {view.run_path}",
+        )
+    else:
+        yield True, f"all {planned} planned rounds of cells are measured"
+    if view.rounds == 1:
+        yield False, "measure 3 rounds or more: a single one gives no interval of a time or of a ratio"
+
+
+def _correct(view: View) -> Iterator[Item]:
+    cells = view.cells
+    checked = cells["verdict"].isin([Verdict.PASSED, Verdict.INCORRECT])
+    wrong = cells[cells["verdict"] == Verdict.INCORRECT]
+    if len(wrong):
+        yield False, f"correct the output of {_by_provider(wrong)}"
+    elif checked.any():
+        yield True, f"all {int(checked.sum())} outputs that were compared with the reference are correct"
+    failed = cells[~cells["verdict"].isin([Verdict.PASSED, Verdict.INCORRECT, Verdict.UNSUPPORTED])]
+    if len(failed):
+        yield False, f"find out why there is no time for {_by_provider(failed)}: see the cells without a time"
+    unsupported = cells[(cells["verdict"] == Verdict.UNSUPPORTED) & cells["provider"].isin(view.challengers)]
+    if len(unsupported):
+        yield False, f"decide what runs where a challenger cannot: {_by_provider(unsupported)}"
+
+
+def _by_provider(cells: pd.DataFrame) -> str:
+    counts = cells.groupby("provider", sort=False).size()
+    return ", ".join(f"{provider} ({fmt.plural(int(count), 'cell')})" for provider, count in counts.items())
+
+
+def _ratios(view: View) -> Iterator[Item]:
+    names = compared(view)
+    if not names:
+        yield False, f"measure a challenger beside {view.baseline}: {view.uncompared or 'there is no ratio'}"
+        return
+    for name in names:
+        mine = view.ratios[(view.ratios["provider"] == name) & view.ratios["ratio"].notna()]
+        undecided = int((mine["verdict"] == "undecided").sum())
+        which = f"{name} against {view.baseline}"
+        if undecided:
+            yield (
+                False,
+                f"decide {undecided} of {fmt.plural(len(mine), 'cell')} of {which}: more rounds narrow the interval",
+            )
+        else:
+            yield True, f"all {fmt.plural(len(mine), 'cell')} of {which} are decided"
+
+
+def _crossovers(view: View) -> Iterator[Item]:
+    for median in (one for one in view.medians if one.is_told):
+        part = view.slice_of(median.setting)
+        rows = view.rows(view.crossovers, part, challenger=median.challenger)
+        told = [row for row in rows if Status(row["status"]).is_told]
+        where = f"{median.challenger}, {part.title}"
+        beyond = [row for row in told if Status(row["status"]).is_beyond and not row["missing"]]
+        if beyond:
+            most = max(float(row["M_max"]) for row in beyond)
+            yield (
+                False,
+                f"sweep beyond M={most:g} for the crossover of {fmt.plural(len(beyond), 'shape')} ({where}): "
+                f"{median.challenger} is faster up to there",
+            )
+        unverified = sum(not row["verified"] for row in told)
+        if unverified:
+            yield (
+                False,
+                f"verify the crossover of {fmt.plural(unverified, 'shape')} of {len(told)} ({where}): more rounds",
+            )
+        elif told:
+            told_of = fmt.plural(len(told), "shape")
+            yield True, f"the crossover, or that there is none in the sweep, is verified for {told_of} ({where})"
+
+
+def _limits(view: View) -> Iterator[Item]:
+    timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
+    if not len(timed):
+        return
+    unplaced = int((timed["bound_class"] == "").sum())
+    if unplaced:
+        yield False, f"measure the limits of {fmt.plural(unplaced, 'cell')} that have none: rooflens calibrate"
+    for bound, what in (
+        (Bound.IMPOSSIBLE, "find out why {} {} faster than possible, and use no such time before"),
+        (Bound.UNEXPLAINED, "explain {} that {} slower than 1.5 times all known limits added up"),
+    ):
+        mine = timed[
+            (timed["bound_class"] == bound) & (timed["provider"].isin(view.challengers) | (bound == Bound.IMPOSSIBLE))
+        ]
+        if len(mine):
+            verb = "is" if len(mine) == 1 else "are"
+            yield False, what.format(f"{fmt.plural(len(mine), 'cell')} of {_names(mine)}", verb)
+
+
+def _names(cells: pd.DataFrame) -> str:
+    return ", ".join(dict.fromkeys(map(str, cells["provider"])))
+
+
+def _conditions(view: View) -> Iterator[Item]:
+    timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
+    disturbed = int((timed["disturbed"] != "").sum())
+    if disturbed:
+        yield False, f"measure {fmt.plural(disturbed, 'cell')} again that something disturbed"
+    if len(view.caches) == 1 and len(timed):
+        other = "warm" if view.caches[0] == "cold" else "cold"
+        yield False, f"measure the {other} cache too: only {view.caches[0]} times are known (--cache cold,warm)"

@@ -1,0 +1,147 @@
+"""Takeaways of a three-way comparison: every figure in a sentence is computed from the rows of the tables."""
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from ....analysis.frames.speedup import geometric_means
+from ....shapes.problem import Op
+from ... import formatting as fmt
+from ...model import Bullets, Section
+from ...view import Row, View, shape_of
+from ..speedups.measures import is_impossible, over_peak
+from ..speedups.sides import sides
+from ..speedups.speedup import mean_cell, ratio_cell
+from ..speedups.three_way import Trio, trios_of
+
+WORTH_TELLING = 1.1
+"""Ratio of two group means from which on a difference between groups is told."""
+
+
+def takeaways(view: View) -> Section | None:
+    """Say what the tables of `three_way` come to; None where there is nothing to compare."""
+    named = sides(view)
+    if named is None:
+        return None
+    trios = trios_of(view, named)
+    items = [f"{trio.part.title}: {text}" if len(trios) > 1 else text for trio in trios for text in _of(trio)]
+    return Section("takeaways", "Takeaways", (Bullets(tuple(items)),)) if items else None
+
+
+def _of(trio: Trio) -> Iterator[str]:
+    old, new, reference = trio.sides
+    for base, ratios in ((old, trio.over_old), (reference, trio.over_reference)):
+        problems = trio.with_both(base) if base else []
+        possible = [problem for problem in problems if not any(_is_out(trio, problem[name]) for name in (base, new))]
+        found = [ratios[problem[new]["cell_id"]] for problem in possible if problem[new]["cell_id"] in ratios]
+        known = [row for row in found if fmt.known(row["ratio"])]
+        if not known:
+            continue
+        cells = {problem[new]["cell_id"]: problem[new] for problem in possible}
+        told = [_range(known, base, new, len(problems) - len(possible))]
+        if len(known) > 1:
+            told.append(_movers(known))
+        yield " ".join(f"{text[:1].upper()}{text[1:]}" if number else text for number, text in enumerate(told))
+        if len(known) > 1:
+            yield from _who_gains(known, cells, base, new)
+
+
+def _is_out(trio: Trio, row: Row) -> bool:
+    """True for a time that is shorter than the device allows."""
+    return is_impossible(row) or bool(over_peak(row, trio.limits))
+
+
+def _range(known: Sequence[Row], base: str, new: str, impossible: int) -> str:
+    counts = [(word, _count(known, word)) for word in ("faster", "slower", "undecided")]
+    (word, count), *rest = [(word, count) for word, count in counts if count]
+    sure = "" if word == "undecided" else "verified "
+    whole = f"{new} is {sure}{word} at {count} of {fmt.plural(len(known), 'problem')}"
+    verdicts = ", ".join([whole, *(f"{word} at {count}" for word, count in rest)])
+    left_out = f"; {impossible} left out, shorter than the device allows" if impossible else ""
+    best, worst = (pick(known, key=lambda row: float(row["ratio"])) for pick in (max, min))
+    span = _ratio(best) if len(known) == 1 else f"{_ratio(worst)} to {_ratio(best)}"
+    mean = f", geometric mean {_mean_text(known)} over distinct GEMMs" if len(known) > 1 else ""
+    return f"{base} {fmt.DIVIDE} {new} (time): {span}{mean}; {verdicts}{left_out}."
+
+
+def _count(rows: Sequence[Row], verdict: str) -> int:
+    return sum(row["verdict"] == verdict for row in rows)
+
+
+def _mean(rows: Sequence[Row]) -> Row:
+    row: Row = geometric_means(pd.DataFrame(list(rows)), by=("provider",)).to_dict("records")[0]
+    return row
+
+
+def _mean_text(rows: Sequence[Row]) -> str:
+    return mean_cell(_mean(rows)).text
+
+
+def _movers(known: Sequence[Row]) -> str:
+    """Name the largest ratio, the smallest one, and where most time is saved or lost."""
+    best, worst = (pick(known, key=lambda row: float(row["ratio"])) for pick in (max, min))
+    saved = max(known, key=lambda row: abs(float(row["baseline_time_s"]) - float(row["time_s"])))
+    seconds = float(saved["baseline_time_s"]) - float(saved["time_s"])
+    most = f"the most time {'saved' if seconds >= 0 else 'lost'} is {_difference(abs(seconds))}, at {_where(saved)}"
+    return f"largest at {_where(best)}, smallest at {_where(worst)}; {most}."
+
+
+def _difference(seconds: float) -> str:
+    """Write a difference of times with three digits: 310 µs, 2.43 ms."""
+    unit, scale = next(((unit, scale) for unit, scale in (("s", 1.0), ("ms", 1e-3)) if seconds >= scale), ("µs", 1e-6))
+    return f"{fmt.significant(seconds / scale)} {unit}"
+
+
+def _ratio(row: Row) -> str:
+    return ratio_cell(row, "").text
+
+
+def _where(row: Row) -> str:
+    """Name a problem; sizes that its layer says already are not said twice."""
+    shape = shape_of(row)
+    sizes = [shape.N, shape.K] if row["op"] != Op.QUANTIZE else [shape.K]
+    said = all(str(size) in shape.label for size in sizes)
+    many = f" (E={shape.E})" if shape.E > 1 and said and f"E{shape.E}" not in shape.label else ""
+    return f"{shape.label}{many if said else f' ({shape.size})'}, M={int(row['M'])}"
+
+
+def _who_gains(known: Sequence[Row], cells: dict[Any, Row], base: str, new: str) -> Iterator[str]:
+    """Compare means between groups of problems: by experts, by batch, by rows of each expert."""
+    ratio = f"{base} {fmt.DIVIDE} {new}"
+    if text := _by(known, lambda row: int(row["E"]), lambda value: f"with {fmt.plural(value, 'expert')}"):
+        yield f"{ratio} by experts: {text}."
+    if text := _by(known, lambda row: int(row["B"]), lambda value: f"at B={value}"):
+        yield f"{ratio} by batch: {text}."
+
+    def rows_each(row: Row) -> float:
+        each = cells[row["cell_id"]]["M_per_expert"]
+        return float(each) if fmt.known(each) and int(row["E"]) > 1 else float(row["M"])
+
+    values = sorted({rows_each(row) for row in known})
+    if len(values) < 2:
+        return
+    middle = statistics.median_low(values) if len(values) > 2 else values[0]
+    unit = " rows per expert" if any(int(row["E"]) > 1 for row in known) else ""
+    of = "" if unit else "M="
+    if text := _by(
+        known,
+        lambda row: int(rows_each(row) > middle),
+        lambda above: f"{'above' if above else 'up to'} {of}{middle:g}{unit}",
+    ):
+        yield f"{ratio} by size: {text}."
+
+
+def _by(known: Sequence[Row], key: Callable[[Row], int], label: Callable[[int], str]) -> str:
+    """Write the geometric mean per group, largest first; "" where there is one group or they hardly differ."""
+    groups: dict[int, list[Row]] = {}
+    for row in known:
+        groups.setdefault(key(row), []).append(row)
+    means = {value: float(_mean(rows)["ratio"]) for value, rows in groups.items()}
+    if len(means) < 2 or max(means.values()) < WORTH_TELLING * min(means.values()):
+        return ""
+    return ", ".join(
+        f"{_mean_text(groups[value])} {label(value)} ({fmt.plural(len(groups[value]), 'problem')})"
+        for value in sorted(means, key=lambda value: -means[value])
+    )

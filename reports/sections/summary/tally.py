@@ -1,0 +1,121 @@
+"""Test tally: how many cells were checked and passed, what was skipped and why, and what passing means per scheme."""
+
+import math
+from collections.abc import Iterator
+
+import pandas as pd
+
+from ....shapes.errors import UsageError
+from ....shapes.scheme import DType
+from ....shapes.schemes import parse_scheme
+from ....shapes.verdict import Verdict
+from ... import formatting as fmt
+from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...view import View
+
+SKIPPED = (Verdict.UNSUPPORTED,)
+"""Verdicts of cells that a provider never claimed to compute."""
+
+
+def tally(view: View) -> Section:
+    """Count outcomes, say the pass bar of every scheme and the reasons of what was skipped or failed."""
+    cells = view.cells
+    counts = cells["verdict"].value_counts()
+    words = [
+        f"{int(counts[verdict])} {'skipped' if verdict in SKIPPED else verdict.value.replace('_', ' ')}"
+        for verdict in Verdict
+        if verdict in counts
+    ]
+    lead = (
+        f"{', '.join(words)}, of {fmt.plural(len(cells), 'cell')}. Every output is checked against the fp64 product of "
+        "the same quantized bits before it is timed and after; one that is wrong gets no time."
+    )
+    blocks: list[Text | Table] = [Text(lead), _bars(view)]
+    lacking = cells[cells["verdict"] != Verdict.PASSED]
+    if len(lacking):
+        blocks.append(_reasons(lacking))
+    return Section("tally", "Correctness", tuple(blocks))
+
+
+def _bars(view: View) -> Table:
+    columns = (
+        Column("scheme", align=Align.LEFT),
+        Column("dtype", align=Align.LEFT),
+        Column("pass bar", align=Align.LEFT),
+        Column("checked"),
+        Column("passed"),
+        Column("wrong"),
+        Column("lowest SNR"),
+        Column("of", align=Align.LEFT),
+    )
+    reading = (
+        "Pass bar: least signal-to-noise ratio, 10 log10(Σ ref² / Σ (ref − out)²), in dB, with the relative error that "
+        "it means. Checked: cells that got as far as an output."
+    )
+    lines = tuple(_bar(view, scheme, dtype) for scheme in view.schemes for dtype in view.dtypes)
+    return Table("bars", "Outputs checked, by scheme", columns, lines, reading=reading, stub=2)
+
+
+def _bar(view: View, scheme: str, dtype: str) -> tuple[Cell, ...]:
+    mine = view.cells[(view.cells["scheme"] == scheme) & (view.cells["dtype"] == dtype)]
+    wrong = int((mine["verdict"] == Verdict.INCORRECT).sum())
+    passed = int((mine["verdict"] == Verdict.PASSED).sum())
+    measured = mine.dropna(subset=["snr_db"])
+    floor = floor_of(scheme, dtype)
+    lowest = measured.nsmallest(1, "snr_db").to_dict("records")[0] if len(measured) else None
+    snr = None if lowest is None else float(lowest["snr_db"])
+    tone = Tone.FAILED if snr is not None and floor is not None and snr < floor else Tone.PLAIN
+    return (
+        Cell(scheme),
+        Cell(dtype),
+        Cell(bar_text(floor), floor if floor is not None and math.isfinite(floor) else None),
+        Cell(str(passed + wrong), passed + wrong),
+        Cell(str(passed), passed),
+        Cell(str(wrong), wrong, tone=Tone.FAILED if wrong else Tone.PLAIN),
+        Cell(fmt.decibel(snr), snr if snr is not None and math.isfinite(snr) else None, tone=tone),
+        Cell("" if lowest is None else f"{lowest['provider']}, M={int(lowest['M'])}, {lowest['cache']}"),
+    )
+
+
+def floor_of(scheme: str, dtype: str) -> float | None:
+    """Return the least SNR (dB) of a correct output, infinite where each bit is specified; None for foreign schemes."""
+    try:
+        return parse_scheme(scheme, DType.parse(dtype)).snr_floor_db
+    except UsageError:
+        return None
+
+
+def bar_text(floor: float | None) -> str:
+    """Write a pass bar: ≥ 40.0 dB (relative error ≤ 0.010); every bit equal."""
+    if floor is None:
+        return "unknown"
+    if math.isinf(floor):
+        return "every bit equal"
+    return f"≥ {fmt.decibel(floor)} (relative error ≤ {fmt.significant(10 ** (-floor / 20), 2)})"
+
+
+def _reasons(lacking: pd.DataFrame) -> Table:
+    columns = (
+        Column("provider", align=Align.LEFT),
+        Column("outcome", align=Align.LEFT),
+        Column("cells"),
+        Column("M", align=Align.LEFT),
+        Column("reason", align=Align.LEFT),
+    )
+    title = "Skipped" if lacking["verdict"].isin(SKIPPED).all() else "Skipped and failed"
+    reading = "Skipped: the provider cannot compute this here, and says why; nothing was launched."
+    return Table("skips", title, columns, tuple(_reason_lines(lacking)), reading=reading, stub=2)
+
+
+def _reason_lines(lacking: pd.DataFrame) -> Iterator[tuple[Cell, ...]]:
+    """One line per provider, outcome and reason; what differs only in an M that the reason begins with is one."""
+    kinds = lacking.assign(kind=lacking["reason"].str.replace(r"^M=\d+: ", "", regex=True))
+    for (provider, verdict, kind), group in kinds.groupby(["provider", "verdict", "kind"], sort=False):
+        outcome = "skipped" if verdict in SKIPPED else str(verdict).replace("_", " ")
+        yield (
+            Cell(str(provider)),
+            Cell(outcome, str(verdict)),
+            Cell(str(len(group)), len(group)),
+            Cell(fmt.sizes(sorted({int(m) for m in group["M"]}))),
+            Cell(str(kind) or "no reason was stored"),
+        )

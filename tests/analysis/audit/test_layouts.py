@@ -1,0 +1,213 @@
+"""Layouts with several numbers in a cell, a line or a header: each is read as plain columns would be."""
+
+import pytest
+from rooflens.analysis.audit.reading.annotated_table import Role
+
+from .helpers import audited, found
+
+
+def lines(result, rule):
+    return [finding.line for finding in found(result, rule)]
+
+
+def marked(*rows):
+    header, *body = rows
+    return "\n".join(f"| {row} |" for row in (header, "|".join(["---"] * (header.count("|") + 1)), *body)) + "\n"
+
+
+def test_a_ratio_in_parentheses_is_of_its_cell_and_of_the_row_without_one():
+    rows = ("a | 40.0 us", "b | 20.0 us (2.00x)", "c | {} us (4.00x)", "d | 80.0 us (0.50x)")
+    right = audited(marked("kernel | latency", *rows).format("10.0"))
+    assert [column.role for column in right.sheets[0].columns] == [Role.LABEL, Role.TIME, Role.RATIO]
+    assert not right.findings
+    assert lines(audited(marked("kernel | latency", *rows).format("11.0")), "does-not-follow") == [5]
+
+
+def test_a_ratio_beside_the_name_of_the_winner():
+    rows = (
+        "1 | 10.0 | 20.0 | A (2.00x)",
+        "2 | 30.0 | 20.0 | B (1.50x)",
+        "4 | 20.0 | 50.0 | A ({}x)",
+        "8 | 12.0 | 15.0 | A (1.25x)",
+        "16 | 9.0 | 9.0 | tie",
+    )
+    table = marked("M | A (us) | B (us) | best", *rows)
+    assert not audited(table.format("2.50")).findings
+    assert lines(audited(table.format("2.05")), "does-not-follow") == [5]
+
+
+def test_a_share_of_the_peak_beside_its_rate():
+    table = marked("M | TFLOPS", "1 | 494.5 (50%)", "2 | 692.3 (70%)", "4 | 791.2 ({}%)")
+    assert not audited(table.format(80), "H100 SXM", dtype="bf16").findings
+    assert lines(audited(table.format(60), "H100 SXM", dtype="bf16"), "percent-of-peak") == [5]
+
+
+def test_numbers_between_slashes_have_the_names_between_slashes():
+    (sheet,) = audited(marked("M | time (p10/p50)", "1 | 4.5 / 5.5 us", "2 | 6.5 / 7.5 us")).sheets
+    assert [(one.name, one.role, one.unit) for one in sheet.columns[1:]] == [
+        ("time p10", Role.TIME, 1e-6),
+        ("time p50", Role.TIME, 1e-6),
+    ]
+
+
+def test_how_much_a_number_varies_is_no_second_quantity():
+    (sheet,) = audited(marked("M | us", "1 | 4.5 (±1.5%)", "2 | 6.5 (±2.5%)")).sheets
+    assert len(sheet.columns) == 2
+
+
+def test_a_second_row_of_headers():
+    table = marked(
+        " | H100 | | H200 | ", "M | a (us) | b (us) | a (us) | b (us)", "1 | 2.5 | 3.5 | 4.5 | 5.5", "2 | 3 | 4 | 5 | 6"
+    )
+    (sheet,) = audited(table).sheets
+    assert [one.name for one in sheet.columns] == ["M", "H100 a (us)", "H100 b (us)", "H200 a (us)", "H200 b (us)"]
+    assert sheet.line(0) == 4
+
+
+@pytest.mark.parametrize("text", ["All times in microseconds.", "### Latency (us), bf16", "Results are in µs"])
+def test_a_unit_that_stands_above_the_table(text):
+    (sheet,) = audited(f"{text}\n\n" + marked("M | cublas | ours", "1 | 4.5 | 5.5", "2 | 6.5 | 7.5")).sheets
+    assert [(one.role, one.unit) for one in sheet.columns[1:]] == [(Role.TIME, 1e-6)] * 2
+
+
+def test_sizes_as_headers():
+    table = marked("kernel | 1 | 16 | 256", "a | 4.5 | 5.5 | 6.5", "b | 2.5 | 3.5 | 4.5")
+    (sheet,) = audited("### Latency (us), N=1024, K=2048\n\n" + table).sheets
+    assert [sheet.sizes(0, one) for one in sheet.columns[1:]] == [{"M": M, "N": 1024, "K": 2048} for M in (1, 16, 256)]
+
+
+def test_a_row_for_each_quantity():
+    rows = (
+        "old (us) | 10.0 | 12.0 | 20.0 | 30.0",
+        "new (us) | 5.0 | 8.0 | 10.0 | 20.0",
+        "speedup | 2.00x | {}x | 2.00x | 1.50x",
+    )
+    table = marked(" | M=1 | M=16 | M=64 | M=256", *rows)
+    assert not audited(table.format("1.50")).findings
+    assert lines(audited(table.format("1.90")), "does-not-follow") == [5]
+
+
+def test_lines_of_a_log():
+    log = "M: {M} | Shape (m={M}, n=4096, k=4096) | Time: {time:.2f} us | TFLOPS: {rate:.1f}"
+    text = "\n".join(
+        log.format(M=M, time=2 * M * 4096**2 / 1e12 / 300 * 1e6, rate=300) for M in (512, 1024, 2048, 4096)
+    )
+    assert not audited(text).findings
+    assert lines(audited(text[:-5] + "350.0"), "does-not-follow") == [4]
+
+
+@pytest.mark.parametrize(
+    ("header", "label", "sizes"),
+    [
+        ("shape", "qkv 16x4096x7168", {"M": 16, "N": 4096, "K": 7168}),
+        ("layer (N x K)", "qkv 4096 x 7168", {"N": 4096, "K": 7168}),
+        ("case", "m16n4096k7168", {"M": 16, "N": 4096, "K": 7168}),
+        ("case", "M16-N4096-K7168 fp8", {"M": 16, "N": 4096, "K": 7168}),
+        ("case", "bs=16 seq=2 4096→7168", {"M": 32, "K": 4096, "N": 7168}),
+        ("kernel", "mma m16n8k16", {}),
+        ("kernel", "tile 128x128x64", {}),
+        ("shape", "qkv 4096x7168 of 16x4096", {}),
+    ],
+)
+def test_sizes_in_labels(header, label, sizes):
+    (sheet,) = audited(marked(f"{header} | us", f"{label} | 4.5", f"{label} b | 5.5")).sheets
+    assert sheet.sizes(0) == sizes
+
+
+def test_copies_of_other_work_are_told_by_their_rates():
+    rows = ("1 | 4096 | 99 | 1264", "1 | 7168 | 53 | 1180", "4 | 4096 | 99 | 1264")
+    assert lines(audited(marked("M | N | us | TFLOPS", *rows)), "copied-numbers") == []
+    rows = ("1 | 4096 | 9.95 | 1264.5", "1 | 7168 | 53.1 | 1180.4", "4 | 4096 | 9.95 | 1264.5")
+    assert lines(audited(marked("M | N | us | TFLOPS", *rows)), "copied-numbers") == [5]
+
+
+def test_a_peak_with_sparsity_that_a_sentence_calls_dense():
+    assert [one.rule for one in audited("The dense fp8 peak is 3958 TFLOPS.", "H100 SXM").findings] == [
+        "percent-of-peak"
+    ]
+    for right in ("The dense fp8 peak is 1979 TFLOPS.", "The fp8 peak with sparsity is 3958 TFLOPS."):
+        assert not audited(right, "H100 SXM").findings
+
+
+def test_a_factor_in_a_sentence_beside_a_short_table():
+    table = marked("kernel | us", "ours | 20.0", "cublas | 30.0")
+    assert not audited(f"Ours is 1.50x faster.\n\n{table}").findings
+    assert lines(audited(f"Ours is 1.80x faster.\n\n{table}"), "stated-summary") == [1]
+
+
+def test_numbers_around_an_arrow():
+    rows = ("a | 10.0 → 5.0 | 2.00x", "b | 12.0 → 8.0 | {}x", "c | 20.0 → 10.0 | 2.00x", "d | 30.0 → 20.0 | 1.50x")
+    table = marked("kernel | us | speedup", *rows)
+    assert not audited(table.format("1.50")).findings
+    assert lines(audited(table.format("1.90")), "does-not-follow") == [4]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wrong"),
+    [
+        ("0.107 ms → 0.060 ms (1.78x faster)", False),
+        ("0.107 ms → 0.060 ms (**2.77x** faster)", True),
+        ("12.0 us -> 9.0 us (-25%)", False),
+        ("12.0 us -> 9.0 us (+33%)", False),
+        ("12.0 us -> 9.0 us (-52%)", True),
+        ("from 2.50 to 5.00 tok/s (2.00x)", False),
+        ("from 2.50 to 5.00 tok/s (3.00x)", True),
+        ("2.50 to 5.00 tok/s (3.00x)", False),  # a range
+        ("4.0 ms → 2.0 us (2x)", False),  # two units
+    ],
+)
+def test_numbers_around_an_arrow_in_a_sentence(text, is_wrong):
+    assert bool(audited(text).findings) == is_wrong
+
+
+def test_headers_with_remarks_above_a_frame():
+    header = "    batch_size  torch (TFLOP/s (larger is better))  ours (TFLOP/s (larger is better))"
+    (sheet,) = audited(
+        f"{header}\n0          1.0    2.870333     4.733311\n1         16.0   46.541434    71.740831\n"
+    ).sheets
+    assert [one.role for one in sheet.columns] == [Role.OTHER, Role.SIZE, Role.RATE, Role.RATE]
+
+
+def test_a_mean_below_a_plain_table():
+    text = "  (B, H, S, D)    tflops\n--------------  --------\n(8, 16, 128, 128)    60.5\n(8, 16, 256, 128)   147.5\n"
+    text += "(8, 16, 512, 128)   245.0\n          average   {}\n"
+    assert not audited(text.format(151.0)).findings
+    assert lines(audited(text.format(115.0)), "counts") == [6]
+
+
+def test_rates_of_both_passes_lie_between_theirs():
+    text = "A fwd: 300.0 TFLOPs/s, bwd: 240.0 TFLOPs/s, fwd + bwd: {} TFLOPs/s\n"
+    text += "B fwd: 76.0 TFLOPs/s, bwd: 108.0 TFLOPs/s, fwd + bwd: 96.0 TFLOPs/s\n"
+    assert not audited(text.format("256.0")).findings
+    assert lines(audited(text.format("310.0")), "part-above-whole") == [1]
+
+
+def test_operations_of_a_run():
+    log = "  MUL_MAT(m=4096,k=14336): {} runs - {} us/run - 60.13 GFLOP/run - {} TFLOPS"
+    runs = [(326, 3083.09, 19.50), (744, 1344.71, 44.72), (656, 1528.82, 39.33), (712, 1406.18, 42.76)]
+    text = "\n".join(log.format(*run) for run in runs)
+    assert not audited(text).findings
+    assert lines(audited(text.replace("39.33", "33.93")), "proportion") == [3]
+
+
+def test_bandwidths_of_operands():
+    times = ((1, 19.5), (64, 10.0), (128, 11.5), (256, 13.2), (512, 20.0))
+    rates = [(2112 * 7168 + M * 7168 + 2 * M * 2112) / us / 1e3 for M, us in times]
+    rows = [f"{M} | 2112 | 7168 | {us} | {rate:.1f}" for (M, us), rate in zip(times, rates, strict=True)]
+    assert not audited(marked("m | n | k | us | GB/s", *rows)).findings
+    rows[2] = f"128 | 2112 | 7168 | 11.5 | {1.2 * rates[2]:.1f}"
+    assert lines(audited(marked("m | n | k | us | GB/s", *rows)), "does-not-follow") == [5]
+
+
+def test_bandwidths_in_another_unit():
+    table = marked("n | k | latency_ms | bandwidth_gbs", "7168 | 16384 | 0.77 | 0.31", "18432 | 7168 | 0.83 | 0.32")
+    assert len(found(audited(table), "does-not-follow")) == 1
+
+
+def test_a_percentage_that_is_a_fraction():
+    table = marked(
+        "S | new_mean | base_mean | speedup_percent", "1 | 0.031 | 0.044 | 0.302", "4 | 0.030 | 0.042 | 0.283"
+    )
+    assert not found(audited(table), "ratio-label")
+    more = table + "| 8 | 0.030 | 0.045 | 0.333 |\n"
+    assert len(found(audited(more), "ratio-label")) == 1

@@ -1,0 +1,179 @@
+"""From rounds to effects: pairing, statuses, sums of passes, and two runs that were not interleaved."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from rooflens.analysis.comparison.decide import Word
+from rooflens.analysis.comparison.effects import Order, Status, Versions, align, measure_effects, status, sum_of_passes
+from rooflens.analysis.frames.coordinates import SAID
+from scipy import stats
+
+from ..compared import DEFAULTS, versions
+
+GENERATOR = np.random.default_rng(7)
+
+
+def test_an_effect_is_the_mean_of_the_rounds_and_its_interval_students():
+    differences = np.array([[0.02, 0.03, 0.01, 0.04]])
+    row = measure_effects(versions(differences)).cases.iloc[0]
+    half = stats.t.ppf(0.975, 3) * differences.std(ddof=1) / 2
+    assert row["effect"] == pytest.approx(0.025)
+    assert (row["low"], row["high"]) == (pytest.approx(0.025 - half), pytest.approx(0.025 + half))
+    assert row["rounds"] == 4
+
+
+def test_a_drift_of_the_device_hits_both_arms_and_cancels():
+    """Times fall by a half over the run: interleaved rounds see no change, and say same."""
+    rounds = 8
+    drift = np.exp(-0.7 * np.arange(rounds) / rounds)
+    quiet = versions(GENERATOR.normal(0, 0.001, (12, rounds)))
+    quiet.rounds[["base_s", "head_s"]] *= drift[quiet.rounds["round"]][:, None]
+    assert set(measure_effects(quiet).cases["word"]) == {Word.SAME}
+
+
+def test_a_missing_round_costs_only_itself():
+    differences = np.full((1, 5), 0.05) + np.array([[0, 0.001, 0, 0.001, 0]])
+    differences[0, 2] = math.nan
+    row = measure_effects(versions(differences)).cases.iloc[0]
+    assert row["rounds"] == 4
+    assert row["freedom"] == 3
+    assert row["word"] == Word.SLOWER
+
+
+def test_one_round_decides_nothing():
+    row = measure_effects(versions([[0.5]])).cases.iloc[0]
+    assert row["word"] == Word.INCONCLUSIVE
+    assert row["effect"] == pytest.approx(0.5)
+    assert math.isnan(row["low"])
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "expected"),
+    [
+        ("passed", "passed", Status.COMPARED),
+        ("passed", "incorrect", Status.BROKEN),
+        ("passed", "crashed", Status.BROKEN),
+        ("incorrect", "passed", Status.FIXED),
+        ("passed", "", Status.REMOVED),
+        ("passed", "unsupported", Status.REMOVED),
+        ("", "passed", Status.NEW),
+        ("unsupported", "passed", Status.NEW),
+        ("oom", "oom", Status.FAILED),
+        ("unsupported", "unsupported", Status.DECLINED),
+    ],
+)
+def test_status(base, head, expected):
+    cases = versions([[0.0]], base_verdict=base, head_verdict=head).cases
+    assert status(cases).tolist() == [expected]
+
+
+def test_what_is_not_compared_enters_no_decision():
+    some = versions(np.full((3, 8), 0.1) + GENERATOR.normal(0, 0.001, (3, 8)), head_verdict=["passed", "incorrect", ""])
+    found = measure_effects(some)
+    assert found.cases["status"].tolist() == [Status.COMPARED, Status.BROKEN, Status.REMOVED]
+    assert found.cases["word"].tolist() == [Word.SLOWER, "", ""]
+    assert np.isnan(found.differences[1:]).all()
+    assert np.isnan(found.cases["effect"].to_numpy()[1:]).all()
+
+
+def test_each_pass_has_its_own_false_discovery_rate():
+    """98 quiet dgrads beside 2 fwds: the fwd that is just proven by itself stays so."""
+    effect = 0.01 + stats.t.isf(0.015, 7) * 0.01 / np.sqrt(8)
+    noise = np.array([1, -1, 1, -1, 1, -1, 1, -1]) * 0.01 * np.sqrt(7 / 8)
+    differences = np.vstack([effect + noise, noise, *[noise] * 7])
+    alone = measure_effects(versions(differences, pass_=["fwd", "fwd", *["dgrad"] * 7]))
+    together = measure_effects(versions(differences))
+    assert alone.cases["word"].iloc[0] == Word.SLOWER
+    assert together.cases["word"].iloc[0] == Word.INCONCLUSIVE
+
+
+def test_sequential_runs_are_judged_by_welch_with_a_threefold_margin():
+    base, head = GENERATOR.normal(0, 0.004, 6), 0.05 + GENERATOR.normal(0, 0.002, 5)
+    cases = versions([[0.0]], order=Order.SEQUENTIAL).cases
+    rounds = pd.DataFrame(
+        {"case": 0, "round": range(6), "base_s": 1e-4 * np.exp(base), "head_s": [*(1e-4 * np.exp(head)), math.nan]}
+    )
+    row = measure_effects(Versions(cases, rounds, Order.SEQUENTIAL)).cases.iloc[0]
+    truth = stats.ttest_ind(head, base, equal_var=False).confidence_interval(0.95)
+    assert (row["low"], row["high"]) == (pytest.approx(truth.low), pytest.approx(truth.high))
+    assert row["margin"] == pytest.approx(0.03)
+
+
+def test_the_times_of_two_passes_are_added_before_the_logarithm():
+    both = versions([[0.1, 0.1, 0.1], [0.0, 0.0, 0.0]], times=[100e-6, 300e-6], pass_=["fwd", "bwd"], layer="same")
+    whole = sum_of_passes(both, ("fwd", "bwd"), "fwd+bwd")
+    row = measure_effects(whole).cases.iloc[0]
+    assert row["pass"] == "fwd+bwd"
+    assert row["effect"] == pytest.approx(math.log((100 * math.exp(0.1) + 300) / 400))
+    assert row["flops"] == 2e9
+
+
+def test_a_case_that_lacks_a_pass_has_no_sum():
+    alone = versions([[0.1, 0.1], [0.0, 0.0]], pass_=["fwd", "bwd"])  # of different layers
+    assert sum_of_passes(alone, ("fwd", "bwd"), "fwd+bwd").cases.empty
+
+
+@pytest.mark.parametrize(("true", "word"), [(0.008, Word.SAME), (0.06, Word.SLOWER)])
+def test_a_coarse_timer_widens_the_margin(true, word):
+    """Steps of 0.5 us at 20.2 us are 2.5 %: one step is no change, whatever the number of rounds."""
+    step, time = 0.5e-6, 20.2e-6
+    quiet = GENERATOR.normal(0, 0.0005, (2, 8))
+    base, head = time * np.exp(quiet[0]), time * np.exp(true + quiet[1])
+    rounded = [np.round(times / step) * step for times in (base, head)]
+    differences = np.log(rounded[1] / rounded[0])
+    row = measure_effects(versions(differences[None, :], times=rounded[0].mean(), resolution_s=step)).cases.iloc[0]
+    assert row["margin"] == pytest.approx(0.01 + step / rounded[0].mean(), rel=0.01)
+    assert row["word"] == word
+
+
+def test_a_round_that_lacks_one_pass_has_no_sum():
+    both = versions([[0.1, 0.1, 0.1], [0.0, 0.0, math.nan]], times=[100e-6, 300e-6], pass_=["fwd", "bwd"], layer="same")
+    row = measure_effects(sum_of_passes(both, ("fwd", "bwd"), "fwd+bwd")).cases.iloc[0]
+    assert row["rounds"] == 2
+    assert row["effect"] == pytest.approx(math.log((100 * math.exp(0.1) + 300) / 400))
+
+
+def sequential(base, head):
+    """One case, measured so often in base and in head: ln of their times over 100 us."""
+    cases = versions([[0.0]], order=Order.SEQUENTIAL).cases
+    rounds = max(len(base), len(head))
+    columns = {
+        name: [*(1e-4 * np.exp(values)), *[math.nan] * (rounds - len(values))]
+        for name, values in (("base_s", base), ("head_s", head))
+    }
+    frame = pd.DataFrame({"case": 0, "round": range(rounds), **columns})
+    return measure_effects(Versions(cases, frame, Order.SEQUENTIAL)).cases.iloc[0]
+
+
+@pytest.mark.parametrize(("head", "word"), [([0.05] * 3, Word.SLOWER), ([0.001] * 3, Word.SAME)])
+def test_sequential_rounds_without_any_scatter_are_still_decided(head, word):
+    row = sequential([0.0] * 4, head)
+    assert row["word"] == word
+    assert row["freedom"] == 2
+
+
+def test_a_single_round_of_one_version_decides_nothing_about_sequential_runs():
+    row = sequential(GENERATOR.normal(0, 0.001, 8), [0.5])
+    assert row["word"] == Word.INCONCLUSIVE
+    assert row["rounds"] == 0
+    assert math.isnan(row["low"])
+
+
+def test_sequential_rounds_count_by_their_harmonic_mean():
+    """8 and 2 rounds are known as well as 3.2 and 3.2."""
+    assert sequential(GENERATOR.normal(0, 0.001, 8), GENERATOR.normal(0, 0.001, 2))["rounds"] == 3
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "step"), [(0.0, 5e-7, 5e-7), (5e-7, 1e-7, 5e-7), (math.nan, 2e-7, 2e-7), (math.nan, math.nan, 0.0)]
+)
+def test_the_coarser_of_two_timers_sets_the_step(base, head, step):
+    frames = [
+        pd.DataFrame(
+            [DEFAULTS | {"model": "m", "layer": "l", "verdict": "passed", "reason": "", "time_s": 1e-4}]
+        ).assign(resolution_s=value, flops=1e9, **dict.fromkeys(SAID, ""))
+        for value in (base, head)
+    ]
+    assert align(*frames)["resolution_s"].tolist() == [step]

@@ -1,0 +1,220 @@
+"""What the report on two versions is made of: quantities, counts, parts, numbers of cases, identity, cost, evidence."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from rooflens.analysis.comparison.breakdown import Quantity, distribution
+from rooflens.analysis.comparison.cost import costs
+from rooflens.analysis.comparison.decide import Word
+from rooflens.analysis.comparison.effects import Order, measure_effects, sum_of_passes
+from rooflens.analysis.comparison.evidence import binaries, settings, settings_of
+from rooflens.analysis.comparison.identity import identity_of
+from rooflens.analysis.comparison.numbering import number_cases
+from rooflens.analysis.comparison.parts import by_problem, leading, parts
+from rooflens.analysis.comparison.result import Result, Side
+from rooflens.analysis.comparison.suite import suite_change
+from rooflens.shapes import shapeset
+
+from ..compared import versions
+
+
+def result_of(planted):
+    effects, summed = measure_effects(planted), sum_of_passes(planted, ("fwd", "bwd"), "fwd+bwd")
+    sums = measure_effects(summed) if len(summed.cases) else None
+    return Result(Side("b", "b"), Side("h", "h"), planted.order, effects, sums, None, ())
+
+
+@pytest.mark.parametrize("quantity", Quantity)
+def test_quantities_and_effects_are_inverse(quantity):
+    effects = np.array([-0.5, -0.01, 0.0, 0.02, 0.6])
+    for effect, change in zip(effects, quantity.of(effects), strict=True):
+        assert quantity.effect(float(change)) == pytest.approx(effect, abs=1e-15)
+    base, head = 2.0, 2.5
+    known = {Quantity.TIME: 0.25, Quantity.REDUCTION: -0.25, Quantity.GAIN: 2.0 / 2.5 - 1}
+    assert quantity.of(np.array([math.log(head / base)]))[0] == pytest.approx(known[quantity])
+
+
+@pytest.mark.parametrize(
+    ("quantity", "times"),
+    [(Quantity.TIME, lambda c: 1 + c), (Quantity.REDUCTION, lambda c: 1 - c), (Quantity.GAIN, lambda c: 1 / (1 + c))],
+)
+def test_cases_exactly_on_a_line_count(quantity, times):
+    changes = (-0.06, -0.05, -0.01, -0.009, 0.009, 0.01, 0.05, 0.06)
+    effects = measure_effects(versions([[math.log(times(change))] * 2 for change in changes]))
+    found = distribution(effects, quantity=quantity)
+    assert {count.step: count.seen for count in found.counts} == {0.01: 3, -0.01: 3, 0.05: 2, -0.05: 2}
+    assert found.least == pytest.approx(-0.06)
+
+
+def test_what_chance_gives_follows_the_scatter():
+    rng = np.random.default_rng(1)
+    effects = measure_effects(versions(rng.normal(0, 0.01 * math.sqrt(8), (400, 8))))  # standard error 1 %
+    for quantity in Quantity:
+        above, below = (
+            next(count for count in distribution(effects, quantity=quantity).counts if count.step == step)
+            for step in (0.01, -0.01)
+        )
+        for count in (above, below):
+            assert count.expected == pytest.approx(400 * 0.16, rel=0.1)
+            assert count.seen == pytest.approx(count.expected, abs=25)
+            assert count.verified == 0
+
+
+@pytest.mark.parametrize("order", [Order.INTERLEAVED, Order.SEQUENTIAL])
+def test_times_of_a_case_have_its_effect_as_their_ratio(order):
+    rng = np.random.default_rng(2)
+    planted = versions(rng.normal(0.1, 0.05, (5, 6)), order=order)
+    planted.rounds.loc[3, "base_s"] = math.nan
+    cases = measure_effects(planted).cases
+    assert np.log(cases["head_gmean_s"] / cases["base_gmean_s"]).to_numpy() == pytest.approx(cases["effect"].to_numpy())
+    assert cases["base_gmean_s"].to_numpy() == pytest.approx(np.full(5, 100e-6))
+
+
+def test_rates_of_a_mean_have_its_change_as_their_ratio():
+    planted = versions([[0.1] * 3, [0.3] * 3], times=[1e-3, 4e-3], flops=[2e12, 2e12])
+    found = suite_change(measure_effects(planted))
+    assert found.base_flops_per_s == pytest.approx(math.sqrt(2e15 * 0.5e15))
+    assert found.head_flops_per_s / found.base_flops_per_s == pytest.approx(1 / found.ratio)
+    uncounted = suite_change(measure_effects(versions([[0.1] * 3, [0.3] * 3], flops=[0.0, 2e12])))
+    assert math.isnan(uncounted.base_flops_per_s)
+    assert math.isnan(uncounted.head_flops_per_s)
+
+
+def test_equal_gemms_are_one_vote_in_the_rates_too():
+    planted = versions([[0.0] * 2, [0.2] * 2, [0.4] * 2], times=[1e-3, 1e-3, 2e-3], model=["a", "b", "a"], K=[1, 1, 2])
+    found = suite_change(measure_effects(planted), unique=True)
+    assert found.cases == 2
+    assert found.ratio == pytest.approx(math.exp((0.1 + 0.4) / 2))
+    assert found.base_flops_per_s == pytest.approx(1e9 / math.sqrt(1e-3 * 2e-3))
+
+
+def test_parts_never_mix_providers_settings_or_passes():
+    planted = versions(
+        [[0.1] * 2] * 6,
+        provider=["a", "a", "a", "a", "b", "b"], pass_=["fwd", "bwd", "fwd", "bwd", "fwd", "step"],
+        cache=["cold", "cold", "warm", "warm", "cold", "cold"], layer="one",
+    )  # fmt: skip
+    result = result_of(planted)
+    found = [(part.group[0], part.group[3], part.pass_, len(part.cases)) for part in parts(result)]
+    assert found == [
+        ("a", "cold", "fwd", 1), ("a", "cold", "bwd", 1), ("a", "cold", "fwd+bwd", 1),
+        ("a", "warm", "fwd", 1), ("a", "warm", "bwd", 1), ("a", "warm", "fwd+bwd", 1),
+        ("b", "cold", "fwd", 1), ("b", "cold", "step", 1),
+    ]  # fmt: skip
+    assert [part.pass_ for part in leading(result)] == ["fwd+bwd", "fwd+bwd", "step"]
+    assert [list(passes) for passes in by_problem(result).values()] == [
+        ["fwd", "bwd", "fwd+bwd"], ["fwd", "bwd", "fwd+bwd"], ["fwd", "step"],
+    ]  # fmt: skip
+
+
+def test_models_stand_apart_in_each_of_their_passes():
+    quiet = np.tile([0.001, -0.001], 4)
+    changes = [0.05, 0.06, 0.0, 0.0, -0.05]
+    planted = versions(
+        [change + quiet for change in changes],
+        model=["one", "one", "two", "one", "one"], pass_=["fwd", "fwd", "fwd", "bwd", "bwd"],
+    )  # fmt: skip
+    forward, backward = parts(result_of(planted))
+    one, two = forward.of_model("one"), forward.of_model("two")
+    assert one.change().ratio == pytest.approx(math.exp(0.055))
+    assert (one.words()[Word.SLOWER], one.words()[Word.SAME]) == (2, 0)
+    assert (two.words()[Word.SLOWER], two.words()[Word.SAME]) == (0, 1)
+    assert (backward.of_model("one").words()[Word.FASTER], backward.of_model("two").change()) == (1, None)
+
+
+def test_parts_without_a_compared_case_are_left_out():
+    planted = versions(
+        [[0.1] * 2] * 2, provider=["a", "b"], head_verdict=["passed", "oom"], head_time_s=[1e-4, math.nan]
+    )
+    assert [part.group[0] for part in parts(result_of(planted))] == ["a"]
+    assert parts(result_of(versions([[0.1] * 2], head_verdict="oom"))) == ()
+
+
+def test_numbers_of_the_training_set_are_those_of_its_source():
+    known = shapeset.test_ids("fp8_blockwise_train84")
+    assert sorted(known.values()) == list(range(1, 85))
+    published = {
+        ("Qwen2.5-72B", 8192, 29568, 8192): 64, ("Llama-3.1-8B", 4096, 4096, 32768): 34,
+        ("Llama-3.1-405B", 106496, 16384, 32768): 47, ("Llama-2-7B", 4096, 4096, 8192): 6,
+    }  # fmt: skip
+    assert {key: known[key] for key in published} == published
+    assert [name for name in shapeset.names() if shapeset.test_ids(name)] == ["fp8_blockwise_train84"]
+
+
+def test_cases_are_numbered_by_their_set_only_where_it_knows_all_of_them():
+    sizes = {"model": ["Qwen2.5-72B", "Mistral-7B"], "N": [8192, 4096], "K": [29568, 4096], "M": [8192, 4096]}
+    known = versions([[0.0] * 2] * 2, **sizes).cases
+    found = number_cases(known)
+    assert (found.title, found.source) == ("TestID", "fp8_blockwise_train84")
+    assert [found[row] for row in known.to_dict("records")] == [64, 74]
+    other = versions([[0.0] * 2] * 2, **sizes | {"M": [8192, 4097]}).cases
+    found = number_cases(other)
+    assert (found.title, [found[row] for row in other.to_dict("records")]) == ("case no.", [1, 2])
+
+
+def test_two_layers_of_one_size_get_numbers_of_their_own():
+    sizes = {"model": "Mistral-7B", "N": 4096, "K": 4096, "M": 4096}
+    cases = versions([[0.0] * 2] * 2, **sizes).cases  # "layer 0" and "layer 1": the set has one such case
+    assert number_cases(cases).title == "case no."
+
+
+def test_passes_and_providers_of_a_problem_share_its_number():
+    cases = versions([[0.0] * 2] * 4, layer="one", pass_=["fwd", "bwd"] * 2, provider=["a", "a", "b", "b"]).cases
+    numbering = number_cases(cases)
+    assert {numbering[row] for row in cases.to_dict("records")} == {1}
+    assert number_cases(cases.iloc[:0]).title == "case no."
+
+
+COMMITS = {"commits": {"base": "a" * 40, "head": "b" * 40}}
+
+
+def test_identity_is_read_as_far_as_it_was_noted():
+    bare = identity_of(COMMITS)
+    assert (bare.base.label, bare.head.name, bare.commits, bare.files) == ("aaaaaaa", "", None, None)
+    told = identity_of(
+        COMMITS
+        | {
+            "identity": {
+                "base": {"name": "main", "commit": "a" * 40, "subject": "one"},
+                "head": {"name": "fast", "commit": "b" * 40, "subject": "two"},
+                "commits": 2,
+                "files": [["a.py", 3, 1], ["b.png", None, None]],
+            }
+        }
+    )
+    assert (told.head.label, told.added, told.removed, told.commits) == ("bbbbbbb two", 3, 1, 2)
+    assert identity_of({"commits": {"base": "a"}}) is None
+    assert identity_of({}) is None
+
+
+def test_cost_counts_each_search_once():
+    rows = [
+        {"provider": "p", "pass": "fwd", "cell_id": cell, "search": search, "candidates": 4, "search_s": 1.5}
+        for cell in ("x", "y") for search in (0, 1) for _ in range(4)
+    ]  # fmt: skip
+    found = costs({"base": pd.DataFrame(rows), "head": pd.DataFrame(rows).assign(search_s=math.nan)})
+    base, head = (found["p", "fwd"][side] for side in ("base", "head"))
+    assert (base.candidates, base.searches, base.seconds) == (4, 4, 6.0)
+    assert math.isnan(head.seconds)
+
+
+def test_what_has_several_binaries_over_its_rounds_is_unknown():
+    planted = versions([[0.0] * 2] * 4)
+    planted.cases["base_artifact"] = ["x", "x", "mixed", ""]
+    planted.cases["head_artifact"] = ["x", "y", "x", "x"]
+    (found,) = binaries(measure_effects(planted))
+    assert (found.cases, found.same, found.other, found.unknown, found.base, found.head) == (4, 1, 1, 2, 1, 2)
+    assert binaries(measure_effects(versions([[0.0] * 2]))) == []
+
+
+def test_settings_are_counted_where_they_differ():
+    planted = versions([[0.0] * 2] * 3)
+    planted.cases["base_config"] = [json.dumps({"s": 2, "w": {"n": 10}})] * 3
+    planted.cases["head_config"] = [json.dumps({"s": 2, "w": {"n": number}}) for number in (9, 10, 10)]
+    found = [(one.name, one.base, one.head, one.cases) for one in settings(measure_effects(planted))]
+    assert found == [("w.n=9", 0, 1, 3), ("w.n=10", 3, 2, 3)]
+    assert list(settings_of("not json")) == []
+    assert list(settings_of("7")) == []

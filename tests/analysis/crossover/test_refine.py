@@ -1,0 +1,229 @@
+"""Which further M a refinement asks for: bisection in log2 M, edges of tiles, limits, and what it leaves alone."""
+
+import json
+import math
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rooflens.analysis.crossover.per_shape import crossovers
+from rooflens.analysis.crossover.refine import PLACE, Further, further, is_added, next_sizes, refinements
+from rooflens.analysis.frames.coordinates import SETTING, SHAPE
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.pipeline import analyze
+from rooflens.analysis.run.summarize import round_medians, summarize
+from rooflens.shapes.errors import UsageError
+
+from ..synthetic import write_run
+
+PAIR = ("simt_4bit", "dequant_blas")
+SHAPES = (("m", "a", 64, 96), ("m", "b", 128, 96))
+SWEEP = (1, 16, 256)
+
+
+def but(asked):
+    """Every M may be asked for, except these."""
+    return lambda size: size not in asked
+
+
+ANY = but(())
+
+
+def narrowed(crossing, low, high, tiles=(), ratio=1.1, most=100):
+    """Refine where the challenger certainly wins up to `crossing`; return the bracket and the M asked for."""
+    measured, asked = {low, high}, []
+    while len(asked) < most and (sizes := next_sizes(low, high, measured, but(asked), tiles, ratio)):
+        assert all(low < size < high for size in sizes)
+        asked += sizes
+        measured |= set(sizes)
+        low = max(size for size in measured if size <= crossing)
+        high = min(size for size in measured if size > crossing)
+    return low, high, asked
+
+
+def test_the_middle_in_log2_M_is_asked_for_first():
+    assert next_sizes(16, 64, (16, 64), ANY, ()) == [32]
+    assert next_sizes(64, 128, (64, 128), ANY, ()) == [91]  # 64 * sqrt(2) = 90.5
+    assert next_sizes(1, 1024, (1, 1024), ANY, ()) == [32]
+
+
+@given(st.integers(1, 4000), st.integers(0, 20), st.floats(1.01, 2.0))
+def test_bisection_ends_in_as_many_steps_as_halving_takes(low, octaves, ratio):
+    high = low * 2**octaves + 1
+    crossing = low + (high - low) // 3
+    found_low, found_high, asked = narrowed(crossing, low, high, ratio=ratio)
+    assert found_low <= crossing < found_high
+    assert found_high == found_low + 1 or found_high / found_low <= ratio
+    halvings = math.log2(math.log2(high / low) / math.log2(ratio)) if high / low > ratio else 0
+    assert len(asked) <= math.ceil(max(0.0, halvings)) + 4  # whole numbers are not quite in the middle
+    assert len(set(asked)) == len(asked)
+
+
+def test_the_edge_of_a_wide_tile_is_measured_on_both_sides():
+    assert next_sizes(64, 128, (64, 128), ANY, (16,)) == [96, 97]
+    assert narrowed(112, 64, 128, (16,))[:2] == (112, 113)  # found to the row
+    assert narrowed(64, 64, 128, (64,)) == (64, 65, [65])  # the sweep has the other side
+    assert next_sizes(64, 128, (64, 128), ANY, (4,)) == [91]  # narrower than the bracket is to become
+
+
+def test_no_edge_of_a_wide_tile_is_left_in_a_narrow_bracket():
+    # 96 to 104 is narrow enough, but a tile of 32 ends in it
+    assert next_sizes(96, 104, (96, 104), ANY, ()) == []
+    assert next_sizes(96, 104, (96, 104), ANY, (32,)) == [97]
+    assert next_sizes(96, 104, (96, 97, 104), but([97]), (32,)) == []
+
+
+def test_tiles_of_both_providers_count():
+    assert next_sizes(130, 250, (130, 250), ANY, (64, 48)) == [192, 193]  # an edge of both
+    assert next_sizes(200, 250, (200, 250), ANY, (64, 48)) == [240, 241]
+
+
+def test_undecided_M_are_closed_in_on_from_both_sides():
+    # 64 wins, 128 loses, 90 and 91 are undecided: nothing between them helps, the ends can come nearer
+    assert next_sizes(64, 128, (64, 90, 91, 128), but([90, 91]), ()) == [108]
+    assert next_sizes(64, 128, (64, 90, 91, 93, 128), but([90, 91, 93]), ()) == [76]  # the wider side
+    assert next_sizes(60, 66, (60, 63, 66), but([63]), ()) == []
+
+
+def test_what_was_asked_for_is_not_asked_again():
+    assert next_sizes(64, 128, (64, 128), but([91]), ()) in ([90], [92])
+    assert next_sizes(3, 5, (3, 5), but([4]), ()) == []
+
+
+@given(
+    st.integers(1, 500), st.integers(2, 500), st.sets(st.integers(1, 1000)), st.sets(st.integers(1, 1000)),
+    st.lists(st.integers(1, 256), max_size=2),
+)  # fmt: skip
+def test_it_asks_for_one_or_two_new_M_inside_the_bracket(low, width, measured, tried, tiles):
+    sizes = next_sizes(low, low + width, measured | tried, but(tried), tiles)
+    assert len(sizes) <= 2
+    assert all(low < size < low + width and size not in tried for size in sizes)
+
+
+def planted(crossings, Ms=SWEEP, more=(), **options):
+    """Write a run whose challenger wins up to crossings[layer] by 0.35 nats per octave, and with `more` refined M."""
+
+    def latency(cell):
+        octaves = math.log2(cell.M / crossings[cell.layer])
+        return 1e-3 * math.exp(0.35 * octaves * (cell.provider == PAIR[0]))
+
+    added = {(layer, size) for layer, size in more}
+    sizes = sorted({*Ms, *(size for _, size in more)})
+
+    def absent(cell, round_):
+        return cell.M not in Ms and ((cell.layer, cell.M) not in added or cell.provider not in PAIR)
+
+    entries = [entry(layer, size) for layer, size in more]
+    manifest = {"refine": {"challenger": PAIR[0], "incumbent": PAIR[1], "complete": True, "added": entries}}
+    return {
+        "shapes": [shape for shape in SHAPES if shape[1] in crossings], "Ms": sizes, "latency": latency,
+        "skip": absent, "samples": 3, "round_noise": 0.001, "sample_noise": 0.001, "providers": PAIR,
+        "manifest": manifest if more else None,
+    } | options  # fmt: skip
+
+
+def entry(layer, size, **values):
+    N = {name: n for _, name, n, _ in SHAPES}[layer]
+    place = dict(zip(PLACE, ("m", layer, "gemm", 1, 1, 1, N, 96, "fwd", "bf16", "nf4-g64", "cold"), strict=True))
+    return place | {"M": size, "providers": list(PAIR)} | values
+
+
+def found(tmp_path, *arguments, **options):
+    run = load_run(write_run(tmp_path / "run", **planted(*arguments, **options)))
+    cells = summarize(run)
+    return cells, crossovers(cells, round_medians(run), *PAIR)
+
+
+def test_every_shape_with_a_verified_change_is_asked_about(tmp_path):
+    cells, crossings = found(tmp_path, {"a": 40.0, "b": 5000.0})
+    assert crossings["status"].tolist() == ["single", "right_censored"]
+    (one,) = further(crossings, cells, [])
+    assert dict(zip(PLACE, one.place, strict=True))["layer"] == "a"
+    assert one.M == 64  # the middle of 16 and 256
+
+
+def test_a_challenger_that_wins_above_is_refined_too(tmp_path):
+    def reversed_(cell):
+        return 1e-3 * math.exp(0.35 * math.log2(40 / cell.M) * (cell.provider == PAIR[0]))
+
+    cells, crossings = found(tmp_path, {"a": 40.0}, latency=reversed_)
+    assert crossings["challenger_wins"].tolist() == ["above"]
+    assert [one.M for one in further(crossings, cells, [])] == [64]
+
+
+def test_the_limit_counts_what_was_added_before(tmp_path):
+    cells, crossings = found(tmp_path, {"a": 40.0, "b": 40.0})
+    place = further(crossings, cells, [])[0].place
+    spent = [Further(place, size) for size in (17, 18, 19)]
+    assert [one.place for one in further(crossings, cells, spent, most=3)] == [further(crossings, cells, [])[1].place]
+    assert len(further(crossings, cells, spent, most=4)) == 2
+
+
+def test_an_M_that_failed_is_not_asked_for_again(tmp_path):
+    cells, crossings = found(tmp_path, {"a": 40.0})
+    (first,) = further(crossings, cells, [])
+    (second,) = further(crossings, cells, [first])  # asked for, and no result came of it
+    assert (first.M, abs(second.M - first.M)) == (64, 1)
+
+
+def test_only_what_can_be_measured_is_asked_for(tmp_path):
+    cells, crossings = found(tmp_path, {"a": 100.0})
+    groups = [one.M for one in further(crossings, cells, [], can=lambda one: one.M % 48 == 0)]
+    assert groups == [48]  # of 48, 96, ... 240 the nearest to 64
+    assert further(crossings, cells, [], can=lambda one: False) == []
+
+
+def test_tiles_come_from_the_column_or_the_configuration(tmp_path):
+    config = {"columns": lambda cell, round_: {"config": {"BLOCK_M": 48}}}
+    cells, crossings = found(tmp_path / "config", {"a": 40.0}, **config)
+    assert [one.M for one in further(crossings, cells, [])] == [48, 49]
+    cells, crossings = found(tmp_path / "column", {"a": 40.0}, columns=lambda cell, round_: {"tile_M": 80})
+    assert [one.M for one in further(crossings, cells, [])] == [80, 81]
+    assert len(further(crossings, cells, [], most=1)) == 1
+    wgrad = cells.assign(**{"pass": "wgrad"})
+    assert [one.M for one in further(crossings.assign(**{"pass": "wgrad"}), wgrad, [])] == [64]  # its rows are not M
+
+
+def test_a_refined_run_is_read_as_a_sweep_with_better_crossovers(tmp_path):
+    more = [("a", 32), ("a", 44), ("a", 38)]
+    plain = analyze(load_run(write_run(tmp_path / "plain", **planted({"a": 40.0, "b": 5000.0}))))
+    folder = write_run(tmp_path / "refined", **planted({"a": 40.0, "b": 5000.0}, more=more))
+    refined = analyze(load_run(folder))
+    assert refined.crossovers["refined"].tolist() == [3, 0]
+    assert refined.crossovers["Ms"].tolist() == [(1, 16, 32, 38, 44, 256), SWEEP]
+    first = refined.crossovers.iloc[0]
+    assert (first["low_M"], first["high_M"]) == (38, 44)
+    assert first["crossover_M"] == pytest.approx(40, rel=0.02)
+    # Tables over all shapes have the columns of the sweep, and no mean over the one shape that was refined.
+    for name in ("cells", "speedups", "means"):
+        assert sorted(set(getattr(refined, name)["M"])) == sorted(set(getattr(plain, name)["M"])) == list(SWEEP)
+    assert sorted(set(refined.added["M"])) == [32, 38, 44]
+    assert refined.medians[0].threshold.cells == 9
+
+
+def test_what_was_added_for_another_pair_is_no_missing_cell(tmp_path):
+    options = planted({"a": 40.0}, more=[("a", 32)]) | {"providers": (*PAIR, "blas")}
+    run = load_run(write_run(tmp_path / "run", **options))
+    cells = summarize(run)
+    other = crossovers(cells, round_medians(run), PAIR[0], "blas").iloc[0]
+    assert (other["Ms"], other["missing"], other["refined"]) == (SWEEP, 0, 0)
+    mine = crossovers(cells, round_medians(run), *PAIR).iloc[0]
+    assert (mine["Ms"], mine["refined"]) == ((1, 16, 32, 256), 1)
+
+
+def test_refinements_of_merged_runs_are_those_of_their_shards():
+    one, two = ({"refine": {"added": [entry("a", size)]}} for size in (32, 38))
+    merged = {"shards": [one, {"shards": [two]}, {}]}
+    assert [part["added"][0]["M"] for part in refinements(merged)] == [32, 38]
+    row = {**{name: entry("a", 1)[name] for name in (*SHAPE, *SETTING)}, "provider": PAIR[0]}
+    rows = pd.DataFrame([row | {"M": 32}, row | {"M": 33}, row | {"M": 38}, row | {"M": 38, "provider": "blas"}])
+    assert is_added(rows, merged).tolist() == [True, False, True, False]
+    assert not is_added(rows, {}).any()
+    assert json.loads(json.dumps(one)) == one
+
+
+@pytest.mark.parametrize("broken", [[], {}, {"added": "M=5"}, {"added": [{"M": 5}]}, {"added": [5]}])
+def test_a_damaged_run_json_is_a_usage_error(broken):
+    with pytest.raises(UsageError, match=r"run.json: refine.added must be a list of objects"):
+        refinements({"refine": broken})

@@ -1,0 +1,104 @@
+"""Loading what a folder may lack: tables, and the columns that older versions did not write."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.summarize import summarize
+from rooflens.shapes.errors import UsageError
+from rooflens.shapes.run_folder.columns import CANARY, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Kind
+
+from ..run_files import ONE, drop_columns, set_field
+from ..synthetic import write_run, write_table
+
+NEW_IN_CELLS = (
+    *("cold_by", "copies", "launches_per_sample", "discarded", "disturbed", "tuning", "candidates", "tuning_s"),
+)
+
+
+def test_a_file_of_an_older_version_lacks_columns_that_are_then_unknown(tmp_path):
+    whole = load_run(write_run(tmp_path, **ONE))
+    drop_columns(tmp_path / "cells.csv", *NEW_IN_CELLS)
+    drop_columns(tmp_path / "samples.csv", "event_time_s", "kernels_s", "discarded")
+    old = load_run(tmp_path)
+    assert list(old.cells.columns) == list(CELLS.names)
+    assert list(old.samples.columns) == list(SAMPLES.names)
+    for name in NEW_IN_CELLS:
+        unknown = old.cells[name] == "" if CELLS[name].kind is Kind.TEXT else old.cells[name].isna()
+        assert unknown.all(), name
+        assert old.cells[name].dtype == whole.cells[name].dtype
+    assert old.samples[["event_time_s", "kernels_s"]].isna().all(axis=None)
+    assert (old.samples["discarded"] == "").all()
+    columns = ["cell_id", "time_s", "time_low_s", "time_high_s", "samples", "flops_per_s", "note"]
+    assert summarize(old)[columns].equals(summarize(whole)[columns])
+    assert summarize(old)["discarded"].isna().all()  # unknown, not 0
+    assert (summarize(whole)["discarded"] == 0).all()
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_a_required_column_may_not_be_absent(tmp_path, table):
+    canary = [{"at": "2026-01-02T03:00:00Z", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}]
+    folder = write_run(tmp_path, **ONE, telemetry=lambda cell, round_: [{}], canary=canary)
+    write_table(folder, TUNING, [])
+    required = next(column.name for column in reversed(table.columns) if column.required)
+    drop_columns(folder / table.file, required)
+    with pytest.raises(UsageError, match=rf"{table.file} line 1: column '{required}' is missing"):
+        load_run(folder)
+
+
+@pytest.mark.parametrize("name", ["cpu-llm4bit-quick", "h200-llm4bit"])
+def test_the_stored_runs_of_the_documentation_load(name):
+    run = load_run(Path(__file__).parents[3] / "docs" / "results" / name)
+    assert run.missing_units == 0
+    assert len(run.samples) == run.cells["samples"].sum()
+    assert summarize(run)["time_s"].notna().sum() == {"cpu-llm4bit-quick": 216, "h200-llm4bit": 3280}[name]
+
+
+def test_columns_of_an_earlier_version_are_not_read(tmp_path):
+    whole = load_run(write_run(tmp_path, **ONE))
+    samples = pd.read_csv(tmp_path / "samples.csv", dtype=str, keep_default_na=False)
+    samples.assign(span_s="0.5").to_csv(tmp_path / "samples.csv", index=False, lineterminator="\n")
+    assert load_run(tmp_path).samples.equals(whole.samples)
+
+
+def test_tables_that_a_folder_may_lack_are_empty_then(tmp_path):
+    run = load_run(write_run(tmp_path, **ONE))
+    for table, frame in ((TELEMETRY, run.telemetry), (CANARY, run.canary), (TUNING, run.tuning)):
+        assert not (tmp_path / table.file).exists()
+        assert len(frame) == 0
+        assert list(frame.columns) == list(table.names)
+        write_table(tmp_path, table, [])
+    again = load_run(tmp_path)
+    assert again.telemetry.dtypes.equals(run.telemetry.dtypes)
+    assert again.canary.dtypes.equals(run.canary.dtypes)
+    assert again.tuning.dtypes.equals(run.tuning.dtypes)
+
+
+def test_telemetry_and_canary_come_back_as_they_were_written(tmp_path):
+    canary = [{"at": "2026-01-02T03:00:00Z", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}]
+    readings = [{"clock_hz": 1.98e9, "slowdown": "power_cap"}, {"clock_hz": 1.9e9, "other_processes": 3}]
+    run = load_run(write_run(tmp_path, **ONE, telemetry=lambda cell, round_: readings, canary=canary))
+    assert len(run.telemetry) == 12 * 2
+    assert run.telemetry["clock_hz"].tolist()[:2] == [1.98e9, 1.9e9]
+    assert run.telemetry["slowdown"].tolist()[:2] == ["power_cap", ""]
+    assert run.telemetry["other_processes"].isna().tolist()[:2] == [True, False]
+    assert run.telemetry["power_w"].isna().all()
+    assert run.canary.to_dict("records") == canary
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "column", "text", "complaint"),
+    [
+        ("telemetry.csv", 3, "clock_hz", "fast", "'fast' is not a number"),
+        ("telemetry.csv", 3, "batch", "", "is empty"),
+        ("canary.csv", 2, "gemm_s", "0", "0 is not positive"),
+        ("canary.csv", 2, "at", "", "is empty"),
+    ],
+)
+def test_a_wrong_field_of_an_optional_table_is_named(tmp_path, file, line, column, text, complaint):
+    canary = [{"at": "2026-01-02T03:00:00Z", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}]
+    folder = write_run(tmp_path, **ONE, telemetry=lambda cell, round_: [{"clock_hz": 1e9}], canary=canary)
+    set_field(folder / file, line, column, text)
+    with pytest.raises(UsageError, match=rf"{file} line {line}, column {column}: .*{complaint}"):
+        load_run(folder)

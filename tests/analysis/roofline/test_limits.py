@@ -1,0 +1,379 @@
+"""Each limit in closed form: a cell that takes exactly as long gets its class, and stands at its bound."""
+
+import math
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rooflens.analysis.roofline import place, roofline_warnings
+from rooflens.analysis.roofline.bounds import Bound
+from rooflens.analysis.roofline.roofs import roofs
+
+from ..planted_frames import GEOMETRY, ceilings, cell
+
+N = K = 4096
+NK = N * K
+NF4 = NK // 2 + 4 * (NK // 64)
+DEVICE = {"llc_bytes": 32 << 20, "compute_units": 100, "name": "a device", "arch": "none"}
+
+TABLE = ceilings(
+    ("bandwidth", "dram", "read", "", 4e12, "measured"),
+    ("bandwidth", "llc", "read", "", 8e12, "measured"),
+    ("bandwidth", "l2", "read", "", 16e12, "measured"),
+    ("peak", "", "gemm", "bf16", 800e12, "measured"),
+    ("peak", "", "gemm", "bf16", 1000e12, "spec"),
+    ("vector", "", "integer", "", 16e12, "measured"),
+    ("vector", "", "fma", "", 32e12, "measured"),
+    ("vector", "", "fma", "", 33e12, "derived"),
+    ("launch", "", "empty warm", "", 1.5e-6, "measured"),
+    ("launch", "", "empty cold", "", 2e-6, "measured"),
+    ("launch", "", "tile warm", "", 1.8e-6, "measured"),
+    ("launch", "", "tile cold", "", 2.4e-6, "measured"),
+    ("clock", "", "boost", "", 2e9, "spec"),
+)
+NO_FILL = TABLE[~TABLE["pattern"].str.startswith("tile")]
+
+
+def one(row, table=TABLE, device=DEVICE) -> pd.Series:
+    return place(pd.DataFrame([row]), table, device).iloc[0]
+
+
+def exactly(limit, expected_s, **what):
+    """Place a cell that takes `expected_s`, and check that it stands at that limit."""
+    found = one(cell(expected_s, **what), NO_FILL, DEVICE | {"llc_bytes": 64 << 20})
+    assert found["bound_class"] == limit
+    assert found["implemented_time_s"] == pytest.approx(expected_s)
+    assert found["fraction_of_implemented"] == pytest.approx(1)
+    return found
+
+
+@pytest.mark.parametrize("level, rate", [("dram", 4e12), ("llc", 8e12), ("l2", 16e12)])
+def test_a_memory_bound_cell(level, rate):
+    weights = 4 * NF4  # 38 MB
+    state = {"cache": "cold" if level == "dram" else "warm", "cache_level": level}
+    found = exactly(level, (weights + 2 * (4 * N + K)) / rate, N=4 * N, **state)
+    assert found["fraction_of_bound"] == pytest.approx(1)
+
+
+def test_a_compute_bound_cell_is_held_against_the_best_measured_gemm():
+    flops = 2 * 4096 * NK
+    found = exactly("compute", flops / 800e12, M=4096)
+    assert found["fraction_of_bound"] == pytest.approx(1)
+    assert found["compute_spec_time_s"] == pytest.approx(flops / 1000e12)
+    assert found["compute_ceiling"] == "bf16 gemm peak (measured: test)"
+
+
+def test_a_launch_bound_cell():
+    found = exactly("launch", 1.5e-6, N=64, K=64)
+    assert found["fraction_of_bound"] == pytest.approx(1)
+
+
+def test_a_cell_that_decodes():
+    seconds = 20 * NK / 32e12  # 20 instructions per weight, the best of both vector rates
+    found = exactly("alu", seconds, decode_per_weight=20.0, decoded_weights=float(NK))
+    assert found["alu_ceiling"] == "fma vector (measured: test)"
+    assert found["fraction_of_bound"] == pytest.approx(
+        (NF4 + 2 * (N + K)) / 4e12 / seconds
+    )  # the yardstick decodes not
+    again = exactly("alu", 4 * seconds, M=64, decode_per_weight=20.0, decoded_weights=4.0 * NK)  # for 4 rows of tiles
+    assert again["alu_time_s"] == pytest.approx(4 * seconds)
+
+
+@pytest.mark.parametrize(
+    "integer, ceiling, seconds",
+    [
+        (12.0, "integer vector (measured: test)", 12 * NK / 16e12),  # 0.75 as long as all 20 if they were alike
+        (10.1, "integer vector (measured: test)", 10.1 * NK / 16e12),
+        (9.9, "fma vector (measured: test)", 20 * NK / 32e12),
+        (0.0, "fma vector (measured: test)", 20 * NK / 32e12),
+    ],
+)
+def test_integer_instructions_wait_for_a_slower_unit(integer, ceiling, seconds):
+    what = {"decode_per_weight": 20.0, "decoded_weights": float(NK), "decode_integer_per_weight": integer}
+    found = exactly("alu", seconds, **what)
+    assert found["alu_time_s"] == pytest.approx(seconds)
+    assert found["alu_ceiling"] == ceiling
+    half = one(cell(1.0, **what, workgroups=50.0))  # on half of the units
+    assert half["alu_time_s"] == pytest.approx(2 * seconds)
+    assert half["alu_ceiling"] == ceiling
+
+
+def test_without_a_measured_integer_rate_all_instructions_count_alike():
+    what = {"decode_per_weight": 20.0, "decoded_weights": float(NK), "decode_integer_per_weight": 20.0}
+    for table in (
+        TABLE[TABLE["pattern"] != "integer"],
+        TABLE[(TABLE["ceiling"] != "vector") | (TABLE["value"] > 32e12)],
+    ):
+        found = one(cell(1e-3, **what), table)
+        best = table.loc[(table["ceiling"] == "vector"), "value"].min()
+        assert found["alu_time_s"] == pytest.approx(20 * NK / best)
+        assert found["alu_ceiling"].startswith("fma vector")
+
+
+def test_an_integer_share_that_is_refuted_leaves_what_is_issued():
+    what = {"decode_per_weight": 20.0, "decoded_weights": float(NK), "decode_integer_per_weight": 20.0}
+    found = one(cell(1.5 * 20 * NK / 32e12, **what))  # at the integer rate they take twice as long
+    assert found["refuted"] == "decoding"
+    assert found["alu_time_s"] == pytest.approx(20 * NK / 32e12)
+    assert found["alu_ceiling"] == "fma vector (measured: test)"
+    assert found["bound_class"] == "alu"
+    faster = one(cell(0.5 * 20 * NK / 32e12, **what))
+    assert faster["refuted"] == "decoding"
+    assert math.isnan(faster["alu_time_s"])
+
+
+def test_two_kinds_of_instructions_at_once_where_each_has_half_of_the_issue_slots():
+    """An A100 issues 128 lanes per clock, of which fp32 units take 64 and integer ones 64."""
+    other = TABLE[TABLE["ceiling"] != "vector"]
+    rates = ("vector", "", "fma", "", 16e12, "measured"), ("vector", "", "integer", "", 15.9e12, "measured")
+    table, a100 = pd.concat([other, ceilings(*rates)], ignore_index=True), DEVICE | {"arch": "sm80"}
+    both = {"decode_per_weight": 20.0, "decoded_weights": float(NK), "decode_integer_per_weight": 10.0}
+    assert one(cell(1e-3, **both), table, a100)["alu_time_s"] == pytest.approx(10 * NK / 15.9e12)
+    assert one(cell(1e-3, **both), table)["alu_time_s"] == pytest.approx(20 * NK / 16e12)
+    more = one(cell(1e-3, **both | {"decode_integer_per_weight": 15.0}), table, a100)
+    assert more["alu_time_s"] == pytest.approx(15 * NK / 15.9e12)
+    assert more["alu_ceiling"] == "integer vector (measured: test)"
+    issued = one(cell(1e-3, **both | {"decode_integer_per_weight": 5.0}), table, a100)
+    assert issued["alu_time_s"] == pytest.approx(20 * NK / 32e12)
+    assert issued["alu_ceiling"].startswith("vector issue (derived: 2 x fma vector (measured: test)")
+
+
+def test_both_rates_of_vector_units_are_roofs_with_what_they_bound():
+    decoded = {"decode_per_weight": 20.0, "decoded_weights": float(NK)}
+    rows = [
+        cell(20 * NK / 32e12, **decoded),
+        cell(15 * NK / 16e12, **decoded, decode_integer_per_weight=15.0),
+        cell(15 * NK / 16e12, **decoded, decode_integer_per_weight=15.0),
+        cell(1e-3, M=4096),
+    ]
+    found = roofs(place(pd.DataFrame(rows), NO_FILL, DEVICE), NO_FILL, DEVICE)
+    vector = found.loc[found["what"] == "vector", ["roof", "value", "cells", "bounds"]]
+    assert vector.values.tolist() == [["fma vector", 32e12, 3, 1], ["integer vector", 16e12, 2, 2]]
+    uncounted = roofs(place(pd.DataFrame(rows[:1]), NO_FILL, DEVICE), NO_FILL, DEVICE)
+    assert uncounted.loc[uncounted["what"] == "vector", "roof"].tolist() == ["fma vector"]
+
+
+def test_a_derived_vector_rate_stands_in_for_a_measured_one():
+    table = TABLE[(TABLE["ceiling"] != "vector") | (TABLE["kind"] != "measured")]
+    found = one(cell(1e-3, decode_per_weight=20.0, decoded_weights=float(NK)), table)
+    assert found["alu_time_s"] == pytest.approx(20 * NK / 33e12)
+    assert found["alu_ceiling"] == "fma vector (derived: test)"
+
+
+def test_flops_that_are_padded_to_tiles():
+    flops = 2 * 72 * NK  # 72 of 128 rows
+    found = exactly("compute", 128 / 72 * flops / 800e12, M=72, issued_flops=128 / 72 * flops)
+    assert found["tile_factor"] == pytest.approx(128 / 72)
+    assert found["fraction_of_bound"] < 1
+
+
+def test_a_second_wave_that_is_nearly_empty():
+    flops = 2 * 4096 * NK
+    found = exactly("compute", 2 / 1.01 * flops / 800e12, M=4096, workgroups=101.0, resident=1.0)
+    assert found["wave_share"] == pytest.approx(0.505)
+    assert found["waves"] == pytest.approx(1.01)
+    few = one(cell(1.0, M=4096, workgroups=25.0, resident=1.0))
+    assert few["mma_time_s"] == pytest.approx(4 * flops / 800e12)  # three quarters of the units have nothing to do
+
+
+def test_workgroups_that_share_a_unit_share_its_rate():
+    """100 workgroups on 100 units load all of them, although each could hold eight: idle slots idle no unit."""
+    flops = 2 * 4096 * NK
+    found = one(cell(1.0, M=4096, workgroups=100.0, resident=8.0))
+    assert found["mma_time_s"] == pytest.approx(flops / 800e12)
+    assert found["waves"] == pytest.approx(0.125)
+
+
+def test_units_without_a_workgroup_do_not_decode():
+    row = cell(1.0, decode_per_weight=20.0, decoded_weights=float(NK), workgroups=50.0, resident=2.0)
+    assert one(row)["alu_time_s"] == pytest.approx(2 * 20 * NK / 32e12)
+
+
+def test_fill_is_the_tile_less_the_empty_launch_of_the_same_cache_state():
+    memory = (NF4 + 2 * (N + K)) / 4e12
+    cold = one(cell(memory + 0.4e-6))
+    assert cold["fill_time_s"] == pytest.approx(0.4e-6)
+    assert cold["implemented_time_s"] == pytest.approx(memory + 0.4e-6)
+    assert cold["bound_time_s"] == pytest.approx(memory)
+    warm = one(cell(1e-3, cache="warm", cache_level="llc"))
+    assert warm["fill_time_s"] == pytest.approx(0.3e-6)
+    launch = one(cell(2e-6, N=64, K=64))  # max(T_launch, T_fill + ...): nothing is filled on top of a launch
+    assert launch["implemented_time_s"] == pytest.approx(1.5e-6)
+    assert one(cell(1e-3), NO_FILL)["implemented_time_s"] == pytest.approx(memory)
+    slow_tile = ceilings(
+        ("launch", "", "tile cold", "", 1e-6, "measured"), ("launch", "", "empty cold", "", 2e-6, "measured")
+    )
+    assert one(cell(1e-3), slow_tile)["fill_time_s"] == 0  # noise: a tile takes no less than nothing
+
+
+def test_the_roof_at_the_observed_clock():
+    found = one(cell(1e-3, M=512, clock_hz=1.5e9))
+    assert found["clock_ratio"] == pytest.approx(0.75)
+    assert found["compute_clock_time_s"] == pytest.approx(2 * 512 * NK / 750e12)
+    assert math.isnan(one(cell(1e-3))["compute_clock_time_s"])
+
+
+def test_the_published_clock_comes_from_the_device_table_where_no_ceiling_tells_it():
+    table = TABLE[TABLE["ceiling"] != "clock"]
+    assert math.isnan(one(cell(1e-3, clock_hz=1.5e9), table)["clock_ratio"])
+    h200 = DEVICE | {"name": "NVIDIA H200", "arch": "sm90"}
+    assert one(cell(1e-3, clock_hz=1.83e9), table, h200)["clock_ratio"] == pytest.approx(1)
+
+
+def test_a_device_above_its_published_clock_is_not_impossible():
+    seconds = 2 * 4096 * NK / 1150e12  # 15 % above the published peak
+    assert one(cell(seconds, M=4096))["bound_class"] == "impossible"
+    assert one(cell(seconds, M=4096, clock_hz=2.4e9))["bound_class"] == "compute"
+    assert one(cell(seconds, M=4096, clock_hz=1.2e9))["bound_class"] == "impossible"
+
+
+@pytest.mark.parametrize(
+    "what, word",
+    [
+        ({"issued_flops": 1e15}, "tile and wave"),
+        ({"workgroups": 1.0, "M": 1024}, "tile and wave"),
+        ({"decode_per_weight": 1e3, "decoded_weights": float(NK)}, "decoding"),
+        ({"moved_bytes": 1e12}, "moved bytes"),
+    ],
+)
+def test_what_takes_longer_than_the_cell_is_refuted_and_said(what, word):
+    seconds = 1.2 * max((NF4 + 4096 * 4 * what.get("M", 1)) / 4e12, 2 * what.get("M", 1) * NK / 800e12)
+    plain, found = one(cell(seconds, M=what.get("M", 1))), one(cell(seconds, **what))
+    assert (plain["refuted"], found["refuted"]) == ("", word)
+    assert found["implemented_time_s"] == pytest.approx(plain["implemented_time_s"])
+    assert found["bound_class"] == plain["bound_class"]
+
+
+def test_a_kernel_that_hides_its_fill():
+    memory = (NF4 + 2 * (N + K)) / 4e12
+    found = one(cell(1.01 * memory))
+    assert (found["refuted"], found["fill_time_s"]) == ("fill", 0)
+    assert found["fraction_of_implemented"] == pytest.approx(1 / 1.01)
+
+
+def test_runs_that_stored_no_geometry_have_the_limits_that_they_had():
+    rows = pd.DataFrame([cell(1e-4), cell(1e-3, M=2048)])
+    with_columns = place(rows, TABLE, DEVICE)
+    without = place(rows.drop(columns=[*GEOMETRY, "clock_hz"]), TABLE, DEVICE)
+    pd.testing.assert_frame_equal(without, with_columns[without.columns])
+    assert without["alu_time_s"].isna().all()
+
+
+def test_padded_work_that_stays_the_same_is_no_launch_floor():
+    """Two to eight rows in a tile of 128 take what 128 take: flat, and the matrix units all the same."""
+    flops = 2 * 128 * NK
+    rows = [cell(1.05 * flops / 800e12, M=M, N=N, K=K, issued_flops=float(flops)) for M in (32, 64, 128)]
+    fast = TABLE.assign(value=TABLE["value"].where(TABLE["ceiling"] != "bandwidth", 1e15))
+    frame = place(pd.DataFrame(rows), fast, DEVICE)
+    assert frame["is_flat"].all()
+    assert frame["bound_class"].tolist() == ["compute"] * 3
+    unknown = place(pd.DataFrame(rows).assign(issued_flops=math.nan), fast, DEVICE)
+    assert "compute" not in set(unknown["bound_class"])
+
+
+def test_a_floor_that_one_shape_shows_holds_for_shapes_with_too_few_M():
+    flat = [cell(9e-6, M=M, N=512, K=512) for M in (1, 2, 4)]
+    short, longer = cell(9.5e-6, M=2, N=1024, K=512), cell(11e-6, M=2, N=2048, K=512)
+    other = cell(9.5e-6, M=2, N=1024, K=512, provider="another")
+    faster = cell(7e-6, M=1, N=1024, K=512)  # took another path: the floor of nine is not its own
+    frame = place(pd.DataFrame([*flat, short, longer, other, faster]), TABLE, DEVICE)
+    assert frame["bound_class"].tolist() == [*["launch"] * 4, *["unexplained"] * 3]
+
+
+def test_a_cell_at_the_launch_floor_is_not_compute_bound():
+    is_low = (TABLE["ceiling"] == "peak") & (TABLE["kind"] == "measured")
+    low = TABLE.assign(value=TABLE["value"].where(~is_low, 1e12))
+    flops = 2 * 64 * 64 * 64 * 4
+    assert flops / 1e12 > 1.1 * 1.5e-6  # compute is the longest limit, but an empty launch takes as long as the cell
+    assert one(cell(1.6e-6, M=256, N=64, K=64), low)["bound_class"] == "launch"
+    assert one(cell(2.2e-6, M=256, N=64, K=64), low)["bound_class"] == "compute"
+
+
+def test_suspects_of_a_rate_above_the_published_peak():
+    rate = 1500e12
+    spec = pd.concat([TABLE, ceilings(("peak", "", "gemm", "fp8", 2000e12, "spec"))], ignore_index=True)
+    note = one(cell(2 * 4096 * NK / rate, M=4096), spec)["bound_note"]
+    assert "a wrong dtype (fp8 could be as fast)" in note
+    assert "structured sparsity" in note
+    assert "a published GEMM peak that is not this device's" in note
+    faster = one(cell(2 * 4096 * NK / 2500e12, M=4096), spec)["bound_note"]
+    assert "sparsity" not in faster
+    assert "could be as fast" not in faster
+
+
+def test_suspects_of_experts_name_the_convention_of_M():
+    row = cell(2 * 4096 * NK / 1500e12, M=4096) | {"E": 8, "top_k": 2, "op": "moe_gemm"}
+    assert "M counted per expert or in total (E = 8, top_k = 2)" in one(row)["bound_note"]
+
+
+def test_what_is_unknown_is_said_once():
+    rows = [cell(1e-3), cell(1e-3, M=64)]
+    (told,) = [
+        text
+        for text in roofline_warnings(place(pd.DataFrame(rows), NO_FILL, DEVICE), NO_FILL, DEVICE)
+        if "not known" in text
+    ]
+    assert told == (
+        "not known here, so it limits no cell: "
+        "the observed clock, tile quantization, wave quantization, filling the device"
+    )
+    known = {"clock_hz": 2e9, "issued_flops": 2.0 * NK, "workgroups": 100.0}
+    frame = place(pd.DataFrame([rows[0] | known, rows[1]]), TABLE, DEVICE)
+    assert not [text for text in roofline_warnings(frame, TABLE, DEVICE) if "not known" in text]
+
+
+def test_decoding_that_is_counted_is_no_longer_called_a_likely_cause():
+    row = cell(1.0, decode_per_weight=20.0, decoded_weights=float(NK))
+    warnings = roofline_warnings(place(pd.DataFrame([row]), TABLE, DEVICE), TABLE, DEVICE)
+    assert warnings[-1].endswith("nothing that was measured as a limit explains them")
+    table = TABLE[TABLE["ceiling"] != "vector"]
+    told = roofline_warnings(place(pd.DataFrame([row]), table, DEVICE), table, DEVICE)
+    assert any(text.startswith("no vector rate in ceilings.csv") for text in told)
+
+
+def test_every_roof_has_its_kind_and_source():
+    frame = place(pd.DataFrame([cell(1e-3, clock_hz=1.5e9), cell(1e-3, M=512, clock_hz=1.5e9)]), TABLE, DEVICE)
+    found = roofs(frame, TABLE, DEVICE)
+    peaks = found[found["what"] == "peak"].set_index("kind")
+    assert peaks["value"].to_dict() == {"spec": 1000e12, "derived": 750e12, "measured": 800e12}
+    assert peaks.loc["derived", "source"].startswith("bf16 gemm peak x 0.750, the observed over the published clock")
+    assert peaks["cells"].to_dict() == {"spec": 0, "derived": 0, "measured": 2}
+    assert (found["source"] != "").all()
+    assert set(found["what"]) == {"bandwidth", "peak", "clock", "vector", "launch", "fill"}
+    assert roofs(frame, TABLE.iloc[:0], DEVICE).empty
+
+
+def test_patterns_that_share_a_ceiling_share_its_row():
+    frame = place(pd.DataFrame([cell(1e-3), cell(1e-3, M=4096)]), TABLE, DEVICE)  # a GEMV reads, a GEMM writes as well
+    found = roofs(frame, TABLE, DEVICE)
+    memory = found[found["what"] == "bandwidth"]
+    assert memory[["roof", "cells"]].values.tolist() == [["dram read bandwidth", 2]]
+
+
+@settings(max_examples=settings().max_examples * 2 // 5)
+@given(
+    st.floats(1e-6, 1e-2),
+    st.sampled_from([1, 16, 1024]),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "issued_flops": st.floats(1e6, 1e14), "workgroups": st.integers(1, 5000).map(float),
+            "resident": st.integers(1, 16).map(float), "decode_per_weight": st.floats(0, 100),
+            "decoded_weights": st.floats(1e3, 1e9), "decode_integer_per_weight": st.floats(0, 100),
+            "clock_hz": st.floats(1e9, 3e9),
+        },
+    ),
+    st.integers(-6, 6),
+)  # fmt: skip
+def test_no_geometry_brings_a_cell_above_its_bound_and_no_unit_matters(seconds, M, geometry, octaves):
+    row = cell(seconds, M=M, **geometry)
+    found = one(row)
+    if found["bound_class"] not in ("", Bound.IMPOSSIBLE):
+        assert 0 < found["fraction_of_implemented"] <= 1
+        assert found["implemented_time_s"] >= found["bound_time_s"] * (1 - 1e-12)
+    factor = 2.0**octaves
+    scale = TABLE["ceiling"].map({"launch": factor, "clock": 1.0}).fillna(1 / factor)
+    slower = one(row | {"time_s": seconds * factor}, TABLE.assign(value=TABLE["value"] * scale))
+    assert (slower["bound_class"], slower["refuted"]) == (found["bound_class"], found["refuted"])
+    assert slower["fraction_of_implemented"] == pytest.approx(found["fraction_of_implemented"], nan_ok=True)

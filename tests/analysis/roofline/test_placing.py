@@ -1,0 +1,419 @@
+"""Cells against their limits: closed forms, classes, and invariants for any times and ceilings."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rooflens.analysis.roofline import bound_shares, place, raise_ceilings, roofline_warnings
+from rooflens.analysis.roofline.bounds import Bound
+from rooflens.analysis.stability.canary import Drift
+
+from ..planted_frames import CPU_CEILINGS, CPU_DEVICE, ceilings, cell
+
+N = K = 4096
+NK = N * K
+NF4 = NK // 2 + 4 * (NK // 64)
+"""Bytes of the weight and its absmax."""
+
+TABLE = ceilings(
+    ("bandwidth", "dram", "read", "", 50e9, "measured"),
+    ("bandwidth", "dram", "copy", "", 40e9, "measured"),
+    ("bandwidth", "llc", "read", "", 200e9, "measured"),
+    ("peak", "", "gemm", "bf16", 400e9, "measured"),
+    ("launch", "", "", "", 2e-6, "measured"),
+)
+DEVICE = {"llc_bytes": 32 << 20}
+
+
+def placed(*rows, table=TABLE, device=DEVICE) -> pd.DataFrame:
+    return place(pd.DataFrame(list(rows)), table, device)
+
+
+def one(row, table=TABLE, device=DEVICE) -> pd.Series:
+    return placed(row, table=table, device=device).iloc[0]
+
+
+def test_a_cold_gemv_in_closed_form():
+    compulsory = NF4 + 2 * (K + N)
+    found = one(cell(400e-6))
+    assert found["intensity"] == pytest.approx(2 * NK / compulsory)
+    assert found["memory_time_s"] == found["dram_time_s"] == pytest.approx(compulsory / 50e9)
+    assert found["compute_time_s"] == pytest.approx(2 * NK / 400e9)
+    assert found["launch_time_s"] == 2e-6
+    assert found["bound_time_s"] == pytest.approx(compulsory / 50e9)
+    assert found["fraction_of_bound"] == pytest.approx(compulsory / 50e9 / 400e-6)
+    assert found["bound_margin"] == pytest.approx((compulsory / 50e9) / (2 * NK / 400e9))
+    assert (found["bound_class"], found["memory_level"]) == ("dram", "dram")
+    assert found["memory_ceiling"] == "dram read bandwidth (measured: test)"
+    assert found["compute_ceiling"] == "bf16 gemm peak (measured: test)"
+    assert np.isnan([found["llc_time_s"], found["l2_time_s"]]).all()
+
+
+def test_a_large_gemm_is_compute_bound_and_held_against_the_copy():
+    M = 4096
+    flops = 2 * M * NK
+    found = one(cell(1.2 * flops / 400e9, M=M))
+    assert found["bound_class"] == "compute"
+    assert found["fraction_of_bound"] == pytest.approx(1 / 1.2)
+    assert found["memory_ceiling"].startswith("dram copy bandwidth")
+    assert found["memory_time_s"] == pytest.approx((NF4 + 2 * (M * K + M * N)) / 40e9)
+
+
+def test_a_tiny_problem_is_launch_bound():
+    found = one(cell(2.5e-6, N=64, K=64))
+    assert found["bound_class"] == "launch"
+    assert found["fraction_of_bound"] == pytest.approx(0.8)
+
+
+def test_close_limits_are_balanced():
+    compulsory = NF4 + 2 * (K + N)
+    peak = 2 * NK / (compulsory / 50e9) * 1.05
+    table = TABLE.assign(value=TABLE["value"].where(TABLE["ceiling"] != "peak", peak))
+    found = one(cell(300e-6), table)
+    assert found["bound_class"] == "balanced"
+    assert found["bound_margin"] == pytest.approx(1.05)
+
+
+def test_a_warm_cell_is_held_against_its_level():
+    warm = one(cell(100e-6, cache="warm", cache_level="llc"))
+    assert (warm["memory_level"], warm["bound_class"]) == ("llc", "compute")
+    assert warm["llc_time_s"] == pytest.approx((NF4 + 2 * (N + K)) / 200e9)
+    assert math.isnan(warm["dram_time_s"])
+    l2 = one(cell(100e-6, cache="warm", cache_level="l2"))  # no l2 ceiling: it limits nothing
+    assert np.isnan([l2["memory_time_s"], l2["l2_time_s"]]).all()
+    assert l2["memory_ceiling"] == ""
+    assert l2["bound_time_s"] == l2["compute_time_s"]
+
+
+def test_dequantization_moves_the_dense_weight_and_re_reads_it():
+    dense = 2 * NK
+    moved = NF4 + 2 * (K + N) + 2 * dense
+    row = cell(2e-3, provider="dequant_blas", role="dequant_blas", moved_bytes=float(moved))
+    spilled = one(row)  # 43 MB in all do not fit into 32 MiB
+    assert spilled["dram_time_s"] == pytest.approx(moved / 50e9)
+    assert math.isnan(spilled["llc_time_s"])
+    cached = one(row, device={"llc_bytes": 64 << 20})  # now they do: only first reads come from memory
+    assert cached["dram_time_s"] == pytest.approx((NF4 + 2 * (K + N)) / 50e9)
+    assert cached["llc_time_s"] == pytest.approx(2 * dense / 200e9)
+    for found in (spilled, cached):  # the bound is of the problem, whatever the provider moves
+        assert found["bound_time_s"] == pytest.approx((NF4 + 2 * (K + N)) / 50e9)
+    assert spilled["bound_class"] == "dram"
+    assert spilled["moved_intensity"] == pytest.approx(2 * NK / moved)
+
+
+def test_blas_reads_dense_operands_from_memory_however_large_the_cache():
+    dense = 2 * (NK + K + N)
+    row = cell(1.1 * dense / 50e9, provider="blas", role="reference", moved_bytes=float(dense))
+    found = one(row, device={"llc_bytes": 1 << 30})
+    assert found["dram_time_s"] == pytest.approx(dense / 50e9)
+    assert found["bound_class"] == "dram"
+    assert found["fraction_of_implemented"] == pytest.approx(1 / 1.1)
+    assert found["fraction_of_bound"] == pytest.approx((NF4 + 2 * (K + N)) / dense / 1.1)
+
+
+def test_a_byte_model_that_the_time_refutes_falls_back_to_first_reads():
+    compulsory = NF4 + 2 * (K + N)
+    row = cell(250e-6, moved_bytes=float(compulsory + 16 * NF4))  # re-reads alone would take 755 us
+    assert math.isnan(one(row)["llc_time_s"])
+    assert one(row)["bound_class"] == "dram"
+    spills = one(row, device={"llc_bytes": 1 << 20})
+    assert spills["dram_time_s"] == pytest.approx(compulsory / 50e9)
+
+
+def test_slow_cells_are_unexplained_and_the_warning_says_what_is_not_modelled():
+    serial = (NF4 + 2 * (K + N)) / 50e9 + 2 * NK / 400e9 + 2e-6
+    frame = placed(cell(1.49 * serial), cell(1.51 * serial, M=2, N=N // 2))
+    assert frame["bound_class"].tolist() == ["dram", "unexplained"]
+    warning = roofline_warnings(frame, TABLE, DEVICE)[-1]
+    assert warning.startswith("1 of 2 cells take over 1.5 x all their limits")
+    assert "vector units" in warning
+
+
+def unexplained_warning(*rows):
+    told = [text for text in roofline_warnings(placed(*rows), TABLE, DEVICE) if "added up" in text]
+    assert len(told) == 1
+    return told[0]
+
+
+def test_only_providers_that_decode_are_said_to_decode():
+    candidate, blas = cell(1.0), cell(1.0, provider="blas", role="reference")
+    likely = "decoding and scaling on the vector units are not among the limits, and a likely cause"
+    assert unexplained_warning(candidate).endswith(f": {likely}")
+    assert unexplained_warning(blas).endswith(": nothing that was measured as a limit explains them")
+    both = unexplained_warning(candidate, blas, cell(1.0, provider="dequant_blas", role="dequant_blas"))
+    assert both.startswith("3 of 3 cells")
+    assert both.endswith(f": for 2 of them, {likely}; nothing that was measured explains those of blas")
+    assert "decoding" not in unexplained_warning(cell(1.0, op="quantize"))
+
+
+def test_impossible_cells_name_their_main_suspect():
+    M = 4096
+    table = pd.concat([TABLE, ceilings(("peak", "", "gemm", "bf16", 500e9, "derived"))], ignore_index=True)
+    frame = placed(cell(0.9 * 2 * M * NK / 500e9, M=M), table=table)
+    (told,) = [text for text in roofline_warnings(frame, table, DEVICE) if "possible" in text]
+    assert told.startswith("1 of 1 cells are faster than possible")
+    assert told.endswith("Main suspect: a derived GEMM peak that is not this device's")
+
+
+def raised(*rows, table=TABLE) -> pd.DataFrame:
+    return raise_ceilings(pd.DataFrame(list(rows)), table, DEVICE)
+
+
+M = 4096
+FLOPS = 2 * M * NK
+
+
+def test_a_cell_that_beats_a_measured_peak_raises_it_and_is_bound_by_it():
+    """600 and 500 GFLOPS where the probe found 400: the faster cell is the ceiling of both."""
+    rows = cell(FLOPS / 600e9, M=M, provider="mine"), cell(FLOPS / 500e9, M=M, provider="other")
+    table = raised(*rows)
+    assert table.iloc[: len(TABLE)].equals(TABLE)
+    (row,) = table.iloc[len(TABLE) :].to_dict("records")
+    assert (row["ceiling"], row["dtype"], row["kind"]) == ("peak", "bf16", "measured")
+    assert row["value"] == pytest.approx(600e9)
+    assert row["source"] == "reached by mine at m l (4096x4096), M=4096, cold: 1.5 times what the probe measured"
+    frame = placed(*rows, table=table)
+    assert frame["bound_class"].tolist() == ["compute", "compute"]
+    assert frame["fraction_of_bound"].tolist() == pytest.approx([1, 5 / 6])
+    assert frame["bound_note"].tolist() == ["", ""]
+    assert frame["compute_ceiling"].str.contains("reached by mine").all()
+    (told,) = [text for text in roofline_warnings(frame, table, DEVICE) if "probes fall short" in text]
+    assert (
+        "bf16 gemm peak (reached by mine at m l (4096x4096), M=4096, cold: 1.5 times what the probe measured)" in told
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "what", "value"),
+    [
+        (cell((NF4 + 2 * K) / 80e9), ("bandwidth", "dram", "read"), 80e9),  # what is written may stay in a cache
+        (cell(1e-6, N=64, K=64), ("launch", "", "empty"), 1e-6),
+        (cell((NF4 + 2 * M * K) / 60e9, M=M, flops=0), ("bandwidth", "dram", "copy"), 60e9),
+        # Of a warm cell, 4 MiB cannot stay in the cache of 32.
+        (
+            cell(4 * 2**20 / 70e9, cache="warm", compulsory_bytes=36 * 2**20, output_bytes=0),
+            ("bandwidth", "dram", "read"),
+            70e9,
+        ),
+    ],
+)
+def test_memory_and_launches_are_raised_too(row, what, value):
+    table = raised(row)
+    rows = table.iloc[len(TABLE) :]
+    found = rows.loc[(rows[["ceiling", "level", "pattern"]] == list(what)).all(axis=1), "value"]
+    assert found.tolist() == pytest.approx([value])
+    assert placed(row, table=table)["fraction_of_bound"].item() <= 1
+
+
+def test_what_a_measured_ceiling_allows_or_a_hard_one_forbids_raises_nothing():
+    assert raised(cell(0.985 * FLOPS / 400e9, M=M)).equals(TABLE)  # within the 2 % of a time
+    assert raised(cell(math.nan, M=M, verdict="oom")).equals(TABLE)
+    table = pd.concat([TABLE, ceilings(("peak", "", "gemm", "bf16", 500e9, "derived"))], ignore_index=True)
+    too_fast, fast = cell(FLOPS / 600e9, M=M, provider="odd"), cell(FLOPS / 450e9, M=M, provider="mine")
+    after = raised(too_fast, fast, table=table)
+    (row,) = after.iloc[len(table) :].to_dict("records")
+    assert row["value"] == pytest.approx(450e9)
+    assert row["source"].startswith("reached by mine")
+    assert placed(too_fast, fast, table=after)["bound_class"].tolist() == ["impossible", "compute"]
+    published = TABLE.assign(kind="spec")
+    assert raised(fast, table=published).equals(published)
+    assert raised(fast, table=TABLE.iloc[:0]).empty
+
+
+def test_a_canary_that_varied_tells_why_a_probe_falls_short():
+    row = cell(FLOPS / 600e9, M=M)
+    table = raised(row)
+    calm, busy, copy = Drift("gemm", 5, 0.02, 0.0), Drift("gemm", 5, 1.09, 0.4), Drift("copy", 5, 1.09, 0.4)
+    told = [
+        next(
+            text for text in roofline_warnings(placed(row, table=table), table, DEVICE, [drift]) if "fall short" in text
+        )
+        for drift in (calm, busy, copy)
+    ]
+    why = "as the canary's GEMM varied by 109% over the run: the device was busy"
+    assert [why in text for text in told] == [False, True, False]
+
+
+def test_a_stock_kernel_that_moves_less_than_dense_operands_is_not_charged_for_them():
+    dense = 2 * (NK + K + N)
+    compulsory = NF4 + 2 * (K + N)
+    narrow = one(cell(400e-6, provider="stock_triton_mx", role="stock_triton", moved_bytes=float(compulsory)))
+    assert narrow["dram_time_s"] == pytest.approx(compulsory / 50e9)
+    wide = one(cell(900e-6, provider="stock_triton", role="reference", moved_bytes=float(dense)))
+    assert wide["dram_time_s"] == pytest.approx(dense / 50e9)
+
+
+def test_faster_than_possible_is_never_more_than_100_percent():
+    reads = NF4 + 2 * K
+    edge = 0.98 * reads / 50e9
+    published = ceilings(("bandwidth", "dram", "", "", 50e9, "spec"), ("peak", "", "", "bf16", 400e9, "spec"))
+    hard = pd.concat([TABLE, published], ignore_index=True)
+    impossible, allowed = one(cell(0.999 * edge), hard), one(cell(1.001 * edge), hard)
+    assert impossible["bound_class"] == "impossible"
+    assert math.isnan(impossible["fraction_of_bound"])
+    assert "takes 0.98 of the least possible time" in impossible["bound_note"]
+    assert "operands that stayed in the cache under a cold label" in impossible["bound_note"]
+    assert allowed["bound_class"] == "dram"
+    assert allowed["fraction_of_bound"] == 1
+    assert "GEMM peak" in one(cell(0.9 * 2 * 512 * NK / 400e9, M=512), hard)["bound_note"]
+
+
+def test_published_limits_decide_what_is_impossible():
+    spec = ceilings(("bandwidth", "dram", "", "", 60e9, "spec"), ("peak", "", "", "bf16", 900e9, "spec"))
+    table = pd.concat([TABLE, spec], ignore_index=True)
+    above_measured = one(cell((NF4 + 2 * K) / 55e9), table)
+    assert above_measured["bound_class"] == "dram"
+    assert above_measured["fraction_of_bound"] == 1
+    assert above_measured["bound_note"].startswith("faster than its bound: a ceiling was measured too low")
+    assert one(cell((NF4 + 2 * K) / 65e9), table)["bound_class"] == "impossible"
+
+
+def test_what_a_cache_may_hold_cannot_make_a_warm_cell_impossible():
+    N = 3 * 4096  # 28 MB: most of it in a 32 MiB cache that was called dram by a narrow margin
+    row = cell(150e-6, N=N, cache="warm", cache_level="dram")
+    published = TABLE[TABLE["level"] != "llc"].assign(kind="spec")
+    assert one(row, published)["bound_class"] == "impossible"  # by compute: 252 us
+    fast = published.assign(value=published["value"].where(published["ceiling"] != "peak", 4e12))
+    assert one(row, fast)["bound_class"] != "impossible"
+    assert one({**row, "cache": "cold"}, fast)["bound_class"] == "impossible"
+
+
+def test_a_launch_floor_is_no_compute_bound():
+    # 29.0 to 30.6 us whatever the FLOPs, on a device whose empty launch takes 5 us and whose roofs are far away
+    table = ceilings(
+        ("bandwidth", "dram", "read", "", 5e12, "measured"), ("peak", "", "gemm", "bf16", 2e15, "measured"),
+        ("launch", "", "", "", 5e-6, "measured"),
+    )  # fmt: skip
+    times = [29.0e-6, 29.4e-6, 29.9e-6, 30.6e-6]
+    rows = [cell(time, M=M, N=512, K=512) for time, M in zip(times, (1, 2, 4, 8), strict=True)]
+    frame = placed(*rows, table=table)
+    assert frame["is_flat"].all()
+    assert frame["bound_class"].tolist() == ["launch"] * 4
+
+
+def test_a_flat_time_far_above_a_launch_is_a_fixed_cost_of_another_kind():
+    rows = [cell(11e-3, M=M, provider="dequant_blas", role="dequant_blas") for M in (1, 2, 4, 8)]
+    frame = placed(*rows)
+    assert frame["bound_class"].tolist() == ["unexplained"] * 4
+    assert frame["bound_note"].str.startswith("time does not grow with M").all()
+
+
+def test_a_flat_cell_is_never_compute_bound():
+    table = TABLE.assign(value=TABLE["value"].where(TABLE["ceiling"] != "peak", 5e9))
+    times = [2 * M * NK / 5e9 * 1.01 for M in (1, 2, 4)]
+    rising = placed(*[cell(time, M=M) for time, M in zip(times, (1, 2, 4), strict=True)], table=table)
+    assert rising["bound_class"].tolist() == ["compute"] * 3
+    flat = placed(*[cell(times[-1], M=M) for M in (1, 2, 4)], table=table)
+    assert flat["is_flat"].all()
+    assert "compute" not in set(flat["bound_class"])
+
+
+def test_flatness_is_of_one_provider_shape_and_storage():
+    rows = [cell(1e-3, M=M, provider=name) for M, name in ((1, "a"), (4, "b"))]
+    assert not placed(*rows)["is_flat"].any()
+    assert not placed(cell(1e-3, M=1), cell(1.11e-3, M=4))["is_flat"].any()
+    assert not placed(cell(1e-3, M=1), cell(1e-3, M=3))["is_flat"].any()
+    assert placed(cell(1e-3, M=1), cell(1.09e-3, M=4), cell(2e-3, M=8))["is_flat"].tolist() == [True, True, False]
+
+
+def test_failed_cells_and_missing_ceilings_have_no_class():
+    failed = cell(math.nan, verdict="oom")
+    frame = placed(failed, cell(400e-6))
+    assert frame["bound_class"].tolist() == ["", "dram"]
+    assert frame["bound_note"].tolist() == ["", ""]
+    bare = placed(cell(400e-6), table=TABLE.iloc[:0])
+    assert bare["bound_class"].tolist() == [""]
+    assert bare["bound_time_s"].isna().all()
+    assert bound_shares(bare).empty
+    assert bound_shares(bare, ["provider"]).empty
+    assert len(roofline_warnings(bare, TABLE.iloc[:0], DEVICE)) == 3
+
+
+def test_shares_by_hand():
+    rows = [
+        *(cell(300e-6, provider=name) for name in ("b", "b", "b", "a")),
+        cell(1.0, provider="b"), cell(math.nan, provider="a", verdict="oom"),
+    ]  # fmt: skip
+    frame = placed(*rows)
+    shares = bound_shares(frame)
+    assert shares.to_dict("list") == {"bound_class": ["dram", "unexplained"], "cells": [4, 1], "share": [0.8, 0.2]}
+    by = bound_shares(frame, ["provider"])
+    assert by["provider"].tolist() == ["b", "b", "a"]
+    assert by["bound_class"].tolist() == ["dram", "unexplained", "dram"]
+    assert by["share"].tolist() == [0.75, 0.25, 1.0]
+
+
+def test_nothing_is_mutated():
+    frame, table = pd.DataFrame([cell(400e-6)]), CPU_CEILINGS.copy()
+    before = frame.copy()
+    place(frame, table, CPU_DEVICE)
+    assert frame.equals(before)
+    assert table.equals(CPU_CEILINGS)
+
+
+def log_uniform(low: float, high: float):
+    return st.floats(math.log(low), math.log(high)).map(math.exp)
+
+
+CELLS = st.builds(
+    lambda time, M, N, K, provider, cache, level, extra: cell(
+        time, M=M, N=N, K=K, provider=provider, cache=cache, cache_level=level if cache == "warm" else "dram",
+        role="dequant_blas" if provider == "dequant_blas" else "reference" if provider == "blas" else "candidate",
+        moved_bytes=float(NF4 * extra),
+    ),
+    log_uniform(1e-7, 1e-1),
+    st.sampled_from([1, 4, 64, 1024]),
+    st.sampled_from([64, 1024, 8192]),
+    st.sampled_from([64, 4096]),
+    st.sampled_from(["simt_4bit", "dequant_blas", "blas"]),
+    st.sampled_from(["cold", "warm"]),
+    st.sampled_from(["llc", "l2", "dram"]),
+    log_uniform(0.01, 100),
+)  # fmt: skip
+
+TABLES = st.builds(
+    lambda dram, llc, peak, spec, launch, mask: ceilings(
+        ("bandwidth", "dram", "read", "", dram, "measured"),
+        ("bandwidth", "llc", "copy", "", llc, "measured"),
+        ("peak", "", "gemm", "bf16", peak, "measured"),
+        ("peak", "", "", "bf16", peak * spec, "spec"),
+        ("bandwidth", "dram", "", "", dram * spec, "spec"),
+        ("launch", "", "", "", launch, "measured"),
+    )[mask],
+    log_uniform(1e9, 1e13),
+    log_uniform(1e9, 1e13),
+    log_uniform(1e9, 1e15),
+    st.floats(1, 3),
+    log_uniform(1e-7, 1e-4),
+    st.lists(st.booleans(), min_size=6, max_size=6),
+)
+
+
+@settings(max_examples=settings().max_examples * 3 // 5)
+@given(st.lists(CELLS, min_size=1, max_size=6), TABLES)
+def test_no_cell_stands_above_its_bound_unless_impossible(rows, table):
+    frame = placed(*rows, table=table)
+    drawn = frame[frame["bound_class"] != ""]
+    impossible = drawn["bound_class"] == Bound.IMPOSSIBLE
+    for fraction in ("fraction_of_bound", "fraction_of_implemented"):
+        known = ~impossible & drawn["bound_time_s"].notna()  # a re-read from a known cache has no bound by itself
+        assert drawn.loc[known, fraction].between(0, 1, inclusive="right").all()
+        assert drawn.loc[impossible, fraction].isna().all()
+    assert (drawn.loc[impossible, "bound_note"] != "").all()
+    assert not (drawn["is_flat"] & (drawn["bound_class"] == Bound.COMPUTE)).any()
+    assert set(frame["bound_class"]) <= {"", *Bound}
+
+
+@settings(max_examples=settings().max_examples * 3 // 5)
+@given(st.lists(CELLS, min_size=1, max_size=6), TABLES, st.integers(-8, 8))
+def test_scaling_all_times_and_ceilings_together_changes_no_class(rows, table, octaves):
+    factor = 2.0**octaves  # exact in floating point, so that ties stay ties
+    slower = table.assign(value=table["value"].where(table["ceiling"] == "launch", table["value"] / factor))
+    slower["value"] = slower["value"].where(table["ceiling"] != "launch", table["value"] * factor)
+    before = placed(*rows, table=table)
+    after = placed(*[{**row, "time_s": row["time_s"] * factor} for row in rows], table=slower)
+    assert after["bound_class"].tolist() == before["bound_class"].tolist()
+    assert after["fraction_of_bound"].tolist() == pytest.approx(before["fraction_of_bound"].tolist(), nan_ok=True)

@@ -1,0 +1,166 @@
+"""The canary: drift over a run against scipy, and what moved around a round, by hand."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.pipeline import analyze
+from rooflens.analysis.run.summarize import summarize
+from rooflens.analysis.stability.canary import SLOWDOWN_ON_CPU, changes, disturbances, drifts
+from scipy import stats
+
+from ..synthetic import H200, write_run
+
+ONE = {"shapes": (("m", "l", 64, 96),), "Ms": (4,), "providers": ("simt_4bit", "dequant_blas")}
+
+
+def stamp(minute: float) -> str:
+    return f"2026-01-02T03:{int(minute):02d}:{minute % 1 * 60:06.3f}+00:00"
+
+
+def reading(minute: float, gemm_s: float, copy_s: float = 2e-3, process: int = 0) -> dict[str, object]:
+    return {"at": stamp(minute), "process": process, "gemm_s": gemm_s, "copy_s": copy_s}
+
+
+def cell(name: str, minute: float, elapsed_s: float = 1.0, process: int = 0) -> dict[str, object]:
+    return {"cell_id": name, "process": process, "started_at": stamp(minute), "elapsed_s": elapsed_s}
+
+
+def test_drift_is_slowest_over_fastest_and_the_line_of_theil_and_sen():
+    rng = np.random.default_rng(3)
+    minutes = np.arange(12.0)
+    gemm = 1e-3 * np.exp(0.004 * minutes + rng.normal(0, 0.002, 12))
+    gemm[5] *= 1.3  # one reading beside a burst of other work
+    canary = pd.DataFrame([reading(minute, time) for minute, time in zip(minutes, gemm, strict=True)])
+    found, copy = drifts(canary.sample(frac=1, random_state=1))  # the order of the rows does not matter
+    assert (found.kind, found.readings) == ("gemm", 12)
+    assert found.range == pytest.approx(gemm.max() / gemm.min() - 1)
+    slope = stats.theilslopes(np.log(gemm), minutes).slope
+    assert found.trend == pytest.approx(math.expm1(11 * slope))
+    assert found.trend == pytest.approx(math.expm1(0.044), abs=0.005)  # the planted one, in spite of the outlier
+    assert (copy.kind, copy.range, copy.trend) == ("copy", 0.0, 0.0)
+
+
+def test_the_trend_of_a_long_run_spans_all_of_it():
+    minutes = np.arange(1203) / 40
+    canary = pd.DataFrame([reading(minute, 1e-3 * math.exp(0.002 * minute)) for minute in minutes])
+    assert drifts(canary)[0].trend == pytest.approx(math.expm1(0.002 * minutes[-1]), rel=1e-6)
+
+
+def test_one_reading_shows_no_drift_and_none_nothing():
+    canary = pd.DataFrame([reading(0, 1e-3)])
+    assert [(drift.readings, drift.range, drift.trend) for drift in drifts(canary)] == [(1, None, None)] * 2
+    assert drifts(canary.head(0)) == ()
+
+
+def test_readings_of_several_devices_are_not_compared_with_each_other():
+    rows = [reading(0, 1e-3), reading(1, 1.01e-3), reading(0, 3e-3, process=1), reading(1, 2.94e-3, process=1)]
+    gemm, _ = drifts(pd.DataFrame(rows), device_of={})
+    assert gemm.range == pytest.approx(3 / 2.94 - 1)
+    assert gemm.trend == pytest.approx(-0.02)
+    assert drifts(pd.DataFrame(rows))[0].range == pytest.approx(2.0)
+
+
+def test_the_readings_around_a_round_are_the_last_before_and_the_first_after_it():
+    canary = pd.DataFrame([reading(0, 1.0e-3), reading(1, 1.1e-3), reading(2, 1.21e-3, 3e-3)])
+    cells = pd.DataFrame(
+        [cell("early", 0.2), cell("late", 1.2), cell("long", 0.5, 45), cell("last", 2.5), cell("first", 0)]
+    )
+    gemm = changes(cells, canary)["gemm"]
+    assert gemm.to_list()[:3] == pytest.approx([0.1, 0.1, 0.21])
+    assert math.isnan(gemm[3])  # nothing after it
+    assert gemm[4] == pytest.approx(0.1)  # a reading at the moment that it began was before it
+    assert changes(cells, canary)["copy"].to_list()[:3] == pytest.approx([0, 0.5, 0.5])
+
+
+def test_only_a_slowdown_over_3_percent_disturbs_and_the_largest_of_a_cell_is_told():
+    canary = pd.DataFrame([reading(0, 1e-3, 2e-3), reading(1, 1.029e-3, 1.9e-3), reading(2, 1.071e-3, 1.9e-3),
+                           reading(3, 1.0e-3, 2.0e-3)])  # fmt: skip
+    cells = pd.DataFrame(
+        [cell("a", 0.1), cell("b", 1.1), cell("c", 2.1), cell("twice", 1.1), cell("twice", 2.1), cell("after", 4.0)],
+        index=[10, 11, 12, 13, 14, 15],
+    )
+    assert disturbances(cells, canary).to_dict() == {
+        "b": "canary slowed down by 4.1 % (gemm)",  # and before "a", 5.0 % faster (copy)
+        "c": "canary slowed down by 5.3 % (copy)",  # and 6.6 % faster (gemm)
+        "twice": "canary slowed down by 4.1 % (gemm), 5.3 % (copy)",
+    }
+    faster = pd.DataFrame([reading(0, 1e-3, 2e-3), reading(1, 0.961e-3, 1.9e-3)])
+    assert disturbances(cells.head(1), faster).empty
+    back = pd.DataFrame([reading(0, 1e-3), reading(1, 0.961e-3), reading(2, 1e-3)])  # up and down: a slowdown too
+    assert disturbances(cells.head(2), back).to_dict() == {"b": "canary slowed down by 4.1 % (gemm)"}
+    assert disturbances(cells, canary.head(0)).empty
+
+
+def test_a_cell_is_held_against_its_own_device():
+    canary = pd.DataFrame(
+        [reading(0, 1e-3), reading(0.1, 2e-3, process=1), reading(2, 1e-3), reading(2.1, 2.2e-3, process=1)]
+    )
+    cells = pd.DataFrame([cell("here", 1), cell("there", 1, process=1)])
+    assert changes(cells, canary, device_of={})["gemm"].to_list() == pytest.approx([0, 0.1])
+    assert changes(cells, canary)["gemm"].to_list() == pytest.approx([-0.5, -0.5])
+
+
+def test_a_time_that_is_none_is_passed_over():
+    canary = pd.DataFrame([reading(0, 1e-3), reading(2, 2e-3)])
+    cells = pd.DataFrame([cell("good", 1), cell("bad", 1) | {"started_at": "yesterday"}])
+    assert disturbances(cells, canary).index.tolist() == ["good"]
+    lost = canary.assign(at=["once", stamp(2)])
+    assert disturbances(cells, lost).empty
+
+
+def run_with_canary(tmp_path, **options):
+    """Rounds begin at minutes 0, 1, 2; the canary moves by 4.1 % between minutes 1.5 and 2.5."""
+    canary = [reading(0, 1e-3), reading(0.5, 1e-3), reading(1.5, 1e-3), reading(2.5, 1.041e-3)]
+    return load_run(write_run(tmp_path / "run", **ONE | {"machine": H200}, canary=canary, **options))
+
+
+def test_the_summary_joins_what_rounds_and_canary_say(tmp_path):
+    def said(cell, round_):
+        text = "clock from 1500 to 1980 MHz" if cell.provider == "simt_4bit" and round_ < 2 else ""
+        return {"disturbed": text}
+
+    summary = summarize(run_with_canary(tmp_path, columns=said)).set_index("provider")
+    assert summary.loc["dequant_blas", "disturbed"] == "canary slowed down by 4.1 % (gemm)"
+    assert summary.loc["simt_4bit", "disturbed"] == "clock from 1500 to 1980 MHz; canary slowed down by 4.1 % (gemm)"
+    assert summary["note"].str.startswith("something moved while it was measured").all()
+    canary = "something moved while it was measured (canary's gemm): stop other work and measure again"
+    assert summary.loc["dequant_blas", "note"] == canary  # one footnote for all, whatever the numbers
+    assert summary.loc["simt_4bit", "note"].split("; ") == [canary.replace("canary's gemm", "clock"), canary]
+
+
+def test_what_rounds_say_alike_is_told_once_with_the_largest_number(tmp_path):
+    said = ("other processes used 9% of the cores", "other processes used 51% of the cores; clock moved", "clock moved")
+    run = load_run(write_run(tmp_path, **ONE, columns=lambda cell, round_: {"disturbed": said[round_]}))
+    assert set(summarize(run)["disturbed"]) == {"other processes used 51% of the cores; clock moved"}
+
+
+def test_a_failed_cell_is_not_disturbed(tmp_path):
+    def fails(cell):
+        return ("oom", "out of memory") if cell.provider == "simt_4bit" else None
+
+    summary = summarize(run_with_canary(tmp_path, failures=fails)).set_index("provider")
+    assert summary["disturbed"].tolist() == ["", "canary slowed down by 4.1 % (gemm)"]
+
+
+def test_the_analysis_of_a_run_holds_its_drift(tmp_path):
+    gemm, copy = analyze(run_with_canary(tmp_path)).canary
+    assert (gemm.readings, gemm.range, copy.range) == (4, pytest.approx(0.041), 0)
+    assert analyze(load_run(write_run(tmp_path / "without", **ONE))).canary == ()
+
+
+def test_a_merged_run_of_several_devices_is_known_as_such(tmp_path):
+    devices = [{"uuid": "GPU-1"}, {"uuid": "GPU-2"}]
+    run = run_with_canary(tmp_path, manifest={"devices": devices})
+    assert run.several_devices
+    assert not run_with_canary(tmp_path, manifest={"devices": devices[:1]}).several_devices
+    assert not run_with_canary(tmp_path).several_devices
+
+
+def test_a_cpu_shares_its_memory_and_may_move_by_10_percent():
+    cells = pd.DataFrame([cell("a", 0.5)])
+    for copy_s, expected in ((2.19e-3, {}), (2.21e-3, {"a": "canary slowed down by 10.5 % (copy)"})):
+        canary = pd.DataFrame([reading(0, 1e-3, 2e-3), reading(1, 1e-3, copy_s)])
+        assert disturbances(cells, canary, threshold=SLOWDOWN_ON_CPU).to_dict() == expected

@@ -1,0 +1,106 @@
+"""What is told beside the winners: disturbed searches, failed candidates once each, and why nothing is compared."""
+
+import pytest
+from rooflens.analysis.frames.tables import parse_table
+from rooflens.analysis.tuning.notes import disturbed, failures, whole_searches, why_no_drift
+from rooflens.shapes.run_folder.columns import TUNING
+
+from ..synthetic import write_table
+
+
+def one(config, search=0, cell="c0", **columns):
+    """One row of a search of as many candidates as `candidates` says."""
+    fixed = {
+        "cell_id": cell, "search": search, "candidate": 0, "arch": "sm90", "compute_units": 132, "op": "gemm",
+        "pass": "fwd", "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16",
+        "scheme": "nf4-g64", "provider": "tri",
+        "cache": "cold", "config": config, "verdict": "passed", "winner": False, "near_tie": False, "candidates": 1,
+        "source": "s",
+    }  # fmt: skip
+    return fixed | columns
+
+
+@pytest.fixture
+def frame(tmp_path):
+    def call(*rows):
+        write_table(tmp_path, TUNING, rows)
+        path = tmp_path / TUNING.file
+        return parse_table(path.read_bytes(), TUNING, str(path))
+
+    return call
+
+
+def test_a_search_is_disturbed_when_one_of_its_candidates_is_and_the_worst_is_told(frame):
+    table = frame(
+        one({"t": 1}, candidates=2, disturbed="other processes used 12% of the cores"),
+        one({"t": 2}, candidate=1, candidates=2, disturbed="other processes used 50% of the cores"),
+        one({"t": 1}, search=1, disturbed="other processes used 30% of the cores"),
+        one({"t": 1}, search=2),
+        one({"t": 1}, cell="c1", M=2),
+    )
+    assert disturbed(table) == (2, 4, "other processes used 50% of the cores")
+    assert whole_searches(table) == 4
+
+
+def test_a_quiet_table_and_one_of_before_the_column_say_nothing(frame):
+    quiet = frame(one({"t": 1}))
+    assert disturbed(quiet) == (0, 1, "")
+    older = quiet.drop(columns="disturbed").to_csv(index=False).replace("True", "true").replace("False", "false")
+    assert disturbed(parse_table(older.encode(), TUNING, "tuning.csv")) == (0, 1, "")
+
+
+def test_a_failure_is_one_row_whatever_numbers_its_reason_holds(frame):
+    wrong = [
+        one({"form": "wrong", "n": 1} if number % 2 else {"n": 1, "form": "wrong"}, search=number % 2,
+            cell=f"c{number // 2}", M=number // 2 + 1, verdict="incorrect",
+            reason=f"SNR {3.1 + number} dB is below the 40 dB of bf16; largest error {number}e-05")
+        for number in range(4)
+    ]  # fmt: skip
+    right = [one({"form": "right"}, search=number) for number in range(2)]
+    (row,) = failures(frame(*wrong, *right)).to_dict("records")
+    assert (row["provider"], row["config"]) == ("tri", '{"form": "wrong", "n": 1}')
+    assert (row["verdict"], row["failed"], row["searches"], row["others"]) == ("incorrect", 4, 4, 0)
+    assert row["reason"] == "SNR 3.1 dB is below the 40 dB of bf16; largest error 0e-05"
+
+
+def test_a_configuration_that_fails_now_and_then_and_in_two_ways(frame):
+    rows = [one({"t": 1}, search=number) for number in range(3)]
+    rows[1] |= {"verdict": "oom", "reason": "shared memory"}
+    rows[2] |= {"verdict": "oom", "reason": "the device's memory"}
+    (row,) = failures(frame(*rows)).to_dict("records")
+    assert (row["failed"], row["searches"], row["reason"], row["others"]) == (2, 3, "shared memory", 1)
+
+
+def test_a_cell_that_failed_as_a_whole_counts_against_all_searches_of_its_provider(frame):
+    table = frame(
+        one({}, verdict="unsupported", reason="M > 1 only"),
+        one({"t": 1}, cell="c1", M=2),
+        one({"t": 1}, search=1, cell="c1", M=2),
+        one({"t": 1}, cell="c2", M=2, provider="other"),
+    )
+    (row,) = failures(table).to_dict("records")
+    assert (row["config"], row["failed"], row["searches"]) == ("{}", 1, 3)
+
+
+def test_nothing_failed_is_no_row(frame):
+    assert failures(frame(one({"t": 1}))).empty
+    assert failures(frame()).empty
+
+
+def test_a_search_that_lacks_rows_makes_the_table_incomplete(frame):
+    assert whole_searches(frame(one({"t": 1}, candidates=2))) is None
+    assert whole_searches(frame()) == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([one({"t": 1}, verdict="oom"), one({"t": 1}, search=1, verdict="oom")], "no cell has a winner"),
+        ([one({"t": 1}, winner=True, time_s=1e-6), one({"t": 1}, search=1, verdict="oom")],
+         "no cell has a winner in two searches"),
+        ([one({"t": 1}, winner=True, time_s=1e-6)], "no cell was searched twice: --searches 2"),
+        ([], "no cell has a winner"),
+    ],
+)  # fmt: skip
+def test_why_no_two_searches_are_compared(frame, rows, words):
+    assert why_no_drift(frame(*rows)).startswith(words)

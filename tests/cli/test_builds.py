@@ -1,0 +1,113 @@
+"""Builds of extensions that hang: their own time limit, what is left running, and the lock that is left."""
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch  # noqa: F401 - so that the limit is that of the build, not of importing torch
+
+from .tiny_runs import assert_gone, birth, read, rooflens, run_args, start, wait_until, write_suite
+
+BUILDING = Path(__file__).parents[1] / "harness" / "building_providers.py"
+
+COMPILER = "#!/bin/sh\nsleep 1000 & echo $$ $! >> compiler.new\nmv compiler.new compiler.pids\nwait\n"
+"""Hangs, with a child of its own."""
+
+LIMITS = ("--build-timeout", "3s", "--timeout", "1s", "--filter", "layer == 'q' and M == 1")
+
+ARGUMENTS = (*run_args("builds", file=BUILDING), *LIMITS)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    write_suite(tmp_path)
+    (tmp_path / "compiler").write_text(COMPILER)
+    (tmp_path / "compiler").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / "compiler"))
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "extensions"))
+    return tmp_path
+
+
+def lock_of(place):
+    return place / "extensions" / "mine" / "lock"
+
+
+def compilers(place):
+    """Return the compiler and its child that were started last, with their start times."""
+    return {pid: birth(pid) for pid in map(int, (place / "compiler.pids").read_text().split())}
+
+
+def build_at(monkeypatch, moment):
+    monkeypatch.setenv("BUILD_AT", moment)
+
+
+def reason(place):
+    (row,) = read(place)
+    assert row["verdict"] == "timeout"
+    return row["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.exclusive
+def test_a_build_that_hangs_ends_at_its_own_limit_and_its_lock_is_named_from_then_on(place, monkeypatch):
+    build_at(monkeypatch, "prepare")
+    done = rooflens(place, *ARGUMENTS)
+    assert done.returncode == 0, done.stderr
+    first = reason(place)
+    assert first.startswith("prepare: no end within 3 s; --build-timeout sets the limit; no process here holds ")
+    assert f" {lock_of(place)}, " in first
+    assert not any(compilers(place).values())
+    build_at(monkeypatch, "launch")
+    again = rooflens(place, *ARGUMENTS, "-o", "again")
+    assert again.returncode == 0, again.stderr
+    (row,) = read(place, out=place / "again")
+    assert row["reason"].startswith("measure: no end within 1 s; --timeout sets the limit; no process here holds ")
+    assert f" {lock_of(place)}, " in row["reason"]
+    assert lock_of(place).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.exclusive
+def test_an_interrupted_build_leaves_no_process_and_its_lock_is_named(place, monkeypatch):
+    build_at(monkeypatch, "prepare")
+    process = start(place, *run_args("builds", file=BUILDING))
+    wait_until((place / "compiler.pids").exists, process, "the build")
+    running = compilers(place)
+    assert all(running.values())
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert_gone(running)
+    assert f"no process here holds {lock_of(place)}, " in errors
+    assert "--resume" in errors.splitlines()[-1]
+    assert lock_of(place).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.exclusive
+def test_a_worker_whose_import_hangs_is_given_up(place, monkeypatch):
+    build_at(monkeypatch, "import by the worker")
+    began = time.monotonic()
+    done = rooflens(place, *ARGUMENTS)
+    assert time.monotonic() - began < 60
+    assert done.returncode == 1
+    line = done.stderr.splitlines()[-1]
+    assert "could not be set up: import the providers: no end within 3 s; --build-timeout sets the limit; " in line
+    assert f"no process here holds {lock_of(place)}, " in line
+    assert not any(compilers(place).values())
+
+
+@pytest.mark.slow
+@pytest.mark.exclusive
+def test_a_candidate_that_takes_too_long_to_build_costs_only_itself(place, monkeypatch):
+    build_at(monkeypatch, "second candidate")
+    limits = ("--searches", "1", *LIMITS)
+    arguments = ("tune", "tiny.toml", "--device", "cpu", "--llc", "1MiB", "--providers", BUILDING, "-p", "builds")
+    done = rooflens(place, *arguments, "-o", "out", *limits)
+    assert done.returncode == 0, done.stderr
+    found = {row["candidate"]: (row["verdict"], row["reason"]) for row in read(place, "tuning.csv")}
+    assert found["0"][0] == "passed"
+    assert found["1"][0] == "timeout"
+    assert found["1"][1].startswith("no end within 3 s; --build-timeout sets the limit; no process here holds ")
+    assert not any(compilers(place).values())

@@ -1,0 +1,24 @@
+"""Reasons that differ in sizes only are one reason, with the range of each size."""
+
+from rooflens.cli.shared.reason_groups import grouped, kind, merged
+
+TAKES = "no MX-FP8 kernel takes M={} N={} K=6144: K is not a multiple of 32; stock_triton_mx: needs a GPU"
+
+
+def test_sizes_become_ranges_and_everything_else_stays():
+    told = [TAKES.format(m, n) for m, n in ((8, 1152), (1, 1152), (64, 768))]
+    assert merged(told) == TAKES.format("1..64", "768..1152")
+    assert merged(told[:1]) == told[0]
+    assert merged(["needs sm89", "needs sm89"]) == "needs sm89"
+
+
+def test_other_numbers_are_other_reasons():
+    assert kind("needs sm89") != kind("needs sm90")
+    assert kind("M=1 is too small") == kind("M=20 is too small")
+    assert kind("BLOCK_M=1") != kind("BLOCK_M=2")
+
+
+def test_groups_keep_their_order_and_name_each_provider_once():
+    pairs = [("a", "M=1 no"), ("b", "needs a GPU"), ("a", "M=4 no"), ("c", "M=2 no")]
+    assert grouped(pairs) == {"M=1..4 no": ["a", "c"], "needs a GPU": ["b"]}
+    assert grouped([]) == {}

@@ -1,0 +1,143 @@
+"""What the end of a run says of its cells, on planted runs."""
+
+import json
+
+import pytest
+from rooflens.analysis.frames.load import load_run
+from rooflens.cli.run.end_of_run import finish
+from rooflens.cli.run.run_summary import outcome
+from rooflens.shapes.errors import CorrectnessError, IncompleteError
+from rooflens.shapes.run_folder.columns import TUNING
+
+from ..analysis.synthetic import write_run, write_table
+
+SMALL = {"shapes": (("m", "l", 64, 96),), "Ms": (1, 2), "rounds": 2}
+"""1 shape x 2 M x 4 providers = 8 cells, 16 units."""
+
+
+def lines(folder, **options):
+    return list(outcome(load_run(write_run(folder, **(SMALL | options)))))
+
+
+def test_a_whole_run_in_one_line(tmp_path):
+    assert lines(tmp_path) == ["cells: 8 of 8 have a time"]
+
+
+def test_failures_are_counted_by_verdict_with_their_providers_and_unsupported_apart(tmp_path):
+    verdicts = {
+        ("simt_4bit", 1): ("incorrect", "SNR 3 dB"),
+        ("gemv_4bit", 1): ("incorrect", "SNR 3 dB"),
+        ("gemv_4bit", 2): ("crashed", "signal 11"),
+        ("blas", 1): ("unsupported", "no"),
+        ("blas", 2): ("unsupported", "no"),
+    }
+    (told,) = lines(tmp_path, failures=lambda cell: verdicts.get((cell.provider, cell.M)))
+    assert told == (
+        "cells: 3 of 6 have a time; 2 incorrect (simt_4bit, gemv_4bit), 1 crashed (gemv_4bit), 2 more unsupported"
+    )
+
+
+def test_what_is_still_to_do_is_said(tmp_path):
+    (told,) = lines(tmp_path, skip=lambda cell, number: number == 1 or cell.provider != "blas")
+    assert told == "cells: 2 of 8 have a time; 14 units still to do"
+
+
+@pytest.mark.parametrize(
+    ("stopped", "told"), [("2026-01-01T00:00:00.000+00:00", 0), ("2027-01-01T00:00:00.000+00:00", 1)]
+)
+def test_a_run_that_only_lacks_its_closing_calibration_says_so(tmp_path, capsys, stopped, told):
+    """Cells began in January 2026: a stop before that was followed by a --resume, which measured what was missing."""
+    folder = write_run(tmp_path / "run", **SMALL)
+    (folder / "events.log").write_text(f"{stopped} stopped at --max-time\n")
+    assert finish(folder, complete=True, report=False) is None
+    out, err = capsys.readouterr()
+    assert out.count("note: every cell is finished; only the closing calibration is missing") == told
+    assert "--resume" not in err
+
+
+def test_strict_is_about_units(tmp_path, capsys):
+    part = write_run(tmp_path, **SMALL, skip=lambda cell, number: number == 1)
+    assert isinstance(finish(part, complete=False, report=False), IncompleteError)
+    out, err = capsys.readouterr()
+    assert "cells: 8 of 8 have a time; 8 units still to do\n" in out
+    assert "--resume" in err
+
+
+FAILED = {("simt_4bit", 1): ("incorrect", "SNR 3 dB"), ("gemv_4bit", 2): ("crashed", "signal 11")}
+
+
+@pytest.mark.parametrize(
+    ("failures", "kind", "code"), [(FAILED, CorrectnessError, 5), (dict([list(FAILED.items())[1]]), IncompleteError, 4)]
+)
+def test_a_failed_cell_is_named_with_the_exit_code_of_strict(tmp_path, capsys, failures, kind, code):
+    folder = write_run(tmp_path, **SMALL, failures=lambda cell: failures.get((cell.provider, cell.M)))
+    (folder / "worker.log").write_text("Traceback ...")
+    found = finish(folder, complete=True, report=False)
+    assert type(found) is kind
+    assert found.exit_code == code
+    named = ", ".join(sorted((f"{name} {verdict}" for (name, _), (verdict, _) in failures.items()), reverse=True))
+    assert str(found) == f"failed: {named}; the column reason of cells.csv says why"
+    out, err = capsys.readouterr()
+    assert f"traceback     {folder}/worker.log\n" in out
+    assert "ended as" not in err, "the line that counts the cells has said so"
+
+
+def test_what_concerns_the_run_as_a_whole_ends_it(tmp_path, capsys):
+    folder = write_run(tmp_path, **SMALL, ceilings=False)
+    for report in (False, True):
+        assert finish(folder, complete=True, report=report) is None
+        out, err = capsys.readouterr()
+        notes = [line for line in err.splitlines() if line.startswith("note: ")]
+        assert any("ceiling" in note or "calibrat" in note for note in notes), err
+        assert "traceback" not in out
+
+
+def candidate(number, do, verdict, provider="tri", time_s=None):
+    row = dict.fromkeys(TUNING.names)
+    row |= {name: "x" for name in TUNING.names if TUNING[name].required and TUNING[name].kind == "text"}
+    row |= {name: 1 for name in TUNING.names if TUNING[name].required and TUNING[name].kind == "int"}
+    config = {"form": do} if do else None
+    row |= {"search": 0, "candidate": number, "provider": provider, "config": config, "verdict": verdict}
+    return row | {"time_s": time_s, "winner": verdict == "passed", "near_tie": False}
+
+
+def test_candidates_that_failed_in_searches_are_named(tmp_path):
+    folder = write_run(tmp_path, **SMALL)
+    rows = [candidate(0, "right", "passed", time_s=1e-3), candidate(1, "wrong", "incorrect")]
+    write_table(folder, TUNING, [*rows, candidate(2, "hang", "timeout"), candidate(0, "", "unsupported", "other")])
+    assert list(outcome(load_run(folder)))[1:] == [
+        "2 candidates failed in the searches: tri form=wrong incorrect, tri form=hang timeout (tuning.csv)"
+    ]
+
+
+@pytest.mark.parametrize(("tuning", "told"), [("pinned", 1), ("default", 0)])
+def test_cells_that_the_table_does_not_hold_are_counted_under_a_pin(tmp_path, tuning, told):
+    found = lines(
+        tmp_path,
+        columns=lambda cell, round_: {"tuning": "pinned" if cell.provider == "simt_4bit" else "default"},
+        manifest={"protocol": {"tuning": tuning}},
+    )
+    assert found[1:] == ["note: 6 of 8 cells are not in the table and ran the default"] * told
+
+
+def test_how_to_go_on_names_the_command_that_can(tmp_path):
+    from rooflens.cli.shared.runs import go_on
+
+    def run(name, content="{}"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "run.json").write_text(content)
+        return tmp_path / name
+
+    assert go_on(tmp_path / "none") == "nothing was measured: give the same command again"
+    assert go_on(run("one")).endswith("one --resume")
+    assert "rooflens fleet run" in go_on(run("fleet", '{"fleet": {"jobs": 3}}'))
+    assert "--jobs local:4" in go_on(run("slots", '{"fleet": {"slots": 4}}'))
+    head = "10.0.0.7:6379"
+    assert go_on(run("joined", f'{{"fleet": {{"address": "{head}"}}}}')).endswith(f"joined --resume --address {head}")
+    sweep = run("sweep/sm90", '{"fleet": {"address": "auto"}}').parent
+    names = {"id": "sweep", "suite": "tiny", "created_at": "2026-01-02", "architectures": ["gfx950", "sm90"]}
+    (sweep / "fleet.json").write_text(json.dumps(names))
+    assert go_on(sweep).endswith("rooflens fleet run -o " + str(sweep) + " --resume --address auto")
+    arm = run("compared/base", '{"fleet": {"jobs": 3}}')
+    (arm.parent / "compare.json").write_text("{}")
+    assert go_on(arm) == f"resume with: rooflens compare -o {arm.parent} --resume"

@@ -1,0 +1,212 @@
+"""How a comparison ends, goes on and fails, with versions whose rounds are scripted instead of measured."""
+
+import json
+from functools import partial
+
+import pytest
+from rooflens.harness.compare.runner import Comparing
+from rooflens.harness.compare.spec import Comparison, nothing_left
+from rooflens.harness.plan.plan import MODEL_FIELDS
+from rooflens.harness.storage.store import RunStore
+from rooflens.harness.worker.messages import Samples
+from rooflens.shapes.errors import Interrupted, UsageError
+
+from ..repositories import repository
+
+PLACE = dict(zip(MODEL_FIELDS, "tiny tiny q gemm fwd 1 1 1 1 48 128 fp32 nf4-g64 mine warm".split(), strict=True))  # noqa: SIM905
+
+
+class Silent:
+    """Observer that keeps what it is told."""
+
+    def __init__(self):
+        self.said = []
+
+    def __getattr__(self, name):
+        return lambda *what: self.said.append((name, *what))
+
+
+class Scripted(Comparing):
+    """`script[arm][round]` has the verdict of each M; what a failure has ended is in no later round."""
+
+    def __init__(self, folder, what, script, **more):
+        super().__init__(folder, what, Silent(), folder.parent / "scratch", **more)
+        self.script, self.steps = script, []
+
+    def prepare(self):
+        return dict.fromkeys(self.what.commits)
+
+    def _measure(self, environment, arm, number, should_stop, deadline):
+        self.steps.append((number, arm))
+        folder = self.folder / arm
+        with RunStore.reopen(folder) if (folder / "run.json").is_file() else RunStore.create(folder) as store:
+            store.write_manifest({"id": arm})
+            for m, verdict in self.script[arm][number].items():
+                unit = f"{arm}-{m}", number
+                failed = any(cell == unit[0] and word != "passed" for (cell, _), word in store.verdicts.items())
+                if failed or unit in store.verdicts:
+                    continue
+                row = {**PLACE, "M": m, "cell_id": unit[0], "round": number, "verdict": verdict, "samples": 0}
+                store.commit(row | ({"reason": "hung"} if verdict != "passed" else {}), Samples(()))
+        return True
+
+
+@pytest.fixture
+def comparing(tmp_path, monkeypatch):
+    monkeypatch.setattr("rooflens.harness.compare.runner.suite_hash", lambda suite: "0123")
+    what = Comparison(
+        repository=str(repository(tmp_path / "repo", {"README": ""})), commits={"base": "a" * 40, "head": "b" * 40},
+        suite="tiny", files=("kernels.py",), options=(), rounds=8, setup="", suite_hash="0123",
+    )  # fmt: skip
+    return partial(Scripted, tmp_path / "both", what)
+
+
+def run(comparing):
+    try:
+        return comparing.run(lambda: False, None)
+    finally:
+        comparing.release()
+
+
+def always(verdicts):
+    return dict.fromkeys(range(8), verdicts)
+
+
+def state(comparing):
+    return json.loads((comparing.folder / "compare.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "rounds"),
+    [
+        ({1: "timeout", 2: "timeout"}, {1: "timeout", 2: "timeout"}, 1),
+        ({1: "passed", 2: "crashed"}, {1: "timeout", 2: "passed"}, 1),  # a case needs both
+        ({1: "passed", 2: "timeout"}, {1: "passed", 2: "timeout"}, 8),
+    ],
+)
+def test_a_comparison_ends_when_no_case_is_left_that_both_versions_passed(comparing, base, head, rounds):
+    one = comparing({"base": always(base), "head": always(head)})
+    assert run(one)
+    assert len(one.steps) == 2 * rounds
+    assert len(state(one)["done"]) == 16, "nothing is left to do"
+    assert ("ended" in state(one)) == (rounds == 1)
+
+
+def test_the_end_says_when_and_why_and_is_kept_by_a_call_that_has_nothing_to_do(comparing):
+    late = {number: {1: "passed" if number < 3 else "oom"} for number in range(8)}
+    script = {"base": always({1: "passed"}), "head": late}
+    run(comparing(script))
+    again = comparing(script)
+    assert run(again)
+    assert again.steps == []
+    assert state(again)["ended"] == (
+        "ended after round 4 of 8, because no case is left that passed in base and head (base: 1 passed; head: 1 oom)"
+    )
+
+
+def test_what_timed_out_is_measured_again_where_that_is_asked_for_and_its_row_becomes_an_event(comparing):
+    hung = {"base": always({1: "timeout", 2: "incorrect"}), "head": always({1: "timeout", 2: "passed"})}
+    run(comparing(hung))
+    well = {arm: always({1: "passed", 2: "passed"}) for arm in ("base", "head")}
+    again = comparing(well, retry=("timeout",))
+    assert run(again)
+    assert "ended" not in state(again)
+    assert len(again.steps) == 16
+    with RunStore.reopen(again.folder / "base") as store:
+        assert store.verdicts == {("base-2", 0): "incorrect"} | {("base-1", number): "passed" for number in range(8)}
+    (event,) = (again.folder / "base" / "events.log").read_text().splitlines()
+    assert event.endswith("retry round 0 of tiny tiny q gemm fwd 1 1 1 1 48 128 fp32 nf4-g64 mine warm: timeout: hung")
+
+
+@pytest.mark.parametrize("retried", [0, 1, 2])
+def test_a_retry_that_is_killed_goes_on_and_loses_no_unit(comparing, monkeypatch, retried):
+    hung = {arm: always({1: "timeout", 2: "passed"}) for arm in ("base", "head")}
+    run(comparing(hung))
+    retry, left = RunStore.retry, iter(range(retried))
+
+    def killed(store, units):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        retry(store, units)
+        if retried == 2 and store.folder.name == "head":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunStore, "retry", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(comparing(hung, retry=("timeout",)))
+    well = {arm: always({1: "passed", 2: "passed"}) for arm in ("base", "head")}
+    again = comparing(well)
+    assert run(again)
+    for number, arm in enumerate(("base", "head")):
+        with RunStore.reopen(again.folder / arm) as store:
+            first = {(f"{arm}-1", round_): "passed" for round_ in range(8)}
+            expected = first if number < retried else {(f"{arm}-1", 0): "timeout"}
+            assert store.verdicts == expected | {(f"{arm}-2", round_): "passed" for round_ in range(8)}
+
+
+def test_a_retry_of_what_never_happened_changes_nothing(comparing):
+    well = {arm: always({1: "passed"}) for arm in ("base", "head")}
+    run(comparing(well))
+    again = comparing(well, retry=("timeout", "crashed"))
+    assert run(again)
+    assert again.steps == []
+
+
+def _fail(error):
+    def prepare():
+        raise error
+
+    return prepare
+
+
+def test_one_that_fails_before_anything_was_measured_leaves_no_folder(comparing):
+    one = comparing({})
+    one.prepare = _fail(UsageError("base has no such file"))
+    with pytest.raises(UsageError):
+        run(one)
+    assert not one.folder.exists()
+    assert not one.scratch.exists()
+
+
+@pytest.mark.parametrize("theirs", ["", "notes.txt"])
+def test_a_folder_that_was_there_stays_as_it_was(comparing, theirs):
+    one = comparing({})
+    one.folder.mkdir()
+    if theirs:
+        (one.folder / theirs).write_text("mine")
+    one.prepare = _fail(UsageError("base has no such file"))
+    with pytest.raises(UsageError):
+        run(one)
+    assert [path.name for path in one.folder.iterdir()] == [theirs] * bool(theirs)
+
+
+@pytest.mark.parametrize(
+    ("error", "left"),
+    [(UsageError("--setup failed"), {"compare.log"}), (Interrupted("stop"), {"compare.json", "compare.log", ".lock"})],
+)
+def test_what_was_printed_stays_and_so_does_what_an_interrupted_one_needs_to_go_on(comparing, error, left):
+    one = comparing({})
+
+    def prepare():
+        (one.folder / "compare.log").write_text("cannot build\n")
+        raise error
+
+    one.prepare = prepare
+    with pytest.raises(type(error)):
+        run(one)
+    assert {path.name for path in one.folder.iterdir()} == left
+
+
+def test_a_failure_after_something_was_measured_keeps_all(comparing):
+    one = comparing({"base": always({1: "passed"}), "head": {}})
+    with pytest.raises(KeyError):
+        run(one)
+    assert state(one)["done"] == [[0, "base"]]
+    assert (one.folder / "base" / "cells.csv").is_file()
+
+
+def test_versions_that_store_no_cell_end_at_once(tmp_path):
+    for side in ("base", "head"):
+        RunStore.create(tmp_path / side).close()
+    assert nothing_left(tmp_path, 8).endswith("(base: no cell; head: no cell)")

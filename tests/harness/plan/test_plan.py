@@ -1,0 +1,120 @@
+"""From suite to cells: counts, order, filters and identity."""
+
+import dataclasses
+import itertools
+
+import pytest
+from rooflens.harness.plan.plan import cell_id, contests, left_out, plan, spread, static_columns, tasks
+from rooflens.shapes import suite
+from rooflens.shapes.device import Device
+from rooflens.shapes.errors import UsageError
+from rooflens.shapes.problem import Pass
+from rooflens.shapes.protocol import Protocol
+
+DEVICE = Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34)
+
+
+def test_the_full_suite_is_the_product_of_its_axes():
+    full = suite.load("llm4bit")
+    assert len(plan(full)) == 40 * 12 * 3 * 2 * len(full.providers)
+
+
+def test_cells_of_one_problem_are_neighbours_and_weights_stay():
+    cells = plan(suite.load("llm4bit-quick"))
+    groups = tasks(cells)
+    assert len(groups) == 6 * 4
+    assert all(len({cell.provider for cell in task.cells}) == len(task.cells) for task in groups)
+    weights = [(task.problem.N, task.problem.K) for task in groups]
+    assert sum(a != b for a, b in itertools.pairwise(weights)) == 5
+
+
+@pytest.mark.parametrize(
+    ("expression", "count"),
+    [("M <= 4", 2), ("M == 1 and provider != 'blas'", 1), ("model.str.startswith('llama3.2')", 4)],
+)
+def test_filters_are_conditions_over_the_fields(expression, count):
+    quick = suite.load("llm4bit-quick").override(providers=("dequant_blas",))
+    quick = dataclasses.replace(quick, shapes=quick.shapes[:1])
+    assert len(plan(quick, expression)) == count
+
+
+@pytest.mark.parametrize("expression", ["M <=", "colour == 1", "M <= 0", "import os", "M", "True", "M = 1"])
+def test_filters_that_say_nothing(expression):
+    with pytest.raises(UsageError, match="--filter") as error:
+        plan(suite.load("llm4bit-quick"), expression)
+    assert "\n" not in str(error.value)
+
+
+def test_a_batch_is_refused_since_its_operands_have_none():
+    quick = suite.load("llm4bit-quick")
+    batched = dataclasses.replace(quick, shapes=(dataclasses.replace(quick.shapes[0], B=4),))
+    with pytest.raises(UsageError, match="B=4"):
+        plan(batched)
+
+
+def test_identity_is_content():
+    first, second = plan(suite.load("llm4bit-quick"))[:2]
+    protocol = Protocol()
+    base = cell_id(first, "source", DEVICE, protocol)
+    assert base == cell_id(first, "source", DEVICE, dataclasses.replace(protocol, rounds=9, timeout_s=7.0))
+    others = {
+        cell_id(second, "source", DEVICE, protocol),
+        cell_id(first, "changed", DEVICE, protocol),
+        cell_id(first, "source", dataclasses.replace(DEVICE, llc_bytes=1), protocol),
+        cell_id(first, "source", DEVICE, dataclasses.replace(protocol, seed=1)),
+        base,
+    }
+    assert len(others) == 5
+
+
+def test_passes_are_cells_of_their_own_and_sizes_have_their_columns():
+    training = suite.load("fp8-train-quick").override(providers=("blas_bf16_fp8",))
+    cells = plan(training)
+    assert {cell.problem.pass_.value for cell in cells} == {"fwd", "step"}
+    assert len({cell_id(cell, "s", DEVICE, Protocol()) for cell in cells}) == len(cells)
+    routed = plan(suite.load("mxfp8-moe-quick"))[0]
+    row = static_columns(routed)
+    problem = routed.problem
+    assert (row["E"], row["top_k"], row["M_total"]) == (problem.E, problem.top_k, problem.M * problem.top_k)
+    assert row["M_per_expert"] == problem.M * problem.top_k / problem.E
+    assert static_columns(cells[0])["M_per_expert"] is None
+
+
+def test_passes_that_a_scheme_lacks_are_left_out():
+    both = dataclasses.replace(
+        suite.load("fp8-train-quick"), schemes=("fp8-blockwise", "nf4-g64"), passes=(Pass.FWD, Pass.STEP)
+    )
+    assert left_out(both) == (("nf4-g64", Pass.STEP),)
+    found = {(cell.scheme.name, cell.problem.pass_) for cell in plan(both)}
+    assert found == {("fp8-blockwise", Pass.FWD), ("fp8-blockwise", Pass.STEP), ("nf4-g64", Pass.FWD)}
+    assert left_out(suite.load("fp8-train-quick")) == ()
+
+
+def test_contests_name_who_is_compared_on_each_problem():
+    quick = suite.load("llm4bit-quick")
+    found = contests(plan(quick, "M <= 4 and not (M == 1 and provider == 'blas')"))
+    assert len(found) == 2 * 6
+    for problem, _, names in found:
+        assert set(names) == set(quick.providers) - ({"blas"} if problem.M == 1 else set())
+
+
+def test_a_pass_that_a_scheme_lacks_is_refused_with_the_shape():
+    training = dataclasses.replace(suite.load("llm4bit-quick"), passes=(Pass.STEP,))
+    with pytest.raises(UsageError, match=r"shape llama3.2-1b k/v: scheme nf4-g64 has no pass step"):
+        plan(training)
+
+
+def test_what_comes_first_stands_for_all_shapes():
+    """The smallest weight, the largest, the middle one; no cell is lost, and those of a shape stay in their order."""
+    cells = plan(suite.load("llm4bit-quick"))
+    ordered = spread(cells)
+    assert sorted(map(str, ordered)) == sorted(map(str, cells))
+    shapes = list(dict.fromkeys(cell.shape for cell in ordered))
+    weights = [shape.N * shape.K for shape in shapes]
+    assert weights[:2] == [min(weights), max(weights)]
+    assert weights[2] in sorted(weights)[2:4]
+    for shape in shapes:
+        assert [cell for cell in ordered if cell.shape == shape] == [cell for cell in cells if cell.shape == shape]
+    assert len(tasks(ordered)) == len(tasks(cells))
+    (only,) = dict.fromkeys(cell.shape for cell in spread(tuple(cell for cell in cells if cell.shape == shapes[0])))
+    assert only == shapes[0]

@@ -1,0 +1,242 @@
+"""The sweep against scripted workers: who is blamed for a fault, when it gives up, what a restart may change."""
+
+import csv
+import dataclasses
+import json
+
+import pytest
+from rooflens.harness.plan.plan import plan
+from rooflens.harness.storage.store import RunStore
+from rooflens.harness.sweep import session as sessions
+from rooflens.harness.sweep.fault_attribution import MOST_FRUITLESS
+from rooflens.harness.sweep.sweep import Sweep
+from rooflens.harness.worker.messages import Begin, Setup, Work
+from rooflens.shapes import suite
+from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
+from rooflens.shapes.run_folder.columns import CELLS
+
+from ..scripted_workers import DIED, HUNG, PROTOCOL, Silent, Workers, passed
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Return `run(workers)`: sweep one problem with two providers, and return the rows of cells.csv."""
+
+    def call(workers, calibrate=False, more=None, deadline=None, retry=(), providers=("blas", "dequant_blas")):
+        monkeypatch.setattr(sessions, "SupervisedWorker", workers)
+        quick = suite.load("llm4bit-quick").override(axes={"M": (1,)}, providers=providers)
+        cells = plan(dataclasses.replace(quick, shapes=quick.shapes[:1]))
+        setup = Setup("cpu", None, None, PROTOCOL, providers, ())
+        folder = tmp_path / "run"
+        resumed = (folder / "run.json").exists()
+        with RunStore.reopen(folder) if resumed else RunStore.create(folder) as store:
+            observer = Silent()
+            manifest = store.read_manifest() if resumed else {}
+            further = more(cells, manifest) if more else None
+            sweep = Sweep(store, cells, setup, observer, calibrate, deadline=deadline, more=further, retry=retry)
+            assert sweep.run(manifest)
+        with (folder / "cells.csv").open(newline="") as file:
+            return list(csv.DictReader(file)), observer, json.loads((folder / "run.json").read_text())
+
+    return call
+
+
+def units(rows):
+    return sorted((row["provider"], row["round"], row["verdict"]) for row in rows)
+
+
+ALL_PASSED = [
+    (provider, number, "passed") for provider in ("blas", "dequant_blas") for number in ("0", "1")
+]  # fmt: skip
+
+
+def test_a_fault_is_the_unit_in_flight(run):
+    rows, _, _ = run(Workers([Begin("measure", ((1, 0),)), DIED]))
+    assert units(rows) == [*ALL_PASSED[:2], ("dequant_blas", "0", "crashed")]
+    assert rows[0]["reason"] == "measure: worker killed by SIGSEGV"
+
+
+@pytest.mark.parametrize("end", [DIED, HUNG])
+def test_a_fault_after_a_result_blames_nobody_and_stores_nothing_twice(run, end):
+    rows, _, _ = run(Workers([Begin("measure", ((0, 0),)), passed(0, 0), end]))
+    assert units(rows) == ALL_PASSED
+
+
+@pytest.mark.parametrize("end", [DIED, HUNG])
+def test_workers_that_never_begin_end_the_sweep(run, end):
+    workers = Workers(*[[end]] * 99)
+    with pytest.raises(RooflensError, match="before they began"):
+        run(workers)
+    assert workers.begun == MOST_FRUITLESS + 1
+
+
+@pytest.fixture
+def left_lock(tmp_path, monkeypatch):
+    """Return a lock that no process holds, where torch builds extensions."""
+    lock = tmp_path / "extensions" / "mine" / "lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "extensions"))
+    return lock
+
+
+@pytest.mark.parametrize(("phase", "limit"), [("prepare", "600 s; --build-timeout"), ("measure", "120 s; --timeout")])
+def test_a_timeout_says_which_limit_it_was_and_what_may_have_been_waited_for(run, left_lock, phase, limit):
+    rows, _, _ = run(Workers([Begin(phase, ((0, 0),)), HUNG]))
+    (failed,) = [row for row in rows if row["verdict"] == "timeout"]
+    assert failed["reason"].startswith(
+        f"{phase}: no end within {limit} sets the limit; no process here holds {left_lock}, "
+    )
+
+
+def test_a_crash_is_not_put_down_to_a_lock(run, left_lock):
+    rows, _, _ = run(Workers([Begin("measure", ((0, 0),)), DIED]))
+    assert [row["reason"] for row in rows if row["verdict"] == "crashed"] == ["measure: worker killed by SIGSEGV"]
+
+
+def test_an_interruption_says_what_it_may_have_left(run, left_lock, tmp_path):
+    with pytest.raises(Interrupted):
+        run(Workers([Begin("prepare", ((0, 0),)), Interrupted("stopped")]))
+    assert f"no process here holds {left_lock}, " in (tmp_path / "run" / "events.log").read_text()
+
+
+def test_code_that_changes_during_the_sweep_is_not_taken_for_the_old(run):
+    with pytest.raises(UsageError, match="source of provider blas was old and is new now"):
+        run(Workers([Begin("measure", ((0, 0),)), DIED], sources=["old", "new"]))
+
+
+def test_a_retry_takes_its_units_once(run):
+    run(Workers([Begin("measure", ((1, 0),)), DIED]))
+    rows, observer, _ = run(Workers(), retry=("crashed",))
+    assert units(rows) == ALL_PASSED
+    assert observer.remarks == ["measure again what failed: 1 unit; events.log has the reasons"]
+
+
+def test_a_retry_with_other_code_is_refused_and_forgets_nothing(run, tmp_path):
+    before, _, _ = run(Workers([Begin("measure", ((1, 0),)), DIED]))
+    with pytest.raises(UsageError, match="source of provider"):
+        run(Workers(sources=["new"]), retry=("crashed",))
+    with RunStore.reopen(tmp_path / "run") as store:
+        assert store.rows(CELLS) == before
+
+
+def test_a_retry_leaves_alone_what_is_not_planned(run):
+    before, _, _ = run(Workers([Begin("measure", ((1, 0),)), DIED]))
+    rows, _, _ = run(Workers(), retry=("crashed",), providers=("blas",))
+    assert rows == before
+
+
+def test_a_calibration_that_kills_the_worker_costs_the_ceilings_only(run):
+    rows, observer, _ = run(Workers(calibration=DIED), calibrate=True)
+    assert units(rows) == ALL_PASSED
+    assert any("no ceilings" in remark for remark in observer.remarks)
+
+
+def test_ceilings_are_counted_and_what_both_calibrations_remark_is_told_once(run, tmp_path):
+    _, observer, _ = run(Workers(), calibrate=True)
+    steps = [what for what in observer.done if what.startswith("ceiling ")]
+    assert steps == ["ceiling 1 of 2: dram read bandwidth", "ceiling 2 of 2: launch floors"] * 2
+    assert observer.remarks == ["measured llc bandwidth of 1.5 GB/s is low: busy?"]
+    events = (tmp_path / "run" / "events.log").read_text()
+    assert "1.5 GB/s is low" in events
+    assert "2.5 GB/s is low" in events
+
+
+def test_every_worker_has_a_number_of_its_own_over_restarts_and_resumes(run):
+    first = [Begin("measure", ((0, 0),)), passed(0, 0), DIED]
+    second = [Begin("measure", ((0, 1),)), passed(0, 1), Begin("measure", ((1, 0),)), KeyboardInterrupt("pulled")]
+    with pytest.raises(BaseException, match="pulled"):
+        run(Workers(first, second))
+    rows, _, manifest = run(Workers())
+    assert [row["process"] for row in rows] == ["0", "1", "2", "2"]
+    assert manifest["processes"] == 3
+
+
+def at(cells, m):
+    """The cells of the sweep at another M."""
+    return tuple(dataclasses.replace(cell, problem=dataclasses.replace(cell.problem, M=m)) for cell in cells)
+
+
+def asking(*batches, seen=None):
+    """Ask for the cells at each M of one batch after another, then for none."""
+
+    def begin(cells, content):
+        left = list(batches)
+
+        def more():
+            if seen is not None:
+                seen.append((content["planned_units"], len(content.get("asked", []))))
+            if not left:
+                return ()
+            sizes = left.pop(0)
+            content.setdefault("asked", []).extend(sizes)
+            return tuple(cell for m in sizes for cell in at(cells, m))
+
+        return more
+
+    return begin
+
+
+def test_further_cells_are_measured_batch_by_batch_and_counted(run):
+    seen = []
+    rows, observer, manifest = run(Workers(), more=asking([5, 7], [6], seen=seen))
+    assert [row["M"] for row in rows] == [m for m in "1576" for _ in range(4)]  # two providers, two rounds
+    assert seen == [(4, 0), (12, 2), (16, 3)]
+    assert observer.totals == [12, 16]
+    assert manifest["planned_units"] == 16
+
+
+def test_what_asks_again_for_cells_of_the_plan_is_not_heard(run):
+    rows, observer, manifest = run(Workers(), more=asking([1], [1, 5], [5]))
+    assert [row["M"] for row in rows] == ["1"] * 4
+    assert (observer.totals, manifest["planned_units"]) == ([], 4)
+
+
+def test_further_cells_stand_in_run_json_before_they_are_measured(run, tmp_path):
+    stored = [Begin("measure", ((0, 0),)), KeyboardInterrupt("pulled")]
+
+    class Dying(Workers):
+        """Its only worker does the sweep, and is lost with the parent at the first further M."""
+
+        def __call__(self, setup, log, should_stop):
+            worker = super().__call__(setup, log, should_stop)
+            send = worker.send
+
+            def sent(message):
+                if isinstance(message, Work) and message.task.problem.M == 5:
+                    worker._script = stored
+                send(message)
+
+            worker.send = sent
+            return worker
+
+    with pytest.raises(BaseException, match="pulled"):
+        run(Dying(), more=asking([5]))
+    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (manifest["planned_units"], manifest["asked"]) == (8, [5])
+
+
+def test_a_deadline_before_anything_further_is_asked_for_leaves_it_to_the_next_call(run, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(sessions.time, "monotonic", lambda: clock[0])
+
+    def late(cells, content):
+        def more():
+            raise AssertionError("asked after the deadline")
+
+        return more
+
+    class Slow(Workers):
+        def __call__(self, setup, log, should_stop):
+            worker = super().__call__(setup, log, should_stop)
+            send = worker.send
+
+            def sent(message):
+                clock[0] += 10 * isinstance(message, Work)
+                send(message)
+
+            worker.send = sent
+            return worker
+
+    rows, _, _ = run(Slow(), more=late, deadline=11.5)
+    assert units(rows) == ALL_PASSED

@@ -1,0 +1,123 @@
+"""The sweep within a time: rounds that fill it, problems left for later, and further rounds of a finished run."""
+
+import collections
+import dataclasses
+import types
+from typing import ClassVar
+
+import pytest
+from rooflens.harness.plan.plan import plan, spread
+from rooflens.harness.storage.store import RunStore
+from rooflens.harness.sweep import session as sessions
+from rooflens.harness.sweep import sweep as sweeps
+from rooflens.harness.sweep.sweep import Sweep
+from rooflens.harness.sweep.time_budget import MOST_ROUNDS, TimeBudget
+from rooflens.harness.worker.messages import REFERENCE_PHASE, Begin, Result, Samples, Setup, Stored, Work
+from rooflens.shapes import suite
+
+from .. import scripted_workers
+from ..scripted_workers import PROTOCOL, Silent, Worker
+
+
+@pytest.fixture
+def within(tmp_path, monkeypatch):
+    """Return `within(seconds)`: sweep four problems with two providers for so long on a clock that only units move."""
+    clock = types.SimpleNamespace(now=0.0)
+    fake = types.SimpleNamespace(monotonic=lambda: clock.now)
+    monkeypatch.setattr(sessions, "time", fake)
+    monkeypatch.setattr(sweeps, "time", fake)
+
+    class Ticking(Worker):
+        """A unit takes 0.5 s or what it may sample, the preparation of a task 1 s."""
+
+        budgets: ClassVar[list[float]] = []
+
+        def send(self, message):
+            if isinstance(message, Stored):
+                return
+            super().send(message)
+            if isinstance(message, Work):
+                self.budgets.append(message.budget_s)
+                self._answers.insert(0, Begin(REFERENCE_PHASE, ()))
+
+        def receive(self, deadline):
+            answer = super().receive(deadline)
+            if isinstance(answer, Begin) and answer.phase == REFERENCE_PHASE:
+                clock.now += 1.0
+            elif isinstance(answer, Result):
+                clock.now += 0.5
+            return answer
+
+    def call(seconds, rounds=MOST_ROUNDS):
+        monkeypatch.setattr(sessions, "SupervisedWorker", lambda setup, log, stop: Ticking(setup, None, "source"))
+        quick = suite.load("llm4bit-quick").override(providers=("blas", "dequant_blas"))
+        cells = spread(plan(dataclasses.replace(quick, shapes=quick.shapes[:2]), "M <= 4"))
+        setup = Setup("cpu", None, None, PROTOCOL, ("blas", "dequant_blas"), ())
+        manifest = {"protocol": {}, "rounds": PROTOCOL.rounds}
+        folder = tmp_path / "run"
+        with RunStore.reopen(folder) if folder.exists() else RunStore.create(folder) as store:
+            manifest = store.read_manifest() | manifest if (folder / "run.json").exists() else manifest
+            clock.now = 0.0
+            sweep = Sweep(store, cells, setup, Silent(), False, deadline=seconds, budget=TimeBudget(seconds, rounds))
+            complete = sweep.run(manifest)
+            counts = collections.Counter(cell for cell, _ in store.verdicts)
+        return complete, manifest, sorted(counts.values()), clock.now, Ticking.budgets
+
+    return call
+
+
+def test_a_time_budget_is_filled_with_rounds_of_every_cell(within):
+    """4 problems x (1 s + 2 providers x 0.5 s x 2 rounds) = 12 s; then 4 s of preparation and 4 s for each round."""
+    complete, manifest, counts, now, _ = within(40.0)
+    assert complete
+    assert 25.0 <= now <= 40.0
+    assert min(counts) == manifest["rounds"] == manifest["protocol"]["rounds"] >= 5
+    assert manifest["planned_units"] == 8 * manifest["rounds"]
+
+
+def test_too_short_a_time_leaves_whole_problems_for_later(within):
+    complete, manifest, counts, now, _ = within(8.0)
+    assert not complete
+    assert now <= 8.0
+    assert manifest["rounds"] == 2
+    assert counts == [2] * len(counts)
+    assert 0 < len(counts) < 8
+
+
+def test_a_finished_run_goes_on_with_further_rounds(within):
+    assert within(1000.0, rounds=3)[1]["rounds"] == 3
+    complete, manifest, counts, _, _ = within(30.0)
+    assert complete
+    assert manifest["rounds"] == min(counts) > 3
+    assert manifest["planned_units"] == 8 * manifest["rounds"]
+
+
+def test_a_first_problem_that_fails_does_not_stop_the_clock(within, monkeypatch):
+    failing = Result(0, 0, {"order": 0, "verdict": "runtime_error", "reason": "boom", "started_at": "now"}, Samples())
+    monkeypatch.setattr(
+        scripted_workers, "passed", lambda index, number: dataclasses.replace(failing, index=index, round=number)
+    )
+    complete, _, counts, now, _ = within(4.0)
+    assert not complete
+    assert now <= 4.0
+    assert len(counts) < 8
+
+
+def test_one_problem_is_measured_in_however_short_a_time(within):
+    complete, _, counts, now, _ = within(0.1)
+    assert not complete
+    assert counts == [2, 2]
+    assert now == 3.0
+
+
+def test_the_rounds_that_a_user_allows_end_a_sweep_early(within):
+    complete, manifest, counts, now, _ = within(1000.0, rounds=3)
+    assert complete
+    assert (manifest["rounds"], counts) == (3, [3] * 8)
+    assert now < 30.0
+
+
+def test_units_sample_for_a_shorter_time_when_there_is_little_of_it(within):
+    _, _, _, _, budgets = within(40.0)
+    assert budgets[0] == PROTOCOL.budget_s
+    assert all(0 < budget <= PROTOCOL.budget_s for budget in budgets)

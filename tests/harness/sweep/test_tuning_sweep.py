@@ -1,0 +1,277 @@
+"""Searches against scripted workers: who is blamed for a fault, what is asked again, and when the sweep gives up."""
+
+import csv
+import dataclasses
+
+import pytest
+from rooflens.harness.plan.plan import plan
+from rooflens.harness.storage.store import RunStore
+from rooflens.harness.sweep import tuning_sweep
+from rooflens.harness.sweep.fault_attribution import MOST_FRUITLESS
+from rooflens.harness.sweep.supervisor import WorkerEndedError, WorkerSetupError, WorkerTimeoutError
+from rooflens.harness.sweep.tuning_sweep import TuningSweep
+from rooflens.harness.worker.messages import (
+    Begin,
+    Done,
+    ProviderInfo,
+    Ready,
+    Refused,
+    Result,
+    Setup,
+    Spoilt,
+    Stored,
+    Trying,
+    Tune,
+    Tuned,
+)
+from rooflens.harness.worker.search import Candidate, Search, nothing_to_search
+from rooflens.shapes import suite
+from rooflens.shapes.device import Device
+from rooflens.shapes.errors import RooflensError, UsageError
+from rooflens.shapes.protocol import Protocol
+from rooflens.shapes.verdict import Verdict
+
+DEVICE = Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34)
+DIED = WorkerEndedError("worker killed by SIGSEGV")
+HUNG = WorkerTimeoutError("no answer before the time limit")
+PROVIDERS = ("blas", "dequant_blas")
+
+
+def tuned(index, times=(2e-6, 1e-6)):
+    winner = min(range(len(times)), key=times.__getitem__)
+    rows = tuple(Candidate({"n": n}, Verdict.PASSED, time_s=time_s, samples=10) for n, time_s in enumerate(times))
+    found = Search(rows, winner, 1.0)
+    return Tuned(index, found.columns(), found.winner)
+
+
+class Workers:
+    """Each worker answers its script; after the last script every search is done without a fault."""
+
+    def __init__(self, *scripts, sources=()):
+        self.scripts, self.sources, self.asked = list(scripts), list(sources), []
+        self.begun = 0
+
+    def __call__(self, setup, log, should_stop):
+        self.begun += 1
+        return Worker(self, self.scripts.pop(0) if self.scripts else None, self.sources.pop(0) if self.sources else "s")
+
+
+class Worker:
+    def __init__(self, workers, script, source):
+        providers = {name: ProviderInfo("candidate", source, "my.py") for name in PROVIDERS}
+        fields = {field.name: "" for field in dataclasses.fields(Ready)}
+        fields |= {"device": DEVICE, "environment": {}, "providers": providers, "threads": 2}
+        self.ready = Ready(**fields | {"timer": "host", "cold_by": "flush"})
+        self._workers, self._script, self._answers = workers, script, []
+
+    def send(self, message):
+        if isinstance(message, Stored):
+            return
+        assert isinstance(message, Tune)
+        self._workers.asked.append(
+            (message.search, message.open, {index: sorted(spoilt) for index, spoilt in message.spoilt.items()})
+        )
+        if self._script is None:
+            self._answers = [answer for index in message.open for answer in (Trying(index, 0), tuned(index))] + [Done()]
+        else:
+            self._answers = list(self._script)
+
+    def receive(self, deadline):
+        answer = self._answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def kill(self):
+        pass
+
+
+class Silent:
+    def __init__(self):
+        self.total = self.before = self.units = 0
+
+    def started(self, total_units, finished_units):
+        self.total, self.before = total_units, finished_units
+
+    def doing(self, what):
+        pass
+
+    def finished(self, cell, verdict, reason, units):
+        self.units += units
+
+    def remark(self, text):
+        pass
+
+
+@pytest.fixture
+def tune(tmp_path, monkeypatch):
+    """Return `tune(workers)`: search one problem with two providers; the rows of tuning.csv and the observer."""
+
+    def call(workers, searches=1):
+        monkeypatch.setattr(tuning_sweep, "SupervisedWorker", workers)
+        quick = suite.load("llm4bit-quick").override(axes={"M": (1,)}, providers=PROVIDERS)
+        cells = plan(dataclasses.replace(quick, shapes=quick.shapes[:1], caches=quick.caches[:1]))
+        setup = Setup("cpu", None, None, Protocol(tuning="cold"), PROVIDERS, ())
+        folder = tmp_path / "run"
+        resumed = (folder / "run.json").exists()
+        with RunStore.reopen(folder) if resumed else RunStore.create(folder) as store:
+            observer = Silent()
+            manifest = store.read_manifest() if resumed else {}
+            assert TuningSweep(store, cells, setup, observer, searches).run(manifest)
+        with (folder / "tuning.csv").open(newline="") as file:
+            return list(csv.DictReader(file)), observer
+
+    return call
+
+
+def short(rows):
+    return [(row["provider"], row["search"], row["candidate"], row["verdict"], row["winner"]) for row in rows]
+
+
+ALL = [
+    (provider, "0", candidate, "passed", winner)
+    for provider in PROVIDERS
+    for candidate, winner in (("0", "false"), ("1", "true"))
+]
+
+
+def test_each_search_asks_a_worker_of_its_own(tune):
+    workers = Workers()
+    rows, observer = tune(workers, searches=3)
+    assert workers.begun == 3
+    assert workers.asked == [(number, (0, 1), {}) for number in range(3)]
+    assert short(rows)[:4] == ALL
+    assert (observer.total, observer.before, observer.units) == (6, 0, 6)
+    assert {row["arch"] for row in rows} == {"x86-64"}
+
+
+@pytest.mark.parametrize(("end", "verdict"), [(DIED, Verdict.CRASHED), (HUNG, Verdict.TIMEOUT)])
+def test_a_worker_that_ends_costs_the_candidate_it_had_turned_to(tune, monkeypatch, end, verdict):
+    workers = Workers([Trying(0, 0), tuned(0), Trying(1, 0), Trying(1, 1), end])
+    seen = []
+
+    def send(self, message):
+        if isinstance(message, Tune):
+            seen.append(message.spoilt)
+        _send(self, message)
+
+    monkeypatch.setattr(Worker, "send", send)
+    rows, _ = tune(workers)
+    assert workers.asked == [(0, (0, 1), {}), (0, (1,), {1: [1]})]
+    assert short(rows) == ALL
+    assert seen[-1][1][1][0] is verdict
+
+
+_send = Worker.send
+
+
+def test_a_worker_may_blame_the_candidate_itself(tune):
+    workers = Workers([Trying(0, 1), Spoilt(Verdict.RUNTIME_ERROR, "CUDA error"), Done(restart=True)])
+    rows, _ = tune(workers)
+    assert workers.asked == [(0, (0, 1), {}), (0, (0, 1), {0: [1]})]
+    assert short(rows) == ALL
+
+
+def test_a_fault_before_any_candidate_is_the_cells_in_flight(tune):
+    """What two providers share is forgiven once."""
+    death = [Begin("make the operands of", ((0, 0), (1, 0))), DIED]
+    rows, _ = tune(Workers(death, death))
+    assert short(rows) == [(name, "0", "0", "crashed", "false") for name in PROVIDERS]
+    assert rows[0]["reason"] == "make the operands of: worker killed by SIGSEGV"
+
+
+def test_one_death_in_what_providers_share_is_nobodys_fault(tune):
+    rows, _ = tune(Workers([Begin("make the operands of", ((0, 0), (1, 0))), DIED]))
+    assert short(rows) == ALL
+
+
+def test_what_fails_for_the_whole_cell_is_its_row(tune):
+    failed = Result(0, 0, {"verdict": "oom", "reason": "making the operands: too large"})
+    rows, _ = tune(Workers([failed, tuned(1), Done()]))
+    assert short(rows)[0] == ("blas", "0", "0", "oom", "false")
+    assert rows[0]["reason"] == "making the operands: too large"
+    assert rows[0]["config"] == "{}"
+
+
+@pytest.mark.parametrize("end", [DIED, HUNG])
+def test_a_fault_after_a_result_blames_nobody(tune, end):
+    workers = Workers([Trying(0, 1), tuned(0), end])
+    rows, _ = tune(workers)
+    assert short(rows) == ALL
+    assert workers.asked[1] == (0, (1,), {})
+
+
+def test_workers_that_never_begin_end_the_sweep(tune):
+    workers = Workers(*[[DIED]] * 99)
+    with pytest.raises(RooflensError, match="before they began"):
+        tune(workers)
+    assert workers.begun == MOST_FRUITLESS + 1
+
+
+def test_an_arm_that_imports_what_is_not_its_own_ends_the_sweep_with_its_reason(tune):
+    workers = Workers([Trying(0, 0), Refused("module mine comes from elsewhere", 1), DIED])
+    with pytest.raises(RooflensError, match="module mine comes from elsewhere"):
+        tune(workers)
+    assert workers.begun == 1
+
+
+@pytest.mark.parametrize(("deaths", "survives"), [(MOST_FRUITLESS, True), (MOST_FRUITLESS + 1, False)])
+def test_a_worker_that_dies_while_it_starts_again_is_replaced_but_not_for_ever(tune, deaths, survives):
+    workers, starts = Workers([Trying(0, 0), DIED]), []
+
+    def start(*given):
+        starts.append(given)
+        if 1 < len(starts) <= 1 + deaths:
+            raise WorkerSetupError("the worker could not be set up")
+        return workers(*given)
+
+    if survives:
+        assert short(tune(start)[0]) == ALL
+    else:
+        with pytest.raises(WorkerSetupError):
+            tune(start)
+        assert len(starts) == 1 + deaths
+
+
+def test_a_first_worker_that_cannot_start_is_not_replaced(tune):
+    starts = []
+
+    def start(*given):
+        starts.append(given)
+        raise WorkerSetupError("the worker could not be set up")
+
+    with pytest.raises(WorkerSetupError):
+        tune(start)
+    assert len(starts) == 1
+
+
+def test_finished_searches_are_not_repeated_and_a_torn_one_is(tune, tmp_path):
+    tune(Workers())
+    path = tmp_path / "run" / "tuning.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:4]))  # the second search has one of its two rows
+    workers = Workers()
+    rows, observer = tune(workers)
+    assert workers.asked == [(0, (1,), {})]
+    assert short(rows) == ALL
+    assert (observer.total, observer.before, observer.units) == (2, 1, 1)
+
+
+def test_a_table_of_other_code_is_refused(tune):
+    tune(Workers())
+    with pytest.raises(UsageError, match="source of provider blas was s and is other now"):
+        tune(Workers(sources=["other"]), searches=2)
+
+
+def test_a_row_that_is_none_is_named(tune, tmp_path):
+    tune(Workers())
+    path = tmp_path / "run" / "tuning.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines).replace(",0,1,x86-64", ",zero,1,x86-64", 1))
+    with pytest.raises(UsageError, match=r"tuning\.csv line 3"):
+        tune(Workers())
+
+
+def test_a_cell_without_candidates_has_one_row():
+    (row,) = nothing_to_search(Verdict.UNSUPPORTED, "needs a GPU").columns()
+    assert (row["candidates"], row["winner"], row["verdict"], row["reason"]) == (1, False, "unsupported", "needs a GPU")

@@ -1,0 +1,134 @@
+"""The profiler timer over scripted traces: spans, sums and names, and refusal where records were lost."""
+
+from dataclasses import replace
+
+import pytest
+from rooflens.harness.timing.profiler_timer import ProfilerTimer
+from rooflens.harness.timing.timer import Subject
+from rooflens.shapes.errors import RooflensError
+
+from ..fake_cache import Buffer, FakeCache
+from ..fake_device import FakeDevice
+from ..fake_latency import Latency
+from ..fake_script import FREE, Costs
+
+TICK = 32e-9
+
+
+def timer_of(device, *kernels, flush=False):
+    launch = device.launcher(*kernels)
+    subject = Subject(launch, device.flusher(60e-6, write=2), 2) if flush else Subject(launch)
+    return ProfilerTimer(device, subject)
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_sample_lasts_from_its_first_kernels_start_to_its_last_ones_end(flush):
+    device = FakeDevice(Costs(gap_s=2e-6))
+    kernels = [device.kernel(Latency(5e-6, noise=0.2, seed=seed), f"part{seed}") for seed in range(3)]
+    batch = timer_of(device, *kernels, flush=flush).batch(8)
+    durations = [sum(parts) for parts in zip(*[kernel.durations_s[-8:] for kernel in kernels], strict=True)]
+    assert batch.kernels_s == pytest.approx(durations)
+    assert batch.times_s == pytest.approx([total + 2 * 2e-6 for total in durations])
+    assert batch.kernels == ("part0", "part1", "part2")
+    assert batch.discarded == ()
+    assert batch.blocked is True
+
+
+def test_launching_is_in_the_time_between_events_alone():
+    device = FakeDevice(Costs(gap_s=3e-6))
+    batch = timer_of(device, device.kernel(20e-6), flush=True).batch(4)
+    assert batch.times_s == pytest.approx([20e-6] * 4)
+    assert batch.kernels_s == pytest.approx([20e-6] * 4)
+    assert batch.event_s == pytest.approx([23e-6] * 4, abs=TICK)
+
+
+def test_a_slow_host_is_not_between_the_kernels_of_a_launch():
+    """Each launch takes the host ten times as long as its kernel the device, and no flush holds the device."""
+    device = FakeDevice(Costs(launch_s=20e-6, gap_s=1e-6))
+    batch = timer_of(device, device.kernel(2e-6), device.kernel(2e-6)).batch(10)
+    assert batch.times_s == pytest.approx([5e-6] * 10)
+
+
+def test_a_stall_between_the_kernels_of_a_launch_is_seen():
+    """No blocker outlasts it, whichever sample it hits; a launch of one kernel cannot suffer from it."""
+    for kernels, blocked in ((2, False), (1, True)):
+        device = FakeDevice()
+        timer = timer_of(device, *[device.kernel(5e-6, f"part{number}") for number in range(kernels)])
+        timer.batch(5)
+        device.stalls = dict.fromkeys(range(device.calls, device.calls + 2000, 3), 60e-3)
+        batch = timer.batch(5)
+        assert batch.blocked is blocked
+        if blocked:
+            assert batch.times_s == pytest.approx([5e-6] * len(batch.times_s))
+
+
+def test_kernels_belong_to_the_launch_that_queued_them_whenever_they_run():
+    """As on another stream: the second kernel of a sample starts when the next sample's first one does."""
+    device = FakeDevice(FREE)
+    timer = timer_of(device, device.kernel(5e-6, "main"), device.kernel(5e-6, "aside"))
+    inner = device.trace
+
+    def late(work):
+        return [
+            replace(record, start_s=record.start_s + 7e-6) if record.name == "aside" else record
+            for record in inner(work)
+        ]
+
+    device.trace = late
+    batch = timer.batch(6)
+    assert batch.times_s == pytest.approx([17e-6] * 6)
+    assert batch.kernels == ("main", "aside")
+
+
+@pytest.mark.parametrize("kernels", [1, 2])
+@pytest.mark.parametrize("flush", [False, True])
+@pytest.mark.parametrize("name", ["spin", "part0", "part1"])
+@pytest.mark.parametrize("every", [1, 2, 7])
+def test_lost_records_are_refused(kernels, flush, name, every):
+    if name == "part1" and kernels == 1:
+        pytest.skip("it has no such kernel")
+    device = FakeDevice()
+    timer = timer_of(device, *[device.kernel(5e-6, f"part{number}") for number in range(kernels)], flush=flush)
+    assert len(timer.batch(10).times_s) == 10
+    inner = device.trace
+
+    def losing(work):
+        records = inner(work)
+        lost = [record for record in records if record.name == name][::every]
+        return [record for record in records if record not in lost]
+
+    device.trace = losing
+    with pytest.raises(RooflensError, match="--timer event"):
+        timer.batch(10)
+
+
+def test_without_records_the_timer_is_refused():
+    device = FakeDevice(traces=False)
+    with pytest.raises(RooflensError, match=r"^timer profiler: .*no records.*--timer event"):
+        timer_of(device, device.kernel(5e-6))
+
+
+def test_a_launch_that_takes_turns_between_kernels_is_refused():
+    device = FakeDevice()
+    kernels = [device.kernel(5e-6, "odd"), device.kernel(9e-6, "even")]
+    calls = [device.launcher(kernel) for kernel in kernels]
+    turn = iter(range(1000))
+    timer = ProfilerTimer(device, Subject(lambda: calls[next(turn) % 2]()))
+    with pytest.raises(RooflensError, match="does not always run the same kernels"):
+        timer.batch(10)
+
+
+def test_the_rest_is_done_while_the_device_works():
+    device = FakeDevice()
+    seen = []
+    timer_of(device, device.kernel(50e-6)).batch(10, lambda: seen.append(device.is_busy))
+    assert seen == [True]
+
+
+def test_lines_that_a_launch_told_to_stay_are_gone_before_each_batch():
+    size = 512 << 10
+    device = FakeDevice(FREE, cache=FakeCache(1 << 20), persistence=True)
+    kernel = device.kernel(1e-6, reads=[Buffer(size)], persists=True)
+    timer = timer_of(device, kernel, flush=True)
+    times = [timer.batch(1).times_s[0] for _ in range(4)]
+    assert times == pytest.approx([1e-6 + size / 4e12] * 4, abs=TICK)

@@ -1,0 +1,112 @@
+"""Launches that do less than their work while they are timed: none of them is ranked as faster than an honest one."""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from ...cli.tiny_runs import rooflens
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as where a file of providers is loaded
+import cheating_providers
+import gpu_cheating_providers
+from cheating_providers import HONEST
+
+SUITE = """
+name = "cheats"
+shapes = "cheats.csv"
+schemes = ["nf4-g64"]
+dtypes = ["bf16"]
+caches = ["cold", "warm"]
+providers = ["honest"]
+baseline = "honest"
+challengers = ["honest"]
+[axes]
+M = [4]
+[protocol]
+rounds = 4
+budget_s = 0.02
+timeout_s = 30.0
+"""
+
+NEARLY = 0.5
+"""Share of the honest time that one which does all its work may take: the machine is shared with other tests."""
+
+
+def measured(folder, module, size, *options):
+    """Measure all providers of a module; return cells.csv with the median time of each cell."""
+    (folder / "cheats.toml").write_text(SUITE)
+    (folder / "cheats.csv").write_text(f"model,layer,N,K\ntiny,q,{size},{size}\n")
+    usual = ("--no-report", "--no-calibrate", "--providers", module.__file__)
+    names = [word for provider in module.PROVIDERS for word in ("-p", provider.name)]
+    done = rooflens(folder, "run", "cheats.toml", *usual, *names, *options, "-o", "out")
+    assert done.returncode == 0, done.stderr
+    cells = pd.read_csv(folder / "out" / "cells.csv", keep_default_na=False)
+    samples = pd.read_csv(folder / "out" / "samples.csv")
+    return cells.assign(time_s=cells["cell_id"].map(samples.groupby("cell_id")["time_s"].median()))
+
+
+def fault(cells, name):
+    """Say how a cheat got through: it passed, and took much less time than the honest one. "" when it did not."""
+    honest = cells[cells["provider"] == HONEST].groupby("cache")["time_s"].median()
+    mine = cells[cells["provider"] == name]
+    for cache, found in mine.groupby("cache"):
+        failed = set(found["verdict"]) - {"passed"}
+        if failed - {"incorrect", "runtime_error"}:
+            return f"{cache}: {found['reason'].tolist()}"
+        if not failed and found["time_s"].iloc[0] < NEARLY * honest[cache]:
+            return f"{cache}: passed in {found['time_s'].iloc[0]} s, and an honest one in {honest[cache]} s"
+    return "" if len(mine) else "not measured"
+
+
+def faults_of_the_honest(cells):
+    """Reasons of the units of the honest one that did not pass, and how many are missing."""
+    mine = cells[cells["provider"] == HONEST]
+    missing = ["not measured"] * (2 * 4 - len(mine))
+    return missing + mine[mine["verdict"] != "passed"]["reason"].tolist()
+
+
+@pytest.fixture(scope="module")
+def on_the_cpu(tmp_path_factory):
+    options = ("--device", "cpu", "--llc", "1MiB", "--threads", "1")
+    return measured(tmp_path_factory.mktemp("cheats"), cheating_providers, 1024, *options)
+
+
+@pytest.fixture(scope="module", params=["event", "host", "graph", "profiler"])
+def on_a_gpu(request, tmp_path_factory):
+    options = ("--device", "cuda", "--timer", request.param)
+    return measured(tmp_path_factory.mktemp("cheats"), gpu_cheating_providers, 4096, *options)
+
+
+def test_the_collections_are_large():
+    assert len(cheating_providers.CHEATS) >= 25
+    assert len(gpu_cheating_providers.CHEATS) >= 10
+
+
+def test_the_honest_one_passes(on_the_cpu):
+    assert faults_of_the_honest(on_the_cpu) == []
+
+
+@pytest.mark.parametrize("name", cheating_providers.CHEATS)
+def test_a_cheat_fails_or_has_done_its_work(on_the_cpu, name):
+    """One that looks for changes finds some before every sample, and computes: then its time is an honest one."""
+    assert fault(on_the_cpu, name) == ""
+
+
+def test_who_keeps_what_was_computed_is_told_what_to_do(on_the_cpu):
+    """Most of them act in good faith: the operands look as they did."""
+    reasons = on_the_cpu["reason"][on_the_cpu["reason"].str.startswith("in a timed sample")]
+    assert len(reasons) >= 10
+    assert reasons.str.contains("by address or by `_version`, compute that in every launch").all()
+
+
+@pytest.mark.gpu
+def test_the_honest_one_passes_on_a_gpu(on_a_gpu):
+    assert faults_of_the_honest(on_a_gpu) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", gpu_cheating_providers.CHEATS)
+def test_a_cheat_on_a_gpu_fails_or_has_done_its_work(on_a_gpu, name):
+    assert fault(on_a_gpu, name) == ""

@@ -1,0 +1,159 @@
+"""The checksum of operands against changes that a plain sum over their bits does not see."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rooflens.harness.worker import operands
+from rooflens.harness.worker.operands import signatures
+
+DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.uint8, torch.float8_e4m3fn)
+
+WORDS = 2**64
+
+
+@pytest.fixture(params=(1 << 18, 7), ids=("one chunk", "many chunks"))
+def chunk(request, monkeypatch):
+    monkeypatch.setattr(operands, "CHUNK_WORDS", {"cpu": request.param})
+
+
+@pytest.fixture(params=DTYPES, ids=str)
+def tensor(request, chunk):
+    """[24, 40] of distinct small numbers in few bits, as weights are."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(1, 100, (24, 40), generator=generator).to(request.param)
+
+
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+
+
+def bits(tensor):
+    """The same memory as integers: torch moves no 8-bit floats."""
+    return tensor.view(INTEGERS[tensor.element_size()])
+
+
+def by_hand(data: bytes) -> int:
+    """The sum as the module describes it, in Python's unbounded integers, one word at a time."""
+    total = 0
+    for place in range(0, len(data), 8):
+        word = int.from_bytes(data[place : place + 8].ljust(8, b"\0"), "little")
+        mixed = (word + place // 8 * 0x9E3779B97F4A7C15) % WORDS  # SplitMix64's increment and first multiplier
+        mixed ^= mixed >> 32
+        mixed = mixed * 0xBF58476D1CE4E5B9 % WORDS
+        total += mixed ^ (mixed >> 32)
+    return (total + WORDS // 2) % WORDS - WORDS // 2
+
+
+@given(data=st.binary(min_size=1, max_size=200), step=st.sampled_from([1, 3, 1 << 18]))
+@settings(deadline=None)
+def test_it_is_exact_for_any_length_and_any_division_into_chunks(data, step):
+    flat = torch.tensor(list(data), dtype=torch.uint8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operands, "CHUNK_WORDS", {"cpu": step})
+        assert signatures([flat]) == [((len(data),), (0,) if len(data) > 1 else (), by_hand(data))]
+
+
+def test_equal_tensors_have_equal_ones_wherever_they_lie(tensor):
+    assert signatures([tensor]) == signatures([tensor.clone()])
+    room = torch.zeros(48, 40, dtype=tensor.dtype)
+    room[24:] = tensor
+    assert signatures([room[24:]]) == signatures([tensor])
+    gaps = torch.zeros(24, 80, dtype=tensor.dtype)
+    gaps[:, :40] = tensor
+    assert signatures([gaps[:, :40]]) == signatures([tensor])
+
+
+def test_they_are_one_per_tensor_in_their_order(tensor):
+    other = tensor[:3].clone()
+    assert signatures([tensor, other]) == [*signatures([tensor]), *signatures([other])]
+    assert signatures([]) == []
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [((0, 0), (0, 1)), ((0, 0), (0, 8)), ((0, 0), (1, 0)), ((3, 7), (20, 31)), ((0, 7), (23, 39))],
+)
+def test_two_elements_swapped_are_noticed(tensor, first, second):
+    whole = bits(tensor)
+    whole[second] = whole[first] ^ 64
+    before = signatures([tensor])
+    whole[first], whole[second] = whole[second].clone(), whole[first].clone()
+    assert signatures([tensor]) != before
+
+
+def test_rows_and_columns_in_another_order_are_noticed(tensor):
+    rows = list(range(24))
+    rows[2], rows[17] = 17, 2
+    whole = bits(tensor)
+    others = [whole.flip(0), whole.flip(1), whole.roll(1, 0), whole.roll(8, 1), whole.roll(1, 1), whole[rows]]
+    seen = [signatures([other.contiguous().view(tensor.dtype)]) for other in (whole, *others)]
+    assert len(set(map(repr, seen))) == len(seen)
+
+
+def test_a_transposed_tensor_is_noticed_whether_it_moves_memory_or_not(tensor):
+    square = bits(tensor)[:, :24].contiguous()
+    assert signatures([square.t()]) != signatures([square])
+    assert signatures([square.t().contiguous()]) != signatures([square])
+
+
+def test_a_moved_block_of_zeros_is_noticed(tensor):
+    seen = set()
+    for row in (0, 8, 16):
+        for column in (0, 8, 32):
+            blocked = torch.full_like(bits(tensor), 3)
+            blocked[row : row + 8, column : column + 8] = 0
+            seen.add(repr(signatures([blocked])))
+    assert len(seen) == 9
+
+
+def test_zeros_at_the_end_count(chunk):
+    lengths = {repr(signatures([torch.zeros(length, dtype=torch.uint8)])) for length in range(1, 30)}
+    assert len(lengths) == 29
+
+
+@pytest.mark.parametrize("bit", [0, 1, 15, 31, 32, 47, 62, 63])
+@pytest.mark.parametrize("chunk", [1 << 18, 4099])
+def test_the_same_change_of_two_words_in_opposite_directions_is_noticed(bit, chunk, monkeypatch):
+    """What stands high in a word is what a plain product would forget: words 2^20 apart, one bit moved between them."""
+    monkeypatch.setattr(operands, "CHUNK_WORDS", {"cpu": chunk})
+    words = torch.zeros((1 << 20) + 1, dtype=torch.int64)
+    value = -(1 << 63) if bit == 63 else 1 << bit
+    words[0] = value
+    before = signatures([words])
+    words[0], words[-1] = 0, value
+    assert signatures([words]) != before
+
+
+@given(st.data())
+@settings(deadline=None)
+def test_a_change_of_any_one_byte_is_noticed(data):
+    """Mixing is a bijection, so that this holds for every byte and not just likely."""
+    content = data.draw(st.binary(min_size=1, max_size=64))
+    place = data.draw(st.integers(0, len(content) - 1))
+    flipped = data.draw(st.integers(1, 255))
+    changed = bytearray(content)
+    changed[place] ^= flipped
+    one, other = (torch.tensor(list(some), dtype=torch.uint8) for some in (content, changed))
+    assert signatures([one]) != signatures([other])
+
+
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events")  # torch 2.11, at every first use
+def test_no_copy_as_large_as_the_operand_is_made(monkeypatch):
+    """Allocations of the profiler: each far below the 64 MiB of the tensor."""
+    big = torch.zeros(1 << 26, dtype=torch.uint8)
+    with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        signatures([big])
+    most = max(event.self_cpu_memory_usage for event in seen.events())
+    assert 0 < most <= 8 * operands.CHUNK_WORDS["cpu"]
+
+
+@pytest.mark.gpu
+def test_a_gpu_finds_what_the_cpu_finds():
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    generator = torch.Generator().manual_seed(1)
+    for count in (1, 7, 8, 1000, (1 << 25) + 3, 3 * (1 << 25) + 13):
+        mine = torch.randint(0, 256, (count,), generator=generator, dtype=torch.uint8)
+        assert signatures([mine.cuda()]) == signatures([mine])
+    matrix = torch.randn(300, 500, generator=generator).to(torch.bfloat16)
+    assert signatures([matrix.t().cuda()]) == signatures([matrix.t()])

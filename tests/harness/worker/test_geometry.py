@@ -1,0 +1,106 @@
+"""Columns of a launch's geometry: what a provider states is stored, what is no figure is the provider's fault."""
+
+import pytest
+import torch
+from rooflens.harness.isolation.faults import ProviderError
+from rooflens.harness.machine.device import find_device
+from rooflens.harness.plan.plan import Cell
+from rooflens.harness.worker.bench import Bench
+from rooflens.harness.worker.geometry import geometry_columns
+from rooflens.harness.worker.messages import Chosen
+from rooflens.harness.worker.operands import Operands
+from rooflens.harness.worker.prepared import prepare
+from rooflens.kernels.geometry import Binary, Geometry
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.isa import launched
+from rooflens.kernels.provider import Launch, Provider
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.protocol import Protocol
+from rooflens.shapes.run_folder.columns import CELLS, GEOMETRY
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
+from rooflens.shapes.shapeset import Shape
+from rooflens.shapes.suite import Cache
+
+NAMES = [column.name for column in GEOMETRY]
+
+
+def launch(geometry):
+    return Launch(lambda: None, torch.zeros(1), geometry=geometry)
+
+
+def test_the_columns_are_stored_ones():
+    assert [
+        *("tile_M", "tile_N", "workgroups", "resident", "issued_flops", "decode_per_weight", "decoded_weights"),
+        "decode_integer_per_weight",
+    ] == NAMES
+    assert set(NAMES) <= set(CELLS.names)
+
+
+def test_a_provider_that_says_nothing_leaves_them_empty():
+    assert geometry_columns(Launch(lambda: None, torch.zeros(1))) == dict.fromkeys(NAMES)
+
+
+def test_what_is_stated_is_stored():
+    stated = Geometry(16, 64, 24, 3, 1 << 40, 2.5, 1 << 20, 1.25)
+    assert list(geometry_columns(launch(stated)).values()) == [16, 64, 24, 3, 1 << 40, 2.5, 1 << 20, 1.25]
+    some = geometry_columns(launch(Geometry(workgroups=7)))
+    assert some == {**dict.fromkeys(NAMES), "workgroups": 7}
+
+
+def test_the_binary_fills_what_is_not_stated(monkeypatch):
+    monkeypatch.setattr(launched, "facts", lambda binary: launched.Facts(4, 3.25, 1.5))
+    columns = geometry_columns(launch(Geometry(workgroups=7, binary=Binary(object(), 64))))
+    assert (columns["resident"], columns["decode_per_weight"]) == (4, 3.25)
+    assert columns["decode_integer_per_weight"] == 1.5
+    stated = geometry_columns(launch(Geometry(resident=2, decode_per_weight=1.0, binary=Binary(object(), 64))))
+    assert (stated["resident"], stated["decode_per_weight"]) == (2, 1.0)
+    assert stated["decode_integer_per_weight"] is None  # of another count
+
+
+def test_no_integer_instruction_at_all_is_a_figure():
+    stated = geometry_columns(launch(Geometry(decode_per_weight=2.0, decode_integer_per_weight=0)))
+    assert stated["decode_integer_per_weight"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        {"tile_M": 16},
+        Geometry(tile_M=0),
+        Geometry(workgroups=-3),
+        Geometry(workgroups=1.5),
+        Geometry(resident=True),
+        Geometry(decode_per_weight=float("nan")),
+        Geometry(decode_per_weight="2"),
+        Geometry(decode_per_weight=0.0),
+        Geometry(decode_integer_per_weight=-1.0),
+        Geometry(issued_flops=1 << 63),
+    ],
+)
+def test_what_is_no_figure_is_refused_with_its_name(geometry):
+    with pytest.raises(ProviderError, match=r"geometry"):
+        geometry_columns(launch(geometry))
+
+
+class Stated(Provider):
+    """Multiplies by torch and says how."""
+
+    name = "stated"
+    family = "fourbit"
+
+    def prepare(self, inputs, config=None):
+        weight, out = inputs.dequantized(), inputs.empty_output()
+        geometry = Geometry(tile_M=16, workgroups=5)
+        return Launch(lambda: torch.mm(inputs.x, weight.t(), out=out), out, geometry=geometry)
+
+
+def test_a_measured_cell_has_them():
+    device, problem, scheme = find_device("cpu"), Problem(2, 64, 64), parse_scheme("nf4-g64", DType.FP32)
+    bench = Bench(device, Protocol(budget_s=0.01, min_samples=10))
+    cell = Cell("suite", Shape("model", "layer", 64, 64), problem, scheme, "stated", Cache.WARM)
+    operands = Operands(make_inputs(problem, scheme, device, seed=1))
+    operands.draw(2)
+    ready = prepare(Stated(), operands.copies(1), Chosen(None, "default"), bench.machine)
+    columns = bench.columns(bench.measured(ready, operands, cell), ready, cell, Stated())
+    assert {name: columns[name] for name in NAMES} == {**dict.fromkeys(NAMES), "tile_M": 16, "workgroups": 5}

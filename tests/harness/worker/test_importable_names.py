@@ -1,0 +1,63 @@
+"""The names that a checkout offers, by trees that are written here."""
+
+from importlib.machinery import EXTENSION_SUFFIXES
+
+import pytest
+from rooflens.harness.worker.importable_names import offered_names, project_names
+
+
+@pytest.fixture
+def offered(tmp_path):
+    """Write empty files, and return the names that their tree offers."""
+
+    def write(*files):
+        for file in files:
+            path = tmp_path / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        return sorted(set(offered_names(tmp_path)))
+
+    return write
+
+
+def test_packages_begin_wherever_the_folder_above_is_none(offered):
+    assert offered("one/__init__.py", "python/two/__init__.py", "lib/deep/three/__init__.py") == ["one", "three", "two"]
+
+
+def test_what_lies_too_deep_to_be_a_package_root_is_not_looked_for(offered):
+    assert offered("a/b/c/deep/__init__.py") == []
+
+
+def test_parts_of_a_package_are_no_names_of_their_own(offered):
+    assert offered("one/__init__.py", "one/part/__init__.py", "one/data/plugin/__init__.py") == ["one"]
+
+
+def test_a_repository_that_is_a_package_itself_offers_no_parts(offered):
+    assert "kernels" not in offered("__init__.py", "kernels/__init__.py")
+
+
+def test_single_modules_lie_at_the_top_in_src_and_in_python(offered):
+    assert offered("a.py", "src/b.py", "python/c.py", "tools/d.py", "setup.py", "conftest.py") == ["a", "b", "c"]
+
+
+def test_hidden_folders_and_tests_offer_nothing(offered):
+    assert offered(".venv/lib/one/__init__.py", "tests/__init__.py", "test/__init__.py") == []
+
+
+def test_an_installed_release_offers_its_modules_and_not_its_machinery(offered, tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "planted-release"\n')
+    info = tmp_path / "site" / "planted_release-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Name: planted-release\nVersion: 1.0\n")
+    (info / "RECORD").write_text(
+        f"planted_package/__init__.py,,\nplanted_ext{EXTENSION_SUFFIXES[0]},,\nplanted_module.py,,\n"
+        "__editable___planted_release_1_0_finder.py,,\nplanted.pth,,\nplanted_release-1.0.dist-info/METADATA,,\n"
+    )
+    monkeypatch.syspath_prepend(str(info.parent))
+    assert offered() == ["planted_ext", "planted_module", "planted_package"]
+
+
+@pytest.mark.parametrize("text", ["", "[project", "[project]\nname = 3\n", '[tool]\nname = "x"\n'])
+def test_a_project_that_does_not_say_its_name_has_none(tmp_path, text):
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert list(project_names(tmp_path)) == []

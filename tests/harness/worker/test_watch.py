@@ -1,0 +1,183 @@
+"""Which samples of a measurement are checked, and what happens to launches that skip their work in some of them."""
+
+import math
+import random
+from contextlib import nullcontext
+
+import pytest
+import torch
+from rooflens.harness.isolation.faults import IncorrectError
+from rooflens.harness.machine.device import find_device
+from rooflens.harness.timing.accelerator import TorchHost
+from rooflens.harness.timing.cache import flushed_together, warm
+from rooflens.harness.timing.stop import REFERENCE_SHARE
+from rooflens.harness.timing.timer import nothing
+from rooflens.harness.worker import watch as watch_module
+from rooflens.harness.worker.operands import Operands
+from rooflens.harness.worker.watch import CHANCE, KEPT, Watch
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.provider import Launch
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
+
+CPU = find_device("cpu")
+HOST = TorchHost()
+REPEATS = 900
+
+
+@pytest.fixture(scope="module")
+def operands():
+    found = Operands(make_inputs(Problem(2, 16, 64), parse_scheme("nf4-g64", DType.FP32), CPU, seed=0))
+    found.copies(3)
+    found.draw(1)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def seeded(monkeypatch):
+    """Draw the same samples in every run of a test."""
+    generator = random.Random(0)
+    monkeypatch.setattr(watch_module.random, "SystemRandom", lambda: generator)
+
+
+class Kernel:
+    """A launch per copy; `skips(number)` says of each call, counted from 0 over all copies, whether it does nothing."""
+
+    def __init__(self, operands, copies=1, skips=lambda number: False):
+        self.calls, self._skips = 0, skips
+        self.launches = [self._launch(inputs) for inputs in operands.copies(copies)]
+
+    def _launch(self, inputs):
+        weight, out = inputs.dequantized().t(), inputs.empty_output()
+
+        def run():
+            if not self._skips(self.calls):
+                torch.mm(inputs.x, weight, out=out)
+            self.calls += 1
+
+        return Launch(run, out)
+
+
+def caught(operands, samples, copies=1, skips=lambda number: False, budget_s=0.0):
+    """Tell whether the watch finds fault with `samples` launches; `skips` counts them alone.
+
+    Without a budget there is none for a second reference.
+    """
+    kernel = Kernel(operands, copies)
+    operands.flip(0)
+    subject = flushed_together(kernel.launches, nothing) if copies > 1 else warm(kernel.launches[0])
+    kernel.calls, kernel._skips = 0, skips
+    watch = Watch(operands, kernel.launches, subject, HOST, budget_s)
+    for _ in range(samples):
+        watch.subject.before()
+        watch.subject.launch()
+        watch.subject.after()
+    try:
+        watch.check()
+    except IncorrectError as error:
+        return "in a timed sample" in str(error)
+    return False
+
+
+def test_launches_that_compute_are_never_at_fault(operands):
+    assert not any(caught(operands, samples, copies) for samples in range(1, 12) for copies in (1, 2, 3))
+
+
+@pytest.mark.parametrize(("samples", "copies", "room"), [(6, 1, KEPT), (10, 1, KEPT), (18, 3, KEPT), (6, 1, 1)])
+def test_every_sample_is_as_likely_to_be_checked(operands, monkeypatch, samples, copies, room):
+    """A skip in one sample is found with the probability that this sample is among those that are kept."""
+    if room == 1:
+        monkeypatch.setattr(watch_module, "LARGE_BYTES", 0)
+    found = [[] for _ in range(samples)]
+    for number in range(REPEATS):
+        where = number % samples
+        found[where].append(caught(operands, samples, copies, lambda call, where=where: call == where))
+    turns = samples // copies
+    chances = (math.comb(turns, drawn) * CHANCE**drawn * (1 - CHANCE) ** (turns - drawn) for drawn in range(turns + 1))
+    expected = sum(chance * min(drawn, room) for drawn, chance in enumerate(chances)) / samples
+    for outcomes in found:
+        error = (expected * (1 - expected) / len(outcomes)) ** 0.5
+        assert sum(outcomes) / len(outcomes) == pytest.approx(expected, abs=4 * error)
+
+
+@pytest.mark.parametrize("samples", [1, 2, 3, 30])
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_kept_result_is_always_found(operands, samples, copies):
+    """However few the samples are, outputs for activations of both signs are checked."""
+    assert all(caught(operands, samples, copies, lambda call: call > 0) for _ in range(30))
+
+
+@pytest.mark.parametrize("samples", [1, 2, 7])
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_launch_that_writes_into_its_activations_is_always_found(operands, samples, copies):
+    """Also by the last launch of all, whose own output is right."""
+
+    kernel = Kernel(operands, copies)
+    subject = flushed_together(kernel.launches, nothing) if copies > 1 else warm(kernel.launches[0])
+    watch = Watch(operands, kernel.launches, subject, HOST, 0.0)
+    for _ in range(samples):
+        watch.subject.before()
+        watch.subject.launch()
+        watch.subject.after()
+    operands.copies(copies)[(samples - 1) % copies].activations[0].view(-1)[3].add_(1)
+    with pytest.raises(IncorrectError, match="wrote into the activations that all providers share"):
+        watch.check()
+    assert not operands.rewritten()
+
+
+def known_by_sight(operands):
+    """Return `skips` of a launch that computes for activations that it has seen before, and for no other."""
+    seen = set()
+
+    def skips(number):
+        signs = tuple(operands.inputs.activations[0].signbit().flatten().tolist())
+        found = signs in seen
+        seen.add(signs)
+        return not found
+
+    return skips
+
+
+@pytest.mark.parametrize("budget_s", [0.0, 1e9])
+def test_activations_that_come_once_only_find_what_is_known_by_sight(operands, budget_s):
+    """Without a second reference, what computes for the known activations alone is wrong at their first sight only."""
+    outcomes = [caught(operands, 40, 1, known_by_sight(operands), budget_s) for _ in range(40)]
+    assert sum(outcomes) == 40 if budget_s else sum(outcomes) < 40
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_second_references_take_their_share_of_the_time(operands, monkeypatch, share):
+    """Of rounds whose reference takes longer than its share, so many have one that the share is kept in the mean."""
+    none_drawn = (1 - CHANCE) ** 5
+    monkeypatch.setattr(operands, "reference_s", 1.0)
+    computed = []
+    monkeypatch.setattr(operands, "truth_of", lambda flipped: computed.append(flipped) or nullcontext(operands.truth))
+    for _ in range(400):
+        caught(operands, 5, budget_s=share / REFERENCE_SHARE)
+    expected = share * (1 - none_drawn)
+    assert len(computed) / 400 == pytest.approx(expected, abs=4 * (expected * (1 - expected) / 400) ** 0.5)
+
+
+@pytest.mark.parametrize("samples", [3, 5, 8, 12])
+def test_few_activations_of_a_round_come_again(operands, samples):
+    """However few the samples are, what keeps all its results has most of them to compute: the median is honest."""
+    rounds_won = 0
+    for _ in range(200):
+        seen, again = set(), []
+
+        def skips(number, seen=seen, again=again):
+            signs = tuple(operands.inputs.activations[0].signbit().flatten().tolist())
+            again.append(signs in seen)
+            seen.add(signs)
+            return False
+
+        caught(operands, samples, skips=skips)
+        rounds_won += sum(again[:samples]) > samples / 2
+    assert rounds_won < 0.1 * 200
+
+
+def test_after_a_check_the_activations_are_those_that_were_drawn(operands):
+    before = [tensor.clone() for tensor in operands.inputs.activations]
+    caught(operands, 7)
+    assert all(map(torch.equal, before, operands.inputs.activations))

@@ -1,0 +1,63 @@
+"""Files of run folders that somebody else has made: no pipe is waited for, and no archive fills the memory."""
+
+import gzip
+import os
+import signal
+import tracemalloc
+
+import pytest
+from rooflens.analysis.frames.load import table_content
+from rooflens.cli.shared.runs import count_rows, stored_runs
+from rooflens.shapes.errors import UsageError
+from rooflens.shapes.files.json_file import read_object
+from rooflens.shapes.files.stored_file import read_stored
+from rooflens.shapes.run_folder.columns import CELLS
+
+
+@pytest.fixture
+def alarm():
+    """End what waits for ever."""
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("waits"))
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+@pytest.mark.usefixtures("alarm")
+def test_no_pipe_and_no_device_is_waited_for(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("run.json", "cells.csv"):
+        os.mkfifo(folder / name)
+    with pytest.raises(UsageError, match=r"cannot read .*run\.json: not a regular file"):
+        read_object(folder / "run.json")
+    with pytest.raises(UsageError, match=r"cannot read .*cells\.csv: not a regular file"):
+        table_content(folder, CELLS)
+    assert count_rows(folder) is None
+    assert stored_runs(tmp_path) == []
+    (folder / "run.json").unlink()
+    (folder / "run.json").symlink_to("/dev/zero")
+    with pytest.raises(UsageError, match="not a regular file"):
+        read_object(folder / "run.json")
+
+
+def test_a_table_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path):
+    (tmp_path / "cells.csv.gz").write_bytes(gzip.compress(bytes(256 << 20), 1))
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match=r"cells\.csv\.gz unpacks to more than 100 times its size"):
+            table_content(tmp_path, CELLS)
+        assert count_rows(tmp_path) is None
+        assert tracemalloc.get_traced_memory()[1] < (200 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+def test_whatever_else_is_compressed_comes_back(tmp_path):
+    path = tmp_path / "cells.csv.gz"
+    for content in (b"", b"a,b\n1,2\n", b"0" * (8 << 20)):
+        path.write_bytes(gzip.compress(content))
+        assert read_stored(path) == content
+    path.write_bytes(gzip.compress(b"a\n") + gzip.compress(b"1\n"))  # of several members, as parallel packers write
+    assert read_stored(path) == b"a\n1\n"

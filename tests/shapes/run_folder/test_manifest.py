@@ -1,0 +1,58 @@
+"""The types of run.json: what we write passes, and a key of another type is one line that names it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from rooflens.shapes.errors import UsageError
+from rooflens.shapes.run_folder.manifest import COMPARISON, check_manifest
+
+STORED = sorted((Path(__file__).parents[3] / "docs" / "results").rglob("run.json"))
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+def test_stored_runs_pass(path):
+    check_manifest(json.loads(path.read_text()), path, ("id", "device"))
+
+
+def test_there_are_stored_runs():
+    assert len(STORED) > 5
+
+
+@pytest.mark.parametrize(
+    "manifest, says",
+    [
+        ({}, "run.json: key 'id' is missing"),
+        ({"id": 3}, "run.json: id = 3 must be a text"),
+        ({"id": "a", "rounds": True}, "run.json: rounds = True must be a whole number"),
+        ({"id": "a", "rounds": 1 << 70}, "run.json: rounds = 1180591620717411303424 must be a whole number"),
+        (
+            {"id": "a", "device": {"compute_units": 0}},
+            "run.json: device.compute_units = 0 must be a positive whole number",
+        ),
+        ({"id": "a", "devices": [{}, 3]}, r"run.json: devices\[1\] = 3 must be an object"),
+        ({"id": "a", "shapes": [{"model": "m"}]}, r"run.json: shapes\[0\].layer = None must be a text"),
+        ({"id": "a", "providers": {"p" * 500: 1}}, r"run.json: providers.pppp.*\.\.\.p* = 1 must be an object"),
+        ({"id": "a", "canary_drift": {"gemm": float("inf")}}, "run.json: canary_drift.gemm = inf must be a number"),
+        ({"id": "a", "refine": {"added": [{"M": "1"}]}}, r"run.json: refine.added\[0\].M = '1' must be a positive"),
+    ],
+)
+def test_another_type_is_named(manifest, says):
+    with pytest.raises(UsageError, match=says) as raised:
+        check_manifest(manifest, "run.json", ("id",))
+    assert len(str(raised.value)) < 250
+
+
+def test_what_is_unknown_or_not_known_here_passes():
+    check_manifest(
+        {"id": "a", "device": {"uuid": None, "colour": [1]}, "device_spec": None, "other": object()}, "", ("id",)
+    )
+
+
+def test_a_comparison():
+    with pytest.raises(UsageError, match=r"compare\.json: rounds = '2' must be a positive whole number"):
+        check_manifest(
+            {"repository": "", "suite": "", "commits": {}, "files": [], "options": [], "rounds": "2"},
+            "compare.json",
+            kind=COMPARISON,
+        )
