@@ -1,12 +1,11 @@
 """pip, uv and pipx install the project into an environment of its own, without the network, and it works there."""
 
-import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
-from importlib.metadata import requires
+from importlib.metadata import distributions, requires
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,8 @@ def call(*arguments: object, cwd: Path, **variables: str) -> str:
 
 def tool(name: str) -> tuple[str, str, str]:
     """Return the command of a tool of the extra `test`."""
-    if importlib.util.find_spec(name) is None:
+    # Not find_spec: beside an imported distutils, setuptools warns when it looks for pip.
+    if not list(distributions(name=name)):
         pytest.skip(f"{name} is not installed: make test-all installs it")
     return sys.executable, "-m", name
 
