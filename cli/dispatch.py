@@ -13,8 +13,8 @@ from .shared.runs import find_run
 if TYPE_CHECKING:
     from ..analysis.dispatch.policy import Policy
     from ..analysis.dispatch.study import Study
-    from ..analysis.dispatch.timings import Ints
     from ..analysis.frames.load import RunData
+    from ..analysis.statistics.arrays import Ints
 
 FORMS = ("csv", "json", "python")
 

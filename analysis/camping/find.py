@@ -9,15 +9,15 @@ import pandas as pd
 
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import SETTING
+from ..statistics.arrays import Flags
 from .intercept import SHAPE, intercepts
-from .neighbours import MIN_EXCESS, MIN_Z, Flags
+from .neighbour_test import MIN_EXCESS, MIN_Z, Standing, standing
+from .outliers import lines_of, suspects
 from .periods import scan
 from .points import AXES, SHAPES, floats, points, series
 from .processes import times_by, together
 from .quantization import predicted
 from .resonance import MIN_POINTS
-from .standing import Standing, standing
-from .suspects import lines_of, suspects
 
 
 @dataclass(frozen=True, slots=True, eq=False)

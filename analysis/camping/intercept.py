@@ -6,7 +6,7 @@ A stall that does not depend on the work raises a, and leaves b as it is; more t
 import numpy as np
 import pandas as pd
 
-from ..statistics.intervals import Floats, Ints
+from ..statistics.arrays import Floats, Ints
 from .points import POINT, floats, stretches
 
 MAX_M = 16

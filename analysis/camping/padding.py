@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from ..statistics.intervals import Floats, Ints
-from .neighbours import Flags
+from ..statistics.arrays import Flags, Floats, Ints
 from .points import SHAPES, floats
 
 REACH = 1.25

@@ -12,9 +12,8 @@ from ...shapes.problem import Op, Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes import parse_scheme
 from ..frames.load import REFERENCE
-from ..statistics.false_discovery import adjusted
-from ..statistics.intervals import Floats, Ints
-from .neighbours import Flags
+from ..statistics.arrays import Flags, Floats, Ints
+from ..statistics.moderation import adjusted
 from .padding import Paddings
 from .points import POINT, floats, stretches
 from .processes import reproduced

@@ -5,7 +5,7 @@ import pandas as pd
 
 from ..frames.coordinates import GEMM
 from ..frames.deciding import deciding
-from ..statistics.intervals import Floats, Ints
+from ..statistics.arrays import Floats, Ints
 
 SCANNED = ("N", "K")
 SHAPES = "NK"

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
 
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats
 from .points import floats, stretches
 
 CAUSES = ("ln_idle", "ln_busy", "ln_padded")

@@ -14,7 +14,7 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats
 from .decide import decide, margins
 
 ARMS = ("base", "head", "base+head-config", "head+base-config")

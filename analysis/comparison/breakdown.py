@@ -10,10 +10,10 @@ import pandas as pd
 from scipy.special import ndtr, stdtr
 
 from ..frames.coordinates import CASE
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats
 from .decide import FALSE_DISCOVERY, Word
 from .effects import Effects, Status
-from .stored import MIXED
+from .versions import MIXED
 
 STEPS = (0.01, 0.05)
 """Changes of time that are counted, as shares, on both sides."""

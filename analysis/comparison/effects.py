@@ -15,7 +15,7 @@ import pandas as pd
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import CASE, SAID
 from ..frames.speedup import IMPOSSIBLE
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats
 from .decide import Word, decide, margins
 
 SEQUENTIAL_MARGIN = 3.0

@@ -13,14 +13,14 @@ from ..frames.load import RunData
 from ..imports.entries import Imported
 from ..isa.diff import Difference
 from ..stability.canary import KINDS, SLOWDOWN, SLOWDOWN_ON_CPU
-from ..statistics.intervals import CONFIDENCE, Floats, survival
+from ..statistics.arrays import Floats
+from ..statistics.intervals import CONFIDENCE, survival
 from .breakdown import controls, movers
 from .decide import FALSE_DISCOVERY, MEASURED, Word
 from .effects import SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes, withhold
 from .identity import Identity
-from .pairing import pair
-from .stored import devices_differ, from_runs, rounds_of
 from .unverified import Unverified, as_unverified, rank_unverified
+from .versions import devices_differ, from_runs, pair, rounds_of
 
 SUMMED = ("fwd", "bwd")
 """Passes that a training step pays for together."""

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from ..frames.coordinates import GEMM
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats
 from .effects import Effects, Order, Status
 
 UNIQUE = (*GEMM, "provider")

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..frames.coordinates import size_label
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats
 from .decide import Word
 from .effects import Effects, Status
 from .suite import UNIQUE

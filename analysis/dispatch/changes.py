@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.errors import UsageError, quote
+from ..statistics.arrays import Ints
 from ..statistics.intervals import CONFIDENCE, quantile
 from ..statistics.moderation import moderate
 from .fit import oracle
 from .policy import choices
-from .shipped import decisions, word_of
-from .study import Study
-from .timings import Ints, Timings, mean_over_rounds
+from .study import Study, decisions, word_of
+from .timings import Timings, mean_over_rounds
 
 COLUMNS = ("label", "op", "pass", "dtype", "scheme", "B", "E", "top_k", "M", "N", "K")
 

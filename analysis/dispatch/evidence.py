@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..statistics.false_discovery import adjusted
-from ..statistics.intervals import CONFIDENCE, Floats, quantile, survival
-from ..statistics.moderation import moderate
-from .timings import Bools, Ints, Timings, mean_over_rounds
+from ..statistics.arrays import Flags, Floats, Ints
+from ..statistics.intervals import CONFIDENCE, quantile, survival
+from ..statistics.moderation import adjusted, moderate
+from .timings import Timings, mean_over_rounds
 
 MARGIN = 0.03
 """Share of the time below which a gain is not worth another kernel; compared with ln of the ratio of times."""
@@ -36,7 +36,7 @@ class Evidence:
     variance: Floats
     freedom: Floats
     count: Ints
-    engaged: Bools
+    engaged: Flags
 
 
 @dataclass(frozen=True, slots=True)

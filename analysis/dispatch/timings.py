@@ -5,24 +5,20 @@ factor on all times is nothing. The same GEMM under several models is one case: 
 has one vote, and no copy of it can be learned from while another is predicted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.errors import UsageError, unknown_name
 from ..frames.coordinates import COORDINATES, GEMM, shape_label
 from ..frames.deciding import deciding
 from ..frames.notes import MIXED
 from ..frames.speedup import ALIKE
-from ..statistics.intervals import Floats
-from .added import asked_of_all, shared_weights
+from ..statistics.arrays import Flags, Floats, Ints
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Setting: TypeAlias = tuple[str, str, str, str]
 Shape: TypeAlias = tuple[int, int, int, int, int]
 
@@ -84,7 +80,7 @@ class Timings:
         rules = {name: (ratios[:, wanted], words) for name, (ratios, words) in self.rules.items()}
         return replace(self, log_ratio=self.log_ratio[:, :, wanted], rules=rules)
 
-    def of_cases(self, wanted: Bools) -> "Timings":
+    def of_cases(self, wanted: Flags) -> "Timings":
         """Keep these cases; their weights are scaled to sum to 1 again."""
         weights = self.weights[wanted]
         return replace(
@@ -224,7 +220,7 @@ def _numbers_of(cells: pd.DataFrame, names: Sequence[str]) -> Ints:
     return np.asarray(found.to_numpy(), dtype=np.int64)
 
 
-def _refined(cells: pd.DataFrame) -> Bools:
+def _refined(cells: pd.DataFrame) -> Flags:
     """Per cell, whether its M was added by a refinement."""
     return cells["refined"].to_numpy(dtype=bool) if "refined" in cells else np.zeros(len(cells), dtype=bool)
 
@@ -316,3 +312,40 @@ def _waves(cells: pd.DataFrame, challenger: Ints, compute_units: float) -> Float
         waves = np.ceil(columns[0] / (compute_units * columns[1]))
     waves = np.where(np.isfinite(waves) & (waves > 0), waves, np.nan)
     return np.asarray(np.where(challenger >= 0, waves[challenger], np.nan), dtype=np.float64)
+
+
+def asked_of_all(place: Ints, places: int, arm: Ints, arms: int) -> Flags:
+    """Tell for each of `places` whether every arm has a cell there, whatever became of it.
+
+    `place` and `arm` have one entry per cell; an `arm` of `arms` or above is none.
+    """
+    asked = np.zeros((places, arms), dtype=bool)
+    one = arm < arms
+    asked[place[one], arm[one]] = True
+    return np.asarray(asked.all(axis=1))
+
+
+def shared_weights(sizes: Ints, refined: Flags, groups: Iterable[Ints]) -> Floats:
+    """Weights of cases, which sum to 1; `sizes` are their M, `groups` the positions of each shape and setting.
+
+    Every swept M counts 1. It stands for all M above the next smaller swept one, because kernels and tables pad M up;
+    what a refinement measured among these takes its part of that, by widths in log2 M.
+    """
+    weights = np.ones(len(sizes))
+    for rows in groups:
+        if refined[rows].any() and not refined[rows].all():
+            weights[rows] = _shared(sizes[rows], refined[rows])
+    return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+
+def _shared(sizes: Ints, refined: Flags) -> Floats:
+    order = np.argsort(sizes, kind="stable")
+    logs = np.log2(sizes[order].astype(np.float64))
+    widths = np.diff(logs, prepend=logs[0] - 1)
+    swept = np.flatnonzero(~refined[order])
+    # beyond the last swept M there is none to pad up to: these share its weight
+    stands_for = np.minimum(np.searchsorted(swept, np.arange(len(order))), len(swept) - 1)
+    totals = np.bincount(stands_for, widths)
+    found: Floats = np.empty(len(order))
+    found[order] = widths / totals[stands_for]
+    return found

@@ -4,14 +4,10 @@ from enum import StrEnum
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..frames.coordinates import SETTING, SHAPE
 from ..frames.deciding import deciding
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from ..statistics.arrays import Flags, Floats, Ints
 
 
 class Bound(StrEnum):

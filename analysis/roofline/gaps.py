@@ -22,14 +22,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.problem import Op
 from ..frames.coordinates import COORDINATES, SETTING
 from ..frames.load import REFERENCE
+from ..statistics.arrays import Floats
 from .bounds import IMPOSSIBLE_FACTOR, Bound
-
-Floats = NDArray[np.float64]
 
 STEPS = ("clock", "tile", "wave", "dequant", "memory", "startup")
 """Steps between the ideal and the residual, in their order. Startup is less than what makes a cell launch-bound

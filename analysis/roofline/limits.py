@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.device import match_spec
+from ..statistics.arrays import Flags, Floats, Ints
 from .bounds import IMPOSSIBLE_FACTOR, LIMITS, Bound, terms
 from .ceilings import Ceiling, Ceilings
 from .traffic import first_bytes, output_bytes, pattern, served_bytes
-
-Floats = NDArray[np.float64]
 
 COLUMNS = {limit: f"{limit}_time_s" for limit in LIMITS} | {Bound.COMPUTE: "mma_time_s"}
 """Column of a placed cell with the time of each limit, as implemented."""
@@ -43,7 +41,7 @@ class Used:
     """The limits of all cells: `at[i]` is the position in `kinds` of those of cell i; `clock` as published."""
 
     kinds: tuple[Limits, ...]
-    at: NDArray[np.int64]
+    at: Ints
     clock: Ceiling | None
 
     def values(self, name: str) -> Floats:
@@ -197,15 +195,13 @@ def _longest(time: Floats) -> Floats:
     return time / IMPOSSIBLE_FACTOR
 
 
-def _accept(surely: Floats, model: Floats, time: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def _accept(surely: Floats, model: Floats, time: Floats) -> tuple[Floats, Flags]:
     """Take `model` where its cell took that long, `surely` elsewhere; and tell where it was not refuted."""
     accepted = (model <= _longest(time)) | np.isnan(model) | np.isnan(time)
     return np.where(accepted & ~np.isnan(model), model, surely), accepted
 
 
-def _decode_time(
-    cells: pd.DataFrame, used: Used, wave: Floats, time: Floats
-) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+def _decode_time(cells: pd.DataFrame, used: Used, wave: Floats, time: Floats) -> tuple[Floats, Flags, Flags]:
     """Time of decoding, where nothing of it was refuted, and where the rate of shifts and logic bounds it.
 
     Every instruction is issued, and some of them wait for a slower unit on top: the longer of both times decides. Where
@@ -221,7 +217,7 @@ def _decode_time(
 
 def _memory_times(
     cells: pd.DataFrame, level: "pd.Series[str]", used: Used, llc_bytes: float, time: Floats
-) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
+) -> tuple[dict[str, Floats], Flags]:
     """Time of each memory level for the bytes that it serves, NaN where it serves none or its bandwidth is unknown.
 
     Of a refuted model only what must be touched once is left; re-reads behind memory are then served elsewhere.
@@ -269,7 +265,7 @@ def _clock_ratio(cells: pd.DataFrame, published: Ceiling | None) -> Floats:
     return _known(cells, "clock_hz") / (published.value if published else np.nan)
 
 
-def _named(flags: Mapping[str, NDArray[np.bool_]]) -> list[str]:
+def _named(flags: Mapping[str, Flags]) -> list[str]:
     """Join the names of the flags that are set, per cell."""
     names = [""] * len(next(iter(flags.values())))
     for name, flag in flags.items():

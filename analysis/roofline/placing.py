@@ -5,14 +5,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..statistics.arrays import Flags, Floats
 from .bounds import FLAT_SPREAD, IMPOSSIBLE_FACTOR, LIMITS, Bound, classify, flat_cells, near_floor, terms
 from .ceilings import Ceilings
 from .limits import COLUMNS, choose, hard_times, limit_times, math_dtypes
-from .suspects import notes
-
-Floats = NDArray[np.float64]
+from .notes import cell_notes
 
 
 def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, Any]) -> pd.DataFrame:
@@ -76,12 +74,12 @@ def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, An
         bound_margin=margins,
     )
     told = placed.assign(hard_time_s=hard, math_type=math_dtypes(summary))
-    return placed.assign(bound_note=notes(told, limits, device))
+    return placed.assign(bound_note=cell_notes(told, limits, device))
 
 
 def _classes(
     placed: pd.DataFrame, time: Floats, parts: Floats, fill: Floats, hard: Floats
-) -> tuple[list[str], Floats, NDArray[np.bool_]]:
+) -> tuple[list[str], Floats, Flags]:
     """Return class and margin of each cell, and whether its time is flat."""
     launch = parts[:, LIMITS.index(Bound.LAUNCH)]
     flat = flat_cells(placed).to_numpy()

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import shape_label
+from ..statistics.arrays import Floats
 from .bounds import IMPOSSIBLE_FACTOR
 from .ceilings import Ceiling, Ceilings
 from .limits import impossible, math_dtypes, uncached_bytes
@@ -64,7 +64,7 @@ _UNITS = {"peak": "FLOP/s", "bandwidth": "byte/s", "launch": "s"}
 
 
 def _raised(
-    cells: pd.DataFrame, rates: NDArray[np.float64], ceiling: Ceiling | None, names: tuple[str, str, str, str]
+    cells: pd.DataFrame, rates: Floats, ceiling: Ceiling | None, names: tuple[str, str, str, str]
 ) -> Iterator[dict[str, Any]]:
     """Give the row of the cell with the highest rate, if it beats a measured ceiling. That of a launch is 1 / time."""
     if ceiling is None or ceiling.kind != "measured" or not len(rates):

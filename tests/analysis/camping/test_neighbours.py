@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.analysis.camping.neighbours import around
+from rooflens.analysis.camping.neighbour_test import around, standing
 from rooflens.analysis.camping.quantization import predicted
-from rooflens.analysis.camping.standing import standing
 
 
 def rows_of(sizes, times, expected, **columns):

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 from rooflens.analysis.dispatch.regret import best, score
-from rooflens.analysis.dispatch.shipped import decisions, refuse_unused, rule_names, word_of
+from rooflens.analysis.dispatch.study import decisions, refuse_unused, rule_names, word_of
 from rooflens.analysis.dispatch.timings import mean_over_rounds, timings
 from rooflens.shapes.errors import UsageError
 

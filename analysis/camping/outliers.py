@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats
 from .intercept import MAX_M, SHAPE
-from .neighbours import MIN_EXCESS, SIDE
+from .neighbour_test import MIN_EXCESS, SIDE, Standing
 from .padding import Paddings
 from .points import SHAPES, floats
 from .processes import reproduced
-from .standing import Standing
 
 SUSPECT_COLUMNS = (
     *SHAPE,
