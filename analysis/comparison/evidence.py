@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from ...shapes.files.json_file import parse_value
+from ..isa.claims import flat_settings
 from .breakdown import compared
 from .effects import Effects
 from .versions import MIXED
@@ -88,15 +88,8 @@ def settings_of(text: str) -> Iterator[str]:
         content = parse_value(text)
     except ValueError:
         return
-    yield from _flat("", content)
-
-
-def _flat(prefix: str, content: Any) -> Iterator[str]:
     if isinstance(content, dict):
-        for name, value in content.items():
-            yield from _flat(f"{prefix}.{name}" if prefix else str(name), value)
-    elif prefix:
-        yield f"{prefix}={content}"
+        yield from (f"{name}={value}" for name, value in flat_settings(content))
 
 
 def _natural(name: str) -> tuple[str, int, str]:

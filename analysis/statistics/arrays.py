@@ -19,25 +19,47 @@ def floats(frame: pd.DataFrame, name: str) -> Floats:
 
 
 class Moments(NamedTuple):
-    """Of the known values along an axis: mean (NaN without any), variance (NaN with fewer than two), and how many."""
+    """Mean (NaN without a value), variance of a single value (NaN with fewer than two), and degrees of freedom of it.
+
+    variance / rounds is the squared standard error of the mean; `rounds` is the number of known values.
+    """
 
     mean: Floats
     variance: Floats
-    known: Floats
-
-    @property
-    def freedom(self) -> Floats:
-        """Degrees of freedom of the variance."""
-        return np.maximum(self.known - 1, 0)
+    freedom: Floats
+    rounds: Floats
 
 
 def moments(values: Floats) -> Moments:
-    """Return mean, variance and number of the known values over the last axis."""
+    """Take the moments of the known values over the last axis."""
     known = np.isfinite(values)
     count = np.asarray(known.sum(axis=-1), dtype=np.float64)
     mean = _over(np.where(known, values, 0.0).sum(axis=-1), count)
     squares = np.where(known, values - mean[..., None], 0.0) ** 2
-    return Moments(mean, _over(squares.sum(axis=-1), count - 1), count)
+    return Moments(mean, _over(squares.sum(axis=-1), count - 1), np.maximum(count - 1, 0), count)
+
+
+def difference(first: Moments, second: Moments) -> Moments:
+    """Second mean less the first of independent values, with the degrees of freedom of Welch and Satterthwaite.
+
+    `rounds` is the harmonic mean of both. Nothing is known of the scatter where one side has fewer than two values.
+    """
+    counts = np.stack([first.rounds, second.rounds], axis=-1)
+    each = np.stack([first.variance, second.variance], axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = each / counts
+        total = each.sum(axis=-1)
+        freedom = total**2 / (each**2 / (counts - 1)).sum(axis=-1)
+        rounds = 2 / (1 / counts).sum(axis=-1)
+    fewest = counts.min(axis=-1)
+    alone = fewest < 2
+    freedom = np.where(total > 0, freedom, fewest - 1)  # no scatter at all: the variances say nothing about freedom
+    return Moments(
+        second.mean - first.mean,
+        np.where(alone, np.nan, total * rounds),
+        np.where(alone, 0.0, freedom),
+        np.where(alone, 0.0, rounds),
+    )
 
 
 def _over(sums: Floats, count: Floats) -> Floats:
