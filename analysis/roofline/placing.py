@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..statistics.arrays import Flags, Floats
+from ..statistics.arrays import Flags, Floats, floats
 from .bounds import FLAT_SPREAD, IMPOSSIBLE_FACTOR, LIMITS, Bound, classify, flat_cells, near_floor, terms
 from .ceilings import Ceilings
 from .limits import COLUMNS, choose, hard_times, limit_times, math_dtypes
@@ -57,9 +57,9 @@ def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, An
     placed = summary.assign(
         intensity=flops / summary["compulsory_bytes"], moved_intensity=flops / summary["moved_bytes"], **times
     )
-    time = placed["time_s"].to_numpy(dtype=np.float64)
+    time = floats(placed, "time_s")
     parts = placed[[COLUMNS[limit] for limit in LIMITS]].to_numpy(dtype=np.float64)
-    fill = placed["fill_time_s"].to_numpy(dtype=np.float64)
+    fill = floats(placed, "fill_time_s")
     classes, margins, flat = _classes(placed, time, parts, fill, hard)
     possible = np.where(time < IMPOSSIBLE_FACTOR * hard, np.nan, time)
     bound = placed[["memory_time_s", "compute_time_s", "launch_time_s"]].max(axis=1).to_numpy(dtype=np.float64)
