@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..frames.coordinates import SETTING
-from ..statistics.arrays import Flags, Floats, Ints
-from .points import floats
+from ..statistics.arrays import Flags, Floats, Ints, floats, row_medians
 
 SIDE = 3
 """Neighbours on each side, at most; those of the same number of workgroups alone, where there are any."""
@@ -72,7 +71,7 @@ def sides(values: Floats, rows: Ints, allowance: Floats | None = None) -> tuple[
     found = np.append(values, np.nan)[rows]
     if allowance is not None:
         found = found + allowance
-    return _median(found[:, :SIDE]), _median(found[:, SIDE:])
+    return row_medians(found[:, :SIDE]), row_medians(found[:, SIDE:])
 
 
 def step_allowance(ln_expected: Floats, rows: Ints, known: Flags) -> Floats:
@@ -85,15 +84,6 @@ def step_allowance(ln_expected: Floats, rows: Ints, known: Flags) -> Floats:
     both = known[:, None] & np.append(known, False)[rows]
     above = np.arange(2 * SIDE) >= SIDE
     return np.where(above & ~both, np.maximum(np.nan_to_num(grows), 0), 0.0)
-
-
-def _median(values: Floats) -> Floats:
-    """Row-wise median that ignores NaN; NaN for a row of NaN, without a warning."""
-    ordered = np.sort(values, axis=1)  # NaN goes last
-    count = np.sum(~np.isnan(values), axis=1)
-    low = np.take_along_axis(ordered, np.maximum(0, (count - 1) // 2)[:, None], axis=1)[:, 0]
-    high = np.take_along_axis(ordered, np.maximum(0, count // 2 - (count == 0))[:, None], axis=1)[:, 0]
-    return np.where(count > 0, (low + high) / 2, np.nan)
 
 
 def spreads(values: Floats, low: Floats, high: Floats, series: Ints, pools: Ints) -> Floats:
@@ -119,7 +109,7 @@ def outlying(over: Floats, spread: Floats) -> Flags:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class NeighbourTest:
     """Per row: how it stands among its neighbours.
 
     near        rows of its neighbours [n, 6], -1 for none
@@ -142,13 +132,13 @@ class Standing:
         """Rows that could have stood out: with neighbours on both sides, and a known spread."""
         return np.isfinite(self.over) & np.isfinite(self.spread)
 
-    def where_not(self, rows: Flags) -> "Standing":
+    def where_not(self, rows: Flags) -> "NeighbourTest":
         """Return the same with `rows` untested."""
         over = np.where(rows, np.nan, self.over)
         return replace(self, over=over, stands_out=self.stands_out & ~rows, explained=self.explained & ~rows)
 
 
-def standing(rows: pd.DataFrame, e: Floats, effect: Floats, error: Floats) -> Standing:
+def neighbour_test(rows: pd.DataFrame, e: Floats, effect: Floats, error: Floats) -> NeighbourTest:
     """Test rows that are ordered by series and size.
 
     e is ln time per expected time, effect what waves and tiles make of it, error its standard error (NaN: unknown).
@@ -165,4 +155,4 @@ def standing(rows: pd.DataFrame, e: Floats, effect: Floats, error: Floats) -> St
     with np.errstate(invalid="ignore"):
         stands_out = outlying(over, spread) & (raw > np.log(MIN_EXCESS))
         explained = outlying(raw, spread) & ~outlying(over, spread)
-    return Standing(near, allowance.max(axis=1, initial=0.0), over, spread, stands_out, explained)
+    return NeighbourTest(near, allowance.max(axis=1, initial=0.0), over, spread, stands_out, explained)

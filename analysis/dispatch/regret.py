@@ -10,8 +10,9 @@ model   so are all shapes of a model, or of a tenth of many models; a shape that
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -116,20 +117,15 @@ def by_round(timings: Timings, arch: str, options: Options) -> HeldOut:
     if timings.rounds < FEWEST_ROUNDS:
         have = "1 round" if timings.rounds == 1 else f"{timings.rounds} rounds"
         return HeldOut({}, 0, f"{have}: it takes {FEWEST_ROUNDS}; measure with --rounds {FEWEST_ROUNDS} or more")
-    sums: dict[str, Floats] = {}
-    counts: dict[str, Floats] = {}
     folds = min(timings.rounds, MOST_FOLDS)
     fold_of = np.arange(timings.rounds) % folds
-    for fold in range(folds):
-        others = timings.of_rounds(np.flatnonzero(fold_of != fold))
-        now = timings.of_rounds(np.flatnonzero(fold_of == fold))
-        there = np.isfinite(now.mean[:, 0]) & np.isfinite(others.mean[:, 0])
-        chosen = {policy.name: choices(policy, others) for policy in fit(others, arch, options)}
-        chosen[ORACLE] = oracle(others)
-        for name, arms in chosen.items():
-            sums[name] = sums.get(name, np.zeros(len(there))) + np.where(there, relative_time(now, arms), 0.0)
-            counts[name] = counts.get(name, np.zeros(len(there))) + there
-    return HeldOut(_means(sums, counts), folds)
+
+    def split(fold: int) -> _Fold:
+        others, now = (timings.of_rounds(np.flatnonzero(part)) for part in (fold_of != fold, fold_of == fold))
+        cases = np.isfinite(now.mean[:, 0]) & np.isfinite(others.mean[:, 0])
+        return _Fold(others, others.of_cases(cases), now.of_cases(cases), cases)
+
+    return _held_out(timings, map(split, range(folds)), arch, options, with_rows=True)
 
 
 def by_shape(timings: Timings, arch: str, options: Options) -> HeldOut:
@@ -156,28 +152,40 @@ def by_model(timings: Timings, arch: str, options: Options) -> HeldOut:
     left = [(test, train) for test, train in pairs if train.any()]
     if not left:
         return HeldOut({}, 0, "every model has all shapes: nothing is left to fit on")
-    return _by_cases(timings, arch, options, iter(left))
+    return _by_cases(timings, arch, options, left)
 
 
-def _by_cases(timings: Timings, arch: str, options: Options, folds: Iterator[tuple[Flags, Flags]]) -> HeldOut:
-    """Fit on the second mask of each fold and choose for the first, which has no shape of the second."""
+def _by_cases(timings: Timings, arch: str, options: Options, masks: Iterable[tuple[Flags, Flags]]) -> HeldOut:
+    """Fit on the second mask of each pair and choose for the first, which has no shape of the second."""
+
+    def split(masks: tuple[Flags, Flags]) -> _Fold:
+        held = timings.of_cases(masks[0])
+        return _Fold(timings.of_cases(masks[1]), held, held, masks[0])
+
+    return _held_out(timings, map(split, masks), arch, options, with_rows=False)
+
+
+class _Fold(NamedTuple):
+    """Policies are fitted on `learned`; they choose by `seen`, and are timed by `timed`, both of the cases `cases`."""
+
+    learned: Timings
+    seen: Timings
+    timed: Timings
+    cases: Flags
+
+
+def _held_out(timings: Timings, folds: Iterable[_Fold], arch: str, options: Options, with_rows: bool) -> HeldOut:
     sums: dict[str, Floats] = {}
     counts: dict[str, Floats] = {}
-    count = 0
-    for test, train in folds:
-        count += 1
-        learned = fit(timings.of_cases(train), arch, options, with_rows=False)
-        held = timings.of_cases(test)
-        chosen = {policy.name: choices(policy, held) for policy in learned}
-        chosen[ORACLE] = oracle(held)
+    done = 0
+    for done, fold in enumerate(folds, start=1):  # noqa: B007
+        policies = fit(fold.learned, arch, options, with_rows=with_rows)
+        chosen = {policy.name: choices(policy, fold.seen) for policy in policies} | {ORACLE: oracle(fold.seen)}
         for name, arms in chosen.items():
-            sums.setdefault(name, np.zeros(len(test)))[test] += relative_time(held, arms)
-            counts.setdefault(name, np.zeros(len(test)))[test] += 1
-    return HeldOut(_means(sums, counts), count)
-
-
-def _means(sums: dict[str, Floats], counts: dict[str, Floats]) -> dict[str, Floats]:
-    return {
-        name: np.asarray(np.where(counts[name] > 0, total / np.maximum(counts[name], 1), np.nan))
-        for name, total in sums.items()
+            sums.setdefault(name, np.zeros(len(timings.cases)))[fold.cases] += relative_time(fold.timed, arms)
+            counts.setdefault(name, np.zeros(len(timings.cases)))[fold.cases] += 1
+    relative = {
+        name: np.asarray(np.where(count > 0, sums[name] / np.maximum(count, 1), np.nan))
+        for name, count in counts.items()
     }
+    return HeldOut(relative, done)

@@ -11,12 +11,12 @@ from ...shapes.errors import UsageError, unknown_name
 from ...shapes.verdict import Verdict
 from ..frames.load import RunData
 from ..run.summarize import round_medians, summarize
-from ..statistics.arrays import Floats, Ints
+from ..statistics.arrays import Floats, Ints, moments
 from .evidence import MARGIN
 from .fit import ALWAYS, KINDS, TABLE, Options, fit, kind_of, oracle
 from .policy import Policy, Status, choices
 from .regret import HOLDOUTS, ORACLE, ROUND, HeldOut, Score, best, hold_out, relative_time, score
-from .timings import Timings, mean_over_rounds, timings
+from .timings import Timings, timings
 from .tree import Shape as TreeShape
 from .weights import weigh
 
@@ -91,11 +91,7 @@ class Study:
 
 def study(run: RunData, question: Question = Question()) -> Study:
     """Fit and score every policy on a loaded run. Raises UsageError when there is nothing to choose from."""
-    return study_of(run, summarize(run), round_medians(run), question)
-
-
-def study_of(run: RunData, summary: pd.DataFrame, rounds: pd.DataFrame, question: Question = Question()) -> Study:
-    """Do the same with what `summarize` and `round_medians` made of the run."""
+    summary, rounds = summarize(run), round_medians(run)
     cache = question.cache or _cache(summary)
     arms, rules = _names(run, summary, question, cache)
     units = float(run.device.get("compute_units") or np.nan)
@@ -224,7 +220,7 @@ def _shipped(table: Timings, stand_ins: Mapping[str, str], zero: Floats, held: d
     refuse_unused(stand_ins, [word for _, words in table.rules.values() for word in words])
     found = []
     for name, (ratios, words) in table.rules.items():
-        own = score(mean_over_rounds(ratios), zero, table.weights)
+        own = score(moments(ratios).mean, zero, table.weights)
         if own:
             found.append(Scored(f"{name}'s rule", None, own, dict.fromkeys(done, own)))
         chosen = decisions(words, table.arms, stand_ins)
