@@ -3,7 +3,7 @@
     python benchmarks/large_runs.py [--shapes 42] [--rounds 3] [--analysis_only]
 
 The runs are planted, with the columns that a GPU run has. A million samples: 42 shapes x 12 M x 2 dtypes x 5 providers
-The runs are planted, with the columns that a GPU run has. A million samples: 42 shapes x 12 M x 2 dtypes x 5 providers
+x 2 cache states, 10,080 cells, 5 rounds of 20 samples; aimed for: under 10 s on two cores for all analyses together,
 the reading of the files included. Reports on the 40 shapes of llm4bit: 10,400 cells (13 M x 5 providers x 2 dtypes x 2
 cache states), and the suite with its 14,400 cells (12 M, 3 dtypes); aimed for: analysis, layout and page together under
 5 s on two cores for 10,000 cells, and a page below 1 MB. Beside the wall time stands the processor's, which other work
