@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.fourbit.triton_configs import FILL, MAX_SPLIT, tile_configs
@@ -110,12 +111,6 @@ def test_working_sets(providers):
     assert providers["stock_triton"].working_set_bytes(problem, scheme, config) == 128 * 256 * 2 + dense
 
 
-def this_gpu():
-    properties = torch.cuda.get_device_properties(0)
-    arch = getattr(properties, "gcnArchName", "").split(":")[0] or f"sm{properties.major}{properties.minor}"
-    return gpu(arch, properties.multi_processor_count)
-
-
 GPU_CASES = (
     (1, 4096, 4096, "nf4-g64"),
     (1, 512, 8192, "fp4-g64-nested-bias"),
@@ -130,7 +125,7 @@ GPU_CASES = (
 @pytest.mark.parametrize("dtype", DType)
 @pytest.mark.parametrize("name", NAMES)
 def test_results_on_the_gpu(providers, name, dtype):
-    device = this_gpu()
+    device = find_device("cuda")
     provider = providers[name]
     for m, n, k, scheme_name in GPU_CASES:
         scheme, problem = parse_scheme(scheme_name, dtype), Problem(m, n, k)
@@ -164,7 +159,7 @@ def test_dequantize_on_the_gpu(dtype):
     from rooflens.kernels.fourbit.triton_dequantize import prepare_dequantize
 
     for n, k, name in ((512, 1024, "nf4-g64"), (7, 333, "fp4-g32"), (64, 4096, "nf4-g4096")):
-        inputs = make_inputs(Problem(1, n, k), parse_scheme(name, dtype), this_gpu(), seed=5)
+        inputs = make_inputs(Problem(1, n, k), parse_scheme(name, dtype), find_device("cuda"), seed=5)
         out = torch.full((n, k), torch.nan, dtype=inputs.dtype, device=inputs.x.device)
         prepare_dequantize(inputs, out)()
         assert torch.equal(out, inputs.dequantized()), "code * absmax in fp32, rounded once: to the bit"

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.mxfp8_moe import blas
@@ -341,12 +342,6 @@ def test_reference_is_the_product_of_the_same_bits():
             assert truth[slot, n].item() == pytest.approx(expected, rel=1e-12)
 
 
-def this_gpu():
-    properties = torch.cuda.get_device_properties(0)
-    arch = getattr(properties, "gcnArchName", "").split(":")[0] or f"sm{properties.major}{properties.minor}"
-    return gpu(arch, properties.multi_processor_count)
-
-
 GPU_CASES = (
     (4, 1536, 6144, 32, 4),
     (8, 6144, 768, 64, 1),
@@ -361,7 +356,7 @@ GPU_CASES = (
 @pytest.mark.parametrize("scheme", [PLAIN, WEIGHTED], ids=lambda scheme: scheme.name)
 @pytest.mark.parametrize("name", [*FUSED, *LOOPS])
 def test_results_on_the_gpu(providers, name, scheme):
-    device = this_gpu()
+    device = find_device("cuda")
     provider = providers[name]
     for sizes in GPU_CASES:
         problem = moe(*sizes)
