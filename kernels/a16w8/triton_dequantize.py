@@ -3,8 +3,12 @@
 # Triton types its kernels itself.
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
+import torch
 import triton
 import triton.language as tl
+
+from ..jit.call import Call
+from .inputs import A16W8Inputs
 
 BLOCK_N = 32
 """Rows of a program's tile; it has 128 columns, so that one scale is enough."""
@@ -31,3 +35,11 @@ def dequantize_a16w8_kernel(q, scale, out, N, K, BN: tl.constexpr):
     inside = (n < N - n0) & (k < K - k_group * 128)
     values = tl.load(q + start + n * K + k, mask=inside, other=0.0).to(tl.float32) * s
     tl.store(out + start + n * K + k, values.to(out.dtype.element_ty), mask=inside)
+
+
+def dequantize_call(inputs: A16W8Inputs, out: torch.Tensor) -> Call:
+    """Write the dequantized weights to `out` [B,N,K], contiguous, in the type of the activations."""
+    problem = inputs.problem
+    grid = (problem.B * -(-problem.N // BLOCK_N) * -(-problem.K // 128), 1, 1)
+    arguments = {"q": inputs.q, "scale": inputs.scale, "out": out, "N": problem.N, "K": problem.K}
+    return Call(dequantize_a16w8_kernel, grid, arguments, {"BN": BLOCK_N}, {"num_warps": 4})

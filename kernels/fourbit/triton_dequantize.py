@@ -3,17 +3,15 @@
 # Triton types its kernels itself.
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
-from collections.abc import Callable
-
 import torch
 import triton
 import triton.language as tl
 
-from ..triton_launch import CompiledLaunch, compile_launch
+from ..jit.call import Call
 from .inputs import FourBitInputs
 from .triton_codes import exact_planes
 from .triton_decode import decode_word, load_table
-from .triton_operands import packed_view, scale_operands, target_isa
+from .triton_providers import packed_view, scale_operands, target_isa
 from .triton_tiles import join8, load_absmax
 
 BLOCK_WORDS = 1024
@@ -63,36 +61,28 @@ def dequantize_4bit_kernel(
         tl.store(out + first * 8 + inner, tl.reshape(w, [BW * 8]))
 
 
-def prepare_dequantize(inputs: FourBitInputs, out: torch.Tensor) -> Callable[[], None]:
-    """Compile, and return a closure that overwrites `out` with W[N,K] in the dtype of `out`; it allocates nothing.
+def dequantize_call(inputs: FourBitInputs, out: torch.Tensor, isa: str = "") -> Call:
+    """Overwrite `out` with W[N,K] in the dtype of `out`.
 
     out  contiguous, N*K elements, bf16, fp16 or fp32, on the device of `inputs`. The values are those of
          `quantize.dequantize`, to the bit when the scheme is not nested (nested absmax is rebuilt with a fused
          multiply-add, which may differ in its last bit). Raises ValueError for another size or a strided tensor.
+    isa  the instruction set of the decode, where it is not that of the device
     """
-    return dequantize_launch(inputs, out).run
-
-
-def dequantize_launch(inputs: FourBitInputs, out: torch.Tensor, isa: str = "") -> CompiledLaunch:
-    """`prepare_dequantize` with kernel name and artifact hash; `isa` overrides the instruction set of the decode."""
     weight = inputs.weight
     if out.numel() != weight.numel or not out.is_contiguous():
         raise ValueError(f"dequantize into a contiguous tensor of {weight.numel} elements, not {tuple(out.shape)}")
     packed, aligned = packed_view(weight.packed, weight.numel % 8 == 0)
-    absmax, q, code, offset = scale_operands(inputs)
     planes = exact_planes(weight.kind)
     constants = {
         **{name: value for name, value in planes.constants().items() if name != "SCALE"},
         "GROUP": weight.group,
-        "NESTED": q is not None,
+        "NESTED": weight.nested is not None,
         "ALIGNED": aligned,
         "MASKED": not aligned or weight.numel % (BLOCK_WORDS * 8) != 0,
         "BW": BLOCK_WORDS,
         "ISA": isa or target_isa(inputs.device),
     }
     grid = (-(-weight.numel // (BLOCK_WORDS * 8)), 1, 1)
-    arguments = {
-        "packed": packed, "absmax": absmax, "q": q, "nested_code": code, "nested_offset": offset, "out": out,
-        "numel": weight.numel,
-    }  # fmt: skip
-    return compile_launch(dequantize_4bit_kernel, grid, arguments, constants, {"num_warps": 4, "num_stages": 2})
+    arguments = {"packed": packed, **scale_operands(inputs), "out": out, "numel": weight.numel}
+    return Call(dequantize_4bit_kernel, grid, arguments, constants, {"num_warps": 4, "num_stages": 2})

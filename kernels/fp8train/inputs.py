@@ -1,6 +1,6 @@
 """Operands of a linear layer's training GEMMs in FP8, or of a quantizer, and their results in fp64."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -10,7 +10,7 @@ from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import BLOCK, READS_DY, READS_W, READS_X, Fp8Quant, Fp8Train, operands
 from ..draw import draw, with_extremes
 from ..fp8 import negate_, negate_widened_
-from ..inputs import Inputs, Tensors, decoding, empty_output
+from ..inputs import Inputs, QuantizerInputs, Tensors, decoding, empty_output
 from .products import output_shapes, products
 from .quantize import Quantized, decode, fp8_dtype, quantize, quantize_into, scale_shape
 
@@ -87,13 +87,8 @@ class TrainInputs(Inputs):
 
     def empty_outputs(self) -> Tensors:
         """Y[M,N], dX[M,K], dW[N,K] in bf16: those that the pass computes."""
-        at = self.device.torch_name
+        at = next(iter((*self.activations, *self.weights))).device
         return tuple(empty_output(shape, torch.bfloat16, at) for shape in output_shapes(self.problem))
-
-    def copy(self) -> "TrainInputs":
-        """Return the same values in memory of their own, for rotation among copies."""
-        dense = {name: tensor.clone() for name, tensor in self.dense.items()}
-        return replace(self, dense=dense, given={name: q.copy() for name, q in self.given.items()})
 
     def refresh_activations(self, seed: int) -> None:
         """Overwrite X and dY in place with new random values."""
@@ -151,15 +146,12 @@ class TrainInputs(Inputs):
             result.neg_()
 
 
-@dataclass(frozen=True, slots=True)
-class QuantInputs(Inputs):
+class QuantInputs(QuantizerInputs):
     """X[M,K] in bf16, to be quantized."""
 
-    problem: Problem
+    __slots__ = ()
+
     scheme: Fp8Quant
-    device: Device
-    seed: int
-    x: torch.Tensor
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -170,16 +162,6 @@ class QuantInputs(Inputs):
     def fp8_dtype(self) -> torch.dtype:
         """Type of the data: e4m3 of this device."""
         return fp8_dtype(self.device)
-
-    @property
-    def activations(self) -> Tensors:
-        """X[M,K]."""
-        return (self.x,)
-
-    @property
-    def weights(self) -> Tensors:
-        """Nothing stays as it is."""
-        return ()
 
     def empty_outputs(self) -> Tensors:
         """Data and scale of each form."""
@@ -193,18 +175,10 @@ class QuantInputs(Inputs):
             )
         )
 
-    def copy(self) -> "QuantInputs":
-        """Return the same values in memory of their own, for rotation among copies."""
-        return replace(self, x=self.x.clone())
-
     def refresh_activations(self, seed: int) -> None:
         """Overwrite X in place with new random values; some groups are zero, others very small or large."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
         draw(self.x, generator, *GROUPS[self.scheme.kind], with_extremes(_SMALL, _LARGE))
-
-    def negate(self) -> None:
-        """Turn X into -X."""
-        self.x.neg_()
 
     def reference(self) -> Tensors:
         """Return what the plain torch quantizer makes of X, widened to fp64."""
@@ -271,3 +245,25 @@ def _groups(name: str, pass_: Pass) -> tuple[int, int]:
     """Groups in which X or dY is drawn: those of its quantization, blocks where a pass quantizes it both ways."""
     kinds = [kind for source, kind in map(ORIGINS.__getitem__, operands(pass_)) if source == name]
     return GROUPS[kinds[0] if len(kinds) == 1 else "rowcol"]
+
+
+def placeholders(problem: Problem, scheme: Scheme, device: Device) -> TrainInputs | QuantInputs:
+    """Operands without memory."""
+    if isinstance(scheme, Fp8Quant):
+        return QuantInputs(problem, scheme, device, 0, _meta((problem.M, problem.K), torch.bfloat16))
+    assert isinstance(scheme, Fp8Train)
+    shapes = {"x": (problem.M, problem.K), "w": (problem.N, problem.K), "dy": (problem.M, problem.N)}
+    inputs = TrainInputs(problem, scheme, device, 0, {}, {})
+    for name in operands(problem.pass_):
+        source, kind = ORIGINS[name]
+        shape = shapes[source]
+        if scheme.prequantized:
+            scale = _meta(scale_shape(kind, *shape), torch.float32)
+            inputs.given[name] = Quantized(_meta(shape, inputs.operand_dtype(name)), scale, kind)
+        else:
+            inputs.dense[source] = _meta(shape, torch.bfloat16)
+    return inputs
+
+
+def _meta(shape: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")

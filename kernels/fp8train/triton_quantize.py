@@ -1,7 +1,7 @@
 """Quantizers in Triton, to the bit those of `quantize`, and the transposition of what they wrote.
 
 Quotients are rounded to nearest (a plain `/` is approximate on NVIDIA GPUs). Nothing is clamped: x s is at most FP8_MAX
-(1 + 2^-23), which rounds to FP8_MAX. Traffic: every operand once. VECTOR and NEWTON: see `triton_quantizing`.
+(1 + 2^-23), which rounds to FP8_MAX. Traffic: every operand once. VECTOR and NEWTON: see `jit.quantizing`.
 """
 
 # Triton types its kernels itself.
@@ -10,7 +10,7 @@ Quotients are rounded to nearest (a plain `/` is approximate on NVIDIA GPUs). No
 import triton
 import triton.language as tl
 
-from ..triton_quantizing import quotient, reciprocal, row_major
+from ..jit.quantizing import quotient, reciprocal, row_major
 from .quantize import AMAX_FLOOR
 
 _FLOOR = tl.constexpr(AMAX_FLOOR)

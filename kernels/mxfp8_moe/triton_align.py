@@ -3,8 +3,17 @@
 # Triton types its kernels itself.
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
+import torch
 import triton
 import triton.language as tl
+
+from ..jit.call import Call
+from .routing import Aligned
+
+COUNT_CHUNK = 1024
+PLACE_CHUNK = 256
+WARPS = 4
+"""Slots that a program takes at a time, and its warps."""
 
 
 @triton.jit(do_not_specialize=["numel", "experts"])
@@ -72,3 +81,28 @@ def align_place_kernel(
         used = tl.load(padded)
         tl.store(sorted_ids + item, numel + tl.zeros_like(item), mask=(item >= used) & (item < length))
         tl.store(expert_ids + item, tl.zeros_like(item), mask=(item >= used // BLOCK) & (item < blocks))
+
+
+def align_calls(
+    topk_ids: torch.Tensor, aligned: Aligned, experts: int, expert_map: torch.Tensor | None = None
+) -> list[Call]:
+    """Lay out `topk_ids` (int32 [T, top_k], read at every call) in `aligned`, on the device.
+
+    expert_map  int32 [experts] or None, as in `routing.align`. Experts must exist: nobody can raise on the device.
+    """
+    block, device = aligned.block, topk_ids.device
+    scratch = (torch.empty(experts, dtype=torch.int32, device=device) for _ in range(4))
+    layout = dict(zip(("starts", "filled", "ends", "cursors"), scratch, strict=True)) | {"padded": aligned.padded}
+    shared = {"topk_ids": topk_ids, **layout, "numel": aligned.numel, "experts": experts}
+    length, blocks = aligned.sorted_ids.numel(), aligned.expert_ids.numel()
+    result = {"expert_map": expert_map, "sorted_ids": aligned.sorted_ids, "expert_ids": aligned.expert_ids}
+    counting = {"BLOCK": block, "BINS": triton.next_power_of_2(experts + 1), "CHUNK": COUNT_CHUNK}
+    placing = {
+        "BLOCK": block, "ROWS": triton.next_power_of_2(block), "CHUNK": PLACE_CHUNK, "MAPPED": expert_map is not None,
+    }  # fmt: skip
+    place = {**shared, **result, "length": length, "blocks": blocks}
+    programs, options = experts + -(-length // PLACE_CHUNK), {"num_warps": WARPS}
+    return [
+        Call(align_count_kernel, (1, 1, 1), shared, counting, options),
+        Call(align_place_kernel, (programs, 1, 1), place, placing, options),
+    ]

@@ -3,14 +3,11 @@
 # Triton types its kernels itself.
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
-from collections.abc import Callable
-
 import torch
 import triton
 import triton.language as tl
 
-from ..aot import Request, kernel_path
-from ..triton_launch import compile_launch
+from ..jit.call import Call
 from .triton_configs import traits
 from .triton_tiles import decode, scale_value
 
@@ -39,22 +36,10 @@ def dequantize_moe_kernel(payload, scales, out, groups, GROUPS: tl.constexpr, DE
     tl.store(out + start * 32 + element, product.to(tl.bfloat16), mask=here[:, None])
 
 
-def prepare_dequantize(
-    payload: torch.Tensor, scales: torch.Tensor, out: torch.Tensor, arch: str
-) -> Callable[[], None]:  # fmt: skip
-    """Return the call that writes out [..., K] (bf16, contiguous) from payload [..., K] and scales [..., K/32]."""
+def dequantize_call(payload: torch.Tensor, scales: torch.Tensor, out: torch.Tensor, arch: str) -> Call:
+    """Write out [..., K] (bf16, contiguous) from payload [..., K] and scales [..., K/32]."""
     groups = scales.numel()
     arguments = {"payload": payload.view(torch.uint8), "scales": scales, "out": out, "groups": groups}
+    constants = {"GROUPS": GROUPS, "DECODE": traits(arch).decode}
     grid = (-(-groups // GROUPS), 1, 1)
-    return compile_launch(dequantize_moe_kernel, grid, arguments, _constants(arch), OPTIONS).run
-
-
-def dequantize_request(groups: int, arch: str) -> Request:
-    """Return what `prepare_dequantize` would compile."""
-    types = {"payload": "*u8", "scales": "*u8", "out": "*bf16"}
-    arguments: dict[str, str | int | float | None] = {**types, "groups": groups}
-    return Request(kernel_path(dequantize_moe_kernel), arguments, _constants(arch), OPTIONS, decoded=GROUPS * 32)
-
-
-def _constants(arch: str) -> dict[str, int | str]:
-    return {"GROUPS": GROUPS, "DECODE": traits(arch).decode}
+    return Call(dequantize_moe_kernel, grid, arguments, constants, OPTIONS, decoded=GROUPS * 32)

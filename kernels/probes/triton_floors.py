@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from ...shapes.device import Device
-from ..triton_launch import compile_launch
+from ..jit.launch import compile_launch
 from .probe import Probe
 
 TILE_M, TILE_N, TILE_K = 16, 64, 64

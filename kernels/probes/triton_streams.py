@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 from ...shapes.device import Device
-from ..triton_launch import compile_launch
+from ..jit.launch import compile_launch
 from .probe import Pattern, Probe
 
 BLOCK_WORDS = 2048

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from ...shapes.device import Device
-from ..triton_launch import compile_launch
+from ..jit.launch import compile_launch
 from .probe import Probe
 
 BLOCK = 2048

@@ -9,15 +9,63 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
-from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant, Torchao
-from ..draw import draw
-from ..fp8 import e4m3
-from ..inputs import TORCH_DTYPES, Inputs
+from ...shapes.schemes.torchao import (
+    BLOCK,
+    QUANTIZERS,
+    AoGemm,
+    AoGrouped,
+    AoGroupedLinear,
+    AoLinear,
+    AoQuant,
+    Torchao,
+)
+from ..draw import draw, with_extremes
+from ..fp8 import e4m3, negate_widened_
+from ..inputs import TORCH_DTYPES, Inputs, QuantizerInputs, Tensors, poison
 from .groups import group_ends
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .quant_inputs import QuantInputs
-from .quantize import quantize
+from .quantize import empty_layout, quantize, quantized_layout
+
+_EXTREMES = (-50, -37), (10, 21)
+"""Exponents of extreme groups: on both sides of the least amax, 1e-12, and up to 10^6."""
+
+_EXTREMES_FP16 = (-20, -14), (8, 13)
+"""The same in fp16, from subnormals to almost 65504."""
+
+
+class QuantInputs(QuantizerInputs):
+    """x[M,K], row-major in the scheme's dtype."""
+
+    __slots__ = ()
+
+    scheme: AoQuant
+
+    @property
+    def fp8(self) -> torch.dtype:
+        """Element type of the data."""
+        return e4m3(self.device)
+
+    def empty_outputs(self) -> Tensors:
+        """Data and scales, laid out as the scheme says (`quantize.empty_layout`)."""
+        layout = empty_layout(self.problem.M, self.problem.K, self.scheme.kind, self.fp8, self.x.device)
+        return tuple(poison(tensor) for tensor in layout)
+
+    def refresh_activations(self, seed: int) -> None:
+        """Overwrite x with new random values; some groups are zero, others very small or large."""
+        generator = torch.Generator(self.x.device).manual_seed(seed)
+        rows, columns, _ = QUANTIZERS[self.scheme.kind]
+        factors = with_extremes(*(_EXTREMES_FP16 if self.x.dtype is torch.float16 else _EXTREMES))
+        draw(self.x, generator, rows, columns, factors)
+
+    def reference(self) -> Tensors:
+        """Data and scales of the plain torch quantizer, in fp64."""
+        data, scale = quantized_layout(self.x, self.scheme.kind, self.fp8)
+        return data.double(), scale.double()
+
+    def negate_reference(self, truth: Tensors) -> None:
+        """Signs of the data change, scales do not."""
+        negate_widened_(truth[0], self.fp8)
 
 
 def make_weight(problem: Problem, scheme: Torchao, device: Device, seed: int) -> Any:
@@ -55,7 +103,7 @@ def make_inputs(problem: Problem, scheme: Torchao, device: Device, seed: int, we
     offs = torch.tensor(ends, dtype=torch.int32, device=device.torch_name)
     inputs: QuantInputs | LinearInputs | ProductInputs
     if isinstance(scheme, AoQuant):
-        inputs = QuantInputs.empty(problem, scheme, device, seed)
+        inputs = QuantInputs(problem, scheme, device, seed, _empty_x(problem, scheme, device.torch_name))
     elif isinstance(scheme, AoLinear | AoGroupedLinear):
         inputs = LinearInputs.empty(problem, scheme, device, seed, weight, offs, ends)
     else:
@@ -63,3 +111,17 @@ def make_inputs(problem: Problem, scheme: Torchao, device: Device, seed: int, we
         inputs = ProductInputs.empty(problem, scheme, device, seed, weight, offs, ends)
     inputs.refresh_activations(seed + problem.M)
     return inputs
+
+
+def placeholders(problem: Problem, scheme: Torchao, device: Device) -> Inputs:
+    """Operands without memory."""
+    if isinstance(scheme, AoQuant):
+        return QuantInputs(problem, scheme, device, 0, _empty_x(problem, scheme, "meta"))
+    if isinstance(scheme, AoLinear | AoGroupedLinear):
+        return LinearInputs.meta(problem, scheme, device)
+    assert isinstance(scheme, AoGemm | AoGrouped)
+    return ProductInputs.meta(problem, scheme, device)
+
+
+def _empty_x(problem: Problem, scheme: AoQuant, place: str) -> torch.Tensor:
+    return torch.empty(problem.M, problem.K, dtype=TORCH_DTYPES[scheme.dtype], device=place)

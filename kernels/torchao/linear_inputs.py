@@ -1,6 +1,6 @@
 """Operands of a linear that casts inside, dense or grouped over experts, with its results from the quantized values."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -11,8 +11,7 @@ from ..draw import draw
 from ..fp8 import e4m3
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
 from .groups import group_ends, group_rows
-from .products import exact_rows
-from .quantize import Operand, quantize
+from .quantize import Operand, exact_rows, quantize
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +81,6 @@ class LinearInputs(Inputs):
         gradient = self.w.shape if isinstance(self.scheme, AoGroupedLinear) else self.w.shape[1:]
         shapes = [(rows, columns)] if self.dy is None else [(rows, columns), (rows, depth), tuple(gradient)]
         return tuple(empty_output(shape, self.w.dtype, self.w.device) for shape in shapes)
-
-    def copy(self) -> "LinearInputs":
-        """Return the same values in memory of their own."""
-        return replace(
-            self,
-            x=self.x.clone(),
-            dy=None if self.dy is None else self.dy.clone(),
-            w=self.w.clone(),
-            dense=tuple(tensor.clone() for tensor in self.dense),
-            offs=self.offs.clone(),
-        )
 
     def refresh_activations(self, seed: int) -> None:
         """Overwrite X, dY and what their casts leave."""

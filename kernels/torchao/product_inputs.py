@@ -1,6 +1,6 @@
 """Quantized operands of a GEMM, dense or grouped over experts, and its product in fp64."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -8,11 +8,10 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, blocks
 from ..draw import draw
-from ..fp8 import e4m3, negate_
+from ..fp8 import e4m3
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
 from .groups import group_ends, group_rows
-from .products import exact_rows
-from .quantize import Operand, quantize
+from .quantize import Operand, exact_rows, quantize
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +97,10 @@ class ProductInputs(Inputs):
             return Operand(self.b[expert], self.b_scale[expert].t(), 1, BLOCK)
         return Operand(self.b[expert], self.b_scale[expert], BLOCK, BLOCK)
 
-    def empty_output(self) -> torch.Tensor:
-        """Y[M,N], poisoned."""
-        return empty_output((self.problem.M, self.problem.N), TORCH_DTYPES[self.scheme.dtype], self.a.device)
-
     def empty_outputs(self) -> Tensors:
-        """Y."""
-        return (self.empty_output(),)
-
-    def copy(self) -> "ProductInputs":
-        """Return the same values in memory of their own."""
-        names = ("a", "a_scale", "a_dense", "b", "b_scale", "offs")
-        return replace(self, **{name: getattr(self, name).clone() for name in names})
+        """Y[M,N]."""
+        shape = (self.problem.M, self.problem.N)
+        return (empty_output(shape, TORCH_DTYPES[self.scheme.dtype], self.a.device),)
 
     def refresh_activations(self, seed: int) -> None:
         """Draw new rows and quantize them."""
@@ -119,18 +110,9 @@ class ProductInputs(Inputs):
         self.a_scale.copy_(quantized.scale.t())
         self.left().dequantize(self.a_dense)
 
-    def negate(self) -> None:
-        """Turn a into -a: the scales stay."""
-        negate_(self.a)
-        self.a_dense.neg_()
-
     def reference(self) -> Tensors:
         """Y of the same bits, in fp64."""
         result = torch.empty(self.problem.M, self.problem.N, dtype=torch.float64, device=self.a.device)
         for expert, (first, last) in enumerate(group_rows(self.ends)):
             exact_rows(self.left().part(first, last), self.right(expert), result[first:last])
         return (result,)
-
-    def negate_reference(self, truth: Tensors) -> None:
-        """Y(-a) = -Y(a)."""
-        truth[0].neg_()

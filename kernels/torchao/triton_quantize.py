@@ -2,7 +2,7 @@
 
 Offsets inside a tile of up to 128 rows are 32-bit, so that addresses need few registers; where a tile begins is 64-bit.
 Nothing is clamped: x s is at most FP8_MAX (1 + 2^-23), which rounds to FP8_MAX. VECTOR and NEWTON: see
-`triton_quantizing`.
+`jit.quantizing`.
 """
 
 # Triton types its kernels itself.
@@ -11,7 +11,7 @@ Nothing is clamped: x s is at most FP8_MAX (1 + 2^-23), which rounds to FP8_MAX.
 import triton
 import triton.language as tl
 
-from ..triton_quantizing import quotient, reciprocal, row_major
+from ..jit.quantizing import quotient, reciprocal, row_major
 
 
 @triton.jit

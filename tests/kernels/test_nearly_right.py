@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.mxfp8.launches import LARGEST_SCALE
+from rooflens.kernels.mxfp8.providers import LARGEST_SCALE
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem

@@ -4,8 +4,9 @@ import pytest
 import torch
 from rooflens.kernels import registry
 from rooflens.kernels.fourbit.quantize import dequantize
-from rooflens.kernels.fourbit.triton_configs import FILL, MAX_SPLIT, tile_configs
+from rooflens.kernels.fourbit.triton_configs import FILL, tile_configs
 from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.jit.tiles import MAX_SPLIT
 from rooflens.kernels.provider import Role
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
@@ -161,23 +162,24 @@ def test_results_on_the_gpu(providers, name, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DType)
 def test_dequantize_on_the_gpu(dtype):
-    from rooflens.kernels.fourbit.triton_dequantize import prepare_dequantize
+    from rooflens.kernels.fourbit.triton_dequantize import dequantize_call
+    from rooflens.kernels.jit.call import compile_calls
 
     for n, k, name in ((512, 1024, "nf4-g64"), (7, 333, "fp4-g32"), (64, 4096, "nf4-g4096")):
         inputs = make_inputs(Problem(1, n, k), parse_scheme(name, dtype), this_gpu(), seed=5)
         out = torch.full((n, k), torch.nan, dtype=inputs.dtype, device=inputs.x.device)
-        prepare_dequantize(inputs, out)()
+        compile_calls([dequantize_call(inputs, out)]).run()
         assert torch.equal(out, inputs.dequantized()), "code * absmax in fp32, rounded once: to the bit"
 
 
 def test_dequantize_refuses_another_size():
-    from rooflens.kernels.fourbit.triton_dequantize import prepare_dequantize
+    from rooflens.kernels.fourbit.triton_dequantize import dequantize_call
 
     inputs = make_inputs(Problem(1, 8, 64), NF4, CPU, seed=5)
     with pytest.raises(ValueError, match="contiguous tensor of 512 elements"):
-        prepare_dequantize(inputs, torch.empty(8, 63))
+        dequantize_call(inputs, torch.empty(8, 63))
     with pytest.raises(ValueError, match="contiguous"):
-        prepare_dequantize(inputs, torch.empty(64, 8).T)
+        dequantize_call(inputs, torch.empty(64, 8).T)
 
 
 def test_each_m_has_the_tile_of_its_own_range() -> None:

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import interpreter_repairs
 import torch
-from rooflens.kernels.a16w8 import triton_configs, triton_launches, triton_providers
+from rooflens.kernels.a16w8 import triton_configs, triton_providers
 from rooflens.kernels.a16w8.inputs import make_inputs
 from rooflens.kernels.a16w8.quantize import dequantize, prequantize
+from rooflens.kernels.a16w8.triton_dequantize import dequantize_call
+from rooflens.kernels.jit.call import compile_calls
 from rooflens.kernels.reference import measure
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
@@ -65,7 +67,7 @@ def run_gemm(case):
 def run_dequantize(case):
     inputs = operands(case)
     out = torch.full(inputs.q.shape, torch.nan, dtype=inputs.dtype)
-    triton_launches.dequantize_launch(inputs, out).run()
+    compile_calls([dequantize_call(inputs, out)]).run()
     return {"differing": int((out != inputs.dequantized()).sum())}
 
 

@@ -173,10 +173,11 @@ def test_dequantization_is_exact_on_the_gpu():
     inputs = make_inputs(Problem(1, 150, 300, B=2), scheme(), device, seed=1)
     if blas.DEQUANT_BMM.candidates(inputs.problem, inputs.scheme, device)[0]["dequantize"] != "triton":
         pytest.skip(f"Triton has no FP8 on {device.arch}")
-    from rooflens.kernels.a16w8.triton_launches import dequantize_launch
+    from rooflens.kernels.a16w8.triton_dequantize import dequantize_call
+    from rooflens.kernels.jit.call import compile_calls
 
     out = torch.full(inputs.q.shape, torch.nan, dtype=inputs.dtype, device=inputs.q.device)
-    dequantize_launch(inputs, out).run()
+    compile_calls([dequantize_call(inputs, out)]).run()
     assert torch.equal(out, inputs.dequantized())
 
 

@@ -11,8 +11,8 @@ from rooflens.kernels.aot import LARGE_BYTES
 from rooflens.kernels.fourbit import triton_providers
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.isa.scan import Asked, compiles, described_device, scan, specialization
+from rooflens.kernels.jit.launch import CompiledLaunch
 from rooflens.kernels.provider import Launch, Provider, Support
-from rooflens.kernels.triton_launch import CompiledLaunch
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType

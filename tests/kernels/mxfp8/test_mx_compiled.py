@@ -4,7 +4,7 @@ import re
 
 import pytest
 from rooflens.kernels import aot
-from rooflens.kernels.mxfp8.blas import decode_request
+from rooflens.kernels.mxfp8.blas import BLAS_BF16
 from rooflens.kernels.mxfp8.providers import GEMV, MMA
 from rooflens.kernels.mxfp8.quantizers import TRITON_QUANT
 from rooflens.kernels.mxfp8.stock import SMALL_TILE, STOCK_TRITON
@@ -55,7 +55,8 @@ def quantize_request(arch):
 def requests(arch):
     """{key: Request} of all kernels."""
     chosen = {key: request for key, (_, request) in gemm_requests(arch).items()}
-    return chosen | {"quantize": quantize_request(arch), "decode": decode_request(2304, 6144)}
+    _, decode = BLAS_BF16.builds(Problem(1, 2304, 6144), GEMM, device(arch), {})
+    return chosen | {"quantize": quantize_request(arch), "decode": decode}
 
 
 @pytest.fixture(scope="module")

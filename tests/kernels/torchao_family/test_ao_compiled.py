@@ -4,9 +4,10 @@ import re
 
 import pytest
 from rooflens.kernels import aot
+from rooflens.kernels.inputs import placeholders
+from rooflens.kernels.jit.call import requests as described
 from rooflens.kernels.provider import support
 from rooflens.kernels.torchao import triton_providers as providers
-from rooflens.kernels.torchao.triton_calls import requests as launched_requests
 from rooflens.kernels.torchao.triton_dequantize import dequantize_calls
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
@@ -78,8 +79,8 @@ def requests(arch):
     for tile in providers.GEMM.candidates(*CASES[5][1:], device(arch)) if arch in EVERY_TILE else ():
         (request,) = providers.GEMM.builds(*CASES[5][1:], device(arch), tile)
         wanted.setdefault(specialization(request), request)
-    inputs = providers.meta_inputs(Problem(384, 256, 512, pass_=STEP), AoLinear(BF16), device(arch))
-    for request in launched_requests(dequantize_calls(inputs)[0]):
+    inputs = placeholders(Problem(384, 256, 512, pass_=STEP), AoLinear(BF16), device(arch))
+    for request in described(dequantize_calls(inputs)[0]):
         wanted.setdefault(specialization(request), request)
     return {f"{request.kernel.partition(':')[2]} {number}": request for number, request in enumerate(wanted.values())}
 

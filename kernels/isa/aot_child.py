@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ..shapes.verdict import Verdict
-from . import registry
-from .aot import Build, Request, diagnosis, find_kernel, is_amd, last_line, specialize_request, wave_size
-from .isa.binary import amd_vector_registers, inspect_cubin, number, warps_of
+from ...shapes.gpu_architectures import architecture
+from ...shapes.verdict import Verdict
+from .. import registry
+from ..aot import Build, Request, diagnosis, find_kernel, last_line, specialize_request
+from .binary import amd_vector_registers, inspect_cubin, number, warps_of
 
 
 def compile_here(arch: str, request: Request) -> Build:
@@ -20,7 +21,8 @@ def compile_here(arch: str, request: Request) -> Build:
     from triton.compiler import ASTSource
 
     kernel = find_kernel(request.kernel)
-    target = GPUTarget("hip", arch, wave_size(arch)) if is_amd(arch) else GPUTarget("cuda", int(arch[2:]), 32)
+    amd = architecture(arch).is_amd
+    target = GPUTarget("hip", arch, architecture(arch).wave_size) if amd else GPUTarget("cuda", int(arch[2:]), 32)
     signature, constants, attributes = specialize_request(arch, request)
     try:
         source = ASTSource(kernel, signature, constexprs=constants, attrs=attributes)
@@ -28,7 +30,7 @@ def compile_here(arch: str, request: Request) -> Build:
     except Exception as error:
         reason = f"{type(error).__name__}: {diagnosis(str(error)) or last_line(str(error))}"
         return Build(Verdict.COMPILE_ERROR, reason, triton=triton.__version__)
-    if is_amd(arch):
+    if amd:
         text, sass = compiled.asm["amdgcn"], ""
         registers = amd_vector_registers(text)
         spills = number(r"\.private_segment_fixed_size:\s+(\d+)", text)

@@ -9,15 +9,15 @@ import selectors
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO
 
-from ..shapes.errors import RooflensError
-from ..shapes.verdict import Verdict
-from .aot import Build, Request, check_arch, diagnosis, last_line
+from ...shapes.errors import RooflensError
+from ...shapes.verdict import Verdict
+from ..aot import Build, Request, diagnosis, last_line
 
 START_S = 300.0
 """Most time that a child may take to import Triton."""
@@ -92,7 +92,7 @@ class Compiler:
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115  `stop` closes it
         try:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "rooflens.kernels.aot_child", str(writing), *self._files],
+                [sys.executable, "-m", "rooflens.kernels.isa.aot_child", str(writing), *self._files],
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
@@ -140,14 +140,3 @@ class Compiler:
         assert self._messages is not None
         self._messages.seek(start)
         return self._messages.read().decode(errors="replace")
-
-
-def compile_in_child(arch: str, requests: Sequence[Request], cache: Path, timeout_s: float = 300.0) -> list[Build]:
-    """Compile `requests` for one of KNOWN_ARCHES, in order. A child that dies costs the request it was working on.
-
-    cache      folder for Triton's cache; timeout_s  for one request, after which it is given up
-    Raises UsageError for an unknown architecture.
-    """
-    check_arch(arch)
-    with Compiler(cache, timeout_s) as compiler:
-        return [compiler.build(arch, request) for request in requests]

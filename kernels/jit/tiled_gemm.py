@@ -3,8 +3,17 @@
 # Triton types its kernels itself.
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
+import torch
 import triton
 import triton.language as tl
+
+from ..geometry import Tiling, padded
+from ..provider import Config
+from .call import Call
+from .tiles import compiler_options
+
+GROUP_M = 8
+"""Rows of tiles that share columns of W while those are in L2."""
 
 
 @triton.jit
@@ -39,3 +48,18 @@ def tiled_gemm_kernel(
         acc += tl.load(bias + n, mask=n < N, other=0.0).to(tl.float32)[None, :]
     mask = (m < M)[:, None] & (n < N)[None, :]
     tl.store(y + m[:, None].to(tl.int64) * N + n[None, :], acc.to(y.dtype.element_ty), mask=mask)
+
+
+def tiled_gemm_call(
+    x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, y: torch.Tensor, config: Config
+) -> Call:
+    """y[M,N] = x[M,K] w[N,K]^T + bias."""
+    (m, k), n = x.shape, w.shape[0]
+    tiles = -(-m // config["BLOCK_M"]) * -(-n // config["BLOCK_N"])
+    constants = {
+        "BM": config["BLOCK_M"], "BN": config["BLOCK_N"], "BK": config["BLOCK_K"], "GROUP_M": GROUP_M,
+        "BIAS": bias is not None,
+    }  # fmt: skip
+    arguments = {"x": x, "w": w, "bias": bias, "y": y, "M": m, "N": n, "K": k}
+    tiling = Tiling(config["BLOCK_M"], config["BLOCK_N"], tiles * padded(k, config["BLOCK_K"]))
+    return Call(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, compiler_options(config), tiling)

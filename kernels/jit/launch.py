@@ -1,15 +1,15 @@
-"""From operands to a launch: arguments of a kernel, its compilation, and a closure that only enqueues it."""
+"""From arguments to a launch: the compilation of a kernel, and a closure that only enqueues it."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import triton
 
-from ..shapes.errors import RooflensError
-from .geometry import Geometry, Grid, Tiling, combined, geometry_of
+from ...shapes.errors import RooflensError
+from ..geometry import Geometry, Grid, Tiling, geometry_of
 
 INTERPRETED = bool(triton.knobs.runtime.interpret)
 """Triton runs kernels in its interpreter (TRITON_INTERPRET=1 when it was imported): correctness checks on the CPU."""
@@ -28,6 +28,8 @@ POINTERS = {
 """torch type -> Triton's name of a pointer to it."""
 
 _DIGITS = 16
+
+_scratch: dict[tuple[int, int | None], list[torch.Tensor]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ def compile_launch(
     constants  constexpr arguments; options  num_warps, num_stages and what else the backend knows
     The pointers are those of the tensors now; the closure keeps the tensors alive.
     """
+    triton.set_allocator(_allocate)
     name = kernel.fn.__name__
     if INTERPRETED:
 
@@ -81,14 +84,20 @@ def compile_launch(
     return CompiledLaunch(launch, name, artifact_hash(compiled), grid, compiled)
 
 
-def main_geometry(launches: Sequence[tuple[CompiledLaunch, Tiling | None]]) -> Geometry | None:
-    """Describe the kernels of a launch that multiply; without any the only one; None where that is not one."""
-    if len(launches) == 1:
-        return launches[0][0].geometry(launches[0][1])
-    return combined([launch.geometry(tiling) for launch, tiling in launches if tiling])
-
-
 def artifact_hash(compiled: Any) -> str:
     """16 hex digits over the machine code (cubin or hsaco) of a compiled kernel."""
     code = compiled.asm.get("cubin") or compiled.asm.get("hsaco") or b""
     return hashlib.sha256(code).hexdigest()[:_DIGITS] if code else ""
+
+
+def _allocate(size: int, alignment: int, stream: int | None) -> torch.Tensor:
+    """Return `size` bytes on the current device, for descriptors of the tensor memory accelerator.
+
+    Triton asks at every launch. Launches on one stream follow each other and share the memory, which is allocated once
+    per stream; what became too small is kept, for graphs that were captured meanwhile. torch aligns it to 512 bytes or
+    more, descriptors need 128.
+    """
+    held = _scratch.setdefault((torch.cuda.current_device(), stream), [])
+    if not held or held[-1].numel() < size:
+        held.append(torch.empty(size, dtype=torch.int8, device="cuda"))
+    return held[-1]
