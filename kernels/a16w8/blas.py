@@ -89,7 +89,7 @@ class DequantBmm(Bmm):
         """The dequantizer, where it is Triton's."""
         if config["dequantize"] != "triton":
             return ()
-        from .triton_dequantize import dequantize_call
+        from .triton.dequantize import dequantize_call
 
         inputs = placeholders(problem, scheme, device)
         return [dequantize_call(inputs, torch.empty(inputs.q.shape, dtype=inputs.dtype, device="meta")).request()]

@@ -39,7 +39,7 @@ def prepare(form: str, inputs: A16W8Inputs, dtype: torch.dtype) -> Decoded:
     """Allocate the weights as `dtype`, and scratch; compile what is to be compiled. Rows may be padded."""
     if form == "triton":
         from ..jit.call import compile_calls
-        from .triton_dequantize import dequantize_call
+        from .triton.dequantize import dequantize_call
 
         weight = torch.empty(inputs.q.shape, dtype=dtype, device=inputs.q.device)
         launch = compile_calls([dequantize_call(inputs, weight)])

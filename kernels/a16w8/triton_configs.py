@@ -17,7 +17,7 @@ from ..jit.tiles import fitting_stages, rows_for
 
 @dataclass(frozen=True, slots=True)
 class TileConfig:
-    """One way to run the kernel; the fields are constants of `triton_gemm.a16w8_kernel` and options of the compiler.
+    """One way to run the kernel; the fields are constants of `triton.gemm.a16w8_kernel` and options of the compiler.
 
     `more`: options of one backend. `batch_inner`: programs of the same tile of all batch entries follow one another.
     """

@@ -16,8 +16,8 @@ from ..needs import NOT_ON_CPU
 from ..provider import Config, Launch, Role, Support
 from .inputs import A16W8Inputs
 from .quantize import LEAST_AMAX
+from .triton.gemm import a16w8_kernel
 from .triton_configs import TileConfig, native_configs, transposed_configs, upstream_config
-from .triton_gemm import a16w8_kernel
 
 _MAX_SIZE = 1 << 22
 """Offsets inside a tile are 32-bit: 256 rows of this many elements, 128 rows of transposed weights."""

@@ -173,7 +173,7 @@ def _prepare_dequantize(
             return name, prepare_cpp(inputs, weight, {"streaming": streaming})
         if name == "triton":
             from ..jit.call import compile_calls
-            from .triton_dequantize import dequantize_call
+            from .triton.dequantize import dequantize_call
 
             return name, compile_calls([dequantize_call(inputs, weight)]).run
     except (RooflensError, ImportError):  # no compiler, no Triton

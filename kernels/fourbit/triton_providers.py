@@ -19,17 +19,17 @@ from ..jit.tiles import compiler_options
 from ..needs import NOT_ON_CPU
 from ..provider import Config, Role, Support
 from .inputs import FourBitInputs
+from .triton.gemv import gemv_4bit_kernel, gemv_4bit_opt_kernel
+from .triton.mma import mma_4bit_kernel
+from .triton.simt import simt_4bit_kernel
 from .triton_codes import gemm_planes
 from .triton_configs import tile_configs
-from .triton_gemv import gemv_4bit_kernel, gemv_4bit_opt_kernel
-from .triton_mma import mma_4bit_kernel
-from .triton_simt import simt_4bit_kernel
 
 _MAX_K = 1 << 24
 """Offsets inside the rows of one program are 32-bit: up to 128 rows of this many elements."""
 
 _ISA = {"cuda": "ptx", "cdna": "cdna", "gfx950": "cdna_bf16", "rdna": "rdna"}
-"""Instructions that the kernels may use, as `triton_decode.byte_permute` names them."""
+"""Instructions that the kernels may use, as `triton.decode.byte_permute` names them."""
 
 
 class _Tiled(TritonProvider[FourBit, FourBitInputs]):
@@ -80,7 +80,7 @@ def _part_bytes(problem: Problem, config: Config) -> int:
 
 
 def target_isa(device: Device) -> str:
-    """Which instructions the kernels may use on this device; see `triton_decode.byte_permute`."""
+    """Which instructions the kernels may use on this device; see `triton.decode.byte_permute`."""
     return "ptx_emulated" if INTERPRETED else architecture(device.arch).of(_ISA)
 
 
@@ -91,7 +91,7 @@ def packed_view(packed: torch.Tensor, words: bool) -> tuple[torch.Tensor, bool]:
 
 
 def scale_operands(inputs: FourBitInputs) -> dict[str, torch.Tensor | None]:
-    """Arguments from which `triton_tiles.load_absmax` reads either form of absmax."""
+    """Arguments from which `triton.tiles.load_absmax` reads either form of absmax."""
     if nested := inputs.nested:
         return {"absmax": nested.scale, "q": nested.q, "nested_code": nested.code, "nested_offset": nested.offset}
     return {"absmax": inputs.absmax, "q": None, "nested_code": None, "nested_offset": None}
@@ -100,7 +100,7 @@ def scale_operands(inputs: FourBitInputs) -> dict[str, torch.Tensor | None]:
 def fused_call(kernel: Any, inputs: FourBitInputs, output: torch.Tensor, config: Config, isa: str) -> Call:
     """Call one of the four fused kernels; its grid is (tiles of the output, parts of K).
 
-    `isa` as in `triton_decode.byte_permute`. Scratch of a divided K is allocated here: fp32 [SPLIT_K, M, N] and one
+    `isa` as in `triton.decode.byte_permute`. Scratch of a divided K is allocated here: fp32 [SPLIT_K, M, N] and one
     counter per tile.
     """
     problem, scheme, device = inputs.problem, inputs.scheme, inputs.x.device

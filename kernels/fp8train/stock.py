@@ -23,8 +23,8 @@ from ..saved import Saved
 from .blas import NO_GEMM, BlasBf16, empty_operands
 from .inputs import TrainInputs, placeholders
 from .plans import FACTORS
+from .triton.tiles import store_tile, tile_origin
 from .triton_configs import STOCK
-from .triton_tiles import store_tile, tile_origin
 
 _MOST_LINE = 1 << 22
 

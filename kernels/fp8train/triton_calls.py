@@ -6,9 +6,9 @@ from ...shapes.schemes.fp8train import BLOCK, cd
 from ..jit.call import Call
 from ..jit.quantizing import newton
 from .quantize import Quantized
+from .triton.dequantize import dequantize_kernel
+from .triton.quantize import quantize_kernel, quantize_weight_kernel, transpose_kernel
 from .triton_configs import TRANSPOSE
-from .triton_dequantize import dequantize_kernel
-from .triton_quantize import quantize_kernel, quantize_weight_kernel, transpose_kernel
 
 
 def quantize_call(

@@ -10,10 +10,10 @@ from ...shapes.problem import Pass
 from ...shapes.schemes.fp8train import BLOCK, cd
 from ..geometry import Tiling, padded
 from ..jit.call import Call
+from .triton.persistent import nt_persistent_kernel, nt_wide_kernel
+from .triton.shared import shared_gemm_kernel
+from .triton.specialised import nn_gemm_kernel, nt_gemm_kernel, tn_gemm_kernel
 from .triton_configs import Tile, layout_of
-from .triton_persistent import nt_persistent_kernel, nt_wide_kernel
-from .triton_shared import shared_gemm_kernel
-from .triton_specialised import nn_gemm_kernel, nt_gemm_kernel, tn_gemm_kernel
 
 KERNELS = {"nt": nt_gemm_kernel, "nn": nn_gemm_kernel, "tn": tn_gemm_kernel}
 

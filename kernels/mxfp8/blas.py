@@ -134,7 +134,7 @@ def prepare_decode(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> 
 def decode_call(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> "Call":
     """Overwrite bf16 `out` with payload `q` times `scales`."""
     from ..jit.call import Call
-    from .triton_quantize import dequantize_mx_kernel
+    from .triton.quantize import dequantize_mx_kernel
 
     blocks = scales.numel()
     arguments = {"payload": q.view(torch.uint8), "scales": scales, "out": out, "blocks": blocks}

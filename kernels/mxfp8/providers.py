@@ -19,9 +19,9 @@ from ..needs import NOT_ON_CPU
 from ..provider import Config, Launch, Support
 from .inputs import MxFp8Inputs
 from .quantize import BLOCK
+from .triton.gemv import diagonal_mx_kernel, gemv_mx_kernel
+from .triton.mma import mma_mx_kernel, scaled_mx_kernel
 from .triton_configs import largest_m, tiles
-from .triton_gemv import diagonal_mx_kernel, gemv_mx_kernel
-from .triton_mma import mma_mx_kernel, scaled_mx_kernel
 
 MAX_K = 1 << 24
 """Offsets inside the rows of one program are 32-bit: up to 128 rows of this many bytes."""
@@ -35,7 +35,7 @@ KERNELS = {
 """Kernels, and the type as which they take the payloads."""
 
 LARGEST_SCALE = {"bf16": 134, "vector": 194}
-"""Largest scale byte that the decode of a kernel can represent (`triton_parts`); the others take any."""
+"""Largest scale byte that the decode of a kernel can represent (`triton.parts`); the others take any."""
 
 _DECODING = ("vector", "bf16")
 _K_UNIT = 512
@@ -169,7 +169,7 @@ def tile_call(inputs: MxFp8Inputs, output: torch.Tensor, config: Config) -> Call
 
 
 def _target_isa(device: Device) -> str:
-    """Which instructions the kernels may use, as `triton_parts` names them."""
+    """Which instructions the kernels may use, as `triton.parts` names them."""
     family = architecture(device.arch).family
     return "interpreter" if INTERPRETED else "ptx" if family == "cuda" else family
 

@@ -14,7 +14,7 @@ from ..needs import NOT_ON_CPU
 from ..provider import Config, Launch, Provider, Support
 from .inputs import MxFp8QuantInputs
 from .quantize import LARGEST_MANTISSA, quantize_mx
-from .triton_quantize import quantize_mx_kernel
+from .triton.quantize import quantize_mx_kernel
 
 
 class TritonQuantMx(TritonProvider[MxFp8Quant, MxFp8QuantInputs]):

@@ -20,8 +20,8 @@ from ..jit.tiles import compiler_options
 from ..needs import NOT_ON_CPU
 from ..provider import Config, Role, Support
 from .inputs import MxFp8Inputs
+from .triton.stock import scaled_gemm_kernel
 from .triton_configs import emulated
-from .triton_stock import scaled_gemm_kernel
 
 OFFSET_LIMIT = 1 << 31
 """The kernel's offsets are 32-bit: no operand may have this many elements."""

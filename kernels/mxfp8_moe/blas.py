@@ -77,7 +77,7 @@ class LoopBf16(DenseBlas[MxFp8Moe, MoeInputs]):
         """On a GPU, the dequantizer of X (also where it runs beforehand), and that of the weights inside the call."""
         if not device.is_gpu:
             return ()
-        from .triton_dequantize import dequantize_call
+        from .triton.dequantize import dequantize_call
 
         matrices = (empty_mx((rows, problem.K), "meta") for rows in self.dequantized_rows(problem))
         return [
@@ -165,7 +165,7 @@ def dequantizer(inputs: MoeInputs, payload: torch.Tensor, scales: torch.Tensor, 
     """Return the call that writes `out` [..., K] in bf16: one Triton kernel on a GPU, torch on the CPU."""
     if inputs.device.is_gpu:
         from ..jit.call import compile_calls
-        from .triton_dequantize import dequantize_call
+        from .triton.dequantize import dequantize_call
 
         return compile_calls([dequantize_call(payload, scales, out, inputs.device.arch)]).run
     blocks = out.view(*scales.shape, BLOCK)

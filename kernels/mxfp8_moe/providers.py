@@ -17,10 +17,10 @@ from ..provider import Config, Support
 from .inputs import MoeInputs
 from .routing import Aligned, align, empty_aligned
 from .traffic import fused_bytes, part_bytes
-from .triton_align import align_calls
+from .triton.align import align_calls
+from .triton.gemv import gemv_moe_kernel
+from .triton.grouped import grouped_moe_kernel
 from .triton_configs import GEMV_ROWS, Traits, gemv_configs, grouped_configs, traits
-from .triton_gemv import gemv_moe_kernel
-from .triton_grouped import grouped_moe_kernel
 
 MAX_K = 1 << 24
 """Offsets inside the rows of one program are 32-bit: up to 128 rows of this many elements."""

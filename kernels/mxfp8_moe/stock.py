@@ -12,7 +12,7 @@ from ..mxfp8.triton_configs import emulated
 from ..provider import Config, Launch, Role, Support
 from .inputs import MoeInputs
 from .providers import Fused
-from .triton_stock import stock_moe_kernel
+from .triton.stock import stock_moe_kernel
 
 _BLOCK_M, _BLOCK_N, _BLOCK_K = 64, 128, 128
 

@@ -23,7 +23,7 @@ GEMV_ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What an architecture wants: constants of the kernels of the same names (`triton_grouped`, `triton_tiles`).
+    """What an architecture wants: constants of the kernels of the same names (`triton.grouped`, `triton.tiles`).
 
     math "scaled" or "blocks"; decode "cvt" or "bits"; direct, words: how tiles and scales are addressed; isa "cdna"
     where the stores of a wave have to be waited for, else ""

@@ -11,8 +11,8 @@ from ..jit.call import Call
 from ..jit.quantizing import newton
 from ..provider import Config
 from .quantize import SMALLEST_AMAX
+from .triton.quantize import dequantize_kernel, quantize_blocks_kernel, quantize_columns_kernel, quantize_rows_kernel
 from .triton_configs import quantize_configs
-from .triton_quantize import dequantize_kernel, quantize_blocks_kernel, quantize_columns_kernel, quantize_rows_kernel
 
 LAYOUTS = {
     "act-lhs": ("rows", False),

@@ -12,10 +12,10 @@ from ..provider import Config
 from .groups import group_rows
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
+from .triton.gemm import gemm_kernel, grouped_wgrad_kernel
+from .triton.persistent import gemm_persistent_kernel, tile_rows_kernel
 from .triton_casts import cast
 from .triton_configs import WIDE, wgrad_config
-from .triton_gemm import gemm_kernel, grouped_wgrad_kernel
-from .triton_persistent import gemm_persistent_kernel, tile_rows_kernel
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 """FP8 data and fp32 scales, as they lie in memory."""

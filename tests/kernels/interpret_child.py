@@ -6,8 +6,9 @@ import sys
 import interpreter_repairs
 import numpy as np
 import torch
-from rooflens.kernels.fourbit import triton_dequantize, triton_gemv, triton_mma, triton_providers, triton_simt
+from rooflens.kernels.fourbit import triton_providers
 from rooflens.kernels.fourbit.inputs import FourBitInputs
+from rooflens.kernels.fourbit.triton import dequantize, gemv, mma, simt
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit.call import compile_calls, launch_calls
 from rooflens.shapes.device import Device
@@ -17,10 +18,10 @@ from rooflens.shapes.schemes import parse_scheme
 
 CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 KERNELS = {
-    "simt_4bit": triton_simt.simt_4bit_kernel,
-    "gemv_4bit": triton_gemv.gemv_4bit_kernel,
-    "gemv_4bit_opt": triton_gemv.gemv_4bit_opt_kernel,
-    "mma_4bit": triton_mma.mma_4bit_kernel,
+    "simt_4bit": simt.simt_4bit_kernel,
+    "gemv_4bit": gemv.gemv_4bit_kernel,
+    "gemv_4bit_opt": gemv.gemv_4bit_opt_kernel,
+    "mma_4bit": mma.mma_4bit_kernel,
 }
 
 
@@ -70,7 +71,7 @@ def run_dequantize(case: dict) -> dict:
     problem = Problem(1, case["N"], case["K"])
     inputs = make_inputs(problem, parse_scheme(case["scheme"], DType(case["dtype"])), CPU, case.get("seed", 1))
     out = torch.full((problem.N, problem.K), torch.nan, dtype=inputs.dtype)
-    compile_calls([triton_dequantize.dequantize_call(inputs, out, case["isa"])]).run()
+    compile_calls([dequantize.dequantize_call(inputs, out, case["isa"])]).run()
     reference = dense_weight(inputs)
     rounded = inputs.dequantized()
     return {

@@ -4,8 +4,9 @@ import json
 import sys
 
 import torch
-from rooflens.kernels.probes import triton_floors, triton_streams
 from rooflens.kernels.probes.probe import Pattern
+from rooflens.kernels.probes.triton import floors as triton_floors
+from rooflens.kernels.probes.triton import streams as triton_streams
 from rooflens.shapes.device import Device
 
 CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)

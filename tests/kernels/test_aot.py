@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 from rooflens.kernels import aot
-from rooflens.kernels.fourbit.triton_dequantize import dequantize_4bit_kernel
-from rooflens.kernels.fourbit.triton_simt import simt_4bit_kernel
+from rooflens.kernels.fourbit.triton.dequantize import dequantize_4bit_kernel
+from rooflens.kernels.fourbit.triton.simt import simt_4bit_kernel
 from rooflens.kernels.isa.aot_compiler import Compiler
 from rooflens.kernels.jit.tiled_gemm import tiled_gemm_kernel
 from rooflens.shapes.errors import UsageError

@@ -10,9 +10,9 @@ import torch
 import triton
 from rooflens.kernels import aot, registry
 from rooflens.kernels.fourbit.quantize import code_table
+from rooflens.kernels.fourbit.triton.dequantize import dequantize_call
 from rooflens.kernels.fourbit.triton_codes import exact_planes, half_planes
 from rooflens.kernels.fourbit.triton_configs import tile_configs
-from rooflens.kernels.fourbit.triton_dequantize import dequantize_call
 from rooflens.kernels.fourbit.triton_providers import target_isa
 from rooflens.kernels.inputs import placeholders
 from rooflens.shapes.device import Device

@@ -162,7 +162,7 @@ def test_results_on_the_gpu(providers, name, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DType)
 def test_dequantize_on_the_gpu(dtype):
-    from rooflens.kernels.fourbit.triton_dequantize import dequantize_call
+    from rooflens.kernels.fourbit.triton.dequantize import dequantize_call
     from rooflens.kernels.jit.call import compile_calls
 
     for n, k, name in ((512, 1024, "nf4-g64"), (7, 333, "fp4-g32"), (64, 4096, "nf4-g4096")):
@@ -173,7 +173,7 @@ def test_dequantize_on_the_gpu(dtype):
 
 
 def test_dequantize_refuses_another_size():
-    from rooflens.kernels.fourbit.triton_dequantize import dequantize_call
+    from rooflens.kernels.fourbit.triton.dequantize import dequantize_call
 
     inputs = make_inputs(Problem(1, 8, 64), NF4, CPU, seed=5)
     with pytest.raises(ValueError, match="contiguous tensor of 512 elements"):

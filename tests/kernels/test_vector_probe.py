@@ -8,7 +8,7 @@ import pytest
 from rooflens.kernels.aot import KNOWN_ARCHES, Request, kernel_path
 from rooflens.kernels.isa import gcn, sass
 from rooflens.kernels.isa.loops import loops
-from rooflens.kernels.probes import triton_vector as vector
+from rooflens.kernels.probes.triton import vector
 from rooflens.shapes.gpu_architectures import architecture
 from rooflens.shapes.verdict import Verdict
 

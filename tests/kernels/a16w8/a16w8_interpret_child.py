@@ -9,7 +9,7 @@ import torch
 from rooflens.kernels.a16w8 import triton_configs, triton_providers
 from rooflens.kernels.a16w8.inputs import make_inputs
 from rooflens.kernels.a16w8.quantize import dequantize, prequantize
-from rooflens.kernels.a16w8.triton_dequantize import dequantize_call
+from rooflens.kernels.a16w8.triton.dequantize import dequantize_call
 from rooflens.kernels.jit.call import compile_calls
 from rooflens.kernels.reference import measure
 from rooflens.shapes.device import Device

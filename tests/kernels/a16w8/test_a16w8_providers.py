@@ -173,7 +173,7 @@ def test_dequantization_is_exact_on_the_gpu():
     inputs = make_inputs(Problem(1, 150, 300, B=2), scheme(), device, seed=1)
     if blas.DEQUANT_BMM.candidates(inputs.problem, inputs.scheme, device)[0]["dequantize"] != "triton":
         pytest.skip(f"Triton has no FP8 on {device.arch}")
-    from rooflens.kernels.a16w8.triton_dequantize import dequantize_call
+    from rooflens.kernels.a16w8.triton.dequantize import dequantize_call
     from rooflens.kernels.jit.call import compile_calls
 
     out = torch.full(inputs.q.shape, torch.nan, dtype=inputs.dtype, device=inputs.q.device)

@@ -6,9 +6,10 @@ import sys
 import interpreter_repairs
 import numpy as np
 import torch
-from rooflens.kernels.mxfp8 import providers, stock, triton_quantize
+from rooflens.kernels.mxfp8 import providers, stock
 from rooflens.kernels.mxfp8.inputs import make_inputs
 from rooflens.kernels.mxfp8.quantize import LARGEST_MANTISSA, quantize_mx
+from rooflens.kernels.mxfp8.triton import quantize as triton_quantize
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType

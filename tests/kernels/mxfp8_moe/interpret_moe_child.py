@@ -8,12 +8,12 @@ import interpreter_repairs
 import torch
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit.call import compile_calls
-from rooflens.kernels.mxfp8_moe import triton_gemv, triton_grouped, triton_stock
 from rooflens.kernels.mxfp8_moe.providers import moe_call
 from rooflens.kernels.mxfp8_moe.routing import align, empty_aligned
-from rooflens.kernels.mxfp8_moe.triton_align import align_calls
+from rooflens.kernels.mxfp8_moe.triton import gemv, grouped, stock
+from rooflens.kernels.mxfp8_moe.triton.align import align_calls
+from rooflens.kernels.mxfp8_moe.triton.dequantize import dequantize_call
 from rooflens.kernels.mxfp8_moe.triton_configs import Traits
-from rooflens.kernels.mxfp8_moe.triton_dequantize import dequantize_call
 from rooflens.kernels.reference import measure
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Problem
@@ -22,9 +22,9 @@ from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 
 CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 KERNELS = {
-    "grouped": triton_grouped.grouped_moe_kernel,
-    "gemv": triton_gemv.gemv_moe_kernel,
-    "stock": triton_stock.stock_moe_kernel,
+    "grouped": grouped.grouped_moe_kernel,
+    "gemv": gemv.gemv_moe_kernel,
+    "stock": stock.stock_moe_kernel,
 }
 
 

@@ -381,7 +381,7 @@ def test_results_on_the_gpu(providers, name, scheme):
 @pytest.mark.gpu
 def test_align_on_the_gpu():
     from rooflens.kernels.jit.call import compile_calls
-    from rooflens.kernels.mxfp8_moe.triton_align import align_calls
+    from rooflens.kernels.mxfp8_moe.triton.align import align_calls
 
     for tokens, experts, top_k, block in ((1, 8, 2, 16), (64, 128, 4, 8), (3000, 256, 8, 64)):
         generator = torch.Generator().manual_seed(tokens)
