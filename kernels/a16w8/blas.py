@@ -8,6 +8,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
 from ..aot import Request
+from ..blas_forms import onednn_has, prepare_gemm
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
 from ..provider import Config, Role
@@ -30,7 +31,7 @@ class Bmm(DenseBlas[A16W8, A16W8Inputs]):
         """On a CPU both forms, else there is nothing to choose."""
         if device.is_gpu:
             return [{"gemm": "bmm"}]
-        default = _form_on_cpu(scheme)
+        default = "bmm" if onednn_has(scheme.dtype) else "fp32_bmm"
         return [{"gemm": form} for form in sorted(_FORMS_ON_CPU, key=lambda form: form != default)]
 
     def decode(self, inputs: A16W8Inputs, config: Config) -> Decoded:
@@ -41,7 +42,7 @@ class Bmm(DenseBlas[A16W8, A16W8Inputs]):
         self, inputs: A16W8Inputs, operands: torch.Tensor, outputs: Tensors, config: Config
     ) -> Callable[[], object]:
         """The form that `gemm` names."""
-        return _prepare_bmm(config["gemm"], inputs, operands, outputs[0])
+        return prepare_gemm(config["gemm"].replace("bmm", "mm"), inputs.x, operands, inputs.bias, outputs[0])
 
     def moved_bytes(self, problem: Problem, scheme: A16W8, config: Config) -> int:
         """Dense W, X, bias and Y; with a bias Y is filled with it before; "fp32_bmm" writes and reads X and Y wide."""
@@ -99,12 +100,6 @@ BMM = Bmm()
 DEQUANT_BMM = DequantBmm()
 
 
-def _form_on_cpu(scheme: A16W8) -> str:
-    """oneDNN serves the 16-bit type on CPUs with its instructions; elsewhere torch multiplies it in a plain loop."""
-    query = getattr(torch.ops.mkldnn, f"_is_mkldnn_{scheme.dtype}_supported", None)
-    return "bmm" if torch.backends.mkldnn.is_available() and query is not None and query() else "fp32_bmm"
-
-
 def _dense_bytes(problem: Problem, scheme: A16W8, config: Config) -> int:
     bytes_each = 4 if config["gemm"] == "fp32_bmm" else scheme.dtype.bytes
     return problem.B * problem.N * problem.K * bytes_each
@@ -112,25 +107,3 @@ def _dense_bytes(problem: Problem, scheme: A16W8, config: Config) -> int:
 
 def _rest_bytes(problem: Problem, scheme: A16W8) -> int:
     return scheme.activation_bytes(problem) + scheme.bias_bytes(problem) + scheme.output_bytes(problem)
-
-
-def _prepare_bmm(form: str, inputs: A16W8Inputs, weight: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
-    """Return the call that writes out[B,M,N] = x weight^T + bias, with `weight` [B,N,K] in the type of `form`."""
-    x, transposed = inputs.x, weight.transpose(1, 2)
-    bias = inputs.bias.unsqueeze(1) if inputs.bias is not None else None
-    if form == "bmm":
-        if bias is None:
-            return lambda: torch.bmm(x, transposed, out=out)
-        return lambda: torch.baddbmm(bias, x, transposed, out=out)
-    wide_x, wide_out = x.float(), out.float()
-    wide_bias = bias.float() if bias is not None else None
-
-    def run() -> None:
-        wide_x.copy_(x)
-        if wide_bias is None:
-            torch.bmm(wide_x, transposed, out=wide_out)
-        else:
-            torch.baddbmm(wide_bias, wide_x, transposed, out=wide_out)
-        out.copy_(wide_out)
-
-    return run

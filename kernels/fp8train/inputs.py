@@ -205,35 +205,48 @@ def make_inputs(
     problem: Problem, scheme: Scheme, device: Device, seed: int, weight: torch.Tensor | Quantized | None = None
 ) -> TrainInputs | QuantInputs:
     """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
-    at = device.torch_name
-    if isinstance(scheme, Fp8Quant):
-        x = torch.empty(problem.M, problem.K, dtype=torch.bfloat16, device=at)
-        quant = QuantInputs(problem, scheme, device, seed, x)
-        quant.refresh_activations(seed + problem.M)
-        return quant
-    assert isinstance(scheme, Fp8Train)
-    dense: dict[str, torch.Tensor] = {}
-    given: dict[str, Quantized] = {}
-    if problem.pass_ in READS_W:
+    inputs = _empty(problem, scheme, device, seed, device.torch_name)
+    if isinstance(inputs, TrainInputs) and problem.pass_ in READS_W:
         weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
         if isinstance(weight, Quantized):
-            given["w"] = weight
+            inputs.given["w"] = weight
         elif weight is not None:
-            dense["w"] = weight
-    inputs = TrainInputs(problem, scheme, device, seed, dense, given)
-    shapes = _activation_shapes(problem)
-    if scheme.prequantized:
-        for operand in operands(problem.pass_):
-            source, kind = ORIGINS[operand]
-            if source == "w":
-                continue
-            data = torch.empty(shapes[source], dtype=inputs.operand_dtype(operand), device=at)
-            scale = torch.empty(scale_shape(kind, *shapes[source]), dtype=torch.float32, device=at)
-            given[operand] = Quantized(data, scale, kind)
-    else:
-        dense |= {name: torch.empty(shape, dtype=torch.bfloat16, device=at) for name, shape in shapes.items()}
+            inputs.dense["w"] = weight
     inputs.refresh_activations(seed + problem.M)
     return inputs
+
+
+def placeholders(problem: Problem, scheme: Scheme, device: Device) -> TrainInputs | QuantInputs:
+    """Operands without memory."""
+    inputs = _empty(problem, scheme, device, 0, "meta")
+    if isinstance(inputs, TrainInputs) and problem.pass_ in READS_W:
+        _allocate(inputs, "w", (problem.N, problem.K), "meta")
+    return inputs
+
+
+def _empty(problem: Problem, scheme: Scheme, device: Device, seed: int, place: str) -> TrainInputs | QuantInputs:
+    """Allocate the activations."""
+    if isinstance(scheme, Fp8Quant):
+        x = torch.empty(problem.M, problem.K, dtype=torch.bfloat16, device=place)
+        return QuantInputs(problem, scheme, device, seed, x)
+    assert isinstance(scheme, Fp8Train)
+    inputs = TrainInputs(problem, scheme, device, seed, {}, {})
+    for source, shape in _activation_shapes(problem).items():
+        _allocate(inputs, source, shape, place)
+    return inputs
+
+
+def _allocate(inputs: TrainInputs, source: str, shape: tuple[int, int], place: str) -> None:
+    """Allocate a bf16 tensor, or the FP8 operands that are made of it."""
+    if not inputs.scheme.prequantized:
+        inputs.dense[source] = torch.empty(shape, dtype=torch.bfloat16, device=place)
+        return
+    for operand in operands(inputs.problem.pass_):
+        origin, kind = ORIGINS[operand]
+        if origin == source:
+            data = torch.empty(shape, dtype=inputs.operand_dtype(operand), device=place)
+            scale = torch.empty(scale_shape(kind, *shape), dtype=torch.float32, device=place)
+            inputs.given[operand] = Quantized(data, scale, kind)
 
 
 def _activation_shapes(problem: Problem) -> dict[str, tuple[int, int]]:
@@ -245,25 +258,3 @@ def _groups(name: str, pass_: Pass) -> tuple[int, int]:
     """Groups in which X or dY is drawn: those of its quantization, blocks where a pass quantizes it both ways."""
     kinds = [kind for source, kind in map(ORIGINS.__getitem__, operands(pass_)) if source == name]
     return GROUPS[kinds[0] if len(kinds) == 1 else "rowcol"]
-
-
-def placeholders(problem: Problem, scheme: Scheme, device: Device) -> TrainInputs | QuantInputs:
-    """Operands without memory."""
-    if isinstance(scheme, Fp8Quant):
-        return QuantInputs(problem, scheme, device, 0, _meta((problem.M, problem.K), torch.bfloat16))
-    assert isinstance(scheme, Fp8Train)
-    shapes = {"x": (problem.M, problem.K), "w": (problem.N, problem.K), "dy": (problem.M, problem.N)}
-    inputs = TrainInputs(problem, scheme, device, 0, {}, {})
-    for name in operands(problem.pass_):
-        source, kind = ORIGINS[name]
-        shape = shapes[source]
-        if scheme.prequantized:
-            scale = _meta(scale_shape(kind, *shape), torch.float32)
-            inputs.given[name] = Quantized(_meta(shape, inputs.operand_dtype(name)), scale, kind)
-        else:
-            inputs.dense[source] = _meta(shape, torch.bfloat16)
-    return inputs
-
-
-def _meta(shape: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
-    return torch.empty(shape, dtype=dtype, device="meta")

@@ -18,11 +18,11 @@ from ...shapes.schemes.torchao import (
     AoLinear,
     AoQuant,
     Torchao,
+    blocks,
 )
 from ..draw import draw, with_extremes
 from ..fp8 import e4m3, negate_widened_
 from ..inputs import TORCH_DTYPES, Inputs, QuantizerInputs, Tensors, poison
-from .groups import group_ends
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
 from .quantize import empty_layout, quantize, quantized_layout
@@ -77,51 +77,57 @@ def make_weight(problem: Problem, scheme: Torchao, device: Device, seed: int) ->
     if isinstance(scheme, AoQuant):
         return None
     generator = torch.Generator(device.torch_name).manual_seed(seed)
-    dtype = TORCH_DTYPES[scheme.dtype]
-    shape = (problem.E, problem.N, problem.K)
-    if isinstance(scheme, AoLinear | AoGroupedLinear):
-        weight = torch.empty(shape, dtype=dtype, device=device.torch_name)
+    weight = _empty_weight(problem, scheme, device, device.torch_name)
+    if isinstance(weight, torch.Tensor):
         for expert in weight:
             draw(expert, generator, BLOCK, BLOCK)
         return weight
-    by_column = isinstance(scheme, AoGemm) and scheme.right == "128x1"
-    data = torch.empty(shape, dtype=e4m3(device), device=device.torch_name)
-    scales = []
+    by_column = _by_column(scheme)
     rows = 1 if by_column else BLOCK  # b is W transposed: its 128x1 groups lie along the rows of W
-    for expert in data:
-        dense = draw(torch.empty(shape[1:], dtype=dtype, device=device.torch_name), generator, rows, BLOCK)
-        quantized = quantize(dense, rows, BLOCK, data.dtype)
-        expert.copy_(quantized.data)
-        scales.append(quantized.scale.t() if by_column else quantized.scale)
-    return data, torch.stack(scales).contiguous()
+    for data, scale in zip(*weight, strict=True):
+        dense = torch.empty(data.shape, dtype=TORCH_DTYPES[scheme.dtype], device=data.device)
+        quantized = quantize(draw(dense, generator, rows, BLOCK), rows, BLOCK, data.dtype)
+        data.copy_(quantized.data)
+        scale.copy_(quantized.scale.t() if by_column else quantized.scale)
+    return weight
 
 
 def make_inputs(problem: Problem, scheme: Torchao, device: Device, seed: int, weight: Any = None) -> Inputs:
     """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
     weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
-    ends = group_ends(problem, scheme, seed)
-    offs = torch.tensor(ends, dtype=torch.int32, device=device.torch_name)
-    inputs: QuantInputs | LinearInputs | ProductInputs
-    if isinstance(scheme, AoQuant):
-        inputs = QuantInputs(problem, scheme, device, seed, _empty_x(problem, scheme, device.torch_name))
-    elif isinstance(scheme, AoLinear | AoGroupedLinear):
-        inputs = LinearInputs.empty(problem, scheme, device, seed, weight, offs, ends)
-    else:
-        assert isinstance(scheme, AoGemm | AoGrouped)
-        inputs = ProductInputs.empty(problem, scheme, device, seed, weight, offs, ends)
+    inputs = _empty(problem, scheme, device, seed, weight, device.torch_name)
     inputs.refresh_activations(seed + problem.M)
     return inputs
 
 
 def placeholders(problem: Problem, scheme: Torchao, device: Device) -> Inputs:
     """Operands without memory."""
+    return _empty(problem, scheme, device, 0, _empty_weight(problem, scheme, device, "meta"), "meta")
+
+
+def _empty(problem: Problem, scheme: Torchao, device: Device, seed: int, weight: Any, place: str) -> Inputs:
+    """Allocate activations beside a weight."""
     if isinstance(scheme, AoQuant):
-        return QuantInputs(problem, scheme, device, 0, _empty_x(problem, scheme, "meta"))
+        x = torch.empty(problem.M, problem.K, dtype=TORCH_DTYPES[scheme.dtype], device=place)
+        return QuantInputs(problem, scheme, device, seed, x)
     if isinstance(scheme, AoLinear | AoGroupedLinear):
-        return LinearInputs.meta(problem, scheme, device)
+        return LinearInputs.empty(problem, scheme, device, seed, weight)
     assert isinstance(scheme, AoGemm | AoGrouped)
-    return ProductInputs.meta(problem, scheme, device)
+    return ProductInputs.empty(problem, scheme, device, seed, weight)
 
 
-def _empty_x(problem: Problem, scheme: AoQuant, place: str) -> torch.Tensor:
-    return torch.empty(problem.M, problem.K, dtype=TORCH_DTYPES[scheme.dtype], device=place)
+def _empty_weight(problem: Problem, scheme: Torchao, device: Device, place: str) -> Any:
+    """Allocate what `make_weight` returns."""
+    shape = (problem.E, problem.N, problem.K)
+    if isinstance(scheme, AoLinear | AoGroupedLinear):
+        return torch.empty(shape, dtype=TORCH_DTYPES[scheme.dtype], device=place)
+    depth = blocks(problem.K)
+    scales = (problem.E, depth, problem.N) if _by_column(scheme) else (problem.E, blocks(problem.N), depth)
+    return (
+        torch.empty(shape, dtype=e4m3(device), device=place),
+        torch.empty(scales, dtype=torch.float32, device=place),
+    )
+
+
+def _by_column(scheme: Torchao) -> bool:
+    return isinstance(scheme, AoGemm) and scheme.right == "128x1"

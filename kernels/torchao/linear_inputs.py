@@ -9,8 +9,8 @@ from ...shapes.problem import Pass, Problem
 from ...shapes.schemes.torchao import BLOCK, AoGroupedLinear, AoLinear
 from ..draw import draw
 from ..fp8 import e4m3
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
-from .groups import group_ends, group_rows
+from ..inputs import Inputs, Tensors, empty_output
+from .groups import group_ends, group_rows, offsets
 from .quantize import Operand, exact_rows, quantize
 
 
@@ -36,29 +36,14 @@ class LinearInputs(Inputs):
 
     @classmethod
     def empty(
-        cls,
-        problem: Problem,
-        scheme: AoLinear | AoGroupedLinear,
-        device: Device,
-        seed: int,
-        w: torch.Tensor,
-        offs: torch.Tensor,
-        ends: tuple[int, ...],
+        cls, problem: Problem, scheme: AoLinear | AoGroupedLinear, device: Device, seed: int, w: torch.Tensor
     ) -> "LinearInputs":
         """Allocate the activations beside the weights `w`."""
         x = torch.empty(problem.M, problem.K, dtype=w.dtype, device=w.device)
         dy = torch.empty(problem.M, problem.N, dtype=w.dtype, device=w.device) if problem.pass_ is Pass.STEP else None
         casts = [x] if dy is None else [x, dy, x, dy]
-        dense = tuple(torch.empty_like(source) for source in casts)
-        return cls(problem, scheme, device, seed, x, dy, w, dense, offs, ends)
-
-    @classmethod
-    def meta(cls, problem: Problem, scheme: AoLinear | AoGroupedLinear, device: Device) -> "LinearInputs":
-        """Shapes and types only, for compiling without the device."""
-        shape = (problem.E, problem.N, problem.K)
-        w = torch.empty(shape, dtype=TORCH_DTYPES[scheme.dtype], device="meta")
-        offs = torch.empty(problem.E, dtype=torch.int32, device="meta")
-        return cls.empty(problem, scheme, device, 0, w, offs, group_ends(problem, scheme, 0))
+        dense, ends = tuple(torch.empty_like(source) for source in casts), group_ends(problem, scheme, seed)
+        return cls(problem, scheme, device, seed, x, dy, w, dense, offsets(ends, w.device), ends)
 
     @property
     def fp8(self) -> torch.dtype:

@@ -8,9 +8,8 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, blocks
 from ..draw import draw
-from ..fp8 import e4m3
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
-from .groups import group_ends, group_rows
+from .groups import group_ends, group_rows, offsets
 from .quantize import Operand, exact_rows, quantize
 
 
@@ -45,8 +44,6 @@ class ProductInputs(Inputs):
         device: Device,
         seed: int,
         weight: tuple[torch.Tensor, torch.Tensor],
-        offs: torch.Tensor,
-        ends: tuple[int, ...],
     ) -> "ProductInputs":
         """Allocate the activations beside the weights: `b` and `b_scale`."""
         b, b_scale = weight
@@ -54,18 +51,8 @@ class ProductInputs(Inputs):
         a = torch.empty(rows, depth, dtype=b.dtype, device=b.device)
         a_scale = torch.empty(blocks(depth), rows, dtype=torch.float32, device=b.device)
         a_dense = torch.empty(rows, depth, dtype=TORCH_DTYPES[scheme.dtype], device=b.device)
-        return cls(problem, scheme, device, seed, a, a_scale, a_dense, b, b_scale, offs, ends)
-
-    @classmethod
-    def meta(cls, problem: Problem, scheme: AoGemm | AoGrouped, device: Device) -> "ProductInputs":
-        """Shapes and types only, for compiling without the device."""
-        experts, depth = problem.E, blocks(problem.K)
-        by_column = isinstance(scheme, AoGemm) and scheme.right == "128x1"
-        b = torch.empty(experts, problem.N, problem.K, dtype=e4m3(device), device="meta")
-        scale_shape = (experts, depth, problem.N) if by_column else (experts, blocks(problem.N), depth)
-        b_scale = torch.empty(scale_shape, dtype=torch.float32, device="meta")
-        offs = torch.empty(experts, dtype=torch.int32, device="meta")
-        return cls.empty(problem, scheme, device, 0, (b, b_scale), offs, group_ends(problem, scheme, 0))
+        ends = group_ends(problem, scheme, seed)
+        return cls(problem, scheme, device, seed, a, a_scale, a_dense, b, b_scale, offsets(ends, b.device), ends)
 
     @property
     def by_column(self) -> bool:

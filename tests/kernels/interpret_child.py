@@ -6,17 +6,16 @@ import sys
 import interpreter_repairs
 import numpy as np
 import torch
+from devices import CPU
 from rooflens.kernels.fourbit import triton_providers
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.fourbit.triton import dequantize, gemv, mma, simt
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit.call import compile_calls, launch_calls
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 KERNELS = {
     "simt_4bit": simt.simt_4bit_kernel,
     "gemv_4bit": gemv.gemv_4bit_kernel,

@@ -29,9 +29,9 @@ from rooflens.shapes.schemes.fourbit import FourBit
 from rooflens.shapes.verdict import Verdict
 
 from . import interpreter
+from .devices import CPU
 
 HERE = Path(__file__).parent
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 
 
 def visited(order, program):

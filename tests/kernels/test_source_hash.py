@@ -264,7 +264,7 @@ def test_shipped_providers_follow_their_imports_and_sources(monkeypatch: pytest.
     assert {"blas.py", "blas_forms.py", "quantize.py", "nested.py", "codes_4bit.csv", "provider.py"} <= names
     assert {"cpu.py", "dequantize.py"} <= names  # imported when they are needed only
     assert any(name.endswith(".cpp") for name in names)
-    assert not {"upstream_bitsandbytes.py", "registry.py", "columns.py", "aot_compiler.py"} & names
+    assert not {"upstream_bitsandbytes.py", "registry.py", "columns.py", "aot.py"} & names
 
 
 def test_nothing_is_imported(tmp_path: Path) -> None:

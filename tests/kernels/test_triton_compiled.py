@@ -15,7 +15,6 @@ from rooflens.kernels.fourbit.triton_codes import exact_planes, half_planes
 from rooflens.kernels.fourbit.triton_configs import tile_configs
 from rooflens.kernels.fourbit.triton_providers import target_isa
 from rooflens.kernels.inputs import placeholders
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
@@ -24,6 +23,7 @@ from rooflens.shapes.verdict import Verdict
 
 from . import emulate_isa
 from .ahead_of_time import mostly_slow, sampled
+from .devices import gpu
 
 WAVE = {arch: 64 if arch in ("gfx90a", "gfx942", "gfx950") else 32 for arch in aot.ARCHES}
 
@@ -64,27 +64,22 @@ def fused_cases(arch):
     return EVERYWHERE + (MORE if arch in THOROUGH else ())
 
 
-def device(arch):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, 132, 1 << 26, 1 << 26, 1 << 36)
-
-
 def configured(case, arch):
     problem, scheme = Problem(case.M, case.N, case.K), parse_scheme(case.scheme, DType(case.dtype))
-    return problem, scheme, tile_configs(case.kernel, problem, scheme, device(arch))[0].as_json()
+    return problem, scheme, tile_configs(case.kernel, problem, scheme, gpu(arch))[0].as_json()
 
 
 def fused_request(case, arch):
     problem, scheme, config = configured(case, arch)
-    (request,) = registry.load([case.kernel])[case.kernel].builds(problem, scheme, device(arch), config)
+    (request,) = registry.load([case.kernel])[case.kernel].builds(problem, scheme, gpu(arch), config)
     return request
 
 
 def stock_request(arch, dtype):
     provider, problem = registry.load(["stock_triton"])["stock_triton"], Problem(64, 4096, 4096)
     scheme = FourBit("nf4", 64, DType(dtype))
-    (config,) = provider.candidates(problem, scheme, device(arch))
-    (request,) = provider.builds(problem, scheme, device(arch), config)
+    (config,) = provider.candidates(problem, scheme, gpu(arch))
+    (request,) = provider.builds(problem, scheme, gpu(arch), config)
     return request
 
 
@@ -93,12 +88,12 @@ def planes_only(planes):
 
 
 def dequantize_request(arch):
-    inputs = placeholders(Problem(1, 4096, 4096), parse_scheme("nf4-g64-nested", DType.BF16), device(arch))
+    inputs = placeholders(Problem(1, 4096, 4096), parse_scheme("nf4-g64-nested", DType.BF16), gpu(arch))
     return dequantize_call(inputs, torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta")).request()
 
 
 def decode_request(arch, planes):
-    constants = {**planes_only(planes), "BLOCK": 4 * WAVE[arch], "ISA": target_isa(device(arch))}
+    constants = {**planes_only(planes), "BLOCK": 4 * WAVE[arch], "ISA": target_isa(gpu(arch))}
     return aot.Request("triton_probes:decode_kernel", {"words": "*i32", "out": "*fp32"}, constants, {"num_warps": 4})
 
 

@@ -8,22 +8,17 @@ from rooflens.kernels.fourbit.triton_configs import FILL, tile_configs
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit.tiles import MAX_SPLIT
 from rooflens.kernels.provider import Role
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
+from .devices import CPU, gpu
+
 NAMES = ("simt_4bit", "gemv_4bit", "gemv_4bit_opt", "mma_4bit", "stock_triton")
 ARCHES = ("sm80", "sm89", "sm90", "sm100", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
 
 
-def gpu(arch="sm90", compute_units=132):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, compute_units, 1 << 26, 1 << 26, 1 << 36)
-
-
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 NF4 = FourBit("nf4", 64, DType.BF16)
 
 

@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import interpreter_repairs
 import torch
+from devices import CPU
 from rooflens.kernels.inputs import make_inputs, poison
 from rooflens.kernels.reference import measure, measure_all
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
-
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 
 
 def tile(block_m, block_n, group_m=2):

@@ -6,16 +6,14 @@ import sys
 import interpreter_repairs
 import numpy as np
 import torch
+from devices import CPU
 from rooflens.kernels.mxfp8 import providers, stock
 from rooflens.kernels.mxfp8.inputs import make_inputs
 from rooflens.kernels.mxfp8.quantize import LARGEST_MANTISSA, quantize_mx
 from rooflens.kernels.mxfp8.triton import quantize as triton_quantize
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8
-
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 
 
 def values(q, scales):

@@ -19,7 +19,8 @@ from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
 
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+from ..devices import CPU
+
 GEMM, QUANT = MxFp8("rceil", DType.BF16), MxFp8Quant("rceil", DType.BF16)
 QKV = Problem(4, 2304, 6144)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import interpreter_repairs
 import torch
+from devices import CPU
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit.call import compile_calls
 from rooflens.kernels.mxfp8_moe.providers import moe_call
@@ -15,12 +16,10 @@ from rooflens.kernels.mxfp8_moe.triton.align import align_calls
 from rooflens.kernels.mxfp8_moe.triton.dequantize import dequantize_call
 from rooflens.kernels.mxfp8_moe.triton_configs import Traits
 from rooflens.kernels.reference import measure
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 KERNELS = {
     "grouped": grouped.grouped_moe_kernel,
     "gemv": gemv.gemv_moe_kernel,

@@ -11,22 +11,17 @@ from rooflens.kernels.mxfp8_moe.traffic import expected_blocks
 from rooflens.kernels.mxfp8_moe.triton_configs import FILL, grouped_configs
 from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
+
+from ..devices import CPU, gpu
 
 FUSED = ("grouped_moe", "gemv_moe", "guarded_moe", "dispatch_moe", "grouped_with_align_moe", "stock_triton_moe")
 LOOPS = ("dequant_loop_moe", "loop_bf16_moe")
 ARCHES = ("sm80", "sm89", "sm90", "sm100", "sm120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
 PLAIN = MxFp8Moe("rceil", DType.BF16)
 WEIGHTED = MxFp8Moe("rceil", DType.BF16, weighted=True)
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
-
-
-def gpu(arch="sm90", compute_units=132):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, compute_units, 1 << 26, 1 << 26, 1 << 36)
 
 
 def moe(m, n, k, e, top_k):
