@@ -23,8 +23,8 @@ from rooflens.harness.timing.timer import Subject
 from rooflens.harness.timing.timers import make_timer
 from rooflens.kernels.probes import cpu_probes
 from rooflens.kernels.probes.probe import Pattern
-from rooflens.kernels.probes.triton_floors import empty_launch
-from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, cache_modifier, once, sweep
+from rooflens.kernels.probes.triton.floors import empty_launch
+from rooflens.kernels.probes.triton.streams import BLOCK_BYTES, cache_modifier, once, sweep
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 

@@ -20,7 +20,7 @@ from rooflens.harness.timing.timer import Subject
 from rooflens.harness.timing.timers import make_timer
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.probes.triton_floors import empty_launch
+from rooflens.kernels.probes.triton.floors import empty_launch
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
