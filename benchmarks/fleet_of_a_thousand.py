@@ -1,6 +1,6 @@
 """What a sweep over 1,000 devices costs the machine that drives it: planned, dealt, landed and merged.
 
-    python benchmarks/fleet_of_a_thousand.py [--cells 100000] [--devices 1000]
+    python benchmarks/fleet_of_a_thousand.py [--cells 100000] [--devices 1000] [--folder ON_THE_DISK_TO_LAND_ON]
 
 The devices are simulated (`simulated_fleet`): they take no time, some die, hang, fill their disk or go with their node,
 and their work, the making of parcels, is timed apart and not counted. Everything else is what `rooflens fleet run`
@@ -12,7 +12,6 @@ The result is read back: every unit once, with all its samples, each problem on 
 anew, as --resume does, which makes the tables from the shards.
 """
 
-import argparse
 import csv
 import io
 import json
@@ -26,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from options import options
 from rooflens.cli.run.fleet_progress import FleetProgress
 from rooflens.harness.fleet.arch_queue import Lane
 from rooflens.harness.fleet.device_worker import Brief
@@ -211,18 +211,14 @@ def show(sweep: Sweep) -> None:
 
 def main() -> None:
     """Run the sweeps and compare their costs per cell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cells", type=int, default=100_000)
-    parser.add_argument("--devices", type=int, default=1000)
-    parser.add_argument("--folder", type=Path, help="a folder on the disk to land on; the default is that of TMPDIR")
-    options = parser.parse_args()
+    asked = options(__doc__, cells=100_000, devices=1000, folder=tempfile.gettempdir())
     sweeps = []
     for cells, devices in (
-        (options.cells // 10, options.devices // 10),
-        (options.cells // 10, options.devices),
-        (options.cells, options.devices),
+        (asked.cells // 10, asked.devices // 10),
+        (asked.cells // 10, asked.devices),
+        (asked.cells, asked.devices),
     ):
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
             sweeps.append(swept(cells, devices, Path(folder) / "run"))
         show(sweeps[-1])
     *smaller, full = sweeps

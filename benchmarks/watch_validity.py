@@ -5,9 +5,9 @@ each sample and outputs that are kept of some, and without; both take turns. Pri
 median over the turns of their ratio, and the difference in microseconds.
 """
 
-import argparse
 from statistics import median
 
+from options import options
 from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import Cell
 from rooflens.harness.timing.measure import measure
@@ -61,10 +61,7 @@ def times(bench: Bench, ready: Prepared, operands: Operands, cell: Cell, turns: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--turns", type=int, default=15)
-    chosen = parser.parse_args()
+    chosen = options(__doc__, device="auto", turns=15)
     device, scheme = find_device(chosen.device), parse_scheme("nf4-g64", DType.BF16)
     bench = Bench(device, Protocol())
     print(f"{device.name}, timer {bench.timer}: us watched, us without, ratio, difference in us")

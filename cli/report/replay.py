@@ -9,7 +9,7 @@ import numpy as np
 
 from ...analysis.comparison.attribution import ARMS, attribute
 from ...analysis.comparison.effects import Status
-from ...analysis.comparison.stored import MIXED
+from ...analysis.comparison.versions import MIXED
 from ...analysis.frames.coordinates import CASE
 from ...analysis.frames.load import RunData, load_run
 from ...analysis.run.summarize import round_medians, summarize

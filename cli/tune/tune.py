@@ -122,7 +122,7 @@ def _stored_request(folder: Path | None) -> dict[str, Any]:
 
 def _is_complete(folder: Path) -> bool:
     """Tell whether the table holds everything that its last call asked for, as that call has left it."""
-    from ...analysis.tuning.notes import whole_searches
+    from ...analysis.tuning.searches import whole_searches
     from ...harness.storage.tuning_table import COMPLETE
 
     stored = read_object(folder / "run.json").get(COMPLETE)
@@ -199,8 +199,7 @@ def _finish(folder: Path, complete: bool, export: Path | None, as_json: bool) ->
 
 
 def _print_json(folder: Path, complete: bool, frame: "pd.DataFrame") -> None:
-    from ...analysis.tuning.notes import disturbed, failures
-    from ...analysis.tuning.searches import drift, gain, summarize_drift
+    from ...analysis.tuning.searches import disturbed, drift, failures, gain, summarize_drift
 
     drifted = summarize_drift(drift(frame))
     print_json(
