@@ -14,7 +14,7 @@ MOST_FRUITLESS = 3
 
 
 @dataclass(slots=True)
-class Blame:
+class FaultAttribution:
     """Bookkeeping of the faults of one task.
 
     `spoilt` are candidates of searches that ended a worker, by cell and candidate; `in_flight` is what the worker said

@@ -44,7 +44,7 @@ from ..worker.messages import (
     Tuned,
     Work,
 )
-from .fault_attribution import Blame, limit_s, timed_out, what
+from .fault_attribution import FaultAttribution, limit_s, timed_out, what
 from .observer import Observer
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError, started_again
 
@@ -154,7 +154,7 @@ class Session:
     def measure(self, task: Task, budget_s: float | None = None) -> None:
         """Bring one task to its end, over as many workers as it takes; `budget_s` None is that of the protocol."""
         self.stop_if_enough()
-        blame = Blame()
+        blame = FaultAttribution()
         while any(missing := self.missing(task.cells)):
             assert self._worker
             canary = self._canary_faults == 0
@@ -262,7 +262,7 @@ class Session:
         }
         self.store.write_manifest(self.manifest)
 
-    def _take(self, task: Task, message: Any, blame: Blame) -> None:
+    def _take(self, task: Task, message: Any, blame: FaultAttribution) -> None:
         """Act on one message of the worker."""
         assert self._worker
         if isinstance(message, Begin | Trying):
@@ -305,7 +305,7 @@ class Session:
             if (row := won.get(self.ids[cell]))
         }
 
-    def _fault(self, task: Task, blame: Blame, failure: Failure) -> None:
+    def _fault(self, task: Task, blame: FaultAttribution, failure: Failure) -> None:
         """Give the units in flight their verdict and go on with a new worker.
 
         A unit whose result came in before the fault keeps it: nothing was in flight then.

@@ -21,7 +21,7 @@ from ..storage.tuning_table import COMPLETE, SearchUnit, recover, tuning_columns
 from ..storage.worker_log import WORKER_LOG
 from ..worker.messages import Begin, Done, Failure, Ready, Refused, Result, Setup, Spoilt, Stored, Trying, Tune, Tuned
 from ..worker.search import nothing_to_search
-from .fault_attribution import Blame, limit_s, timed_out, what
+from .fault_attribution import FaultAttribution, limit_s, timed_out, what
 from .observer import Observer
 from .session import OutOfTimeError
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError, started_again
@@ -125,7 +125,7 @@ class TuningSweep:
 
     def _task(self, task: Task, number: int) -> None:
         """Bring search `number` of one task to its end, over as many workers as it takes."""
-        blame = Blame()
+        blame = FaultAttribution()
         while missing := self._open(task, number):
             assert self._worker
             self._worker.send(Tune(task, missing, number, blame.spoilt))
@@ -140,7 +140,7 @@ class TuningSweep:
             except WorkerEndedError as error:
                 self._fault(task, number, blame, (Verdict.CRASHED, str(error)))
 
-    def _take(self, task: Task, number: int, message: Any, blame: Blame) -> None:
+    def _take(self, task: Task, number: int, message: Any, blame: FaultAttribution) -> None:
         """Act on one message of the worker."""
         assert self._worker
         if isinstance(message, Begin | Trying):
@@ -159,7 +159,7 @@ class TuningSweep:
         elif isinstance(message, Refused):
             raise RooflensError(message.message)
 
-    def _fault(self, task: Task, number: int, blame: Blame, failure: Failure) -> None:
+    def _fault(self, task: Task, number: int, blame: FaultAttribution, failure: Failure) -> None:
         """Give what was in flight its verdict, a candidate or else whole cells, and go on with a new worker."""
         doing = what(task, blame.in_flight)
         for index, _ in blame.units(task, failure):
@@ -179,7 +179,7 @@ class TuningSweep:
         best = next((row for row in rows if row["winner"]), rows[0])
         self.observer.finished(cell, Verdict(best["verdict"]), best["reason"], 1)
 
-    def _receive(self, blame: Blame) -> Any:
+    def _receive(self, blame: FaultAttribution) -> Any:
         assert self._worker
         return self._worker.receive(time.monotonic() + limit_s(self.setup.protocol, blame.in_flight))
 
