@@ -95,7 +95,7 @@ class Slow(Worker):
     """Stops after the first round, as one that is asked to."""
 
     def receive(self, deadline):
-        if not self._answers:
+        if not self.answers:
             raise sessions.OutOfTimeError
         return super().receive(deadline)
 
