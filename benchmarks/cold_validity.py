@@ -18,8 +18,8 @@ from rooflens.harness.timing.cache_sizes import PER_FLUSH, copies_needed
 from rooflens.harness.timing.timer import Subject
 from rooflens.kernels.probes import cpu_probes
 from rooflens.kernels.probes.probe import Pattern
-from rooflens.kernels.probes.triton_floors import empty_launch
-from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, cache_modifier, once, sweep
+from rooflens.kernels.probes.triton.floors import empty_launch
+from rooflens.kernels.probes.triton.streams import BLOCK_BYTES, cache_modifier, once, sweep
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.protocol import Protocol

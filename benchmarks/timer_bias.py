@@ -17,7 +17,7 @@ from rooflens.harness.timing.accelerator import Action
 from rooflens.harness.timing.cache import flushed, warm
 from rooflens.harness.timing.timer import Subject
 from rooflens.harness.timing.timers import make_timer
-from rooflens.kernels.probes.triton_floors import empty_launch
+from rooflens.kernels.probes.triton.floors import empty_launch
 from rooflens.shapes.device import Device
 from timing import Machine, kernels
 

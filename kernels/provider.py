@@ -134,6 +134,10 @@ class Provider(ABC, Generic[SchemeT, InputsT]):
         """Configurations worth trying, the default first. Empty: there is nothing to choose."""
         return ()
 
+    def default_config(self, inputs: InputsT) -> Config:
+        """Return the first of `candidates`."""
+        return next(iter(self.candidates(inputs.problem, inputs.scheme, inputs.device)), {})
+
     @abstractmethod
     def prepare(self, inputs: InputsT, config: Config | None = None) -> Launch:
         """Pack, allocate, compile and warm up; everything that is not the timed call. `config` None: the default.

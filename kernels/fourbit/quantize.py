@@ -17,7 +17,7 @@ Packed bytes and absmax equal, bit for bit, what the CPU backend of bitsandbytes
 
 import csv
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -63,11 +63,6 @@ class QuantizedWeight:
     numel: int
     group: int
     kind: str
-
-    def copy(self) -> "QuantizedWeight":
-        """Return the same values in memory of their own."""
-        nested = self.nested.copy() if self.nested else None
-        return replace(self, packed=self.packed.clone(), absmax=self.absmax.clone(), nested=nested)
 
 
 @cache

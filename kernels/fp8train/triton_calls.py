@@ -1,98 +1,14 @@
-"""Kernel calls as values: to be compiled and launched on tensors, or described for an ahead-of-time compile.
-
-A plan is built once, on real tensors or on those of torch's "meta" device, which have a type and a shape but no memory.
-"""
-
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+"""Calls of the quantizers, of their inverse, and of the transposition."""
 
 import torch
 
 from ...shapes.schemes.fp8train import BLOCK, cd
-from ..aot import Request, kernel_path, large_operands
-from ..geometry import Geometry, Tiling
-from ..triton_launch import POINTERS, compile_launch, main_geometry
-from ..triton_quantizing import newton
+from ..jit.call import Call
+from ..jit.quantizing import newton
 from .quantize import Quantized
+from .triton.dequantize import dequantize_kernel
+from .triton.quantize import quantize_kernel, quantize_weight_kernel, transpose_kernel
 from .triton_configs import TRANSPOSE
-from .triton_dequantize import dequantize_kernel
-from .triton_quantize import quantize_kernel, quantize_weight_kernel, transpose_kernel
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One launch of a jit kernel; fields as `compile_launch` takes them, and a grid of one dimension.
-
-    `tiling` is what a kernel that multiplies does with that grid.
-    """
-
-    kernel: Any
-    programs: int
-    arguments: dict[str, Any]
-    constants: dict[str, Any]
-    options: dict[str, int]
-    tiling: Tiling | None = None
-
-    @property
-    def tensors(self) -> list[torch.Tensor]:
-        """Operands in memory."""
-        return [value for value in self.arguments.values() if isinstance(value, torch.Tensor)]
-
-    def request(self) -> Request:
-        """What to compile ahead of time."""
-        described = {
-            name: POINTERS[value.dtype] if isinstance(value, torch.Tensor) else value
-            for name, value in self.arguments.items()
-        }
-        sizes = {name: value.nbytes for name, value in self.arguments.items() if isinstance(value, torch.Tensor)}
-        path, large = kernel_path(self.kernel), large_operands(sizes)
-        return Request(path, described, self.constants, self.options, large)
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledCalls:
-    """Closures that enqueue calls, the kernels' names, and a hash over their machine code ("" when interpreted).
-
-    `geometry` is that of the kernels that multiply, of the only kernel where none does.
-    """
-
-    runs: tuple[Callable[[], None], ...]
-    kernels: tuple[str, ...]
-    artifact: str
-    geometry: Geometry | None
-
-    def __call__(self) -> None:
-        """Enqueue all of them, in order."""
-        for run in self.runs:
-            run()
-
-
-def compile_calls(calls: Sequence[Call]) -> CompiledCalls:
-    """Compile each call and run it once, in order."""
-    launches = [
-        compile_launch(call.kernel, (call.programs, 1, 1), call.arguments, call.constants, call.options)
-        for call in calls
-    ]
-    hashes = [launch.artifact for launch in launches]
-    artifact = hashlib.sha256("".join(hashes).encode()).hexdigest()[:16] if hashes and all(hashes) else ""
-    return CompiledCalls(
-        tuple(launch.run for launch in launches),
-        tuple(launch.kernel for launch in launches),
-        artifact,
-        main_geometry(list(zip(launches, (call.tiling for call in calls), strict=True))),
-    )
-
-
-def moved_bytes(calls: Iterable[Call]) -> int:
-    """Bytes that the calls read and write: every operand once per call; a GEMM's repeated reads are left to caches."""
-    return sum(tensor.nbytes for call in calls for tensor in call.tensors)
-
-
-def touched_bytes(calls: Iterable[Call]) -> int:
-    """Bytes of distinct memory behind the calls."""
-    return sum({id(tensor): tensor.nbytes for call in calls for tensor in call.tensors}.values())
 
 
 def quantize_call(
@@ -136,7 +52,8 @@ def quantize_call(
         "VECTOR": options.pop("VECTOR", 0),
         "NEWTON": newton(x, options.pop("NEWTON", 0)),
     }
-    return Call(quantize_kernel, cd(rows, tile_rows) * cd(columns, tile_columns), arguments, constants, options)
+    programs = cd(rows, tile_rows) * cd(columns, tile_columns)
+    return Call(quantize_kernel, (programs, 1, 1), arguments, constants, options)
 
 
 def weight_call(
@@ -170,7 +87,8 @@ def weight_call(
         "VECTOR": options.pop("VECTOR", 0),
         "NEWTON": newton(w, options.pop("NEWTON", 0)),
     }
-    return Call(quantize_weight_kernel, cd(rows, BLOCK) * cd(columns, BLOCK), arguments, constants, options)
+    programs = cd(rows, BLOCK) * cd(columns, BLOCK)
+    return Call(quantize_weight_kernel, (programs, 1, 1), arguments, constants, options)
 
 
 def transpose_call(source: torch.Tensor, target: torch.Tensor) -> Call:
@@ -180,7 +98,7 @@ def transpose_call(source: torch.Tensor, target: torch.Tensor) -> Call:
     constants = {"ROWS": options.pop("ROWS"), "COLUMNS": options.pop("COLUMNS")}
     programs = cd(rows, constants["ROWS"]) * cd(columns, constants["COLUMNS"])
     arguments = {"source": source, "target": target, "R": rows, "C": columns}
-    return Call(transpose_kernel, programs, arguments, constants, options)
+    return Call(transpose_kernel, (programs, 1, 1), arguments, constants, options)
 
 
 def dequantize_call(q: Quantized, out: torch.Tensor) -> Call:
@@ -195,7 +113,7 @@ def dequantize_call(q: Quantized, out: torch.Tensor) -> Call:
         "GROUP_C": 1 if q.kind == "col" else BLOCK,
     }
     programs = cd(rows, tile_rows) * cd(columns, tile_columns)
-    return Call(dequantize_kernel, programs, arguments, constants, {"num_warps": 4})
+    return Call(dequantize_kernel, (programs, 1, 1), arguments, constants, {"num_warps": 4})
 
 
 def largest(q: Quantized | None) -> float:

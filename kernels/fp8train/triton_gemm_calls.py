@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 import torch
 
 from ...shapes.device import Device
+from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Pass
 from ...shapes.schemes.fp8train import BLOCK, cd
 from ..geometry import Tiling, padded
-from .triton_calls import Call
-from .triton_configs import XCDS, Tile, layout_of
-from .triton_persistent import nt_persistent_kernel, nt_wide_kernel
-from .triton_shared import shared_gemm_kernel
-from .triton_specialised import nn_gemm_kernel, nt_gemm_kernel, tn_gemm_kernel
+from ..jit.call import Call
+from .triton.persistent import nt_persistent_kernel, nt_wide_kernel
+from .triton.shared import shared_gemm_kernel
+from .triton.specialised import nn_gemm_kernel, nt_gemm_kernel, tn_gemm_kernel
+from .triton_configs import Tile, layout_of
 
 KERNELS = {"nt": nt_gemm_kernel, "nn": nn_gemm_kernel, "tn": tn_gemm_kernel}
 
@@ -54,7 +55,7 @@ def specialised_call(
         "BN": block_n,
         "BK": block_k,
         "GROUP_M": options.pop("GROUP_M"),
-        "XCDS": XCDS.get(device.arch, 1),
+        "XCDS": architecture(device.arch).chiplets,
         "SCALE_2D_B": product is not Pass.WGRAD,
         "EVEN_D": depth % block_k == 0,
         "EVEN_R": rows % block_m == 0,
@@ -74,10 +75,10 @@ def specialised_call(
                 raise ValueError(f"WIDE: {rows}x{columns} must be whole tiles, with one scale per 128 columns")
             shape["SCALES_FIRST"] = a.scale_line == 1
             tiling = Tiling(block_m, 2 * block_n, tiles // 2 * padded(depth, block_k))
-            return Call(nt_wide_kernel, min(tiles // 2, programs), arguments, shape, options, tiling)
+            return Call(nt_wide_kernel, (min(tiles // 2, programs), 1, 1), arguments, shape, options, tiling)
         shape |= {name: constants[name] for name in ("SCALE_2D_B", "EVEN_R", "EVEN_C")}
-        return Call(nt_persistent_kernel, min(tiles, programs), arguments, shape, options, tiling)
-    return Call(KERNELS[layout], tiles, arguments, constants, options, _stored(tiling, turned=layout == "tn"))
+        return Call(nt_persistent_kernel, (min(tiles, programs), 1, 1), arguments, shape, options, tiling)
+    return Call(KERNELS[layout], (tiles, 1, 1), arguments, constants, options, _stored(tiling, turned=layout == "tn"))
 
 
 def shared_call(product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: Tile, device: Device) -> Call:
@@ -99,7 +100,7 @@ def shared_call(product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: 
         "BN": options.pop("BLOCK_N"),
         "BK": options.pop("BLOCK_K"),
         "GROUP_M": options.pop("GROUP_M"),
-        "XCDS": XCDS.get(device.arch, 1),
+        "XCDS": architecture(device.arch).chiplets,
         "SCALE_2D_B": product is not Pass.WGRAD,
     }
     _require_tile(constants["BN"], constants["BK"])
@@ -110,9 +111,8 @@ def shared_call(product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: 
     }  # fmt: skip
     programs = cd(rows, constants["BM"]) * cd(columns, constants["BN"])
     tiling = Tiling(constants["BM"], constants["BN"], programs * padded(depth, constants["BK"]))
-    return Call(
-        shared_gemm_kernel, programs, arguments, constants, options, _stored(tiling, turned=product is Pass.WGRAD)
-    )
+    tiling = _stored(tiling, turned=product is Pass.WGRAD)
+    return Call(shared_gemm_kernel, (programs, 1, 1), arguments, constants, options, tiling)
 
 
 def _stored(tiling: Tiling, *, turned: bool) -> Tiling:

@@ -3,7 +3,8 @@
 import re
 from typing import Any, NamedTuple
 
-from ..aot import Build, is_amd, wave_size
+from ...shapes.gpu_architectures import architecture
+from ..aot import Build
 from . import gcn, sass
 from .code import Code, Kind, count
 from .integer_rate import integer_instructions
@@ -29,9 +30,9 @@ def account(build: Build, arch: str, decoded: int | None = None) -> dict[str, An
 
     decoded  weight elements that one program decodes per iteration of its main loop
     """
-    code = gcn.parse(build.assembly) if is_amd(arch) else sass.parse(build.machine_code)
+    code = gcn.parse(build.assembly) if architecture(arch).is_amd else sass.parse(build.machine_code)
     body = main_loop(code)
-    registers = amd_registers(build.assembly) if is_amd(arch) else {"vgprs": build.registers}
+    registers = amd_registers(build.assembly) if architecture(arch).is_amd else {"vgprs": build.registers}
     # AMD's .vgpr_count is that of the one file that holds both kinds of vector registers
     resident = occupancy(arch, build.warps, build.registers, registers.get("sgprs", 0), build.shared_bytes)
     whole = count(code.instructions)
@@ -63,7 +64,7 @@ def decoding(code: Code, arch: str, warps: int, decoded: int) -> Decoding:
     body = main_loop(code)
     if not body:
         return Decoding()
-    per_instruction = warps * wave_size(arch) / decoded
+    per_instruction = warps * architecture(arch).wave_size / decoded
     counts, integer = count(body), integer_instructions(body, arch)
     return Decoding(
         round(sum(counts[name] for name in _DECODING) * per_instruction, 4),
@@ -87,6 +88,6 @@ def amd_registers(text: str) -> dict[str, int]:
 
 def _matrix_names(build: Build, arch: str) -> list[str]:
     """Names of the matrix instructions, each once: of AMD's assembly, and of PTX, which says types and shape."""
-    if not is_amd(arch):
+    if not architecture(arch).is_amd:
         return sorted(set(sass.ptx_matrix_instructions(build.assembly)))
     return sorted({one.opcode for one in gcn.parse(build.assembly).instructions if one.kind is Kind.MATRIX})

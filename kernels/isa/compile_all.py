@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ...shapes.verdict import Verdict
 from ..aot import Build, Request, find_kernel, fingerprint
-from ..aot_compiler import Compiler
+from .aot_compiler import Compiler
 
 FORMAT = 1
 """Of the files in the cache; they hold the fields of a Build."""

@@ -6,7 +6,7 @@ from ...shapes.device import Device
 from ...shapes.errors import RooflensError
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
-from ..arch import block_scaled_missing
+from ..needs import block_scaled_missing
 from ..provider import Config, Launch, Provider, Role, Support
 from .inputs import MxFp8Inputs
 

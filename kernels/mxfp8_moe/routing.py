@@ -1,4 +1,4 @@
-"""Routing of tokens to experts, and the layouts in which grouped kernels read it (torch; kernels: `triton_align`).
+"""Routing of tokens to experts, and the layouts in which grouped kernels read it (torch; kernels: `triton.align`).
 
 A slot is one (token, choice) pair: slot i = token * top_k + choice. `align` sorts slots by expert and pads every expert
 to whole blocks of rows, as vLLM's and aiter's `moe_align_block_size` do; `moe_sorting` is aiter's other format.

@@ -4,7 +4,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.torchao import AoQuant
 from ..provider import Config, Launch, Provider, Support
-from .quant_inputs import QuantInputs
+from .inputs import QuantInputs
 from .quantize import quantized_layout
 from .support import other_op
 

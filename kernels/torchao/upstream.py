@@ -19,9 +19,9 @@ from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, AoGroupedLinear,
 from .. import needs
 from ..inputs import TORCH_DTYPES
 from ..provider import Config, Launch, Provider, Role, Support
+from .inputs import QuantInputs
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .quant_inputs import QuantInputs
 from .support import fp8_support
 
 _TRAINING = "torchao.prototype.blockwise_fp8_training"

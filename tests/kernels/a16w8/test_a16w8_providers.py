@@ -11,10 +11,11 @@ from rooflens.kernels.a16w8.triton_providers import KERNEL, STOCK_TRITON, TUNED,
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
+
+from ..devices import gpu
 
 TRITON = (TUNED, KERNEL, WRAPPER, STOCK_TRITON)
 LIBRARY = (blas.BMM, blas.DEQUANT_BMM)
@@ -22,11 +23,6 @@ SCHEMES = tuple(f"a16w8-128x128{more}" for more in ("", "-bias", "-prequant", "-
 CPU = find_device("cpu")
 SMALL = Problem(32, 512, 128, B=16)
 GPUS = ("sm89", "sm90", "sm100", "sm120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
-
-
-def gpu(arch="sm90"):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, 132, 1 << 26, 1 << 26, 1 << 36)
 
 
 def scheme(name="a16w8-128x128", dtype=DType.BF16):
@@ -173,10 +169,11 @@ def test_dequantization_is_exact_on_the_gpu():
     inputs = make_inputs(Problem(1, 150, 300, B=2), scheme(), device, seed=1)
     if blas.DEQUANT_BMM.candidates(inputs.problem, inputs.scheme, device)[0]["dequantize"] != "triton":
         pytest.skip(f"Triton has no FP8 on {device.arch}")
-    from rooflens.kernels.a16w8.triton_launches import dequantize_launch
+    from rooflens.kernels.a16w8.triton.dequantize import dequantize_call
+    from rooflens.kernels.jit.call import compile_calls
 
     out = torch.full(inputs.q.shape, torch.nan, dtype=inputs.dtype, device=inputs.q.device)
-    dequantize_launch(inputs, out).run()
+    compile_calls([dequantize_call(inputs, out)]).run()
     assert torch.equal(out, inputs.dequantized())
 
 
