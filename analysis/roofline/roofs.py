@@ -34,7 +34,7 @@ class CeilingInUse(NamedTuple):
 
 
 def roofs(placed: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, Any]) -> pd.DataFrame:
-    """Return one row per ceiling in use (the columns of `Roof`), memory first; those that are unknown are excluded."""
+    """Return one row per known ceiling in use, memory first; columns: the fields of `CeilingInUse`."""
     limits = Ceilings.of(ceilings)
     passed = placed.loc[placed["verdict"] == Verdict.PASSED]
     rows = [*_of_memory(passed, limits), *_of_matrix_units(passed, limits, device)]
