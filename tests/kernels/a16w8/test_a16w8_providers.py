@@ -200,8 +200,8 @@ def test_every_dequantizer_is_exact(form, dtype):
     octets = octets[(octets & 0x7F) != 0x7F]
     inputs.q.view(torch.uint8).copy_(octets.repeat(5 * 150 * 300 // 254 + 1)[: 5 * 150 * 300].view(5, 150, 300))
     made = dequantize.prepare(form, inputs, dtype)
-    made.weight.fill_(torch.nan)
-    made.run()
-    made.run()
+    made.operands.fill_(torch.nan)
+    made.fill()
+    made.fill()
     wide = inputs.scale.repeat_interleave(128, 1)[:, :150].repeat_interleave(128, 2)[:, :, :300]
-    assert torch.equal(made.weight, (inputs.q.float() * wide).to(dtype))
+    assert torch.equal(made.operands, (inputs.q.float() * wide).to(dtype))
