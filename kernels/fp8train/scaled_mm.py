@@ -60,15 +60,13 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
         refresh, calls = prepare_saved(plan), compile_calls(plan.timed)
         products = [_product(product, a, b) for product, a, b in pairs]
         _try(products)
-        launch = Launch(lambda: None, outputs, kernels=(*calls.kernels, *("scaled_mm" for _ in products)))
 
-        def run() -> None:
+        def run() -> tuple[torch.Tensor, ...]:
             refresh()
             calls.run()
-            launch.output = tuple(product() for product in products)
+            return tuple(product() for product in products)
 
-        launch.run = run
-        return launch
+        return Launch.returning(run, outputs, kernels=(*calls.kernels, *("scaled_mm" for _ in products)))
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Operands of the quantizers and transpositions once per launch, those of the products, and the results."""

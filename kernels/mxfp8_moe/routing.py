@@ -11,6 +11,7 @@ import torch
 from ...shapes.errors import UsageError
 from ...shapes.schemes.mxfp8_moe import hit_experts
 
+
 @dataclass(frozen=True, slots=True)
 class Aligned:
     """Slots sorted by expert, each expert padded to whole blocks.

@@ -44,16 +44,16 @@ class AiterMx(Provider[Scheme, MxFp8Inputs]):
         """
         module, function = find_function("aiter", _FILES, "mxfp8_gemv")
 
-        def run() -> None:
-            result = function(inputs.x, inputs.x_scale, inputs.w, inputs.w_scale, torch.bfloat16)
+        def call() -> torch.Tensor:
+            result: torch.Tensor | None = function(inputs.x, inputs.x_scale, inputs.w, inputs.w_scale, torch.bfloat16)
             if result is None:
                 raise DeclinedError(f"aiter's mxfp8_gemv returned None for {inputs.problem}: it leaves it to Triton")
-            launch.output = result
+            return result
 
-        launch = Launch(run, inputs.empty_output())
+        launch = Launch.returning(call, inputs.empty_output())
         with watched(module, _ENTRY_POINTS) as calls:
             try:
-                run()
+                launch()
             except DeclinedError as error:
                 raise _explained(error, calls) from None
         name, values = calls.made[-1] if calls.made else ("unknown", {})
