@@ -1,7 +1,7 @@
 """aiter's small-M MX-FP8 GEMM (ROCm/aiter pull request 3783), through its public wrapper.
 
 `mxfp8_gemv(xq, x_scale, wq, w_scale, out_dtype)` chooses between a GEMV and a kernel on the matrix units. It returns
-None for a problem that it leaves to others, and also when a kernel raises: both are told apart here.
+None for a problem that it leaves to others, and also when a kernel raises: this module distinguishes the two.
 """
 
 from typing import Any
@@ -63,7 +63,7 @@ class AiterMx(Provider[Scheme, MxFp8Inputs]):
         return launch
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
-        """Operands and Y once; beside them the fp32 parts of a divided K, and the padding of rows."""
+        """Operands and Y once; also the fp32 parts of a divided K, and the padding of rows."""
         total = scheme.compulsory_bytes(problem)
         if config.get("kernel") == "smallm_mxfp8_mfma":
             splits = int(config["k_splits"])
