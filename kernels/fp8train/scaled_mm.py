@@ -20,7 +20,7 @@ from ..provider import Config, Launch, Provider, Role, Support
 from .blas import NO_GEMM
 from .inputs import TrainInputs, placeholders
 from .plans import FACTORS, SPECIALISED_QUANT, Forms, Plan, prepare_saved, transposed_scale
-from .triton_gemm_calls import Operand
+from .triton_calls import Operand
 
 _OLDEST_CUDA = (12, 9)
 _SCALE_PAD = 4
