@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..analysis.dispatch.provenance import Provenance
     from ..analysis.dispatch.regret import Score
     from ..analysis.dispatch.study import Study
-    from ..analysis.dispatch.timings import Ints
+    from ..analysis.statistics.arrays import Ints
 
 VISIBLE = 0.0005
 """Luck of the best arms that is worth a line."""

@@ -9,22 +9,21 @@ import pandas as pd
 
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import SETTING
+from ..statistics.arrays import Flags, floats
 from .intercept import SHAPE, intercepts
-from .neighbours import MIN_EXCESS, MIN_Z, Flags
+from .neighbour_test import MIN_EXCESS, MIN_Z, NeighbourTest, neighbour_test
+from .outliers import lines_of, outliers
 from .periods import scan
-from .points import AXES, SHAPES, floats, points, series
+from .points import AXES, SHAPES, points, series
 from .processes import times_by, together
 from .quantization import predicted
-from .resonance import MIN_POINTS
-from .standing import Standing, standing
-from .suspects import lines_of, suspects
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Camping:
     """What was found, and what would have been.
 
-    suspects  `suspects.SUSPECT_COLUMNS`, worst first; those with an explanation are suspects of it, not of camping
+    suspects  `outliers.OUTLIER_COLUMNS`, worst first; those with an explanation are not suspected of camping
     periods   `periods.PERIOD_COLUMNS`, by provider and axis
     scans     `periods.SCAN_COLUMNS`: every series that was searched for periods
     sizes     one row per point and axis: what a resonance plot shows (see `find`)
@@ -57,13 +56,13 @@ def find(
     found = points(placed)
     rows = series(found)
     effect = predicted(rows)
-    stood = standing(rows, floats(rows, "e"), effect, floats(rows, "half") / 2)
+    stood = neighbour_test(rows, floats(rows, "e"), effect, floats(rows, "half") / 2)
     stood = stood.where_not(_superfluous(rows, stood))
     times = times_by("process", found, placed, *together([(rounds, cells), *again]))
     lines = _lines(found, rows, effect, times_by("round", found, placed, rounds, cells))
     along = (rows["axis"] != SHAPES).to_numpy()
     scans, periods = scan(rows.loc[along], effect[along], times, stood.stands_out[along])
-    listed = suspects(rows, stood, lines, times)
+    listed = outliers(rows, stood, lines, times)
     order = listed.assign(plain=listed["explained"] != "").sort_values(["plain", "excess_s"], ascending=[True, False])
     marked = rows.assign(
         over=stood.over, spread=stood.spread, stands_out=stood.stands_out, explained=stood.explained,
@@ -93,12 +92,12 @@ def _lines(found: pd.DataFrame, rows: pd.DataFrame, effect: Any, rounds: pd.Data
     placed = placed.assign(series=number).sort_values(["series", "size"], kind="stable").reset_index(drop=True)
     intercept = floats(placed, "intercept_s")
     e = np.log(intercept / floats(placed, "expected_s"))
-    stood = standing(placed, e, floats(placed, "effect"), floats(placed, "intercept_se_s") / intercept)
+    stood = neighbour_test(placed, e, floats(placed, "effect"), floats(placed, "intercept_se_s") / intercept)
     stood = stood.where_not(_superfluous(placed, stood))
     return lines_of(placed, stood)
 
 
-def _superfluous(rows: pd.DataFrame, stood: Standing) -> Flags:
+def _superfluous(rows: pd.DataFrame, stood: NeighbourTest) -> Flags:
     """Rows that compare a shape with others of its size although it was tested along N or K, which says more."""
     closer = (rows["axis"] != SHAPES) & stood.tested
     return ((rows["axis"] == SHAPES) & rows["point"].isin(rows.loc[closer, "point"])).to_numpy(dtype=bool)
@@ -114,7 +113,7 @@ def _period_of(rows: pd.DataFrame, periods: pd.DataFrame) -> "pd.Series[float]":
 
 
 def _coverage(
-    placed: pd.DataFrame, found: pd.DataFrame, rows: pd.DataFrame, stood: Standing, scans: pd.DataFrame
+    placed: pd.DataFrame, found: pd.DataFrame, rows: pd.DataFrame, stood: NeighbourTest, scans: pd.DataFrame
 ) -> pd.DataFrame:
     """Say per provider and setting what was tested, and how small an excess would have been named."""
     keys = ["provider", *SETTING]
@@ -136,6 +135,3 @@ def _coverage(
     counts = ["points", "tested", "series", "longest", "scans"]
     table[counts] = table[counts].fillna(0).astype("int64")
     return table.reset_index()
-
-
-__all__ = ["MIN_POINTS", "Camping", "find"]

@@ -12,12 +12,11 @@ from ...shapes.problem import Op, Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes import parse_scheme
 from ..frames.load import REFERENCE
-from ..statistics.false_discovery import adjusted
-from ..statistics.intervals import Floats, Ints
-from .neighbours import Flags
+from ..statistics.arrays import Flags, Floats, Ints, floats
+from ..statistics.moderation import adjusted
 from .padding import Paddings
-from .points import POINT, floats, stretches
-from .processes import reproduced
+from .points import POINT, stretches
+from .processes import reproduction
 from .resonance import LEVEL, MIN_POINTS, Candidate, Scan, Score, amplitude, candidates, detrended, strata, testable
 from .sawtooth import without_steps
 
@@ -165,8 +164,6 @@ def _rows(
     score, inside = entry
     height = amplitude(one.rest, one.stratum, inside)
     places = (np.flatnonzero(inside) + one.first).tolist()
-    padded = paddings.for_most(places)
-    shown, measured = _in_processes(rows, one, inside, height, times)
     yield _identity(rows, one) | {
         "period": score.best.period or next(iter(score.also), 0),
         "row_bytes": _row_bytes(rows.iloc[one.first]) * (score.best.period or np.nan),
@@ -175,11 +172,8 @@ def _rows(
         "ratio": float(np.exp(height)),
         "p": score.p,
         "z": score.z,
-        "pad": padded[0] if padded else np.nan,
-        "saved": padded[1] if padded else np.nan,
-        "processes": measured,
-        "shown": shown,
-        "reproduced": reproduced(shown, measured).value,
+        **paddings.best(places, helped=max(2, len(places) / 2)),
+        **reproduction(*_in_processes(rows, one, inside, height, times)),
     }
 
 

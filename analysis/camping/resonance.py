@@ -15,9 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..statistics.intervals import Floats, Ints
-
-Flags = NDArray[np.bool_]
+from ..statistics.arrays import Flags, Floats, Ints
 
 MIN_POINTS = 16
 """Sizes that a series needs before periods are looked for."""

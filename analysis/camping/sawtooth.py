@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..statistics.intervals import Floats, Ints
+from ..statistics.arrays import Floats, Ints
 from .resonance import LEVEL, Candidate, detrended, permutations
 
 _PERMUTATIONS = 199

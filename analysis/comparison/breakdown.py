@@ -7,13 +7,13 @@ from enum import StrEnum
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr, stdtr
 
 from ..frames.coordinates import CASE
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats, floats
+from ..statistics.intervals import survival
 from .decide import FALSE_DISCOVERY, Word
-from .effects import Effects, Status
-from .stored import MIXED
+from .effects import Effects
+from .versions import MIXED
 
 STEPS = (0.01, 0.05)
 """Changes of time that are counted, as shares, on both sides."""
@@ -97,7 +97,7 @@ def distribution_of(cases: pd.DataFrame, quantity: Quantity) -> Distribution | N
     """Distribution of the changes of rows of `Effects.cases` that have an effect; None without any."""
     if cases.empty:
         return None
-    change = quantity.of(cases["effect"].to_numpy(dtype=np.float64))
+    change = quantity.of(floats(cases, "effect"))
     p25, median, p75 = np.percentile(change, (25, 50, 75))
     counts = tuple(_count(cases, change, side * step, quantity) for side, step in COUNTED)
     return Distribution(
@@ -147,7 +147,7 @@ def other_choices(effects: Effects) -> pd.DataFrame:
 def compared(effects: Effects) -> pd.DataFrame:
     """Rows of `Effects.cases` that have an effect."""
     cases = effects.cases
-    return cases[(cases["status"] == Status.COMPARED) & cases["effect"].notna()]
+    return cases[cases["effect"].notna()]
 
 
 _TIE = 1e-12
@@ -162,13 +162,6 @@ def _count(cases: pd.DataFrame, change: Floats, step: float, quantity: Quantity)
     expected = None
     if known.any():
         se, freedom = cases["typical_se"].to_numpy()[known], cases["freedom"].to_numpy()[known]
-        expected = float(_beyond(abs(line), se, freedom).sum())
+        with np.errstate(divide="ignore"):
+            expected = float(survival(abs(line) / se, freedom).sum())
     return Count(step, int(beyond.sum()), int((beyond & (cases["word"] == word.value)).sum()), expected)
-
-
-def _beyond(distance: float, se: Floats, freedom: Floats) -> Floats:
-    """P(error > distance) of each case."""
-    with np.errstate(divide="ignore"):
-        t = distance / se
-    finite = np.where(np.isfinite(freedom), freedom, 1.0)
-    return np.asarray(np.where(np.isinf(freedom), ndtr(-t), stdtr(finite, -t)), dtype=np.float64)

@@ -1,16 +1,16 @@
-"""What the versions ran: whether their compiled code differs, and which settings head chose more often than base."""
+"""What the versions ran: whether their compiled code differs, which settings they chose, and what choosing cost."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from ...shapes.files.json_file import parse_value
+from ..isa.claims import flat_settings
 from .breakdown import compared
 from .effects import Effects
-from .stored import MIXED
+from .versions import MIXED
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +88,36 @@ def settings_of(text: str) -> Iterator[str]:
         content = parse_value(text)
     except ValueError:
         return
-    yield from _flat("", content)
-
-
-def _flat(prefix: str, content: Any) -> Iterator[str]:
     if isinstance(content, dict):
-        for name, value in content.items():
-            yield from _flat(f"{prefix}.{name}" if prefix else str(name), value)
-    elif prefix:
-        yield f"{prefix}={content}"
+        yield from (f"{name}={value}" for name, value in flat_settings(content))
 
 
 def _natural(name: str) -> tuple[str, int, str]:
     """Order of settings: by name, and numbers by their value."""
     key, _, value = name.partition("=")
     return key, int(value) if value.lstrip("-").isdigit() else 0, value
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Searches of one provider and pass in one version.
+
+    candidates  most configurations that one search had; searches  how many; seconds  wall time of all of them
+    """
+
+    candidates: int
+    searches: int
+    seconds: float
+
+
+def costs(searched: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], dict[str, Cost]]:
+    """Costs per (provider, pass) and side, of tuning.csv by side; sides without a search are left out."""
+    found: dict[tuple[str, str], dict[str, Cost]] = {}
+    for side, frame in searched.items():
+        for (provider, pass_), mine in frame.groupby(["provider", "pass"], sort=False):
+            searches = mine.drop_duplicates(["cell_id", "search"])
+            known = searches["search_s"].dropna()
+            found.setdefault((str(provider), str(pass_)), {})[side] = Cost(
+                int(searches["candidates"].max()), len(searches), float(known.sum()) if len(known) else float("nan")
+            )
+    return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..frames.coordinates import CASE
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats
 from .breakdown import Distribution, Quantity, compared, distribution_of
 from .decide import Word
 from .effects import Effects, Order

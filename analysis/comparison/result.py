@@ -13,14 +13,14 @@ from ..frames.load import RunData
 from ..imports.entries import Imported
 from ..isa.diff import Difference
 from ..stability.canary import KINDS, SLOWDOWN, SLOWDOWN_ON_CPU
-from ..statistics.intervals import CONFIDENCE, Floats, survival
+from ..statistics.arrays import Floats, difference, moments
+from ..statistics.intervals import CONFIDENCE, survival
 from .breakdown import controls, movers
 from .decide import FALSE_DISCOVERY, MEASURED, Word
 from .effects import SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes, withhold
 from .identity import Identity
-from .pairing import pair
-from .stored import devices_differ, from_runs, rounds_of
 from .unverified import Unverified, as_unverified, rank_unverified
+from .versions import devices_differ, from_runs, pair, rounds_of
 
 SUMMED = ("fwd", "bwd")
 """Passes that a training step pays for together."""
@@ -251,13 +251,11 @@ def _differ(first: Floats, second: Floats) -> bool:
     """Tell whether two means differ at 5 % (Welch's t test)."""
     if min(len(first), len(second)) < 2:
         return False
-    each = np.array([values.var(ddof=1) / len(values) for values in (first, second)])
-    total = float(each.sum())
-    if not total:
+    apart = difference(moments(first), moments(second))
+    if not apart.variance:
         return True
-    freedom = total**2 / float((each**2 / (np.array([len(first), len(second)]) - 1)).sum())
-    t = abs(float(second.mean() - first.mean())) / math.sqrt(total)
-    return float(survival(np.array([t]), np.array([freedom]))[0]) < (1 - CONFIDENCE) / 2
+    t = np.abs(apart.mean) / np.sqrt(apart.variance / apart.rounds)
+    return float(survival(t, apart.freedom)) < (1 - CONFIDENCE) / 2
 
 
 def _called(effects: Effects) -> tuple[int, int]:

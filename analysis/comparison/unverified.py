@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from ..frames.coordinates import size_label
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats, floats
 from .decide import Word
-from .effects import Effects, Status
+from .effects import Effects
 from .suite import UNIQUE
 
 _TIE = 1e-9
@@ -107,12 +107,11 @@ class Unverified:
 
 def rank_unverified(effects: Effects) -> Unverified:
     """Rank the changes of imported tables against what the tables themselves exclude."""
-    compared = (effects.cases["status"] == Status.COMPARED) & effects.cases["effect"].notna()
-    cases = effects.cases[compared].copy()
+    cases = effects.cases[effects.cases["effect"].notna()].copy()
     cases["low"], cases["high"] = rounding_interval(cases)
     duplicates = find_duplicates(cases)
     bounds = {
-        Bound.MARGIN: cases["margin"].to_numpy(dtype=np.float64),
+        Bound.MARGIN: floats(cases, "margin"),
         Bound.RESOLUTION: _two_steps(cases),
         Bound.DUPLICATES: np.full(len(cases), duplicates.spread if duplicates else 0.0),
     }
@@ -127,21 +126,19 @@ def rank_unverified(effects: Effects) -> Unverified:
 
 def as_unverified(effects: Effects) -> Effects:
     """Say of every compared case that it is unverified, with what rounding lets its effect be for an interval."""
-    compared = (effects.cases["status"] == Status.COMPARED) & effects.cases["effect"].notna()
     cases = effects.cases.copy()
+    compared = cases["effect"].notna()
     low, high = rounding_interval(cases[compared])
-    cases.loc[compared, "word"], cases.loc[compared, "low"], cases.loc[compared, "high"] = (
-        Word.UNVERIFIED.value,
-        low,
-        high,
+    cases.loc[compared, ["word", "low", "high"]] = pd.DataFrame(
+        {"word": Word.UNVERIFIED.value, "low": low, "high": high}, index=cases.index[compared]
     )
     return replace(effects, cases=cases)
 
 
 def rounding_interval(cases: pd.DataFrame) -> tuple[Floats, Floats]:
     """Lowest and highest ln(head / base) [C] of times that round to those in the tables."""
-    half = cases["resolution_s"].to_numpy(dtype=np.float64) / 2
-    base, head = (cases[f"{side}_time_s"].to_numpy(dtype=np.float64) for side in ("base", "head"))
+    half = floats(cases, "resolution_s") / 2
+    base, head = (floats(cases, f"{side}_time_s") for side in ("base", "head"))
     with np.errstate(divide="ignore"):
         low = np.log(np.maximum(head - half, 0)) - np.log(base + half)
         high = np.log(head + half) - np.log(np.maximum(base - half, 0))
@@ -182,5 +179,5 @@ def find_duplicates(cases: pd.DataFrame) -> Duplicates | None:
 
 def _two_steps(cases: pd.DataFrame) -> Floats:
     """|ln(head / base)| [C] of a change by one step on either side."""
-    steps = 2 * cases["resolution_s"].to_numpy(dtype=np.float64)
+    steps = 2 * floats(cases, "resolution_s")
     return np.asarray(np.log1p(steps / cases[["base_time_s", "head_time_s"]].min(axis=1).to_numpy()), dtype=np.float64)

@@ -12,7 +12,7 @@ import pandas as pd
 from ...shapes.median import interval
 from ...shapes.problem import Op
 from ..frames.coordinates import SETTING, shape_label
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats
 from .curve import Status
 
 _ALIKE = 1e-9

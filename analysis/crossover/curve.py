@@ -22,10 +22,10 @@ from enum import StrEnum
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-Floats = NDArray[np.float64]
+from ..statistics.arrays import Floats, Ints
 
 DELTA = 0.01
 """Practical margin of ln time: differences below 1 % decide nothing."""
@@ -156,7 +156,7 @@ def _at_change(
     return Crossing(status, point, change.low_M, change.high_M, wins, True, changes, tuple(warnings))
 
 
-def _without_change(m: Floats, y: Floats, weights: Floats, winners: NDArray[np.int64], delta: float) -> Crossing:
+def _without_change(m: Floats, y: Floats, weights: Floats, winners: Ints, delta: float) -> Crossing:
     ahead, behind = np.flatnonzero(winners < 0), np.flatnonzero(winners > 0)
     low = float(m[ahead[-1]]) if len(ahead) else 0.0
     high = float(m[behind[0]]) if len(behind) else np.inf
@@ -176,7 +176,7 @@ def _without_change(m: Floats, y: Floats, weights: Floats, winners: NDArray[np.i
     return Crossing(status, None, low, np.inf, "", all_verified, (), ())
 
 
-def _runs(winners: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+def _runs(winners: Ints) -> list[tuple[int, int, int]]:
     """Group the verified points by winner, undecided ones between them skipped: (first index, last index, winner)."""
     runs: list[tuple[int, int, int]] = []
     for index in np.flatnonzero(winners):

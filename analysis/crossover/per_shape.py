@@ -5,12 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.errors import UsageError, unknown_name
 from ..frames.coordinates import COORDINATES, SETTING, SHAPE
 from ..frames.speedup import speedups
-from ..statistics.intervals import Floats, Ints
+from ..statistics.arrays import Flags, Floats, Ints
 from .curve import DELTA, locate
 
 CROSSOVER_COLUMNS = (
@@ -67,7 +66,7 @@ class _Series(NamedTuple):
     low: Floats
     high: Floats
     se: Floats
-    refined: NDArray[np.bool_]
+    refined: Flags
     reason: Sequence[str]
     note: Sequence[str]
 
@@ -114,7 +113,7 @@ def _crossing(cells: _Series, delta: float) -> dict[str, Any]:
     }
 
 
-def _sizes_by(texts: Sequence[str], sizes: Ints, told: NDArray[np.bool_]) -> dict[str, list[int]]:
+def _sizes_by(texts: Sequence[str], sizes: Ints, told: Flags) -> dict[str, list[int]]:
     """Group the sizes that are to be told of by their text, in the order of the first of each."""
     found: dict[str, list[int]] = {}
     for index in np.flatnonzero(told).tolist():

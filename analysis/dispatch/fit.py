@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..statistics.arrays import Flags, Ints
 from .evidence import MARGIN, Evidence, weigh_evidence
 from .policy import Leaf, Measured, Node, Policy, Rule, Status, Table
-from .timings import SHAPE, Bools, Ints, Setting, Shape, Timings, positions
+from .timings import SHAPE, Setting, Shape, Timings, positions
 from .tree import THRESHOLD, grow
 from .tree import Shape as TreeShape
 
@@ -89,7 +90,7 @@ def entries(timings: Timings, evidence: Evidence, cases: Ints, margin: float) ->
     """Decide each of these cases: the fastest arm that is engaged, or the incumbent."""
     gain = np.where(np.isfinite(evidence.gain[cases, 1:]), evidence.gain[cases, 1:], -np.inf)
     proven = evidence.engaged[cases, 1:]
-    engaged: Bools = np.asarray(proven.any(axis=1))
+    engaged: Flags = np.asarray(proven.any(axis=1))
     best = 1 + np.where(engaged, np.where(proven, gain, -np.inf).argmax(axis=1), gain.argmax(axis=1))
     slower = (evidence.high[cases, 1:] < -margin) | np.isneginf(gain)
     status = np.where(engaged, Status.ENGAGED, np.where(slower.all(axis=1), Status.INCUMBENT, Status.PARITY))

@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 
 from ...shapes.problem import Op, Pass
-from ..statistics.intervals import Floats
-from .timings import SHAPE, Bools, Ints, Setting, Shape, Timings, positions
+from ..statistics.arrays import Flags, Floats, Ints
+from .timings import SHAPE, Setting, Shape, Timings, positions
 
 
 class Status(StrEnum):
@@ -176,7 +176,7 @@ def choices(policy: Policy, timings: Timings) -> Ints:
     return found
 
 
-def _choose_all(rule: Rule, timings: Timings, mask: Bools, index: Mapping[str, int], found: Ints) -> None:
+def _choose_all(rule: Rule, timings: Timings, mask: Flags, index: Mapping[str, int], found: Ints) -> None:
     """Write the arms of the cases in `mask` into `found`."""
     if isinstance(rule, Leaf):
         found[mask] = index[rule.arm]

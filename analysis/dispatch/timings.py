@@ -5,24 +5,20 @@ factor on all times is nothing. The same GEMM under several models is one case: 
 has one vote, and no copy of it can be learned from while another is predicted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.errors import UsageError, unknown_name
 from ..frames.coordinates import COORDINATES, GEMM, shape_label
 from ..frames.deciding import deciding
 from ..frames.notes import MIXED
 from ..frames.speedup import ALIKE
-from ..statistics.intervals import Floats
-from .added import asked_of_all, shared_weights
+from ..statistics.arrays import Flags, Floats, Ints, floats, moments
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Setting: TypeAlias = tuple[str, str, str, str]
 Shape: TypeAlias = tuple[int, int, int, int, int]
 
@@ -77,14 +73,14 @@ class Timings:
     @property
     def mean(self) -> Floats:
         """Mean over rounds of `log_ratio` [C, A]; NaN where an arm has no round."""
-        return mean_over_rounds(self.log_ratio)
+        return moments(self.log_ratio).mean
 
     def of_rounds(self, wanted: Ints) -> "Timings":
         """Keep these rounds."""
         rules = {name: (ratios[:, wanted], words) for name, (ratios, words) in self.rules.items()}
         return replace(self, log_ratio=self.log_ratio[:, :, wanted], rules=rules)
 
-    def of_cases(self, wanted: Bools) -> "Timings":
+    def of_cases(self, wanted: Flags) -> "Timings":
         """Keep these cases; their weights are scaled to sum to 1 again."""
         weights = self.weights[wanted]
         return replace(
@@ -100,14 +96,6 @@ class Timings:
             },
             first_cells=self.first_cells[wanted],
         )
-
-
-def mean_over_rounds(log_ratio: Floats) -> Floats:
-    """Mean over the last axis of what is known; NaN where nothing is."""
-    known = np.isfinite(log_ratio)
-    counts = known.sum(axis=-1)
-    sums = np.where(known, log_ratio, 0.0).sum(axis=-1)
-    return np.asarray(np.where(counts > 0, sums / np.maximum(counts, 1), np.nan), dtype=np.float64)
 
 
 def timings(
@@ -160,7 +148,7 @@ def timings(
     first = np.asarray(own[:, 0])
     gemm, count = _codes(cells.iloc[first], GEMM)
     log_ratio = _mean_by(ratios, gemm, count)
-    times = np.where(own >= 0, np.log(cells["time_s"].to_numpy(dtype=np.float64)[own]), np.nan)
+    times = np.where(own >= 0, np.log(floats(cells, "time_s")[own]), np.nan)
     steps = np.where(own >= 0, (cells["resolution_s"] / cells["time_s"]).fillna(0).to_numpy(dtype=np.float64)[own], 0)
     # GEMMs keep the order of the summary: `_codes` numbers them by their first appearance.
     firsts = np.unique(gemm, return_index=True)[1]
@@ -168,7 +156,7 @@ def timings(
     for index in range(len(arms)):
         has = own[:, index] >= 0
         first_cells[gemm[has][::-1], index] = own[has, index][::-1]
-    refined = _refined(cells)[own[firsts, 0]]
+    refined = cells["refined"].to_numpy(dtype=bool)[own[firsts, 0]]
     if refined.any():
         notes.append(
             f"{int(refined.sum())} of {count} GEMMs were added by a refinement: they share the weight of the M above"
@@ -224,17 +212,14 @@ def _numbers_of(cells: pd.DataFrame, names: Sequence[str]) -> Ints:
     return np.asarray(found.to_numpy(), dtype=np.int64)
 
 
-def _refined(cells: pd.DataFrame) -> Bools:
-    """Per cell, whether its M was added by a refinement."""
-    return cells["refined"].to_numpy(dtype=bool) if "refined" in cells else np.zeros(len(cells), dtype=bool)
-
-
 def _asked_alike(cells: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
     """Drop the M that a refinement added without asking all of these."""
     place, places = _codes(cells, COORDINATES)
     added = np.zeros(places, dtype=bool)
-    added[place[_refined(cells)]] = True
-    added &= ~asked_of_all(place, places, _numbers_of(cells, names), len(names))
+    added[place[cells["refined"]]] = True
+    asked = np.zeros((places, len(names)), dtype=bool)
+    asked[place, _numbers_of(cells, names)] = True
+    added &= ~asked.all(axis=1)
     if not added.any():
         return cells, []
     note = f"left out, because a refinement added them without all of these: {int(added.sum())} of {places} problems"
@@ -271,7 +256,7 @@ def _ratios(own: Ints, cells: pd.DataFrame, rounds: pd.DataFrame) -> Floats:
     mine = position >= 0
     numbers, distinct = pd.factorize(rounds["round"].to_numpy()[mine], sort=True)
     logs = np.full((len(cells) + 1, len(distinct)), np.nan)  # the last row is that of no cell
-    logs[position[mine], numbers] = np.log(rounds["median_s"].to_numpy(dtype=np.float64)[mine])
+    logs[position[mine], numbers] = np.log(floats(rounds, "median_s")[mine])
     times = logs[own]
     return np.asarray(times - times[:, :1], dtype=np.float64)
 
@@ -307,12 +292,33 @@ def _cases(
 
 def _waves(cells: pd.DataFrame, challenger: Ints, compute_units: float) -> Floats:
     """ceil(workgroups / (compute units x resident workgroups)) of the challenger's cells; NaN where unknown."""
-    unknown = np.full(len(cells), np.nan)
-    columns: list[Any] = [
-        cells[name].to_numpy(dtype=np.float64, na_value=np.nan) if name in cells else unknown
-        for name in ("workgroups", "resident")
-    ]
     with np.errstate(invalid="ignore", divide="ignore"):
-        waves = np.ceil(columns[0] / (compute_units * columns[1]))
+        waves = np.ceil(floats(cells, "workgroups") / (compute_units * floats(cells, "resident")))
     waves = np.where(np.isfinite(waves) & (waves > 0), waves, np.nan)
     return np.asarray(np.where(challenger >= 0, waves[challenger], np.nan), dtype=np.float64)
+
+
+def shared_weights(sizes: Ints, refined: Flags, groups: Iterable[Ints]) -> Floats:
+    """Weights of cases, which sum to 1; `sizes` are their M, `groups` the positions of each shape and setting.
+
+    Every swept M counts 1. It stands for all M above the next smaller swept one, because kernels and tables pad M up;
+    what a refinement measured among these takes its part of that, by widths in log2 M.
+    """
+    weights = np.ones(len(sizes))
+    for rows in groups:
+        if refined[rows].any() and not refined[rows].all():
+            weights[rows] = _shared(sizes[rows], refined[rows])
+    return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+
+def _shared(sizes: Ints, refined: Flags) -> Floats:
+    order = np.argsort(sizes, kind="stable")
+    logs = np.log2(sizes[order].astype(np.float64))
+    widths = np.diff(logs, prepend=logs[0] - 1)
+    swept = np.flatnonzero(~refined[order])
+    # beyond the last swept M there is none to pad up to: these share its weight
+    stands_for = np.minimum(np.searchsorted(swept, np.arange(len(order))), len(swept) - 1)
+    totals = np.bincount(stands_for, widths)
+    found: Floats = np.empty(len(order))
+    found[order] = widths / totals[stands_for]
+    return found

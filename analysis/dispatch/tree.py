@@ -15,10 +15,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats, Ints
 from .evidence import Evidence, region_gain
 from .policy import Leaf, Node, Split, Status
-from .timings import FEATURES, Ints, Timings
+from .timings import FEATURES, Timings
 
 WORTH = 0.001
 """A split must save so much ln time, averaged over all cases of the tree: below, it is a line more for nothing."""

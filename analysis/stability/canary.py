@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats
 
 KINDS = ("gemm", "copy")
 """The parts of the canary; `<kind>_s` is their column."""

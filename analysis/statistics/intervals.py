@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
+from .arrays import Floats
 from .moderation import fit_prior, moderate, shrink
 
 
@@ -31,9 +31,6 @@ def bands(ratios: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
         low=("ratio", "min"), high=("ratio", "max"), rounds=("ratio", "size")
     )
 
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CONFIDENCE = 0.95
 

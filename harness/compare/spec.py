@@ -1,6 +1,6 @@
 """What `rooflens compare --git` compares, and where that is noted.
 
-FOLDER/compare.json   a `Comparison`; `done`: which (round, arm) are finished; `ended`: why no case is left to measure
+FOLDER/compare.json   a `CompareSpec`; `done`: which (round, arm) are finished; `ended`: why no case is left to measure
 """
 
 import hashlib
@@ -40,7 +40,7 @@ STATE = "compare.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class CompareSpec:
     """What is compared.
 
     commits  by arm. Arms of one version (what stands before a "+") share checkout and environment
@@ -83,7 +83,7 @@ def suite_hash(name: str) -> str:
     return hashlib.sha256(repr(suites.load(name)).encode()).hexdigest()[:16]
 
 
-def write_state(folder: Path, what: Comparison, done: Collection[tuple[int, str]], ended: str = "") -> None:
+def write_state(folder: Path, what: CompareSpec, done: Collection[tuple[int, str]], ended: str = "") -> None:
     """Note what is compared and which (round, arm) are finished; a kill leaves the former note or this one.
 
     `ended` says why further rounds would measure nothing, "" where they would.
@@ -102,7 +102,7 @@ def read_state(folder: Path) -> dict[str, Any] | None:
     return state
 
 
-def stored(folder: Path) -> Comparison:
+def stored(folder: Path) -> CompareSpec:
     """Return the comparison that `folder` was started with. Raises UsageError when it holds none."""
     state = read_state(folder)
     if state is None:
@@ -110,7 +110,7 @@ def stored(folder: Path) -> Comparison:
     try:
         del state["done"]
         state.pop("ended", None)
-        return Comparison(**state | {"files": tuple(state["files"]), "options": tuple(state["options"])})
+        return CompareSpec(**state | {"files": tuple(state["files"]), "options": tuple(state["options"])})
     except (KeyError, TypeError) as error:
         raise UsageError(f"{folder / STATE} is not of this version of rooflens ({error}); compare anew") from None
 

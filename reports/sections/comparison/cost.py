@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from ....analysis.comparison.breakdown import controls
-from ....analysis.comparison.cost import Cost, costs
-from ....analysis.comparison.evidence import binaries, settings
+from ....analysis.comparison.evidence import Cost, binaries, costs, settings
 from ....analysis.comparison.result import Result
 from ....analysis.isa.diff import Difference, summarize_changes
 from ... import formatting as fmt

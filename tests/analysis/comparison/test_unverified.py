@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rooflens.analysis.comparison.decide import Word
 from rooflens.analysis.comparison.effects import Order, measure_effects
-from rooflens.analysis.comparison.pairing import pair
 from rooflens.analysis.comparison.unverified import Bound, rank_unverified
+from rooflens.analysis.comparison.versions import pair
 from rooflens.analysis.imports.read import read
 from rooflens.analysis.imports.table import parse
 from rooflens.analysis.imports.tidy import read as read_tidy

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from rooflens.analysis.dispatch.added import shared_weights
-from rooflens.analysis.dispatch.timings import timings
+from rooflens.analysis.dispatch.timings import shared_weights, timings
 
 from .planted import SHAPES, plant
 

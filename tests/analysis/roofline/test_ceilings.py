@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from rooflens.analysis.roofline.ceilings import Ceilings, ceiling_warnings, ridge_points
+from rooflens.analysis.roofline.ceilings import Ceilings, ceiling_warnings
 
 from ..planted_frames import ceilings
 
@@ -85,18 +85,6 @@ def test_the_launch_floor_is_the_least_empty_launch():
     tiles = table[table["pattern"].str.startswith("tile")]
     assert Ceilings.of(tiles).launch() is None
     assert ceiling_warnings(tiles, [], [], {})[0].startswith("no launch floor")
-
-
-def test_ridge_points_in_closed_form():
-    found = ridge_points(TABLE).set_index(["dtype", "level"])
-    assert found["ridge_flop_per_byte"].to_dict() == pytest.approx(
-        {
-            ("bf16", "dram"): 400 / 60, ("bf16", "llc"): 2.0, ("fp32", "dram"): 2.5, ("fp32", "llc"): 0.75,
-            ("fp16", "dram"): 2.5, ("fp16", "llc"): 0.75,
-        }
-    )  # fmt: skip
-    assert found.loc[("bf16", "dram"), "bandwidth_source"] == "dram read bandwidth (measured: test)"
-    assert ridge_points(TABLE.iloc[:0]).empty
 
 
 def test_warnings_name_what_is_missing_or_published():

@@ -10,21 +10,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.frames.load import load_run
-from rooflens.harness.compare.spec import Comparison, read_state
-from rooflens.harness.fleet.arch_queue import Lane
-from rooflens.harness.fleet.chunks import chunks_of, rows_of
-from rooflens.harness.fleet.compare_store import Arms
-from rooflens.harness.fleet.compare_worker import ComparisonBrief
+from rooflens.harness.compare.spec import CompareSpec, read_state
+from rooflens.harness.fleet.arch_queue import ArchQueue
+from rooflens.harness.fleet.compare_store import CompareStore
+from rooflens.harness.fleet.compare_worker import CompareWorkerSpec
 from rooflens.harness.fleet.fleet import Fleet
-from rooflens.harness.fleet.jobs import coordinates
-from rooflens.harness.fleet.protocol import Parcel
+from rooflens.harness.fleet.jobs import chunks_of, coordinates, rows_of
+from rooflens.harness.fleet.protocol import ResultArchive
 from rooflens.harness.fleet.result_archive import entries, pack
 from rooflens.harness.worker.messages import Setup
 from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
 from rooflens.shapes.run_folder.columns import CELLS, SAMPLES
 
 from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_json, slot
-from .scripted_cluster import Gone, Refused, ScriptedCluster
+from .scripted_cluster import Failed, Lost, ScriptedCluster
 from .test_fleet import Quiet
 
 ROUNDS = PROTOCOL.rounds
@@ -32,7 +31,7 @@ PLAN = tuple(cell for job in quick_jobs(shapes=3, sizes=(1, 2, 4, 8)) for cell i
 ROWS = rows_of(PLAN)
 """12 problems of one cache state; providers are those of the arms."""
 
-WHAT = Comparison(
+WHAT = CompareSpec(
     repository="/somewhere", commits={"base": "a" * 40, "head": "b" * 40}, suite="llm4bit-quick", files=("k.py",),
     options=(), rounds=ROUNDS, setup="", suite_hash="0", chunks=5,
 )  # fmt: skip
@@ -69,7 +68,7 @@ def chunk_parcel(chunk, place, name="a", finished=None, arms=ARMS, sources=None,
                 "planned_units": len(cells) * count, "challengers": ["mine"],
             }  # fmt: skip
             files[f"{arm}.zip"] = packed(told, _tables(cells, count, source))
-    return Parcel(chunk.key, pack(files))
+    return ResultArchive(chunk.key, pack(files))
 
 
 def _tables(cells, rounds, source):
@@ -93,20 +92,20 @@ def _tables(cells, rounds, source):
 
 def record_parcel(kind, place, name="a", **changes):
     told = manifest(place, name, **changes) | {"providers": {}}
-    return Parcel(f"{name}-{kind}", pack({"run.json": json.dumps(told).encode(), "compare.log": b"set up\n"}))
+    return ResultArchive(f"{name}-{kind}", pack({"run.json": json.dumps(told).encode(), "compare.log": b"set up\n"}))
 
 
 class Stations(ScriptedCluster):
     """Stations of a comparison."""
 
-    def _usual(self, step, place, order):
+    def _usual(self, step, place, assignment):
         if step == "measure":
-            return chunk_parcel(order.job, place, self.names[place], elapsed_s=self.seconds)
+            return chunk_parcel(assignment.job, place, self.names[place], elapsed_s=self.seconds)
         return record_parcel(step, place, self.names[place])
 
 
-def brief():
-    return ComparisonBrief(WHAT, Setup("cuda", None, None, PROTOCOL, (), ()), run_json(), "place")
+def spec():
+    return CompareWorkerSpec(Setup("cuda", None, None, PROTOCOL, (), ()), run_json(), WHAT, "place")
 
 
 class Trial:
@@ -116,19 +115,19 @@ class Trial:
         self.folder = folder
 
     def arms(self, what=WHAT, chunks=CHUNKS):
-        return Arms(self.folder, what, run_json(challengers=[], rounds=what.rounds), chunks)
+        return CompareStore(self.folder, what, run_json(challengers=[], rounds=what.rounds), chunks)
 
     def run(self, cluster, stop=lambda: False, deadline=None, what=WHAT, chunks=CHUNKS):
         arms = self.arms(what, chunks)
         self.observer = Quiet()
-        self.observer.home = lambda units: setattr(self.observer, "units", self.observer.units + units)
-        lane = Lane("sm90", arms, brief(), jobs_are="parts of the suite")
-        fleet = Fleet([lane], cluster, self.observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
+        self.observer.received = lambda units: setattr(self.observer, "units", self.observer.units + units)
+        queue = ArchQueue("sm90", arms, spec(), job_noun="parts of the suite")
+        fleet = Fleet([queue], cluster, self.observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
         try:
             complete = fleet.run()
         finally:
             arms.close()
-        self.left_out = fleet.left_out()
+        self.unmeasured = fleet.unmeasured()
         return complete
 
     def rows(self, arm):
@@ -188,10 +187,10 @@ def test_every_chunk_is_measured_once_and_lands_in_both_arms(trial):
 def test_a_lost_station_costs_its_chunk_whole_and_another_measures_both_arms(trial):
     lost = []
 
-    def script(step, place, order):
+    def script(step, place, assignment):
         if step == "measure" and place == slot(0) and not lost:
-            lost.append(order.job)
-            return Gone, "its node does not answer"
+            lost.append(assignment.job)
+            return Lost, "its node does not answer"
         return None
 
     assert trial.run(Stations([slot(0), slot(1)], script))
@@ -202,12 +201,12 @@ def test_a_lost_station_costs_its_chunk_whole_and_another_measures_both_arms(tri
 def test_what_is_home_is_not_measured_again(trial):
     seen = []
 
-    def script(step, place, order):
-        seen.extend([order.job.key] if step == "measure" else [])
-        return (Gone, "its node does not answer") if len(seen) > 3 else None
+    def script(step, place, assignment):
+        seen.extend([assignment.job.key] if step == "measure" else [])
+        return (Lost, "its node does not answer") if len(seen) > 3 else None
 
     assert not trial.run(Stations([slot(0)], script))
-    assert trial.left_out == ["no sm90 is left for 2 parts of the suite"]
+    assert trial.unmeasured == ["no sm90 is left for 2 parts of the suite"]
     assert read_state(trial.folder)["done"] == []
     assert load_run(trial.folder / "base").missing_units > 0
     later = Stations([slot(0, "three")])
@@ -219,8 +218,10 @@ def test_what_is_home_is_not_measured_again(trial):
 def test_a_part_is_completed_by_its_device_and_measured_anew_by_another(trial):
     part = {"base": 1, "head": 1}
     cluster = Stations([slot(0), slot(1)], seconds=3.0)
-    cluster.script = lambda step, place, order: (
-        chunk_parcel(order.job, place, cluster.names[place], part) if step == "measure" and cluster.now > 5 else None
+    cluster.script = lambda step, place, assignment: (
+        chunk_parcel(assignment.job, place, cluster.names[place], part)
+        if step == "measure" and cluster.now > 5
+        else None
     )
     with pytest.raises(Interrupted):
         trial.run(cluster, stop=lambda: cluster.now > 8)
@@ -228,10 +229,10 @@ def test_a_part_is_completed_by_its_device_and_measured_anew_by_another(trial):
     assert len(begun) > len([row for row in trial.rows("base") if row["round"] == "1"]) > 0
     earlier = {}
 
-    def look(step, place, order):
-        if step == "measure" and (order.earlier or place == slot(1, "new")):
-            earlier[place] = bool(order.earlier)
-            assert not order.earlier or {"base.zip", "head.zip"} == set(entries(order.earlier, ""))
+    def look(step, place, assignment):
+        if step == "measure" and (assignment.earlier or place == slot(1, "new")):
+            earlier[place] = bool(assignment.earlier)
+            assert not assignment.earlier or {"base.zip", "head.zip"} == set(entries(assignment.earlier, ""))
 
     assert trial.run(Stations([slot(0), slot(1, "new")], look))
     assert earlier == {slot(0): True, slot(1, "new"): False}
@@ -241,7 +242,7 @@ def test_a_part_is_completed_by_its_device_and_measured_anew_by_another(trial):
 def test_at_a_stop_who_is_free_cleans_up(trial):
     """One chunk is stopped at while the other station waits for work that only the first one may have."""
     cluster = Stations([slot(0), slot(1)])
-    cluster.script = lambda step, place, order: "hang" if step == "measure" and place == slot(0) else None
+    cluster.script = lambda step, place, assignment: "hang" if step == "measure" and place == slot(0) else None
     with pytest.raises(Interrupted):
         trial.run(cluster, stop=lambda: len(cluster.measured()) == len(CHUNKS) and cluster.now > 20)
     closed = [place for step, place, _ in cluster.log if step == "close"]
@@ -251,7 +252,7 @@ def test_at_a_stop_who_is_free_cleans_up(trial):
 
 def test_a_part_with_one_arm_only_is_no_shard(trial):
     arms = trial.arms()
-    content = arms.land(chunk_parcel(CHUNKS[0], slot(0), finished={"base": 1, "head": 0}))
+    content = arms.add_result(chunk_parcel(CHUNKS[0], slot(0), finished={"base": 1, "head": 0}))
     assert content.manifest["station"]["steps"] == 1
     assert arms.begun == {}
     assert arms.done == {}
@@ -290,18 +291,18 @@ def test_shards_of_two_stations_are_no_pair(trial):
 
 def test_a_chunk_that_one_arm_refuses_is_stored_in_none(trial):
     arms = trial.arms()
-    arms.land(chunk_parcel(CHUNKS[0], slot(0)))
+    arms.add_result(chunk_parcel(CHUNKS[0], slot(0)))
     before = {arm: trial.units(arm) for arm in ARMS}
     with pytest.raises(UsageError, match=r"provider .* is other code"):
-        arms.land(chunk_parcel(CHUNKS[1], slot(1), "b", sources={"head": "edited"}))
+        arms.add_result(chunk_parcel(CHUNKS[1], slot(1), "b", sources={"head": "edited"}))
     assert {arm: trial.units(arm) for arm in ARMS} == before
     assert len(list(trial.folder.glob("*/shards/*"))) == 2
-    arms.land(chunk_parcel(CHUNKS[1], slot(1), "c"))
+    arms.add_result(chunk_parcel(CHUNKS[1], slot(1), "c"))
     arms.close()
 
 
 def test_a_station_of_other_software_takes_no_part_from_the_start(trial):
-    def script(step, place, order):
+    def script(step, place, assignment):
         other = {"environment": {"torch": "2.11.0"}}
         return record_parcel(step, place, "b", **other) if step == "open" and place.host == "two" else None
 
@@ -331,10 +332,10 @@ def test_only_one_writes_a_comparison(trial):
 @given(st.data())
 def test_under_any_faults_both_arms_of_a_problem_are_of_one_device(tmp_path_factory, data):
     trial = Trial(tmp_path_factory.mktemp("any") / "both")
-    fates = st.sampled_from([None] * 8 + ["hang", (Gone, "its process died"), (Gone, "node"), (Refused, "disk")])
+    fates = st.sampled_from([None] * 8 + ["hang", (Lost, "its process died"), (Lost, "node"), (Failed, "disk")])
     places = [slot(index) for index in range(data.draw(st.integers(1, 4)))]
     with suppress(RooflensError):
-        trial.run(Stations(places, lambda step, place, order: data.draw(fates)))
+        trial.run(Stations(places, lambda step, place, assignment: data.draw(fates)))
     base, head = map(trial.units, ARMS)
     assert base == head
     assert len(base) == len(set(base))

@@ -6,13 +6,13 @@ larger sizes, but never lets it fall: the larger sizes then count with their tim
 expected time. So no step, of whatever origin and known or not, is an outlier.
 """
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from ..statistics.intervals import Floats, Ints
-
-Flags = NDArray[np.bool_]
+from ..frames.coordinates import SETTING
+from ..statistics.arrays import Flags, Floats, Ints, floats, row_medians
 
 SIDE = 3
 """Neighbours on each side, at most; those of the same number of workgroups alone, where there are any."""
@@ -71,7 +71,7 @@ def sides(values: Floats, rows: Ints, allowance: Floats | None = None) -> tuple[
     found = np.append(values, np.nan)[rows]
     if allowance is not None:
         found = found + allowance
-    return _median(found[:, :SIDE]), _median(found[:, SIDE:])
+    return row_medians(found[:, :SIDE]), row_medians(found[:, SIDE:])
 
 
 def step_allowance(ln_expected: Floats, rows: Ints, known: Flags) -> Floats:
@@ -84,15 +84,6 @@ def step_allowance(ln_expected: Floats, rows: Ints, known: Flags) -> Floats:
     both = known[:, None] & np.append(known, False)[rows]
     above = np.arange(2 * SIDE) >= SIDE
     return np.where(above & ~both, np.maximum(np.nan_to_num(grows), 0), 0.0)
-
-
-def _median(values: Floats) -> Floats:
-    """Row-wise median that ignores NaN; NaN for a row of NaN, without a warning."""
-    ordered = np.sort(values, axis=1)  # NaN goes last
-    count = np.sum(~np.isnan(values), axis=1)
-    low = np.take_along_axis(ordered, np.maximum(0, (count - 1) // 2)[:, None], axis=1)[:, 0]
-    high = np.take_along_axis(ordered, np.maximum(0, count // 2 - (count == 0))[:, None], axis=1)[:, 0]
-    return np.where(count > 0, (low + high) / 2, np.nan)
 
 
 def spreads(values: Floats, low: Floats, high: Floats, series: Ints, pools: Ints) -> Floats:
@@ -115,3 +106,53 @@ def outlying(over: Floats, spread: Floats) -> Flags:
     """Tell which excesses are both large and far beyond the spread."""
     with np.errstate(invalid="ignore"):
         return np.asarray((over > np.log(MIN_EXCESS)) & (over > MIN_Z * spread), dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NeighbourTest:
+    """Per row: how it stands among its neighbours.
+
+    near        rows of its neighbours [n, 6], -1 for none
+    allowed     ln time by which it may exceed them because of a step: 0 where waves and tiles are known
+    over        ln time above the slower side, waves and tiles taken out; NaN without both sides
+    spread      of ln time between neighbours; NaN where too few are known
+    stands_out  beyond its neighbours, with waves and tiles as they are and without them
+    explained   beyond its neighbours, but not once waves and tiles are taken out
+    """
+
+    near: Ints
+    allowed: Floats
+    over: Floats
+    spread: Floats
+    stands_out: Flags
+    explained: Flags
+
+    @property
+    def tested(self) -> Flags:
+        """Rows that could have stood out: with neighbours on both sides, and a known spread."""
+        return np.isfinite(self.over) & np.isfinite(self.spread)
+
+    def where_not(self, rows: Flags) -> "NeighbourTest":
+        """Return the same with `rows` untested."""
+        over = np.where(rows, np.nan, self.over)
+        return replace(self, over=over, stands_out=self.stands_out & ~rows, explained=self.explained & ~rows)
+
+
+def neighbour_test(rows: pd.DataFrame, e: Floats, effect: Floats, error: Floats) -> NeighbourTest:
+    """Test rows that are ordered by series and size.
+
+    e is ln time per expected time, effect what waves and tiles make of it, error its standard error (NaN: unknown).
+    """
+    series = rows["series"].to_numpy(dtype=np.int64)
+    near = alike(around(rows["size"].to_numpy(dtype=np.int64), series), floats(rows, "workgroups"))
+    bare = e - effect
+    known = np.isfinite(floats(rows, "ln_idle")) & np.isfinite(floats(rows, "ln_padded"))
+    allowance = step_allowance(np.log(floats(rows, "expected_s")), near, known)
+    raw, over = (values - np.maximum(*sides(values, near, allowance)) for values in (e, bare))
+    pools: Ints = np.asarray(rows.groupby(["provider", *SETTING, "axis"], sort=False).ngroup(), dtype=np.int64)
+    between = spreads(bare, *sides(bare, near), series, pools)
+    spread = np.where(np.isnan(between), np.nan, np.fmax(between, error))
+    with np.errstate(invalid="ignore"):
+        stands_out = outlying(over, spread) & (raw > np.log(MIN_EXCESS))
+        explained = outlying(raw, spread) & ~outlying(over, spread)
+    return NeighbourTest(near, allowance.max(axis=1, initial=0.0), over, spread, stands_out, explained)

@@ -8,10 +8,10 @@ import pytest
 
 SCRIPT = """
 import os, sys
-from rooflens.harness.fleet.ray_environment import muffled
+from rooflens.harness.fleet.ray_environment import captured_stderr
 print("before", file=sys.stderr)
 try:
-    with muffled() as said:
+    with captured_stderr() as said:
         os.write(2, b"noise of a library\\n")
         print("ours", file=sys.stderr)
         assert said() == "noise of a library\\n", said()
@@ -50,10 +50,10 @@ def test_it_is_heard_through_the_stream_of_the_command_line():
 
 
 def test_a_stream_that_is_not_stderr_stays(capsys):
-    from rooflens.harness.fleet.ray_environment import muffled
+    from rooflens.harness.fleet.ray_environment import captured_stderr
 
     before = sys.stderr
-    with muffled():
+    with captured_stderr():
         assert sys.stderr is before
         print("ours", file=sys.stderr)
     assert capsys.readouterr().err == "ours\n"

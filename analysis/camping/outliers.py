@@ -5,15 +5,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..statistics.intervals import Floats
+from ..statistics.arrays import floats
 from .intercept import MAX_M, SHAPE
-from .neighbours import MIN_EXCESS, SIDE
+from .neighbour_test import MIN_EXCESS, SIDE, NeighbourTest, sides
 from .padding import Paddings
-from .points import SHAPES, floats
-from .processes import reproduced
-from .standing import Standing
+from .points import SHAPES
+from .processes import Reproduced, reproduction
 
-SUSPECT_COLUMNS = (
+OUTLIER_COLUMNS = (
     *SHAPE,
     *("model", "layer", "axis", "size", "Ms", "ratio", "excess_s", "z", "below", "above", "workgroups", "on_grid"),
     *("explained", "ruled_out", "remark", "processes", "shown", "reproduced", "pad", "saved"),
@@ -29,7 +28,7 @@ _MS = 2
 """M at which a shape has to stand out among others of its size: they differ from it in more than where they begin."""
 
 
-def suspects(rows: pd.DataFrame, found: Standing, lines: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
+def outliers(rows: pd.DataFrame, found: NeighbourTest, lines: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
     """Return one row per (shape, provider, axis, explanation) with a cell or an intercept that stands out.
 
     rows   of `points.series`; found: their standing
@@ -59,20 +58,22 @@ def suspects(rows: pd.DataFrame, found: Standing, lines: pd.DataFrame, times: pd
         told.append(
             _from_cells(rows, found, own, times, paddings)
             | {"explained": key[-1]}
-            | (_line(lines.iloc[line]) if line is not None else _NO_LINE)
+            | (dict(lines.iloc[line][[*_OF_LINE]]) if line is not None else {"raises": ""})
         )
     seen = {key[:-1] for key in groups.index}
     for key, line in by_shape.items():
         if lines["stands_out"].iloc[line] and key not in seen:
             told.append(_from_line(rows, lines.iloc[line], times, paddings))
     # A shape with neighbours along both axes is told along the first.
-    return pd.DataFrame(told, columns=list(SUSPECT_COLUMNS)).drop_duplicates([*SHAPE, "explained"])
+    return pd.DataFrame(told, columns=list(OUTLIER_COLUMNS)).drop_duplicates([*SHAPE, "explained"])
 
 
-_NO_LINE = {"intercept_s": np.nan, "intercept_se_s": np.nan, "usual_intercept_s": np.nan, "raises": ""}
+_IDENTITY = (*SHAPE, "model", "layer", "axis", "size", "workgroups", "on_grid")
+_OF_LINE = ("intercept_s", "intercept_se_s", "usual_intercept_s", "raises")
+_STEPS = "steps of any origin"
 
 
-def _explanation(rows: pd.DataFrame, found: Standing, row: int) -> str:
+def _explanation(rows: pd.DataFrame, found: NeighbourTest, row: int) -> str:
     """Say what explains a row that stands out; "" where nothing does."""
     if found.explained[row]:
         return "waves or tiles"
@@ -84,46 +85,31 @@ def _explanation(rows: pd.DataFrame, found: Standing, row: int) -> str:
 
 
 def _from_cells(
-    rows: pd.DataFrame, found: Standing, own: list[int], times: pd.DataFrame, paddings: Paddings
+    rows: pd.DataFrame, found: NeighbourTest, own: list[int], times: pd.DataFrame, paddings: Paddings
 ) -> dict[str, Any]:
     """Describe a size by the cells (one per M) in which it stands out."""
-    first = own[0]
-    over = found.over[own]
-    # What waves and tiles explain has no excess left; what it takes over its neighbours is still said.
-    seconds = floats(rows, "time_s")[own] * -np.expm1(-over)
+    here, over = rows.iloc[own[0]], found.over[own]
+    nearest = [found.near[own[0], 0], found.near[own[0], SIDE]]
+    below, above = (float(rows["size"].iloc[other]) if other >= 0 else np.nan for other in nearest)
+    known = np.isfinite(here["ln_idle"]) and np.isfinite(here["ln_padded"])
     worst = max(own, key=lambda row: found.over[row])
-    shown, measured = _in_processes(rows, found, worst, times)
-    padded = paddings.for_all(own)
-    return _described(rows, found, first) | {
+    return {
+        **here[[*_IDENTITY]],
         "Ms": tuple(int(size) for size in rows["M"].iloc[own]),
         "ratio": float(np.exp(np.median(over))),
-        "excess_s": float(np.median(seconds)),
+        # What waves and tiles explain has no excess left; the ratio to the neighbours is still reported.
+        "excess_s": float(np.median(floats(rows, "time_s")[own] * -np.expm1(-over))),
         "z": float(np.max(over / found.spread[own])),
-        "processes": measured,
-        "shown": shown,
-        "reproduced": reproduced(shown, measured).value,
-        "pad": padded[0] if padded else np.nan,
-        "saved": padded[1] if padded else np.nan,
-    }
-
-
-def _described(rows: pd.DataFrame, found: Standing, row: int) -> dict[str, Any]:
-    """Coordinates of a size, its neighbours, and what was ruled out."""
-    here = rows.iloc[row]
-    waves = np.isfinite(here["ln_idle"]) and np.isfinite(here["ln_padded"])
-    nearest = [found.near[row, 0], found.near[row, SIDE]]
-    below, above = (float(rows["size"].iloc[other]) if other >= 0 else np.nan for other in nearest)
-    known = "waves and tiles" if waves else "steps of any origin"
-    names = [*SHAPE, "model", "layer", "axis", "size", "workgroups", "on_grid"]
-    return {name: here[name] for name in names} | {
         "below": below,
         "above": above,
-        "ruled_out": known,
-        "remark": f"something moved while it was measured ({here['disturbed']})" if here["disturbed"] else "",
+        "ruled_out": "waves and tiles" if known else _STEPS,
+        "remark": f"was disturbed while it was measured ({here['disturbed']})" if here["disturbed"] else "",
+        **reproduction(*_in_processes(rows, found, worst, times)),
+        **paddings.best(own, helped=len(own)),
     }
 
 
-def _in_processes(rows: pd.DataFrame, found: Standing, row: int, times: pd.DataFrame) -> tuple[int, int]:
+def _in_processes(rows: pd.DataFrame, found: NeighbourTest, row: int, times: pd.DataFrame) -> tuple[int, int]:
     """Count the processes in which a row exceeds the slower side by the margin, and those that measured it.
 
     Neighbours that a process did not measure stand in with their time over all processes.
@@ -151,13 +137,14 @@ def _in_processes(rows: pd.DataFrame, found: Standing, row: int, times: pd.DataF
     return shown, measured
 
 
-def lines_of(lines: pd.DataFrame, found: Standing) -> pd.DataFrame:
+def lines_of(lines: pd.DataFrame, found: NeighbourTest) -> pd.DataFrame:
     """Return `lines` (intercepts along an axis) with stands_out, over, z, usual_intercept_s, raises and near rows."""
-    low, high = (_median_of(lines, found.near[:, side], "slope_s") for side in (slice(0, SIDE), slice(SIDE, None)))
+    sizes = floats(lines, "size")
+    # Slopes of neighbours, for a size like the row's own.
+    steepest = np.fmax(*sides(floats(lines, "slope_s") / sizes, found.near)) * sizes
     usual = floats(lines, "intercept_s") * np.exp(-found.over)
-    steeper = floats(lines, "slope_s") - np.fmax(low, high)
     stalls = floats(lines, "intercept_s") - usual
-    grows = MAX_M * steeper
+    grows = MAX_M * (floats(lines, "slope_s") - steepest)
     fixed = found.over > 0.0
     steep = np.nan_to_num(grows) > _STEEP * np.abs(stalls)
     raises = np.select(
@@ -169,49 +156,24 @@ def lines_of(lines: pd.DataFrame, found: Standing) -> pd.DataFrame:
         z=found.over / found.spread,
         usual_intercept_s=usual,
         raises=raises,
-        below=_size(lines, found.near[:, 0]),
-        above=_size(lines, found.near[:, SIDE]),
+        below=np.append(sizes, np.nan)[found.near[:, 0]],
+        above=np.append(sizes, np.nan)[found.near[:, SIDE]],
     )
-
-
-def _median_of(lines: pd.DataFrame, near: Any, name: str) -> Floats:
-    """Median over neighbours of a quantity per size, for a size like the row's own."""
-    per_size = floats(lines, name) / floats(lines, "size")
-    padded = np.append(per_size, np.nan)[near]
-    some = np.isfinite(padded).any(axis=1)
-    middle = np.full(len(lines), np.nan)
-    middle[some] = np.nanmedian(padded[some], axis=1)
-    return np.asarray(middle * floats(lines, "size"), dtype=np.float64)
-
-
-def _size(lines: pd.DataFrame, near: Any) -> Floats:
-    return np.asarray(np.append(floats(lines, "size"), np.nan)[near], dtype=np.float64)
-
-
-def _line(line: "pd.Series[Any]") -> dict[str, Any]:
-    return {name: line[name] for name in _NO_LINE}
 
 
 def _from_line(rows: pd.DataFrame, line: "pd.Series[Any]", times: pd.DataFrame, paddings: Paddings) -> dict[str, Any]:
     """Describe a size of which only the intercept stands out."""
     own = rows.index[(rows["point"] == line["first"]) & (rows["axis"] == line["axis"])].tolist()
-    measured = int(times.loc[line["first"]].notna().sum())
-    here = rows.loc[own[0]]
-    names = [*SHAPE, "model", "layer", "axis", "size", "workgroups", "on_grid"]
-    padded = paddings.for_all(own)
-    return {name: here[name] for name in names} | _line(line) | {
-        "Ms": line["Ms"],
+    return {
+        **rows.loc[own[0], [*_IDENTITY]],
+        **line[[*_OF_LINE, "Ms", "z", "below", "above"]],
         "ratio": float(np.exp(line["over"])),
         "excess_s": float(line["intercept_s"] - line["usual_intercept_s"]),
-        "z": float(line["z"]),
-        "below": line["below"],
-        "above": line["above"],
         "explained": "",
-        "ruled_out": "steps of any origin",
+        "ruled_out": _STEPS,
         "remark": "only the line through its M stands out, no single M does",
-        "processes": measured,
+        "processes": int(times.loc[line["first"]].notna().sum()),
         "shown": np.nan,
-        "reproduced": "unknown",
-        "pad": padded[0] if padded else np.nan,
-        "saved": padded[1] if padded else np.nan,
-    }  # fmt: skip
+        "reproduced": Reproduced.UNKNOWN.value,
+        **paddings.best(own, helped=len(own)),
+    }

@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rooflens.harness.fleet.cluster import Offer, numbered
+from rooflens.harness.fleet.cluster import NodeOffer, numbered
 from rooflens.harness.fleet.device_worker import Slot
 
 
 def cpus(node, host="one", amount=1, arch="x86_64-avx2"):
-    return Offer(node, host, arch, amount)
+    return NodeOffer(node, host, arch, amount)
 
 
 def told(slots):

@@ -1,8 +1,8 @@
-"""What a fleet is asked for, against what is there."""
+"""What a fleet is requested, against what is there."""
 
 import pytest
 from rooflens.harness.fleet.ray_environment import addresses
-from rooflens.harness.fleet.resource_request import architectures, lanes, restricted
+from rooflens.harness.fleet.resource_request import architectures, limits, restricted
 from rooflens.shapes.errors import UsageError
 
 
@@ -12,29 +12,29 @@ def test_architectures_are_found_among_the_resources_of_ray():
 
 
 def test_unasked_every_gpu_takes_part_and_cpus_only_where_there_is_none():
-    assert lanes({}, {"gfx950": 2, "sm90": 1, "x86_64-avx2": 3}) == {"gfx950": None, "sm90": None}
-    assert lanes({}, {"x86_64-avx2": 3}) == {"x86_64-avx2": None}
-    assert lanes({"sm90": 1}, {"gfx950": 2, "sm90": 4}) == {"sm90": 1}
+    assert limits({}, {"gfx950": 2, "sm90": 1, "x86_64-avx2": 3}) == {"gfx950": None, "sm90": None}
+    assert limits({}, {"x86_64-avx2": 3}) == {"x86_64-avx2": None}
+    assert limits({"sm90": 1}, {"gfx950": 2, "sm90": 4}) == {"sm90": 1}
 
 
 @pytest.mark.parametrize(
     ("asked", "offered", "words"),
     [
-        ({"gfx950": None}, {"sm90": 2}, "1 x gfx950 is asked for, and this cluster offers 2 x sm90"),
-        ({"sm90": 3}, {"sm90": 2}, "3 x sm90 is asked for"),
+        ({"gfx950": None}, {"sm90": 2}, "1 x gfx950 is requested, and this cluster offers 2 x sm90"),
+        ({"sm90": 3}, {"sm90": 2}, "3 x sm90 is requested"),
         ({}, {}, "no node of this Ray cluster offers an architecture"),
     ],
 )
 def test_what_is_not_there_is_said(asked, offered, words):
     with pytest.raises(UsageError, match=words):
-        lanes(asked, offered)
+        limits(asked, offered)
 
 
 def test_a_part_of_this_machine():
     assert restricted({"sm90": 8}, 2) == {"sm90": 2}
     assert restricted({"sm90": 8}, None) == {"sm90": 8}
     assert restricted({"sm80": 1, "sm90": 1}, 2) == {"sm80": 1, "sm90": 1}
-    with pytest.raises(UsageError, match="local:9: this machine has 8 x sm90; ask for at most 8"):
+    with pytest.raises(UsageError, match="local:9: this machine has 8 x sm90; request at most 8"):
         restricted({"sm90": 8}, 9)
     with pytest.raises(UsageError, match="CUDA_VISIBLE_DEVICES"):
         restricted({"sm80": 1, "sm90": 1}, 1)
