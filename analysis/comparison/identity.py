@@ -1,6 +1,6 @@
-"""What was compared, as git told it when the comparison began: two commits and the files between them.
+"""What was compared: two commits and the files between them, as git reported them when the comparison began.
 
-It stands in compare.json under `identity`; nothing is asked of git afterwards, when the repository may lie elsewhere.
+compare.json holds it under `identity`; git is not asked again, because the repository may be elsewhere by then.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,14 +58,14 @@ class Identity:
 def identity_of(state: Mapping[str, Any]) -> Identity | None:
     """Read what compare.json says; without `identity`, as older ones are, the hashes alone. None without any."""
     commits = state.get("commits") or {}
-    told = state.get("identity") or {}
+    stored = state.get("identity") or {}
     if not {"base", "head"} <= set(commits):
         return None
-    files = told.get("files")
+    files = stored.get("files")
     return Identity(
-        _version(told.get("base"), str(commits["base"])),
-        _version(told.get("head"), str(commits["head"])),
-        told.get("commits"),
+        _version(stored.get("base"), str(commits["base"])),
+        _version(stored.get("head"), str(commits["head"])),
+        stored.get("commits"),
         None if files is None else tuple(ChangedFile(str(path), came, went) for path, came, went in files),
         tuple(_command(state, commits)) if state.get("suite") else (),
     )
@@ -82,6 +82,6 @@ def _command(state: Mapping[str, Any], commits: Mapping[str, Any]) -> Iterator[s
             yield from (f"--{option}", str(state[option]))
 
 
-def _version(told: Mapping[str, Any] | None, commit: str) -> Version:
-    said = told or {}
-    return Version(str(said.get("name") or ""), commit, str(said.get("subject") or ""))
+def _version(stored: Mapping[str, Any] | None, commit: str) -> Version:
+    found = stored or {}
+    return Version(str(found.get("name") or ""), commit, str(found.get("subject") or ""))

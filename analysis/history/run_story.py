@@ -67,14 +67,14 @@ def observe(run: RunData, commit: str = "") -> Story:
     if when == -math.inf:
         raise UsageError(
             f"{run.folder}: created_at = {quote(created_at)} in run.json is not a time, so its place is "
-            "unknown; leave this run out"
+            "unknown; exclude this run"
         )
     summary = summarize(run)
     environment = {**(run.manifest.get("environment") or {}), "threads": ""}
     if run.device.get("kind") == "cpu":
         environment["threads"] = run.manifest.get("threads", "")
-    said = {"device": run.device.get("name", ""), "arch": run.device.get("arch", "")}
-    said |= {name: environment.get(name, "") for name in _VERSIONS}
+    key = {"device": run.device.get("name", ""), "arch": run.device.get("arch", "")}
+    key |= {name: environment.get(name, "") for name in _VERSIONS}
     cells = summary[[*CELL, *METHOD, "verdict", "time_s", "resolution_s", "impossible", *SAID]]
     canary = {f"{kind}_s": float(run.canary[f"{kind}_s"].median()) if len(run.canary) else None for kind in KINDS}
     mark = RunMark(
@@ -86,7 +86,7 @@ def observe(run: RunData, commit: str = "") -> Story:
         uuid=str(run.device.get("uuid") or ""),
         **canary,
     )
-    return Story(mark, cells.assign(**{name: "" if value is None else str(value) for name, value in said.items()}))
+    return Story(mark, cells.assign(**{name: "" if value is None else str(value) for name, value in key.items()}))
 
 
 def key_differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
