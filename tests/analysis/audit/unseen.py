@@ -6,7 +6,27 @@ from dataclasses import dataclass
 
 from .helpers import PUBLISHED, audited
 
+FIGURE = {
+    "above-bandwidth",
+    "above-peak",
+    "contradictory-changes",
+    "counts",
+    "does-not-follow",
+    "implausibly-slow",
+    "odd-unit",
+    "order",
+    "pattern",
+    "percent-of-peak",
+    "proportion",
+    "ratio-label",
+    "stated-summary",
+}
+"""Rules that name one wrong figure."""
+
 SHOWN_BY = {
+    "derived": FIGURE,
+    "digits": FIGURE,
+    "swap": FIGURE,
     "above peak": {"above-peak", "above-bandwidth", "percent-of-peak", "does-not-follow"},
     "ratio": {"does-not-follow", "ratio-label", "stated-summary", "proportion"},
     "inverted": {"does-not-follow", "ratio-label", "proportion"},
