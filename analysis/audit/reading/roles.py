@@ -169,27 +169,6 @@ def _said_units(text: str) -> set[str]:
     return {(one["time"] or one["rate"] or one["bytes"]).lower() for one in _SAID_UNIT.finditer(text)}
 
 
-_NOT_TIMED = frozenset(
-    (
-        "diff",
-        "error",
-        "err",
-        "acc",
-        "accuracy",
-        "cosine",
-        "mse",
-        "rmse",
-        "snr",
-        "loss",
-        "std",
-        "score",
-        "ppl",
-        "memory",
-        "mem",
-    )
-)
-
-
 def _in_said_unit(columns: list[Column], titled: Titled) -> list[Column]:
     """Columns whose header gives no quantity are of the one that the title or the text above names, with its unit."""
     if any(column.role in (Role.TIME, Role.RATE, Role.THROUGHPUT, Role.BANDWIDTH) for column in columns):
@@ -209,7 +188,7 @@ def _in_said_unit(columns: list[Column], titled: Titled) -> list[Column]:
         replace(column, role=role, unit=scale, detail="")
         if column.role is Role.OTHER
         and (not column.is_whole or column.fixed)
-        and not set(known.words_of(column.name)) & _NOT_TIMED
+        and not set(known.words_of(column.name)) & known.ERRORS
         else column
         for column in columns
     ]
