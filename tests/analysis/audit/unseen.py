@@ -37,14 +37,7 @@ SHOWN_BY = {
     "total": {"pattern", "does-not-follow", "counts", "part-above-whole"},
     "prose": {"stated-summary", "counts", "percent-of-peak", "does-not-follow"},
     "duplicate": {"pattern", "repeated-rows", "copied-numbers", "equal-times", "does-not-follow"},
-    "unit": {
-        "does-not-follow",
-        "ratio-label",
-        "counts",
-        "implausibly-slow",
-        "above-peak",
-        "above-bandwidth",
-    },
+    "unit": FIGURE,
 }
 """Kind of a fault: the rules whose findings name it."""
 
