@@ -9,8 +9,8 @@ table is looked at on its side, too: its rows are then the columns.
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,15 @@ FILLED = 0.6
 FEWEST_OF_GROUP = 3
 """Rows of each group, where rows are grouped by what a column says of them."""
 
+MOST_WINDOWS = 40
+"""Windows of a table that are looked at."""
+
+SUSPECTED = 3
+"""Descriptions of each kind whose worst numbers are suspected of a slip."""
+
+PROMISING = 24
+"""Descriptions in which slips are undone."""
+
 SMOOTH = 6
 """Rows from which on a column may follow a smooth line."""
 
@@ -62,8 +71,7 @@ class Figures:
     """A row or column of numbers in log space: `logs` (nan: no number), and half the width that rounding leaves each.
 
     A change of x % is the factor 1 + x/100, or, as other `Figures` of the same `key`, 1 / (1 - x/100). `is_result` is
-    False for sizes, and for whole numbers of unknown columns, which may be sizes. `unit` is that of the printed numbers,
-    as a logarithm, too.
+    False for sizes, and for whole numbers of unknown columns, which may be sizes. `unit` is the logarithm of theirs.
     """
 
     key: int
@@ -95,21 +103,40 @@ class Descriptions:
         """Where the numbers are."""
         return [self.figures.cells[place] for place in self.places]
 
-    def worst(self, series: Floats) -> Floats:
-        """Largest residual of each description, beyond rounding; one axis more at the end, for the kinds of level."""
-        found = [self.around_level(series).max(-1)]
+    def residuals(self, series: Floats) -> Iterator[Floats]:
+        """Yield what each kind of level leaves of each number, beyond rounding."""
+        yield _around(series, self.widths)
         for groups in self.groups:
-            found.append(np.stack([_around(series[..., at], self.widths[:, at]).max(-1) for at in groups]).max(0))
+            yield self._within(series, groups, _around)
         if len(self.places) >= SMOOTH:
-            found.append(_bends(series, self.widths))
+            yield _bends(series, self.widths)
             for groups in self.groups:
                 if all(len(at) > FEWEST_OF_GROUP for at in groups):
-                    found.append(np.stack([_bends(series[..., at], self.widths[:, at]) for at in groups]).max(0))
-        return np.stack(found, -1)
+                    yield self._within(series, groups, _bends)
 
-    def around_level(self, series: Floats) -> Floats:
-        """Residuals around one level, beyond rounding."""
-        return _around(series, self.widths)
+    def _within(self, series: Floats, groups: Sequence[Places], kind: Callable[[Floats, Floats], Floats]) -> Floats:
+        found = np.zeros_like(series)
+        for at in groups:
+            found[..., at] = kind(series[..., at], self.widths[:, at])
+        return found
+
+    def worst(self, series: Floats) -> Floats:
+        """Largest residual of each description; one axis more at the end, for the kinds of level."""
+        return np.stack([one.max(-1) for one in self.residuals(series)], -1)
+
+    def promising(self) -> tuple["Descriptions", list[int]]:
+        """Return the descriptions that few numbers spoil, and those numbers."""
+        places: set[int] = set()
+        thirds = np.full(len(self.series), np.inf)
+        for residuals in self.residuals(self.series):
+            order = np.argsort(residuals, axis=1)
+            third = np.take_along_axis(residuals, order[:, -3:-2], 1)[:, 0]
+            thirds = np.minimum(thirds, third)
+            for best in np.argsort(third, kind="stable")[:SUSPECTED]:
+                places |= {*order[best, -3:].tolist()}
+        kept = np.sort(np.argsort(thirds, kind="stable")[:PROMISING])
+        signs = {key: one[kept] for key, one in self.signs.items()}
+        return replace(self, series=self.series[kept], widths=self.widths[kept], signs=signs), sorted(places)
 
 
 def _around(series: Floats, widths: Floats) -> Floats:
@@ -118,14 +145,14 @@ def _around(series: Floats, widths: Floats) -> Floats:
 
 
 def _bends(series: Floats, widths: Floats) -> Floats:
-    """Largest distance of a number from the middle of its neighbours."""
+    """Distances of numbers from the middle of their neighbours; the first and last one have that beside them."""
     bends = np.abs(series[..., 2:] - 2 * series[..., 1:-1] + series[..., :-2]) / 2 - widths[..., 1:-1]
-    return np.maximum(bends, 0.0).max(-1)
+    return np.maximum(np.concatenate([bends[..., :1], bends, bends[..., -1:]], -1), 0.0)
 
 
 def blocks_of(sheet: Sheet) -> Iterator[tuple[list[Figures], Sequence[Sequence[Places]]]]:
     """Yield what belongs together, with its groups: columns, some rows at a time; rows, as far as they are alike."""
-    for start in range(0, len(sheet), WINDOW):
+    for start in range(0, min(len(sheet), MOST_WINDOWS * WINDOW), WINDOW):
         rows = range(max(0, min(start, len(sheet) - WINDOW)), min(start + WINDOW, len(sheet)))
         columns = [one for one in sheet.of(*FIGURES, Role.SIZE) if not one.core & (ERRORS | SPREADS)][:MOST_COLUMNS]
         figures = [figures for column in columns for figures in _column(column, rows)]

@@ -16,7 +16,10 @@ LONGEST = 1000
 """Characters of such a line."""
 
 WORDIEST = 6
-"""Words between two numbers that are no prose."""
+"""Words between two numbers that are no prose, ..."""
+
+LONGEST_START = 20
+"""... and before the first one."""
 
 _KEY = re.compile(r"(?<=[A-Za-z\])])([=:])(?=[-+~]?\d)")
 
@@ -31,7 +34,7 @@ class BareRows:
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._rows = [_cut(line) for line in lines]
-        self._ends = run_ends([(tuple(number for _, number in row)) for row in self._rows])
+        self._ends = run_ends([tuple(number for _, number in row) for row in self._rows])
 
     def at(self, start: int) -> Found | None:
         """Read the rows that begin at line `start`; None when fewer than three lines there are alike."""
@@ -56,7 +59,9 @@ def _cut(line: str) -> Cells:
         return []
     cells = _barred(line) if line.count("|") > 1 else _worded(line)
     numbers = [text for text, number in cells if number]
-    wordy = any(len(text.split()) > WORDIEST for text, number in cells if not number)
+    wordy = any(
+        len(text.split()) > (WORDIEST if at else LONGEST_START) for at, (text, number) in enumerate(cells) if not number
+    )
     measured = any(not text.isdigit() for text in numbers)
     return cells if len(numbers) >= FEWEST_NUMBERS and measured and not wordy else []
 

@@ -312,6 +312,7 @@ _POWERS = {
     Role.TIME: {"s": 0, "ms": -3, "us": -6, "ns": -9},
     Role.RATE: {"gflops": 9, "tflops": 12, "pflops": 15},
     Role.BANDWIDTH: {"gb/s": 9, "tb/s": 12},
+    Role.BYTES: {"kb": 3, "mb": 6, "gb": 9},
 }
 """Units of a cell, as powers of ten of the base unit."""
 
@@ -419,8 +420,8 @@ def _is_peak_share(said: set[str], percent: bool) -> bool:
 def _bytes(words: Sequence[str], units: set[str]) -> float | None:
     """Bytes per unit of a column of sizes in bytes, by its cells, else by its header; None for another."""
     own = units & {*known.BYTES}
-    if len(own) == 1 == len(units):
-        return known.BYTES[own.pop()]
+    if own and own == units:
+        return known.BYTES[min(own)]
     said = [known.BYTES[word] for word in words if word in known.BYTES]
     return said[0] if len(said) == 1 and units <= {""} else None
 

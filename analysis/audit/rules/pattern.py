@@ -16,7 +16,7 @@ import numpy as np
 
 from ..evidence.context import Case, Rule, at
 from ..evidence.finding import Finding, Need, Severity
-from ..evidence.structure import FEWEST, Cell, Descriptions, Figures, Floats, Places, blocks_of, describe
+from ..evidence.structure import Cell, Descriptions, Figures, Floats, Places, blocks_of, describe
 from ..reading.annotated_table import Role, Sheet
 
 FACTORS = (10.0, 0.1, 1000.0, 0.001)
@@ -81,37 +81,44 @@ def _undone(described: Descriptions, before: Floats, figures: Sequence[Figures])
     least, cells = float(before.min()), described.cells
     if described.figures.role is Role.CHANGE or least < LEAST:
         return None
-    undone = list(_tried(described, figures))
-    tried = math.log(before.size * len(undone))
+    described, suspects = described.promising()
+    undone = list(_tried(described, suspects, figures))
+    tried = math.log(before.size * len(undone) * len(cells) / len(suspects))
     best: _Slip | None = None
     for name, places, shift in undone:
         gain = math.log(least / (float(described.worst(described.series + shift).min()) + FLOOR))
-        score = (len(cells) - 1 - len(places)) * gain - tried
+        cost = math.log(len(cells)) if not name and len(places) == 1 and _has_own_unit(cells, places[0]) else tried
+        score = (len(cells) - 1 - len(places)) * gain - cost
         if gain > math.log(GAIN) and score > (best.score if best else PROOF):
             factor = math.exp(abs(float(shift[..., places[0]].flat[0])))
             best = _Slip(tuple(cells[place] for place in places), name, factor, score)
     return best
 
 
+def _has_own_unit(cells: Sequence[Cell], place: int) -> bool:
+    """True where a number has another unit than all others."""
+    units = [cell.unit for row, column in cells if (cell := column.cells[row]) is not None]
+    return units.count(units[place]) == 1 and len(set(units)) == 2
+
+
 _Undo = tuple[str, tuple[int, ...], Floats]
 """Where a number fits instead, the places of the numbers, and how what undoes a slip changes the descriptions."""
 
 
-def _tried(described: Descriptions, figures: Sequence[Figures]) -> Iterator[_Undo]:
+def _tried(described: Descriptions, suspects: Sequence[int], figures: Sequence[Figures]) -> Iterator[_Undo]:
     """Yield what undoes each slip: another factor, a swap within the column, a swap within the row."""
-    logs = described.series[0]
-    count = len(logs)
+    logs = described.figures.logs[described.places]
 
     def shifted(*changes: tuple[int, float]) -> Floats:
-        shift = np.zeros(count)
+        shift = np.zeros(len(logs))
         for place, change in changes:
             shift[place] = change
         return shift
 
-    for place in range(count):
+    for place in suspects:
         for factor in FACTORS:
             yield "", (place,), shifted((place, math.log(factor)))
-    for place, other in itertools.combinations(range(count), 2):
+    for place, other in itertools.combinations(suspects, 2):
         change = logs[other] - logs[place]
         if abs(change) > LEAST:
             yield "", (place, other), shifted((place, change), (other, -change))
@@ -119,11 +126,13 @@ def _tried(described: Descriptions, figures: Sequence[Figures]) -> Iterator[_Und
         if figure.key == described.figures.key or figure.role is not described.figures.role:
             continue
         changes = figure.logs[described.places] - figure.unit - (logs - described.figures.unit)
-        for place in np.flatnonzero(np.abs(changes) > LEAST):
+        for place in suspects:
+            if not abs(changes[place]) > LEAST:  # or nan
+                continue
             shift = np.zeros_like(described.series)
             shift[:, place] = changes[place] * (1 - described.signs.get(figure.key, 0.0))
             row, column = figure.cells[described.places[place]]
-            yield column.name or f"row {row + 1}", (int(place),), shift
+            yield column.name or f"row {row + 1}", (place,), shift
 
 
 def _broken(described: Descriptions, before: Floats) -> _Slip | None:
@@ -131,7 +140,7 @@ def _broken(described: Descriptions, before: Floats) -> _Slip | None:
     least, count = float(before.min()), len(described.places)
     if least < BROKEN:
         return None
-    around = described.around_level(described.series)
+    around = next(described.residuals(described.series))
     order = np.argsort(around, axis=1)
     rest = around[np.arange(len(around)), order[:, -2]] + described.widths.mean(axis=1)
     best = int(rest.argmin())
@@ -139,9 +148,13 @@ def _broken(described: Descriptions, before: Floats) -> _Slip | None:
     octaves = float(around[best, order[best, -1]]) / math.log(2)
     if around[best, order[best, -2]] > EXACT or score < PROOF or best == 0 or abs(octaves - round(octaves)) < BROKEN:
         return None
+    place, level = order[best, -1], np.median(described.series[best])
+    turned = described.series[best + 1 if best % 2 else best - 1, place]
+    if abs(turned - level) <= described.widths[best, place] + EXACT:  # the ratio of the larger to the smaller
+        return None
     if 2 * len(np.unique(np.delete(described.series[0], order[best, -1]))) < count:  # few numbers are no relation
         return None
-    return _Slip((described.cells[order[best, -1]],), "", 2.0**octaves, score)
+    return _Slip((described.cells[place],), "", 2.0**octaves, score)
 
 
 def _finding(sheet: Sheet, slip: _Slip) -> Finding:
@@ -150,8 +163,8 @@ def _finding(sheet: Sheet, slip: _Slip) -> Finding:
     if others:
         ((other, its),) = others
         message = (
-            f"{printed} and {sheet.quoted(other, its)} ({its.name}, line {sheet.line(other, its)}) break the pattern of "
-            "their row and column, and each fits in the other's place"
+            f"{printed} and {sheet.quoted(other, its)} ({its.name}, line {sheet.line(other, its)}) break the "
+            "pattern of their row and column, and each fits in the other's place"
         )
     else:
         message = f"{printed} breaks the pattern of its row and column, by a factor of {slip.factor:.3g}"
@@ -166,4 +179,5 @@ RULE = Rule(
     "numbers swapped; or it breaks a relation of columns that holds in all other rows",
     "check this number against the measurement that it comes from",
     check,
+    ((Need.FIGURES,),),
 )

@@ -35,6 +35,9 @@ NOISY = (Role.TIME, Role.RATE, Role.BANDWIDTH, Role.THROUGHPUT)
 FEWEST_DIGITS = 8
 """Digits of two columns that are no coincidence."""
 
+DIGITS_OF_ONE_SIZE = 5
+"""The same where the rows are of one size, too: one measurement, printed under two names."""
+
 FEW_COPIED = 0.3
 """Share of the rows that are copies by mistake, at most."""
 
@@ -90,10 +93,11 @@ def check_copies(case: Case) -> Iterator[Finding]:
             if first == row or _names(sheet, columns, row) == _names(sheet, columns, first):
                 continue
             cells = [one.cells[row] for one in telling]
-            if sum(_digits(cell) for cell in cells if cell is not None) >= least:
+            enough = DIGITS_OF_ONE_SIZE if sheet.one_size(row, first) else least
+            if sum(_digits(cell) for cell in cells if cell is not None) >= enough:
                 message = f"all {len(numbers)} numbers are those of {sheet.label(first)} (line {sheet.line(first)})"
                 copies.append(at(COPIES, Severity.QUESTION, sheet, row, message, COPIES.advice))
-        if len(copies) < max(2, FEW_COPIED * len(sheet)):  # else rows are repeated on purpose
+        if len(sheet) > 2 and len(copies) < max(2, FEW_COPIED * len(sheet)):  # else rows are repeated on purpose
             yield from copies
         yield from _equal_columns(sheet)
 
