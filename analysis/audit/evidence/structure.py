@@ -58,6 +58,9 @@ FIGURES = (*MEASURED, Role.STATISTIC, Role.OTHER, Role.BYTES, Role.CHANGE)
 """Roles of columns that may hold results."""
 
 
+_UNSTEADY = (ERRORS | SPREADS) - {"memory", "mem"}
+"""Words of columns that follow no pattern."""
+
 _KINDS = {
     **dict.fromkeys(("s", "ms", "us", "ns"), "time"),
     **dict.fromkeys(("gflops", "tflops", "pflops"), "rate"),
@@ -81,6 +84,11 @@ class Figures:
     logs: Floats
     widths: Floats
     is_result: bool
+
+    @property
+    def is_timed(self) -> bool:
+        """True for what was measured; False for sizes, bytes, and what is unknown, which may be an amount of work."""
+        return self.role in MEASURED or self.role is Role.CHANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,20 +149,22 @@ class Descriptions:
 
 def _around(series: Floats, widths: Floats) -> Floats:
     level = np.median(series, axis=-1, keepdims=True)
-    return np.maximum(np.abs(series - level) - widths, 0.0)
+    found: Floats = np.maximum(np.abs(series - level) - widths, 0.0)
+    return found
 
 
 def _bends(series: Floats, widths: Floats) -> Floats:
     """Distances of numbers from the middle of their neighbours; the first and last one have that beside them."""
     bends = np.abs(series[..., 2:] - 2 * series[..., 1:-1] + series[..., :-2]) / 2 - widths[..., 1:-1]
-    return np.maximum(np.concatenate([bends[..., :1], bends, bends[..., -1:]], -1), 0.0)
+    found: Floats = np.maximum(np.concatenate([bends[..., :1], bends, bends[..., -1:]], -1), 0.0)
+    return found
 
 
 def blocks_of(sheet: Sheet) -> Iterator[tuple[list[Figures], Sequence[Sequence[Places]]]]:
     """Yield what belongs together, with its groups: columns, some rows at a time; rows, as far as they are alike."""
     for start in range(0, min(len(sheet), MOST_WINDOWS * WINDOW), WINDOW):
         rows = range(max(0, min(start, len(sheet) - WINDOW)), min(start + WINDOW, len(sheet)))
-        columns = [one for one in sheet.of(*FIGURES, Role.SIZE) if not one.core & (ERRORS | SPREADS)][:MOST_COLUMNS]
+        columns = [one for one in sheet.of(*FIGURES, Role.SIZE) if not one.core & _UNSTEADY][:MOST_COLUMNS]
         figures = [figures for column in columns for figures in _column(column, rows)]
         yield [one for one in figures if _is_filled(one)], _groups(sheet, rows)
         alike: dict[tuple[Role, float], list[Column]] = defaultdict(list)
@@ -226,14 +236,16 @@ def describe(figures: Figures, others: Sequence[Figures], groups: Sequence[Seque
     if len(at) < FEWEST:
         return None
     known = [one for one in others if one.key != figures.key and np.isfinite(one.logs[at]).all()]
-    series, widths, terms = [figures.logs[at]], [figures.widths[at]], [((figures.key, 0),)]
+    series, widths = [figures.logs[at]], [figures.widths[at]]
+    terms: list[tuple[tuple[int, int], ...]] = [()]
     for one in known:
         for sign in (1, -1):
             series.append(figures.logs[at] - sign * one.logs[at])
             widths.append(figures.widths[at] + one.widths[at])
             terms.append(((one.key, -sign),))
     for one, other in itertools.combinations(known, 2):
-        if one.role is other.role and one.key != other.key:
+        is_work = (one.role is Role.TIME and not other.is_timed) or (other.role is Role.TIME and not one.is_timed)
+        if one.key != other.key and (one.role is other.role or is_work):
             for sign in (1, -1):
                 series.append(figures.logs[at] - sign * (one.logs[at] - other.logs[at]))
                 widths.append(figures.widths[at] + one.widths[at] + other.widths[at])

@@ -71,7 +71,7 @@ def _slips(figures: Sequence[Figures], groups: Sequence[Sequence[Places]]) -> It
             if one.key not in best or before.min() < best[one.key][0].min():
                 best[one.key] = before, described
     for before, described in best.values():
-        slip = _undone(described, before, figures) or _broken(described, before)
+        slip = _undone(described, before, figures) or _broken(described, before, figures)
         if slip is not None:
             yield slip
 
@@ -135,7 +135,7 @@ def _tried(described: Descriptions, suspects: Sequence[int], figures: Sequence[F
             yield column.name or f"row {row + 1}", (place,), shift
 
 
-def _broken(described: Descriptions, before: Floats) -> _Slip | None:
+def _broken(described: Descriptions, before: Floats, figures: Sequence[Figures]) -> _Slip | None:
     """Find the one number that breaks an exact pattern of all others."""
     least, count = float(before.min()), len(described.places)
     if least < BROKEN:
@@ -152,6 +152,10 @@ def _broken(described: Descriptions, before: Floats) -> _Slip | None:
     turned = described.series[best + 1 if best % 2 else best - 1, place]
     if abs(turned - level) <= described.widths[best, place] + EXACT:  # the ratio of the larger to the smaller
         return None
+    for one in figures:  # a row of another size may be of other work
+        others = np.delete(sizes := one.logs[described.places], place)
+        if not one.is_result and np.ptp(others) == 0 and sizes[place] != others[0]:
+            return None
     if 2 * len(np.unique(np.delete(described.series[0], order[best, -1]))) < count:  # few numbers are no relation
         return None
     return _Slip((described.cells[place],), "", 2.0**octaves, score)
