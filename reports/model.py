@@ -70,6 +70,26 @@ class Column:
     note: str = ""
 
 
+def left(*headers: str) -> tuple[Column, ...]:
+    """Columns of texts."""
+    return tuple(Column(header, align=Align.LEFT) for header in headers)
+
+
+def right(*headers: str) -> tuple[Column, ...]:
+    """Columns of numbers without a unit of their own."""
+    return tuple(map(Column, headers))
+
+
+def texts(*values: object) -> tuple[Cell, ...]:
+    """Cells that show `values` and have no number behind them."""
+    return tuple(Cell(str(value)) for value in values)
+
+
+def integer(value: int) -> Cell:
+    """A count, or a size."""
+    return Cell(str(value), int(value))
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table. `reading` says what a cell is and which way a ratio goes; the first `stub` columns head their row.

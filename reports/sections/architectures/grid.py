@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, left, texts
 from ...view import Row, ShapeKey, Slice, anchors, chapter
 from ..limits.roofline import CODES, bound_cell
 from ..speedups.measures import time_text
@@ -106,7 +106,7 @@ def _means(subject: Architectures, part: Slice, provider: str, table_id: str, ke
     return Table(
         table_id,
         provider,
-        (_left("architecture"), *(Column(f"M={m}", scale=Scale.DIVERGING) for m in sizes)),
+        (*left("architecture"), *(Column(f"M={m}", scale=Scale.DIVERGING) for m in sizes)),
         tuple(lines),
         reading=f"{fmt.ratio_header(subject.baseline, provider)}; geometric mean over shapes.",
         key=key,
@@ -133,7 +133,7 @@ def _at(rows: Mapping[tuple[ShapeKey, int], Row], m: int) -> list[Row]:
 
 
 def _gemms(row: Row | None) -> Cell:
-    return Cell("") if row is None else Cell(str(row["gemms"]), int(row["gemms"]))
+    return Cell("") if row is None else integer(int(row["gemms"]))
 
 
 def _ratio(row: Row) -> Cell:
@@ -159,9 +159,7 @@ def per_shape(
     found = {name: rows for name, rows in every.items() if name not in gone}
     lines = tuple(
         (
-            Cell(shape.label),
-            Cell(shape.size),
-            Cell(name),
+            *texts(shape.label, shape.size, name),
             *(show(rows[shape, m]) if (shape, m) in rows else Cell("", tone=Tone.MISSING) for m in sizes),
         )
         for shape in subject.shapes
@@ -171,7 +169,7 @@ def per_shape(
     return Table(
         table_id,
         title,
-        (_left("shape"), Column("N×K"), _left("architecture"), *(Column(f"M={m}", scale=scale) for m in sizes)),
+        (*left("shape"), Column("N×K"), *left("architecture"), *(Column(f"M={m}", scale=scale) for m in sizes)),
         lines,
         reading=" ".join(filter(None, (reading, *(f"Nothing on {name}: {why}." for name, why in gone.items())))),
         stub=3,
@@ -186,9 +184,7 @@ def _rooflines(subject: Architectures, part: Slice, number: int) -> Section:
             continue
         sizes = subject.sizes(part, provider)
         shares = {name: subject.shares(name, part, provider) for name in subject.names}
-        counts = {
-            m: Cell(str(row["cells"]), int(row["cells"])) for found in shares.values() for m, row in found.items()
-        }
+        counts = {m: integer(int(row["cells"])) for found in shares.values() for m, row in found.items()}
         lines = (
             *(
                 (Cell(name), *(_share(found.get(m), _at(subject.rows(name, part, provider), m)) for m in sizes))
@@ -196,7 +192,7 @@ def _rooflines(subject: Architectures, part: Slice, number: int) -> Section:
             ),
             (Cell("shapes in it"), *(counts.get(m, Cell("")) for m in sizes)),
         )
-        columns = (_left("architecture"), *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes))
+        columns = (*left("architecture"), *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes))
         reading = "Median over the shapes that all architectures have of the share of the bound that is reached."
         blocks.append(Table(table_id, provider, columns, lines, reading=reading, footer=1))
         classes = {row["bound_class"] for name in subject.names for row in subject.rows(name, part, provider).values()}
@@ -232,7 +228,3 @@ def _times(subject: Architectures, part: Slice, number: int) -> Section:
         if subject.sizes(part, provider)
     )  # fmt: skip
     return Section(f"times-{part.id}", part.title, tables, folded=number > 0)
-
-
-def _left(header: str) -> Column:
-    return Column(header, align=Align.LEFT)

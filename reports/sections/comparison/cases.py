@@ -13,7 +13,7 @@ from ....analysis.comparison.parts import all_cases
 from ....analysis.comparison.result import SUM, SUMMED, Result
 from ....analysis.frames.coordinates import CASE
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...model import Cell, Section, Table, Text, Tone, left, right, texts
 from .words import (
     COMBINED,
     TIMES,
@@ -54,9 +54,9 @@ def outcomes(result: Result) -> Section | None:
     places = Places.of(result)
     others = others.iloc[others["status"].map(order).argsort(kind="stable")]
     columns = (
-        *(*places.columns, Column("pass", align=Align.LEFT), Column("became", align=Align.LEFT)),
-        *(Column("base", align=Align.LEFT), Column("head", align=Align.LEFT), Column("reason", align=Align.LEFT)),
-        *(Column("its time"), Column("its rate")),
+        *(*places.columns, *left("pass", "became")),
+        *left("base", "head", "reason"),
+        *right("its time", "its rate"),
     )
     rows = [_outcome(places, row) for row in others.head(MOST_ROWS).to_dict("records")]
     rows += [_combined(places, mine) for mine in _whole(others)]
@@ -114,7 +114,7 @@ def _combined(places: Places, mine: pd.DataFrame) -> tuple[Cell, ...]:
     side = _PASSES_IN[Status(first["status"])]
     statuses = ", ".join(dict.fromkeys(str(word) for word in mine["status"]))
     return (
-        *(*places.cells(first), Cell(SUM, note=COMBINED), Cell(statuses), Cell(""), Cell(""), Cell("")),
+        *(*places.cells(first), Cell(SUM, note=COMBINED), *texts(statuses, "", "", "")),
         *_own(float(mine[f"{side}_time_s"].sum()), float(mine["flops"].sum())),
     )
 
@@ -128,10 +128,10 @@ def choices(result: Result) -> Section | None:
     rows = []
     for row in found.to_dict("records"):
         said = "; ".join(_chosen(row))
-        rows.append((*places.cells(row), Cell(str(row["pass"])), case_gain(row), Cell(row["word"]), Cell(said)))
+        rows.append((*places.cells(row), Cell(str(row["pass"])), case_gain(row), *texts(row["word"], said)))
     columns = (
-        *(*places.columns, Column("pass", align=Align.LEFT), gain_column()),
-        *(Column("verdict", align=Align.LEFT), Column("chosen otherwise", align=Align.LEFT)),
+        *(*places.columns, *left("pass"), gain_column()),
+        *left("verdict", "chosen otherwise"),
     )
     table = Table(
         "compared-choices-table",
@@ -171,9 +171,9 @@ def _causes(places: Places, causes: pd.DataFrame) -> Table:
         for row in causes.to_dict("records")
     )
     columns = (
-        *(*places.columns, Column("pass", align=Align.LEFT)),
+        *(*places.columns, *left("pass")),
         *(gain_column(name) for name in ("total", "by the code", "by the choice")),
-        Column("cause", align=Align.LEFT),
+        *left("cause"),
     )
     reading = (
         "Throughput gains: above 0 head is faster. Both versions ran both configurations in turn. By the code: the "
@@ -198,15 +198,8 @@ def cases(result: Result) -> Section | None:
         return None
     places = Places.of(result)
     columns = (
-        *(
-            *places.columns,
-            Column("pass", align=Align.LEFT),
-            Column("base"),
-            Column("head"),
-            Column("time reduction"),
-            gain_column(),
-        ),
-        *(interval_column(result), Column("verdict", align=Align.LEFT)),
+        *(*places.columns, *left("pass"), *right("base", "head", "time reduction"), gain_column()),
+        *(interval_column(result), *left("verdict")),
     )
     rows = tuple(
         (

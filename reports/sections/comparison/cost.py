@@ -11,7 +11,7 @@ from ....analysis.comparison.evidence import binaries, settings
 from ....analysis.comparison.result import Result
 from ....analysis.isa.diff import Difference, summarize_changes
 from ... import formatting as fmt
-from ...model import Align, Block, Bullets, Cell, Column, Section, Table, Text
+from ...model import Block, Bullets, Cell, Column, Section, Table, Text, integer, left, right, texts
 from .words import size_of
 
 MOST_ROWS = 60
@@ -23,10 +23,10 @@ def cost(result: Result) -> Section | None:
     if not found:
         return None
     columns = (
-        *(Column("provider", align=Align.LEFT), Column("pass", align=Align.LEFT), Column("searches")),
-        *(Column("candidates of a search"), Column("wall time of all searches")),
+        *(*left("provider", "pass"), Column("searches")),
+        *right("candidates of a search", "wall time of all searches"),
     )
-    rows = tuple((Cell(provider), Cell(pass_), *_cost(sides)) for (provider, pass_), sides in found.items())
+    rows = tuple((*texts(provider, pass_), *_cost(sides)) for (provider, pass_), sides in found.items())
     totals = [_seconds([sides.get(side) for sides in found.values()]) for side in ("base", "head")]
     said = f"All searches together: {_times(*totals)}." if all(totals) else ""
     table = Table(
@@ -102,15 +102,14 @@ def _binaries(result: Result) -> Table | None:
     if not found:
         return None
     columns = (
-        *(Column("provider", align=Align.LEFT), Column("pass", align=Align.LEFT)),
-        *(Column("same code"), Column("other code"), Column("unknown"), Column("same configuration")),
-        *(Column("distinct in base"), Column("distinct in head")),
+        *left("provider", "pass"),
+        *right("same code", "other code", "unknown", "same configuration", "distinct in base", "distinct in head"),
     )
     rows = tuple(
         (
-            *(Cell(one.provider), Cell(one.pass_)),
+            *texts(one.provider, one.pass_),
             *(Cell(fmt.count(part, one.cases), part) for part in (one.same, one.other, one.unknown, one.configured)),
-            *(Cell(str(one.base), one.base), Cell(str(one.head), one.head)),
+            *(integer(one.base), integer(one.head)),
         )
         for one in found
     )
@@ -130,12 +129,12 @@ def _settings(result: Result) -> Table | None:
     if not found:
         return None
     columns = (
-        *(Column("setting", align=Align.LEFT), Column("provider", align=Align.LEFT), Column("pass", align=Align.LEFT)),
-        *(Column("base"), Column("head")),
+        *left("setting", "provider", "pass"),
+        *right("base", "head"),
     )
     rows = tuple(
         (
-            *(Cell(one.name), Cell(one.provider), Cell(one.pass_)),
+            *texts(one.name, one.provider, one.pass_),
             *(
                 Cell(f"{fmt.count(part, one.cases)} ({fmt.share(part / one.cases)})", part)
                 for part in (one.base, one.head)
@@ -172,13 +171,13 @@ def _isa(found: Difference) -> Iterator[Block]:
     names = ("arch", "provider", "kernel", "part", "pass", "dtype")
     varying = [name for name in names if changes[name].nunique() > 1 or name == "kernel"]
     columns = (
-        *(Column(name, align=Align.LEFT) for name in (*varying, "what")),
-        *(Column("binaries"), Column("base"), Column("head")),
+        *left(*varying, "what"),
+        *right("binaries", "base", "head"),
     )
     rows = tuple(
         (
             *(Cell(str(row[name])) for name in (*varying, "column")),
-            *(Cell(str(row["changed"]), int(row["changed"])), Cell(str(row["base"])), Cell(str(row["head"]))),
+            *(integer(int(row["changed"])), *texts(row["base"], row["head"])),
         )
         for row in changes.head(MOST_ROWS).to_dict("records")
     )

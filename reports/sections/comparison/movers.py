@@ -8,7 +8,7 @@ from ....analysis.comparison.decide import Word
 from ....analysis.comparison.parts import Part, by_problem, leading, leading_cases, parts, problem_of
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text
+from ...model import Cell, Section, Table, Text, left, right
 from .words import (
     TIMES,
     Places,
@@ -99,7 +99,7 @@ def _gains(result: Result, places: Places, anchor: str, title: str, found: pd.Da
         *places.columns,
         *rate_columns(unit),
         *(gain_column(f"gain, {name}") for name in (", ".join(ranking), *others)),
-        *(interval_column(result), Column("verdict", align=Align.LEFT)),
+        *(interval_column(result), *left("verdict")),
     )
     rows = tuple(
         (
@@ -132,10 +132,7 @@ def _saved(result: Result, places: Places, rows: pd.DataFrame) -> Table:
             *(_signed(base - head), Cell(""), Cell(f"{fmt.change(base / head)}, ratio of sums", base / head - 1)),
         )
     )
-    columns = (
-        *(*places.columns, Column("base"), Column("head"), Column("time saved"), Column("share of all movement")),
-        Column("verdict", align=Align.LEFT),
-    )
+    columns = (*(*places.columns, *right("base", "head", "time saved", "share of all movement")), *left("verdict"))
     reading = (
         f"The first {min(TOP, len(rows))} of {len(rows)} cases by time saved or lost (−) in one launch of each, "
         "which long launches decide. share: of the sum of all absolute differences."
@@ -168,8 +165,8 @@ def _passes(result: Result, places: Places) -> tuple[Section, ...]:
 def _pass(result: Result, places: Places, part: Part, number: int) -> Table:
     rows = part.cases.sort_values("effect", kind="stable").head(TOP).to_dict("records")
     columns = (
-        *(*places.columns, Column("base"), Column("head"), Column("time reduction"), gain_column()),
-        *(interval_column(result), Column("verdict", align=Align.LEFT)),
+        *(*places.columns, *right("base", "head", "time reduction"), gain_column()),
+        *(interval_column(result), *left("verdict")),
     )
     group: Sequence[Cell] = group_cells(result, part)
     title = f"Largest time reductions, {told(result, part) if group else part.pass_}"

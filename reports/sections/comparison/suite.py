@@ -9,7 +9,7 @@ from ....analysis.comparison.parts import Part, leading, parts
 from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange, by_pass
 from ... import formatting as fmt
-from ...model import Align, Bullets, Cell, Column, KeyNumber, KeyNumbers, Section, Table, Text
+from ...model import Bullets, Cell, Column, KeyNumber, KeyNumbers, Section, Table, Text, integer, left, right, texts
 from .takeaways import takeaways
 from .words import (
     TIMES,
@@ -62,19 +62,13 @@ def suite(result: Result) -> Section | None:
         return None
     columns = (
         *group_columns(result),
-        *(
-            Column("pass", align=Align.LEFT),
-            Column("cases"),
-            gain_column(),
-            Column("time reduction"),
-            _again_column(result),
-        ),
-        *(Column("over the cases"), Column("distinct GEMMs"), gain_column("gain over those")),
+        *(*left("pass"), Column("cases"), gain_column(), Column("time reduction"), _again_column(result)),
+        *(*right("over the cases", "distinct GEMMs"), gain_column("gain over those")),
     )
     rows = tuple(
         (
             *group_cells(result, part),
-            *(pass_cell(part), Cell(str(change.cases), change.cases), suite_gain(change)),
+            *(pass_cell(part), integer(change.cases), suite_gain(change)),
             *(suite_reduction(change), again_cell(part, change)),
             *(_interval(change.spread), *_distinct(part)),
         )
@@ -109,7 +103,7 @@ def mean_rates(found: list[SuiteChange]) -> tuple[str, list[tuple[Cell, Cell]]]:
     rates = [(one.base_flops_per_s, one.head_flops_per_s) for one in found]
     known = [rate for pair in rates for rate in pair if not math.isnan(rate)]
     unit = fmt.flops_unit(known) if known else ""
-    return unit, [_rates(unit, base, head) if not math.isnan(base) else (Cell(""), Cell("")) for base, head in rates]
+    return unit, [_rates(unit, base, head) if not math.isnan(base) else texts("", "") for base, head in rates]
 
 
 def _rates(unit: str, base: float, head: float) -> tuple[Cell, Cell]:
@@ -124,13 +118,7 @@ def _headline_table(result: Result) -> Iterator[Table]:
     unit, rates = mean_rates([change for _, change in found])
     columns = (
         *group_columns(result),
-        *(
-            Column("pass", align=Align.LEFT),
-            *(rate_columns(unit) if unit else ()),
-            gain_column(),
-            _again_column(result),
-            Column("cases"),
-        ),
+        *(*left("pass"), *(rate_columns(unit) if unit else ()), gain_column(), _again_column(result), Column("cases")),
     )
     rows = tuple(
         (
@@ -177,7 +165,7 @@ def _interval(bounds: tuple[float, float] | None) -> Cell:
 
 def _distinct(part: Part) -> tuple[Cell, Cell]:
     found = part.change(unique=True)
-    return (Cell(str(found.cases), found.cases), suite_gain(found)) if found else (UNKNOWN, UNKNOWN)
+    return (integer(found.cases), suite_gain(found)) if found else (UNKNOWN, UNKNOWN)
 
 
 def _cards(result: Result) -> Iterator[KeyNumber]:

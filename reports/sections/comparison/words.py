@@ -19,7 +19,7 @@ from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange
 from ....analysis.frames.coordinates import size_label
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Scale, Tone
+from ...model import Cell, Column, Scale, Tone, integer, left, right, texts
 
 Row = Mapping[Any, Any]
 
@@ -56,22 +56,12 @@ class Places:
     @property
     def columns(self) -> tuple[Column, ...]:
         """Columns that say which case a row is."""
-        return (
-            Column("case", align=Align.LEFT),
-            Column(self.numbering.title),
-            *(Column(name, align=Align.LEFT) for name in self.varying),
-            *(Column("M"), Column("N×K")),
-        )
+        return (*left("case"), Column(self.numbering.title), *left(*self.varying), *right("M", "N×K"))
 
     def cells(self, row: Row) -> tuple[Cell, ...]:
         """Cells of `columns`."""
-        number = self.numbering[row]
-        return (
-            Cell(f"{row['model']} {row['layer']}"),
-            Cell(str(number), number),
-            *(Cell(str(row[name])) for name in self.varying),
-            *(Cell(str(row["M"]), int(row["M"])), Cell(size_label(row, "×"))),
-        )
+        case, sizes = f"{row['model']} {row['layer']}", (integer(row["M"]), Cell(size_label(row, "×")))
+        return (Cell(case), integer(self.numbering[row]), *texts(*(row[name] for name in self.varying)), *sizes)
 
     def name(self, row: Row, known: Sequence[str] = ()) -> str:
         """A case in a sentence: llama2-7b down, M=16, 4096×11008 (case no. 3). `known`: names of GROUP told before."""
@@ -90,7 +80,7 @@ class Places:
 
 def group_columns(result: Result) -> tuple[Column, ...]:
     """Columns that tell parts apart; none where all are of one provider and setting."""
-    return tuple(Column(name, align=Align.LEFT) for name in varying(result))
+    return left(*varying(result))
 
 
 def group_cells(result: Result, part: Part) -> tuple[Cell, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from ....analysis.stability.canary import KINDS
 from ....analysis.stability.devices import MeasuredDevice, beside_fleet
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table
+from ...model import Cell, Column, Section, Table, integer, left, right
 from ...view import View
 
 MOST = 24
@@ -33,7 +33,7 @@ def devices(view: View) -> Section | None:
     if len(every) > MOST:
         shown = sorted(every, key=lambda one: -_farthest(changes.get(one.number)))[:MOST]
     naming = _naming(every)
-    columns = tuple(Column(header, align=Align.LEFT) for header in naming)
+    columns = left(*naming)
     rows = tuple(
         (*(Cell(_names(one)[header]) for header in naming), *_numbers(one, changes.get(one.number))) for one in shown
     )
@@ -56,10 +56,7 @@ def devices(view: View) -> Section | None:
 _MEASURED = (
     *(Column(_NAMES[kind], unit="%") for kind in KINDS),
     *(Column(f"{_NAMES[kind]} range", unit="%") for kind in KINDS),
-    Column("readings"),
-    Column("cells"),
-    Column("rounds"),
-    Column("restarts"),
+    *right("readings", "cells", "rounds", "restarts"),
 )
 
 
@@ -81,7 +78,7 @@ def _numbers(device: MeasuredDevice, change: Mapping[str, float] | None) -> tupl
     return (
         *(Cell(fmt.signed_percent(value), value) for value in changes),
         *(Cell(fmt.signed_percent(ranges.get(kind)).removeprefix("+"), ranges.get(kind)) for kind in KINDS),
-        *(Cell(str(one), one) for one in (device.readings, device.cells, device.rounds, device.restarts)),
+        *(integer(one) for one in (device.readings, device.cells, device.rounds, device.restarts)),
     )
 
 

@@ -6,7 +6,7 @@ from ....analysis.roofline.bounds import FLAT_GROWTH, FLAT_SPREAD, Bound
 from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...model import Align, Bullets, Cell, Column, Scale, Section, Table
+from ...model import Bullets, Cell, Column, Scale, Section, Table, left
 from ...view import Row, Slice, View, anchors, chapter, shape_of
 from ..speedups.measures import is_impossible, rate_cell, rate_text, time_cell, traffic_cell
 from ..speedups.sizes import counting, rounds_of, size_cells, size_columns, size_names
@@ -62,8 +62,7 @@ def _table(view: View, provider: str, table_id: str, rows: list[Row], detail: bo
         *((Column("rate", unit=unit),) if flops else ()),
         Column("traffic", unit="GB/s"),
         Column("of bound", scale=Scale.BAR),
-        Column("class", align=Align.LEFT),
-        Column("shape", align=Align.LEFT),
+        *left("class", "shape"),
     )
     lines = tuple(
         (

@@ -13,7 +13,7 @@ from ...figures.axes import decade_axis, room
 from ...figures.chart import Axis, Chart, Data, Draw, Figure, LegendEntry, Point, Raw, Roof, Series
 from ...figures.frames import SINGLE
 from ...figures.labels import LINE
-from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, left, texts
 from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
 from ..speedups.measures import time_text
 
@@ -85,16 +85,10 @@ def _shares(view: View) -> Table:
     for (*setting, provider), found in groups.items():
         total = sum(int(row["cells"]) for row in found.values())
         lines.append(
-            (
-                Cell(provider),
-                Cell(view.slice_of(setting).title),
-                Cell(str(total), total),
-                *(_share(found.get(b)) for b in present),
-            )
+            (*texts(provider, view.slice_of(setting).title), integer(total), *(_share(found.get(b)) for b in present))
         )
     columns = (
-        Column("provider", align=Align.LEFT),
-        Column("operands", align=Align.LEFT),
+        *left("provider", "operands"),
         Column("cells"),
         *(Column(str(bound), scale=Scale.BAR, note=f"{bound}: {MEANINGS[bound]}") for bound in present),
     )
@@ -121,13 +115,9 @@ def _slice(view: View, part: Slice, number: int) -> Section:
 
 def _grid(view: View, provider: str, table_id: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> Table:
     sizes = view.Ms_in(rows)
-    columns = (
-        Column("shape", align=Align.LEFT),
-        Column("N×K"),
-        *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes),
-    )
+    columns = (*left("shape"), Column("N×K"), *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes))
     lines = tuple(
-        (Cell(shape.label), Cell(shape.size), *(bound_cell(rows.get((shape, m))) for m in sizes))
+        (*texts(shape.label, shape.size), *(bound_cell(rows.get((shape, m))) for m in sizes))
         for shape in view.shapes_in(rows)
     )
     present = [bound for bound in Bound if any(row["bound_class"] == bound for row in rows.values())]

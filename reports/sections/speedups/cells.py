@@ -13,7 +13,7 @@ from ....analysis.frames.deciding import deciding
 from ....analysis.frames.notes import MIXED
 from ....analysis.frames.speedup import ALIKE, speedups
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, left, right, texts
 from ...view import Row, Slice, View, chapter, shape_of
 from .measures import is_impossible
 from .sizes import rounds_of
@@ -69,13 +69,8 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
     providers = dict.fromkeys(str(row["provider"]) for row in rows)
     every, rows = len(rows), [row for row in rows if not is_impossible(row)]
     unit = fmt.flops_unit(_rates(rows))
-    rate = (Column("highest rate", unit=unit), Column("at", align=Align.LEFT)) if flops else ()
-    columns = (
-        Column("provider", align=Align.LEFT),
-        *rate,
-        Column("highest bandwidth", unit="GB/s"),
-        Column("at", align=Align.LEFT),
-    )
+    rate = (Column("highest rate", unit=unit), *left("at")) if flops else ()
+    columns = (*left("provider"), *rate, Column("highest bandwidth", unit="GB/s"), *left("at"))
     lines = []
     for provider in providers:
         mine = [row for row in rows if row["provider"] == provider]
@@ -138,8 +133,8 @@ def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table 
         (Cell(name), *(Cell(_in(unit, rates.get((name, m))), rates.get((name, m))) for m in sizes))
         for name in providers
     ]
-    counts = (Cell("shapes in it"), *(Cell(str(len(common[m])), len(common[m])) for m in sizes))
-    columns = (Column("provider", align=Align.LEFT), *(Column(f"M={m}") for m in sizes))
+    counts = (Cell("shapes in it"), *(integer(len(common[m])) for m in sizes))
+    columns = (*left("provider"), *(Column(f"M={m}") for m in sizes))
     return Table(
         f"whole-{part.id}",
         f"Rate over the whole shape set, {unit}",
@@ -164,15 +159,14 @@ def _cells(
         return None
     unit = fmt.flops_unit(_rates(rows)) if _has_flops(rows) else ""
     columns = (
-        Column("shape", align=Align.LEFT),
+        *left("shape"),
         Column("N×K"),
-        Column("provider", align=Align.LEFT),
-        Column("time"),
-        Column("95% interval"),
+        *left("provider"),
+        *right("time", "95% interval"),
         *((Column("rate", unit=unit),) if unit else ()),
         Column("traffic", unit="GB/s"),
         Column("of bound", scale=Scale.BAR),
-        Column("class", align=Align.LEFT),
+        *left("class"),
         Column("speedup"),
     )
     lines = tuple(_cell_row(view, row, row["cell_id"] in proven, ratios.get(row["cell_id"]), unit) for row in rows)
@@ -216,8 +210,7 @@ def _cell_row(view: View, row: Row, is_fastest: bool, ratio: Row | None, unit: s
     faster, slower = (time / low, time / high) if fmt.known(low) and fmt.known(high) else (math.nan, math.nan)
     rate, traffic = float(row["flops_per_s"]), float(row["bandwidth_bytes_per_s"])
     return (
-        Cell(shape.label),
-        Cell(shape.size),
+        *texts(shape.label, shape.size),
         Cell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
         Cell(fmt.time(time, low, high), time, note=view.footnote(row)),
         Cell(fmt.time_interval(low, high)),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from ....analysis.crossover.across_shapes import MedianCrossover, Threshold
 from ....analysis.crossover.curve import MEANINGS, Status
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...model import Cell, Column, Section, Table, Text, Tone, integer, left, right, texts
 from ...view import Row, Slice, View, anchors, chapter, shape_of
 
 HOW = (
@@ -67,12 +67,9 @@ def _slice(view: View, part: Slice, number: int) -> Section:
             continue
         refined = any(row["refined"] for row in rows)
         columns = (
-            Column("shape", align=Align.LEFT),
-            Column("N×K"),
-            Column("crossover"),
-            Column("interval"),
-            Column("status", align=Align.LEFT),
-            Column("verified", align=Align.LEFT),
+            *left("shape"),
+            *right("N×K", "crossover", "interval"),
+            *left("status", "verified"),
             *((Column("further M"),) if refined else ()),
         )
         blocks.append(
@@ -106,26 +103,20 @@ def _shape_row(row: Row, refined: bool) -> tuple[Cell, ...]:
     shape = shape_of(row)
     side = " (faster above)" if row["challenger_wins"] == "above" else ""
     return (
-        Cell(shape.label),
-        Cell(shape.size),
+        *texts(shape.label, shape.size),
         position_cell(row),
         Cell(fmt.m_interval(row["low_M"], row["high_M"])),
         Cell(f"{row['status']}{side}", str(row["status"])),
         Cell("yes" if row["verified"] else "no"),
-        *((Cell(str(row["refined"]), int(row["refined"])),) if refined else ()),
+        *((integer(int(row["refined"])),) if refined else ()),
     )
 
 
 def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
     used = [status for status in Status if any(status in median.statuses for median in medians)]
     columns = (
-        Column("challenger", align=Align.LEFT),
-        Column("operands", align=Align.LEFT),
-        Column("median M"),
-        Column("95% interval"),
-        Column("quartiles"),
-        Column("shapes"),
-        Column("censored"),
+        *left("challenger", "operands"),
+        *right("median M", "95% interval", "quartiles", "shapes", "censored"),
         *(Column(status) for status in used),
     )
     rows = tuple(_median_row(view, median, used) for median in medians)
@@ -146,14 +137,12 @@ def _median_row(view: View, median: MedianCrossover, used: Sequence[Status]) -> 
     places = _places(view.rows(view.crossovers, view.slice_of(median.setting), challenger=median.challenger))
     censored = sum(place in (0.0, math.inf) for place in places)
     return (
-        Cell(median.challenger),
-        Cell(view.slice_of(median.setting).title),
+        *texts(median.challenger, view.slice_of(median.setting).title),
         Cell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
-        Cell(interval_text(median)),
-        Cell(_quartiles(median, places)),
-        Cell(str(median.shapes), median.shapes),
+        *texts(interval_text(median), _quartiles(median, places)),
+        integer(median.shapes),
         Cell(fmt.count(censored, median.shapes), censored),
-        *(Cell(str(count), count) for count in counts),
+        *(integer(count) for count in counts),
     )
 
 
@@ -194,12 +183,10 @@ def interval_text(median: MedianCrossover) -> str:
 
 def _threshold_table(view: View, rules: Sequence[tuple[MedianCrossover, Threshold]]) -> Table:
     columns = (
-        Column("challenger", align=Align.LEFT),
-        Column("operands", align=Align.LEFT),
-        Column("use it for", align=Align.LEFT),
+        *left("challenger", "operands", "use it for"),
         Column("mean loss", unit="%"),
         Column("worst loss", unit="%"),
-        Column("worst at", align=Align.LEFT),
+        *left("worst at"),
         Column("cells"),
     )
     rows = tuple(_threshold_row(view, median, rule) for median, rule in rules)
@@ -215,11 +202,10 @@ def _threshold_row(view: View, median: MedianCrossover, rule: Threshold) -> tupl
     use = "no M" if rule.M == 0 else "every M" if math.isinf(rule.M) else f"M ≤ {rule.M:g}"
     mean, worst = math.expm1(rule.mean_regret), math.expm1(rule.worst_regret)
     return (
-        Cell(median.challenger),
-        Cell(view.slice_of(median.setting).title),
+        *texts(median.challenger, view.slice_of(median.setting).title),
         Cell(use, rule.M),
         Cell(fmt.signed_percent(mean), mean),
         Cell(fmt.signed_percent(worst), worst),
         Cell(f"{fmt.shape(rule.worst_shape)}, M={rule.worst_M}" if rule.worst_shape else "nowhere"),
-        Cell(str(rule.cells), rule.cells),
+        integer(rule.cells),
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ....analysis.statistics.intervals import bands
 from ... import formatting as fmt
 from ...figures.chart import Figure
-from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, left, right, texts
 from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
 from .heat import heat
 from .measures import time_cell
@@ -84,7 +84,7 @@ def _slice(view: View, part: Slice, number: int, names: Iterable[str], found: Ma
 def _heads(rows: Iterable[tuple[ShapeKey, int]], layers: bool) -> Heads:
     shapes = list(dict.fromkeys(shape for shape, _ in rows))
     names = shape_names(shapes)
-    columns = (Column("layer" if layers else "shape", align=Align.LEFT), *size_columns(names))
+    columns = (*left("layer" if layers else "shape"), *size_columns(names))
     return Heads(columns, lambda shape: (Cell(name_of(shape, layers)), *size_cells(shape._asdict(), names)))
 
 
@@ -126,28 +126,21 @@ def _shared(rows: Iterable[Row], found: Mapping[str, Band]) -> str:
 
 def _ties(rows: Iterable[Row], found: Mapping[str, Band], table_id: str, provider: str, layers: bool) -> Table:
     columns = (
-        Column("layer" if layers else "shape", align=Align.LEFT),
-        Column("N×K"),
-        Column("M"),
-        Column("ratio"),
-        Column("95% interval"),
-        Column("least round"),
-        Column("largest round"),
-        Column("rounds"),
+        *left("layer" if layers else "shape"),
+        *right("N×K", "M", "ratio", "95% interval", "least round", "largest round", "rounds"),
     )
     lines = []
     for row in rows:
         low, high, count = found.get(str(row["cell_id"]), (math.nan, math.nan, 0))
         lines.append(
             (
-                Cell(name_of(shape_of(row), layers)),
-                Cell(shape_of(row).size),
-                Cell(str(row["M"]), int(row["M"])),
+                *texts(name_of(shape_of(row), layers), shape_of(row).size),
+                integer(int(row["M"])),
                 Cell(fmt.ratio(row["ratio"]), float(row["ratio"]), tone=Tone.UNDECIDED),
                 Cell(fmt.ratio_interval(row["ratio_low"], row["ratio_high"])),
                 Cell(fmt.ratio(low), low),
                 Cell(fmt.ratio(high), high),
-                Cell(str(count), count),
+                integer(count),
             )
         )
     reading = (
@@ -195,17 +188,15 @@ def _representatives(view: View, part: Slice, names: Iterable[str]) -> Table | N
     for (shape, m), why in chosen.items():
         for other in alike:
             if row := known[other].get((shape, m)):
-                head = (Cell(", ".join(why)), Cell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes))
+                head = (*texts(", ".join(why), name_of(shape, layers)), *size_cells(shape._asdict(), sizes))
                 both = (cells[row["baseline_cell_id"]], cells[row["cell_id"]])
-                lines.append((*head, Cell(str(m), m), Cell(other.cache), *map(time_cell, both), *_ratio(row)))
+                lines.append((*head, integer(m), Cell(other.cache), *map(time_cell, both), *_ratio(row)))
     columns = (
-        Column("cell", align=Align.LEFT),
-        Column("layer" if layers else "shape", align=Align.LEFT),
+        *left("cell", "layer" if layers else "shape"),
         *size_columns(sizes),
         Column("M"),
-        Column("cache", align=Align.LEFT),
-        Column(view.baseline),
-        Column(provider),
+        *left("cache"),
+        *right(view.baseline, provider),
         Column("ratio", scale=Scale.DIVERGING),
         Column("95% interval"),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ... import formatting as fmt
 from ...figures.chart import Figure
-from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, left, texts
 from ...view import Row, ShapeKey, Slice, View, anchors, chapter
 from .heat import heat
 from .sizes import rounds_of
@@ -28,9 +28,7 @@ class Heads:
     stub: int = 1
 
 
-LABEL_AND_SIZE = Heads(
-    (Column("shape", align=Align.LEFT), Column("N×K")), lambda shape: (Cell(shape.label), Cell(shape.size))
-)
+LABEL_AND_SIZE = Heads((*left("shape"), Column("N×K")), lambda shape: texts(shape.label, shape.size))
 """Model and layer in one, sizes in one."""
 
 
@@ -192,7 +190,7 @@ def mean_cell(row: Row | None) -> Cell:
 
 
 def _count_cell(row: Row | None) -> Cell:
-    return Cell("") if row is None else Cell(str(row["gemms"]), int(row["gemms"]))
+    return Cell("") if row is None else integer(int(row["gemms"]))
 
 
 def _common_reason(rows: Iterable[Row]) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op, Pass
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Scale, Section, Table, Text
+from ...model import Cell, Column, Scale, Section, Table, Text, left, right
 from ...view import Row, Slice, View, chapter, shape_of
 from .measures import is_impossible, over_peak, rate_cell, rate_text, time_cell, time_text
 from .sides import Sides, ratios_over, sides
@@ -127,7 +127,7 @@ def _slice(view: View, trio: Trio, number: int) -> Section:
 
 def _heads(problems: Sequence[Mapping[str, Row]]) -> tuple[list[str], tuple[Column, ...]]:
     names = size_names(row for problem in problems for row in problem.values())
-    return names, (Column("shape", align=Align.LEFT), *size_columns(names))
+    return names, (*left("shape"), *size_columns(names))
 
 
 def _head(row: Row, names: Sequence[str]) -> tuple[Cell, ...]:
@@ -148,8 +148,7 @@ def _versus(trio: Trio) -> Table:
     names, heads = _heads(problems)
     columns = (
         *heads,
-        Column("old"),
-        Column("new"),
+        *right("old", "new"),
         Column(OLD_NEW, scale=Scale.DIVERGING),
         *((Column("old", unit=unit), Column("new", unit=unit)) if rates else ()),
     )
@@ -184,8 +183,7 @@ def _three(trio: Trio) -> Table:
     columns = (
         *heads,
         *((Column("old"),) if with_old else ()),
-        Column("new"),
-        Column("reference"),
+        *right("new", "reference"),
         *((Column(OLD_NEW, scale=Scale.DIVERGING),) if with_old else ()),
         Column(REFERENCE_NEW, scale=Scale.DIVERGING),
         Column("reference", unit=unit),
@@ -249,14 +247,7 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
     sums: list[Row] = [{name: fwd[name] + bwd[name] for name in added} for _, fwd, bwd in both]
     sums = [{**row, "flops_per_s": row["flops"] / row["time_s"] if row["flops"] else math.nan} for row in sums]
     unit = fmt.flops_unit(row["flops_per_s"] for row in sums if fmt.known(row["flops_per_s"]))
-    columns = (
-        Column("shape", align=Align.LEFT),
-        *size_columns(names),
-        Column("forward"),
-        Column("backward"),
-        Column("sum"),
-        Column("rate", unit=unit),
-    )
+    columns = (*left("shape"), *size_columns(names), *right("forward", "backward", "sum"), Column("rate", unit=unit))
     lines = tuple(
         (
             *_head(fwd, names),

@@ -7,7 +7,7 @@ import pandas as pd
 
 from ....analysis.frames.speedup import speedups
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...model import Cell, Column, Section, Table, Text, Tone, integer, left
 from ...view import Row, ShapeKey, Slice, View, chapter
 from .decode_grid import name_of, one_model
 from .measures import is_impossible, time_cell
@@ -98,7 +98,7 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
     lines = [(Cell(name), *(_count(wins[name, m]) for m in sizes), _count(totals[name])) for name in order]
     shapes = Counter(m for _, m in leaders)
     lines.append((Cell("cells"), *(_count(shapes[m]) for m in sizes), _count(len(leaders))))
-    columns = (Column("fastest", align=Align.LEFT), *(Column(f"M={m}") for m in sizes), Column("all"))
+    columns = (*left("fastest"), *(Column(f"M={m}") for m in sizes), Column("all"))
     reading = (
         "Number of shapes at which a provider is verified to be faster than every other one with a time there: the "
         "95% interval of each of its ratios, paired by round, excludes 1. Providers that are not told apart from the "
@@ -108,7 +108,7 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
 
 
 def _count(number: int) -> Cell:
-    return Cell(str(number), number)
+    return integer(number)
 
 
 def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leaders) -> Table:
@@ -119,7 +119,7 @@ def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leade
         for m in sorted(m for other, m in rows if other == shape):
             found = rows[shape, m]
             first, *others = leaders.get((shape, m), ("",))  # nothing to win without a rival
-            head = (Cell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes), Cell(str(m), m))
+            head = (Cell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes), integer(m))
             best = Cell(_won_by((first, *others)), first, note=_SHARED if others else "")
             sure = bool(first) and not others
             lines.append(
@@ -133,11 +133,11 @@ def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leade
                 )
             )
     columns = (
-        Column("layer" if layers else "shape", align=Align.LEFT),
+        *left("layer" if layers else "shape"),
         *size_columns(sizes),
         Column("M"),
         *(Column(view.named(name)) for name in names),
-        Column("best", align=Align.LEFT),
+        *left("best"),
     )
     every = [row for found in rows.values() for row in found.values()]
     reading = (

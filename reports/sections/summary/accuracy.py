@@ -10,7 +10,7 @@ from ....analysis.frames.notes import parts
 from ....shapes.scheme import SNR_FLOOR_DB, DType
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...model import Cell, Column, Section, Table, Text, Tone, integer, left, right, texts
 from ...view import View, shape_of
 
 
@@ -33,15 +33,9 @@ def correctness(view: View) -> Section:
         else "Every output that was compared passed."
     )
     columns = (
-        Column("provider", align=Align.LEFT),
-        Column("dtype", align=Align.LEFT),
-        Column("cells"),
-        Column("SNR"),
-        Column("floor"),
-        Column("relative error"),
-        Column("cosine"),
-        Column("absolute error"),
-        Column("lowest SNR at", align=Align.LEFT),
+        *left("provider", "dtype"),
+        *right("cells", "SNR", "floor", "relative error", "cosine", "absolute error"),
+        *left("lowest SNR at"),
     )
     reading = (
         "The worst over all checked cells. SNR = 10 log10(Σ ref² / Σ (ref − out)²), ref the fp64 product of the same "
@@ -65,7 +59,7 @@ def _accuracy_row(mine: pd.DataFrame, provider: str, dtype: str) -> tuple[Cell, 
     return (
         Cell(provider, provider),
         Cell(dtype, dtype),
-        Cell(str(len(checked)), len(checked)),
+        integer(len(checked)),
         Cell(fmt.decibel(snr), snr, tone=Tone.FAILED if below else Tone.PLAIN),
         Cell(fmt.decibel(floor), floor),
         Cell(_scientific(error), error),
@@ -97,16 +91,7 @@ def failures(view: View) -> Section:
         rows = [
             _failure_row(dict(zip(keys, key, strict=True)), group) for key, group in failed.groupby(keys, sort=False)
         ]
-        columns = (
-            Column("provider", align=Align.LEFT),
-            Column("verdict", align=Align.LEFT),
-            Column("cells"),
-            Column("dtype", align=Align.LEFT),
-            Column("cache", align=Align.LEFT),
-            Column("M", align=Align.LEFT),
-            Column("shapes", align=Align.LEFT),
-            Column("reason", align=Align.LEFT),
-        )
+        columns = (*left("provider", "verdict"), Column("cells"), *left("dtype", "cache", "M", "shapes", "reason"))
         blocks.append(Table("failed", "Cells without a time", columns, tuple(rows)))
     blocks += _remarks(summary)
     return Section("failed-cells", "Failed and missing cells", tuple(blocks))
@@ -116,14 +101,15 @@ def _failure_row(key: dict[str, Any], group: pd.DataFrame) -> tuple[Cell, ...]:
     shapes = list(dict.fromkeys(shape_of(row).label for row in group.to_dict("records")))
     named = ", ".join(shapes[:3]) + (f" and {len(shapes) - 3} more" if len(shapes) > 3 else "")
     return (
-        Cell(str(key["provider"])),
-        Cell(str(key["verdict"])),
-        Cell(str(len(group)), len(group)),
-        Cell(str(key["dtype"])),
-        Cell(str(key["cache"])),
-        Cell(fmt.sizes(sorted({int(m) for m in group["M"]}))),
-        Cell(named),
-        Cell(str(key["reason"]) or "no reason was stored"),
+        *texts(key["provider"], key["verdict"]),
+        integer(len(group)),
+        *texts(
+            key["dtype"],
+            key["cache"],
+            fmt.sizes(sorted({int(m) for m in group["M"]})),
+            named,
+            str(key["reason"]) or "no reason was stored",
+        ),
     )
 
 
@@ -135,6 +121,6 @@ def _remarks(summary: pd.DataFrame) -> list[Text | Table]:
     )
     if not counts:
         return []
-    rows = tuple((Cell(provider), Cell(str(count), count), Cell(note)) for (provider, note), count in counts.items())
-    columns = (Column("provider", align=Align.LEFT), Column("cells"), Column("remark", align=Align.LEFT))
+    rows = tuple((Cell(provider), integer(count), Cell(note)) for (provider, note), count in counts.items())
+    columns = (*left("provider"), Column("cells"), *left("remark"))
     return [Table("remarks", "Remarks on cells that passed", columns, rows, detail=len(rows) > 8)]

@@ -11,7 +11,7 @@ from ....analysis.roofline.bounds import Bound
 from ....analysis.roofline.suspects import SUSPECT
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table
+from ...model import Cell, Section, Table, left
 from ...view import Row, View, shape_of
 from ..limits.roofline import MEANINGS
 from ..speedups.decode_grid import compared, name_of, one_model
@@ -44,12 +44,7 @@ def known_limitations(view: View) -> Section | None:
     found = [*_cannot(view), *_loses(view), *_impossible(view), *_stalls(view), *_fixed(view)]
     if not found:
         return None
-    columns = (
-        Column("limitation", align=Align.LEFT),
-        Column("where", align=Align.LEFT),
-        Column("cause, as far as it is known", align=Align.LEFT),
-        Column("next", align=Align.LEFT),
-    )
+    columns = left("limitation", "where", "cause, as far as it is known", "next")
     lines = tuple(tuple(map(Cell, row)) for row in found)
     reading = "Computed from the cells of this run; what concerns the run as a whole stands in the headline."
     table = Table("limitations-table", "What limits the challengers", columns, lines, reading=reading)
