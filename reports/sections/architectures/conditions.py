@@ -9,7 +9,7 @@ from ....analysis.roofline.ceilings import Ceilings
 from ....analysis.run.architectures import ABSENT, side
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Column, Section, Table, Text, left, texts
+from ...model import Bullets, Cell, Column, Section, Table, Text, text_columns, texts
 from ...view import View, shape_of
 from ..conditions.timing import how_timed, sample_counts
 from .subject import Architectures
@@ -30,7 +30,7 @@ def conditions(subject: Architectures) -> Section:
         for item in items
         if any(found.get(item) for found in rows.values())
     ]
-    columns = left("item", *subject.names)
+    columns = text_columns("item", *subject.names)
     table = Table("conditions-table", "Conditions of each architecture", columns, tuple(lines))
     return Section("conditions", "Conditions", (*_differences(subject), table))
 
@@ -56,7 +56,6 @@ def _conditions(view: View) -> Iterator[tuple[str, str]]:
 
 
 def _ceilings(view: View) -> Iterator[tuple[str, str]]:
-    """The ceilings that most cells are held against, each with its kind."""
     limits = Ceilings.of(view.analysis.ceilings)
     found = {"memory bandwidth": (limits.bandwidth("dram"), "bandwidth"), "empty launch": (limits.launch(), "launch")}
     found |= {f"{dtype} matrix rate": (limits.peak(dtype), "peak") for dtype in view.dtypes}
@@ -66,7 +65,6 @@ def _ceilings(view: View) -> Iterator[tuple[str, str]]:
 
 
 def _state(view: View) -> Iterator[tuple[str, str]]:
-    """What the device did meanwhile."""
     seen, drifts = view.analysis.conditions, view.analysis.canary
     if seen is not None and seen.clock_hz is not None:
         ends = seen.clock_hz
@@ -106,7 +104,10 @@ def absences(subject: Architectures) -> Section:
     if not lines:
         blocks.append(Text("Every cell has a time on every architecture."))
         return Section("absences", "What could not run where", tuple(blocks))
-    columns = (*(*left("provider", "architecture", "outcome"), Column("cells"), *left("M", "shapes")), *left("reason"))
+    columns = (
+        *(*text_columns("provider", "architecture", "outcome"), Column("cells"), *text_columns("M", "shapes")),
+        *text_columns("reason"),
+    )
     reading = (
         f"Cells without a time, of all that any architecture has of the provider. {ABSENT.capitalize()}: another "
         "architecture has the cell, the run of this one has not."

@@ -5,9 +5,10 @@ from ....analysis.crossover.curve import Status
 from ....analysis.frames.coordinates import SETTING
 from ....analysis.run.architectures import crossings_apart, side
 from ... import formatting as fmt
-from ...model import Cell, Column, Section, Table, Text, Tone, integer, left, right, texts
+from ...cells import interval_text, median_text, position_cell
+from ...model import Cell, Column, HowToRead, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import Row, Slice, anchors, chapter, shape_of
-from ..speedups.crossover import HOW, interval_text, median_text, position_cell
+from ..speedups.crossover import HOW
 from .subject import Architectures, nowhere
 
 APART_HOW = (
@@ -28,7 +29,7 @@ def crossovers(subject: Architectures) -> Section:
             f"{name}: {view.uncompared or 'no two M at any shape'}" for name, view in subject.views.items()
         )
         return Section("crossover", "Crossover M", (Text(f"No crossover. {told}."),))
-    blocks = (Text(HOW.format(baseline=subject.baseline)), _medians(subject, medians))
+    blocks = (HowToRead((HOW.format(baseline=subject.baseline),)), _medians(subject, medians))
     parts = tuple(_slice(subject, part, number) for number, part in enumerate(subject.slices))
     return chapter("crossover", "Crossover M", blocks, parts)
 
@@ -43,8 +44,12 @@ def _medians(subject: Architectures, medians: dict[tuple[str, ...], MedianCrosso
                 cells = (_median(one, _why(subject, name, part, challenger)) for name, one in found.items())
                 lines.append((*texts(challenger, part.title), *(cell for three in cells for cell in three)))
     columns = (
-        *left("challenger", "operands"),
-        *(column for name in subject.names for column in (Column(name, unit="M"), *right("95% interval", "shapes"))),
+        *text_columns("challenger", "operands"),
+        *(
+            column
+            for name in subject.names
+            for column in (Column(name, unit="M"), *number_columns("95% interval", "shapes"))
+        ),
     )
     reading = (
         f"The median over shapes of the crossover with {subject.baseline}, of all shapes of each architecture: beyond "
@@ -54,7 +59,6 @@ def _medians(subject: Architectures, medians: dict[tuple[str, ...], MedianCrosso
 
 
 def _why(subject: Architectures, name: str, part: Slice, challenger: str) -> Cell:
-    """Show why an architecture has no crossover."""
     no_time = nowhere(subject.rows(name, part, challenger).values())
     return no_time or Cell("none", note="no two M at which both have a time there", tone=Tone.FAILED)
 
@@ -97,14 +101,14 @@ def _shapes(subject: Architectures, part: Slice, challenger: str, table_id: str,
         for *found, is_apart in zip(*sides, apart, strict=True)
     )
     columns = (
-        *left("shape"),
+        *text_columns("shape"),
         Column("N×K"),
         *(
             column
             for name in subject.names
-            for column in (Column(name, unit="M"), Column("interval"), *left("verified"))
+            for column in (Column(name, unit="M"), Column("interval"), *text_columns("verified"))
         ),
-        *(left("apart") if len(subject.names) > 1 else ()),
+        *(text_columns("apart") if len(subject.names) > 1 else ()),
     )
     counted = f" {APART_HOW} {fmt.count(sum(apart), len(lines))} shapes." if len(subject.names) > 1 else ""
     reading = f"{challenger} is faster below its crossover, unless it says above.{counted}"

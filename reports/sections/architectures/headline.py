@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ....analysis.run.architectures import agreement
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Code, KeyNumbers, Section, Table, left, right, texts
+from ...model import Bullets, Cell, Code, KeyNumbers, Section, Table, number_columns, text_columns, texts
 from ...render.layout import wrap
 from ...render.plain import to_ascii
 from ...render.text import DIGEST_WIDTH
@@ -26,7 +26,6 @@ def headline(subject: Architectures) -> Section:
 
 
 def _runs(subject: Architectures) -> Table:
-    """List the runs behind the columns, each with the way to its own report."""
     with_links = any(subject.links.values())
     lines = tuple(
         (
@@ -40,8 +39,8 @@ def _runs(subject: Architectures) -> Table:
         )
         for name, view in subject.views.items()
     )
-    own = left("its own report") if with_links else ()
-    columns = (*left("architecture", "device", "run"), *right("planned rounds"), *own)
+    own = text_columns("its own report") if with_links else ()
+    columns = (*text_columns("architecture", "device", "run"), *number_columns("planned rounds"), *own)
     return Table("runs", "Runs of this sweep", columns, lines)
 
 

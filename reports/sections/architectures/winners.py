@@ -8,10 +8,9 @@ import pandas as pd
 
 from ....analysis.run.architectures import agreement, reversals, side
 from ... import formatting as fmt
-from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, left, right, texts
+from ...cells import is_impossible, ratio_cell
+from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import Row, ShapeKey, Slice, View, chapter, shape_of
-from ..speedups.measures import is_impossible
-from ..speedups.speedup import ratio_cell
 from ..speedups.winners import leading, slower_pairs
 from .subject import Architectures, gain
 
@@ -63,13 +62,13 @@ def _agreement(subject: Architectures) -> Table | None:
                 lines.append((*texts(provider, part.title), integer(total), *shown))
     if not lines:
         return None
-    columns = (*left("provider", "operands"), Column("cells"), *(Column(header) for header in WORDS.values()))
+    columns = (*text_columns("provider", "operands"), Column("cells"), *(Column(header) for header in WORDS.values()))
     reading = (
         f"Cells with a ratio to {subject.baseline} on two architectures or more. Faster, slower: verified on each of "
         "them, the 95% interval excludes 1. Reversed: verified faster on one, slower on another. Undecided: the rest."
     )
     title = f"Against {subject.baseline}: do architectures agree?"
-    return Table("agreement", title, columns, tuple(lines), reading=reading, stub=2)
+    return Table("agreement", title, columns, tuple(lines), how_to_read=reading, stub=2)
 
 
 def _in_slice(frame: pd.DataFrame, part: Slice) -> "pd.Series[bool]":
@@ -103,7 +102,7 @@ def _reversals(subject: Architectures) -> list[Table | Text]:
             )
         )
     columns = (
-        *(*left("provider", "shape"), *right("N×K", "M"), *left("operands")),
+        *(*text_columns("provider", "shape"), *number_columns("N×K", "M"), *text_columns("operands")),
         *(Column(name, scale=Scale.DIVERGING) for name in subject.names),
         Column("contrast"),
     )
@@ -175,9 +174,9 @@ def _counts(part: Slice, compared: Mapping[tuple[ShapeKey, int], Leaders]) -> Ta
         "(no provider is the fastest, or not told apart from it, on each); or not told apart. Counted are shapes with "
         "times of two providers or more on two architectures or more; references, which pay for no decoding, left out."
     )
-    columns = (*left("fastest provider"), *(Column(f"M={m}") for m in sizes), Column("all"))
+    columns = (*text_columns("fastest provider"), *(Column(f"M={m}") for m in sizes), Column("all"))
     return Table(
-        f"same-{part.id}", "Is the same provider the fastest?", columns, tuple(lines), reading=reading, footer=1
+        f"same-{part.id}", "Is the same provider the fastest?", columns, tuple(lines), how_to_read=reading, footer=1
     )
 
 
@@ -209,7 +208,7 @@ def _choices(
     return Table(
         f"choices-{part.id}",
         "Another provider is the fastest",
-        (*left("shape"), *right("N×K", "M"), *left(*subject.names)),
+        (*text_columns("shape"), *number_columns("N×K", "M"), *text_columns(*subject.names)),
         lines,
         reading=reading,
         stub=2,

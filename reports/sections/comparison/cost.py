@@ -11,8 +11,7 @@ from ....analysis.comparison.evidence import binaries, settings
 from ....analysis.comparison.result import Result
 from ....analysis.isa.diff import Difference, summarize_changes
 from ... import formatting as fmt
-from ...model import Block, Bullets, Cell, Column, Section, Table, Text, integer, left, right, texts
-from .words import size_of
+from ...model import Block, Bullets, Cell, Column, Section, Table, Text, integer, number_columns, text_columns, texts
 
 MOST_ROWS = 60
 
@@ -23,8 +22,8 @@ def cost(result: Result) -> Section | None:
     if not found:
         return None
     columns = (
-        *(*left("provider", "pass"), Column("searches")),
-        *right("candidates of a search", "wall time of all searches"),
+        *(*text_columns("provider", "pass"), Column("searches")),
+        *number_columns("candidates of a search", "wall time of all searches"),
     )
     rows = tuple((*texts(provider, pass_), *_cost(sides)) for (provider, pass_), sides in found.items())
     totals = [_seconds([sides.get(side) for sides in found.values()]) for side in ("base", "head")]
@@ -34,7 +33,7 @@ def cost(result: Result) -> Section | None:
         "Searching configurations",
         columns,
         rows,
-        reading="base → head; × is head ÷ base. candidates: of the search that has most. A stored table "
+        how_to_read="base → head; × is head ÷ base. candidates: of the search that has most. A stored table "
         "(rooflens tune) pays for them once.",
         stub=2,
     )
@@ -82,7 +81,7 @@ def evidence(result: Result) -> Section | None:
         blocks.append(compiled)
     if noise := controls(result.effects):
         scatter = f", scattered by {fmt.share(noise.spread)} of time" if noise.cases > 1 else ""
-        largest = size_of(noise.largest)
+        largest = fmt.change_size(noise.largest)
         blocks.append(
             Text(
                 f"Controls: {fmt.plural(noise.cases, 'case has', 'cases have')} the same compiled code and "
@@ -102,8 +101,10 @@ def _binaries(result: Result) -> Table | None:
     if not found:
         return None
     columns = (
-        *left("provider", "pass"),
-        *right("same code", "other code", "unknown", "same configuration", "distinct in base", "distinct in head"),
+        *text_columns("provider", "pass"),
+        *number_columns(
+            "same code", "other code", "unknown", "same configuration", "distinct in base", "distinct in head"
+        ),
     )
     rows = tuple(
         (
@@ -118,8 +119,8 @@ def _binaries(result: Result) -> Table | None:
         "Compiled code",
         columns,
         rows,
-        reading="Of the cases that both versions pass, by the hash of the compiled code that ran. unknown: no hash in "
-        "a version, or another one from round to round.",
+        how_to_read="Of the cases that both versions pass, by the hash of the compiled code that ran. unknown: no "
+        "hash in a version, or another one from round to round.",
         stub=2,
     )
 
@@ -129,8 +130,8 @@ def _settings(result: Result) -> Table | None:
     if not found:
         return None
     columns = (
-        *left("setting", "provider", "pass"),
-        *right("base", "head"),
+        *text_columns("setting", "provider", "pass"),
+        *number_columns("base", "head"),
     )
     rows = tuple(
         (
@@ -155,7 +156,6 @@ def _settings(result: Result) -> Table | None:
 
 
 def _isa(found: Difference) -> Iterator[Block]:
-    """Changes of the machine code, from the isa.csv of both versions."""
     base, head = found.compilers
     compilers = f"compiled by Triton {base}" if base == head else f"compiled by Triton {base} and {head}"
     yield Bullets(
@@ -171,8 +171,8 @@ def _isa(found: Difference) -> Iterator[Block]:
     names = ("arch", "provider", "kernel", "part", "pass", "dtype")
     varying = [name for name in names if changes[name].nunique() > 1 or name == "kernel"]
     columns = (
-        *left(*varying, "what"),
-        *right("binaries", "base", "head"),
+        *text_columns(*varying, "what"),
+        *number_columns("binaries", "base", "head"),
     )
     rows = tuple(
         (

@@ -9,7 +9,19 @@ from ....analysis.comparison.parts import Part, leading, parts
 from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange, by_pass
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Column, KeyNumber, KeyNumbers, Section, Table, Text, integer, left, right, texts
+from ...model import (
+    Cell,
+    Column,
+    HowToRead,
+    KeyNumber,
+    KeyNumbers,
+    Remarks,
+    Section,
+    Table,
+    integer,
+    number_columns,
+    text_columns,
+)
 from .takeaways import takeaways
 from .words import (
     TIMES,
@@ -48,9 +60,9 @@ def headline(result: Result) -> Section:
     blocks = (
         KeyNumbers(tuple(_cards(result))),
         *_headline_table(result),
-        *((Bullets(said),) if (said := tuple(takeaways(result))) else ()),
-        *((Bullets(result.notes),) if result.notes else ()),
-        Text(how),
+        *((Remarks(said),) if (said := tuple(takeaways(result))) else ()),
+        *((Remarks(result.notes),) if result.notes else ()),
+        HowToRead((how,)),
     )
     return Section("compared", "What changed", blocks)
 
@@ -62,8 +74,8 @@ def suite(result: Result) -> Section | None:
         return None
     columns = (
         *group_columns(result),
-        *(*left("pass"), Column("cases"), gain_column(), Column("time reduction"), _again_column(result)),
-        *(*right("over the cases", "distinct GEMMs"), gain_column("gain over those")),
+        *(*text_columns("pass"), Column("cases"), gain_column(), Column("time reduction"), _again_column(result)),
+        *(*number_columns("over the cases", "distinct GEMMs"), gain_column("gain over those")),
     )
     rows = tuple(
         (
@@ -84,7 +96,7 @@ def suite(result: Result) -> Section | None:
         "Geometric means with their intervals",
         columns,
         rows,
-        reading=f"Of the cases that both versions pass. {again}. {_marks(found)}over the cases: how much they "
+        how_to_read=f"Of the cases that both versions pass. {again}. {_marks(found)}over the cases: how much they "
         "disagree, which more rounds do not narrow. distinct GEMMs: the same GEMM under several models counts once.",
         stub=len(columns) - 7,
     )
@@ -103,7 +115,7 @@ def mean_rates(found: list[SuiteChange]) -> tuple[str, list[tuple[Cell, Cell]]]:
     rates = [(one.base_flops_per_s, one.head_flops_per_s) for one in found]
     known = [rate for pair in rates for rate in pair if not math.isnan(rate)]
     unit = fmt.flops_unit(known) if known else ""
-    return unit, [_rates(unit, base, head) if not math.isnan(base) else texts("", "") for base, head in rates]
+    return unit, [_rates(unit, base, head) if not math.isnan(base) else (Cell(""), Cell("")) for base, head in rates]
 
 
 def _rates(unit: str, base: float, head: float) -> tuple[Cell, Cell]:
@@ -118,7 +130,13 @@ def _headline_table(result: Result) -> Iterator[Table]:
     unit, rates = mean_rates([change for _, change in found])
     columns = (
         *group_columns(result),
-        *(*left("pass"), *(rate_columns(unit) if unit else ()), gain_column(), _again_column(result), Column("cases")),
+        *(
+            *text_columns("pass"),
+            *(rate_columns(unit) if unit else ()),
+            gain_column(),
+            _again_column(result),
+            Column("cases"),
+        ),
     )
     rows = tuple(
         (
@@ -133,7 +151,7 @@ def _headline_table(result: Result) -> Iterator[Table]:
         "Geometric mean over the cases that both versions pass",
         columns,
         rows,
-        reading="Geometric means; throughput gain: head ÷ base of TFLOPS, less 1, above 0 head is faster. "
+        how_to_read="Geometric means; throughput gain: head ÷ base of TFLOPS, less 1, above 0 head is faster. "
         f"{_marks(found)}{TIMES if result.order is not Order.IMPORTED else 'One value per case, from tables.'}",
         stub=len(columns) - (5 if unit else 3),
     )

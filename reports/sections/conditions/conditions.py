@@ -7,7 +7,7 @@ from ....analysis.frames.telemetry import Conditions, Range
 from ....analysis.stability.canary import SLOWDOWN, SLOWDOWN_ON_CPU, Drift
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Block, Cell, Column, Table, integer, left, right, texts
+from ...model import Block, Cell, Column, Table, integer, number_columns, text_columns, texts
 from ...view import Row, View, shape_of
 
 NOT_RECORDED = "not recorded"
@@ -27,7 +27,7 @@ def conditions(view: View) -> tuple[Block, ...]:
     seen, drifts = view.analysis.conditions, view.analysis.canary
     blocks = [_overview(view, seen, drifts)]
     if seen is not None and (quantities := tuple(_quantities(seen))):
-        columns = (*left("quantity"), *right("least", "median", "largest"))
+        columns = (*text_columns("quantity"), *number_columns("least", "median", "largest"))
         reading = f"One reading per batch of samples, {fmt.plural(seen.batches, 'batch', 'batches')}."
         blocks.append(Table("telemetry-table", "What the device said of itself", columns, quantities, reading=reading))
     if drifts:
@@ -58,7 +58,7 @@ def _overview(view: View, seen: Conditions | None, drifts: tuple[Drift, ...]) ->
     if timed["discarded"].notna().any():
         rows.append(("discarded samples", _discarded(view)))
     cells = tuple((Cell(name), Cell(value, value)) for name, value in rows)
-    return Table("conditions-table", "While it was measured", left("item", "value"), cells)
+    return Table("conditions-table", "While it was measured", text_columns("item", "value"), cells)
 
 
 def _source(view: View, seen: Conditions | None) -> str:
@@ -96,7 +96,7 @@ def _quantities(seen: Conditions) -> Iterator[tuple[Cell, ...]]:
 
 
 def _canary(drifts: tuple[Drift, ...]) -> Table:
-    columns = (*left("part"), Column("readings"), Column("range", unit="%"), Column("trend", unit="%"))
+    columns = (*text_columns("part"), Column("readings"), Column("range", unit="%"), Column("trend", unit="%"))
     rows = tuple(
         (
             Cell("GEMM" if drift.kind == "gemm" else drift.kind),
@@ -112,14 +112,14 @@ def _canary(drifts: tuple[Drift, ...]) -> Table:
         f"the device became slower. Cells count as disturbed where the reading after them takes over {SLOWDOWN:.0%} "
         f"longer than the one before ({SLOWDOWN_ON_CPU:.0%} on a CPU)."
     )
-    return Table("canary-table", "Drift of the device itself", columns, rows, reading=reading)
+    return Table("canary-table", "Drift of the device itself", columns, rows, how_to_read=reading)
 
 
 def _disturbed(view: View) -> Table | None:
     timed = view.cells[(view.cells["verdict"] == Verdict.PASSED) & (view.cells["disturbed"] != "")]
     if timed.empty:
         return None
-    columns = (*left("provider", "shape"), *right("N×K", "M"), *left("operands", "what moved"))
+    columns = (*text_columns("provider", "shape"), *number_columns("N×K", "M"), *text_columns("operands", "what moved"))
     causes = timed["disturbed"].str.count("; ").sort_values(ascending=False, kind="stable")
     worst = timed.loc[causes.index].head(MOST_DISTURBED)
     rows = tuple(_disturbed_row(row) for row in worst.to_dict("records"))

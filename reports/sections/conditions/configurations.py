@@ -6,7 +6,7 @@ from typing import Any
 
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Column, Section, Table, Text, integer, left, right, texts
+from ...model import Column, Section, Table, Text, integer, number_columns, text_columns, texts
 from ...view import View
 from ..speedups.decode_grid import compared
 from .timing import TUNINGS
@@ -47,7 +47,11 @@ def configurations(view: View) -> Section | None:
         )
     if not lines:
         return None
-    columns = (*left("provider", "part", "configuration"), *right("distinct", "cells"), *left("chosen", "source hash"))
+    columns = (
+        *text_columns("provider", "part", "configuration"),
+        *number_columns("distinct", "cells"),
+        *text_columns("chosen", "source hash"),
+    )
     reading = (
         f"The settings that ran, those that differ between cells with all their values. {_versions(view)}"
         "A ratio is over this baseline, not over the best that could be made of it."
@@ -112,7 +116,7 @@ def _routes(view: View, sides: Iterable[str]) -> Table | None:
             )
     if not lines:
         return None
-    columns = (*left("provider", "chose", "because", "M"), Column("cells"))
+    columns = (*text_columns("provider", "chose", "because", "M"), Column("cells"))
     reading = (
         "Providers with a dispatch rule of their own: which kernel it took, and why. A tie is routed like the rest."
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Code, Section, Table, Text, left, texts
+from ...model import Bullets, Cell, Code, Section, Table, Text, text_columns, texts
 from ...view import View
 from .conditions import conditions, has_telemetry
 from .timing import how_timed, sample_counts
@@ -49,7 +49,7 @@ def reproduce(view: View) -> Section:
             Table(
                 "providers",
                 "Providers and the source that ran",
-                left("provider", "role", "part in the comparison", "source hash"),
+                text_columns("provider", "role", "part in the comparison", "source hash"),
                 providers,
                 reading="The hash covers the provider's source files: a result is never reused for other code.",
             ),
@@ -162,7 +162,7 @@ def limits(view: View) -> Section:
 
 def _facts(table_id: str, title: str, rows: list[tuple[str, str]]) -> Table:
     cells = tuple((Cell(name), Cell(value or "unknown", value or None)) for name, value in rows)
-    return Table(table_id, title, left("item", "value"), cells)
+    return Table(table_id, title, text_columns("item", "value"), cells)
 
 
 def _stop_rule(stated: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from ....analysis.frames.load import MANIFEST
 from ....shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING
 from ... import formatting as fmt
-from ...model import Cell, Column, Section, Table, Text, integer, left, texts
+from ...model import Cell, Column, Section, Table, Text, integer, text_columns, texts
 from ...view import View
 
 BEHIND = {
@@ -41,7 +41,7 @@ def provenance(view: View) -> Section:
         for name, what in BEHIND.items()
         if name in run.digests
     )
-    columns = (*left("file", "what comes from it"), Column("rows"), *left("SHA-256"))
+    columns = (*text_columns("file", "what comes from it"), Column("rows"), *text_columns("SHA-256"))
     stored: Mapping[str, Any] = manifest.get("environment") or {}
     versions = [f"{name} {stored[name]}" for name in ("rooflens", "commit", "torch", "triton") if stored.get(name)]
     merged = f", merged from {len(manifest['devices'])} devices" if run.several_devices else ""

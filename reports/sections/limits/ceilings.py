@@ -6,7 +6,7 @@ from ....shapes.device import DeviceSpec, match_spec
 from ....shapes.published_ceilings import missed
 from ....shapes.run_folder.columns import PUBLISHED
 from ... import formatting as fmt
-from ...model import Cell, Column, Scale, Section, Table, Text, left, texts
+from ...model import Cell, Column, Scale, Section, Table, Text, text_columns, texts
 from ...view import View
 
 
@@ -21,11 +21,11 @@ def ceilings(view: View) -> Section:
         return Section("ceilings", "Ceilings", (Text(text),))
     specs = {(*_key(row), str(row["pattern"])): float(row["value"]) for row in rows if row["kind"] in PUBLISHED}
     columns = (
-        *left("ceiling", "level", "pattern", "dtype"),
+        *text_columns("ceiling", "level", "pattern", "dtype"),
         Column("value"),
-        *left("kind"),
+        *text_columns("kind"),
         Column("of specification", scale=Scale.BAR),
-        *left("source"),
+        *text_columns("source"),
     )
     reading = (
         "A bandwidth counts bytes read plus bytes written. Of specification: of the published or derived rate of this "
@@ -38,7 +38,7 @@ def ceilings(view: View) -> Section:
     device = match_spec(str(view.run.device.get("name", "")), str(view.run.device.get("arch", "")))
     lines = tuple(_line(row, specs, _low(row, best, device)) for row in rows)
     return Section(
-        "ceilings", "Ceilings", (Table("ceilings-table", "Limits of this device", columns, lines, reading=reading),)
+        "ceilings", "Ceilings", (Table("ceilings-table", "Limits of this device", columns, lines, how_to_read=reading),)
     )
 
 

@@ -8,13 +8,26 @@ from typing import NamedTuple
 
 from ....analysis.statistics.intervals import bands
 from ... import formatting as fmt
+from ...cells import ratio_cell, time_cell
 from ...figures.chart import Figure
-from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, left, right, texts
+from ...model import (
+    Cell,
+    Column,
+    HowToRead,
+    Scale,
+    Section,
+    Table,
+    Text,
+    Tone,
+    integer,
+    number_columns,
+    text_columns,
+    texts,
+)
 from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
 from .heat import heat
-from .measures import time_cell
 from .sizes import counting, rounds_of, shape_names, size_cells, size_columns
-from .speedup import Heads, grid, ratio_cell
+from .speedup import Heads, grid
 
 FEW = 8
 """Undecided cells of a grid up to which each has a footnote with its own band; beyond it they share one."""
@@ -41,7 +54,9 @@ def decode_grid(view: View) -> Section | None:
         "Layers in the order of the model, columns by M. Above 1 the provider named above a grid is faster than "
         f"{view.baseline}.{doubt if any_tie else ''}"
     )
-    return chapter("grid", f"Speedup over {view.baseline}", (lead,), parts)
+    legend = view.legend_of(names).strip()
+    how = (HowToRead((legend,)),) if legend else ()
+    return chapter("grid", f"Speedup over {view.baseline}", (lead, *how), parts)
 
 
 def compared(view: View) -> tuple[str, ...]:
@@ -84,7 +99,7 @@ def _slice(view: View, part: Slice, number: int, names: Iterable[str], found: Ma
 def _heads(rows: Iterable[tuple[ShapeKey, int]], layers: bool) -> Heads:
     shapes = list(dict.fromkeys(shape for shape, _ in rows))
     names = shape_names(shapes)
-    columns = (*left("layer" if layers else "shape"), *size_columns(names))
+    columns = (*text_columns("layer" if layers else "shape"), *size_columns(names))
     return Heads(columns, lambda shape: (Cell(name_of(shape, layers)), *size_cells(shape._asdict(), names)))
 
 
@@ -114,7 +129,6 @@ def _band_note(band: Band | None) -> str:
 
 
 def _shared(rows: Iterable[Row], found: Mapping[str, Band]) -> str:
-    """Write the one footnote of many undecided cells."""
     own = [found[str(row["cell_id"])] for row in rows if str(row["cell_id"]) in found]
     if not own or all(count < 2 for _, _, count in own):
         return _ONE_ROUND
@@ -126,8 +140,8 @@ def _shared(rows: Iterable[Row], found: Mapping[str, Band]) -> str:
 
 def _ties(rows: Iterable[Row], found: Mapping[str, Band], table_id: str, provider: str, layers: bool) -> Table:
     columns = (
-        *left("layer" if layers else "shape"),
-        *right("N×K", "M", "ratio", "95% interval", "least round", "largest round", "rounds"),
+        *text_columns("layer" if layers else "shape"),
+        *number_columns("N×K", "M", "ratio", "95% interval", "least round", "largest round", "rounds"),
     )
     lines = []
     for row in rows:
@@ -147,7 +161,14 @@ def _ties(rows: Iterable[Row], found: Mapping[str, Band], table_id: str, provide
         f"Cells of {provider} whose 95% interval includes 1 or is unknown: {NO_CLAIM}. Least and largest: ratio of the "
         "medians of a single round."
     )
-    return Table(table_id, f"Ties of {provider} and their run-to-run band", columns, tuple(lines), reading, detail=True)
+    return Table(
+        table_id,
+        f"Ties of {provider} and their run-to-run band",
+        columns,
+        tuple(lines),
+        how_to_read=reading,
+        detail=True,
+    )
 
 
 class _Pick(NamedTuple):
@@ -192,11 +213,11 @@ def _representatives(view: View, part: Slice, names: Iterable[str]) -> Table | N
                 both = (cells[row["baseline_cell_id"]], cells[row["cell_id"]])
                 lines.append((*head, integer(m), Cell(other.cache), *map(time_cell, both), *_ratio(row)))
     columns = (
-        *left("cell", "layer" if layers else "shape"),
+        *text_columns("cell", "layer" if layers else "shape"),
         *size_columns(sizes),
         Column("M"),
-        *left("cache"),
-        *right(view.baseline, provider),
+        *text_columns("cache"),
+        *number_columns(view.baseline, provider),
         Column("ratio", scale=Scale.DIVERGING),
         Column("95% interval"),
     )
@@ -206,7 +227,7 @@ def _representatives(view: View, part: Slice, names: Iterable[str]) -> Table | N
         f"median. {counting(rows)}"
     )
     title = f"Times of representative cells, {view.baseline} and {provider}"
-    return Table(f"absolute-{part.id}", title, columns, tuple(lines), reading=reading, stub=2)
+    return Table(f"absolute-{part.id}", title, columns, tuple(lines), stub=2, how_to_read=reading)
 
 
 def _picks(rows: Mapping[tuple[ShapeKey, int], Row], cache: str) -> list[_Pick]:

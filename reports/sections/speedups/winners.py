@@ -7,10 +7,10 @@ import pandas as pd
 
 from ....analysis.frames.speedup import speedups
 from ... import formatting as fmt
-from ...model import Cell, Column, Section, Table, Text, Tone, integer, left
+from ...cells import is_impossible, time_cell
+from ...model import Cell, Column, Section, Table, Text, Tone, integer, text_columns
 from ...view import Row, ShapeKey, Slice, View, chapter
 from .decode_grid import name_of, one_model
-from .measures import is_impossible, time_cell
 from .sizes import counting, rounds_of, shape_names, size_cells, size_columns
 
 MAX_LINES = 240
@@ -61,7 +61,7 @@ def _slice(view: View, part: Slice, number: int, slower: frozenset[tuple[str, st
     rivals = {at: _rivals(view, found) for at, found in rows.items()}
     leaders = {at: leading(found, slower) for at, found in rivals.items() if len(found) > 1}
     left = sum(is_impossible(row) for found in rows.values() for row in found.values())
-    told = f" {fmt.plural(left, 'time')} left out, faster than the device allows." if left else ""
+    told = f"{fmt.plural(left, 'time')} left out, faster than the device allows." if left else ""
     blocks: list[Table | Text] = [_counts(part, leaders, told)] if leaders else []
     if len(rows) > MAX_LINES:
         blocks.append(Text(f"The times of {len(rows)} cells are too many to list here; cells.csv has them."))
@@ -98,13 +98,13 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
     lines = [(Cell(name), *(_count(wins[name, m]) for m in sizes), _count(totals[name])) for name in order]
     shapes = Counter(m for _, m in leaders)
     lines.append((Cell("cells"), *(_count(shapes[m]) for m in sizes), _count(len(leaders))))
-    columns = (*left("fastest"), *(Column(f"M={m}") for m in sizes), Column("all"))
+    columns = (*text_columns("fastest"), *(Column(f"M={m}") for m in sizes), Column("all"))
     reading = (
         "Number of shapes at which a provider is verified to be faster than every other one with a time there: the "
         "95% interval of each of its ratios, paired by round, excludes 1. Providers that are not told apart from the "
-        f"fastest share its win, up to {MOST_LEADERS} of them. References are not counted.{left_out}"
+        f"fastest share its win, up to {MOST_LEADERS} of them. References are not counted."
     )
-    return Table(f"wins-{part.id}", "Wins by M", columns, tuple(lines), reading=reading, footer=1)
+    return Table(f"wins-{part.id}", "Wins by M", columns, tuple(lines), left_out, footer=1, how_to_read=reading)
 
 
 def _count(number: int) -> Cell:
@@ -133,11 +133,11 @@ def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leade
                 )
             )
     columns = (
-        *left("layer" if layers else "shape"),
+        *text_columns("layer" if layers else "shape"),
         *size_columns(sizes),
         Column("M"),
         *(Column(view.named(name)) for name in names),
-        *left("best"),
+        *text_columns("best"),
     )
     every = [row for found in rows.values() for row in found.values()]
     reading = (
@@ -145,5 +145,5 @@ def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leade
         f"row; empty: no time, see the cells without one. {counting(every)}{view.legend_of(names)}"
     )
     return Table(
-        f"times-{part.id}", "Times and winners", columns, tuple(lines), reading=reading, detail=len(lines) > 30
+        f"times-{part.id}", "Times and winners", columns, tuple(lines), how_to_read=reading, detail=len(lines) > 30
     )

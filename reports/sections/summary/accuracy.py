@@ -10,7 +10,7 @@ from ....analysis.frames.notes import parts
 from ....shapes.scheme import SNR_FLOOR_DB, DType
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Cell, Column, Section, Table, Text, Tone, integer, left, right, texts
+from ...model import Cell, Column, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import View, shape_of
 
 
@@ -33,15 +33,15 @@ def correctness(view: View) -> Section:
         else "Every output that was compared passed."
     )
     columns = (
-        *left("provider", "dtype"),
-        *right("cells", "SNR", "floor", "relative error", "cosine", "absolute error"),
-        *left("lowest SNR at"),
+        *text_columns("provider", "dtype"),
+        *number_columns("cells", "SNR", "floor", "relative error", "cosine", "absolute error"),
+        *text_columns("lowest SNR at"),
     )
     reading = (
         "The worst over all checked cells. SNR = 10 log10(Σ ref² / Σ (ref − out)²), ref the fp64 product of the same "
         "quantized bits; higher is better."
     )
-    table = Table("accuracy", "Worst output per provider", columns, tuple(rows), reading=reading)
+    table = Table("accuracy", "Worst output per provider", columns, tuple(rows), how_to_read=reading)
     return Section("correctness", "Correctness", (Text(lead), table))
 
 
@@ -91,7 +91,11 @@ def failures(view: View) -> Section:
         rows = [
             _failure_row(dict(zip(keys, key, strict=True)), group) for key, group in failed.groupby(keys, sort=False)
         ]
-        columns = (*left("provider", "verdict"), Column("cells"), *left("dtype", "cache", "M", "shapes", "reason"))
+        columns = (
+            *text_columns("provider", "verdict"),
+            Column("cells"),
+            *text_columns("dtype", "cache", "M", "shapes", "reason"),
+        )
         blocks.append(Table("failed", "Cells without a time", columns, tuple(rows)))
     blocks += _remarks(summary)
     return Section("failed-cells", "Failed and missing cells", tuple(blocks))
@@ -122,5 +126,5 @@ def _remarks(summary: pd.DataFrame) -> list[Text | Table]:
     if not counts:
         return []
     rows = tuple((Cell(provider), integer(count), Cell(note)) for (provider, note), count in counts.items())
-    columns = (*left("provider"), Column("cells"), *left("remark"))
+    columns = (*text_columns("provider"), Column("cells"), *text_columns("remark"))
     return [Table("remarks", "Remarks on cells that passed", columns, rows, detail=len(rows) > 8)]

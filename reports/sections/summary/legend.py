@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ....analysis.crossover.refine import REFINE
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Column, Section, Table, integer, left
+from ...model import Bullets, Cell, Column, Section, Table, integer, text_columns
 from ...view import ShapeKey, View
 
 _TP = re.compile(r"\b[Tt][Pp]\s?=?(\d+)\b")
@@ -37,10 +37,10 @@ def legend(view: View) -> Section:
         and not (name == "N" and only_quantizes)
     ]
     columns = (
-        *left("layer"),
+        *text_columns("layer"),
         *((Column("TP"),) if with_tp else ()),
         *map(Column, sizes),
-        *(left("divided by TP") if with_tp else ()),
+        *(text_columns("divided by TP") if with_tp else ()),
     )
     lines = tuple(
         (

@@ -10,7 +10,7 @@ from ....shapes.scheme import DType
 from ....shapes.schemes import parse_scheme
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Cell, Column, Section, Table, Text, Tone, integer, left, right, texts
+from ...model import Cell, Column, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import View
 
 SKIPPED = (Verdict.UNSUPPORTED,)
@@ -38,13 +38,17 @@ def tally(view: View) -> Section:
 
 
 def _bars(view: View) -> Table:
-    columns = (*left("scheme", "dtype", "pass bar"), *right("checked", "passed", "wrong", "lowest SNR"), *left("of"))
+    columns = (
+        *text_columns("scheme", "dtype", "pass bar"),
+        *number_columns("checked", "passed", "wrong", "lowest SNR"),
+        *text_columns("of"),
+    )
     reading = (
         "Pass bar: least signal-to-noise ratio, 10 log10(Σ ref² / Σ (ref − out)²), in dB, with the relative error that "
         "it means. Checked: cells that got as far as an output."
     )
     lines = tuple(_bar(view, scheme, dtype) for scheme in view.schemes for dtype in view.dtypes)
-    return Table("bars", "Outputs checked, by scheme", columns, lines, reading=reading, stub=2)
+    return Table("bars", "Outputs checked, by scheme", columns, lines, how_to_read=reading, stub=2)
 
 
 def _bar(view: View, scheme: str, dtype: str) -> tuple[Cell, ...]:
@@ -85,10 +89,10 @@ def bar_text(floor: float | None) -> str:
 
 
 def _reasons(lacking: pd.DataFrame) -> Table:
-    columns = (*left("provider", "outcome"), Column("cells"), *left("M", "reason"))
+    columns = (*text_columns("provider", "outcome"), Column("cells"), *text_columns("M", "reason"))
     title = "Skipped" if lacking["verdict"].isin(SKIPPED).all() else "Skipped and failed"
     reading = "Skipped: the provider cannot compute this here, and says why; nothing was launched."
-    return Table("skips", title, columns, tuple(_reason_lines(lacking)), reading=reading, stub=2)
+    return Table("skips", title, columns, tuple(_reason_lines(lacking)), how_to_read=reading, stub=2)
 
 
 def _reason_lines(lacking: pd.DataFrame) -> Iterator[tuple[Cell, ...]]:
