@@ -1,4 +1,4 @@
-"""One module per output format of a report; `formats` names them.
+"""One module per output format of a report.
 
 formats          the registry of formats
 html             the page
