@@ -13,7 +13,6 @@ from ...analysis.comparison.result import SUM, Result
 from ...analysis.comparison.suite import SuiteChange, by_pass
 from ...analysis.frames.coordinates import shape_label
 from ...reports import formatting as fmt
-from ...reports.sections.comparison.words import about
 from ...shapes.errors import CorrectnessError, IncompleteError, RegressionError, RooflensError
 from ..shared.output import print_json
 from ..shared.tables import print_table
@@ -199,7 +198,7 @@ def _change(row: Any) -> str:
 
 def _word(row: Any) -> str:
     if row["word"] == Word.INCONCLUSIVE and not math.isnan(row["smallest"]):
-        return f"inconclusive, would find {about(row['smallest'])}"
+        return f"inconclusive, would find {fmt.about(row['smallest'])}"
     return str(row["word"])
 
 

@@ -172,19 +172,19 @@ def _stopped_at(folder: Path) -> str:
 def _write_report(view: "View", folder: Path) -> tuple[list[Path], list[str]]:
     """Write both forms of the report and print its headline; return the paths, and what the headline warns of."""
     from ...reports.build import report_of
-    from ...reports.model import Bullets, KeyNumbers
+    from ...reports.model import KeyNumbers, Remarks
     from ...reports.write import write_report
     from ..shared.runs import HTML, MARKDOWN
 
     built = report_of(view)
-    written = write_report(built, folder / HTML, folder / MARKDOWN)
+    written = write_report(built, {"html": folder / HTML, "markdown": folder / MARKDOWN})
     concerns: list[str] = []
     for section in built.sections:
         if any(isinstance(block, KeyNumbers) for block in section.blocks):
             for block in section.blocks:
                 if isinstance(block, KeyNumbers):
                     _print_headline(block)
-                elif isinstance(block, Bullets):
+                elif isinstance(block, Remarks):
                     concerns += block.items
     return [path for path in written if path in (folder / HTML, folder / MARKDOWN)], concerns
 

@@ -134,7 +134,7 @@ class Descriptions:
 
     def least_of_others(self) -> float:
         """Largest residual that the best description has if any two numbers are corrected, at least."""
-        found = []
+        found: list[float] = []
         for residuals in self.residuals(self.series):
             is_smooth = len(found) > len(self.groups)
             touched = min(6 if is_smooth else 2, len(self.places) - 1)  # a number bends the line at its neighbours, too

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ... import formatting as fmt
-from ...model import Align, Bullets, Cell, Code, Column, Section, Table, Text
+from ...model import Bullets, Cell, Code, Section, Table, Text, text_columns, texts
 from ...view import View
 from .conditions import conditions, has_telemetry
 from .timing import how_timed, sample_counts
@@ -31,9 +31,11 @@ def reproduce(view: View) -> Section:
     providers = tuple(
         (
             Cell(name, name),
-            Cell(str(entry.get("role", ""))),
-            Cell("baseline" if name == view.baseline else "challenger" if name in view.challengers else ""),
-            Cell(str(entry.get("source", ""))),
+            *texts(
+                entry.get("role", ""),
+                "baseline" if name == view.baseline else "challenger" if name in view.challengers else "",
+                entry.get("source", ""),
+            ),
         )
         for name, entry in view.provider_entries.items()
     )
@@ -47,7 +49,7 @@ def reproduce(view: View) -> Section:
             Table(
                 "providers",
                 "Providers and the source that ran",
-                (_left("provider"), _left("role"), _left("part in the comparison"), _left("source hash")),
+                text_columns("provider", "role", "part in the comparison", "source hash"),
                 providers,
                 reading="The hash covers the provider's source files: a result is never reused for other code.",
             ),
@@ -158,13 +160,9 @@ def limits(view: View) -> Section:
     return Section("limits", "What this report cannot tell", (Bullets(tuple(items)),))
 
 
-def _left(header: str) -> Column:
-    return Column(header, align=Align.LEFT)
-
-
 def _facts(table_id: str, title: str, rows: list[tuple[str, str]]) -> Table:
     cells = tuple((Cell(name), Cell(value or "unknown", value or None)) for name, value in rows)
-    return Table(table_id, title, (_left("item"), _left("value")), cells)
+    return Table(table_id, title, text_columns("item", "value"), cells)
 
 
 def _stop_rule(stated: Mapping[str, Any]) -> str:
