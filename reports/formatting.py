@@ -101,9 +101,14 @@ def time(seconds: float | None, low: float | None = None, high: float | None = N
 
 
 def time_interval(low: float | None, high: float | None) -> str:
-    """Write an interval of a duration: [3.83, 3.90] µs, or with a unit at each end where they differ."""
+    """Write an interval of a duration: [3.83, 3.90] µs, or with a unit at each end where they differ.
+
+    An interval of more than six decades is "unknown".
+    """
     if low is None or high is None or not (known(low) and known(high)):
         return ""
+    if high > 1e6 * low:
+        return "unknown"
     ends = []
     for seconds in (low, high):
         unit, scale, decimals = _time_unit(seconds)

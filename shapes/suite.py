@@ -1,5 +1,6 @@
 """Suites: a named sweep, written as TOML: shapes x axes x schemes x dtypes x providers x cache states."""
 
+import itertools
 import re
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -133,14 +134,15 @@ def _suite(table: dict[str, Any], where: str, folder: Path | None) -> Suite:
         raise UsageError(f"{where}: key {quote(missing[0])} is missing")
     protocol = table.get("protocol", {})
     _known_keys(protocol, tuple(entry.name for entry in fields(Protocol)), f"{where} [protocol]")
-    for scheme in _strings(table, "schemes", where):
-        parse_scheme(scheme, DType.BF16)
+    dtypes = tuple(DType.parse(name) for name in _strings(table, "dtypes", where))
+    for scheme, dtype in itertools.product(_strings(table, "schemes", where), dtypes):
+        parse_scheme(scheme, dtype)
     suite = Suite(
         name=_string(table, "name", where),
         description=_string(table, "description", where),
         shapes=_pick(shapeset.load(_string(table, "shapes", where), folder), _strings(table, "pick", where), where),
         schemes=_strings(table, "schemes", where),
-        dtypes=tuple(DType.parse(name) for name in _strings(table, "dtypes", where)),
+        dtypes=dtypes,
         caches=tuple(cache_state(name) for name in _strings(table, "caches", where)),
         providers=_strings(table, "providers", where),
         baseline=_string(table, "baseline", where),

@@ -95,7 +95,7 @@ class ContentionMonitor(Progress):
         else:
             self._ratios.add(cell, time_s)
         if not self._best and str(self._ratios) and not self._console.is_terminal:
-            self.remark(f"first ratio: {self._ratios}")
+            self.remark(f"first ratio, of one round: {self._ratios}")
         self._best = str(self._ratios)
 
     def _is_reference(self, provider: str) -> bool:

@@ -41,6 +41,7 @@ def test_a_time_that_is_known_better_than_its_last_decimal_has_more():
     assert fmt.time_interval(3.62791e-3, 3.62809e-3) == "[3.6279, 3.6281] ms"
     assert fmt.time_interval(5.1176e-6, 5.1244e-6) == "[5.118, 5.124] µs"
     assert fmt.time_interval(5.1e-6, 5.1e-6) == "[5.10, 5.10] µs"  # no width says nothing of digits
+    assert fmt.time_interval(1e-9, 3e7) == "unknown"
 
 
 @given(st.floats(1e-6, 10.0), st.floats(1e-4, 0.5))

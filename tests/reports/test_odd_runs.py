@@ -78,6 +78,7 @@ def test_no_ceilings(tmp_path):
     report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), ceilings=False)
     text = renders(report)
     assert "No ceiling was measured" in text
+    assert "no cell has a time" not in text.lower()
     assert "roofline-figure" not in text
 
 

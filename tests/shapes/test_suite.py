@@ -56,6 +56,7 @@ def test_shipped_suites_parse_and_name_their_baseline(name):
         (('caches = ["cold"]', 'caches = ["tepid"]'), "unknown cache state 'tepid'"),
         (('schemes = ["nf4-g64"]', 'schemes = ["nf4-g63"]'), "block size 63"),
         (('schemes = ["nf4-g64"]', "schemes = []"), "schemes is empty"),
+        (('["nf4-g64"]\ndtypes = ["bf16"]', '["a16w8-128x128"]\ndtypes = ["bf16", "fp32"]'), "dtype bf16 or fp16"),
         (('shapes = "llm4bit_40"', 'shapes = "llm4bit_41"'), "did you mean llm4bit_40"),
         (('name = "mine"', 'nmae = "mine"'), "did you mean name"),
         (('name = "mine"', "name = 3"), "must be a string"),

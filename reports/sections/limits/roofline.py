@@ -44,8 +44,9 @@ def roofline(view: View) -> Section:
     """Build the share table, then figure and grids of every slice."""
     placed = view.cells
     if not (placed["bound_class"] != "").any():
-        text = "No cell could be placed: no ceiling was measured with this run, or no cell has a time."
-        return Section("roofline", "Roofline", (Text(text),))
+        timed = placed["time_s"].notna().any()
+        why = "no ceiling was measured for these cells: see rooflens calibrate" if timed else "no cell has a time"
+        return Section("roofline", "Roofline", (Text(f"No cell could be placed: {why}."),))
     parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
     return chapter("roofline", "Roofline", (_shares(view),), parts)
 

@@ -110,7 +110,12 @@ def _crossover(found: Headline) -> KeyNumber:
 def _bounds(found: Headline) -> KeyNumber:
     label = "What bounds the cells"
     if not found.shares:
-        return KeyNumber(label, "unknown", "No ceiling was measured, or no cell has a time.")
+        why = (
+            "No ceiling was measured for these cells: see rooflens calibrate."
+            if found.passed
+            else "No cell has a time."
+        )
+        return KeyNumber(label, "unknown", why)
     most = max(found.shares, key=lambda part: part.share)
     shares = tuple(
         Share(part.bound_class, fmt.share(part.share), part.share, part.bound_class) for part in found.shares
