@@ -100,12 +100,12 @@ def study_of(run: RunData, summary: pd.DataFrame, rounds: pd.DataFrame, question
     """Do the same with what `summarize` and `round_medians` made of the run."""
     cache = question.cache or _cache(summary)
     arms, rules = _names(run, summary, question, cache)
-    units = float(run.device.get("compute_units") or np.nan)
+    units = float(run.device.compute_units or np.nan)
     table = timings(summary, rounds, arms, cache, units, rules)
     if question.histogram is not None:
         table = weigh(table, question.histogram)
     options = Options(question.margin, question.tree)
-    arch = str(run.device.get("arch", ""))
+    arch = run.device.arch
     held = hold_out(table, arch, options)
     zero = best(table)
     scored = [*_fitted(table, arch, options, held, zero), *_shipped(table, question.stand_ins, zero, held)]

@@ -1,11 +1,11 @@
 """What a reader of placed cells must know of the whole run: limits that are missing or low, cells without a cause."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
 from ...shapes.problem import Op
+from ...shapes.run_folder.manifest import StoredDevice
 from ...shapes.verdict import Verdict
 from ..frames.load import REFERENCE
 from ..stability.canary import SLOWDOWN_ON_CPU, Drift
@@ -28,7 +28,7 @@ _OPTIONAL = {
 
 
 def roofline_warnings(
-    placed: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, Any], canary: Sequence[Drift] = ()
+    placed: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice, canary: Sequence[Drift] = ()
 ) -> tuple[str, ...]:
     """Say which limits are missing, low, raised or left out, and how many cells have no explanation or cannot be.
 

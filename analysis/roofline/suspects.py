@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...shapes.run_folder.manifest import StoredDevice
 from .bounds import IMPOSSIBLE_FACTOR, Bound
 from .ceilings import Ceilings
 
@@ -19,7 +20,7 @@ _FAST = "faster than its bound: a ceiling was measured too low, or output stayed
 _FIXED = "time does not grow with M: a fixed cost (dequantization, latency, partition camping)"
 
 
-def notes(placed: pd.DataFrame, ceilings: Ceilings, device: Mapping[str, Any]) -> list[str]:
+def notes(placed: pd.DataFrame, ceilings: Ceilings, device: StoredDevice) -> list[str]:
     """Return one text per placed cell, "" where its class says it all. Needs `hard_time_s` and `math_type`."""
     bound = placed["bound_class"]
     impossible = (bound == Bound.IMPOSSIBLE).to_numpy()
@@ -30,7 +31,7 @@ def notes(placed: pd.DataFrame, ceilings: Ceilings, device: Mapping[str, Any]) -
     for position in np.flatnonzero(impossible):
         row = placed.iloc[position].to_dict()
         share = row["time_s"] / row["hard_time_s"]
-        named = "; ".join(_suspects(row, ceilings, float(device.get("llc_bytes") or 0)))
+        named = "; ".join(_suspects(row, ceilings, float(device.llc_bytes or 0)))
         texts[position] = f"takes {share:.2f} of the least possible time{SUSPECT}{named}"
     return [str(text) for text in texts]
 

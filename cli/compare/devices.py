@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...harness.compare.runner import Comparing
-from ...harness.compare.spec import STATE, Comparison, scratch_of, suite_hash
+from ...harness.compare.spec import Comparison, scratch_of, suite_hash
 from ...harness.compare.worktrees import Repository
 from ...kernels.cache_folder import make_private
 from ...shapes.errors import Interrupted, RooflensError, UsageError
+from ...shapes.run_folder.manifest import COMPARISON, MANIFEST
 from ..report.stored_comparison import go_on
 from ..run.fleet_folder import refuse_another
 from ..run.fleet_progress import FleetProgress
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from ...harness.fleet.compare_worker import ComparisonBrief
     from ...harness.fleet.ray_cluster import RayCluster
     from ...shapes.suite import Suite
-
-_NOT_OF_ARMS = ("request", "challengers", "id", "folder")
-"""What run.json of an arm does not get from here: its own, or what its providers decide."""
 
 
 class OneDevice:
@@ -132,7 +130,9 @@ class Devices:
         device = "cuda" if is_gpu(self._arch) else "cpu"
         said = manifest(folder, suite)
         describe(said, suite, _cells(what, suite), request)
-        said = {key: value for key, value in said.items() if key not in _NOT_OF_ARMS}
+        # Its own, or what its providers decide.
+        said.id, said.folder, said.request, said.challengers = "", "", None, []
+        said.tuning = suite.protocol.tuning
         setup = Setup(
             device=device,
             llc_bytes=values.size_bytes(request["llc"], "--llc") if request["llc"] else None,
@@ -144,7 +144,7 @@ class Devices:
         return ComparisonBrief(
             what=replace(what, options=(*_without_device(what.options), "--device", device)),
             setup=setup,
-            manifest=said | {"challengers": [], "tuning": suite.protocol.tuning},
+            manifest=said,
             place=f"comparison-{scratch_of(folder).name}",
             tables={path: Path(path).read_text(encoding="utf-8") for path in what.tables.values()},
         )
@@ -175,7 +175,7 @@ def devices(where: Where, folder: Path, what: Comparison, deadline: float | None
             raise UsageError(
                 f"a comparison is of one architecture, and this cluster has {' and '.join(names)}: add --on {names[0]}"
             )
-        if (folder / STATE).exists() and (folder / "base" / "run.json").is_file():
+        if (folder / COMPARISON).exists() and (folder / "base" / MANIFEST).is_file():
             refuse_another(folder / "base", list(limits))
         ((arch, limit),) = limits.items()
         offered = cluster.offered()[arch]

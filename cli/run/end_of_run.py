@@ -1,13 +1,13 @@
 """What `rooflens run` says at its end: headline, means, what came of the cells, and where everything is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ...harness.storage.worker_log import WORKER_LOG
 from ...shapes.errors import CorrectnessError, IncompleteError, RooflensError
+from ...shapes.run_folder.manifest import EVENTS, WORKER_LOG, StoredRefinement
 from ...shapes.verdict import Verdict
 from ..shared.runs import go_on
 from ..shared.terminal import style
@@ -43,7 +43,6 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
 
     Returns the error that --strict makes of a wrong output, a failed cell or an incomplete sweep, None without any.
     """
-    from ...analysis.crossover.refine import refinements
     from ...analysis.frames.load import load_run
     from ...analysis.run.pipeline import analyze
     from ...analysis.run.scan_check import held
@@ -59,12 +58,12 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     view = View(run, analyze(run))
     written, concerns = _write_report(view, folder) if report else ([], list(view.analysis.warnings))
     print_final_table(view, best=not report)
-    refining = any(not part["complete"] for part in refinements(run.manifest)) and not complete
+    refining = any(not part.complete for part in run.manifest.refinements) and not complete
     for line in outcome(run, "" if refining else _stopped_at(folder)):
         click.echo(line)
-    for part in refinements(run.manifest):
+    for part in run.manifest.refinements:
         click.echo(_refined(part))
-    for line in held(run.cells, run.manifest):
+    for line in held(run.cells, run.manifest.scan):
         click.echo(line)
     verdicts = set(run.cells["verdict"])
     if not verdicts & {Verdict.PASSED}:
@@ -82,14 +81,14 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     return _blemish(run, folder, unfinished)
 
 
-def _refined(part: Mapping[str, Any]) -> str:
+def _refined(part: StoredRefinement) -> str:
     """Say what a refinement added."""
-    shapes = {tuple(value for name, value in row.items() if name not in ("M", "providers")) for row in part["added"]}
+    shapes = {tuple(value for name, value in row.items() if name not in ("M", "providers")) for row in part.added}
     if not shapes:
         return "refined: nothing added, no crossover with a verified winner on both sides is wider than asked for"
-    several = f"{len(part['added'])} further M at {len(shapes)} shape{'s' * (len(shapes) > 1)}"
-    so_far = "" if part["complete"] else ", so far"
-    return f"refined: {several}, {part['challenger']} against {part['incumbent']}{so_far}"
+    several = f"{len(part.added)} further M at {len(shapes)} shape{'s' * (len(shapes) > 1)}"
+    so_far = "" if part.complete else ", so far"
+    return f"refined: {several}, {part.challenger} against {part.incumbent}{so_far}"
 
 
 def _failed(run: "RunData") -> "pd.DataFrame":
@@ -114,7 +113,7 @@ def _show_concerns(run: "RunData", concerns: Sequence[str]) -> None:
     """Print what concerns the run as a whole, without what the end of a run says anyway: who failed, how to go on."""
     said = (*(f"{name}: " for name in set(_failed(run)["provider"])), *OF_THE_ROOFLINE)
     left = [one for one in concerns if not one.startswith(said) and "--resume" not in one]
-    if (run.manifest.get("request") or {}).get("calibrate") is False:
+    if (run.manifest.request or {}).get("calibrate") is False:
         left = [one for one in left if WITHOUT_CALIBRATION not in one]
     left.sort(key=lambda one: IMPOSSIBLE not in one)
     for concern in left[:MOST_CONCERNS]:
@@ -126,7 +125,7 @@ def _show_concerns(run: "RunData", concerns: Sequence[str]) -> None:
 def _stopped_at(folder: Path) -> str:
     """Return the UTC time of the last event that says so, "" without one."""
     try:
-        lines = (folder / "events.log").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (folder / EVENTS).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
     stamps = [stamp for stamp, _, text in (line.partition(" ") for line in lines) if text == "stopped at --max-time"]

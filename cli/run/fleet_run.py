@@ -9,9 +9,8 @@ import click
 
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files import csv_file
-from ...shapes.files.json_file import read_object
-from ...shapes.run_folder.manifest import made_at
-from ..shared.runs import MANIFEST, go_on, is_sweep, read_sweep
+from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, StoredFleet, glance, read_manifest
+from ..shared.runs import go_on, is_sweep, read_sweep
 from ..shared.terminal import style
 from . import end_of_run as of_a_run
 
@@ -26,11 +25,10 @@ from dataclasses import replace as replace_fields
 from typing import TYPE_CHECKING
 
 from ...shapes.errors import IncompleteError, Interrupted, quote
-from ..shared.runs import ADDRESS, OF_A_FLEET, SLOTS
 from .fleet_folder import refuse_another, refuse_foreign, refuse_other_ways, run_folders, write_sweep
 from .fleet_progress import FleetProgress
 from .refine import Refiner, stored_cells
-from .run_request import TUNED_COPY, Call
+from .run_request import Call
 from .selection import describe, manifest, stop_signals
 
 if TYPE_CHECKING:
@@ -76,12 +74,9 @@ def known_seconds(parent: Path, suite: str, arch: str, jobs: "Sequence[Job]") ->
 
     newest, folder = -math.inf, parent
     for path in parent.glob(f"*/{MANIFEST}"):
-        try:
-            content = read_object(path)
-            if (content["suite"], content["device"]["arch"]) == (suite, arch) and made_at(content) > newest:
-                newest, folder = made_at(content), path.parent
-        except (OSError, UsageError, KeyError, TypeError):
-            continue
+        stored = glance(path.parent)
+        if stored.suite == suite and stored.device and stored.device.arch == arch and stored.made_at > newest:
+            newest, folder = stored.made_at, path.parent
     if newest == -math.inf:
         return {}
     took: dict[tuple[str, ...], float] = {}
@@ -100,7 +95,7 @@ def _has(took: Mapping[tuple[str, ...], float], job: "Job") -> bool:
     return all(place in took for place in job.cells)
 
 
-_OF_A_SHARD = ("suite", "description", "baseline", "challengers", "seed", "rounds", "protocol", "command")
+_OF_A_SHARD = ("version", "suite", "description", "baseline", "challengers", "seed", "rounds", "protocol", "command")
 """Keys of run.json that every shard repeats, so that each is a run of its own."""
 
 
@@ -119,10 +114,9 @@ class Where:
     patience_s: float = 60.0
 
     @property
-    def for_next_time(self) -> dict[str, str | int]:
+    def for_next_time(self) -> StoredFleet:
         """What run.json keeps of it, so that `runs.go_on` names the same place."""
-        kept = {ADDRESS: self.address} if self.address else {SLOTS: self.slots}
-        return {key: value for key, value in kept.items() if value is not None}
+        return StoredFleet(address=self.address) if self.address else StoredFleet(slots=self.slots)
 
     @classmethod
     def of_jobs(cls, text: str) -> "Where":
@@ -223,13 +217,13 @@ def _lane(call: Call, where: Where, arch: str, limit: int | None, folder: Path) 
     from ...harness.storage.tables import replace, reported
     from ...shapes.architectures import is_gpu
 
-    stored = call.resume and (folder / "run.json").is_file()
-    content = read_object(folder / "run.json") if stored else manifest(folder, call.suite)
+    stored = call.resume and (folder / MANIFEST).is_file()
+    content = read_manifest(folder / MANIFEST) if stored else manifest(folder, call.suite)
     if stored:  # what refined it is its own, even where another architecture was refined otherwise
         call = replace_fields(call, cells=tuple(dict.fromkeys((*call.cells, *stored_cells(folder, call.cells)))))
         refuse_other_ways(folder, content, call.suite.protocol, call.request["threads"])
     describe(content, call.suite, call.cells, call.request)
-    content[OF_A_FLEET] = where.for_next_time
+    content.fleet = where.for_next_time
     jobs = jobs_of(call.cells, call.suite.protocol.rounds)
     landing = Landing(folder, content, jobs)
     table = call.table.path.read_text(encoding="utf-8") if call.table else None
@@ -239,7 +233,7 @@ def _lane(call: Call, where: Where, arch: str, limit: int | None, folder: Path) 
     refiner = Refiner(call.refinement, folder, call.cells, content) if call.refinement else None
     brief = Brief(
         call.setup(None, "cuda" if is_gpu(arch) else "cpu"),
-        {key: value for key, value in content.items() if key in _OF_A_SHARD},
+        Manifest(**{key: getattr(content, key) for key in _OF_A_SHARD}),
         table,
         call.cells if call.request["calibrate"] else (),
     )

@@ -10,11 +10,12 @@ import click
 
 from ...shapes.errors import IncompleteError, Interrupted
 from ...shapes.protocol import TUNINGS
+from ...shapes.run_folder.manifest import TUNED_COPY
 from ..shared.runs import go_on
 from .fleet_folder import stored_run
 from .refine import Refiner
-from .run_request import TUNED_COPY, Call, call_of
-from .scan import describe_scan, hold, refuse_another
+from .run_request import Call, call_of
+from .scan import hold, refuse_another
 from .selection import RETRY, SELECTION, describe, manifest, refuse_retry, stop_signals
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def run(**options: Any) -> None:
 
 def _measure(call: Call, cores: "Cores", report: bool) -> bool:
     """Run the sweep, and what refines it; True when both are complete."""
+    from ...harness.plan.extra_cells import described
     from ...harness.storage.store import RunStore
     from ...harness.sweep.sweep import Sweep
     from .contention_monitor import Lookout
@@ -131,13 +133,13 @@ def _measure(call: Call, cores: "Cores", report: bool) -> bool:
             refuse_another(content, call.scan)
         describe(content, suite, cells, request)
         if call.scan:
-            describe_scan(content, call.scan, call.varied)
+            content.scan = described(call.scan, call.varied)
         refiner = Refiner(call.refinement, folder, cells, content) if call.refinement else None
         setup = call.setup(store.keep(TUNED_COPY, call.table.path) if call.table else None)
         if call.scan and not call.resume and (path := hold(store, TUNED_COPY, call.varied, setup, stopped)):
             suite = suite.override(protocol={"tuning": "pinned"})
             setup = replace(setup, protocol=suite.protocol, tuned=path)
-            content["protocol"] |= {"tuning": "pinned"}
+            content.protocol.tuning = "pinned"
         deadline = call.deadline if call.budget else None
         importing = _import_report if report else _import_analysis
         with Lookout(sys.stderr, content, store, cores, deadline, importing) as progress:

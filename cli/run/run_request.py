@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...shapes import tuned
 from ...shapes.errors import UsageError
-from ...shapes.files.json_file import read_object
-from ...shapes.run_folder.manifest import check_manifest
+from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, read_manifest
 from ...shapes.scan import Scan
 from ...shapes.suite import Suite
 from ...shapes.tuned import TunedTable
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from ...harness.plan.plan import Cell
     from ...harness.sweep.time_budget import TimeBudget
     from ...harness.worker.messages import Setup
-
-TUNED_COPY = "tuned.csv"
-"""The tuned table inside of a run folder: the original may change while the run goes on."""
 
 OF_THIS_CALL = (
     *("output", "resume", "dry_run", "report", "strict", "max_time", "within", "calibrate", "arm", "only"),
@@ -143,16 +139,15 @@ def _stored_request(folder: Path | None) -> dict[str, Any]:
     refuse_foreign_owner(folder)
     from ...harness.storage.store import refuse_merged
 
-    path = folder / "run.json"
+    path = folder / MANIFEST
     try:
-        content = read_object(path)
-        check_manifest(content, path)
-        refuse_merged(folder, content)
-        if is_tuned(folder):
+        stored = read_manifest(path)
+        refuse_merged(folder, stored)
+        if stored.tune is not None:
             raise UsageError(f"{folder} is a tuned table: resume it with rooflens tune -o {folder} --resume")
     except FileNotFoundError:
         raise UsageError(f"no run to resume: {path} does not exist; name the folder of the run with -o") from None
-    request: dict[str, Any] = content.get("request") or {}
+    request = stored.request or {}
     if missing := [name for name in ("suite", "axes", "files", "providers") if request.get(name) is None]:
         raise UsageError(f"cannot resume {folder}: {path} does not say how it was started (request.{missing[0]})")
     return request

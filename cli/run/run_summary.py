@@ -22,7 +22,7 @@ def outcome(run: "RunData", stopped_at: str = "") -> Iterator[str]:
         yield "note: every cell is finished; only the closing calibration is missing: there was no time left for it"
     if failed := _failed_candidates(run.tuning):
         yield failed
-    if (run.manifest.get("protocol") or {}).get("tuning") == "pinned" and "scan" not in run.manifest:
+    if run.manifest.protocol.tuning == "pinned" and not run.manifest.scan:
         yield from _unpinned(run.cells)
 
 
@@ -31,7 +31,7 @@ def _cells(run: "RunData") -> str:
     verdicts = _verdict_of_each(run.cells)
     counts = verdicts["verdict"].value_counts()
     unsupported = int(counts.get(Verdict.UNSUPPORTED, 0))
-    planned = max(len(verdicts), run.planned_units // int(run.manifest["rounds"])) - unsupported
+    planned = max(len(verdicts), run.planned_units // (run.manifest.rounds or 1)) - unsupported
     parts = [f"{int(counts.get(Verdict.PASSED, 0))} of {planned} have a time"]
     for verdict in Verdict:
         if verdict not in (Verdict.PASSED, Verdict.UNSUPPORTED) and verdict in counts.index:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...shapes.errors import UsageError
+from ...shapes.run_folder.manifest import WORKER_LOG, Manifest
 from ...shapes.scan import Scan
 from ...shapes.suite import Suite
 
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
     from ...harness.plan.plan import Cell
     from ...harness.storage.store import RunStore
     from ...harness.worker.messages import Setup
-
-SCAN = "scan"
-"""Key of run.json, as in `analysis.run.scan_check`."""
 
 
 def scan_of(request: Mapping[str, Any], suite: Suite) -> Scan | None:
@@ -36,16 +34,9 @@ def variants(cells: "tuple[Cell, ...]", scan: Scan) -> "dict[Cell, Cell]":
     return scanned(cells, scan)
 
 
-def describe_scan(content: dict[str, Any], scan: Scan, varied: "Mapping[Cell, Cell]") -> None:
-    """Say in run.json what is scanned."""
-    from ...harness.plan.extra_cells import described
-
-    content[SCAN] = described(scan, varied)
-
-
-def refuse_another(content: Mapping[str, Any], scan: Scan | None) -> None:
+def refuse_another(manifest: Manifest, scan: Scan | None) -> None:
     """Raise UsageError when the run of this run.json is of another scan, or of none."""
-    was, now = (content.get(SCAN) or {}).get("text"), scan.text if scan else None
+    was, now = manifest.scan.text if manifest.scan else None, scan.text if scan else None
     if was != now:
         raise UsageError(
             f"cannot resume: --scan was {was or 'not given'} and is {now or 'not given'} now; choose another -o"
@@ -56,7 +47,6 @@ def hold(
     store: "RunStore", name: str, varied: "Mapping[Cell, Cell]", setup: "Setup", should_stop: Callable[[], bool]
 ) -> Path | None:
     """Keep the table of the held configurations as file `name` of the run; None when no provider has any."""
-    from ...harness.storage.worker_log import WORKER_LOG
     from ...harness.sweep.pinned_defaults import held_table
 
     text = held_table(varied, setup, store.folder / WORKER_LOG, should_stop)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...shapes.errors import IncompleteError, Interrupted, UsageError
-from ...shapes.files.json_file import read_object
 from ...shapes.run_folder.columns import TUNING
-from ...shapes.run_folder.manifest import check_manifest
+from ...shapes.run_folder.manifest import MANIFEST, read_manifest
 from ..run.selection import (
     SELECTION,
     completed,
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
 
 TUNED = Path("tuned")
 """Where tuned tables are stored unless -o says otherwise: they are no runs that `latest` could mean."""
-
-REQUEST = "tune"
-"""Key of run.json that says how the searches were started."""
 
 _OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json", "arm")
 """Options that say how this call goes, not what is searched."""
@@ -108,24 +104,21 @@ def _stored_request(folder: Path | None) -> dict[str, Any]:
     if folder is None:
         raise UsageError("--resume needs -o RUN, the folder of the table to resume")
     refuse_foreign_owner(folder)
-    path = folder / "run.json"
+    path = folder / MANIFEST
     try:
-        content = read_object(path)
-        check_manifest(content, path)
-        request: dict[str, Any] = content[REQUEST]
+        request = read_manifest(path).tune
     except FileNotFoundError:
         raise UsageError(f"no table to resume: {path} does not exist; name its folder with -o") from None
-    except KeyError:
-        raise UsageError(f"cannot resume {folder}: it is not a folder of rooflens tune; choose another -o") from None
+    if request is None:
+        raise UsageError(f"cannot resume {folder}: it is not a folder of rooflens tune; choose another -o")
     return request
 
 
 def _is_complete(folder: Path) -> bool:
     """Tell whether the table holds everything that its last call asked for, as that call has left it."""
     from ...analysis.tuning.notes import whole_searches
-    from ...harness.storage.tuning_table import COMPLETE
 
-    stored = read_object(folder / "run.json").get(COMPLETE)
+    stored = read_manifest(folder / MANIFEST).complete_searches
     path = folder / TUNING.file
     return stored is not None and path.is_file() and whole_searches(_table(path)) == stored
 
@@ -157,7 +150,7 @@ def _search(
     with RunStore.reopen(folder) if resume else RunStore.create(folder) as store, stop_signals() as stopped:
         content = store.read_manifest() if resume else manifest(folder, suite)
         describe(content, suite, cells, request)
-        content |= {REQUEST: content.pop("request"), "planned_units": 0}
+        content.tune, content.request, content.planned_units = content.request, None, 0
         setup = Setup(
             device=request["device"],
             llc_bytes=values.size_bytes(request["llc"], "--llc") if request["llc"] else None,
@@ -176,7 +169,7 @@ def _search(
 
 
 def _go_on(folder: Path) -> str:
-    if (folder / "run.json").is_file():
+    if (folder / MANIFEST).is_file():
         return f"resume with: rooflens tune -o {shlex.quote(str(folder))} --resume"
     return "nothing was searched: give the same command again"
 

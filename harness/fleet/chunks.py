@@ -2,15 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import Any
 
+from ...shapes.run_folder.manifest import Manifest
 from ..compare.replay import COORDINATES, Row
 from ..plan.plan import MODEL_FIELDS, Cell
-from .device_registry import STATION
 from .jobs import PROBLEM, Coordinates, Listener, Told
 
 PER_DEVICE = 2
@@ -58,11 +57,11 @@ class Chunk:
         """See `AnyJob`."""
         return self.rounds * self.arms
 
-    def planned(self, manifest: Mapping[str, Any] | None) -> int:
+    def planned(self, manifest: Manifest | None) -> int:
         """See `AnyJob`. How many providers an arm has is known once a shard says it; until then one is counted."""
         if manifest is None:
             return len(self.rows) * self.rounds
-        return int(manifest["planned_units"]) // int(manifest["rounds"]) * self.rounds
+        return (manifest.planned_units or 0) // (manifest.rounds or 1) * self.rounds
 
     def holds(self, place: Coordinates) -> bool:
         """See `AnyJob`."""
@@ -70,11 +69,11 @@ class Chunk:
 
     def missing(self, stored: Told) -> int:
         """See `AnyJob`: counted from the round that an arm has not finished, so that all arms say the same."""
-        return max(0, self.rounds - int(stored.manifest[STATION]["rounds"])) * self.arms
+        return max(0, self.rounds - (stored.manifest.of_station.rounds or 0)) * self.arms
 
     def tell(self, stored: Told, listener: Listener) -> None:
         """See `AnyJob`."""
-        listener.home(int(stored.manifest[STATION]["steps"]))
+        listener.home(stored.manifest.of_station.steps or 0)
 
     @property
     def _first(self) -> list[tuple[str, object]]:

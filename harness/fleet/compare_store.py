@@ -8,39 +8,34 @@ A chunk counts when all arms have its shard, from one and the same station: what
 the chunk is measured again.
 """
 
-import json
 import os
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import ExitStack, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ...shapes.errors import UsageError
-from ...shapes.files.json_file import read_object
+from ...shapes.files.json_file import parse_object
+from ...shapes.run_folder.manifest import MANIFEST, SHARDS, Manifest, StoredStation, glance
 from ...shapes.verdict import Verdict
 from ..compare.runner import LOG
 from ..compare.spec import Comparison, balanced, write_state
 from ..storage.lock import locked
 from ..storage.merge_conflicts import different_conditions
 from ..storage.shards import Shard, manifest_of
-from ..storage.store import MANIFEST
 from ..storage.tables import reported
 from ..telemetry.clock import CLOCK
 from .chunks import Chunk
-from .device_registry import STATION
 from .jobs import AnyJob, Coordinates
 from .protocol import Parcel
 from .result_archive import SUFFIX, entries, pack, unpack
-from .result_store import SHARDS, Landing
+from .result_store import Landing
 
 SHARD = ".zip"
 
 STATION_FILE = "station.json"
 """What a parcel of a chunk says of its station, even when no arm is begun."""
-
-DONE, STEPS, FINISHED = "rounds", "steps", "finished"
-"""What a chunk says under `STATION`: rounds that all arms have, (round, arm) in all, and rounds of the shard's arm."""
 
 
 def shard_of(arm: str) -> str:
@@ -52,20 +47,20 @@ def shard_of(arm: str) -> str:
 class Record:
     """What came home without rows of any arm: of a station that opens or closes, or that stopped before it began."""
 
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     verdicts: Mapping[Coordinates, Mapping[int, Verdict]] = field(default_factory=dict)
     reasons: Mapping[Coordinates, str] = field(default_factory=dict)
 
     @property
     def elapsed_s(self) -> float:
         """Seconds that the station spent on it."""
-        return float(self.manifest[STATION]["elapsed_s"])
+        return self.manifest.of_station.elapsed_s
 
 
 class Arms:
     """The only writer of the folder of a comparison by a fleet; holds its lock until `close`. An `arch_queue.Store`."""
 
-    def __init__(self, folder: Path, what: Comparison, manifest: Mapping[str, Any], chunks: Iterable[Chunk]) -> None:
+    def __init__(self, folder: Path, what: Comparison, manifest: Manifest, chunks: Iterable[Chunk]) -> None:
         """Begin a comparison, or resume what is in `folder`; `manifest` is what every arm's run.json says."""
         self.folder, self.what = folder, what
         self.jobs: dict[str, AnyJob] = {chunk.key: chunk for chunk in chunks}
@@ -78,8 +73,7 @@ class Arms:
                 _remove_halves(folder, list(what.commits), self.jobs)
             self._landings: dict[str, Landing] = {}
             for arm in what.commits:
-                said = {**manifest, **_began(folder / arm), "id": arm, "folder": str(folder / arm)}
-                self._landings[arm] = Landing(folder / arm, said, self.jobs.values())
+                self._landings[arm] = Landing(folder / arm, _arm_manifest(manifest, folder / arm), self.jobs.values())
                 held.callback(self._landings[arm].release)
             self._write_state()
             self._held = held.pop_all()
@@ -119,7 +113,8 @@ class Arms:
             read = {arm: self._landings[arm].read(shard) for arm, shard in shards.items()}
             for arm, landing in self._landings.items():
                 landing.keep(read[arm], shards[arm])
-        return Record({STATION: json.loads(files[STATION_FILE])})
+        station = parse_object(files[STATION_FILE], parcel.key)
+        return Record(Manifest(station=StoredStation.read(station, parcel.key)))
 
     def event(self, text: str) -> None:
         """Note what happened."""
@@ -145,8 +140,8 @@ class Arms:
         with reported(self.folder):
             write_state(self.folder, self.what, tuple(done))
 
-    def _refuse_other_conditions(self, manifest: Mapping[str, Any]) -> None:
-        shard = Shard(Path(manifest[STATION]["host"]), manifest, (), {})
+    def _refuse_other_conditions(self, manifest: Manifest) -> None:
+        shard = Shard(Path(manifest.of_station.host), manifest, (), {})
         self._first = self._first or shard
         for obstacle in different_conditions(self._first, shard):
             raise UsageError(obstacle.reason)
@@ -160,13 +155,13 @@ class Arms:
             file.write(text)
 
 
-def _began(folder: Path) -> dict[str, Any]:
-    """What run.json of an arm keeps from an earlier call."""
-    try:
-        earlier = read_object(folder / MANIFEST)
-        return {key: earlier[key] for key in ("created_at", "command")}
-    except (OSError, UsageError, KeyError):
-        return {}
+def _arm_manifest(manifest: Manifest, folder: Path) -> Manifest:
+    """What run.json of an arm says from the start; when and how it began is kept from an earlier call."""
+    stated, earlier = deepcopy(manifest), glance(folder)
+    stated.id, stated.folder = folder.name, str(folder)
+    if earlier.created_at and earlier.command:
+        stated.created_at, stated.command = earlier.created_at, earlier.command
+    return stated
 
 
 def _remove_halves(folder: Path, arms: list[str], jobs: Mapping[str, AnyJob]) -> None:
@@ -185,4 +180,4 @@ def _remove_halves(folder: Path, arms: list[str], jobs: Mapping[str, AnyJob]) ->
 
 def _station(shard: Path) -> str:
     manifest = manifest_of(unpack(shard.read_bytes(), str(shard)).get(MANIFEST, b""), shard / MANIFEST)
-    return str(manifest[STATION]["name"])
+    return manifest.of_station.name

@@ -1,30 +1,27 @@
 """One device at work on a comparison: rounds of all arms in processes of their own, chunk by chunk."""
 
-import json
 import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ...shapes.errors import Interrupted, RooflensError
+from ...shapes.run_folder.manifest import MANIFEST, WORKER_LOG, Manifest, StoredStation, read_manifest
 from ..compare.replay import write_rows
 from ..compare.runner import LOG, Comparing
-from ..compare.spec import Comparison, suite_hash, version, write_state
+from ..compare.spec import Comparison, read_state, suite_hash, version, write_state
 from ..compare.worktrees import Repository
-from ..storage.manifest import description
-from ..storage.store import MANIFEST
+from ..storage.manifest import describe
 from ..storage.tables import reported
-from ..storage.worker_log import WORKER_LOG
 from ..sweep.supervisor import SETUP_TIMEOUT_S, SupervisedWorker
 from ..telemetry.clock import CLOCK
 from ..worker.messages import Setup
 from .chunks import Chunk
-from .compare_store import DONE, FINISHED, SHARD, STATION_FILE, STEPS, shard_of
-from .device_registry import STATION
+from .compare_store import SHARD, STATION_FILE, shard_of
 from .device_worker import OPENING_S, refuse_other_device
 from .protocol import AnyStation, Order, Parcel, Slot, StationObserver
 from .result_archive import entries, pack, packed_folder, unpack
@@ -46,7 +43,7 @@ class ComparisonBrief:
 
     what: Comparison
     setup: Setup
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     place: str
     tables: Mapping[str, str] = field(default_factory=dict)
 
@@ -130,7 +127,7 @@ class ComparingStation:
         self._scratch, self._should_stop = scratch, should_stop
         self._watch, self._remarks = _Watch(observer), list(remarks)
         self._what = brief.what
-        self._manifest: dict[str, Any] = {}
+        self._manifest = Manifest()
         self._preparing: Comparing | None = None
 
     def open(self) -> Parcel:
@@ -229,18 +226,21 @@ class ComparingStation:
             here[path].write_text(text, encoding="utf-8")
         return {arm: str(here[path]) for arm, path in self._what.tables.items()}
 
-    def _described(self) -> dict[str, Any]:
+    def _described(self) -> Manifest:
         """Ask a worker what device this is."""
         self._watch.doing("find the device")
         worker = SupervisedWorker(self._brief.setup, self._scratch / WORKER_LOG, self._should_stop)
         worker.kill()
         refuse_other_device(worker.ready.device.arch, self._slot)
-        return {**self._brief.manifest, **description(worker.ready)}
+        manifest = deepcopy(self._brief.manifest)
+        describe(manifest, worker.ready)
+        return manifest
 
     def _record(self, kind: str) -> Parcel:
         """What opens and closes a station: the device, and what --setup printed."""
-        said = {"shapes": [], "planned_units": 0, "created_at": CLOCK.now("seconds"), STATION: self._said(0.0)}
-        files = {MANIFEST: json.dumps(self._manifest | said).encode()}
+        created_at, station = CLOCK.now("seconds"), self._station(0.0)
+        manifest = replace(self._manifest, shapes=[], planned_units=0, created_at=created_at, station=station)
+        files = {MANIFEST: manifest.to_text().encode()}
         log = self._scratch / "open" / LOG
         if kind == "open" and log.is_file():
             files[LOG] = log.read_bytes()
@@ -248,33 +248,29 @@ class ComparingStation:
 
     def _chunk(self, chunk: Chunk, folder: Path, elapsed_s: float) -> Parcel:
         """Pack the run folders of all arms, as far as they are begun, and say how far that is."""
-        done = json.loads((folder / "compare.json").read_text(encoding="utf-8"))["done"]
-        finished = {arm: sum(name == arm for _, name in done) for arm in self._what.commits}
-        said = self._said(elapsed_s) | {
-            "session": f"{self.name} {chunk.key}",
-            DONE: min(finished.values()),
-            STEPS: len(done),
-        }
-        files = {STATION_FILE: json.dumps(said).encode()}
+        state = read_state(folder)
+        assert state
+        finished = {arm: sum(name == arm for _, name in state.done) for arm in self._what.commits}
+        station = replace(
+            self._station(elapsed_s),
+            session=f"{self.name} {chunk.key}",
+            rounds=min(finished.values()),
+            steps=len(state.done),
+        )
+        files = {STATION_FILE: station.to_text().encode()}
         for arm in self._what.commits:
             path = folder / arm / MANIFEST
             if path.is_file():
-                manifest = json.loads(path.read_text(encoding="utf-8"))
-                manifest |= {STATION: said | {FINISHED: finished[arm]}}
-                files[shard_of(arm)] = packed_folder(folder / arm, {MANIFEST: json.dumps(manifest, indent=1).encode()})
+                manifest = replace(read_manifest(path), station=replace(station, finished=finished[arm]))
+                files[shard_of(arm)] = packed_folder(folder / arm, {MANIFEST: manifest.to_text().encode()})
         if (folder / LOG).is_file():
             files[LOG] = (folder / LOG).read_bytes()
         return Parcel(chunk.key, pack(files))
 
-    def _said(self, elapsed_s: float) -> dict[str, Any]:
+    def _station(self, elapsed_s: float) -> StoredStation:
         remarks, self._remarks = self._remarks, []
-        return {
-            "name": self.name,
-            "host": self._slot.host,
-            "slot": self._slot.index,
-            "elapsed_s": elapsed_s,
-            "remarks": remarks,
-        }
+        host, slot = self._slot.host, self._slot.index
+        return StoredStation(name=self.name, host=host, slot=slot, elapsed_s=elapsed_s, remarks=remarks)
 
 
 def _unpacked(earlier: bytes, folder: Path, what: Comparison) -> float:
@@ -289,8 +285,8 @@ def _unpacked(earlier: bytes, folder: Path, what: Comparison) -> float:
         (folder / arm).mkdir()
         for file, text in unpack(content, name).items():
             (folder / arm / file).write_bytes(text)
-        said = json.loads((folder / arm / MANIFEST).read_text(encoding="utf-8"))[STATION]
-        done |= {(number, arm) for number in range(said[FINISHED])}
-        elapsed_s = said["elapsed_s"]
+        station = read_manifest(folder / arm / MANIFEST).of_station
+        done |= {(number, arm) for number in range(station.finished or 0)}
+        elapsed_s = station.elapsed_s
     write_state(folder, what, done)
     return elapsed_s

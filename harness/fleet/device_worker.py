@@ -3,21 +3,22 @@
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from ...shapes.errors import Interrupted, RooflensError
+from ...shapes.run_folder.manifest import WORKER_LOG, Manifest, StoredShape, StoredStation
 from ..plan.plan import Cell
 from ..storage.store import RunStore
 from ..storage.tables import reported
-from ..storage.worker_log import WORKER_LOG, take
+from ..storage.worker_log import take
 from ..sweep.observer import Observer
 from ..sweep.session import OutOfTimeError, Session
 from ..telemetry.clock import CLOCK
 from ..worker.messages import Setup
-from .device_registry import STATION, earlier_stations
+from .device_registry import earlier_stations
 from .jobs import Job
 from .protocol import AnyStation, Order, Parcel, Slot, StationObserver
 from .result_archive import packed_folder, unpack
@@ -37,7 +38,7 @@ class Brief:
     """
 
     setup: Setup
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     tuned: str | None
     cells: tuple[Cell, ...]
 
@@ -191,10 +192,10 @@ class Station:
         if earlier:
             self._unpacked(earlier, folder)
         with RunStore.reopen(folder) if earlier else RunStore.create(folder) as store:
-            before = store.read_manifest() if earlier else {}
-            others = earlier_stations(before)
-            mine = others[-1]["until"] if others else 0
-            session.turn_to(store, self._manifest(name, cells) | self._of_the_part(before))
+            before = store.read_manifest() if earlier else None
+            others = earlier_stations(before) if before else []
+            mine, spent_s = (others[-1].until, before.of_station.elapsed_s) if before else (0, 0.0)
+            session.turn_to(store, self._manifest(name, cells, before))
             session.process += mine  # those of the part keep their numbers
             try:
                 act()
@@ -205,34 +206,30 @@ class Station:
                 session.remark("interrupted", aloud=False)
             finally:
                 session.process -= mine
-            elapsed = time.monotonic() - began + before.get(STATION, {}).get("elapsed_s", 0.0)
-            said = {
-                "name": self.name,
-                "host": self._slot.host,
-                "slot": self._slot.index,
-                "elapsed_s": elapsed,
-                "remarks": self._heard.take(),
-                **({"earlier": others} if others else {}),
-            }
-            store.write_manifest(session.manifest | {STATION: said})
+            session.manifest.station = StoredStation(
+                name=self.name,
+                host=self._slot.host,
+                slot=self._slot.index,
+                elapsed_s=time.monotonic() - began + spent_s,
+                remarks=self._heard.take(),
+                earlier=others,
+            )
+            store.write_manifest(session.manifest)
             parcel = packed_folder(folder, {WORKER_LOG: take(self._log)})
         shutil.rmtree(folder, ignore_errors=True)
         return Parcel(name, parcel)
 
-    def _manifest(self, name: str, cells: tuple[Cell, ...]) -> dict[str, Any]:
-        shapes = dict.fromkeys(cell.shape for cell in cells)
-        return {
-            **self._brief.manifest,
-            "id": name,
-            "created_at": CLOCK.now("seconds"),
-            "shapes": [asdict(shape) for shape in shapes],
-            "planned_units": len(cells) * self._brief.setup.protocol.rounds,
-        }
-
-    def _of_the_part(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a part keeps of its run.json; how much is to be measured is said anew."""
-        fresh = {*self._brief.manifest, "shapes", "planned_units", STATION}
-        return {key: value for key, value in before.items() if key not in fresh}
+    def _manifest(self, name: str, cells: tuple[Cell, ...], before: Manifest | None) -> Manifest:
+        """Return what run.json of a shard says; of an earlier part, `before` says what was found."""
+        manifest = before or Manifest(id=name, created_at=CLOCK.now("seconds"))
+        for one in fields(Manifest):
+            stated = getattr(self._brief.manifest, one.name)
+            if stated and one.name not in ("id", "created_at"):
+                setattr(manifest, one.name, deepcopy(stated))
+        manifest.shapes = [StoredShape(**asdict(shape)) for shape in dict.fromkeys(cell.shape for cell in cells)]
+        manifest.planned_units = len(cells) * self._brief.setup.protocol.rounds
+        manifest.station = None
+        return manifest
 
     def _unpacked(self, parcel: bytes, folder: Path) -> None:
         with reported(folder):

@@ -11,7 +11,7 @@ from ...shapes.errors import Interrupted, RooflensError, UsageError
 from ..sweep.session import END_S
 from .arch_queue import Landed, Lane
 from .cluster import Arrived, Cluster, Event, Gone, Refused, Sign
-from .device_registry import STATION, device_of
+from .device_registry import device_of
 from .device_worker import OPENING_S
 from .jobs import AnyJob, Listener, jobs_of, units_of
 from .protocol import Order, Slot
@@ -292,7 +292,7 @@ class Fleet:
                 return
             self._devices[event.slot.arch].add(device)
             self._opened.add(event.slot.arch)
-        for text in content.manifest[STATION].get("remarks", ()):
+        for text in content.manifest.of_station.remarks:
             self._tell(text, event.slot)
         self._turn(event.slot, post, State.IDLE)
         if post.job is not None:

@@ -5,8 +5,9 @@ import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
+from ...shapes.run_folder.manifest import Manifest
 from ...shapes.verdict import Verdict
 from ..plan.plan import MODEL_FIELDS, Cell, Task, tasks
 
@@ -34,7 +35,7 @@ class Told(Protocol):
     """What a shard says of its job."""
 
     @property
-    def manifest(self) -> Mapping[str, Any]:
+    def manifest(self) -> Manifest:
         """Its run.json."""
 
     @property
@@ -65,7 +66,7 @@ class AnyJob(Protocol):
     def units(self) -> int:
         """Units that progress counts."""
 
-    def planned(self, manifest: Mapping[str, Any] | None) -> int:
+    def planned(self, manifest: Manifest | None) -> int:
         """Count its (cell, round) in the tables; `manifest` is that of its shard where one holds it as a whole."""
 
     def holds(self, place: Coordinates) -> bool:
@@ -122,7 +123,7 @@ class Job:
         """Number of (cell, round)."""
         return len(self.task.cells) * self.rounds
 
-    def planned(self, manifest: Mapping[str, Any] | None) -> int:
+    def planned(self, manifest: Manifest | None) -> int:
         """See `AnyJob`: its plan is known from the start."""
         return self.units
 

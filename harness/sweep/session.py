@@ -14,13 +14,13 @@ from ...shapes import tuned
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.median import median
 from ...shapes.run_folder.columns import CANARY, TUNING
+from ...shapes.run_folder.manifest import WORKER_LOG, Manifest
 from ...shapes.verdict import Verdict
 from ..isolation.build_locks import left_locks
 from ..plan.plan import Cell, Task, cell_id, static_columns
-from ..storage.manifest import description, refuse_mixture
+from ..storage.manifest import describe
 from ..storage.store import RunStore
 from ..storage.tuning_table import recover, tuning_columns
-from ..storage.worker_log import WORKER_LOG
 from ..telemetry.clock import CLOCK
 from ..worker.messages import (
     CANARY_PHASE,
@@ -79,7 +79,7 @@ class Session:
     sampled_s: float = field(default=0.0, init=False)
     """Seconds that all tasks so far took before their first round, and that all units sampled."""
     store: RunStore = field(init=False)
-    manifest: dict[str, Any] = field(default_factory=dict, init=False)
+    manifest: Manifest = field(default_factory=Manifest, init=False)
     process: int = field(default=0, init=False)
     """Number of the worker process that is at work, as in the column `process`."""
     ids: dict[Cell, str] = field(default_factory=dict, init=False)
@@ -90,7 +90,7 @@ class Session:
     _since: float | None = field(default=None, init=False)
     _told: set[str] = field(default_factory=set, init=False)
 
-    def turn_to(self, store: RunStore, manifest: dict[str, Any]) -> None:
+    def turn_to(self, store: RunStore, manifest: Manifest) -> None:
         """Store in `store` from here on; `manifest` is what its run.json says, and is completed by this session."""
         self.store, self.manifest = store, manifest
         self._searches = Counter(name for name, _ in recover(store))
@@ -133,12 +133,8 @@ class Session:
 
     def describe(self) -> None:
         """Complete run.json, or on resume make sure that it speaks of the same device, software and code."""
-        found = description(self.ready)
-        if "device" in self.manifest:
-            refuse_mixture(self.manifest, found)
-        else:
-            self.manifest |= found
-        self.manifest["processes"] = self.process + 1
+        describe(self.manifest, self.ready)
+        self.manifest.processes = self.process + 1
         self.store.write_manifest(self.manifest)
 
     def missing(self, cells: Sequence[Cell]) -> list[tuple[int, ...]]:
@@ -229,9 +225,9 @@ class Session:
         self.store.event(f"restart the worker: {why}")
         self.observer.remark(f"worker restarted: {why}")
         self._worker = worker = started_again(self._supervised)
-        refuse_mixture(self.manifest, description(worker.ready))  # a kernel file may be edited meanwhile
+        describe(self.manifest, worker.ready)  # a kernel file may be edited meanwhile
         self.process += 1
-        self.manifest["processes"] = self.process + 1
+        self.manifest.processes = self.process + 1
         self.store.write_manifest(self.manifest)
 
     def _supervised(self) -> SupervisedWorker:
@@ -257,7 +253,7 @@ class Session:
             return
         self.store.append(CANARY, [taken.row | {"process": self.process}])
         readings = self.store.rows(CANARY)
-        self.manifest["canary_drift"] = {
+        self.manifest.canary_drift = {
             name: _drift(readings, f"{name}_s", str(self.store.folder / CANARY.file)) for name in ("gemm", "copy")
         }
         self.store.write_manifest(self.manifest)
@@ -350,9 +346,9 @@ class Session:
 
     def _is_reference(self, provider: str) -> None:
         """Say once that a provider is a reference although it does not say so itself."""
-        entry = self.manifest["providers"][provider]
-        if not entry.get("decoded"):
-            entry["decoded"] = True
+        entry = self.manifest.providers[provider]
+        if not entry.decoded:
+            entry.decoded = True
             self.remark(
                 f"{provider} asked for a decoded operand in prepare(), so that its launch pays for no decoding: it is "
                 "taken for a reference, which wins nowhere; write role = Role.REFERENCE, or decode in the launch"

@@ -11,14 +11,14 @@ from typing import Any
 
 from ...shapes.errors import Interrupted, RooflensError
 from ...shapes.run_folder.columns import TUNING
+from ...shapes.run_folder.manifest import WORKER_LOG, Manifest
 from ...shapes.tuned import Key
 from ...shapes.verdict import Verdict
 from ..isolation.build_locks import left_locks
 from ..plan.plan import Cell, Task, cell_id, tasks
-from ..storage.manifest import description, refuse_mixture
+from ..storage.manifest import describe
 from ..storage.store import RunStore
-from ..storage.tuning_table import COMPLETE, SearchUnit, recover, tuning_columns
-from ..storage.worker_log import WORKER_LOG
+from ..storage.tuning_table import SearchUnit, recover, tuning_columns
 from ..worker.messages import Begin, Done, Failure, Ready, Refused, Result, Setup, Spoilt, Stored, Trying, Tune, Tuned
 from ..worker.search import nothing_to_search
 from .fault_attribution import Blame, limit_s, timed_out, what
@@ -44,9 +44,9 @@ class TuningSweep:
     _worker: SupervisedWorker | None = None
     _ids: dict[Cell, str] = field(default_factory=dict)
     _finished: set[SearchUnit] = field(default_factory=set)
-    _manifest: dict[str, Any] = field(default_factory=dict)
+    _manifest: Manifest = field(default_factory=Manifest)
 
-    def run(self, manifest: dict[str, Any]) -> bool:
+    def run(self, manifest: Manifest) -> bool:
         """Search what is missing. Returns True when everything is finished, False when --max-time ended it.
 
         `manifest` is completed with device, environment and providers and stored before the first search. Raises
@@ -59,7 +59,8 @@ class TuningSweep:
             for number in range(self.searches):
                 if any(self._open(task, number) for task in tasks(tuple(self._ids))):
                     self._search(number)
-            self.store.write_manifest(self._manifest | {COMPLETE: len(self._finished)})
+            self._manifest.complete_searches = len(self._finished)
+            self.store.write_manifest(self._manifest)
         except OutOfTimeError:
             self._cut_short("stopped at --max-time")
             return False
@@ -83,19 +84,16 @@ class TuningSweep:
         self.observer.doing("start the worker: import torch and the providers, find the device")
         # A first worker that cannot start says what is wrong with the setup; of a later one it may be an accident.
         self._worker = started_again(self._supervised) if self._ids else self._supervised()
-        ready, found = self._worker.ready, description(self._worker.ready)
-        if "device" in self._manifest:
-            refuse_mixture(self._manifest, found)
-        else:
-            self._manifest |= found
+        ready = self._worker.ready
+        describe(self._manifest, ready)
         if not self._ids:
             self._ids = identify(self.cells, ready, self.setup)
             planned = len(self._ids) * self.searches
-            self._manifest["planned_searches"] = planned
+            self._manifest.planned_searches = planned
             mine = {(name, number) for name in self._ids.values() for number in range(self.searches)}
             self.observer.started(planned, len(self._finished & mine))
-        self._manifest.pop(COMPLETE, None)
-        self._manifest["processes"] = self._manifest.get("processes", 0) + 1
+        self._manifest.complete_searches = None
+        self._manifest.processes += 1
         self.store.write_manifest(self._manifest)
 
     def _supervised(self) -> SupervisedWorker:

@@ -87,8 +87,8 @@ def test_the_device_is_that_of_the_place_and_not_of_the_option(fleet, tmp_path):
     brief = fleet(what)._brief(tmp_path / "both", what, compare_devices._suite(what))
     assert brief.what.options == (*WHAT.options, "--threads", "2", "--llc", "1MiB", "--device", "cuda")
     assert (brief.setup.device, brief.setup.threads, brief.setup.llc_bytes) == ("cuda", 2, 1 << 20)
-    assert brief.manifest["protocol"]["rounds"] == 4
-    assert "request" not in brief.manifest
+    assert brief.manifest.protocol.rounds == 4
+    assert brief.manifest.request is None
 
 
 def test_a_suite_that_has_changed_is_refused(fleet, tmp_path):

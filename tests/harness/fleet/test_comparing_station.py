@@ -19,7 +19,7 @@ from rooflens.shapes.device import Device
 from rooflens.shapes.errors import Interrupted, RooflensError
 
 from ..repositories import git, repository
-from .fabricated import PROTOCOL, run_json, slot
+from .fabricated import PROTOCOL, run_json, run_manifest, slot
 from .test_arms import CHUNKS
 
 DEVICE = Device("cuda", 0, "Simulated", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37, "GPU-7")
@@ -97,7 +97,7 @@ def station(tmp_path, what):
 
     def call(name="first", place=None, stop=lambda: False, shipped=None, **changes):
         setup = Setup("cuda", None, None, PROTOCOL, (), ())
-        brief = ComparisonBrief(replace(what, **changes), setup, run_json(), "comparison-1", shipped or {})
+        brief = ComparisonBrief(replace(what, **changes), setup, run_manifest(), "comparison-1", shipped or {})
         heard = Heard()
         made = ComparingStation(brief, place or slot(), name, tmp_path / f"scratch-{name}", heard, stop, ["a remark"])
         made.heard = heard

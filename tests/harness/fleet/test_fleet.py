@@ -10,7 +10,7 @@ from rooflens.harness.fleet.fleet import MOST_FAULTS, Fleet
 from rooflens.harness.fleet.result_store import Landing
 from rooflens.shapes.errors import Interrupted, RooflensError
 
-from .fabricated import brief, parcel, quick_jobs, record, run_json, slot
+from .fabricated import brief, parcel, quick_jobs, record, run_manifest, slot
 from .scripted_cluster import Gone, Refused, ScriptedCluster
 from .test_landing import planned, units
 
@@ -51,7 +51,7 @@ class Trial:
         self.observer = Quiet()
 
     def run(self, cluster, jobs=JOBS, archs=("sm90",), stop=lambda: False, deadline=None, more=None, limit=None):
-        lanes = [Lane(arch, Landing(self.folder / arch, run_json(), jobs), brief(), limit, more) for arch in archs]
+        lanes = [Lane(arch, Landing(self.folder / arch, run_manifest(), jobs), brief(), limit, more) for arch in archs]
         self.observer = Quiet()
         fleet = Fleet(lanes, cluster, self.observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
         try:

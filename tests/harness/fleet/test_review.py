@@ -22,7 +22,7 @@ from rooflens.harness.fleet.result_store import Landing
 from rooflens.shapes.errors import RooflensError, UsageError
 
 from ..scripted_workers import Workers
-from .fabricated import PROTOCOL, brief, parcel, quick_jobs, record, run_json, slot
+from .fabricated import PROTOCOL, brief, parcel, quick_jobs, record, run_json, run_manifest, slot
 from .scripted_cluster import Gone, Refused, ScriptedCluster
 from .test_fleet import JOBS, trial
 from .test_landing import planned
@@ -47,7 +47,7 @@ def test_a_part_keeps_the_processes_of_the_station_that_began_it(station, tmp_pa
     whole, next_one = second.measure(Order(job, part.content, None)), second.measure(Order(other, b"", None))
     assert {(row["round"], row["process"]) for row in rows(whole)} == {("0", "0"), ("1", "1")}
     assert {row["process"] for row in rows(next_one)} == {"0"}
-    run = Landing(tmp_path / "run", run_json(), [job, other])
+    run = Landing(tmp_path / "run", run_manifest(), [job, other])
     for one in (whole, next_one):
         run.land(one)
     run.close()
@@ -74,14 +74,16 @@ def test_a_part_that_is_completed_twice_has_three_processes(station):
 def test_a_completed_part_says_how_much_is_measured_by_now(station):
     (job,) = quick_jobs(shapes=1, sizes=(1,))
     part = named(station, "s1", interrupted("source")).measure(Order(job, b"", 100.0))
-    about = dataclasses.replace(brief(), manifest=run_json(rounds=4, protocol={**run_json()["protocol"], "rounds": 4}))
+    about = dataclasses.replace(
+        brief(), manifest=run_manifest(rounds=4, protocol={**run_json()["protocol"], "rounds": 4})
+    )
     whole = manifest(named(station, "s2", Workers(), about=about).measure(Order(job, part.content, None)))
     assert (whole["rounds"], whole["protocol"]["rounds"]) == (4, 4)
 
 
 @pytest.mark.parametrize("changes", [{"timeout_s": 90.0}, {"budget_s": 9.0}, {"caches": ["cold"]}, {"timer": "event"}])
 def test_how_much_is_measured_may_change(tmp_path, changes):
-    run = Landing(tmp_path / "run", run_json(), JOBS)
+    run = Landing(tmp_path / "run", run_manifest(), JOBS)
     run.land(parcel(JOBS[0], slot(0)))
     run.land(parcel(JOBS[1], slot(1), name="b", protocol={**run_json()["protocol"], **changes}))
     assert len(run.done) == 2
@@ -90,7 +92,7 @@ def test_how_much_is_measured_may_change(tmp_path, changes):
 
 @pytest.mark.parametrize("changes", [{"cold_by": "rotation"}, {"timer": "graph"}])
 def test_how_it_is_measured_may_not(tmp_path, changes):
-    run = Landing(tmp_path / "run", run_json(), JOBS)
+    run = Landing(tmp_path / "run", run_manifest(), JOBS)
     run.land(parcel(JOBS[0], slot(0)))
     with pytest.raises(UsageError, match=next(iter(changes))):
         run.land(parcel(JOBS[1], slot(1), name="b", **changes))
@@ -221,7 +223,7 @@ def test_more_slots_than_cores_is_said_with_the_way_out():
 
 
 def test_a_shard_is_safe_before_it_has_its_name_and_its_samples_stand_before_its_rows(tmp_path, monkeypatch):
-    run = Landing(tmp_path / "run", run_json(), JOBS)
+    run = Landing(tmp_path / "run", run_manifest(), JOBS)
     log, append, fsync, replace = [], result_store._append, os.fsync, os.replace
 
     def synced(handle):
@@ -246,7 +248,7 @@ def test_a_shard_is_safe_before_it_has_its_name_and_its_samples_stand_before_its
 
 
 def test_the_ceilings_are_the_best_of_all_devices(tmp_path):
-    run = Landing(tmp_path / "run", run_json(), JOBS)
+    run = Landing(tmp_path / "run", run_manifest(), JOBS)
     for index in (1, 3, 2):
         run.land(record("open", slot(index), name=f"s{index}"))
         best = 1e12 + max(1, index, 3 if index == 2 else 0)
@@ -313,7 +315,7 @@ def test_a_job_that_devices_refuse_is_not_given_up(trial):
 def begun(trial):
     """Store a part of the first job, by slot 1; return the trial."""
     half = parcel(JOBS[0], slot(1), keep=lambda cell, number: number == 0)
-    run = Landing(trial.folder / "sm90", run_json(), JOBS[:2])
+    run = Landing(trial.folder / "sm90", run_manifest(), JOBS[:2])
     run.land(half)
     run.close()
     return trial
@@ -380,7 +382,7 @@ def test_a_station_leaves_nothing_of_a_job_that_is_home(station, tmp_path):
 def test_the_name_of_a_shard_is_the_id_of_its_run(station):
     """Without one it is no run, and rooflens merge takes none."""
     (job,) = quick_jobs(shapes=1, sizes=(1,))
-    about = dataclasses.replace(brief(), manifest={key: said for key, said in run_json().items() if key != "id"})
+    about = dataclasses.replace(brief(), manifest=run_manifest(id=None))
     one = station(Workers(), about=about)
     opened = one.open()
     assert (opened.key, manifest(opened)["id"]) == ("s1-open", "s1-open")

@@ -16,7 +16,7 @@ from rooflens.harness.worker.messages import Begin
 from rooflens.shapes.errors import RooflensError, UsageError
 
 from ..scripted_workers import DEVICE, DIED, Silent, Worker, Workers, passed
-from .fabricated import brief, quick_jobs, run_json
+from .fabricated import brief, quick_jobs, run_manifest
 
 JOBS = quick_jobs(shapes=1, sizes=(1, 8))
 HERE = Slot("node", "vm", DEVICE.arch, 0, 1)
@@ -69,7 +69,7 @@ def test_each_job_comes_home_as_a_run_of_its_own(station, tmp_path):
     }
     assert len(rows(closed, "canary.csv")) == 1
     assert not (tmp_path / "scratch").exists()
-    landing = Landing(tmp_path / "run", run_json(), JOBS)
+    landing = Landing(tmp_path / "run", run_manifest(), JOBS)
     for parcel in (opened, *parcels, closed):
         landing.land(parcel)
     landing.close()
