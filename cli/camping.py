@@ -69,7 +69,7 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], scan_csv: bool, 
         print_json({"run": data.id} | output.everything(found))
     else:
         output.show(found)
-        for line in held(data.cells.loc[data.cells["provider"].isin(providers or known)], data.manifest):
+        for line in held(data.cells.loc[data.cells["provider"].isin(providers or known)], data.manifest.scan):
             click.echo(f"note: {line}", err=True)
 
 

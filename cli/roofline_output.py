@@ -14,6 +14,8 @@ from .shared.tables import print_table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..shapes.run_folder.manifest import StoredDevice
+
 GAP_HEADINGS = {
     "ideal": "ideal",
     "clock": "clock",
@@ -171,7 +173,7 @@ def _show_pair_means(means: "pd.DataFrame", setting: Sequence[str]) -> None:
     )
 
 
-def show_roofs(placed: "pd.DataFrame", limits: "pd.DataFrame", device: Mapping[str, Any]) -> None:
+def show_roofs(placed: "pd.DataFrame", limits: "pd.DataFrame", device: "StoredDevice") -> None:
     """Print one line per limit in use, or beside one."""
     from ..analysis.roofline.roofs import roofs
     from ..reports import formatting

@@ -16,6 +16,7 @@ from ..analysis.frames.notes import parts
 from ..analysis.run.pipeline import Analysis
 from ..analysis.run.uncompared import why_uncompared
 from ..shapes.problem import Op, Pass
+from ..shapes.run_folder.manifest import Manifest, StoredProvider
 from ..shapes.verdict import Verdict
 from .formatting import count
 from .model import Block, Section
@@ -79,8 +80,8 @@ class View:
     """Rows by frame and slice. The frames themselves are held: one that were freed could be taken for a later one."""
 
     @property
-    def manifest(self) -> Mapping[str, Any]:
-        """The run's manifest."""
+    def manifest(self) -> Manifest:
+        """run.json of the run."""
         return self.run.manifest
 
     @property
@@ -91,7 +92,7 @@ class View:
     @property
     def run_path(self) -> str:
         """Where the run was stored when it was measured, for commands that a reader may repeat."""
-        return str(self.manifest.get("folder") or f"runs/{self.run_id}")
+        return self.manifest.folder or f"runs/{self.run_id}"
 
     @property
     def baseline(self) -> str:
@@ -120,13 +121,13 @@ class View:
     @property
     def device_name(self) -> str:
         """Name of the device."""
-        return str(self.run.device.get("name") or "an unnamed device")
+        return self.run.device.name or "an unnamed device"
 
     @cached_property
     def providers(self) -> tuple[str, ...]:
-        """Providers with cells: in the manifest's order, then any others."""
+        """Providers with cells: in the order of run.json, then any others."""
         present = list(dict.fromkeys(self.cells["provider"]))
-        known = [name for name in self.manifest["providers"] if name in present]
+        known = [name for name in self.manifest.providers if name in present]
         return (*known, *(name for name in present if name not in known))
 
     @cached_property
@@ -144,10 +145,9 @@ class View:
         return f" {REFERENCES}" if any(map(self.run.is_reference, providers)) else ""
 
     @property
-    def provider_entries(self) -> Mapping[str, Mapping[str, Any]]:
-        """Role and source hash of each provider of the manifest."""
-        entries: Mapping[str, Mapping[str, Any]] = self.manifest["providers"]
-        return entries
+    def provider_entries(self) -> Mapping[str, StoredProvider]:
+        """Role and source hash of each provider of run.json."""
+        return self.manifest.providers
 
     @cached_property
     def styles(self) -> dict[str, int]:
@@ -170,7 +170,7 @@ class View:
         frame = self.cells
         columns = [frame[name].tolist() for name in ShapeKey._fields]
         present = dict.fromkeys(ShapeKey(*values) for values in zip(*columns, strict=True))
-        order = [(shape.get("model"), shape.get("layer")) for shape in self.manifest["shapes"]]
+        order = [(shape.model, shape.layer) for shape in self.manifest.shapes]
         return tuple(sorted(present, key=lambda shape: _position((shape.model, shape.layer), order)))
 
     @property

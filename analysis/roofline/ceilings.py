@@ -1,15 +1,16 @@
 """The limits of the device that cells are held against, each with its source."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from ...shapes.device import match_spec
 from ...shapes.published_ceilings import missed
 from ...shapes.run_folder.columns import PUBLISHED
+from ...shapes.run_folder.manifest import StoredDevice
 
 _MATCHING = {"read": ("read", "copy"), "copy": ("copy",)}
 """Bandwidth patterns that stand for a traffic. Reads alone are never slower than a copy: where the read benchmark came
@@ -166,7 +167,7 @@ class Ceilings:
 
 
 def ceiling_warnings(
-    table: pd.DataFrame, dtypes: Iterable[str], levels: Iterable[str], device: Mapping[str, Any]
+    table: pd.DataFrame, dtypes: Iterable[str], levels: Iterable[str], device: StoredDevice
 ) -> tuple[str, ...]:
     """Say which limits that the cells need are missing, only published, or suspiciously low.
 
@@ -178,7 +179,7 @@ def ceiling_warnings(
     needed = [(f"{level} bandwidth", known_of.get(level, ""), "", ceilings.bandwidth(level)) for level in levels]
     needed += [(f"{dtype} GEMM peak", "peak", dtype, ceilings.peak(dtype)) for dtype in dtypes]
     needed.append(("launch floor", "", "", ceilings.launch()))
-    spec = match_spec(str(device.get("name", "")), str(device.get("arch", "")))
+    spec = match_spec(device.name, device.arch)
     warnings = [
         f"measured {level} bandwidth is below that of memory, which stands in: was the device busy?"
         for level in levels

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.problem import Op
+from ...shapes.run_folder.manifest import StoredDevice
 from ...shapes.verdict import Verdict
 from ..frames.load import REFERENCE
 from ..stability.canary import SLOWDOWN_ON_CPU, Drift
@@ -25,7 +26,7 @@ _FAST = "faster than its bound: a ceiling was measured too low, or output stayed
 _FIXED = "time does not grow with M: a fixed cost (dequantization, latency, partition camping)"
 
 
-def cell_notes(placed: pd.DataFrame, ceilings: Ceilings, device: Mapping[str, Any]) -> list[str]:
+def cell_notes(placed: pd.DataFrame, ceilings: Ceilings, device: StoredDevice) -> list[str]:
     """Return one text per placed cell, "" where its class says it all. Needs `hard_time_s` and `math_type`."""
     bound = placed["bound_class"]
     impossible = (bound == Bound.IMPOSSIBLE).to_numpy()
@@ -36,7 +37,7 @@ def cell_notes(placed: pd.DataFrame, ceilings: Ceilings, device: Mapping[str, An
     for position in np.flatnonzero(impossible):
         row = placed.iloc[position].to_dict()
         share = row["time_s"] / row["hard_time_s"]
-        named = "; ".join(_suspects(row, ceilings, float(device.get("llc_bytes") or 0)))
+        named = "; ".join(_suspects(row, ceilings, float(device.llc_bytes or 0)))
         texts[position] = f"takes {share:.2f} of the least possible time{SUSPECT}{named}"
     return [str(text) for text in texts]
 
@@ -93,7 +94,7 @@ _OPTIONAL = {
 
 
 def roofline_warnings(
-    placed: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, Any], canary: Sequence[Drift] = ()
+    placed: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice, canary: Sequence[Drift] = ()
 ) -> tuple[str, ...]:
     """Say which limits are missing, low, raised or left out, and how many cells have no explanation or cannot be.
 

@@ -131,7 +131,7 @@ def _best(analysis: Analysis) -> BestSpeedup | None:
         dtype=row["dtype"],
         scheme=row["scheme"],
         cache=row["cache"],
-        device=str(analysis.run.device.get("name", "")),
+        device=analysis.run.device.name,
         note=row["note"],
         largest=float(pool["ratio"].max()),
         cells=len(pool),

@@ -79,7 +79,7 @@ def summarize(run: RunData) -> pd.DataFrame:
     summary["impossible"] = impossible(summary, run.ceilings, run.device)
     summary = summary.join(_intervals(timed, summary))
     summary = _newest(summary.reset_index())
-    summary["refined"] = is_added(summary, run.manifest)
+    summary["refined"] = is_added(summary, run.manifest.refinements)
     summary["note"] = notes(summary, _reasons(lost))
     return _ordered(summary, run)[[*_COLUMNS]]
 
@@ -226,9 +226,7 @@ def _disturbed(cell_ids: "pd.Index[str]", run: RunData) -> list[str]:
     passed = run.cells.loc[run.cells["verdict"] == Verdict.PASSED]
     said = passed.loc[passed["disturbed"] != "", ["cell_id", "disturbed"]].drop_duplicates()
     texts: dict[str, list[str]] = {}
-    canary = disturbances(
-        passed, run.canary, run.device_of, SLOWDOWN_ON_CPU if run.device.get("kind") == "cpu" else SLOWDOWN
-    )
+    canary = disturbances(passed, run.canary, run.device_of, SLOWDOWN_ON_CPU if run.device.is_cpu else SLOWDOWN)
     for cell, text in (*said.itertuples(index=False, name=None), *canary.items()):
         texts.setdefault(str(cell), []).append(text)
     return [worst(texts.get(cell, ())) for cell in cell_ids]
@@ -243,7 +241,7 @@ def _newest(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ordered(summary: pd.DataFrame, run: RunData) -> pd.DataFrame:
-    shapes = [(shape.get("model"), shape.get("layer")) for shape in run.manifest["shapes"]]
+    shapes = [(shape.model, shape.layer) for shape in run.manifest.shapes]
     keys = pd.DataFrame(
         {
             "cache": summary["cache"],
@@ -255,7 +253,7 @@ def _ordered(summary: pd.DataFrame, run: RunData) -> pd.DataFrame:
             "N": summary["N"],
             "K": summary["K"],
             "M": summary["M"],
-            "provider": _rank(summary["provider"].tolist(), list(run.manifest["providers"])),
+            "provider": _rank(summary["provider"].tolist(), list(run.manifest.providers)),
         }
     )
     order = keys.sort_values(list(keys.columns), kind="stable").index

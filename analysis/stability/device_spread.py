@@ -74,7 +74,7 @@ def spreads(run: RunData, devices: Sequence[MeasuredDevice]) -> tuple[Spread, ..
 
 def device_warnings(run: RunData, found: Sequence[Spread]) -> Iterator[str]:
     """Say in one line by how much devices differ, what that means for the numbers, and what to do; nothing else."""
-    margin = SLOWDOWN_ON_CPU if run.device.get("kind") == "cpu" else SLOWDOWN
+    margin = SLOWDOWN_ON_CPU if run.device.is_cpu else SLOWDOWN
     told = [one for one in found if one.proven and one.excess > margin]
     if not told:
         return

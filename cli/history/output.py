@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...reports.render.layout import wrap
+from ...shapes.run_folder.manifest import ComparisonState
 from ..shared.tables import print_table, terminal_width
 from .commands import deciding_command
 
@@ -24,7 +25,7 @@ WIDEST = 40
 """Characters of a trend; of more runs, neighbours share one."""
 
 
-def show(found: "History", states: Mapping[str, Mapping[str, Any]], raw: bool) -> None:
+def show(found: "History", states: Mapping[str, ComparisonState], raw: bool) -> None:
     """Print it; `states` are what compare.json says above the folder of a run."""
     from ...analysis.history.history import gaps
     from ...reports.formatting import plural
@@ -132,7 +133,7 @@ def sparkline(values: Sequence[float | None]) -> str:
     )
 
 
-def _show_gap(found: "History", gap: "Gap", states: Mapping[str, Mapping[str, Any]]) -> str:
+def _show_gap(found: "History", gap: "Gap", states: Mapping[str, ComparisonState]) -> str:
     """Print the changes between two runs, and return the command that decides them."""
     from ...analysis.frames.coordinates import SETTING, shape_label
     from ...reports import formatting

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ...shapes.errors import UsageError
-from ..shared.runs import COMPARISON, HTML, MANIFEST, MARKDOWN, find_folder, find_run, is_sweep, read_sweep
+from ...shapes.run_folder.manifest import COMPARISON, MANIFEST
+from ..shared.runs import HTML, MARKDOWN, find_folder, find_run, is_sweep, read_sweep
 from ..shared.tables import NO_WIDTH, terminal_width
 from ..shared.terminal import own
 

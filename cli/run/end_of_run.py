@@ -1,14 +1,14 @@
 """What `rooflens run` prints at its end: headline, means, what became of the cells, and where everything is."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ...harness.storage.worker_log import WORKER_LOG
 from ...shapes.errors import CorrectnessError, IncompleteError, RooflensError, UsageError
+from ...shapes.run_folder.manifest import EVENTS, WORKER_LOG, StoredRefinement
 from ...shapes.verdict import Verdict
 from ..shared.runs import go_on, is_sweep, read_sweep
 from ..shared.terminal import style
@@ -79,7 +79,6 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
 
     Returns the error for a wrong output, a failed cell or an incomplete sweep, None without any.
     """
-    from ...analysis.crossover.refine import refinements
     from ...analysis.frames.load import load_run
     from ...analysis.run.pipeline import analyze
     from ...analysis.run.scan_check import held
@@ -95,12 +94,12 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     view = View(run, analyze(run))
     written, concerns = _write_report(view, folder) if report else ([], list(view.analysis.warnings))
     print_final_table(view, best=not report)
-    refining = any(not part["complete"] for part in refinements(run.manifest)) and not complete
+    refining = any(not part.complete for part in run.manifest.refinements) and not complete
     for line in summary_lines(run, "" if refining else _stopped_at(folder)):
         click.echo(line)
-    for part in refinements(run.manifest):
+    for part in run.manifest.refinements:
         click.echo(_refined(part))
-    for line in held(run.cells, run.manifest):
+    for line in held(run.cells, run.manifest.scan):
         click.echo(line)
     verdicts = set(run.cells["verdict"])
     if not verdicts & {Verdict.PASSED}:
@@ -118,14 +117,14 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     return _blemish(run, folder, unfinished)
 
 
-def _refined(part: Mapping[str, Any]) -> str:
+def _refined(part: StoredRefinement) -> str:
     """Describe what a refinement added."""
-    shapes = {tuple(value for name, value in row.items() if name not in ("M", "providers")) for row in part["added"]}
+    shapes = {tuple(value for name, value in row.items() if name not in ("M", "providers")) for row in part.added}
     if not shapes:
         return "refined: nothing added, no crossover with a verified winner on both sides is wider than requested"
-    several = f"{len(part['added'])} further M at {len(shapes)} shape{'s' * (len(shapes) > 1)}"
-    so_far = "" if part["complete"] else ", so far"
-    return f"refined: {several}, {part['challenger']} against {part['incumbent']}{so_far}"
+    several = f"{len(part.added)} further M at {len(shapes)} shape{'s' * (len(shapes) > 1)}"
+    so_far = "" if part.complete else ", so far"
+    return f"refined: {several}, {part.challenger} against {part.incumbent}{so_far}"
 
 
 def _failed(run: "RunData") -> "pd.DataFrame":
@@ -150,7 +149,7 @@ def _show_concerns(run: "RunData", concerns: Sequence[str]) -> None:
     """Print notes on the run as a whole, without those that repeat other lines: failures, how to resume."""
     repeated = (*(f"{name}: " for name in set(_failed(run)["provider"])), *OF_THE_ROOFLINE)
     left = [one for one in concerns if not one.startswith(repeated) and "--resume" not in one]
-    if (run.manifest.get("request") or {}).get("calibrate") is False:
+    if (run.manifest.request or {}).get("calibrate") is False:
         left = [one for one in left if WITHOUT_CALIBRATION not in one]
     left.sort(key=lambda one: IMPOSSIBLE not in one)
     for concern in left[:MOST_CONCERNS]:
@@ -162,7 +161,7 @@ def _show_concerns(run: "RunData", concerns: Sequence[str]) -> None:
 def _stopped_at(folder: Path) -> str:
     """Return the UTC time of the last event that says so, "" without one."""
     try:
-        lines = (folder / "events.log").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (folder / EVENTS).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
     stamps = [stamp for stamp, _, text in (line.partition(" ") for line in lines) if text == "stopped at --max-time"]
@@ -208,7 +207,7 @@ def summary_lines(run: "RunData", stopped_at: str = "") -> Iterator[str]:
         yield "note: every cell is finished; only the closing calibration is missing: there was no time left for it"
     if failed := _failed_candidates(run.tuning):
         yield failed
-    if (run.manifest.get("protocol") or {}).get("tuning") == "pinned" and "scan" not in run.manifest:
+    if run.manifest.protocol.tuning == "pinned" and not run.manifest.scan:
         yield from _unpinned(run.cells)
 
 
@@ -217,7 +216,7 @@ def _cells(run: "RunData") -> str:
     verdicts = _verdict_of_each(run.cells)
     counts = verdicts["verdict"].value_counts()
     unsupported = int(counts.get(Verdict.UNSUPPORTED, 0))
-    planned = max(len(verdicts), run.planned_units // int(run.manifest["rounds"])) - unsupported
+    planned = max(len(verdicts), run.planned_units // (run.manifest.rounds or 1)) - unsupported
     parts = [f"{int(counts.get(Verdict.PASSED, 0))} of {planned} have a time"]
     for verdict in Verdict:
         if verdict not in (Verdict.PASSED, Verdict.UNSUPPORTED) and verdict in counts.index:

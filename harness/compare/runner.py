@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Protocol as Interface
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
+from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, ComparisonState
 from ..storage.lock import LOCK, locked
-from ..storage.store import MANIFEST, RunStore
+from ..storage.store import RunStore
 from ..storage.tables import replace
 from ..worker.code_origin import Origin
 from . import environments as environments
 from .environments import VersionEnvironment, refuse_other_harness
 from .process import run_command
-from .spec import STATE, CompareSpec, balanced, nothing_left, read_state, scratch_of, suite_hash, version, write_state
+from .spec import CompareSpec, balanced, nothing_left, read_state, scratch_of, suite_hash, version, write_state
 from .worktrees import Repository
 
 LOG = "compare.log"
@@ -74,7 +75,7 @@ class CompareRunner:
         and RooflensError or UsageError when an arm cannot be set up or measured; one that fails before anything was
         measured leaves nothing behind but what its processes printed.
         """
-        is_new, has_begun = not self.folder.exists(), (self.folder / STATE).exists()
+        is_new, has_begun = not self.folder.exists(), (self.folder / COMPARISON).exists()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = locked(self.folder)
         try:
@@ -175,7 +176,7 @@ class CompareRunner:
         self._observer.doing(f"search configurations of {version(arm)}")
         command = [
             *("tune", self.what.suite, *_selecting(self.what.options), "-o", str(folder), "--searches", str(count)),
-            *(["--resume"] if (folder / "run.json").is_file() else []),
+            *(["--resume"] if (folder / MANIFEST).is_file() else []),
         ]
         return self._run(f"searching for {arm}", environment, command, should_stop, deadline, lambda: None)
 
@@ -194,7 +195,7 @@ class CompareRunner:
             *("--no-calibrate", "--no-report"),
             *(["--tuned", self.what.tables[arm]] if arm in self.what.tables else []),
             *(["--only", self.what.only] if self.what.only else []),
-            *(["--resume"] if (folder / "run.json").is_file() else []),
+            *(["--resume"] if (folder / MANIFEST).is_file() else []),
         ]
 
         def look() -> None:
@@ -223,9 +224,9 @@ class CompareRunner:
         return run_command(what, whole, environment.tree, variables, self.folder / LOG, should_stop, look)
 
     def _load(self) -> None:
-        state = read_state(self.folder) or {"done": ()}
-        self._done = {(int(number), str(arm)) for number, arm in state["done"]}
-        self._ended = state.get("ended", "")
+        state = read_state(self.folder) or ComparisonState()
+        self._done = {(number, arm) for number, arm in state.done}
+        self._ended = state.ended
 
     def _forget_failures(self) -> None:
         """Make the failures of `retry` to do again, and all rounds with them: none repeats what is stored."""
@@ -245,7 +246,7 @@ class CompareRunner:
 
     def _discard(self, is_new: bool) -> None:
         """Remove what a comparison made that never began: the same command may be given again."""
-        for name in (STATE, LOCK):
+        for name in (COMPARISON, LOCK):
             (self.folder / name).unlink(missing_ok=True)
         if is_new:
             with suppress(OSError):  # it has what --setup or a version printed, and the message names

@@ -1,11 +1,13 @@
 """What several runs say of one thing, said once."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ...shapes.errors import UsageError
 from ...shapes.run_folder.columns import CEILINGS
+from ...shapes.run_folder.manifest import MANIFEST, StoredDevice
 
 
 def union(lists: Iterable[Iterable[Any]]) -> list[Any]:
@@ -16,13 +18,11 @@ def union(lists: Iterable[Iterable[Any]]) -> list[Any]:
     return joined
 
 
-def common(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what all mappings say alike, None where they differ."""
-    first = mappings[0]
-    return {
-        key: first.get(key) if all(one.get(key) == first.get(key) for one in mappings) else None
-        for key in union(mappings)
-    }
+def common(devices: Sequence[StoredDevice]) -> StoredDevice:
+    """Return what all devices have in common, besides where they are and which processes they had."""
+    first, *others = (one.to_json() for one in devices)
+    shared = {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}
+    return replace(StoredDevice.read(shared, MANIFEST), host="", slot=None, stations=None, processes=None)
 
 
 def joined_texts(mappings: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -5,7 +5,6 @@ unit counts when its commit row is whole and its samples are there. Opening a fo
 left: a torn last line, samples without a commit row, and (after a loss of power) a commit row without its samples.
 """
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
@@ -15,9 +14,8 @@ from typing import Any
 
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import csv_text
-from ...shapes.files.json_file import read_object
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
-from ...shapes.run_folder.manifest import check_manifest
+from ...shapes.run_folder.manifest import EVENTS, MANIFEST, Manifest, read_manifest
 from ..plan.plan import MODEL_FIELDS
 from ..telemetry.clock import CLOCK
 from ..worker.messages import Samples
@@ -25,17 +23,8 @@ from .lock import LOCK, locked
 from .recovery import Unit, committed, cut_orphans, cut_torn_line, cut_unbacked, last_moment, sample_counts
 from .tables import append, fields, replace, reported, rows_of, written_to
 
-MANIFEST = "run.json"
-EVENTS = "events.log"
-
 WHEN_NEEDED = (TELEMETRY, CANARY, TUNING)
 """Tables that are created with their first row; the others are in every run folder."""
-
-FLEET = "fleet"
-"""Key of run.json that only the run of a fleet has: how many jobs there are, and how many are done."""
-
-SHARDS = "shards"
-"""Key of run.json that only a merged run has: what it was merged from."""
 
 
 class RunStore:
@@ -78,11 +67,12 @@ class RunStore:
     def reopen(cls, folder: Path) -> "RunStore":
         """Resume a run: recover the tables and read which units are finished."""
         if not (folder / MANIFEST).is_file():
-            raise UsageError(f"{folder}: no {MANIFEST} there, so no run to resume; leave out --resume to start one")
+            raise UsageError(f"{folder} holds no run to resume: it has no {MANIFEST}; omit --resume to start one")
         store = cls(folder)
         try:
-            refuse_merged(folder, store.read_manifest())
-            refuse_fleet(folder, store.read_manifest())
+            manifest = store.read_manifest()
+            refuse_merged(folder, manifest)
+            refuse_fleet(folder, manifest)
         except UsageError:
             store.close()
             raise
@@ -122,20 +112,18 @@ class RunStore:
             if (self.folder / table.file).exists():
                 cut_orphans(self.folder / table.file, self.verdicts)
 
-    def read_manifest(self) -> dict[str, Any]:
-        """Return the content of run.json."""
+    def read_manifest(self) -> Manifest:
+        """Return what run.json says."""
         path = self.folder / MANIFEST
         try:
-            manifest = read_object(path)
+            return read_manifest(path)
         except FileNotFoundError as error:
             raise UsageError(f"{path}: {error}") from None
-        check_manifest(manifest, path)
-        return manifest
 
-    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+    def write_manifest(self, manifest: Manifest) -> None:
         """Replace run.json as a whole."""
         with reported(self.folder):
-            replace(self.folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+            replace(self.folder / MANIFEST, manifest.to_text())
 
     def add_ceilings(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Merge ceilings into ceilings.csv: of each, the better measurement stays."""
@@ -230,16 +218,16 @@ class RunStore:
             self.folder.rmdir()
 
 
-def refuse_merged(folder: Path, manifest: Mapping[str, Any]) -> None:
+def refuse_merged(folder: Path, manifest: Manifest) -> None:
     """Raise UsageError when a run was merged: its plan is that of its shards, each with options of its own."""
-    if shards := manifest.get(SHARDS):
-        names = ", ".join(str(shard["folder"]) for shard in shards)
+    if manifest.shards:
+        names = ", ".join(shard.folder for shard in manifest.shards)
         raise UsageError(f"{folder} was merged: resume its shards ({names}), then merge them again")
 
 
-def refuse_fleet(folder: Path, manifest: Mapping[str, Any]) -> None:
+def refuse_fleet(folder: Path, manifest: Manifest) -> None:
     """Raise UsageError when a run was measured by a fleet: its tables are made anew from its shards."""
-    if FLEET in manifest:
+    if manifest.fleet:
         raise UsageError(
             f"{folder} was measured by a fleet: resume with rooflens fleet run -o {folder} --resume, or on this "
             f"machine alone with rooflens run -o {folder} --resume --jobs local:N"

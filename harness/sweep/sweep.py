@@ -4,9 +4,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ...shapes.errors import Interrupted
+from ...shapes.run_folder.manifest import Manifest
 from ...shapes.verdict import Verdict
 from ..plan.plan import Cell, Task, tasks
 from ..storage.store import RunStore
@@ -50,7 +50,7 @@ class Sweep:
     _is_calibrated: bool = field(default=False, init=False)
     _began: float = field(init=False)
 
-    def run(self, manifest: dict[str, Any]) -> bool:
+    def run(self, manifest: Manifest) -> bool:
         """Measure what is missing. Returns True when everything is finished, False when --max-time ended it.
 
         `manifest` is completed with device, environment and providers and stored before the first cell. Raises
@@ -62,7 +62,7 @@ class Sweep:
         self._session = session = Session(self.setup, self.observer, self.should_stop, deadline, timed=self._heard)
         session.turn_to(self.store, manifest)
         try:
-            ready = session.start(manifest.get("processes", 0))
+            ready = session.start(manifest.processes)
             session.identify(self.cells)
             if self.budget:
                 self._plan_rounds(max(self.setup.protocol.rounds, min(self.budget.most_rounds, self._stored_rounds())))
@@ -207,8 +207,7 @@ class Sweep:
     def _plan_rounds(self, rounds: int) -> None:
         self.setup = replace(self.setup, protocol=replace(self.setup.protocol, rounds=rounds))
         self._session.setup = self.setup
-        self._session.manifest["rounds"] = rounds
-        self._session.manifest["protocol"] |= {"rounds": rounds}
+        self._session.manifest.rounds = self._session.manifest.protocol.rounds = rounds
 
     def _replan(self) -> None:
         self._count_planned()
@@ -240,4 +239,4 @@ class Sweep:
 
     def _count_planned(self) -> None:
         cells = {*self._session.ids.values(), *(unit[0] for unit in self.store.verdicts)}
-        self._session.manifest["planned_units"] = len(cells) * self.setup.protocol.rounds
+        self._session.manifest.planned_units = len(cells) * self.setup.protocol.rounds

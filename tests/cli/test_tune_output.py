@@ -6,7 +6,6 @@ import pytest
 from click.testing import CliRunner
 from rooflens.cli.tune.tune import tune
 from rooflens.harness.storage.tables import fields
-from rooflens.harness.storage.tuning_table import COMPLETE
 from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.run_folder.columns import TUNING
 
@@ -38,7 +37,7 @@ def show(tmp_path):
         out.mkdir()
         rows = [fields(TUNING, row) for rows in found for row in rows]
         (out / TUNING.file).write_text(csv_text(TUNING.names, rows))
-        (out / "run.json").write_text(json.dumps({"tune": {}, COMPLETE: len(found)}))
+        (out / "run.json").write_text(json.dumps({"tune": {}, "complete_searches": len(found)}))
         return CliRunner().invoke(tune, ["-o", str(out), "--resume", *map(str, arguments)], catch_exceptions=False)
 
     return call

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ....shapes.run_folder.manifest import StoredProvider
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Align, Cell, Column, Section, Table, Text
@@ -27,18 +28,18 @@ def configurations(view: View) -> Section | None:
         mine = timed[timed["provider"] == name]
         if mine.empty:
             continue
-        entry = view.provider_entries.get(name) or {}
+        entry = view.provider_entries.get(name, StoredProvider())
         count = mine["config"].nunique()
         ways = ", ".join(TUNINGS.get(str(way), str(way) or "not recorded") for way in dict.fromkeys(mine["tuning"]))
         lines.append(
             (
                 Cell(name),
-                Cell("baseline" if name == view.baseline else str(entry.get("role", ""))),
+                Cell("baseline" if name == view.baseline else entry.role),
                 Cell(described(mine["config"]) or "none to choose"),
                 Cell(str(count), count),
                 Cell(str(len(mine)), len(mine)),
                 Cell(ways),
-                Cell(", ".join(filter(None, dict.fromkeys(map(str, mine["source"])))) or str(entry.get("source", ""))),
+                Cell(", ".join(filter(None, dict.fromkeys(map(str, mine["source"])))) or entry.source),
             )
         )
     if not lines:
@@ -98,7 +99,7 @@ def _one_of(values: list[Any]) -> str:
 
 
 def _versions(view: View) -> str:
-    stored: Mapping[str, Any] = view.manifest.get("environment") or {}
+    stored = view.manifest.environment
     known = [f"{name} {stored[name]}" for name in _VERSIONS if stored.get(name)]
     return f"Versions: {', '.join(known)}. " if known else ""
 

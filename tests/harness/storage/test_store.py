@@ -13,6 +13,7 @@ from rooflens.harness.storage.tables import replace
 from rooflens.harness.worker.messages import Samples
 from rooflens.shapes.errors import RooflensError, UsageError
 from rooflens.shapes.run_folder.columns import CANARY, CELLS
+from rooflens.shapes.run_folder.manifest import Manifest
 
 
 def taken(*times_s, **more):
@@ -26,7 +27,7 @@ def row(cell="c0", number=0, verdict="passed", **columns):
 @pytest.fixture
 def folder(tmp_path):
     with RunStore.create(tmp_path / "run") as store:
-        store.write_manifest({"id": "run"})
+        store.write_manifest(Manifest(id="run"))
         store.commit(row("c0", 0), taken(1e-3, 2e-3))
         store.commit(row("c1", 0), taken(3e-3))
     return tmp_path / "run"
@@ -76,7 +77,7 @@ def test_units_are_read_back(folder):
 
 def test_a_retried_unit_leaves_the_tables_for_the_events_and_comes_back_once(tmp_path):
     with RunStore.create(tmp_path / "run") as store:
-        store.write_manifest({"id": "run"})
+        store.write_manifest(Manifest(id="run"))
         store.commit(row("c0", 0, model="=1+1"), taken(1e-3))
         reading = {"batch": 0, "busy_elsewhere": 0.5}
         store.commit(row("c1", 0, "timeout", provider="p", M=4, reason="=no, end"), taken(telemetry=[reading]))
