@@ -133,9 +133,10 @@ def _fastest(
     while elapsed_s < budget_s or (len(times) < fewest and elapsed_s < OVERRUN * budget_s):
         batch = timer.batch(size)
         taken += len(batch.times_s)
-        reasons = batch.discarded or ("",) * len(batch.times_s)
         # The least counts, and losing a core only makes a sample longer.
-        times += [seconds for seconds, reason in zip(batch.times_s, reasons, strict=True) if reason in ("", PREEMPTED)]
+        times += [
+            seconds for seconds, reason in zip(batch.times_s, batch.reasons, strict=True) if reason in ("", PREEMPTED)
+        ]
         elapsed_s = time.perf_counter() - begin
         # At the pace of whole samples: the flush before an empty launch takes a thousand times as long as that.
         size = max(1, min(LARGEST_BATCH, int(budget_s / FEWEST / elapsed_s * taken)))

@@ -18,7 +18,7 @@ from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLE
 from ...shapes.run_folder.manifest import EVENTS, MANIFEST, Manifest, read_manifest
 from ..plan.plan import MODEL_FIELDS
 from ..telemetry.clock import CLOCK
-from ..worker.messages import Samples
+from ..timing.samples import Samples
 from .lock import LOCK, locked
 from .recovery import Unit, committed, cut_orphans, cut_torn_line, cut_unbacked, last_moment, sample_counts
 from .tables import append, fields, replace, reported, rows_of, written_to

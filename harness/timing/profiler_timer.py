@@ -5,7 +5,8 @@ from dataclasses import replace
 from ...shapes.errors import RooflensError
 from .accelerator import Accelerator, Action, KernelRecord
 from .event_timer import EventTimer
-from .timer import Batch, Subject, nothing
+from .samples import Samples
+from .timer import Subject, nothing
 
 BOUNDARIES = 2
 """Operations of one sample beside those of the event timer: the kernels before and after the launch."""
@@ -38,7 +39,7 @@ class ProfilerTimer(EventTimer):
         self._samples: list[list[KernelRecord]] = []
         self._kernels: tuple[str, ...] = ()
 
-    def batch(self, count: int, meanwhile: Action = nothing) -> Batch:
+    def batch(self, count: int, meanwhile: Action = nothing) -> Samples:
         """Trace up to `count` samples."""
         batch = super().batch(count, meanwhile)
         return replace(

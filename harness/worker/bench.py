@@ -20,12 +20,13 @@ from ..timing.accelerator import accelerator
 from ..timing.cache import Flush, Rotation, flushed_together, level_of, rotated, warm
 from ..timing.cache_sizes import copies_needed, copies_per_flush, flush_bytes
 from ..timing.canary import Canary
-from ..timing.measure import Measurement, measure
+from ..timing.measure import measure
+from ..timing.samples import Measurement
 from ..timing.stop import StopRule
 from ..timing.timer import Subject, automatic, unavailable
 from ..timing.timers import make_timer
 from .geometry import geometry_columns
-from .messages import PREPARE_PHASE, TRY_PHASE, Choice, Failure, Samples
+from .messages import PREPARE_PHASE, TRY_PHASE, Choice, Failure
 from .operands import Operands
 from .prepared import Prepared, prepare, require_json
 from .search import Search, nothing_to_search, search
@@ -241,15 +242,6 @@ def _whole_bytes(what: str, value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 63 or value != int(value):
         raise ProviderError(f"{what}() returned {value!r}: a positive whole number of bytes is expected, or None")
     return int(value)
-
-
-def samples_of(taken: Measurement) -> Samples:
-    """What is stored of the samples, and of what the device said during them."""
-    telemetry = tuple(
-        {"batch": batch, "first": first, **asdict(reading), "slowdown": " ".join(reading.slowdown)}
-        for batch, (first, reading) in enumerate(taken.readings)
-    )
-    return Samples(taken.times_s, taken.discarded, taken.host_s, taken.event_s, taken.kernels_s, telemetry)
 
 
 def _rotated_bytes(cell: Cell) -> int:

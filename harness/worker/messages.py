@@ -11,6 +11,7 @@ from ...shapes.protocol import Protocol
 from ...shapes.scheme import Scheme
 from ...shapes.verdict import Verdict
 from ..plan.plan import Cell, Task
+from ..timing.samples import Samples
 from .code_origin import Origin
 
 CANARY_PHASE = "time the canary"
@@ -178,32 +179,13 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
-    """What one round adds to samples.csv and telemetry.csv, in seconds; fields may be shorter than `times_s`."""
-
-    times_s: tuple[float, ...] = ()
-    discarded: tuple[str, ...] = ()
-    host_s: tuple[float, ...] = ()
-    event_s: tuple[float, ...] = ()
-    kernels_s: tuple[float, ...] = ()
-    telemetry: tuple[dict[str, Any], ...] = ()
-
-    @property
-    def counting(self) -> list[float]:
-        """Times that were not discarded."""
-        if not self.discarded:
-            return list(self.times_s)
-        return [time for time, reason in zip(self.times_s, self.discarded, strict=True) if not reason]
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     """One finished unit: columns of its row beside the static ones, and its samples."""
 
     index: int
     round: int
     columns: dict[str, Any]
-    samples: Samples = Samples()
+    samples: Samples = field(default_factory=Samples)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class DeviceTrial:
         self.error_ratio: float | None = max(error_ratio(output, expected) for output, expected in pairs)
 
     def sample(self, rule: StopRule) -> Sequence[float]:
-        """Time launches until `rule` stops; samples that do not count are left out."""
+        """Time launches until `rule` stops; discarded samples are excluded."""
         self._begin()
         rule = replace(rule, resolution_s=self.resolution_s)
         with self._guarded():
@@ -55,7 +55,7 @@ class DeviceTrial:
             if not self._is_proven:
                 self._check_again()
                 self._is_proven = True
-        return [time for time, reason in zip(taken.times_s, taken.discarded, strict=True) if not reason]
+        return taken.counting
 
 
 def error_ratio(output: torch.Tensor, truth: torch.Tensor) -> float:

@@ -43,7 +43,7 @@ from ..machine.device import find_device
 from ..plan.plan import Cell
 from ..telemetry.clock import CLOCK
 from ..timing.canary import EVERY_S
-from .bench import Bench, samples_of
+from .bench import Bench
 from .code_origin import OriginError
 from .messages import (
     CANARY_PHASE,
@@ -396,7 +396,7 @@ class Worker:
             raise_if_lost(error)
             operands.restore()
             return
-        job.finish(Result(index, number, columns, samples_of(taken)))
+        job.finish(Result(index, number, columns, taken))
 
     def _draw(self, job: TaskProgress, operands: Operands, mine: list[int], number: int) -> bool:
         """Draw the activations of a round and compute their reference; False when that failed, for all of `mine`."""

@@ -8,7 +8,7 @@ from rooflens.harness.compare.runner import CompareRunner
 from rooflens.harness.compare.spec import CompareSpec, nothing_left
 from rooflens.harness.plan.plan import MODEL_FIELDS
 from rooflens.harness.storage.store import RunStore
-from rooflens.harness.worker.messages import Samples
+from rooflens.harness.timing.samples import Samples
 from rooflens.shapes.errors import Interrupted, UsageError
 from rooflens.shapes.run_folder.manifest import Manifest
 

@@ -12,7 +12,8 @@ from rooflens.harness.sweep import session as sessions
 from rooflens.harness.sweep import sweep as sweeps
 from rooflens.harness.sweep.sweep import Sweep
 from rooflens.harness.sweep.time_budget import MOST_ROUNDS, TimeBudget
-from rooflens.harness.worker.messages import REFERENCE_PHASE, Begin, Result, Samples, Setup, Stored, Work
+from rooflens.harness.timing.samples import Samples
+from rooflens.harness.worker.messages import REFERENCE_PHASE, Begin, Result, Setup, Stored, Work
 from rooflens.shapes import suite
 from rooflens.shapes.run_folder.manifest import Manifest
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rooflens.harness.storage.store import RunStore
 from rooflens.harness.telemetry.clock import CLOCK, Clock
-from rooflens.harness.worker.messages import Samples
+from rooflens.harness.timing.samples import Samples
 from rooflens.shapes.run_folder.manifest import Manifest
 
 NOON = datetime(2026, 3, 8, 12, tzinfo=UTC)
