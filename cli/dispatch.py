@@ -103,7 +103,7 @@ def dispatch(
     """
     from ..analysis.dispatch.provenance import provenance
     from ..analysis.dispatch.study import Question, study
-    from ..analysis.dispatch.tree import Shape
+    from ..analysis.dispatch.tree import TreeShape
     from ..analysis.dispatch.weights import parse_histogram
     from ..analysis.frames.load import load_run
 
@@ -122,7 +122,7 @@ def dispatch(
             margin=values.fraction(margin, "--margin"),
             histogram=parse_histogram(_content(weights, "--weights"), str(weights)) if weights else None,
             stand_ins=values.mapping(stand_in, "--stand-in") if stand_in else {},
-            tree=Shape(features=_features(features)),
+            tree=TreeShape(features=_features(features)),
         ),
     )
     chosen = _policy(found, policy)

@@ -167,10 +167,10 @@ def _rules(policy: "Policy") -> list[str]:
 
 
 def _rule(rule: "Rule") -> list[str]:
-    from ..analysis.dispatch.policy import Table
+    from ..analysis.dispatch.policy import ShapeTable
     from ..analysis.dispatch.tree import describe
 
-    if not isinstance(rule, Table):
+    if not isinstance(rule, ShapeTable):
         return describe(rule)
     entries = Counter(leaf.arm for rows in rule.rows.values() for _, leaf in rows)
     told = ", ".join(f"{arm} {count}" for arm, count in entries.most_common())

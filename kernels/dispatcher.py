@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The provider that runs, its configuration, and why, where that needs to be said."""
+    """The provider that runs, its configuration, and the reason, where there is one to give."""
 
     provider: AnyProvider
     config: Config

@@ -49,7 +49,7 @@ class Package:
     source: str
 
     def missing(self) -> str:
-        """Say that it is not installed; "" when it is."""
+        """Return that it is not installed; "" when it is."""
         return "" if importlib.util.find_spec(self.name) else f"{self.name} is not installed: {self.source}"
 
     def on_cpu(self, device: Device) -> str | None:
@@ -64,7 +64,7 @@ AITER_MX = Package("aiter", "see https://github.com/ROCm/aiter/pull/3783")
 PRIMUS_TURBO = Package("primus_turbo", "see https://github.com/AMD-AGI/Primus-Turbo")
 
 NO_BF16_CPU = "its GEMV needs a CPU with AVX-512 BF16"
-"""Why bitsandbytes' GEMV is none of its own there."""
+"""Without it, bitsandbytes' GEMV is dequantize + linear."""
 
 
 def only_rocm(library: str) -> str:

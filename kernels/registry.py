@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """A provider that comes with rooflens: what its class says of itself, and where it is ("module:attribute").
+    """A provider that comes with rooflens: what its class declares, and where it is ("module:attribute").
 
     `on_cpu` says why it does not run on a CPU; on a GPU only the provider knows.
     """

@@ -110,7 +110,7 @@ def outlying(over: Floats, spread: Floats) -> Flags:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NeighbourTest:
-    """Per row: how it stands among its neighbours.
+    """Per row: how it compares with its neighbours.
 
     near        rows of its neighbours [n, 6], -1 for none
     allowed     ln time by which it may exceed them because of a step: 0 where waves and tiles are known

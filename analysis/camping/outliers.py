@@ -48,14 +48,14 @@ def outliers(rows: pd.DataFrame, found: NeighbourTest, lines: pd.DataFrame, time
     paddings = Paddings(rows, found.stands_out)
     groups = keys.groupby([*SHAPE, "axis", "why"], sort=False, dropna=False)["row"].agg(list)
     by_shape = {tuple(key): line for *key, line in lines[[*SHAPE, "axis"]].assign(line=range(len(lines))).to_numpy()}
-    told = []
+    described = []
     measured = rows.groupby([*SHAPE, "axis"], sort=False, dropna=False).size()
     for key, own in groups.items():
         assert isinstance(key, tuple)
         if rows["axis"].iloc[own[0]] == SHAPES and len(own) < min(_MS, measured[key[:-1]]):
             continue
         line = by_shape.get(key[:-1])
-        told.append(
+        described.append(
             _from_cells(rows, found, own, times, paddings)
             | {"explained": key[-1]}
             | (dict(lines.iloc[line][[*_OF_LINE]]) if line is not None else {"raises": ""})
@@ -63,9 +63,9 @@ def outliers(rows: pd.DataFrame, found: NeighbourTest, lines: pd.DataFrame, time
     seen = {key[:-1] for key in groups.index}
     for key, line in by_shape.items():
         if lines["stands_out"].iloc[line] and key not in seen:
-            told.append(_from_line(rows, lines.iloc[line], times, paddings))
-    # A shape with neighbours along both axes is told along the first.
-    return pd.DataFrame(told, columns=list(OUTLIER_COLUMNS)).drop_duplicates([*SHAPE, "explained"])
+            described.append(_from_line(rows, lines.iloc[line], times, paddings))
+    # A shape with neighbours along both axes is reported along the first.
+    return pd.DataFrame(described, columns=list(OUTLIER_COLUMNS)).drop_duplicates([*SHAPE, "explained"])
 
 
 _IDENTITY = (*SHAPE, "model", "layer", "axis", "size", "workgroups", "on_grid")

@@ -66,7 +66,7 @@ def series(found: pd.DataFrame) -> pd.DataFrame:
     """Return one row per (point, axis) that has others of its series, ordered by series and size.
 
     Columns: those of `points`; point (its row), axis, series (number), size (its N, K or N K), fixed (the other one, or
-    0). A series has everything but its size in common; one of fewer than three points has no inner one and is left out.
+    0). A series has everything but its size in common; one of fewer than three points has no inner one and is excluded.
     """
     parts = []
     first = 0

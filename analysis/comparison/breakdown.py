@@ -23,7 +23,7 @@ COUNTED = tuple((side, step) for step in STEPS for side in (1, -1))
 
 
 class Quantity(StrEnum):
-    """In which terms a change is told: three different numbers for one effect d = ln(head / base)."""
+    """In which terms a change is reported: three different numbers for one effect d = ln(head / base)."""
 
     TIME = "change of time"
     """head / base - 1 of the time; above 0 slower."""
@@ -58,7 +58,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class ChangeDistribution:
     """Changes over the compared cases, as shares of what was asked for."""
 
     cases: int
@@ -85,7 +85,9 @@ class Controls:
     called: int
 
 
-def distribution(effects: Effects, pass_: str | None = None, quantity: Quantity = Quantity.TIME) -> Distribution | None:
+def distribution(
+    effects: Effects, pass_: str | None = None, quantity: Quantity = Quantity.TIME
+) -> ChangeDistribution | None:
     """Distribution of the changes, of one pass if it is given; None when nothing is compared."""
     cases = compared(effects)
     if pass_ is not None:
@@ -93,14 +95,14 @@ def distribution(effects: Effects, pass_: str | None = None, quantity: Quantity 
     return distribution_of(cases, quantity)
 
 
-def distribution_of(cases: pd.DataFrame, quantity: Quantity) -> Distribution | None:
+def distribution_of(cases: pd.DataFrame, quantity: Quantity) -> ChangeDistribution | None:
     """Distribution of the changes of rows of `Effects.cases` that have an effect; None without any."""
     if cases.empty:
         return None
     change = quantity.of(floats(cases, "effect"))
     p25, median, p75 = np.percentile(change, (25, 50, 75))
     counts = tuple(_count(cases, change, side * step, quantity) for side, step in COUNTED)
-    return Distribution(
+    return ChangeDistribution(
         len(cases), float(median), float(change.mean()), float(p25), float(p75), float(change.min()),
         float(change.max()), counts,
     )  # fmt: skip
@@ -126,12 +128,12 @@ def controls(effects: Effects, same: Sequence[str] = ("artifact", "config")) -> 
     alike = ~cases["base_artifact"].isin(["", MIXED]) & (cases["base_config"] != MIXED)
     for name in same:
         alike &= cases[f"base_{name}"] == cases[f"head_{name}"]
-    mine = cases[alike]
-    if mine.empty:
+    unchanged = cases[alike]
+    if unchanged.empty:
         return None
-    called = (mine["q"] <= FALSE_DISCOVERY).sum()  # whatever became of the verdicts
-    spread = float(mine["effect"].std(ddof=1)) if len(mine) > 1 else math.nan
-    return Controls(len(mine), spread, float(mine["effect"].abs().max()), int(called))
+    called = (unchanged["q"] <= FALSE_DISCOVERY).sum()  # whatever became of the verdicts
+    spread = float(unchanged["effect"].std(ddof=1)) if len(unchanged) > 1 else math.nan
+    return Controls(len(unchanged), spread, float(unchanged["effect"].abs().max()), int(called))
 
 
 def other_choices(effects: Effects) -> pd.DataFrame:

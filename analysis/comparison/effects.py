@@ -143,12 +143,12 @@ def measure_effects(versions: Versions) -> Effects:
     table = pd.DataFrame(np.nan, index=cases.index, columns=list(_DECIDED))
     table["word"] = np.where(compared, Word.INCONCLUSIVE.value, "")
     for pass_ in cases["pass"].unique():  # each pass is a question of its own
-        mine = usable & (cases["pass"] == pass_).to_numpy()
-        if mine.any():
-            decided = decide(*(values[mine] for values in (*found, margin)))
+        chosen = usable & (cases["pass"] == pass_).to_numpy()
+        if chosen.any():
+            decided = decide(*(values[chosen] for values in (*found, margin)))
             for name in _DECIDED:
-                table.loc[mine, name] = getattr(decided, name)
-            table.loc[mine, "word"] = decided.words
+                table.loc[chosen, name] = getattr(decided, name)
+            table.loc[chosen, "word"] = decided.words
     table["withheld"] = ""
     table["margin"], table["rounds"] = margin, np.where(usable, found.rounds, 0).astype(np.int64)
     for side, values in sides.items():
@@ -164,8 +164,8 @@ def withhold(effects: Effects, reason: str) -> Effects:
     cases = effects.cases
     judged = cases["word"] != ""
     words = cases["word"].mask(judged, Word.INCONCLUSIVE.value)
-    told = cases["withheld"].mask(judged, reason)
-    return replace(effects, cases=cases.assign(word=words, withheld=told, smallest=math.nan))
+    reasons = cases["withheld"].mask(judged, reason)
+    return replace(effects, cases=cases.assign(word=words, withheld=reasons, smallest=math.nan))
 
 
 _DECIDED = ("effect", "low", "high", "se", "typical_se", "freedom", "p", "q", "smallest")
@@ -174,7 +174,7 @@ _DECIDED = ("effect", "low", "high", "se", "typical_se", "freedom", "p", "q", "s
 def sum_of_passes(versions: Versions, passes: Sequence[str], name: str) -> Versions:
     """Add the times of several passes of a case, round by round: what a training step pays for both. No other cases.
 
-    The result has the pass `name`; a case that lacks one of them, or did not pass it in a version, is left out.
+    The result has the pass `name`; a case that lacks one of them, or did not pass it in a version, is excluded.
     """
     cases = versions.cases
     wanted = cases["pass"].isin(list(passes)) & (status(cases) == Status.COMPARED)
@@ -188,8 +188,8 @@ def sum_of_passes(versions: Versions, passes: Sequence[str], name: str) -> Versi
             first[column] = cases.loc[members, column].sum()
         first["pass"] = name
         rows.append(first)
-        mine = versions.rounds[versions.rounds["case"].isin(members)]
-        sums = mine.groupby("round")[["base_s", "head_s"]].sum(min_count=len(passes)).reset_index()
+        chosen = versions.rounds[versions.rounds["case"].isin(members)]
+        sums = chosen.groupby("round")[["base_s", "head_s"]].sum(min_count=len(passes)).reset_index()
         parts.append(sums.assign(case=number))
     rounds = pd.concat(parts, ignore_index=True) if parts else versions.rounds.iloc[:0]
     return Versions(pd.DataFrame(rows, columns=cases.columns).reset_index(drop=True), rounds, versions.order)

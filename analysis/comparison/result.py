@@ -53,10 +53,10 @@ class Result:
     notes    what limits the verdicts, a sentence each
     withheld why nothing is verified, though rounds were compared: what cannot differ does; "" where it does not
     causes   of cases that chose another configuration: `attribution.attribute` beside CASE; None without a replay
-    unverified  of tables with one value per case, what can be said of them
+    unverified  of tables with one value per case: their ranked changes
     selection   of head with configurations of its own against head with those of base; None without --tune
     runs        the stored runs by arm (base, head, and null and head+own where they are); none of tables
-    identity    what git said when the comparison began; None of runs and tables
+    identity    the commits, as git reported them when the comparison began; None of runs and tables
     searches    tuning.csv of each side that searched configurations
     isa         what changed in the machine code, where both versions have their isa.csv beside the run
     """
@@ -186,7 +186,7 @@ def _of_sums(effects: Effects) -> Iterator[str]:
     whole = groups.agg(passes=("pass", "nunique"), impossible=("impossible", "any"))
     whole = whole.loc[whole["passes"] == len(SUMMED)]
     if left := int(whole["impossible"].sum()):
-        yield f"{left} of {len(whole)} sums of {SUM} are left out: a time is faster than the device allows."
+        yield f"{left} of {len(whole)} sums of {SUM} are excluded: a time is faster than the device allows."
 
 
 def _of_order(order: Order, base: RunData, head: RunData) -> Iterator[str]:
@@ -268,8 +268,8 @@ def _of_null(null: Effects | None) -> Iterator[str]:
         return
     called, cases = _called(null)
     spread = null.cases["effect"].std(ddof=1)
-    told = f"; their effects scatter by {spread:.2%}" if cases > 1 else ""
-    yield f"A second copy of base was called different from it in {called} of {cases} cases{told}."
+    scatter = f"; their effects scatter by {spread:.2%}" if cases > 1 else ""
+    yield f"A second copy of base was called different from it in {called} of {cases} cases{scatter}."
 
 
 def _of_controls(effects: Effects) -> Iterator[str]:

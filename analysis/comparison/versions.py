@@ -31,9 +31,9 @@ def from_runs(base: RunData, head: RunData, order: Order) -> Versions:
     for side, run in sides.items():
         keys = summaries[side].set_index("cell_id")[[*CASE]].apply(tuple, axis=1).map(position)
         medians = round_medians(run)
-        mine = medians.assign(case=medians["cell_id"].map(keys)).dropna(subset="case").astype({"case": "int64"})
-        mine = mine[["case", "round", "median_s"]].rename(columns={"median_s": f"{side}_s"})
-        rounds = rounds.merge(mine, on=["case", "round"], how="outer")
+        joined = medians.assign(case=medians["cell_id"].map(keys)).dropna(subset="case").astype({"case": "int64"})
+        joined = joined[["case", "round", "median_s"]].rename(columns={"median_s": f"{side}_s"})
+        rounds = rounds.merge(joined, on=["case", "round"], how="outer")
     if order is Order.INTERLEAVED:
         _refuse_other_operands(base, head)
     return Versions(cases, rounds, order)

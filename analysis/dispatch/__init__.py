@@ -1,7 +1,7 @@
 """Which kernel to run for which problem, what that decision costs, and code that makes it.
 
-Everything is told as y = ln(t_arm / t_incumbent), paired by round: below 0 the arm is faster. Modules, from the inside
-out:
+Everything is expressed as y = ln(t_arm / t_incumbent), paired by round: below 0 the arm is faster. Modules, from the
+inside out:
 
 `timings`     rounds of a run as one array over (GEMM, arm, round), with their weights
 `weights`     how much each GEMM counts, from a histogram of M

@@ -60,7 +60,7 @@ def chosen_by(study: Study, name: str) -> Ints:
             return found
         known = {*table.arms, *study.stand_ins}
         unknown = [word for word in dict.fromkeys(map(word_of, words)) if word and word not in known]
-        told = ", ".join(unknown) if unknown else "nothing, for some GEMMs"
-        raise UsageError(f"{name} dispatched to {told}: say which arms that is, with --stand-in WORD=PROVIDER")
+        named = ", ".join(unknown) if unknown else "nothing, for some GEMMs"
+        raise UsageError(f"{name} dispatched to {named}: say which arms that is, with --stand-in WORD=PROVIDER")
     names = [*table.arms, *table.rules, *(one.name for one in study.scored if one.policy)]
     raise UsageError(f"no decisions of {quote(name)}: name a file of --emit json, or one of {', '.join(names)}")

@@ -18,7 +18,7 @@ from ..statistics.arrays import Flags, Floats, Ints
 from .timings import SHAPE, Setting, Shape, Timings, positions
 
 
-class Status(StrEnum):
+class LeafStatus(StrEnum):
     """Why an arm is chosen.
 
     engaged    proven faster than the incumbent by more than the margin
@@ -41,7 +41,7 @@ class Leaf:
     """
 
     arm: str
-    status: Status = Status.GIVEN
+    status: LeafStatus = LeafStatus.GIVEN
     best: str = ""
     gain: float | None = None
     low: float | None = None
@@ -62,7 +62,7 @@ Node: TypeAlias = Leaf | Split
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ShapeTable:
     """Rows by shape, each with rising M: the row of the smallest M at or above the asked one decides.
 
     Shapes that have no rows follow `otherwise` (None: the incumbent). M above a shape's last row runs the incumbent.
@@ -72,7 +72,7 @@ class Table:
     otherwise: Node | None = None
 
 
-Rule: TypeAlias = Leaf | Split | Table
+Rule: TypeAlias = Leaf | Split | ShapeTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Policy:
 
 def _decide(rule: Rule, shape: Shape, sizes: Mapping[str, float | None]) -> Leaf | None:
     """Follow a rule; None: the incumbent."""
-    if isinstance(rule, Table):
+    if isinstance(rule, ShapeTable):
         rows = rule.rows.get(shape)
         if rows is None:
             return _decide(rule.otherwise, shape, sizes) if rule.otherwise else None

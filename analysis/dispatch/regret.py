@@ -2,10 +2,10 @@
 
 The best of several noisy times is flattered by its luck. So the zero of every figure is the same, the best mean over
 all rounds, and how far it is flattered is measured: the oracle that chooses on the other rounds and is timed on the
-round left out (`by_round`) loses that much although it knows every case. Held out are
+round held out (`by_round`) loses that much although it knows every case. Held out are
 
 round   each round (of more than ten, a tenth of them) is timed by policies that were fitted on the others
-shape   shapes (SHAPE: all M and types of it) are left out of the fit, a tenth of them at a time, and predicted
+shape   shapes (SHAPE: all M and types of it) are excluded of the fit, a tenth of them at a time, and predicted
 model   so are all shapes of a model, or of a tenth of many models; a shape that other models have too is no exception
 """
 

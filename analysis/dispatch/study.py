@@ -14,10 +14,10 @@ from ..run.summarize import round_medians, summarize
 from ..statistics.arrays import Floats, Ints, moments
 from .evidence import MARGIN
 from .fit import ALWAYS, KINDS, TABLE, Options, fit, kind_of, oracle
-from .policy import Policy, Status, choices
+from .policy import LeafStatus, Policy, choices
 from .regret import HOLDOUTS, ORACLE, ROUND, HeldOut, Score, best, hold_out, relative_time, score
 from .timings import Timings, timings
-from .tree import Shape as TreeShape
+from .tree import TreeShape
 from .weights import weigh
 
 AS_GOOD = 0.005
@@ -132,7 +132,7 @@ def study(run: RunData, question: Question = Question()) -> Study:
 def _undecided(scored: Sequence[Scored], margin: float) -> list[str]:
     """Say how many rows of the table would be engaged if their mean gain were proven."""
     rows = next(one.policy.leaves for one in scored if one.policy and one.name == TABLE)
-    open_ = [leaf for leaf in rows if leaf.status is Status.PARITY and leaf.gain is not None and leaf.gain > margin]
+    open_ = [leaf for leaf in rows if leaf.status is LeafStatus.PARITY and leaf.gain is not None and leaf.gain > margin]
     if not open_:
         return []
     return [
@@ -170,10 +170,9 @@ def _names(
         run.refuse_reference(name, "-p")
     own_rule = rule_names(passed)
     if there and not question.incumbent and incumbent not in there:
-        told = ", ".join(there) or "none"
         raise UsageError(
             f"{run.id}: its baseline {incumbent} has no {cache} time: name what runs where nothing is better with "
-            f"--incumbent; providers with a {cache} time: {told}"
+            f"--incumbent; providers with a {cache} time: {', '.join(there) or 'none'}"
         )
     ordered = sorted(there, key=lambda name: _rank(run, name))
     others = [name for name in ordered if name not in own_rule and not run.is_reference(name)]
@@ -264,12 +263,12 @@ def word_of(dispatched: str) -> str:
 
 def rule_names(summary: pd.DataFrame) -> tuple[str, ...]:
     """Providers of a summary that say what they dispatched to."""
-    said = summary["dispatched"].fillna("") != ""
-    return tuple(map(str, pd.unique(summary.loc[said, "provider"])))
+    dispatching = summary["dispatched"].fillna("") != ""
+    return tuple(map(str, pd.unique(summary.loc[dispatching, "provider"])))
 
 
 def decisions(words: Sequence[str], arms: Sequence[str], stand_ins: Mapping[str, str]) -> Ints | None:
-    """Index of the arm that stands for each word [C]; None when a word has none, or nothing was said.
+    """Index of the arm that stands for each word [C]; None when a word has none, or is missing.
 
     Raises UsageError when a stand-in is not an arm.
     """
@@ -284,9 +283,9 @@ def decisions(words: Sequence[str], arms: Sequence[str], stand_ins: Mapping[str,
     return np.array(found, dtype=np.int64)
 
 
-def refuse_unused(stand_ins: Mapping[str, str], said: Sequence[str]) -> None:
+def refuse_unused(stand_ins: Mapping[str, str], words: Sequence[str]) -> None:
     """Raise UsageError for a stand-in of a word that no rule of the run says."""
-    known = list(dict.fromkeys(word_of(word) for word in said if word))
+    known = list(dict.fromkeys(word_of(word) for word in words if word))
     for word in stand_ins:
         if word not in known:
             raise UsageError(

@@ -46,7 +46,7 @@ class Timings:
     rules        providers that dispatch themselves: their log_ratio [C, R], and what they chose [C] ("" unknown)
     first_cells  position in `cells` of the first cell of (case, arm) [C, A], -1 for none
     cells        the summary that all of this was taken from
-    notes        what was left out, one line each
+    notes        what was excluded, one line each
     """
 
     arms: tuple[str, ...]
@@ -108,7 +108,7 @@ def timings(
 ) -> Timings:
     """Arrange `summarize` and `round_medians` of one run; `arms` are named with the incumbent first.
 
-    A GEMM that the incumbent has no time of is left out, and so is the time of an arm that was taken by another
+    A GEMM that the incumbent has no time of is excluded, and so is the time of an arm that was taken by another
     timer or in another way to a cold cache than the incumbent's, in none of its rounds, or that is shorter than the
     device allows; and an M that a refinement added for others than these arms. Raises UsageError for names without
     a cell, and when nothing is left.
@@ -123,7 +123,7 @@ def timings(
     names = (*arms, *rules)
     here, dropped = _asked_alike(summary.loc[(summary["cache"] == cache) & summary["provider"].isin(names)], names)
     if count := int(here["impossible"].sum()):
-        dropped.append(f"left out, because they are faster than the device allows: {count} of {len(here)} cells")
+        dropped.append(f"excluded, because they are faster than the device allows: {count} of {len(here)} cells")
     cells = deciding(here).reset_index(drop=True)
     place, places = _codes(cells, COORDINATES)
     column = _numbers_of(cells, names)
@@ -141,9 +141,9 @@ def timings(
         raise UsageError(f"no GEMM has a {cache} time of {arms[0]} and of one of {', '.join(arms[1:])}")
     notes = [*dropped]
     if lost := int((~usable).sum()):
-        notes.append(f"left out, because {arms[0]} has no time: {lost} of {places} problems")
+        notes.append(f"excluded, because {arms[0]} has no time: {lost} of {places} problems")
     if alone.any():
-        notes.append(f"left out, because {arms[0]} alone has a time: {int(alone.sum())} of {places} problems")
+        notes.append(f"excluded, because {arms[0]} alone has a time: {int(alone.sum())} of {places} problems")
     own, ratios = own[usable & ~alone], ratios[usable & ~alone]
     first = np.asarray(own[:, 0])
     gemm, count = _codes(cells.iloc[first], GEMM)
@@ -222,7 +222,7 @@ def _asked_alike(cells: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFram
     added &= ~asked.all(axis=1)
     if not added.any():
         return cells, []
-    note = f"left out, because a refinement added them without all of these: {int(added.sum())} of {places} problems"
+    note = f"excluded, because a refinement added them without all of these: {int(added.sum())} of {places} problems"
     return cells.loc[~added[place]], [note]
 
 
@@ -237,7 +237,7 @@ def _timed_alike(own: Ints, cells: pd.DataFrame) -> tuple[Ints, list[str]]:
     differ &= (own >= 0) & (own[:, :1] >= 0)
     notes = []
     if count := int(differ.sum()):
-        notes.append(f"left out, because they were timed in another way than the incumbent's: {count} cells")
+        notes.append(f"excluded, because they were timed in another way than the incumbent's: {count} cells")
     return np.where(differ, -1, own), notes
 
 
@@ -246,17 +246,17 @@ def _paired(own: Ints, ratios: Floats) -> tuple[Ints, list[str]]:
     unpaired = (own >= 0) & (own[:, :1] >= 0) & ~np.isfinite(ratios).any(axis=2)
     if not unpaired.any():
         return own, []
-    note = f"left out, because they have no round in common with the incumbent: {int(unpaired.sum())} cells"
+    note = f"excluded, because they have no round in common with the incumbent: {int(unpaired.sum())} cells"
     return np.where(unpaired, -1, own), [note]
 
 
 def _ratios(own: Ints, cells: pd.DataFrame, rounds: pd.DataFrame) -> Floats:
     """ln(t / t_incumbent) [places, names, R] in the rounds that both have."""
     position = pd.Index(cells["cell_id"]).get_indexer(pd.Index(rounds["cell_id"]))
-    mine = position >= 0
-    numbers, distinct = pd.factorize(rounds["round"].to_numpy()[mine], sort=True)
+    listed = position >= 0
+    numbers, distinct = pd.factorize(rounds["round"].to_numpy()[listed], sort=True)
     logs = np.full((len(cells) + 1, len(distinct)), np.nan)  # the last row is that of no cell
-    logs[position[mine], numbers] = np.log(floats(rounds, "median_s")[mine])
+    logs[position[listed], numbers] = np.log(floats(rounds, "median_s")[listed])
     times = logs[own]
     return np.asarray(times - times[:, :1], dtype=np.float64)
 

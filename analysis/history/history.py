@@ -29,7 +29,7 @@ from ...shapes.verdict import Verdict
 from ..comparison.decide import margins
 from ..frames.deciding import deciding
 from ..statistics.arrays import Floats
-from ..statistics.change_points import LEAST_RUNS, Change, find_changes
+from ..statistics.change_points import LEAST_RUNS, LevelChange, find_changes
 from .run_story import CELL, KEY, RunMark, Story
 
 MOST = 0.5
@@ -226,7 +226,7 @@ def _series(points: pd.DataFrame, runs: Sequence[RunMark], failures: pd.DataFram
     return table.drop(columns="failed_run").reset_index(drop=True)
 
 
-def _changes(points: pd.DataFrame) -> list[list[Change]]:
+def _changes(points: pd.DataFrame) -> list[list[LevelChange]]:
     groups = points.groupby("series", sort=True)
     values = [np.log(group.to_numpy(dtype=np.float64)) for _, group in groups["value_s"]]
     times = groups["time_s"].first().to_numpy(dtype=np.float64)
@@ -248,7 +248,7 @@ def _unmeasured(series: pd.DataFrame, raw: bool) -> Iterator[str]:
 def _impossible(rows: pd.DataFrame) -> Iterator[str]:
     if count := int(rows["impossible"].sum()):
         timed = int(rows["time_s"].notna().sum())
-        yield f"{count} of {timed} times are left out, because they are faster than the device allows"
+        yield f"{count} of {timed} times are excluded, because they are faster than the device allows"
 
 
 def _disturbed(points: pd.DataFrame) -> Iterator[str]:
@@ -279,7 +279,7 @@ def _noisy_canary(points: pd.DataFrame) -> Iterator[str]:
 
 
 def propose(
-    number: int, points: pd.DataFrame, changes: Sequence[Change], runs: Sequence[RunMark]
+    number: int, points: pd.DataFrame, changes: Sequence[LevelChange], runs: Sequence[RunMark]
 ) -> Iterator[Proposal]:
     """Yield a proposal per change of series `number`; `points` are its rows of `History.points`."""
     raw, where = np.log(points["time_s"].to_numpy(dtype=np.float64)), points["run"].tolist()

@@ -1,4 +1,4 @@
-"""Where each cell stands against the limits of its device, and which of them bounds it.
+"""Where each cell is against the limits of its device, and which of them bounds it.
 
 Every limit is a time, and two models give two sets of them:
 

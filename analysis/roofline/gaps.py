@@ -59,7 +59,7 @@ def gaps(placed: pd.DataFrame) -> pd.DataFrame:
 def gap_totals(gaps: pd.DataFrame, by: Sequence[str] = (*SETTING, "provider")) -> pd.DataFrame:
     """Share of every part in the total time, within each group of `by`: total seconds over total seconds.
 
-    Columns: by, cells, impossible (cells that are left out), time_s (the total), `<part>_share` for each of `PARTS`
+    Columns: by, cells, impossible (cells that are excluded), time_s (the total), `<part>_share` for each of `PARTS`
     (NaN where a step is known of no cell), and unknown: what is not known, "tile, wave; dequant of 40% of the time".
     """
     rows = []

@@ -96,7 +96,7 @@ _OPTIONAL = {
 def roofline_warnings(
     placed: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice, canary: Sequence[Drift] = ()
 ) -> tuple[str, ...]:
-    """Say which limits are missing, low, raised or left out, and how many cells have no explanation or cannot be.
+    """Say which limits are missing, low, raised or excluded, and how many cells have no explanation or cannot be.
 
     `ceilings` are those of `raise_ceilings`, and `device` is that of run.json.
     `canary` (`canary.drifts` of the run) tells whether a ceiling was measured while the device was busy.
@@ -124,19 +124,19 @@ def roofline_warnings(
 def _raised(ceilings: pd.DataFrame, canary: Sequence[Drift]) -> Iterator[str]:
     """Say which probes fall short of what cells reach, and whether the device was busy while it was calibrated."""
     rows = ceilings.loc[ceilings["source"].str.startswith(REACHED)]
-    told = []
+    raised = []
     for what, level, pattern, dtype, source in rows[["ceiling", "level", "pattern", "dtype", "source"]].itertuples(
         index=False, name=None
     ):
         why = "; or its operands stayed in the cache" if what == "bandwidth" else ""
-        told.append(f"{' '.join(filter(None, (level, dtype, pattern, what)))} ({source}{why})")
+        raised.append(f"{' '.join(filter(None, (level, dtype, pattern, what)))} ({source}{why})")
         part = _CANARY_OF.get(what, "")
         for drift in canary:
             if drift.kind == part and drift.range is not None and drift.range > SLOWDOWN_ON_CPU:
                 name = "GEMM" if part == "gemm" else part
-                told[-1] += f" as the canary's {name} varied by {drift.range:.0%} over the run: the device was busy"
-    if told:
-        yield f"probes fall short of what cells reach, which stands in for them: {', '.join(told)}"
+                raised[-1] += f" as the canary's {name} varied by {drift.range:.0%} over the run: the device was busy"
+    if raised:
+        yield f"probes fall short of what cells reach, which stands in for them: {', '.join(raised)}"
 
 
 def _left_out(passed: pd.DataFrame, ceilings: Ceilings) -> Iterator[str]:

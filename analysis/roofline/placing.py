@@ -1,4 +1,4 @@
-"""Where each cell stands against the limits of its device, and which of them bounds it."""
+"""Where each cell is against the limits of its device, and which of them bounds it."""
 
 from collections.abc import Sequence
 
@@ -73,8 +73,8 @@ def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -
         bound_class=classes,
         bound_margin=margins,
     )
-    told = placed.assign(hard_time_s=hard, math_type=math_dtypes(summary))
-    return placed.assign(bound_note=cell_notes(told, limits, device))
+    limited = placed.assign(hard_time_s=hard, math_type=math_dtypes(summary))
+    return placed.assign(bound_note=cell_notes(limited, limits, device))
 
 
 def _classes(
@@ -95,7 +95,7 @@ def _classes(
 def bound_shares(placed: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Share of the passed cells per bound class, within each group of `by`: by, bound_class, cells, share.
 
-    Classes in the order of `Bound`, absent ones left out; cells without any known limit are not counted.
+    Classes in the order of `Bound`, absent ones excluded; cells without any known limit are not counted.
     """
     known = placed.loc[placed["bound_class"] != "", [*by, "bound_class"]]
     order = {bound.value: position for position, bound in enumerate(Bound)}

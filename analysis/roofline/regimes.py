@@ -21,7 +21,7 @@ def regimes(placed: pd.DataFrame) -> pd.DataFrame:
 
     Columns: `SERIES`, role, series (number of the curve), bound_class, first_M, last_M, cells, merged (of them, those
     with another class), changes_after_M and changes_by_M: between these two measured M the stretch begins; NaN for the
-    first one. Cells without a class are left out.
+    first one. Cells without a class are excluded.
     """
     cells = placed.loc[placed["bound_class"] != ""]
     code = series_codes(cells)

@@ -123,7 +123,7 @@ _LOCATION = -2 * math.log(1 - math.sqrt(CONFIDENCE))
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LevelChange:
     """One change of level, in units of the series: `effect` is the mean after it minus the mean before it.
 
     at             index of the first value of the new level
@@ -162,7 +162,7 @@ class _Stretch:
 
 def find_changes(
     series: Sequence[Floats], margins: Sequence[float], floors: Sequence[float] | None = None
-) -> list[list[Change]]:
+) -> list[list[LevelChange]]:
     """Return the changes of each series, in the order of time.
 
     margins   changes of the level below it are of no interest, in units of the series
@@ -226,7 +226,7 @@ def _test(series: _Series, begin: int, end: int) -> tuple[float, tuple[int, ...]
     return best
 
 
-def _settled(series: _Series, found: dict[int, float]) -> list[Change]:
+def _settled(series: _Series, found: dict[int, float]) -> list[LevelChange]:
     """Fit each position anew between its neighbours, and drop the weakest that does not hold there until all do."""
     cuts, q_values = sorted(found), [found[at] for at in sorted(found)]
     while cuts:
@@ -249,7 +249,7 @@ def _best_split(series: _Series, begin: int, end: int) -> int:
     return begin + LEAST + int(np.argmax(_gains(series.values[begin:end])))
 
 
-def _describe(series: _Series, at: int, span: tuple[int, int], q: float) -> Change:
+def _describe(series: _Series, at: int, span: tuple[int, int], q: float) -> LevelChange:
     begin, end = span
     before, after = series.values[begin:at], series.values[at:end]
     effect = float(after.mean() - before.mean())
@@ -257,7 +257,7 @@ def _describe(series: _Series, at: int, span: tuple[int, int], q: float) -> Chan
     half = float(quantile) * series.sd * math.sqrt(1 / len(before) + 1 / len(after))
     gains = _gains(series.values[begin:end])
     near = begin + LEAST + np.flatnonzero(gains.max() - gains <= _LOCATION * series.sd**2)
-    return Change(at, int(near[0]), int(near[-1]), effect, effect - half, effect + half, q)
+    return LevelChange(at, int(near[0]), int(near[-1]), effect, effect - half, effect + half, q)
 
 
 def _gains(values: Floats) -> Floats:
@@ -268,7 +268,7 @@ def _gains(values: Floats) -> Floats:
     return np.asarray((sums / first - (values.sum() - sums) / rest) ** 2 * first * rest / len(values))
 
 
-def _doubt(series: _Series, change: Change, span: tuple[int, int]) -> float:
+def _doubt(series: _Series, change: LevelChange, span: tuple[int, int]) -> float:
     """Return p of a change between its neighbours, corrected for its possible places; 1 below the margin."""
     if abs(change.effect) < series.margin:
         return 1.0

@@ -52,7 +52,7 @@ def moderate(variances: Floats, freedom: Floats) -> Moderated:
 
 
 def fit_prior(variances: Floats, freedom: Floats) -> Prior:
-    """Fit the prior to variances [C] that have `freedom` [C] degrees each; variances of 0 and NaN are left out.
+    """Fit the prior to variances [C] that have `freedom` [C] degrees each; variances of 0 and NaN are excluded.
 
     `NO_PRIOR` for fewer than ten cells.
     """

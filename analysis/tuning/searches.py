@@ -26,7 +26,7 @@ CELL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class Disagreement:
     """Disagreement of searches over `cells` cells that were searched twice or more.
 
     A cell flips when two of its searches chose different configurations. What a flip costs in one of the two is
@@ -87,13 +87,13 @@ _DRIFT = (
 )
 
 
-def summarize_drift(pairs: pd.DataFrame) -> Drift:
+def summarize_drift(pairs: pd.DataFrame) -> Disagreement:
     """Sum `drift` up over cells: one cell is one vote, however many pairs of searches it has."""
     flips = pairs.loc[pairs["flipped"].astype(bool)]
     costs = pd.concat([flips["cost_first"], flips["cost_second"]]).astype(float)
     known = costs.dropna()
     per_cell = flips.groupby(list(CELL), sort=False).agg({"harmless": "all", "opposed": "any"})
-    return Drift(
+    return Disagreement(
         cells=len(pairs[list(CELL)].drop_duplicates()),
         flipped=len(per_cell),
         harmless=int(per_cell["harmless"].sum()),
@@ -118,10 +118,10 @@ def gain(frame: pd.DataFrame) -> pd.DataFrame:
     """
     rows = canonical(frame)
     found = []
-    for provider, mine in rows.groupby("provider", sort=False):
+    for provider, own_rows in rows.groupby("provider", sort=False):
         cells = [
             [_Searched(one) for _, one in group.groupby(["cell_id", "search"], sort=False)]
-            for _, group in mine.groupby(list(CELL), sort=False)
+            for _, group in own_rows.groupby(list(CELL), sort=False)
         ]
         won = [[one for one in searches if one.winner is not None] for searches in cells]
         own = [[-one.over_default(one.winner) for one in searches] for searches in won]
@@ -138,10 +138,10 @@ def gain(frame: pd.DataFrame) -> pd.DataFrame:
                 "failed": sum(not winners for winners in won) - unsupported,
                 "unsupported": unsupported,
                 "searches": len(everyone),
-                "tried": int((mine["verdict"] != Verdict.UNSUPPORTED).sum()),
+                "tried": int((own_rows["verdict"] != Verdict.UNSUPPORTED).sum()),
                 "seconds": sum(one.seconds for one in everyone),
                 "changed": sum(one.winner is not None and one.winner != one.default for one in everyone),
-                "near_ties": int(mine["near_tie"].sum()),
+                "near_ties": int(own_rows["near_tie"].sum()),
                 "gain": _geometric(own),
                 "gain_checked": _geometric(others),
                 "excluded": sum(bool(logs) and not any(np.isfinite(logs)) for logs in own),

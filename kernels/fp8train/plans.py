@@ -32,9 +32,8 @@ from ..jit.call import Call, compile_calls
 from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
 from .quantize import Quantized, scale_shape
-from .triton_calls import quantize_call, transpose_call, weight_call
+from .triton_calls import Operand, quantize_call, shared_call, specialised_call, transpose_call, weight_call
 from .triton_configs import quant_configs
-from .triton_gemm_calls import Operand, shared_call, specialised_call
 
 FACTORS = {Pass.FWD: ("x_row", "w"), Pass.DGRAD: ("dy_row", "w"), Pass.WGRAD: ("x_col", "dy_col")}
 """Operands of each product, as the kernels take them; a transposed wgrad takes them the other way round."""

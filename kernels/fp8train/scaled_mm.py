@@ -20,7 +20,7 @@ from ..provider import Config, Launch, Provider, Role, Support
 from .blas import NO_GEMM
 from .inputs import TrainInputs, placeholders
 from .plans import FACTORS, SPECIALISED_QUANT, Forms, Plan, prepare_saved, transposed_scale
-from .triton_gemm_calls import Operand
+from .triton_calls import Operand
 
 _OLDEST_CUDA = (12, 9)
 _SCALE_PAD = 4
@@ -60,15 +60,13 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
         refresh, calls = prepare_saved(plan), compile_calls(plan.timed)
         products = [_product(product, a, b) for product, a, b in pairs]
         _try(products)
-        launch = Launch(lambda: None, outputs, kernels=(*calls.kernels, *("scaled_mm" for _ in products)))
 
-        def run() -> None:
+        def run() -> tuple[torch.Tensor, ...]:
             refresh()
             calls.run()
-            launch.output = tuple(product() for product in products)
+            return tuple(product() for product in products)
 
-        launch.run = run
-        return launch
+        return Launch.returning(run, outputs, kernels=(*calls.kernels, *("scaled_mm" for _ in products)))
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Operands of the quantizers and transpositions once per launch, those of the products, and the results."""

@@ -2,7 +2,7 @@
 
 Rows were chosen from what the compiler emits (registers, spills, shared memory), those of sm90 from timings on an H200
 as well. Sizes are elements; BLOCK_K is 128, the block that scales belong to. A tile with PROGRAMS, the number of
-programs per multiprocessor, is one of a persistent, warp-specialized kernel; WIDE is two tiles beside each other.
+programs per multiprocessor, is one of a persistent, warp-specialized kernel; WIDE is two adjacent tiles.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ _CUDA_NT = (
 )
 _SM90_NT = (_tile(128, 128, 4, 2, PROGRAMS=1, WIDE=1), _tile(128, 128, 4, 3, PROGRAMS=1), *_CUDA_NT)
 """Wide tiles keep 11 barriers per stage, single ones 8. Triton 3.6 gives the memory of one of them to an operand and
-does not tell the hardware, which writes the barrier back over the data once more than 32 are in use (seen on an
+does not notify the hardware, which writes the barrier back over the data once more than 32 are in use (seen on an
 H200; Triton 3.9 allots it elsewhere). Two and three stages stay well below that.
 """
 

@@ -12,13 +12,13 @@ from .loops import main_loop
 from .occupancy import occupancy
 
 _DECODING = ("convert", "valu")
-"""Counts of the main loop that decoding consists of, with the address arithmetic and multiply-adds beside it."""
+"""Counts of the main loop that decoding consists of, address arithmetic and multiply-adds included."""
 
 
 class Decoding(NamedTuple):
     """Vector instructions of all lanes per decoded weight, and those of them that issue at the integer rate.
 
-    None: no main loop; the second also where no such rate is told apart (`integer_rate`).
+    None: no main loop; the second also where that rate is not distinguished (`integer_rate`).
     """
 
     per_weight: float | None = None
@@ -26,7 +26,7 @@ class Decoding(NamedTuple):
 
 
 def account(build: Build, arch: str, decoded: int | None = None) -> dict[str, Any]:
-    """Return the columns of isa.csv that follow from a passed build for `arch`; unknown values are left out.
+    """Return the columns of isa.csv that follow from a passed build for `arch`; unknown values are omitted.
 
     decoded  weight elements that one program decodes per iteration of its main loop
     """

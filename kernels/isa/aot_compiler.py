@@ -80,8 +80,9 @@ class Compiler:
         row = json.loads(line)
         build = Build(**{**row, "verdict": Verdict(row["verdict"])})
         # MLIR and LLVM explain themselves on stderr only, and may go on after an error
-        told = diagnosis(self._written(before))
-        return replace(build, reason=f"{build.reason}: {told}" if build.reason else told) if told else build
+        explained = diagnosis(self._written(before))
+        reason = ": ".join(filter(None, (build.reason, explained)))
+        return replace(build, reason=reason) if explained else build
 
     def _start(self) -> None:
         environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}

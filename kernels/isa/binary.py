@@ -1,4 +1,4 @@
-"""What a compiled kernel says of itself: registers, spills, warps, SASS."""
+"""What a compiled kernel contains: registers, spills, warps, SASS."""
 
 import re
 import subprocess

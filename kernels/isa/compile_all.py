@@ -1,4 +1,4 @@
-"""Compile many kernels in parallel children, and keep what was compiled: the next call goes on where this one ended."""
+"""Compile many kernels in parallel children, and cache the builds: the next call resumes where this one ended."""
 
 import gzip
 import hashlib

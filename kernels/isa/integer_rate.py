@@ -20,7 +20,7 @@ predicate logic; on sm100 and later all but shifts and logic, because additions 
 published of permutes.
 
 AMD's vector units issue shifts, logic, permutes and integer additions at the rate of a multiply-add (LLVM,
-SISchedule.td: Write32Bit; what is slower, as 32-bit multiplications, has rates of its own), so none are told apart.
+SISchedule.td: Write32Bit; what is slower, as 32-bit multiplications, has rates of its own), so none are distinguished.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ _COMPARISONS = frozenset(("ISETP", "FSETP", "IMNMX", "FMNMX", "VIMNMX", "VIADDMN
 
 
 def integer_instructions(instructions: Iterable[Instruction], arch: str) -> int | None:
-    """Count the vector instructions that issue at the integer rate of `arch`; None where no rate is told apart."""
+    """Count the vector instructions that issue at the integer rate of `arch`; None where they are not distinguished."""
     if architecture(arch).is_amd:
         return None
     names = _SHIFTS_AND_LOGIC

@@ -1,6 +1,6 @@
-"""What the binary of a launch on this machine says: resident workgroups, and instructions per decoded weight.
+"""What follows from the binary of a launch on this machine: resident workgroups, and instructions per decoded weight.
 
-The same figures as of a compile for a GPU that is not here (`account`), read from Triton's compiled kernel. What cannot
+The same figures as of an ahead-of-time compile (`account`), read from Triton's compiled kernel. What cannot
 be read (an architecture without known limits, no disassembler) is None. A binary is read once per process, and
 disassembled, which takes 0.3 s, once per machine.
 """

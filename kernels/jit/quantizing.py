@@ -57,7 +57,7 @@ def reciprocal(s, a, LARGEST: tl.constexpr, NEWTON: tl.constexpr):
 
 @triton.jit
 def row_major(r, c, pitch, VECTOR: tl.constexpr):
-    """Offsets [rows, columns] of r pitch + c, with what tells the compiler how many a lane takes.
+    """Offsets [rows, columns] of r pitch + c, with the hint that tells the compiler how many a lane takes.
 
     The hint belongs to the addition, which is why this is a function of r and c.
     """

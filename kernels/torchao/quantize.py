@@ -46,11 +46,6 @@ class Operand:
         scale = self.scale[first // self.rows : -(-last // self.rows)]
         return Operand(self.data[first:last], scale, self.rows, self.columns)
 
-    def section(self, first: int, last: int) -> "Operand":
-        """Columns first to last of the same operand; `first` begins a group."""
-        scale = self.scale[:, first // self.columns : -(-last // self.columns)]
-        return Operand(self.data[:, first:last], scale, self.rows, self.columns)
-
     def transposed(self) -> "Operand":
         """The same values as [C,R]; a view."""
         return Operand(self.data.t(), self.scale.t(), self.columns, self.rows)

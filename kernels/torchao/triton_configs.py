@@ -28,12 +28,8 @@ _PERSISTENT: dict[str, Tile] = {"sm90": (128, 128, 4, 3)}
 """The tile of the persistent kernel, which comes first where there is one."""
 
 _WIDE_STAGES = 2
-"""Stages where two such tiles are computed side by side.
-
-These keep 11 barriers per stage, single ones 8. Triton 3.6 gives the memory of one of them to an operand without a word
-to the hardware, which writes the barrier back over the data once more than 32 are in use (seen on an H200; Triton 3.9
-allots it elsewhere). Two and three stages stay well below that.
-"""
+"""Stages where two such tiles are computed side by side: three would need more barriers than are safe, as
+`fp8train.triton_configs` explains (`_SM90_NT`)."""
 
 _PERSISTENT_DEPTH = 512
 """Least contracted length of the persistent kernel; `fp8train.triton_configs.PERSISTENT_DEPTH` says why."""

@@ -1,4 +1,4 @@
-"""The Triton providers: quantizers, the dense and the grouped product, and the plain tiled GEMM beside them."""
+"""The Triton providers: quantizers, the dense and the grouped product, and the plain tiled GEMM."""
 
 import math
 from collections.abc import Sequence

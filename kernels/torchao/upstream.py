@@ -76,12 +76,9 @@ class Upstream(Provider[Torchao, Any]):
             chosen = {"use_triton": bool((config or {}).get("use_triton", False))}
             function, call = _linear(inputs, chosen["use_triton"])
 
-        def run() -> None:
-            launch.output = call()
-
         outputs = inputs.empty_outputs()
         output = outputs if len(outputs) > 1 else outputs[0]
-        launch = Launch(run, output, {"torchao": version, **chosen}, dispatched=function)
+        launch = Launch.returning(call, output, {"torchao": version, **chosen}, dispatched=function)
         launch()
         return launch
 

@@ -91,7 +91,7 @@ def test_default_forms_follow_the_measurements(monkeypatch: pytest.MonkeyPatch) 
     def form(rows: int, dtype: DType, kind: str = "cpu") -> str:
         return blas_forms.default_form(Problem(rows, 64, 64), FourBit("nf4", 64, dtype), kind)
 
-    monkeypatch.setattr(blas_forms, "_onednn_has", lambda dtype: dtype is DType.BF16)
+    monkeypatch.setattr(blas_forms, "onednn_has", lambda dtype: dtype is DType.BF16)
     assert [form(rows, DType.BF16) for rows in (1, 2, 256)] == ["native", "mm", "mm"]
     assert [form(rows, DType.FP32) for rows in (1, 2, 4, 8, 256)] == ["mm", "mm_t", "mm_t", "mm", "mm_t"]
     assert [form(rows, DType.FP16) for rows in (1, 7, 8, 64)] == ["mm", "mm", "fp32_mm", "fp32_mm_t"]

@@ -4,7 +4,6 @@ import pytest
 import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
-from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.fourbit.triton_configs import FILL, tile_configs
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit.tiles import MAX_SPLIT
@@ -14,6 +13,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
+from .checks import check_candidates
 from .devices import CPU, gpu
 
 NAMES = ("simt_4bit", "gemv_4bit", "gemv_4bit_opt", "mma_4bit", "stock_triton")
@@ -121,30 +121,13 @@ GPU_CASES = (
 @pytest.mark.parametrize("dtype", DType)
 @pytest.mark.parametrize("name", NAMES)
 def test_results_on_the_gpu(providers, name, dtype):
-    device = find_device("cuda")
-    provider = providers[name]
     for m, n, k, scheme_name in GPU_CASES:
-        scheme, problem = parse_scheme(scheme_name, dtype), Problem(m, n, k)
-        inputs = make_inputs(problem, scheme, device, seed=5)
-        dense = dequantize(inputs.weight, torch.float32).double().view(n, k)
-        for config in provider.candidates(problem, scheme, device):
-            launch = provider.prepare(inputs, config)
-            for seed in (1, 2):
-                inputs.refresh_activations(seed)
-                launch.output.fill_(torch.nan)
-                torch.cuda.synchronize()
-                before = torch.cuda.memory_stats()["allocation.all.allocated"]
-                launch()
-                assert torch.cuda.memory_stats()["allocation.all.allocated"] == before, "a launch must not allocate"
-                out = launch.output.clone()
-                launch()
-                assert torch.equal(out, launch.output), ("not deterministic", problem, scheme_name, config)
-                reference = inputs.x.double() @ dense.T
-                if inputs.bias is not None:
-                    reference += inputs.bias.double()
-                noise = ((reference - out.double()) ** 2).sum()
-                snr = 10 * torch.log10((reference**2).sum() / noise).item()
-                assert snr > scheme.snr_floor_db, (snr, problem, scheme_name, config)
+        problem, scheme = Problem(m, n, k), parse_scheme(scheme_name, dtype)
+        for launch in check_candidates(providers[name], problem, scheme, find_device("cuda"), seed=5):
+            torch.cuda.synchronize()
+            before = torch.cuda.memory_stats()["allocation.all.allocated"]
+            launch()
+            assert torch.cuda.memory_stats()["allocation.all.allocated"] == before, "a launch must not allocate"
             assert launch.artifact
             assert len(launch.kernels) == 1
 

@@ -15,6 +15,7 @@ from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
+from ..checks import check_candidates
 from ..devices import gpu
 
 TRITON = (TUNED, KERNEL, WRAPPER, STOCK_TRITON)
@@ -123,34 +124,14 @@ PROBLEMS = (Problem(1, 64, 128, B=3), Problem(33, 150, 300, B=2), Problem(5, 128
 
 
 def check(provider, name, dtype, device):
-    """Right for every candidate, from the activations of now, with the operands left alone."""
-    checked = 0
-    for problem in PROBLEMS:
-        if not provider.supports(problem, scheme(name, dtype), device).ok:
-            continue
-        inputs = make_inputs(problem, scheme(name, dtype), device, seed=3)
-        kept = [tensor.view(torch.uint8).clone() for tensor in inputs.weights]
-        for config in provider.candidates(problem, inputs.scheme, device):
-            launch = provider.prepare(inputs, config)
-            assert dict(config).items() <= dict(launch.config).items()
-            for seed in (1, 2):
-                inputs.refresh_activations(seed)
-                launch.output.fill_(torch.nan)
-                for _ in range(2):  # a launch that accumulates is right once only
-                    launch()
-                failure = measure(launch.output, inputs.reference()[0]).failure(inputs.scheme)
-                assert not failure, (provider.name, problem, dict(config), failure)
-            checked += 1
-        for tensor, before in zip(inputs.weights, kept, strict=True):
-            assert torch.equal(tensor.view(torch.uint8), before)
-    return checked
+    return [launch for one in PROBLEMS for launch in check_candidates(provider, one, scheme(name, dtype), device)]
 
 
 @pytest.mark.parametrize("provider", LIBRARY, ids=lambda provider: provider.name)
 @pytest.mark.parametrize("dtype", (DType.BF16, DType.FP16))
 @pytest.mark.parametrize("name", SCHEMES)
 def test_libraries_on_the_cpu(provider, name, dtype):
-    assert check(provider, name, dtype, CPU) == 2 * len(PROBLEMS)
+    assert len(check(provider, name, dtype, CPU)) == 2 * len(PROBLEMS)
 
 
 @pytest.mark.gpu
@@ -200,8 +181,8 @@ def test_every_dequantizer_is_exact(form, dtype):
     octets = octets[(octets & 0x7F) != 0x7F]
     inputs.q.view(torch.uint8).copy_(octets.repeat(5 * 150 * 300 // 254 + 1)[: 5 * 150 * 300].view(5, 150, 300))
     made = dequantize.prepare(form, inputs, dtype)
-    made.weight.fill_(torch.nan)
-    made.run()
-    made.run()
+    made.operands.fill_(torch.nan)
+    made.fill()
+    made.fill()
     wide = inputs.scale.repeat_interleave(128, 1)[:, :150].repeat_interleave(128, 2)[:, :, :300]
-    assert torch.equal(made.weight, (inputs.q.float() * wide).to(dtype))
+    assert torch.equal(made.operands, (inputs.q.float() * wide).to(dtype))

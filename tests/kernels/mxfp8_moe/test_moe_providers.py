@@ -16,6 +16,7 @@ from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 
+from ..checks import check_candidates
 from ..devices import CPU, gpu
 
 FUSED = ("grouped_moe", "gemv_moe", "guarded_moe", "dispatch_moe", "grouped_with_align_moe", "stock_triton_moe")
@@ -348,24 +349,8 @@ GPU_CASES = (
 @pytest.mark.parametrize("scheme", [PLAIN, WEIGHTED], ids=lambda scheme: scheme.name)
 @pytest.mark.parametrize("name", [*FUSED, *LOOPS])
 def test_results_on_the_gpu(providers, name, scheme):
-    device = find_device("cuda")
-    provider = providers[name]
     for sizes in GPU_CASES:
-        problem = moe(*sizes)
-        if not provider.supports(problem, scheme, device).ok:
-            continue
-        inputs = make_inputs(problem, scheme, device, seed=5)
-        for config in provider.candidates(problem, scheme, device) or ({},):
-            launch = provider.prepare(inputs, config)
-            for seed in (1, 2):
-                inputs.refresh_activations(seed)
-                launch.output.fill_(torch.nan)
-                launch()
-                out = launch.output.clone()
-                failure = measure(out, inputs.reference()[0]).failure(scheme)
-                assert not failure, (failure, problem, config)
-                launch()
-                assert torch.equal(out, launch.output), ("not deterministic", problem, config)
+        check_candidates(providers[name], moe(*sizes), scheme, find_device("cuda"))
 
 
 @pytest.mark.gpu
