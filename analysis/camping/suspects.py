@@ -119,7 +119,7 @@ def _described(rows: pd.DataFrame, found: Standing, row: int) -> dict[str, Any]:
         "below": below,
         "above": above,
         "ruled_out": known,
-        "remark": f"something moved while it was measured ({here['disturbed']})" if here["disturbed"] else "",
+        "remark": f"disturbed while it was measured ({here['disturbed']})" if here["disturbed"] else "",
     }
 
 
