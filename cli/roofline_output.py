@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..shapes.run_folder.columns import CELLS, Kind
-from .shared.reason_groups import grouped, kind
+from ..shapes.verdict import reason_groups
 from .shared.tables import print_table
 
 if TYPE_CHECKING:
@@ -197,9 +197,7 @@ def show_roofs(placed: "pd.DataFrame", limits: "pd.DataFrame", device: "StoredDe
 
 def _declined(cells: "pd.DataFrame") -> Iterator[str]:
     """Say once per kind of reason how many cells were declined, and by whom."""
-    counts = Counter(map(kind, cells["reason"]))
-    for reason, names in grouped(zip(cells["provider"], cells["reason"], strict=True)).items():
-        count = counts[kind(reason)]
+    for reason, names, count in reason_groups(zip(cells["provider"], cells["reason"], strict=True)):
         yield f"{count} unsupported cell{'s' * (count > 1)} of {', '.join(names)}: {reason}"
 
 

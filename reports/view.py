@@ -12,9 +12,8 @@ from ..analysis.crossover.across_shapes import MedianCrossover, median_crossover
 from ..analysis.crossover.per_shape import crossovers
 from ..analysis.frames.coordinates import SETTING, size_label
 from ..analysis.frames.load import RunData
-from ..analysis.frames.notes import parts
+from ..analysis.run.headline import why_uncompared
 from ..analysis.run.pipeline import Analysis
-from ..analysis.run.uncompared import why_uncompared
 from ..shapes.problem import Op, Pass
 from ..shapes.run_folder.manifest import Manifest, StoredProvider
 from ..shapes.verdict import Verdict
@@ -238,13 +237,13 @@ class View:
 
     @cached_property
     def _shared_notes(self) -> frozenset[str]:
-        """Parts of notes that every cell with a time has: a footnote on each of them would tell nothing apart."""
-        texts = self.cells.loc[self.cells["verdict"] == Verdict.PASSED, "note"].unique()
-        return frozenset.intersection(*(frozenset(parts(text)) for text in texts)) if len(texts) else frozenset()
+        """Remarks that every cell with a time has: a footnote on each of them would tell nothing apart."""
+        found = set(self.cells.loc[self.cells["verdict"] == Verdict.PASSED, "remarks"])
+        return frozenset.intersection(*map(frozenset, found)) if found else frozenset()
 
     def footnote(self, row: Row) -> str:
         """What is to be known of how one cell was measured, and not of all."""
-        return "; ".join(part for part in parts(str(row["note"])) if part not in self._shared_notes)
+        return "; ".join(remark for remark in row["remarks"] if remark not in self._shared_notes)
 
     @cached_property
     def crossovers(self) -> pd.DataFrame:

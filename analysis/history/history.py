@@ -253,7 +253,7 @@ def _impossible(rows: pd.DataFrame) -> Iterator[str]:
 
 def _disturbed(points: pd.DataFrame) -> Iterator[str]:
     if count := int((points["disturbed"] != "").sum()):
-        yield f"{count} of {len(points)} times were taken while something moved; rooflens report of a run says what"
+        yield f"{count} of {len(points)} times were disturbed; rooflens report of a run says by what"
 
 
 def _several_devices(points: pd.DataFrame, runs: Sequence[RunMark]) -> Iterator[str]:

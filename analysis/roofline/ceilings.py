@@ -11,6 +11,7 @@ from ...shapes.device import match_spec
 from ...shapes.published_ceilings import missed
 from ...shapes.run_folder.columns import PUBLISHED
 from ...shapes.run_folder.manifest import StoredDevice
+from ..frames.notes import RunWarning, Topic
 
 _MATCHING = {"read": ("read", "copy"), "copy": ("copy",)}
 """Bandwidth patterns that stand for a traffic. Reads alone are never slower than a copy: where the read benchmark came
@@ -180,14 +181,15 @@ def ceiling_warnings(
     needed += [(f"{dtype} GEMM peak", "peak", dtype, ceilings.peak(dtype)) for dtype in dtypes]
     needed.append(("launch floor", "", "", ceilings.launch()))
     spec = match_spec(device.name, device.arch)
-    warnings = [
+    warnings: list[str] = [
         f"measured {level} bandwidth is below that of memory, which stands in: was the device busy?"
         for level in levels
         if (own := ceilings.bandwidth(level)) and level != "dram" and own.name.startswith("dram ")
     ]
     for name, what, dtype, ceiling in needed:
         if ceiling is None:
-            warnings.append(f"no {name} in ceilings.csv: it limits no cell here, and bound classes may be wrong")
+            text = f"no {name} in ceilings.csv: it limits no cell here, and bound classes may be wrong"
+            warnings.append(RunWarning(text, Topic.CALIBRATION))
         elif ceiling.kind in PUBLISHED:
             word = "published" if ceiling.kind == "spec" else "derived"
             warnings.append(f"{name} was not measured: the {word} value stands in ({ceiling.source})")

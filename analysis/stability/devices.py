@@ -1,7 +1,7 @@
 """Which device of a run measured what: one entry per device, with its name, its share of the work and its canary.
 
 run.json lists under `devices` what each one says of itself, and in `processes` the worker processes that it had.
-A device whose entry does not say so (older merged runs) is not told apart, and is left out here.
+A device whose entry does not say so (older merged runs) cannot be told apart, and is excluded.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ class MeasuredDevice:
     """One device of a run. `label` is distinct among them; `place` is where on its host it is (index or slot).
 
     number      its position among `devices` of run.json, and its number in `canary.device_numbers`
-    host, uuid  "" where unknown; `short_uuid` is the beginning that tells it from the others
+    host, uuid  "" where unknown; `short_uuid` is the beginning that identifies it
     cells       distinct cells with a row in cells.csv, whatever their verdict; rounds: rows
     readings    of the canary; `canary_s` their median time by part (`canary.KINDS`), in seconds, empty without any
     drifts      `canary.drifts_by_device`, empty without a reading
@@ -50,7 +50,7 @@ class MeasuredDevice:
 
 
 def measured_devices(run: RunData, drifts: Mapping[int, tuple[Drift, ...]]) -> tuple[MeasuredDevice, ...]:
-    """List the devices of a run of several, in the order of run.json; empty where there is one, or nothing is told.
+    """List the devices of a run of several, in the order of run.json; empty for one device, or without their processes.
 
     `drifts` is `canary.drifts_by_device` of the run.
     """

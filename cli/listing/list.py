@@ -109,7 +109,7 @@ def providers(files: tuple[Path, ...], as_json: bool) -> None:
       rooflens list providers
       rooflens list providers --providers my_kernels.py
     """
-    from ..shared.reason_groups import grouped
+    from ...shapes.verdict import reason_groups
     from .availability import provider_rows
 
     device, rows = provider_rows(files)
@@ -118,9 +118,9 @@ def providers(files: tuple[Path, ...], as_json: bool) -> None:
         return
     body = [(row.name, row.family, row.role, "yes" if row.supported else "no") for row in rows]
     print_table(("provider", "family", "role", "here"), body, title=f"on {device}")
-    if reasons := grouped((row.name, row.reason) for row in rows if not row.supported):
+    if reasons := reason_groups((row.name, row.reason) for row in rows if not row.supported):
         click.echo()
-        why = [("no", f"{' '.join(names)}: {reason}") for reason, names in reasons.items()]
+        why = [("no", f"{' '.join(names)}: {reason}") for reason, names, _ in reasons]
         print_table(("here", "why not"), why, long=("why not",))
 
 

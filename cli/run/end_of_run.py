@@ -28,15 +28,6 @@ TRACED = {Verdict.RUNTIME_ERROR, Verdict.COMPILE_ERROR, Verdict.OOM, Verdict.CRA
 MOST_CONCERNS = 3
 """Notes on the run as a whole; the report has them all."""
 
-OF_THE_ROOFLINE = ("not known here, so it limits no cell", "no vector rate in ceilings.csv")
-"""Beginnings of notes that only matter to readers of the roofline."""
-
-WITHOUT_CALIBRATION = "ceilings.csv: it limits no cell here"
-"""Text of notes that follow from --no-calibrate."""
-
-IMPOSSIBLE = "faster than possible"
-"""Text of the note that comes first: it says which numbers are wrong."""
-
 MOST_NAMES = 4
 """Names in one line; the tables have them all."""
 
@@ -92,7 +83,7 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
         click.echo(go_on(folder), err=True)
         return IncompleteError(f"no round was finished: {go_on(folder)}")
     view = View(run, analyze(run))
-    written, concerns = _write_report(view, folder) if report else ([], list(view.analysis.warnings))
+    written = _write_report(view, folder) if report else []
     print_final_table(view, best=not report)
     refining = any(not part.complete for part in run.manifest.refinements) and not complete
     for line in summary_lines(run, "" if refining else _stopped_at(folder)):
@@ -104,7 +95,7 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     verdicts = set(run.cells["verdict"])
     if not verdicts & {Verdict.PASSED}:
         click.echo("no cell has a time: the reasons are above, and in the column `reason` of cells.csv", err=True)
-    _show_concerns(run, concerns)
+    _show_concerns(run, view.analysis.warnings)
     unfinished = refining or (not complete and run.missing_units > 0)
     if unfinished:
         click.echo(go_on(folder), err=True)
@@ -147,11 +138,13 @@ def _blemish(run: "RunData", folder: Path, unfinished: bool) -> RooflensError | 
 
 def _show_concerns(run: "RunData", concerns: Sequence[str]) -> None:
     """Print notes on the run as a whole, without those that repeat other lines: failures, how to resume."""
-    repeated = (*(f"{name}: " for name in set(_failed(run)["provider"])), *OF_THE_ROOFLINE)
-    left = [one for one in concerns if not one.startswith(repeated) and "--resume" not in one]
+    from ...analysis.frames.notes import Topic, topic_of
+
+    known = [Topic.FAILED, Topic.UNFINISHED, Topic.ROOFLINE]
     if (run.manifest.request or {}).get("calibrate") is False:
-        left = [one for one in left if WITHOUT_CALIBRATION not in one]
-    left.sort(key=lambda one: IMPOSSIBLE not in one)
+        known.append(Topic.CALIBRATION)
+    left = [one for one in concerns if topic_of(one) not in known]
+    left.sort(key=lambda one: topic_of(one) != Topic.IMPOSSIBLE)  # it says which numbers are wrong
     for concern in left[:MOST_CONCERNS]:
         click.echo(f"note: {concern}", err=True)
     if len(left) > MOST_CONCERNS:
@@ -168,24 +161,19 @@ def _stopped_at(folder: Path) -> str:
     return stamps[-1] if stamps else ""
 
 
-def _write_report(view: "View", folder: Path) -> tuple[list[Path], list[str]]:
-    """Write both forms of the report and print its headline; return the paths, and what the headline warns of."""
+def _write_report(view: "View", folder: Path) -> list[Path]:
+    """Write both forms of the report and print its headline; return their paths."""
     from ...reports.build import report_of
-    from ...reports.model import Bullets, KeyNumbers
+    from ...reports.model import KeyNumbers
     from ...reports.write import write_report
     from ..shared.runs import HTML, MARKDOWN
 
     built = report_of(view)
     written = write_report(built, folder / HTML, folder / MARKDOWN)
-    concerns: list[str] = []
-    for section in built.sections:
-        if any(isinstance(block, KeyNumbers) for block in section.blocks):
-            for block in section.blocks:
-                if isinstance(block, KeyNumbers):
-                    _print_headline(block)
-                elif isinstance(block, Bullets):
-                    concerns += block.items
-    return [path for path in written if path in (folder / HTML, folder / MARKDOWN)], concerns
+    for block in (block for section in built.sections for block in section.blocks):
+        if isinstance(block, KeyNumbers):
+            _print_headline(block)
+    return [path for path in written if path in (folder / HTML, folder / MARKDOWN)]
 
 
 def _print_headline(block: "KeyNumbers") -> None:

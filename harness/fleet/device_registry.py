@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from ...shapes.run_folder.manifest import EarlierStation, Manifest, StoredDevice, StoredProvider, StoredStation
-from ..storage.manifest_merge import common, joined_texts
+from ..storage.manifest import common, joined_texts
 
 _ALIKE = ("device_spec", "timer", "cold_by", "tuning", "telemetry", "threads")
 

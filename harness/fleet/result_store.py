@@ -24,11 +24,11 @@ from ...shapes.run_folder.manifest import EVENTS, MANIFEST, SHARDS, WORKER_LOG, 
 from ...shapes.verdict import Verdict
 from ..plan.plan import MODEL_FIELDS
 from ..storage.lock import locked
-from ..storage.manifest_merge import ceilings_of, union
+from ..storage.manifest import union
 from ..storage.merge_conflicts import KnownCode, different_conditions
 from ..storage.shards import ALWAYS, Shard, manifest_of, parsed
-from ..storage.store import better_of
-from ..storage.tables import replace, reported
+from ..storage.store import better_of, ceilings_of
+from ..storage.tables import fields, replace, reported
 from ..storage.worker_log import trim
 from ..telemetry.clock import CLOCK
 from .device_registry import DeviceRegistry, device_of
@@ -287,9 +287,7 @@ class ResultStore:
         if better == self._ceilings:  # so for most devices of a large fleet
             return
         self._ceilings = better
-        rows = (
-            [repr(row[name]) if name == "value" else row[name] for name in CEILINGS.names] for row in self._ceilings
-        )
+        rows = (fields(CEILINGS, row) for row in self._ceilings)
         replace(self.folder / CEILINGS.file, csv_text(CEILINGS.names, rows))
 
 

@@ -1,7 +1,11 @@
-"""What run.json says of the device, the software and the code of a run, and that a run does not mix two of any."""
+"""What run.json says of the device, the software and the code of a run, or of several runs that are joined."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from ...shapes.errors import UsageError
-from ...shapes.run_folder.manifest import Manifest, StoredDevice, StoredProvider
+from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredDevice, StoredProvider
 from ..worker.messages import Ready
 
 
@@ -30,3 +34,23 @@ def _same(what: str, stored: object, found: object) -> None:
             f"cannot resume: {what} was {stored or 'unknown'} and is {found or 'unknown'} now; timings of the two do "
             "not mix: start a new run"
         )
+
+
+def union(lists: Iterable[Iterable[Any]]) -> list[Any]:
+    """Join lists, each item once, in the order of their first appearance."""
+    joined: list[Any] = []
+    for items in lists:
+        joined += [item for item in items if item not in joined]
+    return joined
+
+
+def common(devices: Sequence[StoredDevice]) -> StoredDevice:
+    """Return what all devices have in common, besides where they are and which processes they had."""
+    first, *others = (one.to_json() for one in devices)
+    shared = {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}
+    return replace(StoredDevice.read(shared, MANIFEST), host="", slot=None, stations=None, processes=None)
+
+
+def joined_texts(mappings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return all that they say, different texts with `;` between them."""
+    return {name: "; ".join(union([str(one[name])] for one in mappings if name in one)) for name in union(mappings)}

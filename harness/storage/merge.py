@@ -19,12 +19,12 @@ from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import write_rows
 from ...shapes.run_folder.columns import CEILINGS, TABLES, Table
 from ...shapes.run_folder.manifest import EVENTS, MANIFEST, VERSION, Manifest, StoredDevice, StoredShard
-from .manifest_merge import ceilings_of, common, joined_texts, union
+from .manifest import common, joined_texts, union
 from .merge_conflicts import obstacles
 from .scratch import make_scratch, remove_scratch
 from .shards import ALWAYS, Shard, rows
-from .store import better_of
-from .tables import sync_folder
+from .store import better_of, ceilings_of
+from .tables import fields, sync_folder
 
 _JOINED = ("shapes", "challengers", "providers", "processes", "devices")
 """Keys of run.json of which the merged run has what all shards say."""
@@ -123,7 +123,7 @@ def _provenance(shard: Shard, first_process: int, merged: Manifest) -> list[Stor
 
 
 def _devices(shards: Sequence[Shard]) -> list[StoredDevice]:
-    """List every device once, with the processes of all its shards; without them where one does not tell its own."""
+    """List every device once, with the processes of all its shards; without them where one does not state its own."""
     entries: dict[str, StoredDevice] = {}
     for shard, first_process in zip(shards, _first_processes(shards), strict=True):
         listed = shard.manifest.devices or [_device(shard)]
@@ -139,7 +139,7 @@ def _devices(shards: Sequence[Shard]) -> list[StoredDevice]:
 
 
 def _identity(device: StoredDevice) -> str:
-    """What tells a device from others: host and uuid; without a uuid (a CPU) all that it says."""
+    """What identifies a device: host and uuid; without a uuid (a CPU) all that it says."""
     stated = [device.host, device.uuid] if device.uuid else replace(device, processes=None).to_json()
     return json.dumps(stated, sort_keys=True)
 
@@ -183,7 +183,7 @@ def _best_ceilings(shards: Sequence[Shard]) -> Iterator[list[str]]:
     for shard in shards:
         best = better_of(best, ceilings_of(rows(shard.folder, CEILINGS), shard.folder / CEILINGS.file))
     for kept in best:
-        yield [repr(kept[name]) if name == "value" else kept[name] for name in CEILINGS.names]
+        yield fields(CEILINGS, kept)
 
 
 def _events(shards: Sequence[Shard]) -> Iterator[str]:

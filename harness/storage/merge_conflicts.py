@@ -82,30 +82,30 @@ class KnownCode:
 
 
 def _repeated(shards: Iterable[Shard]) -> Iterator[Obstacle]:
-    """Find units, coordinates and tables of a cell that stand in two shards; the first of each pair is told."""
+    """Find units, coordinates and tables of a cell that are in two shards; the first of each pair is reported."""
     units: dict[tuple[str, int], tuple[Path, Commit]] = {}
     cells: dict[tuple[str, ...], tuple[Path, Commit]] = {}
     owners: dict[tuple[str, str], Path] = {}
-    told = set()
+    reported = set()
     for shard in shards:
         for commit in shard.commits:
             where, earlier = units.setdefault(commit.unit, (shard.folder, commit))
-            if earlier is not commit and ("unit", where) not in told:
-                told.add(("unit", where))
+            if earlier is not commit and ("unit", where) not in reported:
+                reported.add(("unit", where))
                 yield Obstacle(
                     shard.folder,
                     f"{_at(shard.folder, commit)}: round {commit.unit[1]} of cell {commit.unit[0]} duplicates "
                     f"{_at(where, earlier)}: exclude one of the two runs",
                 )
             where, earlier = cells.setdefault(commit.coordinates, (shard.folder, commit))
-            if earlier.unit[0] != commit.unit[0] and ("cell", where) not in told:
-                told.add(("cell", where))
+            if earlier.unit[0] != commit.unit[0] and ("cell", where) not in reported:
+                reported.add(("cell", where))
                 yield Obstacle(
                     shard.folder,
                     f"{_at(shard.folder, commit)}: {_named(commit)} is cell {commit.unit[0]}, but {earlier.unit[0]} in "
                     f"{_at(where, earlier)}: other code or another device, so their times are not of one cell",
                 )
-        told.clear()
+        reported.clear()
         for table, names in shard.per_cell.items():
             shared = [name for name in sorted(names) if owners.setdefault((table, name), shard.folder) != shard.folder]
             if shared:
@@ -121,8 +121,10 @@ def _at(folder: Path, commit: Commit) -> str:
 
 
 def _named(commit: Commit) -> str:
-    told = dict(zip(MODEL_FIELDS, commit.coordinates, strict=True))
-    return " ".join((told["provider"], told["model"], told["layer"], f"M={told['M']}", told["dtype"], told["cache"]))
+    fields = dict(zip(MODEL_FIELDS, commit.coordinates, strict=True))
+    return " ".join(
+        (fields["provider"], fields["model"], fields["layer"], f"M={fields['M']}", fields["dtype"], fields["cache"])
+    )
 
 
 def _shown(value: object) -> str:

@@ -74,7 +74,7 @@ def in_order(shards: Sequence[Shard]) -> tuple[Shard, ...]:
 
 
 def rows(folder: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
-    """Yield the whole rows of one table with their line numbers; a last line without a line break is left out.
+    """Yield the whole rows of one table with their line numbers; a last line without a line break is skipped.
 
     Raises UsageError where the file is not of this schema. A table that may be absent has no rows then.
     """

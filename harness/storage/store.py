@@ -6,7 +6,7 @@ left: a torn last line, samples without a commit row, and (after a loss of power
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -129,7 +129,7 @@ class RunStore:
         """Merge ceilings into ceilings.csv: of each, the better measurement stays."""
         path = self.folder / CEILINGS.file
         with reported(self.folder):
-            stored = [{**row, "value": _ceiling_value(path, line, row)} for line, row in rows_of(path)]
+            stored = ceilings_of(((line, list(row.values())) for line, row in rows_of(path)), path)
             merged = [fields(CEILINGS, row) for row in better_of(stored, rows)]
             replace(path, csv_text(CEILINGS.names, merged))
 
@@ -209,7 +209,7 @@ class RunStore:
         self.close()
 
     def _discard(self) -> None:
-        """Leave no trace of a run that never began (no such device, say), unless a worker left its last words."""
+        """Leave no trace of a run that never began (no such device, say), unless a worker logged something."""
         names = [*(table.file for table in TABLES), EVENTS, LOCK, *self._kept]
         names += [path.name for path in self.folder.glob("*.log") if path.stat().st_size == 0]
         for name in set(names) - self._existed:
@@ -234,6 +234,18 @@ def refuse_fleet(folder: Path, manifest: Manifest) -> None:
         )
 
 
+def ceilings_of(numbered: Iterable[tuple[int, Sequence[str]]], path: Path) -> list[Mapping[str, Any]]:
+    """Return rows of ceilings.csv with their values as numbers; `path` is for messages."""
+    found: list[Mapping[str, Any]] = []
+    for line, row in numbered:
+        try:
+            named = dict(zip(CEILINGS.names, row, strict=True))
+            found.append({**named, "value": float(named["value"])})
+        except (TypeError, ValueError):
+            raise UsageError(f"{path} line {line}, column value: not a number; delete the line") from None
+    return found
+
+
 def better_of(first: Iterable[Mapping[str, Any]], second: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Keep the better row of each ceiling: what the device did once it can do, disturbance only lowers it."""
     best: dict[tuple[str, ...], Mapping[str, Any]] = {}
@@ -252,10 +264,3 @@ def _is_foreign(path: Path, table: Table) -> bool:
 
 def _holds_rows(path: Path) -> bool:
     return path.exists() and path.read_bytes().count(b"\n") > 1
-
-
-def _ceiling_value(path: Path, line: int, row: Mapping[str, str]) -> float:
-    try:
-        return float(row["value"])
-    except (TypeError, ValueError):
-        raise UsageError(f"{path} line {line}, column value: not a number; delete the line") from None

@@ -22,7 +22,7 @@ class DeviceTrial:
     """A `search.Trial`: a prepared configuration whose output was found right before it is timed.
 
     It is launched within `guarded()`. `begin` is called before every pass; `check_again` once, after the first pass: it
-    raises when the output is wrong by then. `disturbed` is what moved during the passes so far, the worst of each kind.
+    raises when the output is wrong by then. `disturbed` is what disturbed the passes so far, the worst of each kind.
     """
 
     def __init__(

@@ -4,5 +4,5 @@ columns      every column of every table
 columns_isa  those of isa.csv
 manifest     run.json and its neighbours: names of files, and what they say
 record       JSON objects as dataclasses: read, checked, written, documented
-disturbance  the text of `disturbed`
+disturbance  what disturbed a measurement, and the text of `disturbed`
 """

@@ -127,7 +127,7 @@ def documented(kind: type[Any]) -> list[tuple[str, str, str]]:
     described: dict[Any, str] = {}
 
     def describe(kind: Any, path: str) -> None:
-        described[kind] = path
+        described[kind] = path.rstrip(".[]*")
         descriptions = {one.name: one.metadata.get("description", "") for one in fields(kind)}
         for name, hint in _hints(kind).items():
             inner, suffix = hint, ""
