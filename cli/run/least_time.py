@@ -29,10 +29,10 @@ class LeastTime:
         return self._known[place]
 
     def _of(self, cell: Cell) -> float:
-        said = self._manifest["device"]
-        spec = match_spec(said["name"], said["arch"])
+        device = self._manifest["device"]
+        spec = match_spec(device["name"], device["arch"])
         types = list(dict.fromkeys([cell.scheme.dtype.value, cell.scheme.math_dtype]))
-        limits = known_limits(Device(**{name: said[name] for name in FIELDS}, spec=spec), types)
+        limits = known_limits(Device(**{name: device[name] for name in FIELDS}, spec=spec), types)
         if not limits:
             return 0.0
         import pandas as pd
@@ -53,4 +53,4 @@ class LeastTime:
             "cache": cell.cache.value,
         }
         rows = pd.DataFrame([row | {"math_dtype": name} for name in types])
-        return IMPOSSIBLE_FACTOR * float(hard_times(rows, Ceilings.of(pd.DataFrame(limits)), said).min())
+        return IMPOSSIBLE_FACTOR * float(hard_times(rows, Ceilings.of(pd.DataFrame(limits)), device).min())

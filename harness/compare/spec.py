@@ -1,4 +1,4 @@
-"""What `rooflens compare --git` compares, and where that is noted.
+"""What `rooflens compare --git` compares, and the file that records it.
 
 FOLDER/compare.json   a `CompareSpec`; `done`: which (round, arm) are finished; `ended`: why no case is left to measure
 """
@@ -84,12 +84,12 @@ def suite_hash(name: str) -> str:
 
 
 def write_state(folder: Path, what: CompareSpec, done: Collection[tuple[int, str]], ended: str = "") -> None:
-    """Note what is compared and which (round, arm) are finished; a kill leaves the former note or this one.
+    """Record what is compared and which (round, arm) are finished; a kill leaves the former file or this one.
 
-    `ended` says why further rounds would measure nothing, "" where they would.
+    `ended` says why further rounds would measure nothing, "" if they would.
     """
-    said = asdict(what) | {"done": sorted(done)} | ({"ended": ended} if ended else {})
-    replace(folder / STATE, json.dumps(said, indent=1) + "\n")
+    state = asdict(what) | {"done": sorted(done)} | ({"ended": ended} if ended else {})
+    replace(folder / STATE, json.dumps(state, indent=1) + "\n")
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
@@ -106,7 +106,7 @@ def stored(folder: Path) -> CompareSpec:
     """Return the comparison that `folder` was started with. Raises UsageError when it holds none."""
     state = read_state(folder)
     if state is None:
-        raise UsageError(f"no comparison to resume with: {folder / STATE} does not exist; name its folder with -o")
+        raise UsageError(f"no comparison to resume: {folder / STATE} does not exist; name its folder with -o")
     try:
         del state["done"]
         state.pop("ended", None)
@@ -118,7 +118,7 @@ def stored(folder: Path) -> CompareSpec:
 def nothing_left(folder: Path, rounds: int) -> str:
     """Say why further rounds would compare nothing; "" while there is a case that neither base nor head has failed."""
     tables = {side: folder / side / CELLS.file for side in ("base", "head")}
-    if not all(path.is_file() for path in tables.values()):  # the next round says what is wrong
+    if not all(path.is_file() for path in tables.values()):  # the next round reports what is wrong
         return ""
     stored = {side: [row for _, row in rows_of(path)] for side, path in tables.items()}
     verdicts = {
