@@ -41,7 +41,7 @@ class HostLoad:
 
 
 def _quietly(action: Callable[[], object]) -> None:
-    """Do what is done again where it is needed: there its failure is told."""
+    """Ignore a failure: the action is repeated where it is needed, and fails there."""
     with suppress(Exception):
         action()
 
@@ -104,7 +104,7 @@ class ContentionMonitor(Progress):
         return bool(entry.decoded) or entry.role == "reference"
 
     def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
-        """Warn of others on the device, which the telemetry of the first measured unit tells."""
+        """Warn of other processes on the device, known from the telemetry of the first measured unit."""
         super().finished(cell, verdict, reason, units)
         if verdict not in (Verdict.PASSED, Verdict.UNSUPPORTED):
             self._ratios.drop(cell)

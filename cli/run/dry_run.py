@@ -108,7 +108,7 @@ def _within(
         + (
             f"where rounds scatter by 1 %, a ratio is known to +-{_half_width(request, fit, unable):.1%}"
             if fit > 1
-            else "a single one tells no interval"
+            else "a single one has no interval"
         )
     )
 

@@ -26,9 +26,9 @@ class LeastTime:
         return self._known[place]
 
     def _of(self, cell: Cell) -> float:
-        stored = self._manifest.of_device
+        device = self._manifest.of_device
         types = list(dict.fromkeys([cell.scheme.dtype.value, cell.scheme.math_dtype]))
-        limits = known_limits(stored.device, types)
+        limits = known_limits(device.device, types)
         if not limits:
             return 0.0
         import pandas as pd
@@ -49,4 +49,4 @@ class LeastTime:
             "cache": cell.cache.value,
         }
         rows = pd.DataFrame([row | {"math_dtype": name} for name in types])
-        return IMPOSSIBLE_FACTOR * float(hard_times(rows, Ceilings.of(pd.DataFrame(limits)), stored).min())
+        return IMPOSSIBLE_FACTOR * float(hard_times(rows, Ceilings.of(pd.DataFrame(limits)), device).min())

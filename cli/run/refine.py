@@ -1,6 +1,6 @@
 """`rooflens run --refine crossover`: after the sweep, measure the M at which the winner changes more finely.
 
-What is added is in run.json before any of it is measured, so that a run that was killed resumes with it.
+What is added is stored in run.json before any of it is measured, so that a run that was killed can be resumed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ class Refiner:
 
     @property
     def complete(self) -> bool:
-        """True when there was nothing left to ask for."""
+        """True when no further M is needed."""
         return self._state.complete
 
     def more(self) -> "tuple[Cell, ...]":
@@ -134,7 +134,7 @@ class Refiner:
 def stored_cells(folder: Path, cells: "Sequence[Cell]") -> "tuple[Cell, ...]":
     """Return the cells that earlier calls added to the run in `folder`, as far as `cells` has any like them.
 
-    What cannot be read adds nothing here: whoever goes on with the run says what is wrong with it.
+    An unreadable run.json adds nothing: resuming the run reports what is wrong with it.
     """
     from ...harness.plan.extra_cells import Surroundings
 

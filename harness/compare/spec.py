@@ -1,4 +1,4 @@
-"""What `rooflens compare --git` compares, and where that is noted.
+"""What `rooflens compare --git` compares, and the file that records it.
 
 FOLDER/compare.json   a `CompareSpec`; `done`: which (round, arm) are finished; `ended`: why no case is left to measure
 """
@@ -81,12 +81,12 @@ def suite_hash(name: str) -> str:
 
 
 def write_state(folder: Path, what: CompareSpec, done: Collection[tuple[int, str]], ended: str = "") -> None:
-    """Note what is compared and which (round, arm) are finished; a kill leaves the former note or this one.
+    """Record what is compared and which (round, arm) are finished; a kill leaves the former file or this one.
 
-    `ended` says why further rounds would measure nothing, "" where they would.
+    `ended` says why further rounds would measure nothing, "" if they would.
     """
-    said = asdict(what) | {"done": sorted(done)} | ({"ended": ended} if ended else {})
-    replace(folder / COMPARISON, json.dumps(said, indent=1) + "\n")
+    state = asdict(what) | {"done": sorted(done)} | ({"ended": ended} if ended else {})
+    replace(folder / COMPARISON, json.dumps(state, indent=1) + "\n")
 
 
 _REQUIRED = ("repository", "commits", "suite", "files", "options", "rounds", "setup", "suite_hash", "done")
@@ -105,7 +105,7 @@ def stored(folder: Path) -> CompareSpec:
     """Return the comparison that `folder` was started with. Raises UsageError when it holds none."""
     state = read_state(folder)
     if state is None:
-        raise UsageError(f"no comparison to resume with: {folder / COMPARISON} does not exist; name its folder with -o")
+        raise UsageError(f"no comparison to resume: {folder / COMPARISON} does not exist; name its folder with -o")
     if state.unknown:
         unknown = quote(next(iter(state.unknown)))
         raise UsageError(f"{folder / COMPARISON} is not of this version of rooflens (key {unknown}); compare anew")
@@ -116,7 +116,7 @@ def stored(folder: Path) -> CompareSpec:
 def nothing_left(folder: Path, rounds: int) -> str:
     """Say why further rounds would compare nothing; "" while there is a case that neither base nor head has failed."""
     tables = {side: folder / side / CELLS.file for side in ("base", "head")}
-    if not all(path.is_file() for path in tables.values()):  # the next round says what is wrong
+    if not all(path.is_file() for path in tables.values()):  # the next round reports what is wrong
         return ""
     stored = {side: [row for _, row in rows_of(path)] for side, path in tables.items()}
     verdicts = {

@@ -31,7 +31,7 @@ BUILDING_S = 3600.0
 
 @dataclass(frozen=True)
 class CompareWorkerSpec(WorkerSpec):
-    """What every worker of a comparison is told; its `setup` has no providers.
+    """What all workers of a comparison share; its `setup` has no providers.
 
     what      the comparison; `only` is set per chunk
     place     name of the folder for checkouts and environments, in the scratch folder of the worker

@@ -45,7 +45,7 @@ _READ = [CELLS.names.index(name) for name in ("round", "verdict", "reason", *MOD
 """Columns of cells.csv that the fleet reads."""
 
 _HOW_MUCH = ("rounds", "caches", "target_ci", "min_samples", "budget_s")
-"""Settings that may change when a sweep goes on, as in `rooflens run`."""
+"""Settings that may change when a sweep is resumed, as in `rooflens run`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class GraphTimer:
 
     def __init__(self, device: Accelerator, subject: Subject) -> None:
         assert not subject.operations, "what precedes a launch is not in its graph"
-        # What a launch tells to stay in the cache, only the host can release, and not from inside of a graph.
+        # Only the host can release persisting cache lines, and not inside a graph.
         persists = device.end_persistence()
         self.launches_per_sample = subject.period
         rehearse(device, subject.launch)

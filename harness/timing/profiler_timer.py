@@ -17,7 +17,7 @@ class ProfilerTimer(EventTimer):
 
     A sample lasts from the start of its first kernel to the end of its last one, whatever streams they ran on.
     Launching is not in it, gaps between the kernels of one launch are, and the blocker keeps the host out of these. A
-    spin kernel stands before and after every launch: what was queued between the two belongs to it.
+    spin kernel runs before and after every launch: what was queued between the two belongs to it.
 
     Raises RooflensError where the device gives no records, or where they do not divide into launches alike.
     """

@@ -46,7 +46,7 @@ class Bench:
     def __init__(self, device: Device, protocol: Protocol) -> None:
         self.device, self._protocol = device, protocol
         if protocol.timer != "auto" and (reason := unavailable(protocol.timer, device)):
-            raise UsageError(f"timer {protocol.timer}: {reason}; leave --timer out, or use --timer host")
+            raise UsageError(f"timer {protocol.timer}: {reason}; omit --timer, or use --timer host")
         if protocol.timer == "graph" and protocol.cold_by == "flush":
             raise UsageError("--timer graph: launches in a graph cannot be flushed before; use --cold-by rotation")
         if flush_bytes(device) > device.memory_bytes / 2:
@@ -55,6 +55,7 @@ class Bench:
                 f"the memory of {device.name}; give the right size with --llc"
             )
         self.machine = accelerator(device)
+        self.seed = protocol.seed
         self.timer = automatic(device, self.machine.traces) if protocol.timer == "auto" else protocol.timer
         self.cold_by = protocol.cold_by
         if self.cold_by == "auto":
@@ -87,7 +88,7 @@ class Bench:
     ) -> Measurement:
         """Take the samples of one round, for `budget_s` instead of the protocol's time.
 
-        `threads_s` tells the processor time of the provider's threads. Raises IncorrectError or LeftBehindError for
+        `threads_s` returns the processor time of the provider's threads. Raises IncorrectError or LeftBehindError for
         launches that do less than their work while they are timed (`watch`).
         """
         operands.flip(0)  # what copies compute before they are timed must be wrong later

@@ -1,4 +1,4 @@
-"""What the parent and its worker process say to each other; plain values, so that they can cross a pipe."""
+"""The messages between the parent and its worker process: plain values, sent through a pipe."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,9 +35,9 @@ Failure = tuple[Verdict, str]
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Everything a worker needs before its first task. `threads` None: as many as this process may use cores.
+    """Everything a worker needs before its first task. `threads` None: all cores that this process may use.
 
-    `tuned` is the table that pinned configurations come from, `contests` who is compared on which problem
+    `tuned` is the table of pinned configurations, `contests` which providers are compared on which problem
     (`plan.contests`), `origin` where the code of an arm may come from.
     """
 
@@ -122,7 +122,7 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the worker reported last is written: it may go on, or is to leave the task where it is (`enough`)."""
+    """The last report of the worker is stored: it may continue, or must leave the task unfinished (`enough`)."""
 
     enough: bool = False
 
@@ -190,7 +190,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class CandidateBegun:
-    """A search turns to a candidate of a cell: what is to blame if the worker dies from now on."""
+    """A search begins a candidate of a cell, which is to blame if the worker dies from now on."""
 
     index: int
     candidate: int
@@ -199,7 +199,7 @@ class CandidateBegun:
 
 @dataclass(frozen=True, slots=True)
 class CandidateFailed:
-    """The candidate that was turned to last cost the device or the operands; `Done` follows."""
+    """The last candidate begun cost the device or the operands; `Done` follows."""
 
     verdict: Verdict
     reason: str
@@ -222,7 +222,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The setup failed, or an arm imported what is not its own: for a reason that the user can act on."""
+    """The setup failed, or an arm imported code that is not its own; the user can act on the message."""
 
     message: str
     exit_code: int

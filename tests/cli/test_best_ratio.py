@@ -79,7 +79,7 @@ def test_a_time_that_the_device_does_not_allow_is_left_out_and_counted():
     best = BestRatio("base", ("a",), least_time=lambda cell: 2e-3)
     for provider, M, time_s in (("base", 1, 6e-3), ("a", 1, 1.9e-3), ("base", 8, 4e-3), ("a", 8, 2e-3)):
         best.add(cell(provider, M), time_s)
-    told = "a 2x over base at M=8 N=512 K=2048 bf16 cold; 1 rounds left out, faster than the device allows"
+    told = "a 2x over base at M=8 N=512 K=2048 bf16 cold; 1 rounds excluded, faster than the device allows"
     assert str(best) == told.replace("1 rounds", "1 round")
 
 

@@ -135,7 +135,7 @@ def test_an_export_says_what_it_leaves_out(show, tmp_path):
         arguments=["--export", file],
     )
     assert done.stderr.splitlines()[-1] == (
-        f"2 rows written to {file}; 3 cells left out: 2 slower than another provider's (simt 1, mma 1), "
+        f"2 rows written to {file}; 3 cells excluded: 2 slower than another provider's (simt 1, mma 1), "
         "1 without a winner (tri 1)"
     )
     assert [line.split(",")[6] for line in file.read_text().splitlines()[1:]] == ["tri", "simt"]

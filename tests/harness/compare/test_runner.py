@@ -37,7 +37,7 @@ class Scripted(CompareRunner):
     def prepare(self):
         return dict.fromkeys(self.what.commits)
 
-    def _measure(self, environment, arm, number, should_stop, deadline):
+    def _measure(self, environment, arm, number):
         self.steps.append((number, arm))
         folder = self.folder / arm
         with RunStore.reopen(folder) if (folder / "run.json").is_file() else RunStore.create(folder) as store:

@@ -26,9 +26,7 @@ def test_what_was_noted_is_gone_on_with(tmp_path, what):
 
 def test_a_folder_without_a_note_holds_no_comparison(tmp_path):
     assert spec.read_state(tmp_path) is None
-    with pytest.raises(
-        UsageError, match=r"no comparison to resume with: .*compare\.json does not exist; name its folder"
-    ):
+    with pytest.raises(UsageError, match=r"no comparison to resume: .*compare\.json does not exist; name its folder"):
         spec.stored(tmp_path)
 
 
