@@ -4,7 +4,7 @@
     FOLDER/base, head     run folders as `rooflens run` writes them; with --null-arm also null, a second copy of base
     FOLDER/compare.log    output of checkouts, --setup and the measuring processes
 
-Checkouts, environments and caches are stored elsewhere (`scratch_of`) until `Comparing.clean_up`.
+Checkouts, environments and caches are stored elsewhere (`scratch_of`) until `CompareRunner.clean_up`.
 """
 
 import json
