@@ -8,6 +8,7 @@ import click
 
 from ..reports.render.visible import visible
 from ..shapes.errors import CorrectnessError, IncompleteError, UsageError
+from .shared.tables import note, show
 
 if TYPE_CHECKING:
     from ..analysis.audit.audit import Audit
@@ -45,7 +46,7 @@ def audit(**options: Any) -> None:
     """
     from ..analysis.audit.audit import audit as run
     from ..analysis.audit.reading.roles import Override
-    from .audit_output import as_record, print_audit, review_comment
+    from .audit_output import as_record, review_comment, section
     from .shared.output import print_json
 
     if not options["tables"] and not options["claims"]:
@@ -55,17 +56,17 @@ def audit(**options: Any) -> None:
     documents = _documents(options["tables"])
     for document in documents:
         if document.unread:
-            click.echo(f"note: not read: {_unread(document)}, too long or a table too wide", err=True)
+            note(f"not read: {_unread(document)}, too long or a table too wide")
     result = run(documents, setting, overrides, options["claims"])
     for document in documents:
         if not document.tables:
-            click.echo(f"note: no table was found in {document.name}; only its sentences were read", err=True)
+            note(f"no table was found in {document.name}; only its sentences were read")
     if options["as_json"]:
         print_json(as_record(result, setting) | {"not_read": {one.name: one.unread for one in documents}})
     elif options["markdown"] == "-":
         click.echo(review_comment(result, setting), nl=False)
     else:
-        print_audit(result, setting)
+        show(section(result, setting))
     if options["markdown"] and options["markdown"] != "-":
         _write(Path(options["markdown"]), review_comment(result, setting))
     if options["strict"]:
@@ -90,7 +91,6 @@ def _setting(options: dict[str, Any]) -> Any:
 
 
 def _documents(names: tuple[str, ...]) -> "list[Document]":
-    """Read every TABLE."""
     from ..analysis.audit.reading.document import read_document
 
     if names.count("-") > 1:
@@ -120,7 +120,7 @@ def _write(path: Path, text: str) -> None:
         path.write_text(visible(text), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--markdown {path}: {error.strerror}; choose another file") from None
-    click.echo(f"note: wrote {path}", err=True)
+    note(f"wrote {path}")
 
 
 def _judge(result: "Audit") -> None:

@@ -1,74 +1,56 @@
 """What `rooflens audit` shows: how each table was read, findings by rule, and the same as JSON and as a comment."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
-import click
-
-from ..reports.render.layout import wrap
+from ..analysis.audit.audit import Audit
+from ..analysis.audit.evidence.context import Rule
+from ..analysis.audit.evidence.finding import Finding
+from ..analysis.audit.reading.annotated_table import Column, Sheet
+from ..analysis.audit.reading.assumptions import Setting
+from ..analysis.audit.rules.registry import RULES
+from ..reports.formatting import plural
+from ..reports.model import Section, Text
+from ..reports.render.markdown import render_section
 from .shared.output import plain
-from .shared.tables import terminal_width
 
-if TYPE_CHECKING:
-    from ..analysis.audit.audit import Audit
-    from ..analysis.audit.evidence.context import Rule
-    from ..analysis.audit.evidence.finding import Finding
-    from ..analysis.audit.reading.annotated_table import Column, Sheet
-    from ..analysis.audit.reading.assumptions import Setting
-
-_INDENT = "    "
+HANG = 4
+"""Columns by which the further lines of a paragraph hang."""
 
 
-def print_audit(result: "Audit", setting: "Setting") -> None:
-    """Print how the tables were read, one line per finding under its rule, and the closing line."""
-    width = terminal_width()
-    for line in (_against(setting), *map(_understood, result.sheets)):
-        _echo(line, width)
-    for rule, findings in _by_rule(result):
-        click.echo()
-        _echo(f"{rule.name}: {rule.summary}", width)
-        for finding in findings:
-            _echo(f"{_place(finding)} [{finding.severity}] {_whose(finding)}{finding.message}", width, "  ")
-        for advice in dict.fromkeys(finding.advice for finding in findings):
-            _echo(f"-> {advice}", width, "  ")
-    click.echo()
-    for line in _could_not_run(result):
-        _echo(line, width)
-    _echo(_closing(result), width)
-
-
-def review_comment(result: "Audit", setting: "Setting") -> str:
-    """Return GitHub markdown: a list per rule, and how the tables were read, folded."""
-    from ..reports.render.markdown import LIMIT
-    from ..reports.render.markdown_blocks import escape
-
-    lines = [
-        "## Audit of the printed numbers",
-        "",
-        f"{escape(_closing(result))}. {escape(_sentence(_against(setting)))}.",
-        "",
-    ]
-    lines += ["<details><summary>How the tables were read</summary>", ""]
-    lines += [f"- {escape(_understood(sheet))}" for sheet in result.sheets]
-    lines += [f"- {escape(_sentence(line))}" for line in _could_not_run(result)]
-    lines += ["", "</details>", ""]
-    for rule, findings in _by_rule(result):
-        lines += [f"### {rule.name}", "", f"{escape(_sentence(rule.summary))}.", ""]
-        for finding in findings:
-            text = f"{_whose(finding)}{finding.message}"
-            lines.append(f"- **{finding.severity}**, {escape(_place(finding))}: {escape(text)}")
-        advices = dict.fromkeys(finding.advice for finding in findings)
-        lines += ["", *(f"*{escape(_sentence(advice))}.*" for advice in advices), ""]
-    text = "\n".join(lines)
-    if len(text) > LIMIT:
-        text = (
-            text[: LIMIT - 100].rsplit("\n", 1)[0] + "\n\n*The rest was left out for length: `--json` has all of it.*\n"
+def section(result: Audit, setting: Setting) -> Section:
+    """Say how the tables were read, then list the findings under their rules."""
+    reading = (_against(setting), *map(_understood, result.sheets))
+    rules = tuple(
+        Section(
+            rule.name,
+            rule.name,
+            (
+                Text(f"{rule.name}: {rule.summary}", hang=HANG),
+                *(Text(_finding(finding), indent=2, hang=HANG) for finding in found),
+                *(Text(f"-> {advice}", indent=2, hang=HANG) for advice in dict.fromkeys(one.advice for one in found)),
+            ),
         )
-    return text
+        for rule, found in _by_rule(result)
+    )
+    end = Section("end", "", tuple(Text(line, hang=HANG) for line in (*_could_not_run(result), closing(result))))
+    how = Section("reading", "How the tables were read", tuple(Text(line, hang=HANG) for line in reading), folded=True)
+    return Section("audit", "Audit of the printed numbers", (), (how, *rules, end))
 
 
-def as_record(result: "Audit", setting: "Setting") -> dict[str, Any]:
+def review_comment(result: Audit, setting: Setting) -> str:
+    """Return it as GitHub markdown, beginning with what came of it."""
+    return render_section(replace(section(result, setting), blocks=(Text(f"{closing(result)}."),)))
+
+
+def _finding(finding: Finding) -> str:
+    row = f"{finding.row}: " if finding.row else ""
+    return f"{finding.where}:{finding.line} [{finding.severity}] {row}{finding.message}"
+
+
+def as_record(result: Audit, setting: Setting) -> dict[str, Any]:
     """Return what --json prints."""
     return {
         "device": setting.device.name if setting.device else None,
@@ -90,21 +72,18 @@ def as_record(result: "Audit", setting: "Setting") -> dict[str, Any]:
     }
 
 
-def _column_record(column: "Column") -> dict[str, Any]:
+def _column_record(column: Column) -> dict[str, Any]:
     names = ("name", "role", "side", "pass_", "unit", "detail", "sides", "dtype", "unread")
     return {name.rstrip("_"): getattr(column, name) or None for name in names}
 
 
-def _by_rule(result: "Audit") -> "Iterator[tuple[Rule, list[Finding]]]":
-    from ..analysis.audit.rules.registry import RULES
-
+def _by_rule(result: Audit) -> Iterator[tuple[Rule, list[Finding]]]:
     for rule in RULES:
         if found := [finding for finding in result.findings if finding.rule == rule.name]:
             yield rule, found
 
 
-def _against(setting: "Setting") -> str:
-    """Say what the numbers are compared with."""
+def _against(setting: Setting) -> str:
     device = setting.device
     if device is None:
         return "no --device: rules that need its peaks are skipped"
@@ -115,8 +94,7 @@ def _against(setting: "Setting") -> str:
     return f"compared with {device.name}: {peak}{how}{memory} ({device.source.split(';')[0]})"
 
 
-def _understood(sheet: "Sheet") -> str:
-    """Say what the columns of a table were taken for."""
+def _understood(sheet: Sheet) -> str:
     known = [_column(column) for column in sheet.columns if str(column.role) not in ("label", "not used", "size")]
     sizes = " ".join(column.detail for column in sheet.columns if str(column.role) == "size")
     unused = [column.name or "(no header)" for column in sheet.columns if str(column.role) == "not used"]
@@ -133,11 +111,10 @@ def _understood(sheet: "Sheet") -> str:
         parts.append(f"cells that are no number: {', '.join(unread)}")
     if sheet.summaries:
         parts.append(f"sums up: {', '.join(one.statistic for one in sheet.summaries)}")
-    rows = f"{len(sheet)} row{'s' * (len(sheet) != 1)}"
-    return f"{sheet.titled.name}: {rows}; {'; '.join(parts) or 'no column was understood'}"
+    return f"{sheet.titled.name}: {plural(len(sheet), 'row')}; {'; '.join(parts) or 'no column was understood'}"
 
 
-def _column(column: "Column") -> str:
+def _column(column: Column) -> str:
     words = [column.pass_, column.side if column.role not in ("ratio", "id", "cases", "shape") else ""]
     words = [word for word in words if word and word.lower() not in column.name.lower()]
     what = " ".join([*words, str(column.role)])
@@ -146,15 +123,7 @@ def _column(column: "Column") -> str:
     return f"{column.name!r} {what}{detail}"
 
 
-def _place(finding: "Finding") -> str:
-    return f"{finding.where}:{finding.line}"
-
-
-def _whose(finding: "Finding") -> str:
-    return f"{finding.row}: " if finding.row else ""
-
-
-def _could_not_run(result: "Audit") -> list[str]:
+def _could_not_run(result: Audit) -> list[str]:
     """Say what the rules that had nothing to work on miss; rules that miss the same share a line."""
     rules: dict[str, list[str]] = {}
     for rule, missing in result.skipped.items():
@@ -162,22 +131,9 @@ def _could_not_run(result: "Audit") -> list[str]:
     return [f"not checked: {', '.join(names)}; needs {missing}" for missing, names in rules.items()]
 
 
-def _closing(result: "Audit") -> str:
+def closing(result: Audit) -> str:
     """Return the last line: rows, findings, and of which kind."""
-    tables = len(result.sheets)
     counts = Counter(str(finding.severity) for finding in result.findings)
     kinds = ", ".join(f"{count} {name}" for name, count in counts.items())
-    rows = f"{result.rows} row{'s' * (result.rows != 1)} in {tables} table{'s' * (tables != 1)}"
-    return f"{rows}, {len(result.findings)} finding{'s' * (len(result.findings) != 1)}" + (
-        f" ({kinds})" if kinds else ""
-    )
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _echo(text: str, width: int, indent: str = "") -> None:
-    lines: Sequence[str] = wrap(text, width - len(indent) - len(_INDENT))
-    for number, line in enumerate(lines):
-        click.echo(indent + (_INDENT if number else "") + line)
+    tables = f"{plural(result.rows, 'row')} in {plural(len(result.sheets), 'table')}"
+    return f"{tables}, {plural(len(result.findings), 'finding')}" + (f" ({kinds})" if kinds else "")

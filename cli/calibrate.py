@@ -169,7 +169,6 @@ def _show(device: "Device", table: Sequence[Row], dtypes: Sequence[str]) -> None
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:
-    """Write the rows as a run folder has them."""
     from ..reports.write import write_bytes
 
     text = csv_text(CEILINGS.names, ([row.get(name) for name in CEILINGS.names] for row in rows))

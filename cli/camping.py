@@ -8,6 +8,7 @@ import click
 from ..shapes.errors import UsageError, unknown_name
 from .shared.output import print_json
 from .shared.runs import find_run
+from .shared.tables import show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,9 +69,8 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], scan_csv: bool, 
     elif as_json:
         print_json({"run": data.id} | output.everything(found))
     else:
-        output.show(found)
-        for line in held(data.cells.loc[data.cells["provider"].isin(providers or known)], data.manifest.scan):
-            click.echo(f"note: {line}", err=True)
+        shown = data.cells.loc[data.cells["provider"].isin(providers or known)]
+        show(output.section(found, tuple(held(shown, data.manifest.scan))))
 
 
 def _deciding_rounds(run: "RunData") -> "pd.DataFrame":

@@ -3,20 +3,17 @@
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
+import numpy as np
+import pandas as pd
 
+from ..analysis.camping import Camping
 from ..analysis.frames.coordinates import SETTING, shape_label
 from ..reports import formatting
-from ..reports.render.layout import wrap
+from ..reports.listing import listing
+from ..reports.model import Block, Remarks, Section, Table, Text
 from ..shapes.files.csv_file import as_text
-from .shared.tables import print_table, terminal_width
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ..analysis.camping import Camping
 
 Row = Mapping[Hashable, Any]
 
@@ -28,41 +25,30 @@ _VERDICTS = {"yes": "verified", "no": "not reproduced", "unknown": "not verified
 _EXCESS = ("excess", f"{formatting.TIMES} beside")
 
 
-def scan_csv(found: "Camping") -> str:
+def scan_csv(found: Camping) -> str:
     """Write every size of the series that were searched for periods; ratio is its time to the slower side's."""
-    import numpy as np
-
     rows = found.sizes.loc[found.sizes["series"].isin(found.scans["series"])]
     rows = rows.assign(ratio=np.exp(rows["over"]))
     table = rows[["provider", *SETTING, *_SCAN]].map(as_text)
     return table.to_csv(index=False, lineterminator="\n")
 
 
-def everything(found: "Camping") -> dict[str, Any]:
+def everything(found: Camping) -> dict[str, Any]:
     """Return all tables but the sizes, rows as objects."""
     names = ("suspects", "periods", "scans", "coverage")
     return {name: getattr(found, name).to_dict("records") for name in names}
 
 
-def show(found: "Camping") -> None:
-    """Print suspects, periods and scans as tables, or that nothing was found and what would have been."""
+def section(found: Camping, held: Sequence[str]) -> Section:
+    """List suspects, periods and scans, and what would have been found; `held`: more remarks."""
     suspects = found.suspects.loc[found.suspects["explained"] == ""]
-    printed = False
-    for rows, table in ((suspects, _show_suspects), (found.periods, _show_periods), (found.scans, _show_scans)):
-        if len(rows):
-            if printed:
-                click.echo()
-            table(rows)
-            printed = True
-    if printed:
-        click.echo()
-    for line in _conclusion(found, suspects):
-        click.echo("\n".join(wrap(line, terminal_width())))
-    for note in _notes(found):
-        click.echo(f"note: {note}", err=True)
+    tables = ((suspects, _suspects), (found.periods, _periods), (found.scans, _scans))
+    parts: list[tuple[Block, ...]] = [(table(rows),) for rows, table in tables if len(rows)]
+    conclusion: tuple[Block, ...] = (*map(Text, _conclusion(found, suspects)), Remarks((*_notes(found), *held)))
+    return Section("camping", "Camping", (), tuple(Section("part", "", blocks) for blocks in (*parts, conclusion)))
 
 
-def _show_suspects(suspects: "pd.DataFrame") -> None:
+def _suspects(suspects: pd.DataFrame) -> Table:
     rows = [
         (
             shape_label(row),
@@ -77,7 +63,7 @@ def _show_suspects(suspects: "pd.DataFrame") -> None:
         for row in suspects.to_dict("records")
     ]
     names = ("shape", *SETTING, "provider", "M", *_EXCESS, "verdict", "remark")
-    print_table(
+    return listing(
         names, rows, "suspects: slower than the sizes on both sides of them",
         once=SETTING, long=("remark",), heading=("shape", *SETTING),
     )  # fmt: skip
@@ -121,7 +107,7 @@ def _line(row: Row) -> str:
     return f"it grows with M, from {own} at M = 0 against {usual}"
 
 
-def _show_periods(periods: "pd.DataFrame") -> None:
+def _periods(periods: pd.DataFrame) -> Table:
     rows = [
         (
             row["provider"],
@@ -137,7 +123,7 @@ def _show_periods(periods: "pd.DataFrame") -> None:
         for row in _merged(periods, ("axis", "fixed", "period"))
     ]
     names = ("provider", *SETTING, "scan", "M", "multiples of", f"{formatting.TIMES} others", "p", "verdict", "remark")
-    print_table(
+    return listing(
         names,
         rows,
         "periods: multiples of a size are slow",
@@ -165,7 +151,7 @@ def _about(row: Row) -> str:
     return "; ".join(parts)
 
 
-def _show_scans(scans: "pd.DataFrame") -> None:
+def _scans(scans: pd.DataFrame) -> Table:
     rows = [
         (
             row["provider"],
@@ -182,7 +168,7 @@ def _show_scans(scans: "pd.DataFrame") -> None:
         for row in _merged(scans, ("axis", "fixed", "size_min", "size_max", "points", "within"))
     ]
     names = ("provider", *SETTING, "scan", "M", "from..to", "sizes", "periods", "found from", "to", "remark")
-    print_table(
+    return listing(
         names, rows, "scans: the least slowdown at all multiples of a (period) that is found in 4 of 5 scans",
         once=SETTING, long=("remark",), heading=("provider", *SETTING),
     )  # fmt: skip
@@ -196,7 +182,6 @@ def _gain(ln_time: float) -> str:
 
 
 def _within(row: Row) -> str:
-    """Say what is compared with what."""
     told = {
         "neighbours": "",
         "equal workgroups": "compared at equal workgroups",
@@ -206,10 +191,8 @@ def _within(row: Row) -> str:
     return "; ".join(filter(None, (told[row["within"]], steps)))
 
 
-def _merged(table: "pd.DataFrame", keys: Sequence[str]) -> list[dict[Hashable, Any]]:
+def _merged(table: pd.DataFrame, keys: Sequence[str]) -> list[dict[Hashable, Any]]:
     """Put rows that differ in M alone together, with their Ms: the values of the one that is hardest to believe."""
-    import pandas as pd
-
     hardness = "p" if "ratio" in table else "hardest"
     groups = table.groupby(["provider", *SETTING, "model", "layer", *keys], sort=False, dropna=False)
     merged = []
@@ -232,8 +215,7 @@ def _Ms(sizes: Sequence[int]) -> str:
     return str(sizes[0]) if len(sizes) == 1 else f"{min(sizes)}..{max(sizes)}"
 
 
-def _conclusion(found: "Camping", suspects: "pd.DataFrame") -> Iterator[str]:
-    """Say in sentences what was tested, and what would have been found."""
+def _conclusion(found: Camping, suspects: pd.DataFrame) -> Iterator[str]:
     counts = found.coverage[["points", "tested"]].sum()
     if not len(suspects):
         what = "no single size stands out" if len(found.periods) else "nothing found: no size stands out"
@@ -253,8 +235,7 @@ def _conclusion(found: "Camping", suspects: "pd.DataFrame") -> Iterator[str]:
         )
 
 
-def _notes(found: "Camping") -> Iterator[str]:
-    """Say what was explained, and what keeps a suspect from being verified."""
+def _notes(found: Camping) -> Iterator[str]:
     if left := int(found.coverage["impossible"].sum()):
         yield (
             "left out, because they are faster than the device allows: "

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..reports.render.layout import wrap
 from ..shapes.errors import UsageError
 from .shared.output import plain, print_json
 from .shared.runs import find_run
-from .shared.tables import print_table, terminal_width
+from .shared.tables import show
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..analysis.crossover.across_shapes import MedianCrossover, Threshold
     from ..analysis.frames.load import RunData
+    from ..reports.model import Section
 
 
 @click.command()
@@ -53,14 +53,11 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
     shapes = crossovers(summary, round_medians(data), *pair)
     medians = median_crossovers(shapes)
     if as_json:
-        told = [{**plain(one), "text": one.text, "interval_text": one.interval_text} for one in medians]
+        records = [{**plain(one), "text": one.text, "interval_text": one.interval_text} for one in medians]
         names = {"run": data.id, "challenger": pair[0], "incumbent": pair[1]}
-        print_json(names | {"medians": told, "shapes": shapes.to_dict("records")})
-        return
-    for number, one in enumerate(medians):
-        if number:
-            click.echo()
-        _show(one, shapes)
+        print_json(names | {"medians": records, "shapes": shapes.to_dict("records")})
+    else:
+        show(*(_section(one, shapes) for one in medians))
 
 
 def _first_challenger(run: "RunData") -> str:
@@ -84,12 +81,14 @@ def _measured_baseline(run: "RunData") -> str:
     return run.baseline
 
 
-def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
-    """Print the shapes of one (pass, dtype, scheme, cache), then what holds over all of them."""
+def _section(median: "MedianCrossover", shapes: "pd.DataFrame") -> "Section":
+    """List the shapes of one (pass, dtype, scheme, cache), then what holds over all of them."""
     from ..analysis.frames.coordinates import SETTING, shape_label
     from ..reports import formatting
+    from ..reports.listing import listing
+    from ..reports.model import Section, Text
 
-    mine = shapes.loc[(shapes[[*SETTING]] == list(median.setting)).all(axis=1)]
+    own = shapes.loc[(shapes[[*SETTING]] == list(median.setting)).all(axis=1)].to_dict("records")
     rows = [
         (
             shape_label(row),
@@ -98,21 +97,17 @@ def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
             formatting.m_interval(row["low_M"], row["high_M"]) if row["status"] != "unmeasured" else "",
             "; ".join(row["warnings"]),
         )
-        for row in mine.to_dict("records")
+        for row in own
     ]
     title = f"{median.challenger} against {median.incumbent}: {', '.join(median.setting_words)}"
-    print_table(
-        ("shape", "status", "crossover M", "verified between", "remark"),
-        rows,
-        title,
-        long=("remark",),
-        heading=("shape",),
-    )
-    if refined := [row["refined"] for row in mine.to_dict("records") if row["refined"]]:
+    names = ("shape", "status", "crossover M", "verified between", "remark")
+    lines = _over_shapes(median)
+    if refined := [row["refined"] for row in own if row["refined"]]:
         at = formatting.plural(len(refined), "shape")
-        click.echo(f"refined: {sum(refined)} of these M were added by --refine, at {at}")
-    for line in _over_shapes(median):
-        click.echo("\n".join(wrap(line, terminal_width())))
+        lines.insert(0, f"refined: {sum(refined)} of these M were added by --refine, at {at}")
+    return Section(
+        "crossover", title, (listing(names, rows, title, long=names[-1:], heading=names[:1]), *map(Text, lines))
+    )
 
 
 def _position(row: Mapping[Hashable, Any]) -> str:
@@ -129,7 +124,6 @@ def _position(row: Mapping[Hashable, Any]) -> str:
 
 
 def _over_shapes(median: "MedianCrossover") -> list[str]:
-    """Say the median and the threshold in sentences."""
     from ..reports.formatting import plural
 
     interval = f", 95 % interval {median.interval_text}" if median.interval_text else ""

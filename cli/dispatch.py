@@ -9,7 +9,9 @@ import click
 from ..shapes.errors import UsageError
 from ..shapes.files.file_text import read_content
 from .shared import values
+from .shared.output import print_json
 from .shared.runs import find_run
+from .shared.tables import note, show
 
 if TYPE_CHECKING:
     from ..analysis.dispatch.policy import Policy
@@ -134,18 +136,17 @@ def dispatch(
                 click.echo(text, nl=False)
             return
         _write(texts, output)
-    from . import dispatch_output
+    from . import dispatch_output as form
 
-    before = _before(found, against)
     facts = provenance(data, found, chosen.name, weighing)
+    shown = (found, chosen, facts, _before(found, against), against or found.timings.incumbent)
     if as_json:
-        dispatch_output.print_as_json(found, chosen, facts, before, against or found.timings.incumbent)
-        return
-    dispatch_output.show(found, chosen, facts, before, against or found.timings.incumbent, rows)
+        print_json(form.record(*shown))
+    else:
+        show(form.section(*shown, rows))
 
 
 def _features(text: str | None) -> tuple[str, ...]:
-    """Read the list of features in the order that they are tried in."""
     from ..analysis.dispatch.timings import FEATURES
     from ..shapes.errors import unknown_name
 
@@ -157,7 +158,6 @@ def _features(text: str | None) -> tuple[str, ...]:
 
 
 def _policy(found: "Study", name: str | None) -> "Policy":
-    """Find the policy to show: the recommended one, or the named one."""
     from ..shapes.errors import unknown_name
 
     names = [one.name for one in found.scored if one.policy]
@@ -179,7 +179,7 @@ def _before(found: "Study", against: str | None) -> "Ints":
         named = dict.fromkeys([*(leaf.arm for leaf in earlier.leaves), earlier.incumbent])
         if absent := [name for name in named if name not in found.timings.arms]:
             known = earlier.incumbent if earlier.incumbent not in absent else found.timings.incumbent
-            click.echo(f"note: --against {against}: no arm here is {', '.join(absent)}; counted as {known}", err=True)
+            note(f"--against {against}: no arm here is {', '.join(absent)}; counted as {known}")
         return choices(earlier, found.timings)
     return chosen_by(found, against or found.timings.incumbent)
 
@@ -211,7 +211,7 @@ def _texts(run: "RunData", found: "Study", policy: str | None, weighing: str, em
     texts: dict[str, str] = {}
     for form in dict.fromkeys(emit or FILES):
         if form == "csv" and not emit and (why := refusal(found.timings)):
-            click.echo(f"note: no {FILES[form]}: {why}", err=True)
+            note(f"no {FILES[form]}: {why}")
             continue
         chosen = found.policy(policy or (TABLE if form == "csv" else found.recommended))
         texts[form] = emitters[form](chosen, provenance(run, found, chosen.name, weighing))

@@ -1,25 +1,27 @@
 """What `rooflens dispatch` prints: policies with their regret, the rule of one, its worst cases, what it changes."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
+import numpy as np
+import pandas as pd
 
-from ..reports.render.layout import wrap
-from .shared.output import print_json
-from .shared.tables import print_table, terminal_width
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ..analysis.dispatch.policy import Policy, Rule
-    from ..analysis.dispatch.provenance import Provenance
-    from ..analysis.dispatch.regret import Score
-    from ..analysis.dispatch.study import Study
-    from ..analysis.statistics.arrays import Ints
+from ..analysis.dispatch.changes import changes
+from ..analysis.dispatch.emit_json import emit_json
+from ..analysis.dispatch.fit import oracle
+from ..analysis.dispatch.policy import Policy, Rule, ShapeTable, choices
+from ..analysis.dispatch.provenance import Provenance
+from ..analysis.dispatch.regret import Score, best, relative_time
+from ..analysis.dispatch.study import Study
+from ..analysis.dispatch.tree import describe
+from ..analysis.statistics.arrays import Ints
+from ..reports import formatting as fmt
+from ..reports.listing import listing
+from ..reports.model import Block, Remarks, Section, Table, Text
 
 VISIBLE = 0.0005
 """Luck of the best arms that is worth a line."""
@@ -28,16 +30,16 @@ WAYS = {"shape": "new shapes", "model": "new models", "round": "new rounds"}
 """Headers of the hold-outs."""
 
 
-def show(study: "Study", policy: "Policy", facts: "Provenance", before: "Ints", against: str, rows: int) -> None:
-    """Print it for a reader; remarks go to stderr."""
+def section(study: Study, policy: Policy, facts: Provenance, before: Ints, against: str, rows: int) -> Section:
+    """Rank the policies, then show the rule of one, its worst cases and what it changes."""
     table = study.timings
     device = " ".join(filter(None, (facts.device, f"({study.arch})" if study.arch else "")))
-    _say(
-        f"{facts.run} on {device}: {_count(len(table.cases), 'GEMM')}, {facts.cache}, {_count(table.rounds, 'round')}; "
-        f"incumbent {table.incumbent}; weights: {facts.weights}"
+    lead = (
+        f"{facts.run} on {device}: {fmt.plural(len(table.cases), 'GEMM')}, {facts.cache}, "
+        f"{fmt.plural(table.rounds, 'round')}; incumbent {table.incumbent}; weights: {facts.weights}"
     )
     ways = [way for way in WAYS if any(one.held_out.get(way) for one in study.scored)]
-    print_table(
+    ranking = listing(
         ("policy", "mean", "p95", "worst", "within 3%", *(WAYS[way] for way in ways)),
         [
             (one.name, *_in_sample(one.in_sample), *(_cost(one.held_out.get(way)) for way in ways))
@@ -45,95 +47,76 @@ def show(study: "Study", policy: "Policy", facts: "Provenance", before: "Ints", 
         ],
         "regret, the time beyond that of the best arm: in the sample, and the mean on what the fit has not seen",
     )
+    blocks: list[Block] = [Text(lead), ranking]
     if study.flattered is not None and study.flattered >= VISIBLE:
-        _say(
-            f"picked by the other rounds, the fastest arm of each GEMM costs {_percent(study.flattered)} on a new one "
-            "(oracle): smaller differences between policies there may be luck"
+        blocks.append(
+            Text(
+                f"picked by the other rounds, the fastest arm of each GEMM costs {_percent(study.flattered)} on a new "
+                "one (oracle): smaller differences between policies there may be luck"
+            )
         )
-    click.echo()
-    _say(_why(study, policy))
-    for line in _rules(policy):
-        _say(line.lstrip(), "    " if line.startswith(" ") else "  ")
-    _cases(_worst(study, policy), _WORST, f"most regret of {policy.name}", rows)
+    rule = (Text(line.lstrip(), indent=4 if line.startswith(" ") else 2, hang=2) for line in _rules(policy))
     changed = _changes(study, policy, before)
     share = f"{len(changed)} of {len(table.cases)} GEMMs"
-    _cases(changed, _CHANGED, f"decisions that differ from {against}: {share}, most time saved first", rows)
-    for note in study.notes:
-        click.echo(f"note: {note}", err=True)
-
-
-def print_as_json(study: "Study", policy: "Policy", facts: "Provenance", before: "Ints", against: str) -> None:
-    """Print it for a program: regret and gain as differences of ln time."""
-    import json
-
-    from ..analysis.dispatch.emit_json import emit_json
-
-    table = study.timings
-    print_json(
-        {
-            "run": facts.run,
-            "device": facts.device,
-            "arch": study.arch,
-            "arms": table.arms,
-            "incumbent": table.incumbent,
-            "cache": facts.cache,
-            "gemms": len(table.cases),
-            "rounds": table.rounds,
-            "weights": facts.weights,
-            "margin": facts.margin,
-            "policies": [
-                {
-                    "name": one.name,
-                    "in_sample": _plain(study, one.in_sample),
-                    "held_out": {way: _plain(study, score) for way, score in one.held_out.items()},
-                }
-                for one in study.scored
-            ],
-            "flattered": study.flattered,
-            "recommended": study.recommended,
-            "criterion": study.criterion or None,
-            "policy": json.loads(emit_json(policy, facts)),
-            "worst": _worst(study, policy).to_dict("records"),
-            "against": against,
-            "changes": _changes(study, policy, before).to_dict("records"),
-            "notes": study.notes,
-        }
+    title = f"decisions that differ from {against}: {share}, most time saved first"
+    parts = (
+        (Text(_why(study, policy)), *rule),
+        _cases(_worst(study, policy), _WORST, f"most regret of {policy.name}", rows),
+        _cases(changed, _CHANGED, title, rows),
+        (Remarks(tuple(study.notes)),),
     )
+    return Section("dispatch", "Dispatch", tuple(blocks), tuple(Section("part", "", part) for part in parts))
 
 
-def _say(text: str, indent: str = "") -> None:
-    """Print a paragraph; where it is indented, its further lines are so by two more."""
-    first, *further = wrap(text, terminal_width() - len(indent) - 2 * bool(indent))
-    click.echo(indent + first)
-    for line in further:
-        click.echo(f"{indent}{'  ' * bool(indent)}{line}")
-
-
-def _count(number: int, of: str) -> str:
-    return f"{number} {of}{'s' * (number != 1)}"
+def record(study: Study, policy: Policy, facts: Provenance, before: Ints, against: str) -> dict[str, Any]:
+    """Return what --json prints: regret and gain as differences of ln time."""
+    table = study.timings
+    return {
+        "run": facts.run,
+        "device": facts.device,
+        "arch": study.arch,
+        "arms": table.arms,
+        "incumbent": table.incumbent,
+        "cache": facts.cache,
+        "gemms": len(table.cases),
+        "rounds": table.rounds,
+        "weights": facts.weights,
+        "margin": facts.margin,
+        "policies": [
+            {
+                "name": one.name,
+                "in_sample": _plain(study, one.in_sample),
+                "held_out": {way: _plain(study, score) for way, score in one.held_out.items()},
+            }
+            for one in study.scored
+        ],
+        "flattered": study.flattered,
+        "recommended": study.recommended,
+        "criterion": study.criterion or None,
+        "policy": json.loads(emit_json(policy, facts)),
+        "worst": _worst(study, policy).to_dict("records"),
+        "against": against,
+        "changes": _changes(study, policy, before).to_dict("records"),
+        "notes": study.notes,
+    }
 
 
 def _percent(log: float) -> str:
     """Write a difference of ln time as the extra time that it is."""
-    from ..reports.formatting import MINUS
-
     value = 100 * math.expm1(log)
     text = f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
-    return f"{'0.00' if text == '-0.00' else text}%".replace("-", MINUS)
+    return f"{'0.00' if text == '-0.00' else text}%".replace("-", fmt.MINUS)
 
 
-def _cost(score: "Score | None") -> str:
+def _cost(score: Score | None) -> str:
     return _percent(score.mean) if score else ""
 
 
-def _in_sample(score: "Score") -> tuple[str, ...]:
-    from ..reports.formatting import share
-
-    return (_percent(score.mean), _percent(score.p95), _percent(score.worst), share(score.near))
+def _in_sample(score: Score) -> tuple[str, ...]:
+    return (_percent(score.mean), _percent(score.p95), _percent(score.worst), fmt.share(score.near))
 
 
-def _plain(study: "Study", score: "Score | None") -> dict[str, Any] | None:
-    """Write a score with the case that is worst."""
+def _plain(study: Study, score: Score | None) -> dict[str, Any] | None:
     if score is None:
         return None
     case = study.timings.cases.iloc[score.worst_case]
@@ -141,8 +124,7 @@ def _plain(study: "Study", score: "Score | None") -> dict[str, Any] | None:
     return {**asdict(score), "worst_case": at}
 
 
-def _why(study: "Study", policy: "Policy") -> str:
-    """Say why this policy is shown, and how its entries came about."""
+def _why(study: Study, policy: Policy) -> str:
     counts = Counter(str(leaf.status) for leaf in policy.leaves)
     parts = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()) if status != "given")
     found = f"; its choices: {parts}" if parts else ""
@@ -152,7 +134,7 @@ def _why(study: "Study", policy: "Policy") -> str:
     return f"{policy.name} is the simplest policy within 0.5% of the least regret {where}{found}"
 
 
-def _rules(policy: "Policy") -> list[str]:
+def _rules(policy: Policy) -> list[str]:
     """Write the rule of each setting, one line per path; settings with the same rule share it."""
     by_text: dict[tuple[str, ...], list[str]] = {}
     for (op, pass_, dtype, scheme), measured in policy.rules.items():
@@ -166,10 +148,7 @@ def _rules(policy: "Policy") -> list[str]:
     ]
 
 
-def _rule(rule: "Rule") -> list[str]:
-    from ..analysis.dispatch.policy import ShapeTable
-    from ..analysis.dispatch.tree import describe
-
+def _rule(rule: Rule) -> list[str]:
     if not isinstance(rule, ShapeTable):
         return describe(rule)
     entries = Counter(leaf.arm for rows in rule.rows.values() for _, leaf in rows)
@@ -178,14 +157,7 @@ def _rule(rule: "Rule") -> list[str]:
     return [f"{sum(entries.values())} rows of {len(rule.rows)} shapes: {told}", *rest]
 
 
-def _worst(study: "Study", policy: "Policy") -> "pd.DataFrame":
-    """List the cases with regret, the most first."""
-    import numpy as np
-
-    from ..analysis.dispatch.fit import oracle
-    from ..analysis.dispatch.policy import choices
-    from ..analysis.dispatch.regret import best, relative_time
-
+def _worst(study: Study, policy: Policy) -> pd.DataFrame:
     table = study.timings
     chosen = choices(policy, table)
     regret = relative_time(table, chosen) - best(table)
@@ -198,10 +170,7 @@ def _worst(study: "Study", policy: "Policy") -> "pd.DataFrame":
     return found.loc[shown].sort_values("regret", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _changes(study: "Study", policy: "Policy", before: "Ints") -> "pd.DataFrame":
-    from ..analysis.dispatch.changes import changes
-    from ..analysis.dispatch.policy import choices
-
+def _changes(study: Study, policy: Policy, before: Ints) -> pd.DataFrame:
     return changes(study.timings, before, choices(policy, study.timings))
 
 
@@ -210,37 +179,32 @@ _WORST = ("runs", "best", "regret")
 _CHANGED = ("before", "after", "speedup", "interval", "saved")
 
 
-def _cases(frame: "pd.DataFrame", columns: Sequence[str], title: str, rows: int) -> None:
-    """Print the first rows of a list of cases; say how many more there are."""
-    from ..reports import formatting
-
+def _cases(frame: pd.DataFrame, columns: Sequence[str], title: str, rows: int) -> tuple[Table, ...]:
+    """List the first cases, and count the others; nothing without any."""
     if not rows or frame.empty:
-        return
-    click.echo()
+        return ()
     cells = []
     for row in frame.head(rows).to_dict("records"):
         told = {
             **row,
             "regret": _percent(row["regret"]) if "regret" in row else "",
-            "speedup": formatting.ratio(row.get("speedup")),
-            "interval": formatting.ratio_interval(row.get("speedup_low"), row.get("speedup_high")),
+            "speedup": fmt.ratio(row.get("speedup")),
+            "interval": fmt.ratio_interval(row.get("speedup_low"), row.get("speedup_high")),
             "saved": _saved(row.get("saved_s")),
         }
         cells.append([told[name] for name in ("op", "pass", "dtype", "scheme", "label", "M", *columns)])
     more = len(frame) - len(cells)
-    print_table(
+    table = listing(
         ("op", "pass", "dtype", "scheme", "shape", "M", *columns),
         cells,
         title + (f" (and {more} more: --rows)" if more else ""),
         once=("op", "pass", "dtype", "scheme", "before", "runs"),
         heading=("shape",),
     )
+    return (table,)
 
 
 def _saved(seconds: float | None) -> str:
-    """Write a saving of time; a loss has a minus sign."""
-    from ..reports import formatting
-
-    if seconds is None or not formatting.known(seconds):
+    if seconds is None or not fmt.known(seconds):
         return ""
-    return f"{formatting.MINUS if seconds < 0 else ''}{formatting.time(abs(seconds))}"
+    return f"{fmt.MINUS if seconds < 0 else ''}{fmt.time(abs(seconds))}"

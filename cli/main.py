@@ -164,7 +164,6 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _explain(error: BaseException) -> int:
-    """Print the one line of `error` and return its exit code."""
     match error:
         case RooflensError():
             return _fail(str(error), error.exit_code)

@@ -9,6 +9,7 @@ import click
 from ..shapes.errors import unknown_name
 from .shared.output import print_json
 from .shared.runs import find_run
+from .shared.tables import show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +46,7 @@ def roofline(
     from ..analysis.roofline import roofline_warnings
     from ..analysis.run.pipeline import placed as placed_cells
     from ..analysis.run.summarize import summarize
+    from ..reports.model import Remarks
     from . import roofline_output as output
 
     data = load_run(run)
@@ -59,21 +61,16 @@ def roofline(
         print_json(_everything(shown, limits, data) | {"warnings": warnings})
         return
     views = (
-        (gaps, output.show_gaps),
-        (regimes, output.show_regimes),
-        (pairs, output.show_pairs),
-        (ceilings, partial(output.show_roofs, limits=limits, device=data.device)),
+        (gaps, output.gaps_of),
+        (regimes, output.regimes_of),
+        (pairs, output.pairs_of),
+        (ceilings, partial(output.roofs_of, limits=limits, device=data.device)),
     )
-    for number, show in enumerate([show for wanted, show in views if wanted] or [output.show_bounds]):
-        if number:
-            click.echo()
-        show(shown)
-    for warning in warnings:
-        click.echo(f"note: {warning}", err=True)
+    chosen = [view for wanted, view in views if wanted] or [output.bounds_of]
+    show(*(view(shown) for view in chosen), Remarks(tuple(warnings)))
 
 
 def _everything(placed: "pd.DataFrame", limits: "pd.DataFrame", data: "RunData") -> dict[str, object]:
-    """Collect what the tables show, and what they are made of."""
     from ..analysis.roofline import bound_shares
     from ..analysis.roofline.gaps import gap_totals, gaps
     from ..analysis.roofline.pairs import pair_means, pairs

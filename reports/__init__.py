@@ -1,1 +1,12 @@
-"""What a reader sees: tables, figures, HTML and markdown. No torch."""
+"""What a reader sees: tables, figures, HTML and markdown. No torch.
+
+model       what a report says, as plain values
+build       from what was measured to a report
+presets     which chapters make which report
+view        the analysed run as chapters look at it
+listing     tables of what commands list
+cells       results as table cells
+terms       words that pages and terminals share
+formatting  how numbers are written
+write       writes the files
+"""

@@ -1,17 +1,29 @@
-"""From a loaded run to a Report: analyse it once, then the chapters of a preset (see `presets`)."""
+"""From what was measured to a Report: of a run, of two versions, or of several architectures (chapters: `presets`)."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .. import __version__
+from ..analysis.comparison.effects import Order, Status
+from ..analysis.comparison.result import Result
 from ..analysis.frames.load import RunData
 from ..analysis.run.pipeline import analyze
 from ..shapes.errors import UsageError, unknown_name
 from . import formatting as fmt
 from .model import Report
-from .presets import of_a_run
+from .presets import OF_A_RUN, OF_TWO_VERSIONS, SIDE_BY_SIDE, of_a_run, of_two_versions
+from .sections.architectures.subject import Architectures
+from .sections.architectures.subject import Sweep as Sweep
 from .view import View
 
-DEFAULT = "full"
+DEFAULT, COMPARED = next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS))
+"""Names of the default presets of a run and of a comparison."""
+
+_ORDERS = {
+    Order.INTERLEAVED: "in turn, every round of every version in a fresh process",
+    Order.SEQUENTIAL: "one after the other",
+    Order.IMPORTED: "unknown: one value per case, from tables",
+}
 
 
 def build_report(run: RunData, preset: str = DEFAULT, challengers: tuple[str, ...] = ()) -> Report:
@@ -40,7 +52,6 @@ def report_of(view: View, preset: str = DEFAULT) -> Report:
 
 
 def _challenged(run: RunData, challengers: tuple[str, ...]) -> RunData:
-    """Put other challengers into the run's manifest."""
     known = list(dict.fromkeys(run.cells["provider"]))
     for name in challengers:
         if name not in known:
@@ -52,7 +63,6 @@ def _challenged(run: RunData, challengers: tuple[str, ...]) -> RunData:
 
 
 def _facts(view: View) -> tuple[tuple[str, str], ...]:
-    """Identity of the run: what a reader checks first."""
     device = view.run.device
     facts = [
         ("run", view.run_id),
@@ -73,3 +83,68 @@ def _operands(view: View) -> str:
     """Say what is multiplied, or what is quantized to what: a quantization has no weights."""
     schemes, dtypes = ", ".join(view.schemes), ", ".join(view.dtypes)
     return f"{dtypes} to {schemes}" if view.only_quantizes else f"{schemes}; activations {dtypes}"
+
+
+def build_comparison(result: Result, preset: str = COMPARED) -> Report:
+    """Lay out a comparison. Raises UsageError for an unknown preset, and for one of a single run."""
+    counted = [f"{result.count(word)} {word}" for word in result.words if result.count(word)]
+    others = [f"{result.count_of(status)} {status}" for status in Status if status is not Status.COMPARED]
+    facts = (
+        ("base", result.base.label),
+        ("head", result.head.label),
+        ("measured", _ORDERS[result.order]),
+        ("verdicts", ", ".join(counted) or "none"),
+        ("not compared", ", ".join(text for text in others if not text.startswith("0 "))),
+    )
+    return Report(
+        title=f"{result.head.label} against {result.base.label}",
+        facts=tuple((name, value) for name, value in facts if value),
+        sections=of_two_versions(preset).sections(result),
+        generator=f"rooflens {__version__}",
+        source=result.head.source,
+    )
+
+
+def build_architectures(
+    sweep: Sweep,
+    views: Sequence[tuple[str, View]],
+    *,
+    missing: Mapping[str, str] | None = None,
+    links: Mapping[str, str] | None = None,
+) -> Report:
+    """Lay out the runs of `views`, (architecture, view of its run) each. Nothing is written.
+
+    missing  architecture of the sweep -> why it has no view: a clause without its full stop
+    links    architecture -> path of its own report, relative to where this one will be
+
+    Raises UsageError when there is no view, or when the baselines of the runs differ.
+    """
+    if not views:
+        raise UsageError(f"{sweep.path}: no architecture of this sweep has a finished cell yet")
+    subject = Architectures(sweep, dict(views), missing or {}, links or {})
+    return Report(
+        title=f"{sweep.suite} on {_listed([*subject.names, *subject.missing])}",
+        facts=_facts_of_sweep(subject),
+        sections=SIDE_BY_SIDE.sections(subject),
+        generator=f"rooflens {__version__}",
+        source=sweep.path,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _facts_of_sweep(subject: Architectures) -> tuple[tuple[str, str], ...]:
+    passed = [f"{name} {view.cells_with_a_time}" for name, view in subject.views.items()]
+    facts = (
+        ("sweep", subject.sweep.id),
+        ("measured", subject.sweep.created_at),
+        *((name, view.device_name) for name, view in subject.views.items()),
+        ("operands", ", ".join(dict.fromkeys(f"{part.dtype} · {part.scheme}" for part in subject.slices))),
+        ("cache", ", ".join(dict.fromkeys(part.cache for part in subject.slices))),
+        ("baseline", subject.baseline),
+        ("challengers", ", ".join(subject.challengers)),
+        ("cells with a time", ", ".join(passed)),
+    )
+    return tuple((name, value) for name, value in facts if value)

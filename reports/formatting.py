@@ -316,6 +316,18 @@ _FACTOR = 3.0
 """From here on a percentage reads badly."""
 
 
+def about(effect: float) -> str:
+    """Write an estimate of a change in either direction, which two digits tell well enough: ±19%, ±0.85%, 4.20×."""
+    more = math.expm1(min(effect, 700.0))
+    return f"±{significant(100 * more, 2)}%" if more < 2 else change_size(effect)
+
+
+def change_size(effect: float) -> str:
+    """Write the size of a change in either direction: ±1.30%, 4.20×."""
+    text = change(math.exp(min(effect, 700.0)))
+    return f"±{text[1:]}" if text.startswith("+") else text
+
+
 def decibel(value: float | None) -> str:
     """Write an SNR: 54.3 dB; an exact output has an infinite one."""
     if value is None or math.isnan(value):

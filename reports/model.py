@@ -5,7 +5,7 @@ the same one. Renderers walk `Report.sections`; they compute nothing but layout.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -70,11 +70,40 @@ class Column:
     note: str = ""
 
 
+def text_columns(*headers: str) -> tuple[Column, ...]:
+    """Columns of texts."""
+    return tuple(Column(header, align=Align.LEFT) for header in headers)
+
+
+def number_columns(*headers: str) -> tuple[Column, ...]:
+    """Columns of numbers without a unit of their own."""
+    return tuple(map(Column, headers))
+
+
+def texts(*values: object) -> tuple[Cell, ...]:
+    """Cells that show `values` and have no number behind them."""
+    return tuple(Cell(str(value)) for value in values)
+
+
+def integer(value: int) -> Cell:
+    """A count, or a size."""
+    return Cell(str(value), int(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a terminal lays out a list, by names of columns: see `listing`."""
+
+    once: tuple[str, ...] = ()
+    long: tuple[str, ...] = ()
+    heading: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. `reading` says what a cell is and which way a ratio goes; the first `stub` columns head their row.
+    """A table. `reading` says which way it goes and what was counted; `how_to_read` defines its terms.
 
-    `detail`: a reader can do without it, so that a renderer short of space may fold it or leave it out.
+    The first `stub` columns head their row. `detail`: a renderer short of space may fold it, or drop it.
     `key`: draw the key of the colour scale above it (once per group of grids is enough). The last `footer` rows sum up.
     """
 
@@ -87,6 +116,8 @@ class Table:
     detail: bool = False
     key: bool = False
     footer: int = 0
+    layout: Layout | None = None
+    how_to_read: str = ""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -96,10 +127,12 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A paragraph."""
+    """A paragraph, `indent` characters to the right of others in a terminal, where its further lines hang by `hang`."""
 
     text: str
     note: str = ""
+    indent: int = 0
+    hang: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +145,23 @@ class Bullets:
     def __post_init__(self) -> None:
         if self.checked and len(self.checked) != len(self.items):
             raise ValueError(f"a checklist of {len(self.items)} items with {len(self.checked)} marks")
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What a reader should know besides the results, the most important first; `OPEN_REMARKS` of them stand open."""
+
+    items: tuple[str, ...]
+
+
+OPEN_REMARKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class HowToRead:
+    """Definitions, folded where a format can: those of a chapter, and of its tables and figures, each once."""
+
+    items: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +202,7 @@ class KeyNumbers:
     items: tuple[KeyNumber, ...]
 
 
-Block: TypeAlias = Text | Bullets | Code | Table | Figure | KeyNumbers
+Block: TypeAlias = Text | Bullets | Remarks | HowToRead | Code | Table | Figure | KeyNumbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +220,23 @@ class Section:
         yield self
         for section in self.sections:
             yield from section.walk()
+
+
+def explained(chapter: Section) -> Section:
+    """Put the definitions of a chapter, and of all tables and figures in it, into one block at the end of its own."""
+    items: dict[str, str] = {}
+    for section in chapter.walk():
+        for block in section.blocks:
+            if isinstance(block, HowToRead):
+                items |= dict.fromkeys(block.items, "")
+            elif isinstance(block, Table | Figure) and (text := block.how_to_read):
+                title = block.title.partition(" (")[0]
+                items[text] = title if items.get(text, title) == title else ""  # shared ones are of no single table
+    if not items:
+        return chapter
+    kept = (block for block in chapter.blocks if not isinstance(block, HowToRead))
+    named = (f"{title}: {text}" if title and len(items) > 1 else text for text, title in items.items())
+    return replace(chapter, blocks=(*kept, HowToRead(tuple(named))))
 
 
 @dataclass(frozen=True, slots=True)

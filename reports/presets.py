@@ -1,7 +1,7 @@
-"""Which chapters make which report: one preset per kind of question, of one run or of two versions.
+"""Which chapters make which report: one preset per kind of question, of one run, two versions or several architectures.
 
-To add a chapter, write a function View -> Section | None (for two versions: Result -> Section | None) in a module of
-`sections/`, and name it here. A chapter that has nothing to say returns None and is left out.
+To add a chapter, write a function that takes the subject (View, Result or Architectures) and returns a Section, or None
+if it has nothing to say, in a module of `sections/`, and name it here.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,19 @@ from typing import Any, Generic, TypeVar
 from ..analysis.comparison.result import Result
 from ..shapes.errors import UsageError, unknown_name
 from ..shapes.verdict import Verdict
-from .model import Section
-from .sections.comparison import chapters as compared_chapters
+from .model import Section, explained
+from .sections.architectures import conditions as arch_conditions
+from .sections.architectures import crossovers as arch_crossovers
+from .sections.architectures import curves as arch_curves
+from .sections.architectures import grid as arch_grid
+from .sections.architectures import headline as arch_headline
+from .sections.architectures.subject import Architectures
+from .sections.architectures.winners import disagreements
+from .sections.comparison import cases, cost, movers, origin, suite
+from .sections.comparison.dumbbell import dumbbell
+from .sections.comparison.losses import losses
+from .sections.comparison.models import models
+from .sections.comparison.spread import spread
 from .sections.conditions.configurations import configurations
 from .sections.conditions.context import environment, limits, protocol, reproduce
 from .sections.conditions.devices import devices
@@ -42,7 +53,7 @@ from .sections.summary.takeaways import takeaways
 from .sections.summary.tally import tally
 from .view import View
 
-Subject = TypeVar("Subject", View, Result)
+Subject = TypeVar("Subject", View, Result, Architectures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,7 @@ class Preset(Generic[Subject]):
         """Build the chapters that have something to say. Raises UsageError when the preset has nothing to show."""
         if missing := self.lacks(subject):
             raise UsageError(f"the preset {self.name} {missing}")
-        found = tuple(section for chapter in self.chapters if (section := chapter(subject)) is not None)
+        found = tuple(explained(section) for chapter in self.chapters if (section := chapter(subject)) is not None)
         if not found:
             raise UsageError(f"the preset {self.name} finds nothing to show here: use the preset full")
         return found
@@ -114,27 +125,9 @@ OF_A_RUN: dict[str, Preset[View]] = {
             "full",
             "everything that is known of a run",
             (
-                headline,
-                speedup,
-                crossover,
-                curves,
-                roofline,
-                gap,
-                regimes,
-                resonance,
-                throughput,
-                correctness,
-                failures,
-                ceilings,
-                devices,
-                drift,
-                known_limitations,
-                open_items,
-                environment,
-                reproduce,
-                protocol,
-                provenance,
-                limits,
+                *(headline, speedup, crossover, curves, roofline, gap, regimes, resonance, throughput, correctness),
+                *(failures, ceilings, devices, drift, known_limitations, open_items),
+                *(environment, reproduce, protocol, provenance, limits),
             ),
         ),
         Preset(
@@ -166,16 +159,28 @@ OF_A_RUN: dict[str, Preset[View]] = {
 """Presets of one run, the default first."""
 
 OF_TWO_VERSIONS: dict[str, Preset[Result]] = {
-    preset.name: preset
-    for preset in (
-        Preset(
-            "branch",
-            "what changed between two versions",
-            compared_chapters.CHAPTERS,
+    "branch": Preset(
+        "branch",
+        "what changed between two versions",
+        (
+            *(suite.headline, origin.identity, suite.suite, spread, models, dumbbell, movers.movers, losses),
+            *(cases.outcomes, cases.choices, cost.cost, cost.evidence),
+            *(origin.doubts, origin.digest, origin.reproduce, origin.provenance, cases.cases),
         ),
     )
 }
 """Presets of a comparison, the default first."""
+
+SIDE_BY_SIDE: Preset[Architectures] = Preset(
+    "architectures",
+    "the runs of several architectures side by side",
+    (
+        *(arch_headline.headline, arch_curves.curves, arch_grid.speedup, disagreements, arch_crossovers.crossovers),
+        *(arch_grid.roofline, arch_grid.times, arch_conditions.absences, arch_conditions.conditions),
+        *(arch_headline.digest, arch_conditions.limits),
+    ),
+)
+"""The one preset of several architectures."""
 
 PRESETS: dict[str, Preset[Any]] = {**OF_A_RUN, **OF_TWO_VERSIONS}
 

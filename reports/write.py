@@ -2,58 +2,33 @@
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..shapes.errors import RooflensError
-from .figures import png
 from .model import Report
-from .render import html as html_renderer
-from .render import json_form
-from .render import markdown as markdown_renderer
-from .render import text as text_renderer
-from .render.markdown_blocks import data_path, image_path
-from .render.plain import as_ascii
+from .render.formats import FORMATS
 
 
-def write_report(
-    report: Report,
-    html: Path | None,
-    markdown: Path | None,
-    *,
-    text: Path | None = None,
-    json: Path | None = None,
-    ascii_only: bool = False,
-) -> list[Path]:
-    """Render `report` to the files that are asked for; return what was written, in order.
+def write_report(report: Report, files: Mapping[str, Path | None], ascii_only: bool = False) -> list[Path]:
+    """Render `report` to `files` (name of a format -> path, None for none); return what was written, in order.
 
-    Beside the markdown lie what does not fit into its first body (STEM-2.md, ...), and images and data of its figures.
     `ascii_only`: signs in ASCII, in all but the page. Everything is rendered before anything is written, and a file is
     replaced whole or not at all. Raises RooflensError when the disk does not take it.
     """
-    plain = as_ascii(report) if ascii_only else report
     contents: dict[Path, bytes] = {}
-    if html is not None:
-        contents[html] = html_renderer.render(report).encode("utf-8")
-    if markdown is not None:
-        contents |= _markdown(plain, markdown, ascii_only)
-    if text is not None:
-        contents[text] = text_renderer.render(plain).encode("utf-8")
-    if json is not None:
-        contents[json] = json_form.render(plain, ascii_only).encode("utf-8")
+    for name, path in files.items():
+        if path is not None:
+            contents |= FORMATS[name].files(report, path, ascii_only)
     for path, content in contents.items():
         write_bytes(path, content)
     return list(contents)
 
 
-def _markdown(report: Report, path: Path, ascii_only: bool) -> dict[Path, bytes]:
-    rendered = markdown_renderer.render(report, stem=path.stem, ascii_only=ascii_only)
-    contents: dict[Path, bytes] = {}
-    for figure in rendered.figures:
-        contents[path.parent / image_path(figure)] = png.draw(figure)
-        if figure.data is not None:
-            contents[path.parent / data_path(figure)] = figure.data.csv().encode("utf-8", "backslashreplace")
-    contents[path] = rendered.text.encode("utf-8")
-    return contents | {path.parent / name: body.encode("utf-8") for name, body in rendered.parts}
+def default_files(folder: Path, suffix: str = "") -> dict[str, Path | None]:
+    """Name the files that a run folder gets by default: report.html and report.md; `suffix` goes to their stems."""
+    found = {name: folder / form.default for name, form in FORMATS.items() if form.default}
+    return {name: path.with_stem(f"{path.stem}{suffix}") for name, path in found.items()}
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -96,6 +96,17 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
+def test_commands_take_nothing_from_the_chapters_of_reports():
+    """What both need is in `reports/cells.py`, `terms.py` and `formatting.py`."""
+    taken = {
+        (module, other)
+        for module, found in imported_modules().items()
+        for other in found
+        if module.startswith("rooflens.cli.") and other.startswith("rooflens.reports.sections")
+    }
+    assert not taken
+
+
 def test_no_module_imports_itself_by_way_of_others():
     graph = imported_modules(*ARROWS)
     assert "rooflens.harness.timing.timer" in graph["rooflens.harness.timing.measure"]

@@ -78,7 +78,7 @@ def find(
 
 
 def _lines(found: pd.DataFrame, rows: pd.DataFrame, effect: Any, rounds: pd.DataFrame) -> pd.DataFrame:
-    """Fit intercepts, and test each among those of its neighbours along both axes; `suspects.lines_of` of all."""
+    """Fit intercepts, and test each among those of its neighbours along both axes; `outliers.lines_of` of all."""
     fitted = intercepts(found, rounds)
     fitted = fitted.loc[fitted["intercept_s"] > 0]
     along = rows[["point", "axis", "series", "size", "workgroups", "ln_idle", "ln_padded"]].assign(effect=effect)

@@ -1,9 +1,9 @@
 """Sizes that take longer than the sizes on BOTH sides of them.
 
-An edge (of a wave, of a tile, of a dispatch rule) is as slow as one of its sides; a camper stands alone. So the excess
-of a size is taken over the slower side. Where waves and tiles are not known, a step may keep time as it is over some
-larger sizes, but never lets it fall: the larger sizes then count with their time, and not with what they take of their
-expected time. So no step, of whatever origin and known or not, is an outlier.
+An edge (of a wave, of a tile, of a dispatch rule) is as slow as one of its sides; a size that camps is slower than
+both. So the excess of a size is taken over the slower side. Where waves and tiles are not known, a step may keep time
+as it is over some larger sizes, but never lets it fall: the larger sizes then count with their time, and not with what
+they take of their expected time. So no step, known or not, is an outlier.
 """
 
 from dataclasses import dataclass, replace
@@ -21,13 +21,13 @@ REACH = 2.0
 """Largest ratio of two sizes that are neighbours."""
 
 MIN_EXCESS = 1.10
-"""Least ratio to the slower side that is worth a name."""
+"""Least ratio to the slower side that is reported."""
 
 MIN_Z = 5.0
 """Least excess in units of the spread between neighbours."""
 
 OWN, POOLED = 16, 6
-"""Inner sizes from which on a series, or all series of one provider together, tell the spread between neighbours."""
+"""Least inner sizes of a series, or of all series of one provider, that show the spread between neighbours."""
 
 SMALLEST_SPREAD = 0.002
 """Spread of ln time that is never undercut: repetitions of one cell differ by about as much."""
@@ -89,7 +89,7 @@ def step_allowance(ln_expected: Floats, rows: Ints, known: Flags) -> Floats:
 def spreads(values: Floats, low: Floats, high: Floats, series: Ints, pools: Ints) -> Floats:
     """Per row the spread of ln time about the middle of its neighbours, in its series or pool; NaN if neither knows.
 
-    A median absolute deviation, which campers hardly move.
+    A median absolute deviation, which a few slow sizes hardly change.
     """
     middle = values - (low + high) / 2
     frame = pd.DataFrame({"value": middle, "series": series, "pool": pools})
@@ -103,7 +103,7 @@ def spreads(values: Floats, low: Floats, high: Floats, series: Ints, pools: Ints
 
 
 def outlying(over: Floats, spread: Floats) -> Flags:
-    """Tell which excesses are both large and far beyond the spread."""
+    """Find the excesses that are both large and far beyond the spread."""
     with np.errstate(invalid="ignore"):
         return np.asarray((over > np.log(MIN_EXCESS)) & (over > MIN_Z * spread), dtype=np.bool_)
 

@@ -1,4 +1,4 @@
-"""The same points in different worker processes, each with allocations of its own.
+"""The same points in different worker processes, each with its own allocations.
 
 Which addresses a buffer gets is decided anew in every process. What shows in three of them and fails in none belongs to
 the size; what shows in some belongs to addresses; and one or two processes cannot tell.
@@ -15,7 +15,7 @@ from ..frames.deciding import deciding
 from .points import POINT
 
 ENOUGH = 3
-"""Processes that have to show an excess before it is called reproduced."""
+"""Processes that must show an excess before it is called reproduced."""
 
 
 class Reproduced(StrEnum):

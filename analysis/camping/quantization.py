@@ -17,7 +17,7 @@ from .points import stretches
 CAUSES = ("ln_idle", "ln_busy", "ln_padded")
 
 MIN_POINTS = 12
-"""Points from which on a series tells how far it follows its waves and tiles; a shorter one is granted all of it."""
+"""Least points that show how far a series follows its waves and tiles; a shorter one is taken to follow them fully."""
 
 _ROUNDS = 15
 _SMALLEST = 1e-4
@@ -28,7 +28,7 @@ def predicted(rows: pd.DataFrame) -> Floats:
     """Return per row of `points.series` the ln time that waves and tiles cost, 0 where they are unknown.
 
     Within a series only differences count. The fractions come from a least-absolute fit of the steps between adjacent
-    sizes, in which a few campers have no say, kept within 0 and 1.
+    sizes, which a few slow sizes do not influence, kept within 0 and 1.
     """
     causes = np.nan_to_num(np.stack([floats(rows, name) for name in CAUSES], axis=1))
     e = floats(rows, "e")

@@ -85,17 +85,7 @@ class Controls:
     called: int
 
 
-def distribution(
-    effects: Effects, pass_: str | None = None, quantity: Quantity = Quantity.TIME
-) -> ChangeDistribution | None:
-    """Distribution of the changes, of one pass if it is given; None when nothing is compared."""
-    cases = compared(effects)
-    if pass_ is not None:
-        cases = cases[cases["pass"] == pass_]
-    return distribution_of(cases, quantity)
-
-
-def distribution_of(cases: pd.DataFrame, quantity: Quantity) -> ChangeDistribution | None:
+def distribution(cases: pd.DataFrame, quantity: Quantity = Quantity.TIME) -> ChangeDistribution | None:
     """Distribution of the changes of rows of `Effects.cases` that have an effect; None without any."""
     if cases.empty:
         return None

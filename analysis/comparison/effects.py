@@ -1,7 +1,7 @@
 """From the rounds of two versions to one row per case: effect, interval, verdict, and what else changed.
 
 A case is a problem, a scheme, a cache state and a provider. It is compared when both versions passed, in times that the
-device allows; otherwise its status says what became of it.
+device allows; otherwise its status gives the reason.
 """
 
 import math
@@ -31,7 +31,7 @@ class Order(StrEnum):
 
 
 class Status(StrEnum):
-    """What became of a case. Only `COMPARED` enters a mean."""
+    """Outcome of a case. Only `COMPARED` enters a mean."""
 
     COMPARED = "compared"
     NEW = "new"
@@ -99,7 +99,7 @@ def align(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
 
 
 def status(cases: pd.DataFrame) -> "pd.Series[str]":
-    """Say what became of each case. `unsupported` counts as absent: the provider does not offer the case."""
+    """Return the outcome of each case. `unsupported` counts as absent: the provider does not offer the case."""
     passed, offered = {}, {}
     for side in ("base", "head"):
         verdict = cases[f"{side}_verdict"]
@@ -122,7 +122,7 @@ def status(cases: pd.DataFrame) -> "pd.Series[str]":
 
 
 def measure_effects(versions: Versions) -> Effects:
-    """Compare what both versions passed; false discoveries are controlled for each pass by itself."""
+    """Compare what both versions passed; false discoveries are controlled for each pass separately."""
     cases = versions.cases.assign(status=status(versions.cases))
     compared = (cases["status"] == Status.COMPARED).to_numpy()
     rounds = versions.rounds
@@ -137,12 +137,12 @@ def measure_effects(versions: Versions) -> Effects:
     # A stable kernel is rounded to the same step in every round: rounds do not average that out.
     step = cases["resolution_s"].to_numpy() / time
     margin = margins(time) * (1.0 if versions.order is Order.INTERLEAVED else SEQUENTIAL_MARGIN)
-    if versions.order is not Order.IMPORTED:  # of tables, the step is a bound of its own (`unverified`)
+    if versions.order is not Order.IMPORTED:  # of tables, the step is a separate bound (`unverified`)
         margin += step
     usable = compared & np.isfinite(found.mean)
     table = pd.DataFrame(np.nan, index=cases.index, columns=list(_DECIDED))
     table["word"] = np.where(compared, Word.INCONCLUSIVE.value, "")
-    for pass_ in cases["pass"].unique():  # each pass is a question of its own
+    for pass_ in cases["pass"].unique():  # each pass is a separate question
         chosen = usable & (cases["pass"] == pass_).to_numpy()
         if chosen.any():
             decided = decide(*(values[chosen] for values in (*found, margin)))

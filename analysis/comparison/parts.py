@@ -1,6 +1,6 @@
 """What of a comparison may stand in one number: one pass of one provider, with operands stored and found in one way."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..frames.coordinates import CASE
 from ..statistics.arrays import Floats
-from .breakdown import ChangeDistribution, Quantity, compared, distribution_of
+from .breakdown import ChangeDistribution, Quantity, compared, distribution
 from .decide import Word
 from .effects import Effects, Order
 from .suite import SuiteChange, suite_change
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .result import Result
 
 GROUP = ("provider", "dtype", "scheme", "cache")
-"""Cases that differ in one of these are never averaged; each pass is a question of its own too."""
+"""Cases that differ in one of these are never averaged; each pass is a separate question too."""
 
 PROBLEM = tuple(name for name in CASE if name != "pass")
 """What the passes of one case have in common."""
@@ -72,7 +72,7 @@ class Part:
 
     def distribution(self, quantity: Quantity) -> ChangeDistribution | None:
         """Distribution of the changes over the cases; None when nothing is compared."""
-        return distribution_of(self.cases, quantity)
+        return distribution(self.cases, quantity)
 
     def changes(self, quantity: Quantity) -> Floats:
         """Change of every case, in the order of `cases`."""
@@ -97,14 +97,16 @@ def leading(result: "Result") -> list[Part]:
 
 def leading_cases(result: "Result") -> pd.DataFrame:
     """Rows of the leading parts, one per case."""
-    found = [part.cases for part in leading(result)]
-    return pd.concat(found, ignore_index=True) if found else result.effects.cases.iloc[:0]
+    return _rows_of(leading(result), result)
 
 
 def all_cases(result: "Result") -> pd.DataFrame:
     """Rows of all parts: every pass of every case, and the sums."""
-    found = [part.cases for part in parts(result)]
-    return pd.concat(found, ignore_index=True) if found else result.effects.cases.iloc[:0]
+    return _rows_of(parts(result), result)
+
+
+def _rows_of(found: Sequence[Part], result: "Result") -> pd.DataFrame:
+    return pd.concat([part.cases for part in found], ignore_index=True) if found else result.effects.cases.iloc[:0]
 
 
 def by_problem(result: "Result") -> dict[tuple[Any, ...], dict[str, dict[str, Any]]]:

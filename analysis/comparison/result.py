@@ -29,7 +29,7 @@ SUM = "+".join(SUMMED)
 
 
 OWN = "head+own"
-"""Arm of head with the configurations that searches of its own chose."""
+"""Arm of head with the configurations that its own searches chose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Result:
     withheld why nothing is verified, though rounds were compared: what cannot differ does; "" where it does not
     causes   of cases that chose another configuration: `attribution.attribute` beside CASE; None without a replay
     unverified  of tables with one value per case: their ranked changes
-    selection   of head with configurations of its own against head with those of base; None without --tune
+    selection   of head with its own configurations against head with those of base; None without --tune
     runs        the stored runs by arm (base, head, and null and head+own where they are); none of tables
     identity    the commits, as git reported them when the comparison began; None of runs and tables
     searches    tuning.csv of each side that searched configurations

@@ -83,7 +83,7 @@ def suite_change(effects: Effects, unique: bool = False, rows: "pd.Series[bool] 
 
 
 def by_pass(effects: Effects, unique: bool = False) -> dict[str, SuiteChange]:
-    """The same for each pass by itself: passes are questions of their own, and share no mean."""
+    """The same for each pass separately: passes share no mean."""
     found = {
         str(name): suite_change(effects, unique, effects.cases["pass"] == name)
         for name in effects.cases["pass"].unique()

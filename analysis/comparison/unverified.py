@@ -1,6 +1,6 @@
 """Comparisons of one number per case: nothing can be verified, but what the file itself excludes can be ranked.
 
-Such a table has no scatter of its own. Three things bound what a change in it can mean: the margin, three times as wide
+Such a table shows no scatter. Three things bound what a change in it can mean: the margin, three times as wide
 as between interleaved rounds because the runs lie apart; the step that the source rounded to; and, where the same GEMM
 is listed under several models, how far their changes disagree, which is noise that the file shows.
 """

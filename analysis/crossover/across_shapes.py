@@ -77,7 +77,7 @@ class MedianCrossover:
 
     @property
     def setting_words(self) -> tuple[str, ...]:
-        """The whole setting for a reader; the pass of an operation that has one pass goes without saying."""
+        """The whole setting for a reader, without the pass of an operation that has only one."""
         return self.setting if self.has_passes else self.setting[1:]
 
     @property
@@ -109,7 +109,7 @@ class MedianCrossover:
 
 
 def median_crossovers(crossovers: pd.DataFrame) -> tuple[MedianCrossover, ...]:
-    """Return one median per (pass, dtype, scheme, cache) of the rows of `crossovers.crossovers`, in their order."""
+    """Return one median per (pass, dtype, scheme, cache) of the rows of `per_shape.crossovers`, in their order."""
     return tuple(median_crossover(rows) for _, rows in crossovers.groupby(list(SETTING), sort=False))
 
 

@@ -11,7 +11,7 @@ order of the verified winners, in this order of precedence:
                   last two octaves: no crossover is in sight
   right_censored  no crossover up to the last M, but the lead shrinks or was not verified at every M: crossover > M_max
   never           the incumbent wins from the first M on: crossover < M_min
-  one_m           both ran at one M only, which says nothing of where they cross
+  one_m           both ran at one M only, which does not show where they cross
   unmeasured      no M at which both ran
 
 `always` and `right_censored` both mean "beyond M_max"; they differ in whether a longer sweep would find a crossover.

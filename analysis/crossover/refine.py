@@ -52,9 +52,9 @@ def further(
 ) -> list[Further]:
     """Return the next M of every shape that has a verified change of the winner; empty when all are done.
 
-    `crossings` is what `crossovers.crossovers` found, `cells` the summary it found it in. `added` are the M that were
-    asked for already: they count towards `most`, and none is asked for twice, whatever became of it. `can` tells what
-    can be measured at all: a grouped product wants whole groups of rows, say.
+    `crossings` is what `per_shape.crossovers` found, `cells` the summary it found it in. `added` are the M that were
+    asked for already: they count towards `most`, and none is asked for twice, whatever its outcome. `can` says what
+    can be measured at all: a grouped product needs whole groups of rows, for example.
     """
     asked: dict[Place, set[int]] = {}
     for one in added:
@@ -89,7 +89,7 @@ def next_sizes(
 ) -> Sequence[int]:
     """Return one or two whole M inside of the bracket `low`..`high`, or none when it is as narrow as it gets.
 
-    `measured` are all M with a result, those inside of the bracket undecided; `free` tells of an M whether it may be
+    `measured` are all M with a result, those inside of the bracket undecided; `free` says whether an M may be
     asked for. `tiles` are the rows of the providers' tiles; one counts as wide when it is wider than the bracket is to
     become.
     """

@@ -129,7 +129,7 @@ def by_round(timings: Timings, arch: str, options: Options) -> HeldOut:
 
 
 def by_shape(timings: Timings, arch: str, options: Options) -> HeldOut:
-    """Leave shapes out: each of them by itself when there are few."""
+    """Hold shapes out, each of them separately when there are few."""
     codes = timings.cases["shape"].to_numpy(dtype=np.int64)
     distinct = int(codes.max()) + 1
     if distinct < 2:
@@ -178,7 +178,8 @@ def _held_out(timings: Timings, folds: Iterable[_Fold], arch: str, options: Opti
     sums: dict[str, Floats] = {}
     counts: dict[str, Floats] = {}
     done = 0
-    for done, fold in enumerate(folds, start=1):  # noqa: B007
+    for fold in folds:
+        done += 1
         policies = fit(fold.learned, arch, options, with_rows=with_rows)
         chosen = {policy.name: choices(policy, fold.seen) for policy in policies} | {ORACLE: oracle(fold.seen)}
         for name, arms in chosen.items():

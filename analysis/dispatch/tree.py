@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..statistics.arrays import Floats, Ints
+from ..statistics.arrays import Flags, Floats, Ints
 from .evidence import Evidence, region_gain
 from .policy import Leaf, LeafStatus, Node, Split
 from .timings import FEATURES, Timings
@@ -78,45 +78,6 @@ class _Division:
 _Regions: TypeAlias = Ints | _Division
 
 
-@dataclass(slots=True)
-class _Count:
-    """Regions that were looked at."""
-
-    regions: int = 0
-
-
-def grow(timings: Timings, evidence: Evidence, cases: Ints, shape: TreeShape, margin: float) -> Node:
-    """Find the tree of these cases (positions); those without weight do not take part."""
-    taking_part = cases[timings.weights[cases] > 0]
-    costs = np.nan_to_num(timings.mean)  # an arm without a time: the incumbent runs in its place
-    weights = timings.weights / max(float(timings.weights[taking_part].sum()), 1e-300)
-    count = _Count()
-    regions = _divide(timings, costs, weights, taking_part, shape, shape.depth, count)
-    candidates = (count.regions + 1) * (len(timings.arms) - 1)
-    return _settle(timings, evidence, costs, weights, regions, candidates, margin)
-
-
-def _divide(
-    timings: Timings, costs: Floats, weights: Floats, cases: Ints, shape: TreeShape, depth: int, count: _Count
-) -> _Regions:
-    """Split until nothing is worth it."""
-    if depth == 0 or len(cases) < 2 * shape.fewest:
-        return cases
-    weighed = weights[cases, None] * costs[cases]
-    whole = float(weighed.sum(axis=0).min())
-    bins = [one for feature in shape.features if (one := _bins(timings, cases, feature))]
-    best = _first_of([_stump(one, weighed, shape.fewest, count) for one in bins])
-    if depth > 1:
-        ahead = _first_of([_with_next(one, bins, weighed, shape.fewest, count) for one in bins])
-        if ahead and (best is None or ahead.cost < best.cost - WORTH):
-            best = ahead
-    if best is None or whole - best.cost < WORTH:
-        return cases
-    low = best.bins.codes <= best.place
-    sides = [_divide(timings, costs, weights, cases[side], shape, depth - 1, count) for side in (low, ~low)]
-    return _Division(best.bins.feature, best.bins.limit(best.place), cases, sides[0], sides[1])
-
-
 def _first_of(found: "Sequence[_Found | None]") -> "_Found | None":
     """The cheapest; the first of equals."""
     best: _Found | None = None
@@ -133,34 +94,6 @@ def _bins(timings: Timings, cases: Ints, feature: str) -> _Bins | None:
         return None  # a rule that does not know its feature decides nothing
     distinct, codes = np.unique(values, return_inverse=True)
     return _Bins(feature, distinct, np.asarray(codes, dtype=np.int64)) if len(distinct) > 1 else None
-
-
-def _stump(bins: _Bins, weighed: Floats, fewest: int, count: _Count) -> _Found | None:
-    """The cheapest place to split once; `weighed` has the cost of each case and arm [n, A]."""
-    sums, cases = _cumulative(bins.codes, len(bins.values), weighed)
-    low, high = sums[:-1], sums[-1] - sums[:-1]
-    allowed = (cases[:-1] >= fewest) & (cases[-1] - cases[:-1] >= fewest)
-    count.regions += 2 * int(allowed.sum())
-    return _cheapest(bins, np.where(allowed, low.min(axis=1) + high.min(axis=1), np.inf))
-
-
-def _with_next(first: _Bins, then: "Sequence[_Bins]", weighed: Floats, fewest: int, count: _Count) -> _Found | None:
-    """The cheapest place to split when each side may be split once more, along any feature."""
-    sums, cases = _cumulative(first.codes, len(first.values), weighed)
-    allowed = (cases[:-1] >= fewest) & (cases[-1] - cases[:-1] >= fewest)
-    costs_low, costs_high = sums[:-1].min(axis=1), (sums[-1] - sums[:-1]).min(axis=1)
-    for second in then:
-        size = len(second.values)
-        grid, counts = _cumulative(first.codes * size + second.codes, len(first.values) * size, weighed, size)
-        for costs, part, of in (
-            (costs_low, grid[:-1], counts[:-1]),
-            (costs_high, grid[-1] - grid[:-1], counts[-1] - counts[:-1]),
-        ):
-            ends = (of[:, :-1] >= fewest) & (of[:, -1:] - of[:, :-1] >= fewest) & allowed[:, None]
-            count.regions += 2 * int(ends.sum())
-            total = part[:, :-1].min(axis=2) + (part[:, -1:] - part[:, :-1]).min(axis=2)
-            np.minimum(costs, np.where(ends, total, np.inf).min(axis=1), out=costs)
-    return _cheapest(first, np.where(allowed, costs_low + costs_high, np.inf))
 
 
 def _cumulative(codes: Ints, size: int, weighed: Floats, inner: int = 0) -> tuple[Floats, Ints]:
@@ -180,46 +113,94 @@ def _cheapest(bins: _Bins, costs: Floats) -> _Found | None:
     return _Found(float(costs.min()), bins, int(np.flatnonzero(costs <= costs.min() + 1e-12)[0]))
 
 
-def _settle(
-    timings: Timings,
-    evidence: Evidence,
-    costs: Floats,
-    weights: Floats,
-    regions: _Regions,
-    candidates: int,
-    margin: float,
-) -> Node:
-    """Turn regions into leaves that are proven, and take back what does not matter."""
-    if isinstance(regions, _Division):
-        sides = (regions.low, regions.high)
-        low, high = (_settle(timings, evidence, costs, weights, side, candidates, margin) for side in sides)
+class _Search:
+    """The search for the tree of some cases (positions); `regions` counts those that were looked at."""
+
+    def __init__(self, timings: Timings, evidence: Evidence, cases: Ints, shape: TreeShape, margin: float) -> None:
+        self.timings, self.evidence, self.shape, self.margin = timings, evidence, shape, margin
+        weights = timings.weights / max(float(timings.weights[cases].sum()), 1e-300)
+        # an arm without a time: the incumbent runs in its place
+        self.costs: Floats = weights[:, None] * np.nan_to_num(timings.mean)
+        self.regions = 0
+
+    def divide(self, cases: Ints, depth: int) -> _Regions:
+        """Split until nothing is worth it."""
+        if depth == 0 or len(cases) < 2 * self.shape.fewest:
+            return cases
+        costs = self.costs[cases]
+        bins = [one for feature in self.shape.features if (one := _bins(self.timings, cases, feature))]
+        best = _first_of([self._stump(one, costs) for one in bins])
+        if depth > 1:
+            ahead = _first_of([self._with_next(one, bins, costs) for one in bins])
+            if ahead and (best is None or ahead.cost < best.cost - WORTH):
+                best = ahead
+        if best is None or float(costs.sum(axis=0).min()) - best.cost < WORTH:
+            return cases
+        low = best.bins.codes <= best.place
+        sides = [self.divide(cases[side], depth - 1) for side in (low, ~low)]
+        return _Division(best.bins.feature, best.bins.limit(best.place), cases, sides[0], sides[1])
+
+    def _allowed(self, counts: Ints, last: Ints) -> Flags:
+        """Where both sides of a split have enough cases, of `counts` up to it and `last` in all."""
+        return np.asarray((counts >= self.shape.fewest) & (last - counts >= self.shape.fewest))
+
+    def _stump(self, bins: _Bins, costs: Floats) -> _Found | None:
+        """The cheapest place to split once; `costs` of each case and arm [n, A]."""
+        sums, cases = _cumulative(bins.codes, len(bins.values), costs)
+        low, high = sums[:-1], sums[-1] - sums[:-1]
+        allowed = self._allowed(cases[:-1], cases[-1])
+        self.regions += 2 * int(allowed.sum())
+        return _cheapest(bins, np.where(allowed, low.min(axis=1) + high.min(axis=1), np.inf))
+
+    def _with_next(self, first: _Bins, then: "Sequence[_Bins]", costs: Floats) -> _Found | None:
+        """The cheapest place to split when each side may be split once more, along any feature."""
+        sums, cases = _cumulative(first.codes, len(first.values), costs)
+        allowed = self._allowed(cases[:-1], cases[-1])
+        sides = sums[:-1].min(axis=1), (sums[-1] - sums[:-1]).min(axis=1)
+        for second in then:
+            size = len(second.values)
+            grid, counts = _cumulative(first.codes * size + second.codes, len(first.values) * size, costs, size)
+            parts = (grid[:-1], counts[:-1]), (grid[-1] - grid[:-1], counts[-1] - counts[:-1])
+            for least, (part, of) in zip(sides, parts, strict=True):
+                ends = self._allowed(of[:, :-1], of[:, -1:]) & allowed[:, None]
+                self.regions += 2 * int(ends.sum())
+                total = part[:, :-1].min(axis=2) + (part[:, -1:] - part[:, :-1]).min(axis=2)
+                np.minimum(least, np.where(ends, total, np.inf).min(axis=1), out=least)
+        return _cheapest(first, np.where(allowed, sides[0] + sides[1], np.inf))
+
+    def settle(self, regions: _Regions, candidates: int) -> Node:
+        """Turn regions into leaves that are proven, and take back what does not matter."""
+        if not isinstance(regions, _Division):
+            return self._leaf(regions, candidates)
+        low, high = (self.settle(side, candidates) for side in (regions.low, regions.high))
         if isinstance(low, Leaf) and isinstance(high, Leaf) and low.arm == high.arm:
-            arm = _arm(costs, weights, regions.cases)
-            return _leaf(timings, evidence, regions.cases, arm, candidates, margin)
+            return self._leaf(regions.cases, candidates)
         return Split(regions.feature, regions.limit, low, high)
-    return _leaf(timings, evidence, regions, _arm(costs, weights, regions), candidates, margin)
+
+    def _leaf(self, cases: Ints, candidates: int) -> Leaf:
+        """Run the arm with the least cost, the earlier of equals, if its gain is proven."""
+        arms, incumbent = self.timings.arms, self.timings.incumbent
+        if not len(cases):
+            return Leaf(incumbent, LeafStatus.PARITY)
+        sums = self.costs[cases].sum(axis=0)
+        arm = int(np.flatnonzero(sums <= sums.min() + 1e-12)[0])
+        others = [arm] if arm else range(1, len(arms))
+        gains = {one: region_gain(self.timings, self.evidence, cases, one, candidates) for one in others}
+        best = max(gains, key=lambda one: gains[one].value)
+        gain = gains[best]
+        if arm and gain.low > self.margin:
+            return Leaf(arms[arm], LeafStatus.ENGAGED, arms[arm], gain.value, gain.low, len(cases))
+        slower = all(one.high < -self.margin for one in gains.values())
+        status = LeafStatus.INCUMBENT if slower else LeafStatus.PARITY
+        return Leaf(incumbent, status, arms[best], gain.value, None if np.isnan(gain.low) else gain.low, len(cases))
 
 
-def _arm(costs: Floats, weights: Floats, cases: Ints) -> int:
-    """Arm with the least cost; the earlier of equals, and so the incumbent first."""
-    sums = (weights[cases, None] * costs[cases]).sum(axis=0) if len(cases) else np.zeros(costs.shape[1])
-    return int(np.flatnonzero(sums <= sums.min() + 1e-12)[0])
-
-
-def _leaf(timings: Timings, evidence: Evidence, cases: Ints, arm: int, candidates: int, margin: float) -> Leaf:
-    incumbent = timings.incumbent
-    if not len(cases):
-        return Leaf(incumbent, LeafStatus.PARITY)
-    others = range(1, len(timings.arms))
-    gains = {one: region_gain(timings, evidence, cases, one, candidates) for one in ([arm] if arm else others)}
-    if arm and gains[arm].low > margin:
-        gain = gains[arm]
-        return Leaf(timings.arms[arm], LeafStatus.ENGAGED, timings.arms[arm], gain.value, gain.low, len(cases))
-    best = max(gains, key=lambda one: gains[one].value)
-    low = gains[best].low
-    status = LeafStatus.INCUMBENT if all(one.high < -margin for one in gains.values()) else LeafStatus.PARITY
-    known = None if np.isnan(low) else low
-    return Leaf(incumbent, status, timings.arms[best], gains[best].value, known, len(cases))
+def grow(timings: Timings, evidence: Evidence, cases: Ints, shape: TreeShape, margin: float) -> Node:
+    """Find the tree of these cases (positions); those without weight do not take part."""
+    weighty = cases[timings.weights[cases] > 0]
+    search = _Search(timings, evidence, weighty, shape, margin)
+    regions = search.divide(weighty, shape.depth)
+    return search.settle(regions, (search.regions + 1) * (len(timings.arms) - 1))
 
 
 def describe(node: Node) -> list[str]:

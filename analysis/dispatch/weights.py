@@ -39,7 +39,7 @@ def parse_histogram(content: bytes, where: str) -> dict[int, float]:
 
 
 def weigh(timings: Timings, histogram: Mapping[int, float]) -> Timings:
-    """Give each case the weight that the histogram says; `notes` tell what counts as another M."""
+    """Give each case the weight that the histogram says; `notes` report what counts as another M."""
     sizes = np.array(sorted(histogram), dtype=np.int64)
     shares = np.array([histogram[size] for size in sizes.tolist()], dtype=np.float64)
     shares = shares / shares.sum()

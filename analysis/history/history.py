@@ -36,7 +36,7 @@ MOST = 0.5
 """Share of the series from which on a change of several providers at once is hardly one of their kernels."""
 
 NOISIER = 1.25
-"""A canary that makes times scatter so many times as much from run to run is worth a note."""
+"""A canary that makes times scatter by more than this factor from run to run is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class History:
     runs       by time
     keys       distinct keys in the order in which they were first met; each as {name: text}
     series     one row per series: CELL, key (position in `keys`), role, runs (with a time), of (runs under the key),
-               first_s, last_s, change (last over first, as a share), without_canary (runs), failed (what became of the
+               first_s, last_s, change (last over first, as a share), without_canary (runs), failed (the outcome of the
                cell in a later run, such as "incorrect in RUN", else "")
     points     one row per (series, run) with a time: time_s as measured, value_s (over the canary unless raw), and what
                else the run says of it (`run_story.SAID`)
@@ -253,7 +253,7 @@ def _impossible(rows: pd.DataFrame) -> Iterator[str]:
 
 def _disturbed(points: pd.DataFrame) -> Iterator[str]:
     if count := int((points["disturbed"] != "").sum()):
-        yield f"{count} of {len(points)} times were disturbed; rooflens report of a run says by what"
+        yield f"{count} of {len(points)} times were disturbed; rooflens report of a run says how"
 
 
 def _several_devices(points: pd.DataFrame, runs: Sequence[RunMark]) -> Iterator[str]:
@@ -309,7 +309,7 @@ def propose(
 
 
 def _step(values: Floats, begin: int, at: int, end: int) -> float:
-    """Difference of the medians: an odd run is not drawn in here."""
+    """Difference of the medians, which outliers do not influence."""
     return float(np.median(values[at:end]) - np.median(values[begin:at]))
 
 

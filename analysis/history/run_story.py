@@ -1,4 +1,4 @@
-"""What one run tells of its cells to whoever follows them over many runs."""
+"""What one run contributes to the history of its cells."""
 
 import math
 from collections.abc import Mapping

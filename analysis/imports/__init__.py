@@ -1,6 +1,6 @@
 """Tables of times that other tools wrote, brought into the form of a comparison.
 
-`read.read` recognises the format by its header, `pairing.pair` joins two files to the `Versions` that
+`read.read` recognises the format by its header, `comparison.versions.pair` joins two files to the `Versions` that
 `comparison.effects` compares. One module per source: `primus`, `aiter_tuned`, `aiter_moe`, `perf_report`,
 `tritonbench`, `nvbench_csv`, `nvbench_json` (both by `nvbench_axes`), `tidy` (anything else, with a map of its
 columns). Below them `table` (fields with their lines), `rounding` (the step that a column was rounded to), `units`

@@ -24,7 +24,7 @@ Programming Guide", throughput of native arithmetic instructions, compute capabi
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """One limit: FLOP/s, byte/s, op/s, Hz or (launch, fill) seconds. `name` tells it apart.
+    """One limit: FLOP/s, byte/s, op/s, Hz or (launch, fill) seconds. `name` identifies it.
 
     `kind` is measured, spec (published) or derived (computed from others; `source` says how).
     """

@@ -89,7 +89,7 @@ def _limits(
 
 
 def impossible(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -> "pd.Series[bool]":
-    """Tell of each cell whether its time is under 0.98 of `hard_times`; False without a time.
+    """Find the cells whose time is under 0.98 of `hard_times`; False without a time.
 
     `ceilings` are the rows of ceilings.csv, and `device` is that of run.json. `place` marks the same cells.
     """
@@ -99,7 +99,7 @@ def impossible(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevi
 
 
 def published_clock(device: StoredDevice) -> Ceiling | None:
-    """Clock of the published rates by the device table, for runs whose ceilings do not tell it."""
+    """Clock of the published rates by the device table, for runs whose ceilings lack it."""
     spec = match_spec(device.name, device.arch)
     if spec is None or spec.clock_hz is None:
         return None
@@ -179,7 +179,7 @@ def _longest(time: Floats) -> Floats:
 
 
 def _accept(surely: Floats, model: Floats, time: Floats) -> tuple[Floats, Flags]:
-    """Take `model` where its cell took that long, `surely` elsewhere; and tell where it was not refuted."""
+    """Take `model` where its cell took that long, `surely` elsewhere; and return where it was not refuted."""
     accepted = (model <= _longest(time)) | np.isnan(model) | np.isnan(time)
     return np.where(accepted & ~np.isnan(model), model, surely), accepted
 

@@ -100,7 +100,7 @@ def roofline_warnings(
     """Say which limits are missing, low, raised or excluded, and how many cells have no explanation or cannot be.
 
     `ceilings` are those of `raise_ceilings`, and `device` is that of run.json.
-    `canary` (`canary.drifts` of the run) tells whether a ceiling was measured while the device was busy.
+    `canary` (`canary.drifts` of the run) shows whether a ceiling was measured while the device was busy.
     """
     passed = placed.loc[placed["verdict"] == Verdict.PASSED]
     levels = sorted(set(passed["memory_level"]) - {""})

@@ -17,7 +17,7 @@ def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -
     """Return `summary` with the columns of the roofline; `bound_class` is "" for cells that have not passed.
 
     `ceilings` are the rows of ceilings.csv, `device` is that of run.json (`llc_bytes`, `compute_units`, and `name` and
-    `arch`, by which the published clock is found where no ceiling tells it). Added, times in seconds:
+    `arch`, by which the published clock is found where no ceiling has it). Added, times in seconds:
 
     intensity, moved_intensity  FLOP per compulsory and per moved byte; NaN without FLOPs (a quantization)
     memory_level                dram for cold cells, else the level that the working set fits in

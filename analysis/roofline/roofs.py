@@ -35,7 +35,7 @@ class CeilingInUse(NamedTuple):
 
 
 def roofs(placed: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -> pd.DataFrame:
-    """Return a row per ceiling in use (the columns of `CeilingInUse`), memory first; unknown ones are excluded."""
+    """Return one row per known ceiling in use, memory first; columns: the fields of `CeilingInUse`."""
     limits = Ceilings.of(ceilings)
     passed = placed.loc[placed["verdict"] == Verdict.PASSED]
     rows = [*_of_memory(passed, limits), *_of_matrix_units(passed, limits, device)]

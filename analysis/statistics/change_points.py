@@ -8,7 +8,7 @@ A series is ln(time) over runs, in the order of time. Steps, for all series at o
    and fast again later)? All stretches of a level are judged together (Benjamini and Hochberg 1995); those that split
    give the stretches of the next level, as in Yekutieli, "Hierarchical false discovery rate-controlling methodology"
    (2008). A change counts from the margin on.
-3. `_settled`: each position is fitted anew between its neighbours, and must hold there by itself.
+3. `_settled`: each position is fitted again between its neighbours, and must hold there alone.
 
 With few series, runs are taken as independent of each other: of a device that drifts for days, and whose canary does
 not show it, more than the stated share of the proposals is false.
@@ -28,10 +28,10 @@ from .intervals import CONFIDENCE
 from .moderation import adjusted, moderate
 
 LEAST_RUNS = 4
-"""Fewer say nothing of their noise."""
+"""With fewer, the noise is unknown."""
 
 MOST_FREEDOM = 20.0
-"""Degrees of freedom that noise is granted at most: the far tail of the normal distribution is not to be relied on."""
+"""Upper limit of the degrees of freedom: the far tail of the normal distribution is not reliable."""
 
 CLIP = 3.0
 """Standard deviations that a run may stand apart from the median of its neighbourhood."""
@@ -49,8 +49,8 @@ _SHOW = 100
 def run_noise(series: Sequence[Floats], floors: Floats) -> tuple[Floats, Floats]:
     """Return the standard deviation of one run in each series, at least its floor, and the degrees of freedom of it.
 
-    Ten series and more lend strength to each other (`moderation`), without making any less noisy than it
-    looks by itself. What is returned for a series of fewer than `LEAST_RUNS` runs is not to be used.
+    Ten or more series borrow strength from each other (`moderation`), but none becomes less noisy than it is
+    alone. Do not use what is returned for a series of fewer than `LEAST_RUNS` runs.
     """
     variance, freedom = np.array([_own(values) for values in series], dtype=np.float64).reshape(-1, 2).T
     moderated = moderate(variance, freedom)
@@ -143,7 +143,7 @@ class LevelChange:
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """One series, odd runs drawn in, with its margin and what is known of its noise."""
+    """One series, outliers clipped, with its margin and its noise."""
 
     values: Floats
     margin: float

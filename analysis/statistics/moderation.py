@@ -29,7 +29,7 @@ NO_PRIOR = Prior(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Moderated:
-    """Variances [C] with what they borrow: `typical` is drawn to the prior, `variance` never below the cell's own.
+    """Variances [C] with what they borrow: `typical` is shrunk to the prior, `variance` never below the cell's own.
 
     `freedom` are the degrees of freedom (inf: all). What has none of its own has NaN and 0: nothing is known of it.
     """
@@ -70,7 +70,7 @@ def fit_prior(variances: Floats, freedom: Floats) -> Prior:
 
 
 def shrink(variances: Floats, freedom: Floats, prior: Prior) -> tuple[Floats, Floats]:
-    """Return (variances, degrees of freedom) [C] drawn towards the prior: (d0 s0^2 + df s^2) / (d0 + df), d0 + df."""
+    """Return (variances, degrees of freedom) [C] shrunk towards the prior: (d0 s0^2 + df s^2) / (d0 + df), d0 + df."""
     if not prior.freedom:
         return variances, freedom
     if math.isinf(prior.freedom):

@@ -52,11 +52,6 @@ class Disagreement:
         """Share of the cells that flip; None without a cell."""
         return self.flipped / self.cells if self.cells else None
 
-    @property
-    def harmless_share(self) -> float | None:
-        """Share of the flips that are between near ties; None without a flip."""
-        return self.harmless / self.flipped if self.flipped else None
-
 
 def drift(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per cell and pair of its searches that both have a winner; `frame` is tuning.csv.

@@ -159,8 +159,8 @@ def _read(options: dict[str, Any]) -> "tuple[Result, bool]":
 
 def _write(result: "Result", options: dict[str, Any]) -> None:
     if options["html"] or options["markdown"]:
-        from ...reports.comparison import build_comparison
+        from ...reports.build import build_comparison
         from ...reports.write import write_report
 
-        for path in write_report(build_comparison(result), options["html"], options["markdown"]):
+        for path in write_report(build_comparison(result), {name: options[name] for name in ("html", "markdown")}):
             click.echo(path, err=True)

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...analysis.comparison.breakdown import controls, distribution, movers
+from ...analysis.comparison.breakdown import compared, controls, distribution, movers
 from ...analysis.comparison.decide import Word
 from ...analysis.comparison.effects import Effects, Status
 from ...analysis.comparison.result import SUM, Result
 from ...analysis.comparison.suite import SuiteChange, by_pass
 from ...analysis.frames.coordinates import shape_label
 from ...reports import formatting as fmt
-from ...reports.sections.comparison.words import about
 from ...shapes.errors import CorrectnessError, IncompleteError, RegressionError, RooflensError
 from ..shared.output import print_json
 from ..shared.tables import print_table
@@ -108,7 +107,9 @@ def print_result_json(result: "Result") -> None:
             "verdicts": {word.value: result.count(word) for word in Word},
             "verdicts of sums": {word.value: result.count_sums(word) for word in Word} if result.sums else None,
             "statuses": {status.value: result.count_of(status) for status in Status},
-            "distribution": {name: distribution(result.effects, name) for name in by_pass(result.effects)},
+            "distribution": {
+                name: distribution(cases) for name, cases in compared(result.effects).groupby("pass", sort=False)
+            },
             "controls": controls(result.effects),
             "cases": _records(result.effects),
             "sums": _records(result.sums) if result.sums is not None else None,
@@ -197,7 +198,7 @@ def _change(row: Any) -> str:
 
 def _word(row: Any) -> str:
     if row["word"] == Word.INCONCLUSIVE and not math.isnan(row["smallest"]):
-        return f"inconclusive, would find {about(row['smallest'])}"
+        return f"inconclusive, would find {fmt.about(row['smallest'])}"
     return str(row["word"])
 
 

@@ -11,8 +11,7 @@ from ...shapes.files.json_file import read_object
 from ...shapes.run_folder.manifest import COMPARISON, ComparisonState
 from ..shared.output import plain, print_json
 from ..shared.runs import find_run
-from .commands import deciding_command
-from .output import show, sources_of
+from ..shared.tables import show
 
 if TYPE_CHECKING:
     from ...analysis.history.history import History
@@ -44,6 +43,7 @@ def history(runs: tuple[str, ...], providers: tuple[str, ...], expression: str, 
     from ...analysis.frames.load import load_run
     from ...analysis.history.history import follow
     from ...analysis.history.run_story import observe
+    from .output import section
 
     states: dict[str, ComparisonState] = {}
     stories = []
@@ -53,12 +53,11 @@ def history(runs: tuple[str, ...], providers: tuple[str, ...], expression: str, 
     found = follow(stories, providers, expression, raw)
     if as_json:
         print_json(_as_json(found, states))
-        return
-    show(found, states, raw)
+    else:
+        show(section(found, states, raw))
 
 
 def _folders(names: Sequence[str]) -> list[Path]:
-    """Find each run once, under the name it was first given."""
     found: dict[Path, Path] = {}
     for name in names:
         folder = find_run(name)
@@ -77,6 +76,9 @@ def _comparison(folder: Path) -> ComparisonState:
 
 def _as_json(found: "History", states: Mapping[str, ComparisonState]) -> dict[str, Any]:
     """Spell everything out: runs and series by position, as in `analysis.history`."""
+    from .commands import deciding_command
+    from .output import sources_of
+
     points = {
         number: rows.to_dict("records")
         for number, rows in found.points.groupby("series")[["run", "time_s", "value_s", "source", "disturbed"]]

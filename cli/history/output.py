@@ -2,51 +2,53 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
+import pandas as pd
 
-from ...reports.render.layout import wrap
+from ...analysis.frames.coordinates import SETTING, shape_label
+from ...analysis.history.history import Gap, History, Proposal, gaps
+from ...analysis.history.run_story import key_differences
+from ...reports import formatting as fmt
+from ...reports.listing import listing
+from ...reports.model import Remarks, Section, Table, Text
 from ...shapes.run_folder.manifest import ComparisonState
-from ..shared.tables import print_table, terminal_width
 from .commands import deciding_command
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ...analysis.history.history import Gap, History, Proposal
 
 BARS = "▁▂▃▄▅▆▇█"
 
 FULL_HEIGHT = 0.05
 """Least change, as a share, that a trend shows at full height, so that noise does not look like a trend."""
 
+ONLY_LARGE = (
+    "of two stored runs, only large changes can be verified: rooflens compare --git BASE..HEAD with the commits that "
+    "they were made from measures both in turn"
+)
+
 WIDEST = 40
 """Characters of a trend; of more runs, neighbours share one."""
 
 
-def show(found: "History", states: Mapping[str, ComparisonState], raw: bool) -> None:
-    """Print it; `states` are what compare.json says above the folder of a run."""
-    from ...analysis.history.history import gaps
-    from ...reports.formatting import plural
-
+def section(found: History, states: Mapping[str, ComparisonState], raw: bool) -> Section:
+    """Show what was found; `states` are what compare.json says above the folder of a run."""
     first, last = found.runs[0], found.runs[-1]
-    click.echo(f"{plural(len(found.runs), 'run')} from {first.created_at[:10]} to {last.created_at[:10]}")
-    for line in _key_lines(found):
-        click.echo("\n".join(wrap(line, terminal_width())))
     how = "as measured" if raw else "over the canary of their run, relative to the first run of the series"
-    _show_series(found, f"times {how}; a trend is as high as {FULL_HEIGHT:.0%} or its range, oldest run first")
-    commands = [_show_gap(found, gap, states) for gap in gaps(found)]
+    title = f"times {how}; a trend is as high as {FULL_HEIGHT:.0%} or its range, oldest run first"
+    lines = (
+        f"{fmt.plural(len(found.runs), 'run')} from {first.created_at[:10]} to {last.created_at[:10]}",
+        *_key_lines(found),
+    )
+    parts = []
+    commands = []
+    for gap in gaps(found):
+        commands.append(deciding_command(found, gap.earliest, gap.latest, gap.proposals, states))
+        texts = (*([gap.remark] if gap.remark else []), f"decide: {commands[-1]}")
+        parts.append(Section("gap", "", (_gap(found, gap), *map(Text, texts))))
     count = len(found.proposals)
-    click.echo(f"\n{plural(count, 'change')} proposed" + ("; a comparison decides each of them" if count else ""))
-    if any("--git" not in command for command in commands):
-        click.echo(
-            "note: of two stored runs, only large changes can be verified: rooflens compare --git BASE..HEAD with the "
-            "commits that they were made from measures both in turn",
-            err=True,
-        )
-    for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+    counted = f"{fmt.plural(count, 'change')} proposed" + ("; a comparison decides each of them" if count else "")
+    remarks = [ONLY_LARGE] * any("--git" not in command for command in commands)
+    end = Section("end", "", (Text(counted), Remarks((*remarks, *found.notes))))
+    return Section("history", "History", (*map(Text, lines), _series(found, title)), (*parts, end))
 
 
 def _letter(key: int) -> str:
@@ -54,11 +56,8 @@ def _letter(key: int) -> str:
     return (_letter(key // 26 - 1) if key >= 26 else "") + chr(ord("A") + key % 26)
 
 
-def _key_lines(found: "History") -> list[str]:
+def _key_lines(found: History) -> list[str]:
     """Describe the first key, and how each other differs from the one before it."""
-    from ...analysis.history.run_story import key_differences
-    from ...reports.formatting import plural
-
     lines = []
     for number, key in enumerate(found.keys):
         runs = found.points.loc[found.points["key"] == number, "run"]
@@ -67,15 +66,12 @@ def _key_lines(found: "History") -> list[str]:
         else:
             what = ", ".join(f"{name} {value}" for name, value in key.items() if value)
         lines.append(
-            f"series {_letter(number)}: {what}: {plural(runs.nunique(), 'run')} from {found.runs[runs.min()].id} on"
+            f"series {_letter(number)}: {what}: {fmt.plural(runs.nunique(), 'run')} from {found.runs[runs.min()].id} on"
         )
     return lines
 
 
-def _show_series(found: "History", title: str) -> None:
-    from ...analysis.frames.coordinates import SETTING, shape_label
-    from ...reports import formatting
-
+def _series(found: History, title: str) -> Table:
     proposed = [one.series for one in found.proposals]
     of_key = {key: sorted(set(rows)) for key, rows in found.points.groupby("key")["run"]}
     values = dict(iter(found.points.groupby("series")[["run", "value_s"]]))
@@ -86,10 +82,10 @@ def _show_series(found: "History", title: str) -> None:
             row["M"],
             row["provider"],
             _letter(row["key"]),
-            formatting.count(row["runs"], row["of"]),
-            formatting.time(row["first_s"]),
-            formatting.time(row["last_s"]),
-            formatting.signed_percent(row["change"]),
+            fmt.count(row["runs"], row["of"]),
+            fmt.time(row["first_s"]),
+            fmt.time(row["last_s"]),
+            fmt.signed_percent(row["change"]),
             str(proposed.count(number) or ""),
             _trend(values[number], of_key[row["key"]]),
             "; ".join(_remarks(row)),
@@ -98,7 +94,7 @@ def _show_series(found: "History", title: str) -> None:
     ]
     common = ("shape", *SETTING)
     names = ("M", "provider", "series", "runs", "first", "last", "change %", "proposed", "trend", "remark")
-    print_table((*common, *names), rows, title, once=(*common, "series"), long=("remark",), heading=common)
+    return listing((*common, *names), rows, title, once=(*common, "series"), long=("remark",), heading=common)
 
 
 def _remarks(row: Mapping[Hashable, Any]) -> list[str]:
@@ -108,7 +104,7 @@ def _remarks(row: Mapping[Hashable, Any]) -> list[str]:
     return remarks
 
 
-def _trend(points: "pd.DataFrame", runs: Sequence[int]) -> str:
+def _trend(points: pd.DataFrame, runs: Sequence[int]) -> str:
     """Draw the values of one series over the runs of its key; a dot where a run has none."""
     known = dict(zip(points["run"], points["value_s"], strict=True))
     return sparkline([known.get(run) for run in runs])
@@ -133,12 +129,7 @@ def sparkline(values: Sequence[float | None]) -> str:
     )
 
 
-def _show_gap(found: "History", gap: "Gap", states: Mapping[str, ComparisonState]) -> str:
-    """Print the changes between two runs, and return the command that decides them."""
-    from ...analysis.frames.coordinates import SETTING, shape_label
-    from ...reports import formatting
-
-    click.echo()
+def _gap(found: History, gap: Gap) -> Table:
     rows = []
     for one in gap.proposals:
         row = found.series.loc[one.series].to_dict()
@@ -150,9 +141,9 @@ def _show_gap(found: "History", gap: "Gap", states: Mapping[str, ComparisonState
                 row["M"],
                 row["provider"],
                 _letter(row["key"]),
-                formatting.signed_percent(one.change),
-                f"[{formatting.signed_percent(one.low)}, {formatting.signed_percent(one.high)}]",
-                formatting.signed_percent(one.raw_change),
+                fmt.signed_percent(one.change),
+                f"[{fmt.signed_percent(one.low)}, {fmt.signed_percent(one.high)}]",
+                fmt.signed_percent(one.raw_change),
                 " -> ".join(dict.fromkeys(sources)),
                 _between(found, one),
                 "; ".join(one.remarks),
@@ -170,7 +161,7 @@ def _show_gap(found: "History", gap: "Gap", states: Mapping[str, ComparisonState
         "may lie between",
         "remark",
     )
-    print_table(
+    return listing(
         (*common, *names),
         rows,
         f"between {_run(found, gap.before)} and {_run(found, gap.after)}",
@@ -178,27 +169,20 @@ def _show_gap(found: "History", gap: "Gap", states: Mapping[str, ComparisonState
         long=("remark",),
         heading=common,
     )
-    if gap.remark:
-        click.echo(gap.remark)
-    command = deciding_command(found, gap.earliest, gap.latest, gap.proposals, states)
-    click.echo(f"decide: {command}")
-    return command
 
 
-def _run(found: "History", number: int) -> str:
-    """Name a run with its day and commit."""
+def _run(found: History, number: int) -> str:
     run = found.runs[number]
     return f"{run.id} ({', '.join(filter(None, (run.created_at[:10], run.commit[:12])))})"
 
 
-def _between(found: "History", one: "Proposal") -> str:
-    """Name the wider pair of runs where the place is not certain."""
+def _between(found: History, one: Proposal) -> str:
     if (one.earliest, one.latest) == (one.before, one.after):
         return ""
     return f"{found.runs[one.earliest].id} and {found.runs[one.latest].id}"
 
 
-def sources_of(found: "History", one: "Proposal") -> tuple[str, str]:
+def sources_of(found: History, one: Proposal) -> tuple[str, str]:
     """Return the source hashes of the provider in the runs before and after."""
     rows = found.points[found.points["series"] == one.series].set_index("run")["source"]
     return str(rows[one.before]), str(rows[one.after])

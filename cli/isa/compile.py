@@ -118,7 +118,6 @@ def _asked(order: Order) -> list[Asked]:
 
 
 def _row(entry: Entry) -> dict[str, Any]:
-    """Return what a row says before anything is compiled."""
     problem, scheme = entry.asked.problem, entry.asked.scheme
     return {
         "arch": entry.arch,
@@ -137,7 +136,6 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 
 def _built(entry: Entry, build: Build) -> dict[str, Any]:
-    """Return what a build adds to its row."""
     assert entry.request is not None
     row: dict[str, Any] = {"verdict": build.verdict.value, "reason": build.reason, "triton": build.triton}
     row |= {"kernel": entry.request.kernel.partition(":")[2], "part": entry.request.part}

@@ -9,6 +9,8 @@ import click
 from ...shapes.errors import IncompleteError, RegressionError, UsageError, unknown_name
 from ...shapes.problem import Pass
 from ..shared import values
+from ..shared.output import print_json
+from ..shared.tables import show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,23 +185,23 @@ def _report(frame: "pd.DataFrame", base: "pd.DataFrame | None", options: dict[st
     """Print and write what was asked for, then be strict where that was asked for."""
     from ...analysis.isa.claims import check_claim, summarize
     from ...analysis.isa.diff import compare
-    from . import output as isa_output
+    from . import output
 
     summary = summarize(frame)
     claims = [check_claim(frame, claim) for claim in options["claims"]]
     difference = compare(base, frame) if base is not None else None
+    found = (frame, summary, claims, difference)
     if options["markdown"]:
-        from .markdown import section
+        from ...reports.render.markdown import render_section
 
-        text = section(frame, summary, claims, difference)
         try:
-            options["markdown"].write_text(text, encoding="utf-8")
+            options["markdown"].write_text(render_section(output.comment(*found)), encoding="utf-8")
         except OSError as error:
             raise UsageError(f"--markdown {options['markdown']}: {error.strerror}; choose another file") from None
     if options["as_json"]:
-        isa_output.print_as_json(frame, summary, claims, difference)
+        print_json(output.as_record(*found))
     else:
-        isa_output.show(frame, summary, claims, difference, options["rows"])
+        show(output.section(*found, options["rows"]))
         if options["output"]:
             click.echo(f"{len(frame)} rows written to {options['output']}", err=True)
     if options["strict"]:

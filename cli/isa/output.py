@@ -3,20 +3,18 @@
 import json
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
-import click
+import pandas as pd
 
 from ...analysis.isa.claims import GROUP, config_text, counts_text, python_value, sizes_text
 from ...analysis.isa.diff import PLACE, Difference, summarize_changes
+from ...reports.listing import listing
+from ...reports.model import Block, Bullets, Remarks, Section, Table, Text
 from ...shapes.run_folder.columns import Kind
 from ...shapes.run_folder.columns_isa import ISA
 from ...shapes.verdict import Verdict
-from ..shared.output import print_json
-from ..shared.tables import print_table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FEW = 24
 """Up to so many rows are printed without being asked for."""
@@ -34,31 +32,52 @@ CHANGES = (*PLACE, "what", "binaries", "base", "head")
 _WIDTHS = ("byte", "short", "dword", "dwordx2", "dwordx4", "bulk")
 
 
-def show(
-    frame: "pd.DataFrame",
-    summary: "pd.DataFrame",
-    claims: "Sequence[pd.DataFrame]",
+def section(
+    frame: pd.DataFrame,
+    summary: pd.DataFrame,
+    claims: Sequence[pd.DataFrame],
     difference: Difference | None,
     rows: bool,
-) -> None:
-    """Print tables: the binaries when they are few or asked for, the summary, the claims, and the difference."""
-    if rows or (len(frame) <= FEW and difference is None and not claims):
-        show_rows(frame)
-        click.echo()
-    _print(SUMMARY, _summary_rows(summary))
+) -> Section:
+    """Show the binaries if they are few or asked for (`rows`), the summary, the claims, and the difference."""
+    parts: list[tuple[Block, ...]] = (
+        [(_binaries(frame),)] if rows or (len(frame) <= FEW and difference is None and not claims) else []
+    )
+    parts.append((_listing(SUMMARY, _summary_rows(summary)),))
     for found in claims:
-        click.echo()
-        _print(CLAIM, _claim_rows(found), title=f"claim: {found['claim'].iloc[0]}" if len(found) else "claim")
-        if not len(found):
-            click.echo("no binary")
+        title = f"claim: {found['claim'].iloc[0]}" if len(found) else "claim"
+        parts.append((_listing(CLAIM, _claim_rows(found), title), *([] if len(found) else [Text("no binary")])))
     if difference is not None:
-        click.echo()
-        show_difference(difference, rows)
-    for line in notes(frame):
-        click.echo(f"note: {line}", err=True)
+        lines = map(Text, difference_lines(difference))
+        parts.append((*lines, *([_changes(difference, rows)] if len(difference.changes) else [])))
+    parts.append((Remarks(tuple(notes(frame))),))
+    return Section("isa", "Generated code", (), tuple(Section("part", "", part) for part in parts))
 
 
-def notes(frame: "pd.DataFrame") -> list[str]:
+def comment(
+    frame: pd.DataFrame, summary: pd.DataFrame, claims: Sequence[pd.DataFrame], difference: Difference | None
+) -> Section:
+    """Return the same for a pull request: without columns that do not vary, every binary in a folded table."""
+    compilers = ", ".join(sorted(set(frame["triton"]) - {""}))
+    lead = (
+        f"Compiled ahead of time with Triton {compilers or 'unknown'}, as a launch on the device would compile it "
+        "(rooflens isa). Ranges go over all configurations; k / n counts binaries with such an instruction."
+    )
+    blocks: list[Block] = [Text(lead), _telling(SUMMARY, _summary_rows(summary))]
+    for found in claims:
+        holds, binaries = int(found["holds"].sum()), int(found["binaries"].sum())
+        claim = found["claim"].iloc[0] if len(found) else "The claim"
+        blocks += [Text(f"{claim} holds for {holds} / {binaries} binaries."), _telling(CLAIM, _claim_rows(found))]
+    parts = []
+    if difference is not None:
+        changes = [_telling(CHANGES, _change_rows(difference))] if len(difference.changes) else []
+        parts.append(Section("changes", "Changes", (Bullets(tuple(difference_lines(difference))), *changes)))
+    every = _telling(ROWS, [_row_cells(row) for row in frame.to_dict("records")])
+    parts.append(Section("binaries", "", (replace(every, title="All binaries", detail=True),)))
+    return Section("isa", "Generated code", tuple(blocks), tuple(parts))
+
+
+def notes(frame: pd.DataFrame) -> list[str]:
     """Say once per provider what was not compiled and why, and what the compiler complained of."""
     told = frame.loc[frame["reason"] != ""]
     lines = []
@@ -69,12 +88,7 @@ def notes(frame: "pd.DataFrame") -> list[str]:
     return lines
 
 
-def summary_table(summary: "pd.DataFrame") -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of the summary, without the columns that say nothing."""
-    return _telling(SUMMARY, _summary_rows(summary))
-
-
-def _summary_rows(summary: "pd.DataFrame") -> list[list[str]]:
+def _summary_rows(summary: pd.DataFrame) -> list[list[str]]:
     return [_summary_row(row) for row in summary.to_dict("records")]
 
 
@@ -97,12 +111,7 @@ def _range(row: Mapping[Hashable, Any], name: str) -> str:
     return f"{low:.4g}" if low == high else f"{low:.4g}-{high:.4g}"
 
 
-def claim_table(found: "pd.DataFrame") -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of one claim, without the columns that say nothing."""
-    return _telling(CLAIM, _claim_rows(found))
-
-
-def _claim_rows(found: "pd.DataFrame") -> list[list[str]]:
+def _claim_rows(found: pd.DataFrame) -> list[list[str]]:
     return [
         [*(str(row[name]) for name in GROUP), f"{row['holds']} / {row['binaries']} binaries"]
         for row in found.to_dict("records")
@@ -115,40 +124,31 @@ ROWS = (
 )
 
 
-def show_rows(frame: "pd.DataFrame") -> None:
-    """Print a line per binary."""
-    _print(ROWS, [_row_cells(row) for row in frame.to_dict("records")])
-
-
-def rows_table(frame: "pd.DataFrame") -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of the table of binaries, without the columns that say nothing."""
-    return _telling(ROWS, [_row_cells(row) for row in frame.to_dict("records")])
+def _binaries(frame: pd.DataFrame) -> Table:
+    return _listing(ROWS, [_row_cells(row) for row in frame.to_dict("records")])
 
 
 _NAMES = ("kernel", "part", "op", "pass", "dtype", "scheme")
 _VALUES = ("agprs", "per weight", "verdict", "not compiled")
 
 
-def _telling(
-    names: Sequence[str], body: list[list[str]], constants: Sequence[str] = _NAMES
-) -> tuple[list[str], list[list[str]]]:
+def _telling(names: Sequence[str], body: list[list[str]], constants: Sequence[str] = _NAMES) -> Table:
     """Leave out `constants` that are the same in every row, and values that are unknown or 0 in all of them."""
     kept = []
     for index, name in enumerate(names):
         cells = {row[index] for row in body}
         if not (name in constants and len(cells) == 1) and not (name in _VALUES and cells <= {"", "0"}):
             kept.append(index)
-    return [names[index] for index in kept], [[row[index] for index in kept] for row in body]
+    columns = [names[index] for index in kept]
+    rows = [[row[index] for index in kept] for row in body]
+    return listing(columns, rows, once=(*GROUP, "sizes"), long=("config", "stores", "loads"), heading=GROUP)
 
 
-def _print(names: Sequence[str], body: list[list[str]], title: str = "") -> None:
-    """Print a table of binaries or of groups of them."""
-    columns, rows = _telling(names, body, constants=())
-    print_table(columns, rows, title, once=(*GROUP, "sizes"), long=("config", "stores", "loads"), heading=GROUP)
+def _listing(names: Sequence[str], body: list[list[str]], title: str = "") -> Table:
+    return replace(_telling(names, body, constants=()), title=title)
 
 
 def _row_cells(row: Mapping[Hashable, Any]) -> list[str]:
-    """Return the cells of one binary, as ROWS names them."""
 
     def number(name: str) -> str:
         value = python_value(row[name])
@@ -172,29 +172,19 @@ def _row_cells(row: Mapping[Hashable, Any]) -> list[str]:
     ]
 
 
-def show_difference(difference: Difference, rows: bool) -> None:
-    """Print what changed since the base, a line per change when `rows`."""
-    for line in difference_lines(difference):
-        click.echo(line)
-    if not len(difference.changes):
-        return
-    if rows:
-        body = [
-            [
-                *(row[name] for name in PLACE),
-                *(sizes_text(row), config_text(row["config"])),
-                *(row["column"], _text(row["base"]), _text(row["head"])),
-            ]
-            for row in difference.changes.to_dict("records")
+def _changes(difference: Difference, rows: bool) -> Table:
+    """List what changed since the base, each change by itself if `rows`."""
+    if not rows:
+        return _listing(CHANGES, _change_rows(difference))
+    body = [
+        [
+            *(row[name] for name in PLACE),
+            *(sizes_text(row), config_text(row["config"])),
+            *(row["column"], _text(row["base"]), _text(row["head"])),
         ]
-        _print([*PLACE, "sizes", "config", "what", "base", "head"], body)
-        return
-    _print(CHANGES, _change_rows(difference))
-
-
-def changes_table(difference: Difference) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of the summarized changes, without the columns that say nothing."""
-    return _telling(CHANGES, _change_rows(difference))
+        for row in difference.changes.to_dict("records")
+    ]
+    return _listing([*PLACE, "sizes", "config", "what", "base", "head"], body)
 
 
 def _change_rows(difference: Difference) -> list[list[str]]:
@@ -222,23 +212,23 @@ def _text(value: object) -> str:
     return "" if value is None else f"{value:g}" if isinstance(value, (int, float)) else str(value)
 
 
-def print_as_json(
-    frame: "pd.DataFrame", summary: "pd.DataFrame", claims: "Sequence[pd.DataFrame]", difference: Difference | None
-) -> None:
-    """Print everything as one object."""
-    told: dict[str, Any] = {
+def as_record(
+    frame: pd.DataFrame, summary: pd.DataFrame, claims: Sequence[pd.DataFrame], difference: Difference | None
+) -> dict[str, Any]:
+    """Return what --json prints."""
+    found: dict[str, Any] = {
         "rows": [_record(row) for row in frame.to_dict("records")],
         "summary": summary.to_dict("records"),
-        "claims": [row for found in claims for row in found.to_dict("records")],
+        "claims": [row for claim in claims for row in claim.to_dict("records")],
     }
     if difference is not None:
-        told["difference"] = {
+        found["difference"] = {
             "changes": [_record(row) for row in difference.changes.to_dict("records")],
             "added": [_record(row) for row in difference.added.to_dict("records")],
             "removed": [_record(row) for row in difference.removed.to_dict("records")],
             **{name: getattr(difference, name) for name in ("common", "identical", "recoded", "compilers")},
         }
-    print_json(told)
+    return found
 
 
 def _record(row: Mapping[Hashable, Any]) -> dict[Hashable, Any]:

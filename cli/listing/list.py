@@ -6,10 +6,19 @@ from typing import Any
 
 import click
 
+from ...reports.listing import listing as table
+from ...reports.model import Block, Section
 from ..shared.output import print_json
-from ..shared.tables import print_table
+from ..shared.tables import show
 
 as_json_option: Callable[[Any], Any] = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _answer(as_json: bool, value: object, *parts: Section | Block) -> None:
+    if as_json:
+        print_json(value)
+    else:
+        show(*parts)
 
 
 @click.group(name="list", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,9 +49,6 @@ def suites(as_json: bool) -> None:
     from ...shapes import suite
 
     found = [suite.load(name) for name in suite.names()]
-    if as_json:
-        print_json(found)
-        return
     rows = [
         (
             one.name,
@@ -55,7 +61,8 @@ def suites(as_json: bool) -> None:
         )
         for one in found
     ]
-    print_table(("suite", "shapes", "dtypes", "M", "caches", "providers", "description"), rows, long=("description",))
+    names = ("suite", "shapes", "dtypes", "M", "caches", "providers", "description")
+    _answer(as_json, found, table(names, rows, long=("description",)))
 
 
 @listing.command(short_help="Shape sets, or the shapes of one.")
@@ -75,17 +82,11 @@ def shapes(name: str | None, as_json: bool) -> None:
 
     if name is None:
         sets = [{"shape_set": one, "shapes": len(shapeset.load(one))} for one in shapeset.names()]
-        if as_json:
-            print_json(sets)
-        else:
-            print_table(("shape set", "shapes"), [tuple(row.values()) for row in sets])
+        _answer(as_json, sets, table(("shape set", "shapes"), [tuple(row.values()) for row in sets]))
         return
     found = shapeset.load(name)
-    if as_json:
-        print_json(found)
-    else:
-        rows = [(shape.label, shape.N, shape.K, shape.B, shape.alias) for shape in found]
-        print_table(("shape", "N", "K", "B", "alias"), rows, once=("B",), long=("alias",))
+    rows = [(shape.label, shape.N, shape.K, shape.B, shape.alias) for shape in found]
+    _answer(as_json, found, table(("shape", "N", "K", "B", "alias"), rows, once=("B",), long=("alias",)))
 
 
 @listing.command(short_help="Providers, and which can run here.")
@@ -113,15 +114,15 @@ def providers(files: tuple[Path, ...], as_json: bool) -> None:
     from .availability import provider_rows
 
     device, rows = provider_rows(files)
-    if as_json:
-        print_json({"device": device, "providers": rows})
-        return
     body = [(row.name, row.family, row.role, "yes" if row.supported else "no") for row in rows]
-    print_table(("provider", "family", "role", "here"), body, title=f"on {device}")
-    if reasons := reason_groups((row.name, row.reason) for row in rows if not row.supported):
-        click.echo()
-        why = [("no", f"{' '.join(names)}: {reason}") for reason, names, _ in reasons]
-        print_table(("here", "why not"), why, long=("why not",))
+    reasons = reason_groups((row.name, row.reason) for row in rows if not row.supported)
+    why = table(
+        ("here", "why not"), [("no", f"{' '.join(names)}: {reason}") for reason, names, _ in reasons],
+        long=("why not",),
+    )  # fmt: skip
+    parts = [Section("why", "", (why,))] if reasons else []
+    found = table(("provider", "family", "role", "here"), body, title=f"on {device}")
+    _answer(as_json, {"device": device, "providers": rows}, found, *parts)
 
 
 @listing.command(short_help="Devices whose published peaks are known.")
@@ -158,9 +159,6 @@ def devices(check: str | None, measured: str | None, as_json: bool) -> None:
         list_measured(measured, as_json)
         return
     found = device.specs()
-    if as_json:
-        print_json(found)
-        return
     rows = [
         (
             spec.name,
@@ -176,7 +174,7 @@ def devices(check: str | None, measured: str | None, as_json: bool) -> None:
         for spec in found
     ]
     names = ("device", "arch", "CUs or SMs", "bf16 TFLOPS", "fp32 TFLOPS", "GB/s", "last cache MiB", "GiB", "status")
-    print_table(names, rows, once=("status",), heading=("arch", "status"))
+    _answer(as_json, found, table(names, rows, once=("status",), heading=("arch", "status")))
 
 
 @listing.command(short_help="Columns of the stored tables.")
@@ -198,15 +196,13 @@ def columns(markdown: bool, as_json: bool) -> None:
     if markdown:
         click.echo(columns_page(TABLES), nl=False)
         return
-    if as_json:
-        print_json(TABLES)
-        return
     rows = [
         (f"{stored.file}:{column.name}", column.kind, column.unit, column.better, column.description)
         for stored in TABLES
         for column in stored.columns
     ]
-    print_table(("column", "kind", "unit", "better", "description"), rows, long=("description",))
+    names = ("column", "kind", "unit", "better", "description")
+    _answer(as_json, TABLES, table(names, rows, long=("description",)))
 
 
 @listing.command(short_help="Runs stored in ./runs.")
@@ -223,18 +219,12 @@ def runs(as_json: bool) -> None:
     from ..shared.runs import RUNS, stored_runs
 
     found = stored_runs()
-    if as_json:
-        print_json(found)
-        return
-    if not found:
+    if not found and not as_json:
         click.echo(f"no runs in {RUNS.absolute()}: measure one with rooflens run llm4bit-quick", err=True)
         return
-    print_table(
-        ("run", "suite", "created", "device", "rows"),
-        [(run.id, run.suite, _minute(run.created_at), run.device, run.rows) for run in found],
-        once=("suite", "device"),
-        long=("device",),
-    )
+    rows = [(run.id, run.suite, _minute(run.created_at), run.device, run.rows) for run in found]
+    names = ("run", "suite", "created", "device", "rows")
+    _answer(as_json, found, table(names, rows, once=("suite", "device"), long=("device",)))
 
 
 def _minute(stamp: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...shapes.errors import UsageError, unknown_name
 from ...shapes.run_folder.manifest import MANIFEST
-from ..shared.runs import HTML, MARKDOWN, StoredSweep, count_rows, read_sweep
+from ..shared.runs import HTML, StoredSweep, count_rows, read_sweep
 
 if TYPE_CHECKING:
     from ...reports.model import Report
@@ -34,17 +34,13 @@ def write_reports(folder: Path) -> list[Path]:
     Returns what was written, the report side by side first. Raises UsageError where no cell is finished.
     """
     from ...reports.build import report_of
-    from ...reports.write import write_report
+    from ...reports.write import default_files, write_report
 
     sweep = read_sweep(folder)
     views = _views(sweep)
-    built = _build(sweep, views, {name: f"{name}/{HTML}" for name in views})
-    own = {name: report_of(view) for name, view in views.items()}  # all of them before anything is written
-    written = write_report(built, folder / HTML, folder / MARKDOWN)
-    for name, report in own.items():
-        run = sweep.run_of(name)
-        written += write_report(report, run / HTML, run / MARKDOWN)
-    return written
+    reports = {folder: _build(sweep, views, {name: f"{name}/{HTML}" for name in views})}
+    reports |= {sweep.run_of(name): report_of(view) for name, view in views.items()}  # all before any is written
+    return [path for place, report in reports.items() for path in write_report(report, default_files(place))]
 
 
 def build_side_by_side(folder: Path, beside: Path) -> "Report":
@@ -60,7 +56,6 @@ def build_side_by_side(folder: Path, beside: Path) -> "Report":
 
 
 def _views(sweep: StoredSweep) -> dict[str, "View"]:
-    """Load and analyse the runs that have a finished cell."""
     from ...analysis.frames.load import load_run
     from ...analysis.run.pipeline import analyze
     from ...reports.view import View
@@ -78,7 +73,7 @@ def _unfinished(sweep: StoredSweep, architecture: str) -> str:
 
 
 def _build(sweep: StoredSweep, views: dict[str, "View"], links: dict[str, str]) -> "Report":
-    from ...reports.architectures import Sweep, build_architectures
+    from ...reports.build import Sweep, build_architectures
 
     missing = {name: why for name in sweep.architectures if (why := _unfinished(sweep, name))}
     about = Sweep(sweep.id, sweep.suite, sweep.created_at, str(sweep.folder))

@@ -2,15 +2,18 @@
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ...reports.render.formats import FORMATS
+from ...reports.render.layout import WIDTH
 from ...shapes.errors import UsageError
 from ...shapes.run_folder.manifest import COMPARISON, MANIFEST
-from ..shared.runs import HTML, MARKDOWN, find_folder, find_run, is_sweep, read_sweep
+from ..shared.runs import find_folder, find_run, is_sweep, read_sweep
 from ..shared.tables import NO_WIDTH, terminal_width
 from ..shared.terminal import own
 
@@ -20,41 +23,28 @@ if TYPE_CHECKING:
 STDOUT = Path("-")
 
 
+def _outputs(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for every format of `FORMATS`."""
+    for name, form in reversed(FORMATS.items()):
+        file = click.Path(dir_okay=False, path_type=Path, allow_dash=form.printable)
+        command = click.option(f"--{name}", type=file, metavar="FILE", help=form.what)(command)
+    return command
+
+
 @click.command()
 @click.argument("targets", metavar="RUN [BASE]", nargs=-1, required=True)
 @click.option("--preset", metavar="NAME", help="full, crossover, decode-grid, three-way or flat; branch with a BASE.")
 @click.option("--challenger", "challengers", multiple=True, metavar="A", help="Look at this provider; repeat it.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the page here.")
-@click.option(
-    "--markdown",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the markdown here, and its figures beside it.",
-)
-@click.option(
-    "--text",
-    type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
-    metavar="FILE",
-    help="Write plain text here; - is the terminal.",
-)
-@click.option(
-    "--json",
-    type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
-    metavar="FILE",
-    help="Write all of it for programs; - is stdout.",
-)
+@_outputs
 @click.option("--digest", is_flag=True, help="Print the lines for a commit message: plain ASCII, 72 columns.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Signs in ASCII (3.64x, <=, us) in all but the page.")
 def report(
     targets: tuple[str, ...],
     preset: str | None,
     challengers: tuple[str, ...],
-    html: Path | None,
-    markdown: Path | None,
-    text: Path | None,
-    json: Path | None,
     digest: bool,
     ascii_only: bool,
+    **files: Path | None,
 ) -> None:
     """Write the report of a run, or of a run against another.
 
@@ -83,34 +73,29 @@ def report(
       rooflens report latest --preset crossover --text -
       rooflens report runs/mine runs/main --digest
     """
-    if (text == STDOUT and json == STDOUT) or (digest and STDOUT in (text, json)):
-        raise UsageError("only one of --text -, --json - and --digest can be printed: give the others a FILE")
+    printed = [name for name, path in files.items() if path == STDOUT]
+    if len(printed) + digest > 1:
+        choices = ", ".join(f"--{name} -" for name, form in FORMATS.items() if form.printable)
+        raise UsageError(f"only one of {choices} and --digest can be printed: give the others a FILE")
     source = _source(targets, preset, challengers)
-    outputs = [html, markdown, text, json]
-    if source.is_sweep and not digest and outputs == [None] * 4:
+    nothing_asked = not digest and not any(files.values())
+    if source.is_sweep and nothing_asked:
         from .architectures import write_reports
 
         for path in write_reports(source.folder):
             click.echo(path)
         return
-    beside = next((path.parent for path in (html, markdown) if path is not None), source.folder)
+    beside = next((path.parent for name, path in files.items() if path and FORMATS[name].default), source.folder)
     built = source.build(preset, challengers, beside)
-    if digest or STDOUT in outputs:
-        _print(built, as_digest=digest, as_text=text == STDOUT, ascii_only=ascii_only)
-    elif outputs == [None] * 4:
-        html, markdown = (source.folder / _named(name, preset, source) for name in (HTML, MARKDOWN))
-    from ...reports.write import write_report
+    if digest or printed:
+        _print(built, printed, ascii_only)
+    from ...reports.write import default_files, write_report
 
-    written = write_report(
-        built,
-        html,
-        markdown,
-        text=None if text == STDOUT else text,
-        json=None if json == STDOUT else json,
-        ascii_only=ascii_only,
-    )
-    for path in written:
-        click.echo(path, err=digest or STDOUT in outputs)
+    if nothing_asked:
+        kind = preset or ("branch" if source.of_two else "full")
+        files = default_files(source.folder, "" if kind == "full" else f"-{kind}")
+    for path in write_report(built, files | dict.fromkeys(printed), ascii_only):
+        click.echo(path, err=digest or bool(printed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,21 +118,19 @@ class _Source:
             from .architectures import build_side_by_side
 
             return build_side_by_side(self.folder, beside)
+        from ...reports.build import COMPARED, DEFAULT, build_comparison, build_report
+        from ...reports.presets import of_a_run, of_two_versions
+
         if not self.of_two:
             from ...analysis.frames.load import load_run
-            from ...reports.build import DEFAULT, build_report
-            from ...reports.presets import of_a_run
 
-            of_a_run(preset or DEFAULT)  # an unknown one is told before the run is loaded
+            of_a_run(preset or DEFAULT)  # an unknown one is reported before the run is loaded
             return build_report(load_run(self.folder), preset or DEFAULT, challengers)
-        from ...reports import comparison
-        from ...reports.presets import of_two_versions
         from .stored_comparison import stored_comparison, stored_runs
 
-        of_two_versions(preset or comparison.DEFAULT)
-        if self.base is None:
-            return comparison.build_comparison(stored_comparison(self.folder)[0], preset or comparison.DEFAULT)
-        return comparison.build_comparison(stored_runs(self.base, self.folder)[0], preset or comparison.DEFAULT)
+        of_two_versions(preset or COMPARED)
+        found = stored_comparison(self.folder) if self.base is None else stored_runs(self.base, self.folder)
+        return build_comparison(found[0], preset or COMPARED)
 
 
 def _source(targets: tuple[str, ...], preset: str | None, challengers: tuple[str, ...]) -> _Source:
@@ -179,22 +162,16 @@ def _source(targets: tuple[str, ...], preset: str | None, challengers: tuple[str
     return _Source(folder, is_sweep=True)
 
 
-def _named(name: str, preset: str | None, source: _Source) -> str:
-    """Name of a file in the folder of the run; a report of another kind does not take the place of the run's own."""
-    kind = preset or ("branch" if source.of_two else "full")
-    return name if kind == "full" else name.replace("report", f"report-{kind}")
+def _print(built: "Report", printed: list[str], ascii_only: bool) -> None:
+    """Print a report in the one format of `printed`; without any, as the lines for a commit message."""
+    if not printed:
+        from ...reports.render.plain import as_ascii
+        from ...reports.render.text import render_digest
 
-
-def _print(built: "Report", *, as_digest: bool, as_text: bool, ascii_only: bool) -> None:
-    from ...reports.render import json_form, plain
-    from ...reports.render import text as text_form
-
-    shown = plain.as_ascii(built) if ascii_only or as_digest else built
-    if as_digest:
-        click.echo(text_form.render_digest(shown), nl=False)
-    elif as_text:
-        width = terminal_width()
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        click.echo(own(text_form.render(shown, text_form.WIDTH if width == NO_WIDTH else width, colour)), nl=False)
-    else:
-        click.echo(json_form.render(shown, ascii_only), nl=False)
+        click.echo(render_digest(as_ascii(built)), nl=False)
+        return
+    width = terminal_width()
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    click.echo(
+        own(FORMATS[printed[0]].printed(built, WIDTH if width == NO_WIDTH else width, colour, ascii_only)), nl=False
+    )

@@ -96,7 +96,6 @@ def _label(identity: Identity | None, arm: str) -> str:
 
 
 def _side(label: str, folder: Path) -> Side:
-    """A stored run as a side, with the files that its numbers come from."""
     return Side(
         label, str(folder), tuple((table.file, _hash(table_content(folder, table))) for table in (CELLS, SAMPLES))
     )
@@ -114,6 +113,5 @@ def _rows(folder: Path, table: "Table") -> "pd.DataFrame":
 
 
 def _isa(base: Path, head: Path) -> "Difference | None":
-    """What changed between two isa.csv; None unless both are there."""
     frames = [_rows(folder, ISA) for folder in (base, head)]
     return compare_isa(*frames) if all(len(frame) for frame in frames) else None

@@ -169,7 +169,7 @@ def _write_report(view: "View", folder: Path) -> list[Path]:
     from ..shared.runs import HTML, MARKDOWN
 
     built = report_of(view)
-    written = write_report(built, folder / HTML, folder / MARKDOWN)
+    written = write_report(built, {"html": folder / HTML, "markdown": folder / MARKDOWN})
     for block in (block for section in built.sections for block in section.blocks):
         if isinstance(block, KeyNumbers):
             _print_headline(block)

@@ -81,8 +81,7 @@ def print_final_table(view: "View", best: bool = False) -> None:
 
 def lines_of(view: "View") -> list[Line]:
     """Return a line per slice and provider that has a ratio, in the order of the report."""
-    from ...reports.sections.speedups.crossover import median_text
-    from ...reports.sections.speedups.speedup import mean_cell
+    from ...reports.cells import mean_cell, median_text
 
     if view.uncompared or view.baseline not in view.providers:
         return []
@@ -239,7 +238,7 @@ def _bold(text: str) -> str:
 
 def _extremes(view: "View", best: bool) -> Iterator[str]:
     """Say where each challenger loses most; the headline of a report says where they win most."""
-    from ...reports.sections.speedups.speedup import ratio_cell
+    from ...reports.cells import ratio_cell
     from ...reports.view import shape_of
 
     for provider in view.challengers[:MOST_NAMED]:

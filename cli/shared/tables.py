@@ -1,4 +1,4 @@
-"""Tables on stdout, laid out by `reports.render.layout`.
+"""Sections and tables on stdout, rendered by `reports.render.terminal`; remarks go to stderr.
 
 In a pipe there is no width, so that a row stays on its line for grep and awk, unless COLUMNS gives one.
 """
@@ -6,48 +6,40 @@ In a pipe there is no width, so that a row stays on its line for grep and awk, u
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import click
 
-from ...reports.render.layout import Table, lay_out, wrap
+from ...reports.listing import listing
+from ...reports.model import Block, Remarks, Section
+from ...reports.render.terminal import lines
 from .terminal import style
 
 NO_WIDTH = 10_000
 """Columns of a pipe."""
 
-_UNBROKEN = "\N{WORD JOINER}"
-"""Stands for a blank at which a line is not wrapped."""
 
-
-def print_table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    title: str = "",
-    *,
-    once: Collection[str] = (),
-    long: Sequence[str] = (),
-    heading: Collection[str] = (),
-) -> None:
-    """Print rows under `columns`, numbers to the right; unknown values (None) are blank. The header is bold.
-
-    `once`: columns that are said in one line above the table where all rows agree. `long`: texts of sentences. Both
-    are left out where no row has any; the first named is the first that leaves its row. `heading`: what several rows
-    have in common.
-    """
-    width = terminal_width()
-    body = [["" if value is None else str(value) for value in row] for row in rows]
-    table, said = _without_constants(Table(tuple(columns), body), once, long)
-    for line in filter(None, (title, said)):
-        click.echo("\n".join(wrap(line, width)).replace(_UNBROKEN, " "))
-    if not table.names:
-        return
-    header, lines = lay_out(table, width, long, heading)
-    for line in header:
-        # click drops the style in a pipe; NO_COLOR is about boldness too.
-        click.echo(line if os.environ.get("NO_COLOR") else style(line, bold=True))
-    for line in lines:
+def show(*parts: Section | Block) -> None:
+    """Print sections and blocks, an empty line before each section but the first; then remarks, on stderr."""
+    blocks = tuple(part for part in parts if not isinstance(part, Section))
+    whole = Section("", "", blocks, tuple(part for part in parts if isinstance(part, Section)))
+    for line in lines(whole, terminal_width(), _bold):
         click.echo(line)
+    note(
+        *(item for part in whole.walk() for block in part.blocks if isinstance(block, Remarks) for item in block.items)
+    )
+
+
+def note(*remarks: str) -> None:
+    """Print remarks on stderr."""
+    for remark in remarks:
+        click.echo(f"note: {remark}", err=True)
+
+
+def print_table(names: Sequence[str], rows: Iterable[Sequence[object]], title: str = "", **layout: Any) -> None:
+    """Print one table; the arguments are those of `listing`."""
+    show(listing(names, rows, title, **layout))
 
 
 def terminal_width() -> int:
@@ -57,14 +49,6 @@ def terminal_width() -> int:
     return NO_WIDTH
 
 
-def _without_constants(table: Table, once: Collection[str], long: Collection[str]) -> tuple[Table, str]:
-    """Take out the columns that are the same in all rows, and say their values in one line."""
-    said, gone = [], []
-    for name, cells in zip(table.names, table.columns(), strict=True):
-        values = set(cells)
-        if values <= {""} and name in (*once, *long):
-            gone.append(name)
-        elif name in once and len(values) == 1:
-            gone.append(name)
-            said.append(f"{name} {values.pop()}".replace(" ", _UNBROKEN))
-    return table.without(gone), ", ".join(said)
+def _bold(line: str) -> str:
+    # click drops the style in a pipe; NO_COLOR is about boldness too.
+    return line if os.environ.get("NO_COLOR") else style(line, bold=True)

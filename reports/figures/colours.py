@@ -30,6 +30,14 @@ class Theme:
     classes: dict[str, str]
 
 
+_CLASSES = ("dram", "llc", "l2", "compute", "alu", "launch", "balanced", "unexplained", "impossible")
+
+
+def _classes(colours: str) -> dict[str, str]:
+    """Colours of the bound classes, in the order of `_CLASSES`."""
+    return dict(zip(_CLASSES, colours.split(), strict=True))
+
+
 LIGHT = Theme(
     name="light",
     surface="#ffffff",
@@ -39,17 +47,7 @@ LIGHT = Theme(
     bad="#b3261e",
     sequential="#1d7a5f",
     series=("#20242b", "#0066b3", "#c94f00", "#00855f", "#a83f86", "#8a6a00", "#5a45b8", "#7a3d10"),
-    classes={
-        "dram": "#3b7cc6",
-        "llc": "#5aa0d8",
-        "l2": "#8cc3e6",
-        "compute": "#c2571a",
-        "alu": "#b8902c",
-        "launch": "#7d6bb3",
-        "balanced": "#6f9a6b",
-        "unexplained": "#9aa0a8",
-        "impossible": "#dd5045",
-    },
+    classes=_classes("#3b7cc6 #5aa0d8 #8cc3e6 #c2571a #b8902c #7d6bb3 #6f9a6b #9aa0a8 #dd5045"),
 )
 
 DARK = Theme(
@@ -61,17 +59,7 @@ DARK = Theme(
     bad="#ff6650",
     sequential="#6fd6b0",
     series=("#e8eaee", "#5db0f5", "#ff9350", "#38cb9b", "#ea92cf", "#d8b846", "#a99af5", "#d09a6a"),
-    classes={
-        "dram": "#5b98de",
-        "llc": "#7fbdf0",
-        "l2": "#a9d8f7",
-        "compute": "#ef8548",
-        "alu": "#d9b654",
-        "launch": "#a594dd",
-        "balanced": "#93c08e",
-        "unexplained": "#858b95",
-        "impossible": "#ff7a6b",
-    },
+    classes=_classes("#5b98de #7fbdf0 #a9d8f7 #ef8548 #d9b654 #a594dd #93c08e #858b95 #ff7a6b"),
 )
 
 THEMES = (LIGHT, DARK)

@@ -120,7 +120,6 @@ def _grid(frames: Sequence[Frame], columns: int, title: float) -> tuple[list[_Pl
 
 
 def _per_row(legend: Sequence[LegendEntry], width: float) -> int:
-    """Entries of the legend that fit side by side."""
     longest = max((len(entry.label) for entry in legend), default=0)
     return max(1, min(len(legend), int(width // (longest * _LETTER + 52))))
 
@@ -235,7 +234,6 @@ def _remarks(axes: Axes, chart: Chart, panel: bool) -> None:
 
 
 def _label(axes: Axes, label: Label, one: Frame) -> None:
-    """Draw a label at its place, in pixels of the plot area."""
     axes.text(
         label.x / one.plot_width,
         1 - label.y / one.plot_height,

@@ -1,13 +1,15 @@
 """One module per output format of a report.
 
+formats          the registry of formats
 html             the page
 html_style       its style and script
 html_table       its tables
-html_budget      what it leaves out when it grows too large
+html_budget      what it drops when it grows too large
 markdown         GitHub markdown
 markdown_blocks  one block of it
 markdown_parts   several bodies
 text             plain text
+terminal         what a command found
 layout           text tables
 plain            ASCII signs
 json_form        JSON

@@ -7,17 +7,23 @@ policy names it, and the style sheet, by their hashes.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..figures import colours, figure_data, svg
 from ..figures.chart import Chart, Figure
-from ..model import Block, Note, Report, Section, Table
+from ..model import OPEN_REMARKS, Block, Note, Report, Section, Table
 from .html_budget import LIMIT, RESERVE, Piece, left_out, sentence
 from .html_style import policy, script, stylesheet, template
 from .html_table import attributes, header_attributes, heat_class, is_heat, table_attributes
 from .visible import visible
+
+
+def files(report: Report, path: Path, ascii_only: bool) -> dict[Path, bytes]:
+    """Render the page for `path`; `ascii_only` is not for a page, which declares its encoding."""
+    return {path: render(report).encode("utf-8")}
 
 
 def render(report: Report, limit: int = LIMIT) -> str:
@@ -62,7 +68,6 @@ def _title_of(block: Block) -> str:
 
 
 def _draw_blocks(report: Report, shared: dict[str, object]) -> Iterator[_Drawn]:
-    """Yield every block of the report in reading order."""
     figures = (block for section in report.walk() for block in section.blocks if isinstance(block, Figure))
     names = {**shared, "figure_links": figure_data.links(figures)}
     block_of = _environment().get_template("blocks.html.j2").make_module(names).block  # type: ignore[attr-defined]
@@ -110,6 +115,7 @@ def _environment() -> Environment:
         header_attributes=header_attributes,
         heat_class=heat_class,
         key_steps=_key_steps,
+        open_remarks=OPEN_REMARKS,
         kind_of=lambda block: type(block).__name__,
         nav_title=_nav_title,
         is_heat=is_heat,

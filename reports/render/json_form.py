@@ -6,13 +6,39 @@ says what it is. Keys stand in the same order every time.
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 from ..figures.chart import Data, Figure
-from ..model import Block, Bullets, Cell, Code, Column, KeyNumber, KeyNumbers, Report, Section, Table, Text, Value
+from ..model import (
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    HowToRead,
+    KeyNumber,
+    KeyNumbers,
+    Remarks,
+    Report,
+    Section,
+    Table,
+    Text,
+    Value,
+)
 
 FORM = "rooflens-report-1"
 """Name of this form, for readers that must tell it from a later one."""
+
+
+def files(report: Report, path: Path, ascii_only: bool) -> dict[Path, bytes]:
+    """Render for `path`."""
+    return {path: render(report, ascii_only).encode("utf-8")}
+
+
+def printed(report: Report, width: int, colour: bool, ascii_only: bool) -> str:
+    """Render for stdout, which has neither width nor colours to a program."""
+    return render(report, ascii_only)
 
 
 def render(report: Report, ascii_only: bool = False) -> str:
@@ -49,6 +75,10 @@ def _block(report: Report, block: Block) -> dict[str, Any]:
     match block:
         case Text():
             return {"kind": "text", "text": block.text, **_noted(report, block.note)}
+        case Remarks():
+            return {"kind": "list", "items": list(block.items)}
+        case HowToRead():
+            return {"kind": "how to read", "items": list(block.items)}
         case Bullets():
             checked = {"checked": list(block.checked)} if block.checked else {}
             return {"kind": "list", "items": list(block.items), **checked}
@@ -96,6 +126,7 @@ def _table(report: Report, table: Table) -> dict[str, Any]:
         "id": table.id,
         "title": table.title,
         "reading": table.reading,
+        **({"how to read": table.how_to_read} if table.how_to_read else {}),
         "detail": table.detail,
         "footer": table.footer,
         "columns": [_column(report, column) for column in table.columns],

@@ -18,6 +18,9 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+WIDTH = 100
+"""Columns of a text that is written to a file."""
+
 READABLE = 40
 """Characters that a wrapped text needs in its column; with less room it goes under its row."""
 
@@ -96,7 +99,7 @@ class _Layout:
         self._inline = inline = table.without((*style.below, *style.heading))
         self._stacks = [_words(name) if style.stacked else [name] for name in inline.names]
         columns = inline.columns()
-        self._right = inline.right if inline.right is not None else [_is_numeric(cells) for cells in columns]
+        self._right = inline.right if inline.right is not None else [is_numeric(cells) for cells in columns]
         self._widths = [
             max(map(shown_len, (*stack, *cells))) for stack, cells in zip(self._stacks, columns, strict=True)
         ]
@@ -171,6 +174,6 @@ def wrap(text: str, width: int) -> list[str]:
 _NUMBER = re.compile(r"[-\u2212<>~≥≤]?\s*\d[\d.]*(e[-+]?\d+)?\s?(%|×|[^\d\s]{1,8})?")
 
 
-def _is_numeric(cells: Sequence[str]) -> bool:
+def is_numeric(cells: Sequence[str]) -> bool:
     """True for a column that is aligned to the right: of numbers, with or without a unit, and unknowns."""
     return any(cells) and all(not text or _NUMBER.fullmatch(text.strip()) for text in cells)

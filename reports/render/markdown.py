@@ -7,12 +7,14 @@ place says where they are, and nothing is lost.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import quote
 
+from ..figures import png
 from ..figures.chart import Figure
-from ..model import Block, Bullets, Report, Section, Table
+from ..model import Block, Bullets, Remarks, Report, Section, Table
 from . import markdown_parts
-from .markdown_blocks import escape, footnotes, written
+from .markdown_blocks import data_path, escape, footnotes, image_path, written
 from .markdown_parts import Body, Place
 from .visible import visible
 
@@ -25,14 +27,23 @@ STEM = "report"
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The first body, further ones by the names of their files, and the figures that they show.
-
-    The caller writes each figure to `image_path(figure)` beside them, and its numbers to `data_path(figure)`.
-    """
+    """The first body, further ones by the names of their files, and the figures that they show."""
 
     text: str
     figures: tuple[Figure, ...]
     parts: tuple[tuple[str, str], ...] = ()
+
+
+def files(report: Report, path: Path, ascii_only: bool) -> dict[Path, bytes]:
+    """Render for `path`: images and numbers of figures, the first body, then what does not fit into it."""
+    rendered = render(report, stem=path.stem, ascii_only=ascii_only)
+    found: dict[Path, bytes] = {}
+    for figure in rendered.figures:
+        found[path.parent / image_path(figure)] = png.draw(figure)
+        if figure.data is not None:
+            found[path.parent / data_path(figure)] = figure.data.csv().encode("utf-8", "backslashreplace")
+    bodies = ((path.name, rendered.text), *rendered.parts)
+    return found | {path.parent / name: body.encode("utf-8") for name, body in bodies}
 
 
 def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: bool = False) -> Rendered:
@@ -63,6 +74,28 @@ def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: boo
         text = text[: max(0, limit - len(end))].rsplit("\n", 1)[0] + end
     figures = tuple(block for section in report.walk() for block in section.blocks if isinstance(block, Figure))
     return Rendered(visible(text), figures, tuple(writer.further(bodies)))
+
+
+def render_section(section: Section, limit: int = LIMIT) -> str:
+    """Return one section as a comment of at most `limit` characters; one that is longer says that it was cut."""
+    text = visible("\n".join(_standing_alone(section, 2)).rstrip("\n") + "\n")
+    if len(text) <= limit:
+        return text
+    text = text[: limit - 100].rsplit("\n", 1)[0]
+    end = "\n\n</details>" * (text.count("<details>") - text.count("</details>"))
+    return f"{text}{end}\n\n*Left out for length: the rest; --json has all of it.*\n"
+
+
+def _standing_alone(section: Section, level: int) -> Iterator[str]:
+    if section.folded:
+        yield f"<details><summary>{escape(section.title)}</summary>\n"
+    elif section.title:
+        yield f"{'#' * level} {escape(section.title)}\n"
+    yield from map(written, section.blocks)
+    for part in section.sections:
+        yield from _standing_alone(part, level + 1)
+    if section.folded:
+        yield "</details>\n"
 
 
 def _is_detail(block: Block) -> bool:
@@ -141,7 +174,6 @@ class _Writer:
 
 
 def _link(name: str) -> str:
-    """Write a file name as the target of a link."""
     return quote(name)
 
 
@@ -151,4 +183,10 @@ def _is_gone(section: Section, moved: dict[Place, set[int]]) -> bool:
 
 
 def _title(block: Block) -> str:
-    return block.title if isinstance(block, Table | Figure) else "a list" if isinstance(block, Bullets) else "a text"
+    return (
+        block.title
+        if isinstance(block, Table | Figure)
+        else "a list"
+        if isinstance(block, Bullets | Remarks)
+        else "a text"
+    )

@@ -5,7 +5,22 @@ from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import quote
 
 from ..figures.chart import Figure
-from ..model import Align, Block, Bullets, Cell, Code, Column, KeyNumbers, Note, Table, Text, Tone
+from ..model import (
+    OPEN_REMARKS,
+    Align,
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    HowToRead,
+    KeyNumbers,
+    Note,
+    Remarks,
+    Table,
+    Text,
+    Tone,
+)
 
 Number = Callable[[str], int]
 """Footnote number of a text."""
@@ -27,10 +42,16 @@ def written(block: Block, number: Number = lambda _: 99) -> str:
     """Return one block, its blank line included."""
     match block:
         case Text():
-            return f"{escape(block.text)}{_marker(block.note, number)}\n"
+            return f"{'- ' * bool(block.indent)}{escape(block.text)}{_marker(block.note, number)}\n"
         case Bullets():
             marks = [f"[{'x' if done else ' '}] " for done in block.checked] or [""] * len(block.items)
             return "\n".join(f"- {mark}{escape(item)}" for mark, item in zip(marks, block.items, strict=True)) + "\n"
+        case Remarks():
+            items = [f"- {escape(item)}\n" for item in block.items]
+            rest = "".join(items[OPEN_REMARKS:])
+            return "".join(items[:OPEN_REMARKS]) + (f"\n{details(more(block), rest)}" if rest else "")
+        case HowToRead():
+            return details("How to read this", "".join(f"- {escape(item)}\n" for item in block.items))
         case Code():
             fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", block.text)), default=0))
             return f"{fence}{block.language}\n{block.text}\n{fence}\n"
@@ -40,6 +61,16 @@ def written(block: Block, number: Number = lambda _: 99) -> str:
             return _folded(block.title, _table(block, number), block.detail)
         case Figure():
             return _folded(block.title, _figure(block), block.detail)
+
+
+def details(summary: str, body: str) -> str:
+    """Fold `body` (markdown) behind its summary."""
+    return f"<details><summary>{_html(summary)}</summary>\n\n{body}\n</details>\n"
+
+
+def more(remarks: Remarks) -> str:
+    """Count the remarks that do not stand open."""
+    return f"{len(remarks.items) - OPEN_REMARKS} more"
 
 
 def footnotes(notes: Iterable[Note]) -> Iterator[str]:
@@ -56,15 +87,15 @@ def _key_numbers(block: KeyNumbers, number: Number) -> Iterator[str]:
 
 def _figure(figure: Figure) -> str:
     caption = f"{escape(figure.caption)}\n\n" if figure.caption else ""
-    data = f" [Its numbers]({data_path(figure)})." if figure.data is not None else ""
+    data = f"[Its numbers]({data_path(figure)})." if figure.data is not None else ""
     image = f"![{escape(figure.alt)}]({image_path(figure)})"
-    return f"{image}\n\n{caption}*How to read this.* {escape(figure.how_to_read)}{data}\n"
+    return f"{image}\n\n{caption}{data}\n"
 
 
 def _folded(title: str, body: str, fold: bool) -> str:
     if fold:
-        return f"<details><summary>{_html(title)}</summary>\n\n{body}\n</details>\n"
-    return f"**{escape(title)}**\n\n{body}"
+        return details(title, body)
+    return f"**{escape(title)}**\n\n{body}" if title else body
 
 
 def _table(table: Table, number: Number) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..model import Block, Bullets, Code, KeyNumbers, Note, Report, Section, Table, Text
+from ..model import Block, Bullets, Code, HowToRead, KeyNumbers, Note, Remarks, Report, Section, Table, Text
 from .markdown_blocks import escape, footnotes, written
 
 Place = tuple[str, int]
@@ -111,6 +111,9 @@ def _halved(block: Block) -> tuple[Block, Block] | None:
                 Bullets(block.items[:middle], block.checked[:middle]),
                 Bullets(block.items[middle:], block.checked[middle:]),
             )
+        case Remarks() | HowToRead() if len(block.items) > 1:
+            middle = len(block.items) // 2
+            return replace(block, items=block.items[:middle]), replace(block, items=block.items[middle:])
         case KeyNumbers() if len(block.items) > 1:
             middle = len(block.items) // 2
             return KeyNumbers(block.items[:middle]), KeyNumbers(block.items[middle:])

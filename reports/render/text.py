@@ -5,16 +5,30 @@ the page is continued below itself, with its first columns again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from rich.cells import cell_len
 
 from ..figures.chart import Figure
-from ..model import Align, Block, Bullets, Cell, Code, Column, KeyNumbers, Report, Scale, Section, Table, Text, Tone
+from ..model import (
+    Align,
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    HowToRead,
+    KeyNumbers,
+    Remarks,
+    Report,
+    Scale,
+    Section,
+    Table,
+    Text,
+    Tone,
+)
 from . import layout
 from .visible import visible
-
-WIDTH = 100
-"""Columns of a text that is written to a file."""
 
 DIGEST_WIDTH = 72
 """Columns of a commit message."""
@@ -35,7 +49,17 @@ _STYLES = {"heading": "1", "best": "1", "failed": "33", "faster": "34", "slower"
 """Codes of a terminal: bold, bold, yellow, blue, red, faint."""
 
 
-def render(report: Report, width: int = WIDTH, colour: bool = False) -> str:
+def files(report: Report, path: Path, ascii_only: bool) -> dict[Path, bytes]:
+    """Render for `path`."""
+    return {path: render(report).encode("utf-8")}
+
+
+def printed(report: Report, width: int, colour: bool, ascii_only: bool) -> str:
+    """Render for a terminal of `width` columns."""
+    return render(report, width, colour)
+
+
+def render(report: Report, width: int = layout.WIDTH, colour: bool = False) -> str:
     """Return the report in lines of `width` columns; `colour`: with the codes of a terminal."""
     return "\n".join(_report(report, width, _coloured if colour else _uncoloured)) + "\n"
 
@@ -116,6 +140,11 @@ def _block(block: Block, width: int, paint: Paint, mark: Callable[[str], str]) -
             boxes = [f"[{'x' if done else ' '}] " for done in block.checked] or [""] * len(block.items)
             for box, sentence in zip(boxes, block.items, strict=True):
                 yield from _hanging(f"- {box}", sentence, width)
+        case Remarks():
+            yield from (line for item in block.items for line in _hanging("- ", item, width))
+        case HowToRead():
+            yield "How to read this:"
+            yield from (line for item in block.items for line in _hanging("- ", item, width))
         case Code():
             yield from (f"    {visible(line)}" for line in block.text.split("\n"))
         case KeyNumbers():

@@ -54,7 +54,7 @@ def test_a_review_comment(tmp_path, capsys):
     assert main(["audit", GROUPED, "--device", "MI300X", "--markdown", "-"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("## Audit of the printed numbers\n\n24 rows in 3 tables, 17 findings")
-    assert "- **impossible**, torchao3996.txt:19: E=8 M=4096 N=4096 K=4096: BF16 (ms)" in text
+    assert r"- torchao3996.txt:19 \[impossible\] E=8 M=4096 N=4096 K=4096: BF16 (ms)" in text
     assert "### ratio-label" in text
     path = tmp_path / "review.md"
     assert main(["audit", GROUPED, "--device", "MI300X", "--markdown", str(path)]) == 0

@@ -6,6 +6,7 @@ import json
 import pytest
 from rooflens.analysis.crossover.refine import PLACE
 from rooflens.cli.main import main
+from rooflens.reports.terms import GAP_PARTS
 from rooflens.shapes.run_folder.columns import CEILINGS
 
 from ..analysis.synthetic import H200
@@ -86,9 +87,9 @@ def test_gaps_add_up_in_json_and_are_shown_as_shares(decoding, capsys):
     assert main(["roofline", "planted", "--gaps"]) == 0
     out, err = capsys.readouterr()
     cells, totals = out.split("\n\n")
-    assert cells.splitlines()[1].split()[-8:] == [*parts[:-1], "rest"]
+    assert cells.splitlines()[1].split()[-8:] == list(GAP_PARTS.values())
     assert totals.startswith("shares of the total time")
-    assert "note: blas (fwd, bf16, nf4-g64, cold): not known, so in the rest: tile, wave\n" in err
+    assert "note: blas (fwd, bf16, nf4-g64, cold): not known, so in the rest: tiles, waves\n" in err
     assert "simt_4bit (fwd" not in err  # all of its steps are known
 
 

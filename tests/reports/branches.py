@@ -8,7 +8,7 @@ import numpy as np
 from rooflens.analysis.comparison.effects import Order, Versions, measure_effects, sum_of_passes
 from rooflens.analysis.comparison.result import SUM, SUMMED, Result, Side
 from rooflens.analysis.comparison.unverified import as_unverified, rank_unverified
-from rooflens.reports.comparison import build_comparison
+from rooflens.reports.build import build_comparison
 from rooflens.reports.model import Code
 from rooflens.shapes import shapeset
 

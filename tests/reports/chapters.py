@@ -2,7 +2,7 @@
 
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
-from rooflens.reports.model import Bullets, Report, Text
+from rooflens.reports.model import Bullets, Remarks, Report, Text
 from rooflens.reports.sections.summary.open_items import open_items
 from rooflens.reports.view import View
 
@@ -23,7 +23,7 @@ def report(view, *chapters):
 def words(found):
     blocks = [block for section in found.walk() for block in section.blocks]
     said = [block.text for block in blocks if isinstance(block, Text)]
-    return said + [item for block in blocks if isinstance(block, Bullets) for item in block.items]
+    return said + [item for block in blocks if isinstance(block, Bullets | Remarks) for item in block.items]
 
 
 def checklist(view):

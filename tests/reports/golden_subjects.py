@@ -9,11 +9,9 @@ from typing import Any
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
-from rooflens.reports import architectures
-from rooflens.reports.build import build_report
-from rooflens.reports.comparison import build_comparison
+from rooflens.reports.build import build_architectures, build_comparison, build_report
 from rooflens.reports.model import Report
-from rooflens.reports.presets import OF_A_RUN, PRESETS
+from rooflens.reports.presets import OF_A_RUN, PRESETS, SIDE_BY_SIDE
 from rooflens.reports.render import html, json_form, markdown, text
 
 from .planted import synthetic
@@ -24,7 +22,7 @@ PROVIDERS = ("simt_4bit", "dequant_blas", "blas")
 STEP = 1e-9
 """Times are whole nanoseconds, so that the last digit of a logarithm on another machine changes none."""
 
-SUBJECTS = (*PRESETS, architectures.NAME)
+SUBJECTS = (*PRESETS, SIDE_BY_SIDE.name)
 """Kinds of reports: every preset, and runs of several architectures side by side."""
 
 FORMATS = ("md", "txt", "json", "page.txt")
@@ -58,10 +56,10 @@ def write_runs(folder: Path) -> None:
 
 def report_of(folder: Path, preset: str) -> Report:
     """Build the report of a preset, or of several architectures, from what `write_runs` wrote."""
-    if preset == architectures.NAME:
+    if preset == SIDE_BY_SIDE.name:
         links = {name: f"{name}/report.html" for name in ("sm90", "gfx950")}
         missing = {"gfx942": "its run has not begun"}
-        return architectures.build_architectures(SWEEP, views_of(folder / "several"), missing=missing, links=links)
+        return build_architectures(SWEEP, views_of(folder / "several"), missing=missing, links=links)
     if preset in OF_A_RUN:
         return build_report(load_run(folder / "toy"), preset)
     base, head = ((Side(name, f"runs/{name}"), load_run(folder / name)) for name in ("base", "head"))

@@ -7,7 +7,7 @@ from types import ModuleType
 
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
-from rooflens.reports.model import Bullets, Report, Table, Text
+from rooflens.reports.model import Bullets, Remarks, Report, Table, Text
 
 
 def _load_synthetic() -> ModuleType:
@@ -57,5 +57,5 @@ def all_text(report: Report) -> str:
     blocks = [block for section in report.walk() for block in section.blocks]
     return " ".join(
         [block.text for block in blocks if isinstance(block, Text)]
-        + [item for block in blocks if isinstance(block, Bullets) for item in block.items]
+        + [item for block in blocks if isinstance(block, Bullets | Remarks) for item in block.items]
     )

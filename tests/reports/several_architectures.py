@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
-from rooflens.reports.architectures import Sweep
+from rooflens.reports.build import Sweep
 from rooflens.reports.view import View
 
 from .planted import synthetic

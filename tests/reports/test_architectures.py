@@ -6,7 +6,7 @@ import re
 import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
-from rooflens.reports.architectures import Sweep, build_architectures
+from rooflens.reports.build import Sweep, build_architectures
 from rooflens.reports.model import Table
 from rooflens.reports.render import html, json_form, markdown, plain, text
 from rooflens.reports.sections.architectures.subject import Architectures

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.reports import formatting as fmt
-from rooflens.reports.comparison import build_comparison
+from rooflens.reports.build import build_comparison
 from rooflens.reports.model import KeyNumbers, Tone
 from rooflens.reports.render import html, markdown
 from rooflens.reports.render.plain import to_ascii
@@ -343,7 +343,7 @@ def test_a_mean_whose_interval_includes_no_change_is_marked_wherever_it_stands(p
     assert card.text.startswith("~") != proven
     assert card.detail.startswith("unproven, ") != proven
     assert ("(~" in digest_of(report)) != proven
-    assert ("nothing is proven" in every["compared-headline"].reading) != proven
+    assert ("nothing is proven" in every["compared-headline"].how_to_read) != proven
 
 
 def test_sentences_name_a_provider_once():

@@ -90,7 +90,7 @@ def _figures(sections):
 def test_speedup_grid_says_which_way_it_goes_and_colours_follow_the_logarithm(toy):
     grid = tables(toy)["speedup-bf16-nf4-g64-cold-simt-4bit"]
     assert grid.reading.startswith("dequant_blas ÷ simt_4bit (time), > 1: simt_4bit is faster. ")
-    assert "Geometric mean over 3 rounds" in grid.reading
+    assert "geometric mean over 3 rounds" in grid.how_to_read
     assert "18 cells: 9 faster, 6 slower, 3 undecided" in grid.reading
     assert [round(cell.level, 6) for cell in grid.rows[0][2:]] == [3, 2, 1, 0, -1, -2]
     assert [cell.tone for cell in grid.rows[0][2:]] == [Tone.PLAIN] * 3 + [Tone.UNDECIDED] + [Tone.PLAIN] * 2
@@ -104,7 +104,7 @@ def test_crossover_by_hand(toy):
     median = dict(zip(*texts(found["median-crossover"])[:2], strict=True))
     assert (median["median M"], median["shapes"], median["single"]) == ("M~8", "3", "3")
     assert not {"always", "right_censored", "never"} & set(median)  # a status that no shape has takes no column
-    assert "single: the faster one changes once" in found["median-crossover"].reading
+    assert "single: the faster one changes once" in found["median-crossover"].how_to_read
     assert texts(found["threshold"])[1][2:5] in (["M ≤ 4", "0.00", "0.00"], ["M ≤ 8", "0.00", "0.00"])
 
 

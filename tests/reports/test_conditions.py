@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
-from rooflens.reports.model import Bullets, KeyNumbers, Tone
+from rooflens.reports.model import Bullets, KeyNumbers, Remarks, Tone
 from rooflens.reports.render import html, markdown
 
 from .measured import WATCHED
@@ -24,7 +24,7 @@ def items(table):
 
 def limits_of(report):
     (section,) = [section for section in report.sections if section.id == "limits"]
-    return [item for block in section.blocks if isinstance(block, Bullets) for item in block.items]
+    return [item for block in section.blocks if isinstance(block, Bullets | Remarks) for item in block.items]
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,9 @@ def test_what_is_true_of_every_cell_is_no_footnote(watched):
     grid = tables(watched)["speedup-bf16-nf4-g64-cold-simt-4bit"]
     assert not any(cell.note for row in grid.rows for cell in row)
     assert "disturbed while" not in grid.reading
-    said = [item for block in watched.sections[0].blocks if isinstance(block, Bullets) for item in block.items]
+    said = [
+        item for block in watched.sections[0].blocks if isinstance(block, Bullets | Remarks) for item in block.items
+    ]
     assert [item for item in said if "canary" in item] == [
         "all 16 cells were measured while the device was disturbed, at worst: canary slowed down by 4.1 % (gemm): stop "
         "other work and measure again"
@@ -189,7 +191,7 @@ def test_nothing_is_compared_across_timers(tmp_path):
     assert "speedup-bf16-nf4-g64-cold-blas" in found
     cells = found["cells-bf16-nf4-g64-cold-m1"]
     assert not any(row[2].tone is Tone.BEST for row in cells.rows)
-    assert "(of none that was timed in different ways)" in cells.reading
+    assert "(of none that was timed in different ways)" in cells.how_to_read
     text = markdown.render(report).text
     assert "timer differs: graph here, event for dequant_blas" in text
     (headline,) = [block for block in report.sections[0].blocks if isinstance(block, KeyNumbers)]

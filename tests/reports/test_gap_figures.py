@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 from rooflens.analysis.roofline.gaps import PARTS
 from rooflens.reports.figures import png, svg
-from rooflens.reports.sections.limits.gap import LEGEND, SAID, gap
+from rooflens.reports.sections.limits.gap import LEGEND, gap
+from rooflens.reports.terms import GAP_PARTS as SAID
 
 from .figures import figures_of, records, view_of
 from .planted import exact, synthetic

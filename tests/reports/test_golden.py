@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.reports.architectures import NAME
-from rooflens.reports.presets import OF_A_RUN, OF_TWO_VERSIONS
+from rooflens.reports.presets import OF_A_RUN, OF_TWO_VERSIONS, SIDE_BY_SIDE
+from rooflens.reports.render.formats import FORMATS as RENDERERS
 
 from .golden_subjects import FORMATS, SUBJECTS, differences, parsed, rendered, report_of, write_runs
 
@@ -54,13 +54,11 @@ import hashlib, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.reports.golden_subjects import report_of
+from rooflens.reports.render.formats import FORMATS
 from rooflens.reports.write import write_report
 folder, out = Path(sys.argv[2]), Path(sys.argv[3])
 for preset in sys.argv[4:]:
-    files = {name: out / f"{preset}.{name}" for name in ("html", "md", "txt", "json")}
-    written = write_report(
-        report_of(folder, preset), files["html"], files["md"], text=files["txt"], json=files["json"]
-    )
+    written = write_report(report_of(folder, preset), {name: out / f"{preset}.{name}" for name in FORMATS})
     for path in written:
         print(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
 """
@@ -69,7 +67,7 @@ for preset in sys.argv[4:]:
 @pytest.mark.slow
 def test_the_same_bytes_in_another_process(folder, tmp_path):
     """Sets have another order in each: the hash of a text is salted."""
-    presets = [next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS)), NAME]
+    presets = [next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS)), SIDE_BY_SIDE.name]
     root = str(Path(__file__).resolve().parents[2])
     told = [
         subprocess.run(
@@ -83,4 +81,4 @@ def test_the_same_bytes_in_another_process(folder, tmp_path):
     ]
     assert told[0] == told[1]
     assert told[0].count(".png") >= 4
-    assert {f"{preset}.{name}" for preset in presets for name in ("html", "md", "txt", "json")} <= set(told[0].split())
+    assert {f"{preset}.{name}" for preset in presets for name in RENDERERS} <= set(told[0].split())

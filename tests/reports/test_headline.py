@@ -1,7 +1,7 @@
 """What stands in the three cards: whole slices, no number that is not settled, and why there is none."""
 
 import pytest
-from rooflens.reports.model import Bullets, KeyNumbers
+from rooflens.reports.model import Bullets, KeyNumbers, Remarks
 
 from .planted import exact, report_of, tables, texts
 
@@ -97,7 +97,7 @@ def test_a_probe_that_falls_short_is_told_among_the_bullets_and_makes_no_cell_im
         return 0.4 * cell.problem.flops / 430e9  # the planted peak of the CPU
 
     report = report_of(tmp_path / "run", shapes=ONE, Ms=(512, 1024), latency=latency, canary=canary, **EXACT)
-    said = [item for block in report.sections[0].blocks if isinstance(block, Bullets) for item in block.items]
+    said = [item for block in report.sections[0].blocks if isinstance(block, Bullets | Remarks) for item in block.items]
     (told,) = [item for item in said if "probes fall short" in item]
     assert "bf16 gemm peak (reached by" in told
     assert told.endswith("the canary's GEMM varied by 109% over the run: the device was busy")

@@ -3,10 +3,11 @@
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from rooflens.reports.model import Report, Section, Text
+from rooflens.reports.model import HowToRead, Remarks, Report, Section, Text, explained
 from rooflens.reports.render import html
 
 from .handmade import OOM, figure, grid, report
@@ -76,8 +77,20 @@ def test_notes_stand_below_their_section_with_the_reports_number(text):
     assert OOM in grids
 
 
-def test_every_figure_says_how_to_read_it_and_has_an_alternative_text(text):
-    assert text.count('class="figure"') == text.count("How to read this.") == 2
+def test_definitions_stand_once_per_chapter_and_remarks_beyond_five_are_folded():
+    several = Remarks(tuple(f"remark {number}" for number in range(7)))
+    chapters = tuple(map(explained, report().sections))
+    page = html.render(replace(report(), sections=(*chapters, Section("many", "Many", (several,)))))
+    assert page.count("<summary>How to read this</summary>") == sum(
+        isinstance(block, HowToRead) for chapter in chapters for block in chapter.blocks
+    )
+    assert page.count("Lower is faster.") == 1
+    opened, folded = page.split("<summary>2 more</summary>")
+    assert ("remark 4" in opened, "remark 5" in opened, "remark 6" in folded) == (True, False, True)
+
+
+def test_every_figure_has_an_alternative_text(text):
+    assert text.count('class="figure"') == 2
     charts = re.findall(r'<svg class="chart"[^>]*>', text)
     assert len(charts) == 4
     assert all('role="img"' in chart and re.search(r'aria-label="[^"]+"', chart) for chart in charts)

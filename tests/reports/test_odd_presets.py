@@ -6,8 +6,7 @@ import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
-from rooflens.reports.build import build_report
-from rooflens.reports.comparison import build_comparison
+from rooflens.reports.build import build_comparison, build_report
 from rooflens.reports.presets import OF_A_RUN, PRESETS
 from rooflens.reports.render import html, markdown
 from rooflens.reports.render.html_budget import LIMIT

@@ -7,11 +7,9 @@ import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
-from rooflens.reports.architectures import NAME, build_architectures
-from rooflens.reports.build import build_report
-from rooflens.reports.comparison import build_comparison
+from rooflens.reports.build import build_architectures, build_comparison, build_report
 from rooflens.reports.figures import colours
-from rooflens.reports.presets import OF_A_RUN, PRESETS
+from rooflens.reports.presets import OF_A_RUN, PRESETS, SIDE_BY_SIDE
 from rooflens.reports.render import html
 
 from .browsing import CUT_OFF, HEADINGS, INKS, MOVING, NAMELESS, OPEN_ALL, OVERFLOW, as_hex
@@ -51,7 +49,7 @@ def address(tmp_path_factory):
 
     @cache
     def written(name):
-        if name == NAME:
+        if name == SIDE_BY_SIDE.name:
             views = views_of(write_architectures(folder / "several", Ms=every_m, samples=2))
             built = build_architectures(SWEEP, views)
         else:
@@ -63,7 +61,7 @@ def address(tmp_path_factory):
     return written
 
 
-KINDS = [pytest.param(name, marks=() if name == "full" else pytest.mark.slow) for name in (*PRESETS, NAME)]
+KINDS = [pytest.param(name, marks=() if name == "full" else pytest.mark.slow) for name in (*PRESETS, SIDE_BY_SIDE.name)]
 
 
 @pytest.fixture(params=KINDS)

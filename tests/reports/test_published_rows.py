@@ -229,7 +229,7 @@ def test_speedups_and_rates_of_the_kernel_table(kernel):
 
 def test_the_table_says_what_m_counts_and_holds_the_total(kernel):
     table = tables(kernel)["versus-bf16-nf4-g64-cold"]
-    assert "M counts the rows of all E groups together: the FLOPs are 2 M N K, not times E." in table.reading
+    assert "M counts the rows of all E groups together: the FLOPs are 2 M N K, not times E." in table.how_to_read
     printed = rows_of("torchao3996_kernel")
     assert [(row[1].value, row[2].value) for row in table.rows] == [
         (int(row["E"]), int(row["E"]) * int(row["M"])) for row in printed

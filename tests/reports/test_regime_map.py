@@ -6,7 +6,7 @@ import pytest
 from rooflens.analysis.roofline.bounds import Bound
 from rooflens.reports.figures import colours, svg
 from rooflens.reports.sections.limits.regimes import regimes
-from rooflens.reports.sections.limits.roofline import CODES
+from rooflens.reports.terms import BOUND_CODES as CODES
 
 from .figures import figures_of, records, view_of
 from .planted import exact, synthetic

@@ -42,7 +42,7 @@ def test_a_stored_report_is_what_its_tables_say(name):
     if WRITE:
         for path in (*folder.glob("report*.md"), *folder.glob("figures/*")):
             path.unlink()
-        write_report(report, None, folder / "report.md")
+        write_report(report, {"markdown": folder / "report.md"})
         pytest.skip(f"wrote {folder / 'report.md'}")
     rendered = markdown.render(report)
     bodies = {"report.md": rendered.text, **dict(rendered.parts)}

@@ -4,11 +4,14 @@ import dataclasses
 import errno
 import os
 import stat
+import sys
+import types
 
 import pytest
 from rooflens.reports import write
 from rooflens.reports.figures.chart import Data
 from rooflens.reports.model import Cell, Column, Section, Table
+from rooflens.reports.render.formats import FORMATS, Format
 from rooflens.reports.write import write_bytes, write_report
 from rooflens.shapes.errors import RooflensError
 
@@ -17,7 +20,7 @@ from .handmade import figure, report
 
 def test_writes_what_is_asked_for_and_names_it(tmp_path):
     page, text = tmp_path / "a" / "report.html", tmp_path / "report.md"
-    written = write_report(report(), page, text)
+    written = write_report(report(), {"html": page, "markdown": text})
     assert written == [page, tmp_path / "figures/panels.png", tmp_path / "figures/single.png", text]
     assert all(path.stat().st_size > 500 for path in written)
     for image in written[1:3]:
@@ -25,7 +28,7 @@ def test_writes_what_is_asked_for_and_names_it(tmp_path):
 
 
 def test_only_html_draws_no_images(tmp_path):
-    assert write_report(report(), tmp_path / "r.html", None) == [tmp_path / "r.html"]
+    assert write_report(report(), {"html": tmp_path / "r.html"}) == [tmp_path / "r.html"]
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
 
 
@@ -37,18 +40,18 @@ def with_numbers():
 
 
 def test_the_numbers_of_a_figure_lie_beside_its_image(tmp_path):
-    written = write_report(with_numbers(), None, tmp_path / "r.md")
+    written = write_report(with_numbers(), {"markdown": tmp_path / "r.md"})
     names = [path.relative_to(tmp_path).as_posix() for path in written]
     assert names == ["figures/panels.png", "figures/panels.csv", "figures/single.png", "r.md"]
     assert written[1].read_text("utf-8") == "M,time_s\n1,1.25e-05\n8,\n"
 
 
 def test_text_and_json_too_and_in_ascii_all_but_the_page(tmp_path):
-    files = {name: tmp_path / f"r.{name}" for name in ("html", "md", "txt", "json")}
-    written = write_report(report(), files["html"], files["md"], text=files["txt"], json=files["json"], ascii_only=True)
+    files = {name: tmp_path / f"r.{name}" for name in FORMATS}
+    written = write_report(report(), files, ascii_only=True)
     assert set(files.values()) <= set(written)
     assert "44.80×" in files["html"].read_text("utf-8")
-    for name in ("md", "txt", "json"):
+    for name in ("markdown", "text", "json"):
         told = files[name].read_bytes()
         assert told.isascii()
         assert b"44.80x" in told
@@ -58,15 +61,15 @@ def test_what_does_not_fit_into_a_body_lies_beside_it(tmp_path):
     rows = tuple((Cell(f"row {number} {'x' * 90}"),) for number in range(900))
     table = Table("t", "T", (Column("a"),), rows, detail=True)
     tree = dataclasses.replace(report(), sections=(Section("s", "S", (table,)),))
-    written = write_report(tree, None, tmp_path / "own name.md")
+    written = write_report(tree, {"markdown": tmp_path / "own name.md"})
     assert [path.name for path in written] == ["own name.md", "own name-2.md", "own name-3.md"]
     assert "[own name-2.md](own%20name-2.md)" in written[0].read_text("utf-8")
     assert "[Part 1](own%20name.md)" in written[1].read_text("utf-8")
 
 
 def test_same_bytes_twice(tmp_path):
-    first = write_report(report(), tmp_path / "1" / "r.html", tmp_path / "1" / "r.md")
-    second = write_report(report(), tmp_path / "2" / "r.html", tmp_path / "2" / "r.md")
+    first = write_report(report(), {"html": tmp_path / "1" / "r.html", "markdown": tmp_path / "1" / "r.md"})
+    second = write_report(report(), {"html": tmp_path / "2" / "r.html", "markdown": tmp_path / "2" / "r.md"})
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
@@ -100,3 +103,12 @@ def test_a_folder_that_is_a_file(tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(RooflensError, match="cannot write"):
         write_bytes(tmp_path / "taken" / "report.html", b"x")
+
+
+def test_a_format_is_a_renderer_and_a_line(tmp_path, monkeypatch):
+    renderer = types.ModuleType("rooflens.reports.render.shouted")
+    renderer.files = lambda report, path, ascii_only: {path: report.title.upper().encode()}
+    monkeypatch.setitem(sys.modules, renderer.__name__, renderer)
+    monkeypatch.setitem(FORMATS, "shouted", Format("shouted", "Write it in capitals here."))
+    assert write_report(report(), {"shouted": tmp_path / "r"}) == [tmp_path / "r"]
+    assert (tmp_path / "r").read_text("utf-8") == report().title.upper()

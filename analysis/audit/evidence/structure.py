@@ -132,6 +132,15 @@ class Descriptions:
         """Largest residual of each description; one axis more at the end, for the kinds of level."""
         return np.stack([one.max(-1) for one in self.residuals(series)], -1)
 
+    def least_of_others(self) -> float:
+        """Largest residual that the best description has if any two numbers are corrected, at least."""
+        found: list[float] = []
+        for residuals in self.residuals(self.series):
+            is_smooth = len(found) > len(self.groups)
+            touched = min(6 if is_smooth else 2, len(self.places) - 1)  # a number bends the line at its neighbours, too
+            found.append(float(np.partition(residuals, -1 - touched, axis=1)[:, -1 - touched].min()))
+        return min(found)
+
     def promising(self) -> tuple["Descriptions", list[int]]:
         """Return the descriptions that few numbers spoil, and those numbers."""
         places: set[int] = set()

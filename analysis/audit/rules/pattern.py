@@ -81,6 +81,8 @@ def _undone(described: Descriptions, before: Floats, figures: Sequence[Figures])
     least, cells = float(before.min()), described.cells
     if described.figures.role is Role.CHANGE or least < LEAST:
         return None
+    if least < GAIN * (described.least_of_others() + FLOOR):
+        return None
     described, suspects = described.promising()
     undone = list(_tried(described, suspects, figures))
     tried = math.log(before.size * len(undone) * len(cells) / len(suspects))

@@ -8,7 +8,7 @@ from ....analysis.roofline.ceilings import Ceilings
 from ....analysis.run.architectures import ABSENT, side
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Align, Bullets, Cell, Column, Section, Table, Text
+from ...model import Bullets, Cell, Column, Section, Table, Text, text_columns, texts
 from ...view import View, shape_of
 from ..conditions.timing import how_timed, sample_counts
 from .subject import Architectures
@@ -29,7 +29,7 @@ def conditions(subject: Architectures) -> Section:
         for item in items
         if any(found.get(item) for found in rows.values())
     ]
-    columns = (_left("item"), *(_left(name) for name in subject.names))
+    columns = text_columns("item", *subject.names)
     table = Table("conditions-table", "Conditions of each architecture", columns, tuple(lines))
     return Section("conditions", "Conditions", (*_differences(subject), table))
 
@@ -55,7 +55,6 @@ def _conditions(view: View) -> Iterator[tuple[str, str]]:
 
 
 def _ceilings(view: View) -> Iterator[tuple[str, str]]:
-    """The ceilings that most cells are held against, each with its kind."""
     limits = Ceilings.of(view.analysis.ceilings)
     found = {"memory bandwidth": (limits.bandwidth("dram"), "bandwidth"), "empty launch": (limits.launch(), "launch")}
     found |= {f"{dtype} matrix rate": (limits.peak(dtype), "peak") for dtype in view.dtypes}
@@ -65,7 +64,6 @@ def _ceilings(view: View) -> Iterator[tuple[str, str]]:
 
 
 def _state(view: View) -> Iterator[tuple[str, str]]:
-    """What the device did meanwhile."""
     seen, drifts = view.analysis.conditions, view.analysis.canary
     if seen is not None and seen.clock_hz is not None:
         ends = seen.clock_hz
@@ -106,8 +104,8 @@ def absences(subject: Architectures) -> Section:
         blocks.append(Text("Every cell has a time on every architecture."))
         return Section("absences", "What could not run where", tuple(blocks))
     columns = (
-        *(_left("provider"), _left("architecture"), _left("outcome"), Column("cells"), _left("M"), _left("shapes")),
-        _left("reason"),
+        *(*text_columns("provider", "architecture", "outcome"), Column("cells"), *text_columns("M", "shapes")),
+        *text_columns("reason"),
     )
     reading = (
         f"Cells without a time, of all that any architecture has of the provider. {ABSENT.capitalize()}: another "
@@ -124,13 +122,13 @@ def _without(own: pd.DataFrame, name: str) -> Iterator[tuple[Cell, ...]]:
         shapes = list(dict.fromkeys(shape_of(row).label for row in rows.to_dict("records")))
         more = f" and {len(shapes) - MOST_SHAPES} more" if len(shapes) > MOST_SHAPES else ""
         yield (
-            Cell(str(provider)),
-            Cell(name),
-            Cell(str(verdict) or ABSENT),
+            *texts(provider, name, str(verdict) or ABSENT),
             Cell(fmt.count(len(rows), int(sizes[str(provider)])), len(rows)),
-            Cell(fmt.sizes(sorted({int(m) for m in rows["M"]}))),
-            Cell(", ".join(shapes[:MOST_SHAPES]) + more),
-            Cell(str(reason).removeprefix(f"{ABSENT}: ") or "no reason was stored"),
+            *texts(
+                fmt.sizes(sorted({int(m) for m in rows["M"]})),
+                ", ".join(shapes[:MOST_SHAPES]) + more,
+                str(reason).removeprefix(f"{ABSENT}: ") or "no reason was stored",
+            ),
         )
 
 
@@ -146,7 +144,3 @@ def limits(subject: Architectures) -> Section:
         "What each run cannot tell by itself stands at the end of its own report.",
     )
     return Section("limits", "What this report cannot tell", (Bullets(items),))
-
-
-def _left(header: str) -> Column:
-    return Column(header, align=Align.LEFT)

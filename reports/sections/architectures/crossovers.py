@@ -5,9 +5,10 @@ from ....analysis.crossover.curve import CrossoverStatus
 from ....analysis.frames.coordinates import SETTING
 from ....analysis.run.architectures import crossings_apart, side
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...cells import interval_text, median_text, position_cell
+from ...model import Cell, Column, HowToRead, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import Row, Slice, anchors, chapter, shape_of
-from ..speedups.crossover import HOW, interval_text, median_text, position_cell
+from ..speedups.crossover import HOW
 from .subject import Architectures, nowhere
 
 APART_HOW = (
@@ -28,7 +29,7 @@ def crossovers(subject: Architectures) -> Section:
             f"{name}: {view.uncompared or 'no two M at any shape'}" for name, view in subject.views.items()
         )
         return Section("crossover", "Crossover M", (Text(f"No crossover. {told}."),))
-    blocks = (Text(HOW.format(baseline=subject.baseline)), _medians(subject, medians))
+    blocks = (HowToRead((HOW.format(baseline=subject.baseline),)), _medians(subject, medians))
     parts = tuple(_slice(subject, part, number) for number, part in enumerate(subject.slices))
     return chapter("crossover", "Crossover M", blocks, parts)
 
@@ -41,14 +42,13 @@ def _medians(subject: Architectures, medians: dict[tuple[str, ...], MedianCrosso
             found = {name: medians.get((*place, name)) for name in subject.names}
             if any(found.values()):
                 cells = (_median(one, _why(subject, name, part, challenger)) for name, one in found.items())
-                lines.append((Cell(challenger), Cell(part.title), *(cell for three in cells for cell in three)))
+                lines.append((*texts(challenger, part.title), *(cell for three in cells for cell in three)))
     columns = (
-        _left("challenger"),
-        _left("operands"),
+        *text_columns("challenger", "operands"),
         *(
             column
             for name in subject.names
-            for column in (Column(name, unit="M"), Column("95% interval"), Column("shapes"))
+            for column in (Column(name, unit="M"), *number_columns("95% interval", "shapes"))
         ),
     )
     reading = (
@@ -59,18 +59,17 @@ def _medians(subject: Architectures, medians: dict[tuple[str, ...], MedianCrosso
 
 
 def _why(subject: Architectures, name: str, part: Slice, challenger: str) -> Cell:
-    """Show why an architecture has no crossover."""
     no_time = nowhere(subject.rows(name, part, challenger).values())
     return no_time or Cell("none", note="no two M at which both have a time there", tone=Tone.FAILED)
 
 
 def _median(median: MedianCrossover | None, why: Cell) -> tuple[Cell, ...]:
     if median is None:
-        return (why, Cell(""), Cell(""))
+        return (why, *texts("", ""))
     return (
         Cell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
         Cell(interval_text(median)),
-        Cell(str(median.shapes), median.shapes),
+        integer(median.shapes),
     )
 
 
@@ -95,22 +94,21 @@ def _shapes(subject: Architectures, part: Slice, challenger: str, table_id: str,
     apart = crossings_apart(rows, subject.names).tolist()
     lines = tuple(
         (
-            Cell(shape_of(found[0]).label),
-            Cell(shape_of(found[0]).size),
+            *texts(shape_of(found[0]).label, shape_of(found[0]).size),
             *(cell for row, why in zip(found, reasons, strict=True) for cell in _position(row, why)),
             *((Cell("yes" if is_apart else "no"),) if len(subject.names) > 1 else ()),
         )
         for *found, is_apart in zip(*sides, apart, strict=True)
     )
     columns = (
-        _left("shape"),
+        *text_columns("shape"),
         Column("N×K"),
         *(
             column
             for name in subject.names
-            for column in (Column(name, unit="M"), Column("interval"), _left("verified"))
+            for column in (Column(name, unit="M"), Column("interval"), *text_columns("verified"))
         ),
-        *((_left("apart"),) if len(subject.names) > 1 else ()),
+        *(text_columns("apart") if len(subject.names) > 1 else ()),
     )
     counted = f" {APART_HOW} {fmt.count(sum(apart), len(lines))} shapes." if len(subject.names) > 1 else ""
     reading = f"{challenger} is faster below its crossover, unless it says above.{counted}"
@@ -127,16 +125,12 @@ def _is_told(row: Row) -> bool:
 def _position(row: Row, why: Cell) -> tuple[Cell, ...]:
     """Show where one architecture crosses, between which M, and whether that is verified."""
     if not row["status"]:
-        return (why, Cell(""), Cell(""))
+        return (why, *texts("", ""))
     cell = position_cell(row)
     if row["challenger_wins"] == "above":
         cell = Cell(f"{cell.text} (faster above)", cell.value, note=cell.note, tone=cell.tone)
     if not _is_told(row):
         cell = Cell(cell.text if cell.text != "none" else "unmeasured", note=cell.note, tone=Tone.FAILED)
-        return (cell, Cell(""), Cell(""))
+        return (cell, *texts("", ""))
     interval = fmt.m_interval(row["low_M"], row["high_M"])
-    return (cell, Cell(interval), Cell("yes" if row["verified"] else "no"))
-
-
-def _left(header: str) -> Column:
-    return Column(header, align=Align.LEFT)
+    return (cell, *texts(interval, "yes" if row["verified"] else "no"))

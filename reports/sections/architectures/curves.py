@@ -113,7 +113,6 @@ def _panel(
 
 
 def _said(line: Series) -> str:
-    """State the finding of one line: its ends."""
     ends = dict.fromkeys((line.points[0], line.points[-1]))
     return f"{line.label} " + " and ".join(f"{fmt.ratio(point.y)} at M={point.x:g}" for point in ends)
 

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...cells import mean_cell, ratio_cell, time_text
+from ...model import Cell, Column, HowToRead, Scale, Section, Table, Text, Tone, integer, text_columns, texts
+from ...terms import BOUND_CODES
 from ...view import Row, ShapeKey, Slice, anchors, chapter
-from ..limits.roofline import CODES, bound_cell
-from ..speedups.measures import time_text
-from ..speedups.speedup import counted, mean_cell, ratio_cell
+from ..limits.roofline import bound_cell
+from ..speedups.speedup import counted
 from .subject import Architectures, gain, lacking, nowhere
 
 Show = Callable[[Row], Cell]
@@ -44,7 +45,7 @@ def speedup(subject: Architectures) -> Section:
     if not subject.others:
         return Section("speedup", title, (Text(f"Only {subject.baseline} was measured: nothing to compare with."),))
     parts = tuple(_speedups(subject, part, number) for number, part in enumerate(subject.slices))
-    return chapter("speedup", title, (Text(HOW.format(baseline=subject.baseline)), Text(MEAN_HOW)), parts)
+    return chapter("speedup", title, (HowToRead((HOW.format(baseline=subject.baseline), MEAN_HOW)),), parts)
 
 
 def roofline(subject: Architectures) -> Section | None:
@@ -52,16 +53,16 @@ def roofline(subject: Architectures) -> Section | None:
     if not any((view.cells["bound_class"] != "").any() for view in subject.views.values()):
         return None
     parts = tuple(_rooflines(subject, part, number) for number, part in enumerate(subject.slices))
-    return chapter("roofline", "Share of the roofline", (Text(SHARE_HOW),), parts)
+    return chapter("roofline", "Share of the roofline", (HowToRead((SHARE_HOW,)),), parts)
 
 
 def times(subject: Architectures) -> Section:
     """Build the grids of times, which ratios do not show, for every provider."""
     parts = tuple(_times(subject, part, number) for number, part in enumerate(subject.slices))
-    lead = Text(
+    how = (
         "Geometric mean over rounds of the round's median time of one launch, with the digits that its interval leaves."
     )
-    return chapter("times", "Time", (lead,), parts)
+    return chapter("times", "Time", (HowToRead((how,)),), parts)
 
 
 def _speedups(subject: Architectures, part: Slice, number: int) -> Section:
@@ -106,7 +107,7 @@ def _means(subject: Architectures, part: Slice, provider: str, table_id: str, ke
     return Table(
         table_id,
         provider,
-        (_left("architecture"), *(Column(f"M={m}", scale=Scale.DIVERGING) for m in sizes)),
+        (*text_columns("architecture"), *(Column(f"M={m}", scale=Scale.DIVERGING) for m in sizes)),
         tuple(lines),
         reading=f"{fmt.ratio_header(subject.baseline, provider)}; geometric mean over shapes.",
         key=key,
@@ -133,7 +134,7 @@ def _at(rows: Mapping[tuple[ShapeKey, int], Row], m: int) -> list[Row]:
 
 
 def _gemms(row: Row | None) -> Cell:
-    return Cell("") if row is None else Cell(str(row["gemms"]), int(row["gemms"]))
+    return Cell("") if row is None else integer(int(row["gemms"]))
 
 
 def _ratio(row: Row) -> Cell:
@@ -159,9 +160,7 @@ def per_shape(
     found = {name: rows for name, rows in every.items() if name not in gone}
     lines = tuple(
         (
-            Cell(shape.label),
-            Cell(shape.size),
-            Cell(name),
+            *texts(shape.label, shape.size, name),
             *(show(rows[shape, m]) if (shape, m) in rows else Cell("", tone=Tone.MISSING) for m in sizes),
         )
         for shape in subject.shapes
@@ -171,7 +170,12 @@ def per_shape(
     return Table(
         table_id,
         title,
-        (_left("shape"), Column("N×K"), _left("architecture"), *(Column(f"M={m}", scale=scale) for m in sizes)),
+        (
+            *text_columns("shape"),
+            Column("N×K"),
+            *text_columns("architecture"),
+            *(Column(f"M={m}", scale=scale) for m in sizes),
+        ),
         lines,
         reading=" ".join(filter(None, (reading, *(f"Nothing on {name}: {why}." for name, why in gone.items())))),
         stub=3,
@@ -186,9 +190,7 @@ def _rooflines(subject: Architectures, part: Slice, number: int) -> Section:
             continue
         sizes = subject.sizes(part, provider)
         shares = {name: subject.shares(name, part, provider) for name in subject.names}
-        counts = {
-            m: Cell(str(row["cells"]), int(row["cells"])) for found in shares.values() for m, row in found.items()
-        }
+        counts = {m: integer(int(row["cells"])) for found in shares.values() for m, row in found.items()}
         lines = (
             *(
                 (Cell(name), *(_share(found.get(m), _at(subject.rows(name, part, provider), m)) for m in sizes))
@@ -196,11 +198,11 @@ def _rooflines(subject: Architectures, part: Slice, number: int) -> Section:
             ),
             (Cell("shapes in it"), *(counts.get(m, Cell("")) for m in sizes)),
         )
-        columns = (_left("architecture"), *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes))
+        columns = (*text_columns("architecture"), *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes))
         reading = "Median over the shapes that all architectures have of the share of the bound that is reached."
-        blocks.append(Table(table_id, provider, columns, lines, reading=reading, footer=1))
+        blocks.append(Table(table_id, provider, columns, lines, how_to_read=reading, footer=1))
         classes = {row["bound_class"] for name in subject.names for row in subject.rows(name, part, provider).values()}
-        codes = ", ".join(f"{code} {bound}" for bound, code in CODES.items() if bound in classes)
+        codes = ", ".join(f"{code} {bound}" for bound, code in BOUND_CODES.items() if bound in classes)
         blocks.append(
             per_shape(
                 subject, part, provider, f"shapes-{table_id}", f"{provider}, shape by shape: share of the bound",
@@ -232,7 +234,3 @@ def _times(subject: Architectures, part: Slice, number: int) -> Section:
         if subject.sizes(part, provider)
     )  # fmt: skip
     return Section(f"times-{part.id}", part.title, tables, folded=number > 0)
-
-
-def _left(header: str) -> Column:
-    return Column(header, align=Align.LEFT)

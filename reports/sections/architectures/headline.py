@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ....analysis.run.architectures import agreement
 from ... import formatting as fmt
-from ...model import Align, Bullets, Cell, Code, Column, KeyNumbers, Section, Table
+from ...model import Bullets, Cell, Code, KeyNumbers, Section, Table, number_columns, text_columns, texts
 from ...render.layout import wrap
 from ...render.plain import to_ascii
 from ...render.text import DIGEST_WIDTH
@@ -26,24 +26,21 @@ def headline(subject: Architectures) -> Section:
 
 
 def _runs(subject: Architectures) -> Table:
-    """List the runs behind the columns, each with the way to its own report."""
-    columns = tuple(Column(header, align=Align.LEFT) for header in ("architecture", "device", "run"))
     with_links = any(subject.links.values())
     lines = tuple(
         (
-            Cell(name),
-            Cell(view.device_name),
-            Cell(view.run_id),
-            Cell(fmt.count(view.run.planned_units - view.run.missing_units, view.run.planned_units)),
+            *texts(
+                name,
+                view.device_name,
+                view.run_id,
+                fmt.count(view.run.planned_units - view.run.missing_units, view.run.planned_units),
+            ),
             *((_linked(subject.links.get(name, "")),) if with_links else ()),
         )
         for name, view in subject.views.items()
     )
-    columns = (
-        *columns,
-        Column("planned rounds"),
-        *((Column("its own report", align=Align.LEFT),) if with_links else ()),
-    )
+    own = text_columns("its own report") if with_links else ()
+    columns = (*text_columns("architecture", "device", "run"), *number_columns("planned rounds"), *own)
     return Table("runs", "Runs of this sweep", columns, lines)
 
 

@@ -8,10 +8,9 @@ import pandas as pd
 
 from ....analysis.run.architectures import agreement, reversals, side
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...cells import is_impossible, ratio_cell
+from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import Row, ShapeKey, Slice, View, chapter, shape_of
-from ..speedups.measures import is_impossible
-from ..speedups.speedup import ratio_cell
 from ..speedups.winners import leading, slower_pairs
 from .subject import Architectures, gain
 
@@ -59,17 +58,17 @@ def _agreement(subject: Architectures) -> Table | None:
             counts = Counter(words[mine & (words != "")])
             if counts:
                 total = sum(counts.values())
-                shown = (Cell(str(counts[word]), counts[word]) for word in WORDS)
-                lines.append((Cell(provider), Cell(part.title), Cell(str(total), total), *shown))
+                shown = (integer(counts[word]) for word in WORDS)
+                lines.append((*texts(provider, part.title), integer(total), *shown))
     if not lines:
         return None
-    columns = (_left("provider"), _left("operands"), Column("cells"), *(Column(header) for header in WORDS.values()))
+    columns = (*text_columns("provider", "operands"), Column("cells"), *(Column(header) for header in WORDS.values()))
     reading = (
         f"Cells with a ratio to {subject.baseline} on two architectures or more. Faster, slower: verified on each of "
         "them, the 95% interval excludes 1. Reversed: verified faster on one, slower on another. Undecided: the rest."
     )
     title = f"Against {subject.baseline}: do architectures agree?"
-    return Table("agreement", title, columns, tuple(lines), reading=reading, stub=2)
+    return Table("agreement", title, columns, tuple(lines), how_to_read=reading, stub=2)
 
 
 def _in_slice(frame: pd.DataFrame, part: Slice) -> "pd.Series[bool]":
@@ -95,17 +94,15 @@ def _reversals(subject: Architectures) -> list[Table | Text]:
         shape = shape_of(row)
         lines.append(
             (
-                Cell(str(row["provider"])),
-                Cell(shape.label),
-                Cell(shape.size),
-                Cell(str(row["M"]), int(row["M"])),
+                *texts(row["provider"], shape.label, shape.size),
+                integer(int(row["M"])),
                 Cell(titles[row["pass"], row["dtype"], row["scheme"], row["cache"]]),
                 *(ratio_cell(gain(one), "") for one in rows),
                 Cell(fmt.ratio(float(row["contrast"])), float(row["contrast"])),
             )
         )
     columns = (
-        *(_left("provider"), _left("shape"), Column("N×K"), Column("M"), _left("operands")),
+        *(*text_columns("provider", "shape"), *number_columns("N×K", "M"), *text_columns("operands")),
         *(Column(name, scale=Scale.DIVERGING) for name in subject.names),
         Column("contrast"),
     )
@@ -177,14 +174,14 @@ def _counts(part: Slice, compared: Mapping[tuple[ShapeKey, int], Leaders]) -> Ta
         "(no provider is the fastest, or not told apart from it, on each); or not told apart. Counted are shapes with "
         "times of two providers or more on two architectures or more; references, which pay for no decoding, left out."
     )
-    columns = (_left("fastest provider"), *(Column(f"M={m}") for m in sizes), Column("all"))
+    columns = (*text_columns("fastest provider"), *(Column(f"M={m}") for m in sizes), Column("all"))
     return Table(
-        f"same-{part.id}", "Is the same provider the fastest?", columns, tuple(lines), reading=reading, footer=1
+        f"same-{part.id}", "Is the same provider the fastest?", columns, tuple(lines), how_to_read=reading, footer=1
     )
 
 
 def _count(number: int) -> Cell:
-    return Cell(str(number), number)
+    return integer(number)
 
 
 def _choices(
@@ -197,9 +194,8 @@ def _choices(
     ranked = sorted(others, key=lambda place: (order[place[0]], place[1]))
     lines = tuple(
         (
-            Cell(shape.label),
-            Cell(shape.size),
-            Cell(str(m), m),
+            *texts(shape.label, shape.size),
+            integer(m),
             *(_choice(name, others[shape, m], timed[name].get((shape, m), {})) for name in subject.names),
         )
         for shape, m in ranked[:MOST_CHOICES]
@@ -212,7 +208,7 @@ def _choices(
     return Table(
         f"choices-{part.id}",
         "Another provider is the fastest",
-        (_left("shape"), Column("N×K"), Column("M"), *(_left(name) for name in subject.names)),
+        (*text_columns("shape"), *number_columns("N×K", "M"), *text_columns(*subject.names)),
         lines,
         reading=reading,
         stub=2,
@@ -235,7 +231,3 @@ def _choice(name: str, leaders: Leaders, found: Mapping[str, Row]) -> Cell:
     ]
     beside = f" ({', '.join(costs)})" if costs else ""
     return Cell(f"{' or '.join(leaders[name])}{beside}", first)
-
-
-def _left(header: str) -> Column:
-    return Column(header, align=Align.LEFT)

@@ -1,6 +1,5 @@
 """Two versions.
 
-chapters   in reading order
 suite      as a whole
 takeaways  in sentences
 models     by model

@@ -13,7 +13,7 @@ from ....analysis.comparison.parts import all_cases
 from ....analysis.comparison.result import SUM, SUMMED, Result
 from ....analysis.frames.coordinates import CASE
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...model import Cell, Section, Table, Text, Tone, number_columns, text_columns, texts
 from .words import (
     COMBINED,
     TIMES,
@@ -21,13 +21,11 @@ from .words import (
     Places,
     Row,
     case_gain,
-    case_reduction,
+    change_cells,
+    change_columns,
     gain_cell,
     gain_column,
     interval_cell,
-    interval_column,
-    time_cells,
-    verdict_cell,
 )
 
 MOST_ROWS = 100
@@ -54,9 +52,9 @@ def outcomes(result: Result) -> Section | None:
     places = Places.of(result)
     others = others.iloc[others["status"].map(order).argsort(kind="stable")]
     columns = (
-        *(*places.columns, Column("pass", align=Align.LEFT), Column("became", align=Align.LEFT)),
-        *(Column("base", align=Align.LEFT), Column("head", align=Align.LEFT), Column("reason", align=Align.LEFT)),
-        *(Column("its time"), Column("its rate")),
+        *(*places.columns, *text_columns("pass", "became")),
+        *text_columns("base", "head", "reason"),
+        *number_columns("its time", "its rate"),
     )
     rows = [_outcome(places, row) for row in others.head(MOST_ROWS).to_dict("records")]
     rows += [_combined(places, mine) for mine in _whole(others)]
@@ -86,7 +84,6 @@ def _outcome(places: Places, row: Row) -> tuple[Cell, ...]:
 
 
 def _own(seconds: float, flops: float) -> tuple[Cell, Cell]:
-    """Time and rate of the side that passes."""
     if math.isnan(seconds):
         return Cell(""), Cell("")
     rate = flops / seconds if flops > 0 else math.nan
@@ -114,7 +111,7 @@ def _combined(places: Places, mine: pd.DataFrame) -> tuple[Cell, ...]:
     side = _PASSES_IN[Status(first["status"])]
     statuses = ", ".join(dict.fromkeys(str(word) for word in mine["status"]))
     return (
-        *(*places.cells(first), Cell(SUM, note=COMBINED), Cell(statuses), Cell(""), Cell(""), Cell("")),
+        *(*places.cells(first), Cell(SUM, note=COMBINED), *texts(statuses, "", "", "")),
         *_own(float(mine[f"{side}_time_s"].sum()), float(mine["flops"].sum())),
     )
 
@@ -128,10 +125,10 @@ def choices(result: Result) -> Section | None:
     rows = []
     for row in found.to_dict("records"):
         said = "; ".join(_chosen(row))
-        rows.append((*places.cells(row), Cell(str(row["pass"])), case_gain(row), Cell(row["word"]), Cell(said)))
+        rows.append((*places.cells(row), Cell(str(row["pass"])), case_gain(row), *texts(row["word"], said)))
     columns = (
-        *(*places.columns, Column("pass", align=Align.LEFT), gain_column()),
-        *(Column("verdict", align=Align.LEFT), Column("chosen otherwise", align=Align.LEFT)),
+        *(*places.columns, *text_columns("pass"), gain_column()),
+        *text_columns("verdict", "chosen otherwise"),
     )
     table = Table(
         "compared-choices-table",
@@ -162,7 +159,6 @@ def _chosen(row: Row) -> Iterator[str]:
 
 
 def _causes(places: Places, causes: pd.DataFrame) -> Table:
-    """What the replay says: both configurations in both versions."""
     rows = tuple(
         (
             *(*places.cells(row), Cell(str(row["pass"])), *(_part(row, name) for name in ("total", "code", "choice"))),
@@ -171,16 +167,16 @@ def _causes(places: Places, causes: pd.DataFrame) -> Table:
         for row in causes.to_dict("records")
     )
     columns = (
-        *(*places.columns, Column("pass", align=Align.LEFT)),
+        *(*places.columns, *text_columns("pass")),
         *(gain_column(name) for name in ("total", "by the code", "by the choice")),
-        Column("cause", align=Align.LEFT),
+        *text_columns("cause"),
     )
     reading = (
         "Throughput gains: above 0 head is faster. Both versions ran both configurations in turn. By the code: the "
         "mean change of a configuration that both run; by the choice: the mean change between the configurations in "
         "one version. Their factors multiply to the total."
     )
-    return Table("compared-causes", "Why these cases changed", columns, rows, reading, stub=2)
+    return Table("compared-causes", "Why these cases changed", columns, rows, how_to_read=reading, stub=2)
 
 
 def _part(row: Row, name: str) -> Cell:
@@ -197,25 +193,8 @@ def cases(result: Result) -> Section | None:
     if found.empty:
         return None
     places = Places.of(result)
-    columns = (
-        *(
-            *places.columns,
-            Column("pass", align=Align.LEFT),
-            Column("base"),
-            Column("head"),
-            Column("time reduction"),
-            gain_column(),
-        ),
-        *(interval_column(result), Column("verdict", align=Align.LEFT)),
-    )
-    rows = tuple(
-        (
-            *(*places.cells(row), Cell(str(row["pass"])), *time_cells(row)),
-            *(case_reduction(row), case_gain(row)),
-            *(interval_cell(row["low"], row["high"]), verdict_cell(row)),
-        )
-        for row in found.to_dict("records")
-    )
+    columns = (*places.columns, *text_columns("pass"), *change_columns(result))
+    rows = tuple((*places.cells(row), Cell(str(row["pass"])), *change_cells(row)) for row in found.to_dict("records"))
     reading = f"Above 0 head is faster. {TIMES} interval: of the throughput gain."
     table = Table("compared-cases", "All cases", columns, rows, reading, stub=2, detail=True)
     return Section("compared-all", "All cases", (table,), folded=True)

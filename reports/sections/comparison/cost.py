@@ -10,8 +10,7 @@ from ....analysis.comparison.evidence import SearchCost, binaries, costs, settin
 from ....analysis.comparison.result import Result
 from ....analysis.isa.diff import Difference, summarize_changes
 from ... import formatting as fmt
-from ...model import Align, Block, Bullets, Cell, Column, Section, Table, Text
-from .words import size_of
+from ...model import Block, Bullets, Cell, Column, Section, Table, Text, integer, number_columns, text_columns, texts
 
 MOST_ROWS = 60
 
@@ -22,10 +21,10 @@ def cost(result: Result) -> Section | None:
     if not found:
         return None
     columns = (
-        *(Column("provider", align=Align.LEFT), Column("pass", align=Align.LEFT), Column("searches")),
-        *(Column("candidates of a search"), Column("wall time of all searches")),
+        *(*text_columns("provider", "pass"), Column("searches")),
+        *number_columns("candidates of a search", "wall time of all searches"),
     )
-    rows = tuple((Cell(provider), Cell(pass_), *_cost(sides)) for (provider, pass_), sides in found.items())
+    rows = tuple((*texts(provider, pass_), *_cost(sides)) for (provider, pass_), sides in found.items())
     totals = [_seconds([sides.get(side) for sides in found.values()]) for side in ("base", "head")]
     said = f"All searches together: {_times(*totals)}." if all(totals) else ""
     table = Table(
@@ -33,7 +32,7 @@ def cost(result: Result) -> Section | None:
         "Searching configurations",
         columns,
         rows,
-        reading="base → head; × is head ÷ base. candidates: of the search that has most. A stored table "
+        how_to_read="base → head; × is head ÷ base. candidates: of the search that has most. A stored table "
         "(rooflens tune) pays for them once.",
         stub=2,
     )
@@ -81,7 +80,7 @@ def evidence(result: Result) -> Section | None:
         blocks.append(compiled)
     if noise := controls(result.effects):
         scatter = f", scattered by {fmt.share(noise.spread)} of time" if noise.cases > 1 else ""
-        largest = size_of(noise.largest)
+        largest = fmt.change_size(noise.largest)
         blocks.append(
             Text(
                 f"Controls: {fmt.plural(noise.cases, 'case has', 'cases have')} the same compiled code and "
@@ -101,15 +100,16 @@ def _binaries(result: Result) -> Table | None:
     if not found:
         return None
     columns = (
-        *(Column("provider", align=Align.LEFT), Column("pass", align=Align.LEFT)),
-        *(Column("same code"), Column("other code"), Column("unknown"), Column("same configuration")),
-        *(Column("distinct in base"), Column("distinct in head")),
+        *text_columns("provider", "pass"),
+        *number_columns(
+            "same code", "other code", "unknown", "same configuration", "distinct in base", "distinct in head"
+        ),
     )
     rows = tuple(
         (
-            *(Cell(one.provider), Cell(one.pass_)),
+            *texts(one.provider, one.pass_),
             *(Cell(fmt.count(part, one.cases), part) for part in (one.same, one.other, one.unknown, one.configured)),
-            *(Cell(str(one.base), one.base), Cell(str(one.head), one.head)),
+            *(integer(one.base), integer(one.head)),
         )
         for one in found
     )
@@ -118,8 +118,8 @@ def _binaries(result: Result) -> Table | None:
         "Compiled code",
         columns,
         rows,
-        reading="Of the cases that both versions pass, by the hash of the compiled code that ran. unknown: no hash in "
-        "a version, or another one from round to round.",
+        how_to_read="Of the cases that both versions pass, by the hash of the compiled code that ran. unknown: no "
+        "hash in a version, or another one from round to round.",
         stub=2,
     )
 
@@ -129,12 +129,12 @@ def _settings(result: Result) -> Table | None:
     if not found:
         return None
     columns = (
-        *(Column("setting", align=Align.LEFT), Column("provider", align=Align.LEFT), Column("pass", align=Align.LEFT)),
-        *(Column("base"), Column("head")),
+        *text_columns("setting", "provider", "pass"),
+        *number_columns("base", "head"),
     )
     rows = tuple(
         (
-            *(Cell(one.name), Cell(one.provider), Cell(one.pass_)),
+            *texts(one.name, one.provider, one.pass_),
             *(
                 Cell(f"{fmt.count(part, one.cases)} ({fmt.share(part / one.cases)})", part)
                 for part in (one.base, one.head)
@@ -155,7 +155,6 @@ def _settings(result: Result) -> Table | None:
 
 
 def _isa(found: Difference) -> Iterator[Block]:
-    """Changes of the machine code, from the isa.csv of both versions."""
     base, head = found.compilers
     compilers = f"compiled by Triton {base}" if base == head else f"compiled by Triton {base} and {head}"
     yield Bullets(
@@ -171,13 +170,13 @@ def _isa(found: Difference) -> Iterator[Block]:
     names = ("arch", "provider", "kernel", "part", "pass", "dtype")
     varying = [name for name in names if changes[name].nunique() > 1 or name == "kernel"]
     columns = (
-        *(Column(name, align=Align.LEFT) for name in (*varying, "what")),
-        *(Column("binaries"), Column("base"), Column("head")),
+        *text_columns(*varying, "what"),
+        *number_columns("binaries", "base", "head"),
     )
     rows = tuple(
         (
             *(Cell(str(row[name])) for name in (*varying, "column")),
-            *(Cell(str(row["changed"]), int(row["changed"])), Cell(str(row["base"])), Cell(str(row["head"]))),
+            *(integer(int(row["changed"])), *texts(row["base"], row["head"])),
         )
         for row in changes.head(MOST_ROWS).to_dict("records")
     )

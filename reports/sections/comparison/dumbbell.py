@@ -134,7 +134,6 @@ def _right_of(x: Axis, value: float) -> float:
 
 
 def _axis(rows: Sequence[_Row], has_rates: bool) -> Axis:
-    """Range of all marks and intervals, with room for a number on the right."""
     values = [value for row in rows for value in (row.base, row.head, *(row.at(r) for r in row.change.rounds or ()))]
     low, high = min(values), max(values)
     label, text = ("useful FLOP/s", fmt.tick_flops) if has_rates else ("throughput, base = 1×", _multiple)

@@ -10,7 +10,7 @@ from ....analysis.comparison.decide import Word
 from ....analysis.comparison.parts import Part, all_cases, by_problem, parts, problem_of
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import Align, Bullets, Cell, Column, Section, Table, Text
+from ...model import Bullets, Cell, Section, Table, Text, text_columns
 from .words import Places, case_gain, gain_column, told
 
 LARGE = 0.05
@@ -55,11 +55,7 @@ def _table(result: Result, places: Places, flagged: pd.DataFrame) -> Table:
     worst = flagged.sort_values("effect", ascending=False, kind="stable").to_dict("records")
     keys = list(dict.fromkeys(problem_of(row) for row in worst))
     names = list(dict.fromkeys(part.pass_ for part in parts(result)))
-    columns = (
-        *places.columns,
-        *(gain_column(f"gain, {name}") for name in names),
-        Column("verified slower in", align=Align.LEFT),
-    )
+    columns = (*places.columns, *(gain_column(f"gain, {name}") for name in names), *text_columns("verified slower in"))
     rows = tuple(_row(places, problems[key], names) for key in keys[:MOST])
     more = f" The other {len(keys) - MOST} are among all cases." if len(keys) > MOST else ""
     reading = (

@@ -12,7 +12,7 @@ from ....analysis.comparison.parts import GROUP, Part, leading, parts
 from ....analysis.comparison.result import Result
 from ....analysis.comparison.suite import SuiteChange
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table
+from ...model import Cell, Column, Section, Table, text_columns
 from .suite import again_cell, mean_rates
 from .words import (
     UNKNOWN,
@@ -51,7 +51,7 @@ def _means(result: Result, names: list[str]) -> Table:
     cases = result.effects.cases
     excluded = cases.loc[~cases["status"].isin([Status.COMPARED, Status.DECLINED]), [*SHAPE_SIZES, *GROUP, "status"]]
     columns = (
-        *(Column("model", align=Align.LEFT), *group_columns(result), Column("pass", align=Align.LEFT), Column("cases")),
+        *(*text_columns("model"), *group_columns(result), *text_columns("pass"), Column("cases")),
         *(rate_columns(unit) if unit else ()),
         *(gain_column(), Column("if measured again"), *(Column(word.value) for word in words)),
     )
@@ -90,7 +90,7 @@ def _percentages(result: Result, names: list[str]) -> tuple[Table, ...]:
     tables = []
     for number, mine in enumerate(by_group.values()):
         columns = (
-            *(Column("model", align=Align.LEFT), Column("cases")),
+            *(*text_columns("model"), Column("cases")),
             *(
                 gain_column(f"{part.pass_} {quantity}")
                 if quantity is Quantity.GAIN
@@ -108,8 +108,8 @@ def _percentages(result: Result, names: list[str]) -> tuple[Table, ...]:
                 "Models: means of the percentages" + (f", {said}" if said else ""),
                 columns,
                 tuple(rows),
-                reading="Arithmetic means over the cases of a model of what each case gains, by the last column; above "
-                "0 head is faster. Not to be compared with the geometric means of the rates.",
+                how_to_read="Arithmetic means over the cases of a model of what each case gains, by the last column; "
+                "above 0 head is faster. Not to be compared with the geometric means of the rates.",
                 detail=True,
             )
         )

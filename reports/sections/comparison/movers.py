@@ -1,22 +1,20 @@
 """What moved: largest and smallest gains, time saved, and each pass by itself."""
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from ....analysis.comparison.decide import Word
 from ....analysis.comparison.parts import Part, by_problem, leading, leading_cases, parts, problem_of
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text
+from ...model import Cell, Section, Table, Text, number_columns, text_columns
 from .words import (
     TIMES,
     Places,
     Row,
     case_gain,
-    case_reduction,
+    change_cells,
+    change_columns,
     gain_column,
-    group_cells,
     interval_cell,
     interval_column,
     rate_cells,
@@ -54,7 +52,6 @@ def movers(result: Result) -> Section | None:
 
 
 def _verified(result: Result, rows: pd.DataFrame) -> str:
-    """Say what of the lists below is proven."""
     ranking = ", ".join(dict.fromkeys(part.pass_ for part in leading(result)))
     if result.unverified is not None:
         ranked = len(result.unverified.ranked)
@@ -99,7 +96,7 @@ def _gains(result: Result, places: Places, anchor: str, title: str, found: pd.Da
         *places.columns,
         *rate_columns(unit),
         *(gain_column(f"gain, {name}") for name in (", ".join(ranking), *others)),
-        *(interval_column(result), Column("verdict", align=Align.LEFT)),
+        *(interval_column(result), *text_columns("verdict")),
     )
     rows = tuple(
         (
@@ -133,8 +130,8 @@ def _saved(result: Result, places: Places, rows: pd.DataFrame) -> Table:
         )
     )
     columns = (
-        *(*places.columns, Column("base"), Column("head"), Column("time saved"), Column("share of all movement")),
-        Column("verdict", align=Align.LEFT),
+        *(*places.columns, *number_columns("base", "head", "time saved", "share of all movement")),
+        *text_columns("verdict"),
     )
     reading = (
         f"The first {min(TOP, len(rows))} of {len(rows)} cases by time saved or lost (−) in one launch of each, "
@@ -167,23 +164,11 @@ def _passes(result: Result, places: Places) -> tuple[Section, ...]:
 
 def _pass(result: Result, places: Places, part: Part, number: int) -> Table:
     rows = part.cases.sort_values("effect", kind="stable").head(TOP).to_dict("records")
-    columns = (
-        *(*places.columns, Column("base"), Column("head"), Column("time reduction"), gain_column()),
-        *(interval_column(result), Column("verdict", align=Align.LEFT)),
-    )
-    group: Sequence[Cell] = group_cells(result, part)
-    title = f"Largest time reductions, {told(result, part) if group else part.pass_}"
     return Table(
         f"compared-pass-{number}",
-        title,
-        columns,
-        tuple(
-            (
-                *(*places.cells(row), *time_cells(row), case_reduction(row), case_gain(row)),
-                *(interval_cell(row["low"], row["high"]), verdict_cell(row)),
-            )
-            for row in rows
-        ),
+        f"Largest time reductions, {told(result, part)}",
+        (*places.columns, *change_columns(result)),
+        tuple((*places.cells(row), *change_cells(row)) for row in rows),
         reading=f"The first {len(rows)} of {len(part.cases)} cases. {TIMES} interval: of the throughput gain.",
         stub=2,
         detail=True,

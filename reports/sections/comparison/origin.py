@@ -10,7 +10,7 @@ from ....analysis.comparison.result import Result
 from ....analysis.comparison.unverified import find_duplicates
 from ....analysis.frames.load import RunData
 from ... import formatting as fmt
-from ...model import Align, Bullets, Cell, Code, Column, Section, Table, Text
+from ...model import Bullets, Cell, Code, Section, Table, Text, number_columns, text_columns, texts
 from ...render.plain import to_ascii
 from ..conditions.context import shell
 from .suite import mean_rates
@@ -26,11 +26,11 @@ _SIDES = ("base", "head")
 
 def identity(result: Result) -> Section:
     """Say what was compared: commits where git told them, runs where there are any, and how many cases of what."""
-    rows = [(Cell(name), Cell(value)) for name, value in _facts(result) if value]
+    rows = [texts(name, value) for name, value in _facts(result) if value]
     table = Table(
         "compared-identity",
         "What was compared",
-        (Column("item", align=Align.LEFT), Column("value", align=Align.LEFT)),
+        text_columns("item", "value"),
         tuple(rows),
     )
     return Section("compared-identity-chapter", "Compared versions", (table, *_files(result.identity)))
@@ -105,7 +105,7 @@ def _files(found: Identity | None) -> Iterator[Table]:
     yield Table(
         "compared-files",
         "Files that differ",
-        (Column("file", align=Align.LEFT), Column("lines added"), Column("lines removed")),
+        (*text_columns("file"), *number_columns("lines added", "lines removed")),
         rows,
         reading=f"Between the two commits, as they were measured; most lines first.{more}",
         detail=len(rows) > 8,
@@ -121,7 +121,7 @@ def provenance(result: Result) -> Section | None:
     ]
     if not rows:
         return None
-    columns = (Column("item", align=Align.LEFT), *(Column(side, align=Align.LEFT) for side in _SIDES))
+    columns = text_columns("item", *_SIDES)
     table = Table(
         "compared-provenance",
         "Where the numbers come from",

@@ -5,7 +5,7 @@ from ....analysis.comparison.effects import Order
 from ....analysis.comparison.parts import Part, parts
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table
+from ...model import Cell, Column, Section, Table, integer, text_columns
 from .words import group_cells, group_columns, pass_cell, share_text
 
 TOLD = (Quantity.GAIN, Quantity.REDUCTION)
@@ -22,7 +22,7 @@ def spread(result: Result) -> Section | None:
 def _quantiles(result: Result, found: list[Part]) -> Table:
     columns = (
         *group_columns(result),
-        *(Column("pass", align=Align.LEFT), Column("of", align=Align.LEFT), Column("cases")),
+        *(*text_columns("pass", "of"), Column("cases")),
         *(Column(name) for name in ("median", "mean", "p25", "p75", "min", "max")),
     )
     rows = tuple(
@@ -36,9 +36,9 @@ def _quantiles(result: Result, found: list[Part]) -> Table:
         "Distribution of the changes",
         columns,
         rows,
-        reading="Over the cases that both versions pass, each one vote; above 0 head is faster. mean: arithmetic mean "
-        "of the percentages, which is neither the geometric mean above nor a ratio of sums. The time reduction of a "
-        "case and its throughput gain are one change: 1 − 1 ÷ (1 + gain).",
+        how_to_read="Over the cases that both versions pass, each one vote; above 0 head is faster. mean: arithmetic "
+        "mean of the percentages, which is neither the geometric mean above nor a ratio of sums. The time "
+        "reduction of a case and its throughput gain are one change: 1 − 1 ÷ (1 + gain).",
         stub=len(columns) - 7,
     )
 
@@ -46,7 +46,7 @@ def _quantiles(result: Result, found: list[Part]) -> Table:
 def _row(quantity: Quantity, spread: ChangeDistribution, part: Part) -> tuple[Cell, ...]:
     values = (spread.median, spread.mean, spread.p25, spread.p75, spread.least, spread.most)
     cells = (Cell(share_text(quantity, one, part.cases), one) for one in values)
-    return (Cell(str(spread.cases), spread.cases), *cells)
+    return (integer(spread.cases), *cells)
 
 
 def _lines(result: Result, found: list[Part]) -> Table:
@@ -54,7 +54,7 @@ def _lines(result: Result, found: list[Part]) -> Table:
     imported = result.order is Order.IMPORTED
     columns = (
         *group_columns(result),
-        *(Column("pass", align=Align.LEFT), Column("cases")),
+        *(*text_columns("pass"), Column("cases")),
         *(Column(f"≥ +{step * 100:g}%" if side > 0 else f"≤ {fmt.MINUS}{step * 100:g}%") for side, step in order),
     )
     rows = []
@@ -65,7 +65,7 @@ def _lines(result: Result, found: list[Part]) -> Table:
         by_step = {count.step: count for count in counted.counts}
         cells = (_counted(by_step[side * step], imported) for side, step in order)
         rows.append(
-            (*group_cells(result, part), pass_cell(part), Cell(str(counted.cases), counted.cases), *cells)
+            (*group_cells(result, part), pass_cell(part), integer(counted.cases), *cells)
         )  # fmt: skip
     how = (
         "How many cases have so large a throughput gain, by the printed times."
@@ -73,11 +73,11 @@ def _lines(result: Result, found: list[Part]) -> Table:
         else "How many cases have so large a throughput gain: seen / verified / by chance. seen: by point estimates; "
         "verified: of those, called faster (slower) as well; by chance: as many would be seen if nothing had changed."
     )
-    return Table("compared-lines", "Cases beyond a line", columns, tuple(rows), reading=how, stub=len(columns) - 5)
+    return Table("compared-lines", "Cases beyond a line", columns, tuple(rows), how_to_read=how, stub=len(columns) - 5)
 
 
 def _counted(count: Count, imported: bool) -> Cell:
     if imported:
-        return Cell(str(count.seen), count.seen)
+        return integer(count.seen)
     chance = "unknown" if count.expected is None else f"{count.expected:.1f}"
     return Cell(f"{count.seen} / {count.verified} / {chance}", count.seen)

@@ -9,7 +9,19 @@ from ....analysis.comparison.parts import Part, leading, parts
 from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange, by_pass
 from ... import formatting as fmt
-from ...model import Align, Bullets, Cell, Column, KeyNumber, KeyNumbers, Section, Table, Text
+from ...model import (
+    Cell,
+    Column,
+    HowToRead,
+    KeyNumber,
+    KeyNumbers,
+    Remarks,
+    Section,
+    Table,
+    integer,
+    number_columns,
+    text_columns,
+)
 from .takeaways import takeaways
 from .words import (
     TIMES,
@@ -48,9 +60,9 @@ def headline(result: Result) -> Section:
     blocks = (
         KeyNumbers(tuple(_cards(result))),
         *_headline_table(result),
-        *((Bullets(said),) if (said := tuple(takeaways(result))) else ()),
-        *((Bullets(result.notes),) if result.notes else ()),
-        Text(how),
+        *((Remarks(said),) if (said := tuple(takeaways(result))) else ()),
+        *((Remarks(result.notes),) if result.notes else ()),
+        HowToRead((how,)),
     )
     return Section("compared", "What changed", blocks)
 
@@ -62,19 +74,13 @@ def suite(result: Result) -> Section | None:
         return None
     columns = (
         *group_columns(result),
-        *(
-            Column("pass", align=Align.LEFT),
-            Column("cases"),
-            gain_column(),
-            Column("time reduction"),
-            _again_column(result),
-        ),
-        *(Column("over the cases"), Column("distinct GEMMs"), gain_column("gain over those")),
+        *(*text_columns("pass"), Column("cases"), gain_column(), Column("time reduction"), _again_column(result)),
+        *(*number_columns("over the cases", "distinct GEMMs"), gain_column("gain over those")),
     )
     rows = tuple(
         (
             *group_cells(result, part),
-            *(pass_cell(part), Cell(str(change.cases), change.cases), suite_gain(change)),
+            *(pass_cell(part), integer(change.cases), suite_gain(change)),
             *(suite_reduction(change), again_cell(part, change)),
             *(_interval(change.spread), *_distinct(part)),
         )
@@ -90,7 +96,7 @@ def suite(result: Result) -> Section | None:
         "Geometric means with their intervals",
         columns,
         rows,
-        reading=f"Of the cases that both versions pass. {again}. {_marks(found)}over the cases: how much they "
+        how_to_read=f"Of the cases that both versions pass. {again}. {_marks(found)}over the cases: how much they "
         "disagree, which more rounds do not narrow. distinct GEMMs: the same GEMM under several models counts once.",
         stub=len(columns) - 7,
     )
@@ -125,7 +131,7 @@ def _headline_table(result: Result) -> Iterator[Table]:
     columns = (
         *group_columns(result),
         *(
-            Column("pass", align=Align.LEFT),
+            *text_columns("pass"),
             *(rate_columns(unit) if unit else ()),
             gain_column(),
             _again_column(result),
@@ -145,7 +151,7 @@ def _headline_table(result: Result) -> Iterator[Table]:
         "Geometric mean over the cases that both versions pass",
         columns,
         rows,
-        reading="Geometric means; throughput gain: head ÷ base of TFLOPS, less 1, above 0 head is faster. "
+        how_to_read="Geometric means; throughput gain: head ÷ base of TFLOPS, less 1, above 0 head is faster. "
         f"{_marks(found)}{TIMES if result.order is not Order.IMPORTED else 'One value per case, from tables.'}",
         stub=len(columns) - (5 if unit else 3),
     )
@@ -177,7 +183,7 @@ def _interval(bounds: tuple[float, float] | None) -> Cell:
 
 def _distinct(part: Part) -> tuple[Cell, Cell]:
     found = part.change(unique=True)
-    return (Cell(str(found.cases), found.cases), suite_gain(found)) if found else (UNKNOWN, UNKNOWN)
+    return (integer(found.cases), suite_gain(found)) if found else (UNKNOWN, UNKNOWN)
 
 
 def _cards(result: Result) -> Iterator[KeyNumber]:

@@ -19,7 +19,7 @@ from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange
 from ....analysis.frames.coordinates import size_label
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Scale, Tone
+from ...model import Cell, Column, Scale, Tone, integer, number_columns, text_columns, texts
 
 Row = Mapping[Any, Any]
 
@@ -57,21 +57,16 @@ class Places:
     def columns(self) -> tuple[Column, ...]:
         """Columns that say which case a row is."""
         return (
-            Column("case", align=Align.LEFT),
+            *text_columns("case"),
             Column(self.numbering.title),
-            *(Column(name, align=Align.LEFT) for name in self.varying),
-            *(Column("M"), Column("N×K")),
+            *text_columns(*self.varying),
+            *number_columns("M", "N×K"),
         )
 
     def cells(self, row: Row) -> tuple[Cell, ...]:
         """Cells of `columns`."""
-        number = self.numbering[row]
-        return (
-            Cell(f"{row['model']} {row['layer']}"),
-            Cell(str(number), number),
-            *(Cell(str(row[name])) for name in self.varying),
-            *(Cell(str(row["M"]), int(row["M"])), Cell(size_label(row, "×"))),
-        )
+        case, sizes = f"{row['model']} {row['layer']}", (integer(row["M"]), Cell(size_label(row, "×")))
+        return (Cell(case), integer(self.numbering[row]), *texts(*(row[name] for name in self.varying)), *sizes)
 
     def name(self, row: Row, known: Sequence[str] = ()) -> str:
         """A case in a sentence: llama2-7b down, M=16, 4096×11008 (case no. 3). `known`: names of GROUP told before."""
@@ -90,7 +85,7 @@ class Places:
 
 def group_columns(result: Result) -> tuple[Column, ...]:
     """Columns that tell parts apart; none where all are of one provider and setting."""
-    return tuple(Column(name, align=Align.LEFT) for name in varying(result))
+    return text_columns(*varying(result))
 
 
 def group_cells(result: Result, part: Part) -> tuple[Cell, ...]:
@@ -201,22 +196,10 @@ def verdict_cell(row: Row) -> Cell:
     """What was decided, and what would have been found where nothing was."""
     word = Word(row["word"])
     smallest = float(row["smallest"])
-    would = f", would find {about(smallest)}" if word is Word.INCONCLUSIVE and not math.isnan(smallest) else ""
+    would = f", would find {fmt.about(smallest)}" if word is Word.INCONCLUSIVE and not math.isnan(smallest) else ""
     sides = "; ".join(f"{side}: {text}" for side in ("base", "head") if (text := str(row[f"{side}_disturbed"])))
     disturbed = f"disturbed while it was measured: {sides}" if sides else ""
     return Cell(f"{word}{would}", tone=TONES[word], note="; ".join(filter(None, (str(row["withheld"]), disturbed))))
-
-
-def about(effect: float) -> str:
-    """Write an estimate of a change in either direction, which two digits tell well enough: ±19%, ±0.85%, 4.20×."""
-    more = math.expm1(min(effect, 700.0))
-    return f"±{fmt.significant(100 * more, 2)}%" if more < 2 else size_of(effect)
-
-
-def size_of(effect: float) -> str:
-    """Write the size of a change in either direction: ±1.30%, 4.20×."""
-    text = fmt.change(math.exp(min(effect, 700.0)))
-    return f"±{text[1:]}" if text.startswith("+") else text
 
 
 def rate_unit(rows: pd.DataFrame) -> str:
@@ -252,3 +235,15 @@ def time_cells(row: Row) -> tuple[Cell, ...]:
     """Times of base and head."""
     seconds = [float(row[f"{side}_gmean_s"]) for side in ("base", "head")]
     return tuple(Cell(fmt.time(one), one) for one in seconds)
+
+
+def change_columns(result: Result) -> tuple[Column, ...]:
+    """Columns of `change_cells`."""
+    measured = (*number_columns("base", "head", "time reduction"), gain_column(), interval_column(result))
+    return (*measured, *text_columns("verdict"))
+
+
+def change_cells(row: Row) -> tuple[Cell, ...]:
+    """Times, changes, interval and verdict of one case."""
+    changes = (case_reduction(row), case_gain(row), interval_cell(row["low"], row["high"]))
+    return (*time_cells(row), *changes, verdict_cell(row))

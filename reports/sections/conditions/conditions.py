@@ -7,7 +7,7 @@ from ....analysis.frames.telemetry import Conditions, Range
 from ....analysis.stability.canary import SLOWDOWN, SLOWDOWN_ON_CPU, Drift
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Align, Block, Cell, Column, Table
+from ...model import Block, Cell, Column, Table, integer, number_columns, text_columns, texts
 from ...view import Row, View, shape_of
 
 NOT_RECORDED = "not recorded"
@@ -27,7 +27,7 @@ def conditions(view: View) -> tuple[Block, ...]:
     seen, drifts = view.analysis.conditions, view.analysis.canary
     blocks = [_overview(view, seen, drifts)]
     if seen is not None and (quantities := tuple(_quantities(seen))):
-        columns = (_left("quantity"), Column("least"), Column("median"), Column("largest"))
+        columns = (*text_columns("quantity"), *number_columns("least", "median", "largest"))
         reading = f"One reading per batch of samples, {fmt.plural(seen.batches, 'batch', 'batches')}."
         blocks.append(Table("telemetry-table", "What the device said of itself", columns, quantities, reading=reading))
     if drifts:
@@ -58,7 +58,7 @@ def _overview(view: View, seen: Conditions | None, drifts: tuple[Drift, ...]) ->
     if timed["discarded"].notna().any():
         rows.append(("discarded samples", _discarded(view)))
     cells = tuple((Cell(name), Cell(value, value)) for name, value in rows)
-    return Table("conditions-table", "While it was measured", (_left("item"), _left("value")), cells)
+    return Table("conditions-table", "While it was measured", text_columns("item", "value"), cells)
 
 
 def _source(view: View, seen: Conditions | None) -> str:
@@ -96,11 +96,11 @@ def _quantities(seen: Conditions) -> Iterator[tuple[Cell, ...]]:
 
 
 def _canary(drifts: tuple[Drift, ...]) -> Table:
-    columns = (_left("part"), Column("readings"), Column("range", unit="%"), Column("trend", unit="%"))
+    columns = (*text_columns("part"), Column("readings"), Column("range", unit="%"), Column("trend", unit="%"))
     rows = tuple(
         (
             Cell("GEMM" if drift.kind == "gemm" else drift.kind),
-            Cell(str(drift.readings), drift.readings),
+            integer(drift.readings),
             Cell(fmt.signed_percent(drift.range).removeprefix("+"), drift.range),
             Cell(fmt.signed_percent(drift.trend), drift.trend),
         )
@@ -112,14 +112,14 @@ def _canary(drifts: tuple[Drift, ...]) -> Table:
         f"the device became slower. Cells count as disturbed where the reading after them takes over {SLOWDOWN:.0%} "
         f"longer than the one before ({SLOWDOWN_ON_CPU:.0%} on a CPU)."
     )
-    return Table("canary-table", "Drift of the device itself", columns, rows, reading=reading)
+    return Table("canary-table", "Drift of the device itself", columns, rows, how_to_read=reading)
 
 
 def _disturbed(view: View) -> Table | None:
     timed = view.cells[(view.cells["verdict"] == Verdict.PASSED) & (view.cells["disturbed"] != "")]
     if timed.empty:
         return None
-    columns = (_left("provider"), _left("shape"), Column("N×K"), Column("M"), _left("operands"), _left("what moved"))
+    columns = (*text_columns("provider", "shape"), *number_columns("N×K", "M"), *text_columns("operands", "what moved"))
     causes = timed["disturbed"].str.count("; ").sort_values(ascending=False, kind="stable")
     worst = timed.loc[causes.index].head(MOST_DISTURBED)
     rows = tuple(_disturbed_row(row) for row in worst.to_dict("records"))
@@ -134,14 +134,10 @@ def _disturbed(view: View) -> Table | None:
 def _disturbed_row(row: Row) -> tuple[Cell, ...]:
     shape = shape_of(row)
     return (
-        Cell(str(row["provider"])),
-        Cell(shape.label),
-        Cell(shape.size),
-        Cell(str(row["M"]), int(row["M"])),
-        Cell(f"{row['dtype']} · {row['scheme']} · {row['cache']}"),
-        Cell(re.sub(r"(?<!\w)-(?=\d)", fmt.MINUS, str(row["disturbed"]))),
+        *texts(row["provider"], shape.label, shape.size),
+        integer(int(row["M"])),
+        *texts(
+            f"{row['dtype']} · {row['scheme']} · {row['cache']}",
+            re.sub(r"(?<!\w)-(?=\d)", fmt.MINUS, str(row["disturbed"])),
+        ),
     )
-
-
-def _left(header: str) -> Column:
-    return Column(header, align=Align.LEFT)

@@ -7,7 +7,7 @@ from typing import Any
 from ....shapes.run_folder.manifest import StoredProvider
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text
+from ...model import Column, Section, Table, Text, integer, number_columns, text_columns, texts
 from ...view import View
 from ..speedups.decode_grid import compared
 from .timing import TUNINGS
@@ -33,25 +33,22 @@ def configurations(view: View) -> Section | None:
         ways = ", ".join(TUNINGS.get(str(way), str(way) or "not recorded") for way in dict.fromkeys(mine["tuning"]))
         lines.append(
             (
-                Cell(name),
-                Cell("baseline" if name == view.baseline else entry.role),
-                Cell(described(mine["config"]) or "none to choose"),
-                Cell(str(count), count),
-                Cell(str(len(mine)), len(mine)),
-                Cell(ways),
-                Cell(", ".join(filter(None, dict.fromkeys(map(str, mine["source"])))) or entry.source),
+                *texts(
+                    name,
+                    "baseline" if name == view.baseline else entry.role,
+                    described(mine["config"]) or "none to choose",
+                ),
+                integer(count),
+                integer(len(mine)),
+                *texts(ways, ", ".join(filter(None, dict.fromkeys(map(str, mine["source"])))) or entry.source),
             )
         )
     if not lines:
         return None
     columns = (
-        Column("provider", align=Align.LEFT),
-        Column("part", align=Align.LEFT),
-        Column("configuration", align=Align.LEFT),
-        Column("distinct"),
-        Column("cells"),
-        Column("chosen", align=Align.LEFT),
-        Column("source hash", align=Align.LEFT),
+        *text_columns("provider", "part", "configuration"),
+        *number_columns("distinct", "cells"),
+        *text_columns("chosen", "source hash"),
     )
     reading = (
         f"The settings that ran, those that differ between cells with all their values. {_versions(view)}"
@@ -113,23 +110,11 @@ def _routes(view: View, sides: Iterable[str]) -> Table | None:
         for route, group in mine.groupby("dispatched", sort=False):
             chosen, _, why = str(route).partition(": ")
             lines.append(
-                (
-                    Cell(name),
-                    Cell(chosen),
-                    Cell(why),
-                    Cell(fmt.sizes(sorted({int(m) for m in group["M"]}))),
-                    Cell(str(len(group)), len(group)),
-                )
+                (*texts(name, chosen, why, fmt.sizes(sorted({int(m) for m in group["M"]}))), integer(len(group)))
             )
     if not lines:
         return None
-    columns = (
-        Column("provider", align=Align.LEFT),
-        Column("chose", align=Align.LEFT),
-        Column("because", align=Align.LEFT),
-        Column("M", align=Align.LEFT),
-        Column("cells"),
-    )
+    columns = (*text_columns("provider", "chose", "because", "M"), Column("cells"))
     reading = (
         "Providers with a dispatch rule of their own: which kernel it took, and why. A tie is routed like the rest."
     )

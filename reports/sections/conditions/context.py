@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from ....shapes.run_folder.manifest import StoredProtocol
 from ... import formatting as fmt
-from ...model import Align, Bullets, Cell, Code, Column, Section, Table, Text
+from ...model import Bullets, Cell, Code, Section, Table, Text, text_columns, texts
 from ...view import View
 from .conditions import conditions, has_telemetry
 from .timing import how_timed, sample_counts
@@ -30,9 +30,11 @@ def reproduce(view: View) -> Section:
     providers = tuple(
         (
             Cell(name, name),
-            Cell(entry.role),
-            Cell("baseline" if name == view.baseline else "challenger" if name in view.challengers else ""),
-            Cell(entry.source),
+            *texts(
+                entry.role,
+                "baseline" if name == view.baseline else "challenger" if name in view.challengers else "",
+                entry.source,
+            ),
         )
         for name, entry in view.provider_entries.items()
     )
@@ -46,7 +48,7 @@ def reproduce(view: View) -> Section:
             Table(
                 "providers",
                 "Providers and the source that ran",
-                (_left("provider"), _left("role"), _left("part in the comparison"), _left("source hash")),
+                text_columns("provider", "role", "part in the comparison", "source hash"),
                 providers,
                 reading="The hash covers the provider's source files: a result is never reused for other code.",
             ),
@@ -156,13 +158,9 @@ def limits(view: View) -> Section:
     return Section("limits", "What this report cannot tell", (Bullets(tuple(items)),))
 
 
-def _left(header: str) -> Column:
-    return Column(header, align=Align.LEFT)
-
-
 def _facts(table_id: str, title: str, rows: list[tuple[str, str]]) -> Table:
     cells = tuple((Cell(name), Cell(value or "unknown", value or None)) for name, value in rows)
-    return Table(table_id, title, (_left("item"), _left("value")), cells)
+    return Table(table_id, title, text_columns("item", "value"), cells)
 
 
 def _stop_rule(stated: StoredProtocol) -> str:

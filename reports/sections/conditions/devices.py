@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from ....analysis.stability.canary import KINDS
 from ....analysis.stability.devices import MeasuredDevice, beside_fleet
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table
+from ...model import Cell, Column, Section, Table, integer, number_columns, text_columns
 from ...view import View
 
 MOST = 24
@@ -33,7 +33,7 @@ def devices(view: View) -> Section | None:
     if len(every) > MOST:
         shown = sorted(every, key=lambda one: -_farthest(changes.get(one.number)))[:MOST]
     naming = _naming(every)
-    columns = tuple(Column(header, align=Align.LEFT) for header in naming)
+    columns = text_columns(*naming)
     rows = tuple(
         (*(Cell(_names(one)[header]) for header in naming), *_numbers(one, changes.get(one.number))) for one in shown
     )
@@ -47,6 +47,7 @@ def devices(view: View) -> Section | None:
                 (*columns, *_MEASURED),
                 rows,
                 reading=_reading(every, len(view.manifest.devices)),
+                how_to_read=READING,
                 stub=len(naming),
             ),
         ),
@@ -56,10 +57,7 @@ def devices(view: View) -> Section | None:
 _MEASURED = (
     *(Column(_NAMES[kind], unit="%") for kind in KINDS),
     *(Column(f"{_NAMES[kind]} range", unit="%") for kind in KINDS),
-    Column("readings"),
-    Column("cells"),
-    Column("rounds"),
-    Column("restarts"),
+    *number_columns("readings", "cells", "rounds", "restarts"),
 )
 
 
@@ -81,7 +79,7 @@ def _numbers(device: MeasuredDevice, change: Mapping[str, float] | None) -> tupl
     return (
         *(Cell(fmt.signed_percent(value), value) for value in changes),
         *(Cell(fmt.signed_percent(ranges.get(kind)).removeprefix("+"), ranges.get(kind)) for kind in KINDS),
-        *(Cell(str(one), one) for one in (device.readings, device.cells, device.rounds, device.restarts)),
+        *(integer(one) for one in (device.readings, device.cells, device.rounds, device.restarts)),
     )
 
 
@@ -90,9 +88,9 @@ def _farthest(change: Mapping[str, float] | None) -> float:
 
 
 def _reading(every: Sequence[MeasuredDevice], listed: int) -> str:
-    said = [READING]
+    said = []
     if len(every) > MOST:
-        said.insert(0, f"{MOST} of {len(every)} devices, those that deviate most first.")
+        said.append(f"{MOST} of {len(every)} devices, those that deviate most first.")
     if few := sum(one.readings < 2 for one in every):
         are = "has one reading or none, which tells" if few == 1 else "have one reading or none, which tells"
         said.append(f"{fmt.plural(few, 'device')} {are} no slow device from noise.")

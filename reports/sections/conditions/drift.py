@@ -156,7 +156,6 @@ def _over(chart: Chart, x: Axis, spans: tuple[Span, ...]) -> Chart:
 
 
 def _strip(strip: _Strip, telemetry: pd.DataFrame, lines: Sequence[Line]) -> Chart:
-    """One quantity: one line, or one per device."""
     known = telemetry.loc[telemetry[strip.column].notna(), ["at_s", "device", strip.column]]
     values = known[strip.column]
     least, most = float(values.min()), float(values.max())
@@ -185,7 +184,6 @@ def _points(at: Iterable[float], values: Iterable[float]) -> tuple[Point, ...]:
 
 
 def _canary(canary: pd.DataFrame) -> Chart:
-    """Both parts of the canary of one device."""
     at = canary["at_s"].tolist()
     series = [
         Series(_NAMES[kind], CANARY_STYLES[kind], _points(at, canary[f"{kind}_change"].tolist())) for kind in KINDS

@@ -3,7 +3,7 @@
 from ....shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING
 from ....shapes.run_folder.manifest import MANIFEST
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text
+from ...model import Cell, Column, Section, Table, Text, integer, text_columns, texts
 from ...view import View
 
 BEHIND = {
@@ -31,20 +31,14 @@ def provenance(view: View) -> Section:
     }
     lines = tuple(
         (
-            Cell(name),
-            Cell(what),
-            Cell(str(len(tables[name])), len(tables[name])) if name in tables else Cell(""),
+            *texts(name, what),
+            integer(len(tables[name])) if name in tables else Cell(""),
             Cell(run.digests[name][:16], run.digests[name]),
         )
         for name, what in BEHIND.items()
         if name in run.digests
     )
-    columns = (
-        Column("file", align=Align.LEFT),
-        Column("what comes from it", align=Align.LEFT),
-        Column("rows"),
-        Column("SHA-256", align=Align.LEFT),
-    )
+    columns = (*text_columns("file", "what comes from it"), Column("rows"), *text_columns("SHA-256"))
     stored = manifest.environment
     versions = [f"{name} {stored[name]}" for name in ("rooflens", "commit", "torch", "triton") if stored.get(name)]
     merged = f", merged from {len(manifest.devices)} devices" if run.several_devices else ""

@@ -6,7 +6,7 @@ from ....shapes.device import DeviceSpec, match_spec
 from ....shapes.published_ceilings import missed
 from ....shapes.run_folder.columns import PUBLISHED
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Scale, Section, Table, Text
+from ...model import Cell, Column, Scale, Section, Table, Text, text_columns, texts
 from ...view import View
 
 
@@ -21,14 +21,11 @@ def ceilings(view: View) -> Section:
         return Section("ceilings", "Ceilings", (Text(text),))
     specs = {(*_key(row), str(row["pattern"])): float(row["value"]) for row in rows if row["kind"] in PUBLISHED}
     columns = (
-        Column("ceiling", align=Align.LEFT),
-        Column("level", align=Align.LEFT),
-        Column("pattern", align=Align.LEFT),
-        Column("dtype", align=Align.LEFT),
+        *text_columns("ceiling", "level", "pattern", "dtype"),
         Column("value"),
-        Column("kind", align=Align.LEFT),
+        *text_columns("kind"),
         Column("of specification", scale=Scale.BAR),
-        Column("source", align=Align.LEFT),
+        *text_columns("source"),
     )
     reading = (
         "A bandwidth counts bytes read plus bytes written. Of specification: of the published or derived rate of this "
@@ -41,7 +38,7 @@ def ceilings(view: View) -> Section:
     device = match_spec(view.run.device.name, view.run.device.arch)
     lines = tuple(_line(row, specs, _low(row, best, device)) for row in rows)
     return Section(
-        "ceilings", "Ceilings", (Table("ceilings-table", "Limits of this device", columns, lines, reading=reading),)
+        "ceilings", "Ceilings", (Table("ceilings-table", "Limits of this device", columns, lines, how_to_read=reading),)
     )
 
 
@@ -76,10 +73,7 @@ def _line(row: dict[Any, Any], specs: dict[tuple[str, str, str, str], float], lo
     if fraction is not None and fraction > 1:
         note = "above the specification: the clock, the sparsity or the unit of one of the two is not what it seems"
     return (
-        Cell(str(row["ceiling"])),
-        Cell(str(row["level"])),
-        Cell(str(row["pattern"])),
-        Cell(str(row["dtype"])),
+        *texts(row["ceiling"], row["level"], row["pattern"], row["dtype"]),
         Cell(fmt.ceiling(str(row["ceiling"]), value), value),
         Cell(str(row["kind"])),
         Cell(fmt.share(fraction), fraction, fraction, note=note),

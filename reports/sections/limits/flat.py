@@ -6,11 +6,11 @@ from ....analysis.roofline.bounds import FLAT_GROWTH, FLAT_SPREAD, Bound
 from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...model import Align, Bullets, Cell, Column, Scale, Section, Table
+from ...cells import is_impossible, rate_cell, rate_text, time_cell, traffic_cell
+from ...model import Bullets, Cell, Column, Scale, Section, Table, text_columns
+from ...terms import BOUNDS
 from ...view import Row, Slice, View, anchors, chapter, shape_of
-from ..speedups.measures import is_impossible, rate_cell, rate_text, time_cell, traffic_cell
 from ..speedups.sizes import counting, rounds_of, size_cells, size_columns, size_names
-from .roofline import MEANINGS
 
 MAX_ROWS = 400
 """Rows of one table; beyond it only some M are listed, the first and the last among them."""
@@ -62,8 +62,7 @@ def _table(view: View, provider: str, table_id: str, rows: list[Row], detail: bo
         *((Column("rate", unit=unit),) if flops else ()),
         Column("traffic", unit="GB/s"),
         Column("of bound", scale=Scale.BAR),
-        Column("class", align=Align.LEFT),
-        Column("shape", align=Align.LEFT),
+        *text_columns("class", "shape"),
     )
     lines = tuple(
         (
@@ -80,12 +79,21 @@ def _table(view: View, provider: str, table_id: str, rows: list[Row], detail: bo
     left_out = len(rows) - len(listed)
     thinned = f" {left_out} rows at other M are in cells.csv." if left_out else ""
     present = [bound for bound in Bound if any(row["bound_class"] == bound for row in listed)]
-    reading = (
-        f"Time: geometric mean over {rounds_of(rows)} of the round's median; {fmt.plural(len(rows), 'problem')}."
-        f"{thinned} {counting(rows)} Traffic: compulsory bytes over time. Of bound: time at the bound over measured "
-        f"time. Class: what takes the time{_legend(present)}."
+    how = (
+        f"Time: geometric mean over {rounds_of(rows)} of the round's median. {counting(rows)} Traffic: compulsory "
+        "bytes over time. Of bound: time at the bound over measured time. Class: what takes the time"
+        f"{_legend(present)}."
     )
-    return Table(table_id, provider, columns, lines, reading=reading, stub=len(names), detail=detail)
+    return Table(
+        table_id,
+        provider,
+        columns,
+        lines,
+        f"{fmt.plural(len(rows), 'problem')}.{thinned}",
+        len(names),
+        detail,
+        how_to_read=how,
+    )
 
 
 def _listed(rows: list[Row]) -> list[Row]:
@@ -100,7 +108,7 @@ def _listed(rows: list[Row]) -> list[Row]:
 
 
 def _legend(present: Sequence[Bound]) -> str:
-    return f" ({'; '.join(f'{bound}: {MEANINGS[bound]}' for bound in present)})" if present else ", where it is known"
+    return f" ({'; '.join(f'{bound}: {BOUNDS[bound]}' for bound in present)})" if present else ", where it is known"
 
 
 def _share(row: Row) -> Cell:

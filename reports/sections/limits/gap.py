@@ -9,19 +9,8 @@ from ... import formatting as fmt
 from ...figures.axes import band, bands, linear_axis
 from ...figures.chart import Anchor, Box, Chart, Data, Figure, LegendEntry, Remark
 from ...model import Section
+from ...terms import GAP_PARTS
 from ...view import Row, Slice, View, chapter, shape_of
-
-SAID = {
-    "ideal": "ideal",
-    "clock": "clock",
-    "tile": "tiles",
-    "wave": "waves",
-    "dequant": "decoding",
-    "memory": "more bytes",
-    "startup": "startup",
-    "residual": "rest",
-}
-"""Part of a time -> its row."""
 
 FILLS = {
     "ideal": "s3",
@@ -34,7 +23,13 @@ FILLS = {
     "residual": "k-unexplained",
 }
 
-MEANS = SAID | {"wave": "idle units", "tile": "padding to tiles", "residual": "unexplained"}
+MEANS = GAP_PARTS | {
+    "tile": "padding to tiles",
+    "wave": "idle units",
+    "dequant": "decoding",
+    "memory": "more bytes",
+    "residual": "unexplained",
+}
 """Part of a time in a sentence."""
 
 LEGEND = (
@@ -50,12 +45,11 @@ WIDE, RIGHT, GAP = 0.34, 0.66, 0.015
 """Of the whole: a bar that is wider holds its number, one that ends beyond has it on its left; the space between."""
 
 MEANINGS = (
-    "Ideal: compulsory bytes or useful FLOPs at the limits of the device, whichever takes longer. Clock: another clock "
-    "than the published one; below 0 where it was higher. Tiles, waves: padded work, and units that wait for the "
-    "busiest. Decoding: quantized weights on the vector units. More bytes: those beyond the compulsory ones, read "
-    "again, dense or in between. Startup: an "
-    "empty launch, filling and draining. Rest: what none of them explains, and what is unknown. A step that hides "
-    "behind a longer one adds nothing."
+    "Ideal: compulsory bytes or useful FLOPs at the limits of the device, whichever takes longer. Clock: another "
+    "clock than the published one; below 0 where it was higher. Tiles, waves: padded work, and units that wait for "
+    "the busiest. Decode: quantized weights on the vector units. Memory: bytes beyond the compulsory ones, read "
+    "again, dense or in between. Startup: an empty launch, filling and draining. Rest: what none of them explains, "
+    "and what is unknown. A step that hides behind a longer one adds nothing."
 )
 
 TOTAL_HOW = (
@@ -99,9 +93,8 @@ def _totals(view: View, part: Slice, totals: Sequence[Row], detail: bool) -> Fig
         f"gap-totals-{part.id}",
         f"What the time of all cells is made of ({part.title})",
         charts,
-        how_to_read=TOTAL_HOW,
+        how_to_read=f"{TOTAL_HOW} {MEANINGS}",
         alt="; ".join(chart.alt for chart in charts),
-        caption=MEANINGS,
         legend=LEGEND,
         multiples=True,
         detail=detail,
@@ -200,7 +193,7 @@ def _waterfall(
     return Chart(
         title=title,
         x=linear_axis(least, furthest * 1.01, tick, "", labels=3),
-        y=bands([SAID[name] for name in PARTS], down=True),
+        y=bands([GAP_PARTS[name] for name in PARTS], down=True),
         series=(),
         corner=corner,
         alt=f"{title}: {_said(shares)}",
@@ -214,7 +207,6 @@ def _signed(value: float, write: Callable[[float], str]) -> str:
 
 
 def _said(shares: Mapping[str, float]) -> str:
-    """State the finding: the ideal's share and what costs most beside it."""
     beside = {name: share for name, share in shares.items() if name != "ideal" and not math.isnan(share)}
     most = max(beside, key=lambda name: beside[name])
     if beside[most] <= 0:

@@ -9,8 +9,8 @@ from ...figures.chart import Box, Chart, Data, Figure, LegendEntry
 from ...figures.frames import shortened
 from ...formatting import plural, share
 from ...model import Section
+from ...terms import BOUND_CODES, BOUNDS
 from ...view import Row, ShapeKey, Slice, View, chapter
-from .roofline import CODES, MEANINGS
 
 HOW = (
     "One row per shape, one column per M: the limit that takes longest for what the provider really moves and "
@@ -62,10 +62,10 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
         f"regimes-map-{part.id}",
         f"What bounds which M ({part.title})",
         charts,
-        how_to_read=HOW.format(classes="; ".join(f"{CODES[b]} {b}: {MEANINGS[b]}" for b in present)),
+        how_to_read=HOW.format(classes="; ".join(f"{BOUND_CODES[b]} {b}: {BOUNDS[b]}" for b in present)),
         caption=f"Without {', '.join(left)}: their cells are in the CSV and under “Roofline”." if left else "",
         alt="; ".join(chart.alt for chart in charts),
-        legend=tuple(LegendEntry(f"{CODES[bound]} {bound}", fill=f"k-{bound}") for bound in present),
+        legend=tuple(LegendEntry(f"{BOUND_CODES[bound]} {bound}", fill=f"k-{bound}") for bound in present),
         detail=detail,
         data=Data(
             ("provider", "model", "layer", "B", "E", "N", "K", "M", "bound_class", "time_s", "fraction_of_bound"),
@@ -88,7 +88,7 @@ def _chart(provider: str, rows: Mapping[tuple[ShapeKey, int], Row], shapes: list
         for x, m in enumerate(sizes):
             if row := rows.get((shape, m)):
                 bound = Bound(row["bound_class"])
-                boxes.append(Box(x, x + 1, y, y + 1, f"k-{bound}", CODES[bound]))
+                boxes.append(Box(x, x + 1, y, y + 1, f"k-{bound}", BOUND_CODES[bound]))
     models = {shape.model for shape in shapes}
     names = [shortened(shape.label if len(models) > 1 else shape.layer) for shape in shapes]
     return Chart(

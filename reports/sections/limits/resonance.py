@@ -166,7 +166,6 @@ def _name(row: Row) -> str:
 
 
 def _said(scan: Row, periods: Sequence[Row], out: int) -> str:
-    """State what was found, and what would have been."""
     alone = f"{fmt.plural(out, 'size')} of {scan['points']} {'stands' if out == 1 else 'stand'} out" if out else ""
     if periods:
         slow = ", ".join(f"{_period(row)} take {fmt.ratio(row['ratio'])} (p = {row['p']:.2g})" for row in periods)

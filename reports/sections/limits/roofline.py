@@ -9,38 +9,14 @@ from ....analysis.roofline import bound_shares
 from ....analysis.roofline.bounds import Bound
 from ....analysis.roofline.ceilings import Ceiling, Ceilings
 from ... import formatting as fmt
+from ...cells import time_text
 from ...figures.axes import decade_axis, room
 from ...figures.chart import Axis, Chart, Data, Draw, Figure, LegendEntry, Point, Raw, Roof, Series
 from ...figures.frames import SINGLE
 from ...figures.labels import LINE
-from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, text_columns, texts
+from ...terms import BOUND_CODES, BOUNDS
 from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
-from ..speedups.measures import time_text
-
-MEANINGS = {
-    Bound.DRAM: "memory",
-    Bound.LLC: "the last-level cache",
-    Bound.L2: "the L2 cache",
-    Bound.COMPUTE: "the GEMM peak of the dtype",
-    Bound.ALU: "decoding weights on the vector units",
-    Bound.LAUNCH: "the launch floor",
-    Bound.BALANCED: "two limits within 10% of each other",
-    Bound.UNEXPLAINED: "slower than 1.5 times all limits added up",
-    Bound.IMPOSSIBLE: "faster than the hard limit: a fault, never drawn as more than 100%",
-}
-
-CODES = {
-    Bound.DRAM: "D",
-    Bound.LLC: "L",
-    Bound.L2: "L2",
-    Bound.COMPUTE: "C",
-    Bound.ALU: "A",
-    Bound.LAUNCH: "S",
-    Bound.BALANCED: "B",
-    Bound.UNEXPLAINED: "?",
-    Bound.IMPOSSIBLE: "!",
-}
-"""Bound classes in the cells of a grid; launch is S for start."""
 
 FIGURE_HOW = (
     "Up is faster; left of a ridge memory limits, right of it compute. A slanted roof is the bandwidth of a level of "
@@ -85,18 +61,12 @@ def _shares(view: View) -> Table:
     for (*setting, provider), found in groups.items():
         total = sum(int(row["cells"]) for row in found.values())
         lines.append(
-            (
-                Cell(provider),
-                Cell(view.slice_of(setting).title),
-                Cell(str(total), total),
-                *(_share(found.get(b)) for b in present),
-            )
+            (*texts(provider, view.slice_of(setting).title), integer(total), *(_share(found.get(b)) for b in present))
         )
     columns = (
-        Column("provider", align=Align.LEFT),
-        Column("operands", align=Align.LEFT),
+        *text_columns("provider", "operands"),
         Column("cells"),
-        *(Column(str(bound), scale=Scale.BAR, note=f"{bound}: {MEANINGS[bound]}") for bound in present),
+        *(Column(str(bound), scale=Scale.BAR, note=f"{bound}: {BOUNDS[bound]}") for bound in present),
     )
     reading = "Share of the cells with a time, by the limit that takes longest for what the provider really moves."
     return Table("bound-shares", "What bounds the cells", columns, tuple(lines), reading=reading)
@@ -121,18 +91,14 @@ def _slice(view: View, part: Slice, number: int) -> Section:
 
 def _grid(view: View, provider: str, table_id: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> Table:
     sizes = view.Ms_in(rows)
-    columns = (
-        Column("shape", align=Align.LEFT),
-        Column("N×K"),
-        *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes),
-    )
+    columns = (*text_columns("shape"), Column("N×K"), *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes))
     lines = tuple(
-        (Cell(shape.label), Cell(shape.size), *(bound_cell(rows.get((shape, m))) for m in sizes))
+        (*texts(shape.label, shape.size), *(bound_cell(rows.get((shape, m))) for m in sizes))
         for shape in view.shapes_in(rows)
     )
-    present = [bound for bound in Bound if any(row["bound_class"] == bound for row in rows.values())]
-    reading = GRID_HOW.format(classes=", ".join(f"{CODES[bound]} {bound}" for bound in present))
-    return Table(table_id, f"{provider}: share of the bound reached", columns, lines, reading=reading, detail=True)
+    present = [bound for bound in Bound if (view.cells["bound_class"] == bound).any()]
+    reading = GRID_HOW.format(classes=", ".join(f"{BOUND_CODES[bound]} {bound}" for bound in present))
+    return Table(table_id, f"{provider}: share of the bound reached", columns, lines, how_to_read=reading, detail=True)
 
 
 def bound_cell(row: Row | None) -> Cell:
@@ -145,7 +111,7 @@ def bound_cell(row: Row | None) -> Cell:
         return Cell(str(row["verdict"]) if math.isnan(row["time_s"]) else "no limit", tone=Tone.FAILED)
     if bound == Bound.IMPOSSIBLE:
         return Cell(bound, note=str(row["bound_note"]), tone=Tone.FAILED)
-    return Cell(f"{fmt.share(fraction)} {CODES[Bound(bound)]}", fraction, fraction, note=str(row["bound_note"]))
+    return Cell(f"{fmt.share(fraction)} {BOUND_CODES[Bound(bound)]}", fraction, fraction, note=str(row["bound_note"]))
 
 
 def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
@@ -297,7 +263,6 @@ def _roof_label(ceiling: Ceiling) -> str:
 
 
 def _median(values: Iterable[float]) -> float:
-    """Median of the known values; NaN without any."""
     return statistics.median([value for value in values if not math.isnan(value)] or [math.nan])
 
 

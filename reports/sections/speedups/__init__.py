@@ -9,7 +9,6 @@ crossover    crossover M
 curves       time and speedup against M
 cells        every cell
 heat         a grid as a picture
-measures     time and rate as table cells
 sides        the sides of a comparison
 sizes        sizes as columns
 """

@@ -13,11 +13,10 @@ from ....analysis.frames.deciding import deciding
 from ....analysis.frames.notes import MIXED
 from ....analysis.frames.speedup import ALIKE, speedups
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...cells import is_impossible, ratio_cell
+from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import Row, Slice, View, chapter, shape_of
-from .measures import is_impossible
 from .sizes import rounds_of
-from .speedup import ratio_cell
 
 MAX_ROWS = 6000
 """Rows of the cell tables together; beyond it only some M are listed. The grids and the CSV files hold all."""
@@ -69,13 +68,8 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
     providers = dict.fromkeys(str(row["provider"]) for row in rows)
     every, rows = len(rows), [row for row in rows if not is_impossible(row)]
     unit = fmt.flops_unit(_rates(rows))
-    rate = (Column("highest rate", unit=unit), Column("at", align=Align.LEFT)) if flops else ()
-    columns = (
-        Column("provider", align=Align.LEFT),
-        *rate,
-        Column("highest bandwidth", unit="GB/s"),
-        Column("at", align=Align.LEFT),
-    )
+    rate = (Column("highest rate", unit=unit), *text_columns("at")) if flops else ()
+    columns = (*text_columns("provider"), *rate, Column("highest bandwidth", unit="GB/s"), *text_columns("at"))
     lines = []
     for provider in providers:
         mine = [row for row in rows if row["provider"] == provider]
@@ -95,7 +89,6 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
 
 
 def _left_out(every: int, rows: list[Row]) -> str:
-    """Say how many of `every` cells are not among the possible `rows`."""
     left = every - len(rows)
     return f" {fmt.count(left, every)} cells are left out, faster than the device allows." if left else ""
 
@@ -106,7 +99,6 @@ def _where(row: Row) -> str:
 
 
 def _rates(rows: list[Row]) -> list[float]:
-    """FLOP/s of the cells that have any."""
     return [float(row["flops_per_s"]) for row in rows if not math.isnan(row["flops_per_s"])]
 
 
@@ -138,8 +130,8 @@ def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table 
         (Cell(name), *(Cell(_in(unit, rates.get((name, m))), rates.get((name, m))) for m in sizes))
         for name in providers
     ]
-    counts = (Cell("shapes in it"), *(Cell(str(len(common[m])), len(common[m])) for m in sizes))
-    columns = (Column("provider", align=Align.LEFT), *(Column(f"M={m}") for m in sizes))
+    counts = (Cell("shapes in it"), *(integer(len(common[m])) for m in sizes))
+    columns = (*text_columns("provider"), *(Column(f"M={m}") for m in sizes))
     return Table(
         f"whole-{part.id}",
         f"Rate over the whole shape set, {unit}",
@@ -164,27 +156,26 @@ def _cells(
         return None
     unit = fmt.flops_unit(_rates(rows)) if _has_flops(rows) else ""
     columns = (
-        Column("shape", align=Align.LEFT),
+        *text_columns("shape"),
         Column("N×K"),
-        Column("provider", align=Align.LEFT),
-        Column("time"),
-        Column("95% interval"),
+        *text_columns("provider"),
+        *number_columns("time", "95% interval"),
         *((Column("rate", unit=unit),) if unit else ()),
         Column("traffic", unit="GB/s"),
         Column("of bound", scale=Scale.BAR),
-        Column("class", align=Align.LEFT),
+        *text_columns("class"),
         Column("speedup"),
     )
     lines = tuple(_cell_row(view, row, row["cell_id"] in proven, ratios.get(row["cell_id"]), unit) for row in rows)
     title = f"Cells at M={m} ({part.title})"
+    counted = f"{fmt.plural(len(rows), 'cell')} with a time."
     unlike = " (of none that was timed in different ways)" if _timed_differently(rows) else ""
-    reading = (
-        f"Time: geometric mean over {rounds_of(rows)} of the round's median; {fmt.plural(len(rows), 'cell')} with a "
-        f"time. Bold: verified to be the fastest provider of a shape{unlike}, references aside. Traffic: compulsory "
-        f"bytes over time. Of bound: time at the bound over measured time. Speedup: {view.baseline} ÷ provider (time), "
-        "> 1: the provider is faster."
+    how = (
+        f"Time: geometric mean over {rounds_of(rows)} of the round's median. Bold: verified to be the fastest provider "
+        f"of a shape{unlike}, references aside. Traffic: compulsory bytes over time. Of bound: time at the bound over "
+        f"measured time. Speedup: {view.baseline} ÷ provider (time), > 1: the provider is faster."
     )
-    return Table(f"cells-{part.id}-m{m}", title, columns, lines, reading=reading, stub=1, detail=True)
+    return Table(f"cells-{part.id}-m{m}", title, columns, lines, counted, detail=True, how_to_read=how)
 
 
 def _proven_fastest(view: View) -> frozenset[str]:
@@ -216,8 +207,7 @@ def _cell_row(view: View, row: Row, is_fastest: bool, ratio: Row | None, unit: s
     faster, slower = (time / low, time / high) if fmt.known(low) and fmt.known(high) else (math.nan, math.nan)
     rate, traffic = float(row["flops_per_s"]), float(row["bandwidth_bytes_per_s"])
     return (
-        Cell(shape.label),
-        Cell(shape.size),
+        *texts(shape.label, shape.size),
         Cell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
         Cell(fmt.time(time, low, high), time, note=view.footnote(row)),
         Cell(fmt.time_interval(low, high)),

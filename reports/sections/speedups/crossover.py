@@ -6,7 +6,21 @@ from collections.abc import Iterable, Sequence
 from ....analysis.crossover.across_shapes import MedianCrossover, Threshold
 from ....analysis.crossover.curve import MEANINGS, CrossoverStatus
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...cells import interval_text, median_text, position_cell
+from ...model import (
+    Block,
+    Cell,
+    Column,
+    HowToRead,
+    Section,
+    Table,
+    Text,
+    Tone,
+    integer,
+    number_columns,
+    text_columns,
+    texts,
+)
 from ...view import Row, Slice, View, anchors, chapter, shape_of
 
 HOW = (
@@ -24,7 +38,7 @@ def crossover(view: View) -> Section:
     told = [median for median in view.medians if median.is_informative]
     if not told:
         return Section("crossover", "Crossover M", (Text(_nothing(view)),))
-    blocks: list[Text | Table] = [Text(HOW.format(baseline=view.baseline)), _median_table(view, told)]
+    blocks: list[Block] = [HowToRead((HOW.format(baseline=view.baseline),)), _median_table(view, told)]
     if rules := [(median, median.threshold) for median in told if median.threshold is not None]:
         blocks.append(_threshold_table(view, rules))
     parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
@@ -40,21 +54,6 @@ def _nothing(view: View) -> str:
     return "No crossover: every shape was measured at one M, and a crossover needs two: sweep M with the option -a."
 
 
-def position_cell(row: Row) -> Cell:
-    """Show where the crossover of one shape lies."""
-    status = CrossoverStatus(row["status"])
-    note = "; ".join(row["warnings"])
-    if status.is_beyond:
-        return Cell(fmt.beyond(row["M_max"]), math.inf, note=note)
-    if status is CrossoverStatus.NEVER:
-        return Cell(fmt.before(row["M_min"]), 0.0, note=note)
-    if status is CrossoverStatus.ONE_M:
-        return Cell("needs two M", note=note, tone=Tone.FAILED)
-    if fmt.known(row["crossover_M"]):
-        return Cell(fmt.crossover(row["crossover_M"]), float(row["crossover_M"]), note=note)
-    return Cell("none", note=note)
-
-
 def _slice(view: View, part: Slice, number: int) -> Section:
     blocks: list[Table | Text] = []
     for challenger, table_id in anchors(f"crossover-{part.id}", view.challengers):
@@ -67,12 +66,9 @@ def _slice(view: View, part: Slice, number: int) -> Section:
             continue
         refined = any(row["refined"] for row in rows)
         columns = (
-            Column("shape", align=Align.LEFT),
-            Column("N×K"),
-            Column("crossover"),
-            Column("interval"),
-            Column("status", align=Align.LEFT),
-            Column("verified", align=Align.LEFT),
+            *text_columns("shape"),
+            *number_columns("N×K", "crossover", "interval"),
+            *text_columns("status", "verified"),
             *((Column("further M"),) if refined else ()),
         )
         blocks.append(
@@ -81,8 +77,8 @@ def _slice(view: View, part: Slice, number: int) -> Section:
                 f"{challenger} against {rows[0]['incumbent']}",
                 columns,
                 tuple(_shape_row(row, refined) for row in rows),
-                reading=f"{challenger} is faster below the crossover, unless its status says above. "
-                f"{_defined(statuses)} {_counted(rows)}{FURTHER if refined else ''}",
+                reading=f"{challenger} is faster below the crossover, unless its status says above. {_counted(rows)}",
+                how_to_read=f"{_defined(statuses)}{FURTHER if refined else ''}",
                 detail=number > 0,
             )
         )
@@ -90,7 +86,6 @@ def _slice(view: View, part: Slice, number: int) -> Section:
 
 
 def _counted(rows: Sequence[Row]) -> str:
-    """Say how many shapes there are and how many of their M have no ratio."""
     missing = sum(int(row["missing"]) for row in rows)
     left_out = f"; {fmt.plural(missing, 'cell')} without a ratio left out" if missing else ""
     return f"{fmt.plural(len(rows), 'shape')}{left_out}."
@@ -106,31 +101,27 @@ def _shape_row(row: Row, refined: bool) -> tuple[Cell, ...]:
     shape = shape_of(row)
     side = " (faster above)" if row["challenger_wins"] == "above" else ""
     return (
-        Cell(shape.label),
-        Cell(shape.size),
+        *texts(shape.label, shape.size),
         position_cell(row),
         Cell(fmt.m_interval(row["low_M"], row["high_M"])),
         Cell(f"{row['status']}{side}", str(row["status"])),
         Cell("yes" if row["verified"] else "no"),
-        *((Cell(str(row["refined"]), int(row["refined"])),) if refined else ()),
+        *((integer(int(row["refined"])),) if refined else ()),
     )
 
 
 def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
     used = [status for status in CrossoverStatus if any(status in median.statuses for median in medians)]
     columns = (
-        Column("challenger", align=Align.LEFT),
-        Column("operands", align=Align.LEFT),
-        Column("median M"),
-        Column("95% interval"),
-        Column("quartiles"),
-        Column("shapes"),
-        Column("censored"),
+        *text_columns("challenger", "operands"),
+        *number_columns("median M", "95% interval", "quartiles", "shapes", "censored"),
         *(Column(status) for status in used),
     )
     rows = tuple(_median_row(view, median, used) for median in medians)
     reading = (
-        f"The median over shapes of the crossover with {medians[0].incumbent}, and how many shapes have which status. "
+        f"The median over shapes of the crossover with {medians[0].incumbent}, and how many shapes have which status."
+    )
+    how = (
         "Quartiles: between which the middle half of the shapes cross. Censored: cross beyond the last M or before the "
         f"first, if at all. {_defined(used)} Beyond the last M (always, right_censored) and before the first (never) "
         "count in the median; parity, one_m, unmeasured and shapes where the challenger wins above the crossover do "
@@ -138,7 +129,7 @@ def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
     )
     arch = view.run.device.arch
     title = f"Median crossover over shapes{f', {arch}' if arch else ''}"
-    return Table("median-crossover", title, columns, rows, reading=reading, stub=2)
+    return Table("median-crossover", title, columns, rows, reading, stub=2, how_to_read=how)
 
 
 def _median_row(view: View, median: MedianCrossover, used: Sequence[CrossoverStatus]) -> tuple[Cell, ...]:
@@ -146,14 +137,12 @@ def _median_row(view: View, median: MedianCrossover, used: Sequence[CrossoverSta
     places = _places(view.rows(view.crossovers, view.slice_of(median.setting), challenger=median.challenger))
     censored = sum(place in (0.0, math.inf) for place in places)
     return (
-        Cell(median.challenger),
-        Cell(view.slice_of(median.setting).title),
+        *texts(median.challenger, view.slice_of(median.setting).title),
         Cell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
-        Cell(interval_text(median)),
-        Cell(_quartiles(median, places)),
-        Cell(str(median.shapes), median.shapes),
+        *texts(interval_text(median), _quartiles(median, places)),
+        integer(median.shapes),
         Cell(fmt.count(censored, median.shapes), censored),
-        *(Cell(str(count), count) for count in counts),
+        *(integer(count) for count in counts),
     )
 
 
@@ -179,47 +168,32 @@ def _quartiles(median: MedianCrossover, places: Sequence[float]) -> str:
     return f"[{median.as_text(low)}, {median.as_text(high)}]"
 
 
-def median_text(median: MedianCrossover) -> str:
-    """Write a median crossover: M~622, > 2048, < 1, none, or needs two M."""
-    size = median.median_M
-    return fmt.crossover(size) if size is not None and 0 < size < math.inf else median.text
-
-
-def interval_text(median: MedianCrossover) -> str:
-    """Write the interval of a median crossover: [31, 63], [512, > 2048]; empty when there is none."""
-    if median.low_M is None or median.high_M is None:
-        return ""
-    return f"[{median.as_text(median.low_M)}, {median.as_text(median.high_M)}]"
-
-
 def _threshold_table(view: View, rules: Sequence[tuple[MedianCrossover, Threshold]]) -> Table:
     columns = (
-        Column("challenger", align=Align.LEFT),
-        Column("operands", align=Align.LEFT),
-        Column("use it for", align=Align.LEFT),
+        *text_columns("challenger", "operands", "use it for"),
         Column("mean loss", unit="%"),
         Column("worst loss", unit="%"),
-        Column("worst at", align=Align.LEFT),
+        *text_columns("worst at"),
         Column("cells"),
     )
     rows = tuple(_threshold_row(view, median, rule) for median, rule in rules)
-    reading = (
-        "The one threshold for all shapes with the least mean loss (geometric). Loss: time of the provider that the "
+    reading = "The one threshold for all shapes with the least mean loss (geometric)."
+    how = (
+        "Loss: time of the provider that the "
         "rule takes over the faster one of the two, minus 1, over the measured cells; in the mean, each weighs as much "
         "as the stretch of log2 M that it stands for."
     )
-    return Table("threshold", "Best constant threshold", columns, rows, reading=reading, stub=2)
+    return Table("threshold", "Best constant threshold", columns, rows, reading, stub=2, how_to_read=how)
 
 
 def _threshold_row(view: View, median: MedianCrossover, rule: Threshold) -> tuple[Cell, ...]:
     use = "no M" if rule.M == 0 else "every M" if math.isinf(rule.M) else f"M ≤ {rule.M:g}"
     mean, worst = math.expm1(rule.mean_regret), math.expm1(rule.worst_regret)
     return (
-        Cell(median.challenger),
-        Cell(view.slice_of(median.setting).title),
+        *texts(median.challenger, view.slice_of(median.setting).title),
         Cell(use, rule.M),
         Cell(fmt.signed_percent(mean), mean),
         Cell(fmt.signed_percent(worst), worst),
         Cell(f"{fmt.shape(rule.worst_shape)}, M={rule.worst_M}" if rule.worst_shape else "nowhere"),
-        Cell(str(rule.cells), rule.cells),
+        integer(rule.cells),
     )

@@ -7,12 +7,11 @@ import numpy as np
 
 from ....analysis.crossover.curve import CrossoverStatus
 from ... import formatting as fmt
+from ...cells import is_impossible, position_cell
 from ...figures.axes import m_axis, octave_axis, time_axis, with_room
 from ...figures.chart import Axis, Chart, Data, Figure, LegendEntry, Point, Series, Span
 from ...model import Section, Text
 from ...view import Row, ShapeKey, Slice, View, chapter, shape_of
-from .crossover import position_cell
-from .measures import is_impossible
 
 SAME_SHAPES = 0.5
 """Share of the shapes of two M that both must have for a line to join their medians."""

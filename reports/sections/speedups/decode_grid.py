@@ -8,13 +8,26 @@ from typing import NamedTuple
 
 from ....analysis.statistics.intervals import bands
 from ... import formatting as fmt
+from ...cells import ratio_cell, time_cell
 from ...figures.chart import Figure
-from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...model import (
+    Cell,
+    Column,
+    HowToRead,
+    Scale,
+    Section,
+    Table,
+    Text,
+    Tone,
+    integer,
+    number_columns,
+    text_columns,
+    texts,
+)
 from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
 from .heat import heat
-from .measures import time_cell
 from .sizes import counting, rounds_of, shape_names, size_cells, size_columns
-from .speedup import Heads, grid, ratio_cell
+from .speedup import Heads, grid
 
 FEW = 8
 """Undecided cells of a grid up to which each has a footnote with its own band; beyond it they share one."""
@@ -41,7 +54,9 @@ def decode_grid(view: View) -> Section | None:
         "Layers in the order of the model, columns by M. Above 1 the provider named above a grid is faster than "
         f"{view.baseline}.{doubt if any_tie else ''}"
     )
-    return chapter("grid", f"Speedup over {view.baseline}", (lead,), parts)
+    legend = view.legend_of(names).strip()
+    how = (HowToRead((legend,)),) if legend else ()
+    return chapter("grid", f"Speedup over {view.baseline}", (lead, *how), parts)
 
 
 def compared(view: View) -> tuple[str, ...]:
@@ -84,7 +99,7 @@ def _slice(view: View, part: Slice, number: int, names: Iterable[str], found: Ma
 def _heads(rows: Iterable[tuple[ShapeKey, int]], layers: bool) -> Heads:
     shapes = list(dict.fromkeys(shape for shape, _ in rows))
     names = shape_names(shapes)
-    columns = (Column("layer" if layers else "shape", align=Align.LEFT), *size_columns(names))
+    columns = (*text_columns("layer" if layers else "shape"), *size_columns(names))
     return Heads(columns, lambda shape: (Cell(name_of(shape, layers)), *size_cells(shape._asdict(), names)))
 
 
@@ -114,7 +129,6 @@ def _band_note(band: Band | None) -> str:
 
 
 def _shared(rows: Iterable[Row], found: Mapping[str, Band]) -> str:
-    """Write the one footnote of many undecided cells."""
     own = [found[str(row["cell_id"])] for row in rows if str(row["cell_id"]) in found]
     if not own or all(count < 2 for _, _, count in own):
         return _ONE_ROUND
@@ -126,35 +140,35 @@ def _shared(rows: Iterable[Row], found: Mapping[str, Band]) -> str:
 
 def _ties(rows: Iterable[Row], found: Mapping[str, Band], table_id: str, provider: str, layers: bool) -> Table:
     columns = (
-        Column("layer" if layers else "shape", align=Align.LEFT),
-        Column("N×K"),
-        Column("M"),
-        Column("ratio"),
-        Column("95% interval"),
-        Column("least round"),
-        Column("largest round"),
-        Column("rounds"),
+        *text_columns("layer" if layers else "shape"),
+        *number_columns("N×K", "M", "ratio", "95% interval", "least round", "largest round", "rounds"),
     )
     lines = []
     for row in rows:
         low, high, count = found.get(str(row["cell_id"]), (math.nan, math.nan, 0))
         lines.append(
             (
-                Cell(name_of(shape_of(row), layers)),
-                Cell(shape_of(row).size),
-                Cell(str(row["M"]), int(row["M"])),
+                *texts(name_of(shape_of(row), layers), shape_of(row).size),
+                integer(int(row["M"])),
                 Cell(fmt.ratio(row["ratio"]), float(row["ratio"]), tone=Tone.UNDECIDED),
                 Cell(fmt.ratio_interval(row["ratio_low"], row["ratio_high"])),
                 Cell(fmt.ratio(low), low),
                 Cell(fmt.ratio(high), high),
-                Cell(str(count), count),
+                integer(count),
             )
         )
     reading = (
         f"Cells of {provider} whose 95% interval includes 1 or is unknown: {NO_CLAIM}. Least and largest: ratio of the "
         "medians of a single round."
     )
-    return Table(table_id, f"Ties of {provider} and their run-to-run band", columns, tuple(lines), reading, detail=True)
+    return Table(
+        table_id,
+        f"Ties of {provider} and their run-to-run band",
+        columns,
+        tuple(lines),
+        how_to_read=reading,
+        detail=True,
+    )
 
 
 class _Pick(NamedTuple):
@@ -195,17 +209,15 @@ def _representatives(view: View, part: Slice, names: Iterable[str]) -> Table | N
     for (shape, m), why in chosen.items():
         for other in alike:
             if row := known[other].get((shape, m)):
-                head = (Cell(", ".join(why)), Cell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes))
+                head = (*texts(", ".join(why), name_of(shape, layers)), *size_cells(shape._asdict(), sizes))
                 both = (cells[row["baseline_cell_id"]], cells[row["cell_id"]])
-                lines.append((*head, Cell(str(m), m), Cell(other.cache), *map(time_cell, both), *_ratio(row)))
+                lines.append((*head, integer(m), Cell(other.cache), *map(time_cell, both), *_ratio(row)))
     columns = (
-        Column("cell", align=Align.LEFT),
-        Column("layer" if layers else "shape", align=Align.LEFT),
+        *text_columns("cell", "layer" if layers else "shape"),
         *size_columns(sizes),
         Column("M"),
-        Column("cache", align=Align.LEFT),
-        Column(view.baseline),
-        Column(provider),
+        *text_columns("cache"),
+        *number_columns(view.baseline, provider),
         Column("ratio", scale=Scale.DIVERGING),
         Column("95% interval"),
     )
@@ -215,7 +227,7 @@ def _representatives(view: View, part: Slice, names: Iterable[str]) -> Table | N
         f"median. {counting(rows)}"
     )
     title = f"Times of representative cells, {view.baseline} and {provider}"
-    return Table(f"absolute-{part.id}", title, columns, tuple(lines), reading=reading, stub=2)
+    return Table(f"absolute-{part.id}", title, columns, tuple(lines), stub=2, how_to_read=reading)
 
 
 def _picks(rows: Mapping[tuple[ShapeKey, int], Row], cache: str) -> list[_Pick]:

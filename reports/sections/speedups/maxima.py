@@ -7,10 +7,10 @@ import pandas as pd
 from ....analysis.frames.speedup import best_speedups
 from ....shapes.problem import Pass
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Scale, Section, Table, Tone
+from ...cells import ratio_cell
+from ...model import Cell, Column, Scale, Section, Table, Tone, number_columns, text_columns, texts
 from ...view import Row, View, shape_of
 from .sides import ratios_over
-from .speedup import ratio_cell
 
 
 def maxima(view: View) -> Section | None:
@@ -26,14 +26,11 @@ def maxima(view: View) -> Section | None:
     if not lines:
         return None
     columns = (
-        Column("provider", align=Align.LEFT),
-        Column("over", align=Align.LEFT),
+        *text_columns("provider", "over"),
         Column("up to", scale=Scale.DIVERGING),
         Column("95% interval"),
-        Column("at", align=Align.LEFT),
-        Column("largest"),
-        Column("verified faster"),
-        Column("verified slower"),
+        *text_columns("at"),
+        *number_columns("largest", "verified faster", "verified slower"),
     )
     reading = (
         "Time of the provider under “over” divided by the time of the provider, > 1: the provider is faster. Up to: of "
@@ -41,7 +38,7 @@ def maxima(view: View) -> Section | None:
         "coordinates. Largest: the largest ratio of any cell, which chance picks as well. Verified: of the cells in "
         "which both have a time."
     )
-    table = Table("maxima-table", "Best ratio over each provider", columns, tuple(lines), reading=reading, stub=2)
+    table = Table("maxima-table", "Best ratio over each provider", columns, tuple(lines), how_to_read=reading, stub=2)
     return Section("maxima", "How far it wins", (table,))
 
 
@@ -63,8 +60,7 @@ def _line(view: View, challenger: str, rival: str, ratios: pd.DataFrame) -> tupl
     return (
         *head,
         ratio_cell(best, str(best["note"])),
-        Cell(fmt.ratio_interval(best["ratio_low"], best["ratio_high"])),
-        Cell(coordinates(view, best)),
+        *texts(fmt.ratio_interval(best["ratio_low"], best["ratio_high"]), coordinates(view, best)),
         _plain(largest),
         *counts,
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from ....shapes.problem import Op, Pass
 from ... import formatting as fmt
-from ...model import Cell, Column
+from ...model import Cell, Column, integer
 from ...view import Row, ShapeKey
 
 _MANY = ("B", "E", "top_k")
@@ -29,7 +29,7 @@ def size_columns(names: Iterable[str]) -> tuple[Column, ...]:
 
 def size_cells(row: Row, names: Iterable[str]) -> tuple[Cell, ...]:
     """Return the sizes of one row."""
-    return tuple(Cell(str(int(row[name])), int(row[name])) for name in names)
+    return tuple(integer(int(row[name])) for name in names)
 
 
 def shape_names(shapes: Iterable[ShapeKey]) -> list[str]:

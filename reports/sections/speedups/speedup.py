@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ... import formatting as fmt
+from ...cells import mean_cell, ratio_cell
 from ...figures.chart import Figure
-from ...model import Align, Cell, Column, Scale, Section, Table, Text, Tone
+from ...model import Cell, Column, HowToRead, Scale, Section, Table, Text, integer, text_columns, texts
 from ...view import Row, ShapeKey, Slice, View, anchors, chapter
 from .heat import heat
 from .sizes import rounds_of
@@ -28,9 +29,7 @@ class Heads:
     stub: int = 1
 
 
-LABEL_AND_SIZE = Heads(
-    (Column("shape", align=Align.LEFT), Column("N×K")), lambda shape: (Cell(shape.label), Cell(shape.size))
-)
+LABEL_AND_SIZE = Heads((*text_columns("shape"), Column("N×K")), lambda shape: texts(shape.label, shape.size))
 """Model and layer in one, sizes in one."""
 
 
@@ -45,7 +44,8 @@ def speedup(view: View) -> Section:
     if view.ratios["ratio"].isna().all():
         return Section("speedup", f"Speedup over {view.baseline}", tuple(_nothing(view)))
     parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
-    lead = Text(HOW.format(baseline=view.baseline))
+    definitions = (HOW.format(baseline=view.baseline), view.legend_of(view.others).strip())
+    lead = HowToRead(tuple(filter(None, definitions)))
     return chapter("speedup", f"Speedup over {view.baseline}", (lead,), parts)
 
 
@@ -109,13 +109,13 @@ def grid(
         (Cell("distinct GEMMs in it"), *empty, *(_count_cell(means.get(m)) for m in sizes)),
     ]
     several = len(lines) > 1
-    legend = view.legend_of((provider,))
     return Table(
         table_id,
         title or view.named(provider),
         columns,
         tuple(lines + footer) if several else tuple(lines),
-        reading=f"{_reading(view.baseline, provider, rows, common)}. {counted(rows.values())}{legend}",
+        reading=f"{_reading(view.baseline, provider, rows, common)}. {counted(rows.values())}",
+        how_to_read=ratio_how(rows.values()),
         stub=heads.stub,
         detail=detail,
         key=key,
@@ -137,62 +137,23 @@ def _reading(baseline: str, provider: str, rows: Mapping[tuple[ShapeKey, int], R
 
 
 def counted(rows: Iterable[Row]) -> str:
-    """Say what a ratio is, how many there are and what is left out."""
+    """Count the ratios, and what is left out."""
     listed = list(rows)
     known = [row for row in listed if not math.isnan(row["ratio"])]
     words = [f"{sum(row['verdict'] == word for row in known)} {word}" for word in ("faster", "slower", "undecided")]
     left_out = len(listed) - len(known)
     out = f"; {fmt.plural(left_out, 'cell')} without a time on both sides left out" if left_out else ""
-    return (
-        f"Geometric mean over {rounds_of(known)} of the ratio of the round's medians; "
-        f"{fmt.plural(len(known), 'cell')}: {', '.join(words)}{out}."
-    )
+    return f"{fmt.plural(len(known), 'cell')}: {', '.join(words)}{out}."
 
 
-def ratio_cell(row: Row | None, common: str) -> Cell:
-    """Show the ratio of one cell: a tie, an undecided, a decided one, or why there is none.
-
-    Its note becomes a footnote where it is not the one that all cells have in `common`.
-    """
-    if row is None:
-        return Cell("", tone=Tone.MISSING)
-    value = float(row["ratio"])
-    if math.isnan(value):
-        reason = str(row["reason"])
-        return Cell(_word(reason), note=reason, tone=Tone.FAILED)
-    level = math.log2(value)
-    note = "" if row["note"] == common else str(row["note"])
-    if row["verdict"] != "undecided":
-        return Cell(fmt.ratio(value, row["ratio_low"], row["ratio_high"]), value, level, note)
-    return Cell(_undecided(row), value, level, note, Tone.UNDECIDED)
-
-
-def _undecided(row: Row) -> str:
-    """Write a ratio or a mean whose interval includes 1, or that has none: a tie where the whole interval is one."""
-    is_tie = f"{row['ratio_low']:.1f}" == f"{row['ratio_high']:.1f}" == "1.0"
-    return fmt.tie() if is_tie else fmt.undecided(float(row["ratio"]), row["ratio_low"], row["ratio_high"])
-
-
-def _word(reason: str) -> str:
-    """Return the verdict that a reason begins with, or a dash when the other side is missing."""
-    word = reason.split(":")[0].strip()
-    return word if word and " " not in word else "no ratio"
-
-
-def mean_cell(row: Row | None) -> Cell:
-    """Show a geometric mean as its cells are shown; nothing where no cell has a ratio."""
-    if row is None or math.isnan(row["ratio"]):
-        return Cell("")
-    value, excluded = float(row["ratio"]), int(row["excluded"])
-    note = f"leaves out {fmt.plural(excluded, 'cell')} in which a side has no time" if excluded else ""
-    if row["ratio_low"] > 1 or row["ratio_high"] < 1:
-        text = fmt.ratio(value, row["ratio_low"], row["ratio_high"])
-        return Cell(text, value, math.log2(value), note=note)
-    return Cell(_undecided(row), value, math.log2(value), note, Tone.UNDECIDED)
+def ratio_how(rows: Iterable[Row]) -> str:
+    """Define a ratio."""
+    rounds = rounds_of(row for row in rows if fmt.known(row["ratio"]))
+    return f"Ratio: geometric mean over {rounds} of the ratio of the round's medians."
 
 
 def _count_cell(row: Row | None) -> Cell:
-    return Cell("") if row is None else Cell(str(row["gemms"]), int(row["gemms"]))
+    return Cell("") if row is None else integer(int(row["gemms"]))
 
 
 def _common_reason(rows: Iterable[Row]) -> str:

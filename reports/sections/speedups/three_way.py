@@ -10,12 +10,11 @@ import pandas as pd
 from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op, Pass
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Scale, Section, Table, Text
+from ...cells import is_impossible, over_peak, rate_cell, rate_text, ratio_cell, time_cell, time_text
+from ...model import Cell, Column, Scale, Section, Table, Text, number_columns, text_columns
 from ...view import Row, Slice, View, chapter, shape_of
-from .measures import is_impossible, over_peak, rate_cell, rate_text, time_cell, time_text
 from .sides import Sides, ratios_over, sides
 from .sizes import counting, rounds_of, size_cells, size_columns, size_names
-from .speedup import ratio_cell
 
 OLD_NEW = f"old {fmt.DIVIDE} new"
 REFERENCE_NEW = f"reference {fmt.DIVIDE} new"
@@ -127,7 +126,7 @@ def _slice(view: View, trio: Trio, number: int) -> Section:
 
 def _heads(problems: Sequence[Mapping[str, Row]]) -> tuple[list[str], tuple[Column, ...]]:
     names = size_names(row for problem in problems for row in problem.values())
-    return names, (Column("shape", align=Align.LEFT), *size_columns(names))
+    return names, (*text_columns("shape"), *size_columns(names))
 
 
 def _head(row: Row, names: Sequence[str]) -> tuple[Cell, ...]:
@@ -148,8 +147,7 @@ def _versus(trio: Trio) -> Table:
     names, heads = _heads(problems)
     columns = (
         *heads,
-        Column("old"),
-        Column("new"),
+        *number_columns("old", "new"),
         Column(OLD_NEW, scale=Scale.DIVERGING),
         *((Column("old", unit=unit), Column("new", unit=unit)) if rates else ()),
     )
@@ -168,10 +166,18 @@ def _versus(trio: Trio) -> Table:
         for problem in problems
     )
     reading = (
-        f"Sides: old {old}, new {new}. {fmt.ratio_header(old, new)}. {_estimator(rows)} {counting(rows)}"
+        f"Sides: old {old}, new {new}. {fmt.ratio_header(old, new)}."
         f"{_left_out(trio, len(problems), f'{old} and {new}')}"
     )
-    return Table(f"versus-{trio.part.id}", f"{old} against {new}", columns, lines, reading=reading, key=True)
+    return Table(
+        f"versus-{trio.part.id}",
+        f"{old} against {new}",
+        columns,
+        lines,
+        reading=reading,
+        key=True,
+        how_to_read=_how(rows),
+    )
 
 
 def _three(trio: Trio) -> Table:
@@ -184,8 +190,7 @@ def _three(trio: Trio) -> Table:
     columns = (
         *heads,
         *((Column("old"),) if with_old else ()),
-        Column("new"),
-        Column("reference"),
+        *number_columns("new", "reference"),
         *((Column(OLD_NEW, scale=Scale.DIVERGING),) if with_old else ()),
         Column(REFERENCE_NEW, scale=Scale.DIVERGING),
         Column("reference", unit=unit),
@@ -205,11 +210,11 @@ def _three(trio: Trio) -> Table:
     who = f"{f'old {old}, ' if with_old else ''}new {new}, reference {reference}"
     both = f"{OLD_NEW} and {REFERENCE_NEW}, each" if with_old else f"{REFERENCE_NEW},"
     reading = (
-        f"Sides: {who}. {both} a ratio of times, > 1: {new} is faster. {_estimator(rows)} {counting(rows)}"
+        f"Sides: {who}. {both} a ratio of times, > 1: {new} is faster."
         f"{_left_out(trio, len(problems), f'{new} and {reference}')}"
     )
     title = f"{new} beside {f'{old} and ' if with_old else ''}{reference}"
-    return Table(f"three-{trio.part.id}", title, columns, lines, reading=reading)
+    return Table(f"three-{trio.part.id}", title, columns, lines, reading=reading, how_to_read=_how(rows))
 
 
 def _alone(trio: Trio) -> Table:
@@ -220,8 +225,8 @@ def _alone(trio: Trio) -> Table:
     unit = fmt.flops_unit(float(row["flops_per_s"]) for row in rows if fmt.known(row["flops_per_s"]))
     columns = (*heads, Column(new), Column("rate", unit=unit))
     lines = tuple((*_head(row, names), time_cell(row), rate_cell(row, unit, trio.limits)) for row in rows)
-    reading = f"One side, nothing to compare it with here. {_estimator(rows)} {counting(rows)}"
-    return Table(f"alone-{trio.part.id}", f"{new}, end to end", columns, lines, reading=reading)
+    reading = "One side, nothing to compare it with here."
+    return Table(f"alone-{trio.part.id}", f"{new}, end to end", columns, lines, reading=reading, how_to_read=_how(rows))
 
 
 def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
@@ -250,11 +255,9 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
     sums = [{**row, "flops_per_s": row["flops"] / row["time_s"] if row["flops"] else math.nan} for row in sums]
     unit = fmt.flops_unit(row["flops_per_s"] for row in sums if fmt.known(row["flops_per_s"]))
     columns = (
-        Column("shape", align=Align.LEFT),
+        *text_columns("shape"),
         *size_columns(names),
-        Column("forward"),
-        Column("backward"),
-        Column("sum"),
+        *number_columns("forward", "backward", "sum"),
         Column("rate", unit=unit),
     )
     lines = tuple(
@@ -274,10 +277,10 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
     return Table(f"sums-{part.id}", f"{new}, forward and backward", columns, lines, reading=reading)
 
 
-def _estimator(rows: Sequence[Row]) -> str:
+def _how(rows: Sequence[Row]) -> str:
     return (
         f"Time: geometric mean over {rounds_of(rows)} of the round's median; ratio: geometric mean of the ratios of "
-        "the rounds, and so the ratio of the times."
+        f"the rounds, and so the ratio of the times. {counting(rows)}"
     )
 
 

@@ -7,10 +7,10 @@ import pandas as pd
 
 from ....analysis.frames.speedup import speedups
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...cells import is_impossible, time_cell
+from ...model import Cell, Column, Section, Table, Text, Tone, integer, text_columns
 from ...view import Row, ShapeKey, Slice, View, chapter
 from .decode_grid import name_of, one_model
-from .measures import is_impossible, time_cell
 from .sizes import counting, rounds_of, shape_names, size_cells, size_columns
 
 MAX_LINES = 240
@@ -61,7 +61,7 @@ def _slice(view: View, part: Slice, number: int, slower: frozenset[tuple[str, st
     rivals = {at: _rivals(view, found) for at, found in rows.items()}
     leaders = {at: leading(found, slower) for at, found in rivals.items() if len(found) > 1}
     left = sum(is_impossible(row) for found in rows.values() for row in found.values())
-    told = f" {fmt.plural(left, 'time')} left out, faster than the device allows." if left else ""
+    told = f"{fmt.plural(left, 'time')} left out, faster than the device allows." if left else ""
     blocks: list[Table | Text] = [_counts(part, leaders, told)] if leaders else []
     if len(rows) > MAX_LINES:
         blocks.append(Text(f"The times of {len(rows)} cells are too many to list here; cells.csv has them."))
@@ -98,17 +98,17 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
     lines = [(Cell(name), *(_count(wins[name, m]) for m in sizes), _count(totals[name])) for name in order]
     shapes = Counter(m for _, m in leaders)
     lines.append((Cell("cells"), *(_count(shapes[m]) for m in sizes), _count(len(leaders))))
-    columns = (Column("fastest", align=Align.LEFT), *(Column(f"M={m}") for m in sizes), Column("all"))
+    columns = (*text_columns("fastest"), *(Column(f"M={m}") for m in sizes), Column("all"))
     reading = (
         "Number of shapes at which a provider is verified to be faster than every other one with a time there: the "
         "95% interval of each of its ratios, paired by round, excludes 1. Providers that are not told apart from the "
-        f"fastest share its win, up to {MOST_LEADERS} of them. References are not counted.{left_out}"
+        f"fastest share its win, up to {MOST_LEADERS} of them. References are not counted."
     )
-    return Table(f"wins-{part.id}", "Wins by M", columns, tuple(lines), reading=reading, footer=1)
+    return Table(f"wins-{part.id}", "Wins by M", columns, tuple(lines), left_out, footer=1, how_to_read=reading)
 
 
 def _count(number: int) -> Cell:
-    return Cell(str(number), number)
+    return integer(number)
 
 
 def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leaders) -> Table:
@@ -119,7 +119,7 @@ def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leade
         for m in sorted(m for other, m in rows if other == shape):
             found = rows[shape, m]
             first, *others = leaders.get((shape, m), ("",))  # nothing to win without a rival
-            head = (Cell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes), Cell(str(m), m))
+            head = (Cell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes), integer(m))
             best = Cell(_won_by((first, *others)), first, note=_SHARED if others else "")
             sure = bool(first) and not others
             lines.append(
@@ -133,11 +133,11 @@ def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leade
                 )
             )
     columns = (
-        Column("layer" if layers else "shape", align=Align.LEFT),
+        *text_columns("layer" if layers else "shape"),
         *size_columns(sizes),
         Column("M"),
         *(Column(view.named(name)) for name in names),
-        Column("best", align=Align.LEFT),
+        *text_columns("best"),
     )
     every = [row for found in rows.values() for row in found.values()]
     reading = (
@@ -145,5 +145,5 @@ def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leade
         f"row; empty: no time, see the cells without one. {counting(every)}{view.legend_of(names)}"
     )
     return Table(
-        f"times-{part.id}", "Times and winners", columns, tuple(lines), reading=reading, detail=len(lines) > 30
+        f"times-{part.id}", "Times and winners", columns, tuple(lines), how_to_read=reading, detail=len(lines) > 30
     )

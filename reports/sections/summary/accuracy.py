@@ -9,7 +9,7 @@ import pandas as pd
 from ....shapes.scheme import SNR_FLOOR_DB, DType
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...model import Cell, Column, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import View, shape_of
 
 
@@ -32,21 +32,15 @@ def correctness(view: View) -> Section:
         else "Every output that was compared passed."
     )
     columns = (
-        Column("provider", align=Align.LEFT),
-        Column("dtype", align=Align.LEFT),
-        Column("cells"),
-        Column("SNR"),
-        Column("floor"),
-        Column("relative error"),
-        Column("cosine"),
-        Column("absolute error"),
-        Column("lowest SNR at", align=Align.LEFT),
+        *text_columns("provider", "dtype"),
+        *number_columns("cells", "SNR", "floor", "relative error", "cosine", "absolute error"),
+        *text_columns("lowest SNR at"),
     )
     reading = (
         "The worst over all checked cells. SNR = 10 log10(Σ ref² / Σ (ref − out)²), ref the fp64 product of the same "
         "quantized bits; higher is better."
     )
-    table = Table("accuracy", "Worst output per provider", columns, tuple(rows), reading=reading)
+    table = Table("accuracy", "Worst output per provider", columns, tuple(rows), how_to_read=reading)
     return Section("correctness", "Correctness", (Text(lead), table))
 
 
@@ -64,7 +58,7 @@ def _accuracy_row(mine: pd.DataFrame, provider: str, dtype: str) -> tuple[Cell, 
     return (
         Cell(provider, provider),
         Cell(dtype, dtype),
-        Cell(str(len(checked)), len(checked)),
+        integer(len(checked)),
         Cell(fmt.decibel(snr), snr, tone=Tone.FAILED if below else Tone.PLAIN),
         Cell(fmt.decibel(floor), floor),
         Cell(_scientific(error), error),
@@ -97,14 +91,9 @@ def failures(view: View) -> Section:
             _failure_row(dict(zip(keys, key, strict=True)), group) for key, group in failed.groupby(keys, sort=False)
         ]
         columns = (
-            Column("provider", align=Align.LEFT),
-            Column("verdict", align=Align.LEFT),
+            *text_columns("provider", "verdict"),
             Column("cells"),
-            Column("dtype", align=Align.LEFT),
-            Column("cache", align=Align.LEFT),
-            Column("M", align=Align.LEFT),
-            Column("shapes", align=Align.LEFT),
-            Column("reason", align=Align.LEFT),
+            *text_columns("dtype", "cache", "M", "shapes", "reason"),
         )
         blocks.append(Table("failed", "Cells without a time", columns, tuple(rows)))
     blocks += _remarks(summary)
@@ -115,14 +104,15 @@ def _failure_row(key: dict[str, Any], group: pd.DataFrame) -> tuple[Cell, ...]:
     shapes = list(dict.fromkeys(shape_of(row).label for row in group.to_dict("records")))
     named = ", ".join(shapes[:3]) + (f" and {len(shapes) - 3} more" if len(shapes) > 3 else "")
     return (
-        Cell(str(key["provider"])),
-        Cell(str(key["verdict"])),
-        Cell(str(len(group)), len(group)),
-        Cell(str(key["dtype"])),
-        Cell(str(key["cache"])),
-        Cell(fmt.sizes(sorted({int(m) for m in group["M"]}))),
-        Cell(named),
-        Cell(str(key["reason"]) or "no reason was stored"),
+        *texts(key["provider"], key["verdict"]),
+        integer(len(group)),
+        *texts(
+            key["dtype"],
+            key["cache"],
+            fmt.sizes(sorted({int(m) for m in group["M"]})),
+            named,
+            str(key["reason"]) or "no reason was stored",
+        ),
     )
 
 
@@ -134,6 +124,6 @@ def _remarks(summary: pd.DataFrame) -> list[Text | Table]:
     )
     if not counts:
         return []
-    rows = tuple((Cell(provider), Cell(str(count), count), Cell(note)) for (provider, note), count in counts.items())
-    columns = (Column("provider", align=Align.LEFT), Column("cells"), Column("remark", align=Align.LEFT))
+    rows = tuple((Cell(provider), integer(count), Cell(note)) for (provider, note), count in counts.items())
+    columns = (*text_columns("provider"), Column("cells"), *text_columns("remark"))
     return [Table("remarks", "Remarks on cells that passed", columns, rows, detail=len(rows) > 8)]

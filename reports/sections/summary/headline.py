@@ -8,10 +8,10 @@ from ....analysis.run.headline import BestSpeedup, Headline
 from ....analysis.run.headline import headline as find
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...model import Bullets, KeyNumber, KeyNumbers, Section, Share, Text
+from ...cells import interval_text, median_text
+from ...model import Block, KeyNumber, KeyNumbers, Remarks, Section, Share, Text
+from ...terms import BOUNDS
 from ...view import View
-from ..limits.roofline import MEANINGS
-from ..speedups.crossover import interval_text, median_text
 
 
 def headline(view: View) -> Section:
@@ -21,11 +21,18 @@ def headline(view: View) -> Section:
     if found.impossible:
         left = f"left out, faster than the device allows: {fmt.count(found.impossible, found.passed)} cells"
         best = replace(best, detail=f"{best.detail.removesuffix('.')}; {left}")
-    blocks: list[KeyNumbers | Text | Bullets] = [KeyNumbers((best, _crossover(found), _bounds(found)))]
+    blocks: list[Block] = [KeyNumbers((best, _crossover(found), _bounds(found)))]
     if view.analysis.warnings:
         blocks.append(Text("What concerns the run as a whole:"))
-        blocks.append(Bullets(tuple(view.analysis.warnings)))
+        blocks.append(Remarks(tuple(sorted(view.analysis.warnings, key=_rank))))
     return Section("headline", "Headline", tuple(blocks))
+
+
+def _rank(warning: str) -> int:
+    """Rank a warning: wrong outputs and impossible times first, then what keeps numbers from being decided."""
+    return next(
+        (rank for rank, word in enumerate(("incorrect", "faster than", "disturbed", "slow")) if word in warning), 9
+    )
 
 
 def _best(view: View, found: Headline) -> KeyNumber:
@@ -70,7 +77,6 @@ def _choice(best: BestSpeedup) -> str:
 
 
 def _more(best: BestSpeedup) -> str:
-    """Say what would settle a ratio, and what qualifies it."""
     includes = best.low is not None and best.high is not None and best.low <= 1 <= best.high
     doubt = "no interval" if best.low is None else "the interval includes 1" if includes else "the interval is wide"
     return "; ".join(filter(None, (f"{doubt}: measure more rounds", best.note)))
@@ -109,6 +115,6 @@ def _bounds(found: Headline) -> KeyNumber:
     shares = tuple(
         Share(part.bound_class, fmt.share(part.share), part.share, part.bound_class) for part in found.shares
     )
-    meaning = MEANINGS[Bound(most.bound_class)]
+    meaning = BOUNDS[Bound(most.bound_class)]
     detail = f"{most.bound_class}: {meaning}. {fmt.count(found.passed, found.cells)} cells have a time."
     return KeyNumber(label, f"{fmt.share(most.share)} {most.bound_class}", detail, most.share, shares=shares)

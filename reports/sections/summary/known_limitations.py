@@ -11,9 +11,9 @@ from ....analysis.roofline.bounds import Bound
 from ....analysis.roofline.notes import SUSPECT
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table
+from ...model import Cell, Section, Table, text_columns
+from ...terms import BOUNDS
 from ...view import Row, View, shape_of
-from ..limits.roofline import MEANINGS
 from ..speedups.decode_grid import compared, name_of, one_model
 
 MOST_SHAPES = 3
@@ -44,12 +44,7 @@ def known_limitations(view: View) -> Section | None:
     found = [*_cannot(view), *_loses(view), *_impossible(view), *_stalls(view), *_fixed(view)]
     if not found:
         return None
-    columns = (
-        Column("limitation", align=Align.LEFT),
-        Column("where", align=Align.LEFT),
-        Column("cause, as far as it is known", align=Align.LEFT),
-        Column("next", align=Align.LEFT),
-    )
+    columns = text_columns("limitation", "where", "cause, as far as it is known", "next")
     lines = tuple(tuple(map(Cell, row)) for row in found)
     reading = "Computed from the cells of this run; what concerns the run as a whole stands in the headline."
     table = Table("limitations-table", "What limits the challengers", columns, lines, reading=reading)
@@ -57,7 +52,6 @@ def known_limitations(view: View) -> Section | None:
 
 
 def _cannot(view: View) -> Iterator[Limitation]:
-    """Cells of a challenger without a time."""
     cells = view.cells[view.cells["provider"].isin(view.challengers) & (view.cells["verdict"] != Verdict.PASSED)]
     kinds = cells.assign(kind=cells["reason"].str.replace(r"^M=\d+: ", "", regex=True))
     for (provider, verdict, kind), group in kinds.groupby(["provider", "verdict", "kind"], sort=False):
@@ -78,7 +72,7 @@ def _loses(view: View) -> Iterator[Limitation]:
         cause = "unknown: no limit is known for these cells"
         if len(named):
             word = str(named.index[0])
-            cause = f"{word} at {fmt.count(int(named.iloc[0]), len(classes))} of them: {MEANINGS[Bound(word)]}"
+            cause = f"{word} at {fmt.count(int(named.iloc[0]), len(classes))} of them: {BOUNDS[Bound(word)]}"
         worst = slower.nsmallest(1, "ratio").to_dict("records")[0]
         at_worst = fmt.ratio(worst["ratio"], worst["ratio_low"], worst["ratio_high"])
         yield Limitation(
@@ -90,7 +84,6 @@ def _loses(view: View) -> Iterator[Limitation]:
 
 
 def _impossible(view: View) -> Iterator[Limitation]:
-    """Cells that are faster than any limit allows."""
     cells = view.cells[view.cells["bound_class"] == Bound.IMPOSSIBLE]
     for provider, group in cells.groupby("provider", sort=False):
         suspects = group["bound_note"].str.partition(SUSPECT)[2].str.partition("; ")[0].value_counts()
@@ -120,7 +113,6 @@ def _stalls(view: View) -> Iterator[Limitation]:
 
 
 def _fixed(view: View) -> Iterator[Limitation]:
-    """Unexplained cells whose time does not grow with M."""
     mine = view.cells["provider"].isin(view.challengers) & (view.cells["bound_class"] == Bound.UNEXPLAINED)
     for provider, group in view.cells[mine & view.cells["is_flat"]].groupby("provider", sort=False):
         yield Limitation(

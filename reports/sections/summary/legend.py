@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...model import Align, Bullets, Cell, Column, Section, Table
+from ...model import Bullets, Cell, Column, Section, Table, integer, text_columns
 from ...view import ShapeKey, View
 
 _TP = re.compile(r"\b[Tt][Pp]\s?=?(\d+)\b")
@@ -36,10 +36,10 @@ def legend(view: View) -> Section:
         and not (name == "N" and only_quantizes)
     ]
     columns = (
-        Column("layer", align=Align.LEFT),
+        *text_columns("layer"),
         *((Column("TP"),) if with_tp else ()),
         *map(Column, sizes),
-        *((Column("divided by TP", align=Align.LEFT),) if with_tp else ()),
+        *(text_columns("divided by TP") if with_tp else ()),
     )
     lines = tuple(
         (
@@ -88,7 +88,7 @@ def divided(shapes: Sequence[ShapeKey], degrees: Sequence[int]) -> str:
 
 def _values(family: _Family, name: str) -> Cell:
     values = [int(getattr(shape, name)) for shape in family.shapes]
-    return Cell(str(values[0]), values[0]) if len(set(values)) == 1 else Cell(", ".join(map(str, values)))
+    return integer(values[0]) if len(set(values)) == 1 else Cell(", ".join(map(str, values)))
 
 
 def _why(view: View) -> list[str]:

@@ -9,11 +9,10 @@ import pandas as pd
 from ....analysis.frames.speedup import geometric_means
 from ....shapes.problem import Op
 from ... import formatting as fmt
+from ...cells import is_impossible, mean_cell, over_peak, ratio_cell
 from ...model import Bullets, Section
 from ...view import Row, View, shape_of
-from ..speedups.measures import is_impossible, over_peak
 from ..speedups.sides import sides
-from ..speedups.speedup import mean_cell, ratio_cell
 from ..speedups.three_way import Trio, trios_of
 
 WORTH_TELLING = 1.1

@@ -10,7 +10,7 @@ from ....shapes.scheme import DType
 from ....shapes.schemes import parse_scheme
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Align, Cell, Column, Section, Table, Text, Tone
+from ...model import Cell, Column, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import View
 
 SKIPPED = (Verdict.UNSUPPORTED,)
@@ -39,21 +39,16 @@ def tally(view: View) -> Section:
 
 def _bars(view: View) -> Table:
     columns = (
-        Column("scheme", align=Align.LEFT),
-        Column("dtype", align=Align.LEFT),
-        Column("pass bar", align=Align.LEFT),
-        Column("checked"),
-        Column("passed"),
-        Column("wrong"),
-        Column("lowest SNR"),
-        Column("of", align=Align.LEFT),
+        *text_columns("scheme", "dtype", "pass bar"),
+        *number_columns("checked", "passed", "wrong", "lowest SNR"),
+        *text_columns("of"),
     )
     reading = (
         "Pass bar: least signal-to-noise ratio, 10 log10(Σ ref² / Σ (ref − out)²), in dB, with the relative error that "
         "it means. Checked: cells that got as far as an output."
     )
     lines = tuple(_bar(view, scheme, dtype) for scheme in view.schemes for dtype in view.dtypes)
-    return Table("bars", "Outputs checked, by scheme", columns, lines, reading=reading, stub=2)
+    return Table("bars", "Outputs checked, by scheme", columns, lines, how_to_read=reading, stub=2)
 
 
 def _bar(view: View, scheme: str, dtype: str) -> tuple[Cell, ...]:
@@ -66,11 +61,10 @@ def _bar(view: View, scheme: str, dtype: str) -> tuple[Cell, ...]:
     snr = None if lowest is None else float(lowest["snr_db"])
     tone = Tone.FAILED if snr is not None and floor is not None and snr < floor else Tone.PLAIN
     return (
-        Cell(scheme),
-        Cell(dtype),
+        *texts(scheme, dtype),
         Cell(bar_text(floor), floor if floor is not None and math.isfinite(floor) else None),
-        Cell(str(passed + wrong), passed + wrong),
-        Cell(str(passed), passed),
+        integer(passed + wrong),
+        integer(passed),
         Cell(str(wrong), wrong, tone=Tone.FAILED if wrong else Tone.PLAIN),
         Cell(fmt.decibel(snr), snr if snr is not None and math.isfinite(snr) else None, tone=tone),
         Cell("" if lowest is None else f"{lowest['provider']}, M={int(lowest['M'])}, {lowest['cache']}"),
@@ -95,16 +89,10 @@ def bar_text(floor: float | None) -> str:
 
 
 def _reasons(lacking: pd.DataFrame) -> Table:
-    columns = (
-        Column("provider", align=Align.LEFT),
-        Column("outcome", align=Align.LEFT),
-        Column("cells"),
-        Column("M", align=Align.LEFT),
-        Column("reason", align=Align.LEFT),
-    )
+    columns = (*text_columns("provider", "outcome"), Column("cells"), *text_columns("M", "reason"))
     title = "Skipped" if lacking["verdict"].isin(SKIPPED).all() else "Skipped and failed"
     reading = "Skipped: the provider cannot compute this here, and says why; nothing was launched."
-    return Table("skips", title, columns, tuple(_reason_lines(lacking)), reading=reading, stub=2)
+    return Table("skips", title, columns, tuple(_reason_lines(lacking)), how_to_read=reading, stub=2)
 
 
 def _reason_lines(lacking: pd.DataFrame) -> Iterator[tuple[Cell, ...]]:
@@ -115,7 +103,6 @@ def _reason_lines(lacking: pd.DataFrame) -> Iterator[tuple[Cell, ...]]:
         yield (
             Cell(str(provider)),
             Cell(outcome, str(verdict)),
-            Cell(str(len(group)), len(group)),
-            Cell(fmt.sizes(sorted({int(m) for m in group["M"]}))),
-            Cell(str(kind) or "no reason was stored"),
+            integer(len(group)),
+            *texts(fmt.sizes(sorted({int(m) for m in group["M"]})), str(kind) or "no reason was stored"),
         )

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from rooflens.analysis.comparison.breakdown import Quantity, distribution
+from rooflens.analysis.comparison.breakdown import Quantity, compared, distribution
 from rooflens.analysis.comparison.decide import Word
 from rooflens.analysis.comparison.effects import Order, measure_effects, sum_of_passes
 from rooflens.analysis.comparison.evidence import binaries, costs, settings, settings_of
@@ -44,7 +44,7 @@ def test_quantities_and_effects_are_inverse(quantity):
 def test_cases_exactly_on_a_line_count(quantity, times):
     changes = (-0.06, -0.05, -0.01, -0.009, 0.009, 0.01, 0.05, 0.06)
     effects = measure_effects(versions([[math.log(times(change))] * 2 for change in changes]))
-    found = distribution(effects, quantity=quantity)
+    found = distribution(compared(effects), quantity)
     assert {count.step: count.seen for count in found.counts} == {0.01: 3, -0.01: 3, 0.05: 2, -0.05: 2}
     assert found.least == pytest.approx(-0.06)
 
@@ -54,7 +54,7 @@ def test_what_chance_gives_follows_the_scatter():
     effects = measure_effects(versions(rng.normal(0, 0.01 * math.sqrt(8), (400, 8))))  # standard error 1 %
     for quantity in Quantity:
         above, below = (
-            next(count for count in distribution(effects, quantity=quantity).counts if count.step == step)
+            next(count for count in distribution(compared(effects), quantity).counts if count.step == step)
             for step in (0.01, -0.01)
         )
         for count in (above, below):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from rooflens.analysis.comparison.breakdown import controls, distribution, movers, other_choices
+from rooflens.analysis.comparison.breakdown import compared, controls, distribution, movers, other_choices
 from rooflens.analysis.comparison.decide import Word
 from rooflens.analysis.comparison.effects import Order, measure_effects
 from rooflens.analysis.comparison.suite import suite_change
@@ -66,7 +66,7 @@ def test_a_round_that_was_cut_short_costs_itself_and_no_case(measured):
 def test_nothing_compared_has_no_mean():
     effects = measure_effects(versions(noise(2), head_verdict="incorrect"))
     assert suite_change(effects) is None
-    assert distribution(effects) is None
+    assert distribution(compared(effects)) is None
     assert movers(effects).empty
     assert controls(effects) is None
 
@@ -80,7 +80,7 @@ def test_sequential_suites_have_no_interval_over_rounds():
 def test_counts_are_those_of_the_changes_and_of_the_verdicts():
     means = np.array([-0.06, -0.02, 0.0, 0.004, 0.012, 0.03, 0.08])
     effects = measure_effects(versions(means[:, None] + noise(7, sd=0.0005)))
-    found = distribution(effects)
+    found = distribution(compared(effects))
     assert {count.step: count.seen for count in found.counts} == {0.01: 3, -0.01: 2, 0.05: 1, -0.05: 1}
     assert {count.step: count.verified for count in found.counts} == {0.01: 3, -0.01: 2, 0.05: 1, -0.05: 1}
     assert found.median == pytest.approx(math.expm1(0.004), abs=0.001)
@@ -90,7 +90,7 @@ def test_counts_are_those_of_the_changes_and_of_the_verdicts():
 def test_without_a_change_as_many_are_seen_as_expected():
     """1,000 cases with a standard error of 1 %: by chance alone 1 in 6 looks slower by 1 % or more."""
     quiet = versions(noise(1000, sd=0.01 * math.sqrt(8)))
-    count = distribution(measure_effects(quiet)).counts[0]
+    count = distribution(compared(measure_effects(quiet))).counts[0]
     assert count.expected == pytest.approx(1000 * stats.norm.sf(math.log(1.01) / 0.01), rel=0.06)
     assert count.seen == pytest.approx(count.expected, rel=0.2)
     assert count.verified == 0
@@ -129,16 +129,17 @@ def test_other_choices_lists_what_was_chosen_otherwise():
 def test_a_pass_has_a_distribution_of_its_own():
     differences = np.vstack([noise(3) + 0.05, noise(2) - 0.05])
     effects = measure_effects(versions(differences, pass_=["fwd"] * 3 + ["bwd"] * 2))
-    fwd, bwd, whole = (distribution(effects, name) for name in ("fwd", "bwd", None))
+    cases = compared(effects)
+    fwd, bwd = (distribution(cases[cases["pass"] == name]) for name in ("fwd", "bwd"))
+    whole = distribution(cases)
     assert (fwd.cases, bwd.cases, whole.cases) == (3, 2, 5)
     assert fwd.least > 0.04
     assert bwd.most < -0.04
-    assert distribution(effects, "wgrad") is None
 
 
 def test_by_chance_as_many_look_faster_as_slower_but_for_the_logarithm():
     quiet = measure_effects(versions(noise(1000, sd=0.01 * math.sqrt(8))))
-    expected = {count.step: count.expected for count in distribution(quiet).counts}
+    expected = {count.step: count.expected for count in distribution(compared(quiet)).counts}
     for step, found in expected.items():
         assert found == pytest.approx(1000 * stats.norm.sf(abs(math.log1p(step)) / 0.01), rel=0.1, abs=0.01)
 

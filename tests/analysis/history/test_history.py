@@ -162,7 +162,7 @@ def test_times_that_something_disturbed_are_counted_and_told_at_a_change():
     ]
     history = follow(stories)
     assert [one.remarks for one in history.proposals] == [(f"disturbed after it: {moved}",)]
-    assert "6 of 12 times were disturbed; rooflens report of a run says by what" in history.notes
+    assert "6 of 12 times were disturbed; rooflens report of a run says how" in history.notes
 
 
 def test_what_changes_together_is_grouped_and_blamed_on_the_machine():

@@ -1,0 +1,148 @@
+"""Results as table cells, for chapters and commands alike: times, rates, ratios and crossovers.
+
+A number has as many digits as its interval leaves.
+"""
+
+import math
+
+from ..analysis.crossover.across_shapes import MedianCrossover
+from ..analysis.crossover.curve import CrossoverStatus
+from ..analysis.roofline.bounds import Bound
+from ..analysis.roofline.ceilings import Ceilings
+from . import formatting as fmt
+from .model import Cell, Tone
+from .view import Row
+
+NOT_TO_BE_USED = "faster than the device allows, so no ratio with this time is to be used"
+
+
+def is_impossible(row: Row) -> bool:
+    """True for a time that no limit of the device allows."""
+    return bool(row["bound_class"] == Bound.IMPOSSIBLE)
+
+
+def time_cell(row: Row | None, tone: Tone = Tone.PLAIN, note: str = "") -> Cell:
+    """Show the time of a cell; one that cannot be has a footnote with its suspects."""
+    if row is None or not fmt.known(row["time_s"]):
+        return Cell("", tone=Tone.MISSING)
+    if is_impossible(row):
+        tone, note = Tone.FAILED, "; ".join(filter(None, (f"{NOT_TO_BE_USED}: {row['bound_note']}", note)))
+    return Cell(time_text(row), float(row["time_s"]), note=note, tone=tone)
+
+
+def time_text(row: Row) -> str:
+    """Write the time of a cell."""
+    return fmt.time(row["time_s"], row["time_low_s"], row["time_high_s"])
+
+
+def rate_cell(row: Row | None, unit: str, limits: Ceilings | None = None) -> Cell:
+    """Show FLOP/s in the unit of the column; empty for an operation without FLOPs.
+
+    A rate above the published peak of its type, as far as `limits` know it, has a footnote.
+    """
+    if row is None or not fmt.known(row["flops_per_s"]):
+        return Cell("")
+    note = over_peak(row, limits) if limits else ""
+    tone = Tone.FAILED if note else Tone.PLAIN
+    return Cell(fmt.flops_in(unit, *_per_time(row, "flops_per_s")), float(row["flops_per_s"]), note=note, tone=tone)
+
+
+def over_peak(row: Row, limits: Ceilings) -> str:
+    """Say by how much a rate exceeds the published peak of its type; "" where it does not, or none is known."""
+    dtype = str(row["math_dtype"] or row["dtype"])
+    peak = limits.published_peak(dtype)
+    if peak is None or not fmt.known(row["flops_per_s"]) or float(row["flops_per_s"]) <= peak.value:
+        return ""
+    many = row["E"] > 1 or row["top_k"] > 1
+    suspect = f", or M counts differently (E={int(row['E'])}, top_k={int(row['top_k'])})" if many else ""
+    return (
+        f"{float(row['flops_per_s']) / peak.value:.3g} times the published peak of {dtype}, {fmt.flops(peak.value)} "
+        f"({peak.source}): the time, the type or the clock is not what it seems{suspect}"
+    )
+
+
+def rate_text(row: Row) -> str:
+    """Write FLOP/s with its unit; "" for an operation without FLOPs."""
+    return fmt.flops(*_per_time(row, "flops_per_s")) if fmt.known(row["flops_per_s"]) else ""
+
+
+def traffic_cell(row: Row) -> Cell:
+    """Show compulsory bytes over time, in GB/s."""
+    return Cell(fmt.gigabytes(*_per_time(row, "bandwidth_bytes_per_s")), float(row["bandwidth_bytes_per_s"]))
+
+
+def _per_time(row: Row, name: str) -> tuple[float, float, float]:
+    """A quantity per time with its interval: the longest time gives its lower end."""
+    value, time = float(row[name]), float(row["time_s"])
+    low, high = (float(row[end]) if fmt.known(row[end]) else math.nan for end in ("time_low_s", "time_high_s"))
+    return value, value * time / high, value * time / low
+
+
+def ratio_cell(row: Row | None, common: str) -> Cell:
+    """Show the ratio of one cell: a tie, an undecided, a decided one, or why there is none.
+
+    Its note becomes a footnote where it is not the one that all cells have in `common`.
+    """
+    if row is None:
+        return Cell("", tone=Tone.MISSING)
+    value = float(row["ratio"])
+    if math.isnan(value):
+        reason = str(row["reason"])
+        return Cell(_word(reason), note=reason, tone=Tone.FAILED)
+    level = math.log2(value)
+    note = "" if row["note"] == common else str(row["note"])
+    if row["verdict"] != "undecided":
+        return Cell(fmt.ratio(value, row["ratio_low"], row["ratio_high"]), value, level, note)
+    return Cell(_undecided(row), value, level, note, Tone.UNDECIDED)
+
+
+def _undecided(row: Row) -> str:
+    """Write a ratio or a mean whose interval includes 1, or that has none: a tie where the whole interval is one."""
+    is_tie = f"{row['ratio_low']:.1f}" == f"{row['ratio_high']:.1f}" == "1.0"
+    return fmt.tie() if is_tie else fmt.undecided(float(row["ratio"]), row["ratio_low"], row["ratio_high"])
+
+
+def _word(reason: str) -> str:
+    """Return the verdict that a reason begins with, or a dash when the other side is missing."""
+    word = reason.split(":")[0].strip()
+    return word if word and " " not in word else "no ratio"
+
+
+def mean_cell(row: Row | None) -> Cell:
+    """Show a geometric mean as its cells are shown; nothing where no cell has a ratio."""
+    if row is None or math.isnan(row["ratio"]):
+        return Cell("")
+    value, excluded = float(row["ratio"]), int(row["excluded"])
+    note = f"leaves out {fmt.plural(excluded, 'cell')} in which a side has no time" if excluded else ""
+    if row["ratio_low"] > 1 or row["ratio_high"] < 1:
+        text = fmt.ratio(value, row["ratio_low"], row["ratio_high"])
+        return Cell(text, value, math.log2(value), note=note)
+    return Cell(_undecided(row), value, math.log2(value), note, Tone.UNDECIDED)
+
+
+def position_cell(row: Row) -> Cell:
+    """Show where the crossover of one shape lies."""
+    status = CrossoverStatus(row["status"])
+    note = "; ".join(row["warnings"])
+    if status.is_beyond:
+        return Cell(fmt.beyond(row["M_max"]), math.inf, note=note)
+    if status is CrossoverStatus.NEVER:
+        return Cell(fmt.before(row["M_min"]), 0.0, note=note)
+    if status is CrossoverStatus.ONE_M:
+        return Cell("needs two M", note=note, tone=Tone.FAILED)
+    if fmt.known(row["crossover_M"]):
+        return Cell(fmt.crossover(row["crossover_M"]), float(row["crossover_M"]), note=note)
+    return Cell("none", note=note)
+
+
+def median_text(median: MedianCrossover) -> str:
+    """Write a median crossover: M~622, > 2048, < 1, none, or needs two M."""
+    size = median.median_M
+    return fmt.crossover(size) if size is not None and 0 < size < math.inf else median.text
+
+
+def interval_text(median: MedianCrossover) -> str:
+    """Write the interval of a median crossover: [31, 63], [512, > 2048]; empty when there is none."""
+    if median.low_M is None or median.high_M is None:
+        return ""
+    return f"[{median.as_text(median.low_M)}, {median.as_text(median.high_M)}]"

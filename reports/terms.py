@@ -1,0 +1,41 @@
+"""Words that pages, terminals and figures share: the parts of a time, and what bounds a cell."""
+
+from ..analysis.roofline.bounds import Bound
+
+GAP_PARTS = {
+    "ideal": "ideal",
+    "clock": "clock",
+    "tile": "tiles",
+    "wave": "waves",
+    "dequant": "decode",
+    "memory": "memory",
+    "startup": "startup",
+    "residual": "rest",
+}
+"""Part of a measured time -> what pages and terminals call it."""
+
+BOUNDS = {
+    Bound.DRAM: "memory",
+    Bound.LLC: "the last-level cache",
+    Bound.L2: "the L2 cache",
+    Bound.COMPUTE: "the GEMM peak of the dtype",
+    Bound.ALU: "decoding weights on the vector units",
+    Bound.LAUNCH: "the launch floor",
+    Bound.BALANCED: "two limits within 10% of each other",
+    Bound.UNEXPLAINED: "slower than 1.5 times all limits added up",
+    Bound.IMPOSSIBLE: "faster than the hard limit: a fault, never drawn as more than 100%",
+}
+"""Bound class -> what takes the time."""
+
+BOUND_CODES = {
+    Bound.DRAM: "D",
+    Bound.LLC: "L",
+    Bound.L2: "L2",
+    Bound.COMPUTE: "C",
+    Bound.ALU: "A",
+    Bound.LAUNCH: "S",
+    Bound.BALANCED: "B",
+    Bound.UNEXPLAINED: "?",
+    Bound.IMPOSSIBLE: "!",
+}
+"""Bound class -> its code in the cells of a grid; launch is S for start."""
