@@ -1,19 +1,19 @@
-# make demo    install into .venv, measure the suite llm4bit-quick for a minute on the best device here, write the report
-# make test    install what the tests need, then ruff, mypy and the tests that every change should pass: minutes
-# make test-all   the same, and then the thorough ones (make test-rest): every architecture, every kill, every command
-#             of the documentation, the kernels on lesser CPUs
-# make fuzz    give damaged and hostile files to every command that reads them, 5000 for each target
-# make bench   run the programs under benchmarks/: our kernels and tools beside their peers, as ratios
-# make docs    regenerate the generated pages of docs/
-# make golden  write the reports anew that tests/reports/golden/ holds: look at what changed before you commit it
-# make results  write the reports under docs/results/ anew from the tables beside them
-# make clean   remove .venv and caches; runs/ stays
+# make demo      install into .venv, measure the suite llm4bit-quick for a minute on the best device here, write the report
+# make test      install what the tests need, then run ruff, mypy and the quick tests: minutes
+# make test-all  the same and then make test-rest: every architecture, every kill, every command of the documentation,
+#                the kernels on CPUs with fewer instruction sets
+# make fuzz      give damaged and hostile files to every command that reads files, 5000 for each target
+# make bench     run the programs under benchmarks/: our kernels and tools beside their peers, as ratios
+# make docs      regenerate the generated pages of docs/
+# make golden    regenerate the reports in tests/reports/golden/: look at the diff before you commit it
+# make results   regenerate the reports under docs/results/ from the tables beside them
+# make clean     remove .venv and caches; runs/ stays
 #
-# PYTHON=python3.12   the interpreter for .venv (default: the first Python 3.11 or newer that can make one)
+# PYTHON=python3.12   the interpreter for .venv (default: the first Python 3.11 or newer that can create one)
 # VENV_FLAGS=--system-site-packages   let .venv use the torch that is installed already: for GPU machines, also where
-#                     PYTHON is that of a virtual environment, which stays as it is. A CUDA or ROCm build of torch that
+#                     PYTHON belongs to a virtual environment, which is not changed. A CUDA or ROCm build of torch that
 #                     .venv can see is kept; otherwise constraints.txt decides
-# PIP_FLAGS=...       more options for pip; on a machine without a GPU, naming the index of torch's CPU builds
+# PIP_FLAGS=...       more options for pip; on a machine without a GPU, the index of torch's CPU builds
 #                     (--extra-index-url ...) saves gigabytes of GPU packages
 
 SHELL := bash
@@ -38,7 +38,7 @@ demo: $(VENV)/.installed
 	@echo "==> measuring llm4bit-quick"
 	@$(BIN)/rooflens run llm4bit-quick --within 60s
 
-# Every part runs, whatever became of the others, and make fails at the end. CONTRIBUTING.md says what the markers mean.
+# Every part runs, also after one has failed, and make fails at the end. CONTRIBUTING.md says what the markers mean.
 QUICK := ruff mypy tests tests-exclusive
 REST := slow slow-exclusive properties lesser-cpus-avx2 lesser-cpus-sse lesser-cpus-one-core
 # Half as many again as there are cores: tests wait for processes a third of their time.

@@ -5,11 +5,11 @@
 Prints µs of processor time per character. A number that grows from left to right is a cost that is not linear.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from options import options
 from rooflens.analysis.audit.audit import audit
 from rooflens.analysis.audit.reading.assumptions import Setting, find_device
 from rooflens.analysis.audit.reading.document import read_document
@@ -122,10 +122,7 @@ def cpu_seconds(text: str) -> float:
 
 def main() -> None:
     """Print a line per kind of text, a column per length."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--most", type=int, default=1_000_000, metavar="BYTES", help="Longest text (1000000).")
-    parser.add_argument("--only", default="", metavar="WORDS", help="Only kinds with these words in their name.")
-    chosen = parser.parse_args()
+    chosen = options(__doc__, most=1_000_000, only="")
     lengths = [length for at in range(6, -1, -1) if (length := chosen.most >> at) >= 1000]
     print(f"{'µs of processor time per character':36}" + "".join(f"{length:>9}" for length in lengths))
     cpu_seconds("warm up: 600 TFLOPS is 60% of peak")

@@ -7,26 +7,23 @@ without either, for what a cold label over warm data would show. `undersized` co
 were refused, of those that were tried.
 """
 
-import argparse
 import random
 from statistics import median
 
 import torch
-from rooflens.harness.machine.device import find_device
-from rooflens.harness.telemetry.source import telemetry
-from rooflens.harness.timing.accelerator import Action, accelerator
-from rooflens.harness.timing.cache import Flush, Rotation, flushed, flushed_together, rotated, warm
+from options import options
+from rooflens.harness.timing.accelerator import Action
+from rooflens.harness.timing.cache import Rotation, flushed, flushed_together, rotated, warm
 from rooflens.harness.timing.cache_sizes import PER_FLUSH, copies_needed
-from rooflens.harness.timing.measure import measure
-from rooflens.harness.timing.stop import StopRule
 from rooflens.harness.timing.timer import Subject
-from rooflens.harness.timing.timers import make_timer
 from rooflens.kernels.probes import cpu_probes
 from rooflens.kernels.probes.probe import Pattern
-from rooflens.kernels.probes.triton_floors import empty_launch
-from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, cache_modifier, once, sweep
+from rooflens.kernels.probes.triton.floors import empty_launch
+from rooflens.kernels.probes.triton.streams import BLOCK_BYTES, cache_modifier, once, sweep
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
+from rooflens.shapes.protocol import Protocol
+from timing import Machine
 
 SIZES_MB = (0.5, 1.0, 2.0, 4.0, 8.0)
 COLUMNS = {
@@ -52,24 +49,20 @@ def read(device: Device, size: int) -> Action:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    device = find_device("auto")
-    if device.is_gpu:
-        torch.cuda.set_device(device.index)
-    machine, flush, source = accelerator(device), Flush(device), telemetry(device)
+    options(__doc__)
+    machine = Machine()
+    device = machine.device
     empty = empty_launch(device).run if device.is_gpu else int
     columns = COLUMNS[device.kind]
 
-    def timed(timer_name: str, subject: Subject) -> float:
-        timer = make_timer(timer_name, machine, subject, device)
-        rule = StopRule(30, 0.005, 0.5, timer.resolution_s)
-        return median(measure(subject, timer, rule, machine, source).times_s)
+    def timed(timer: str, subject: Subject) -> float:
+        return machine.median_s(timer, subject, Protocol(min_samples=30, target_ci=0.005, budget_s=0.5))
 
     def subject(launches: list[Action], control: str, size: int) -> Subject:
         if control == "flush":
-            return flushed(launches[0], flush)
+            return flushed(launches[0], machine.flush)
         if control == "shared flush":
-            return flushed_together(launches[:PER_FLUSH], flush)
+            return flushed_together(launches[:PER_FLUSH], machine.flush)
         return rotated(Rotation(launches, size, device)) if control == "rotation" else warm(launches[0])
 
     print(f"{device.name}; last-level cache {device.llc_bytes >> 20} MiB; times in us, empty kernel subtracted")

@@ -6,13 +6,14 @@ The kernel is torch's GEMM on dequantized weights. The slower one multiplies the
 does more; nothing is scaled.
 """
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from options import options
 
 SUITE = """
 name = "compared"
@@ -91,22 +92,19 @@ def told(cases: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--times", type=int, default=10, help="comparisons of identical code")
-    parser.add_argument("--rounds", type=int, default=8)
-    options = parser.parse_args()
+    asked = options(__doc__, times=10, rounds=8)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "suite.toml").write_text(SUITE)
         (place / "shapes.csv").write_text(SHAPES)
         same, more = repository(place / "same", (0.0, 0.0)), repository(place / "more", (0.0, 0.05))
-        print(f"5 % more work: {told(compare(place, more, 'more', options.rounds))}", flush=True)
+        print(f"5 % more work: {told(compare(place, more, 'more', asked.rounds))}", flush=True)
         wrong = 0
-        for number in range(options.times):
-            cases = compare(place, same, f"same-{number}", options.rounds)
+        for number in range(asked.times):
+            cases = compare(place, same, f"same-{number}", asked.rounds)
             wrong += any(case["word"] in ("faster", "slower") for case in cases)
             print(f"identical code, comparison {number}: {told(cases)}", flush=True)
-        print(f"{wrong} of {options.times} comparisons of identical code hold a faster or slower verdict")
+        print(f"{wrong} of {asked.times} comparisons of identical code hold a faster or slower verdict")
 
 
 if __name__ == "__main__":

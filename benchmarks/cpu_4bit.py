@@ -2,15 +2,16 @@
 
 Every round calls each provider once on the same operands, so that whatever disturbs the machine hits all alike. A row
 shows the median (and minimum) of each in ms, the speedup of the fused kernel over each (medians), and the time of
-reading the packed weights once with the same threads, which no kernel can beat from the same level of memory.
+reading the packed weights once with the same threads, which no kernel can beat from the same level of memory. --cache
+is warm or cold.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from statistics import median
 
 import torch
+from options import options
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.fourbit.cpu_library import stream_read
@@ -21,8 +22,8 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 PROVIDERS = ("simd_4bit_cpu", "blas", "dequant_blas", "bitsandbytes_dequant")
-SHAPES = ((4096, 4096), (1024, 4096), (14336, 4096), (4096, 14336))
-ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+SHAPES = "4096x4096,1024x4096,14336x4096,4096x14336"
+"""N x K."""
 
 
 def measure(inputs: FourBitInputs, rounds: int, cold: bool) -> dict[str, list[float]]:
@@ -65,15 +66,10 @@ def row(inputs: FourBitInputs, times: dict[str, list[float]], cache: str) -> str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dtype", default="bf16", help="bf16, fp16 or fp32")
-    parser.add_argument("--scheme", default="nf4-g64", help="nf4-g64, fp4-g128-nested, ...")
-    parser.add_argument("--shape", action="append", metavar="NxK", help="weight shape, repeatable")
-    parser.add_argument("--rows", default=",".join(map(str, ROWS)), help="values of M")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--cache", choices=("warm", "cold"), default="warm")
-    arguments = parser.parse_args()
-    shapes = [tuple(map(int, text.split("x"))) for text in arguments.shape] if arguments.shape else list(SHAPES)
+    arguments = options(
+        __doc__, dtype="bf16", scheme="nf4-g64", shapes=SHAPES, rows="1,2,4,8,16,32,64,128,256", rounds=15, cache="warm"
+    )
+    shapes = [tuple(map(int, text.split("x"))) for text in arguments.shapes.split(",")]
     scheme, device = parse_scheme(arguments.scheme, DType.parse(arguments.dtype)), find_device("cpu")
     threads = torch.get_num_threads()
     print(f"{device.name}, {threads} threads, {scheme.name}, {scheme.dtype}, {arguments.cache}; times in ms")

@@ -1,6 +1,6 @@
 """What a sweep over 1,000 devices costs the machine that drives it: planned, dealt, landed and merged.
 
-    python benchmarks/fleet_of_a_thousand.py [--cells 100000] [--devices 1000]
+    python benchmarks/fleet_of_a_thousand.py [--cells 100000] [--devices 1000] [--folder ON_THE_DISK_TO_LAND_ON]
 
 The devices are simulated (`simulated_fleet`): they take no time, some die, hang, fill their disk or go with their node,
 and their work, the making of parcels, is timed apart and not counted. Everything else is what `rooflens fleet run`
@@ -12,7 +12,6 @@ The result is read back: every unit once, with all its samples, each problem on 
 anew, as --resume does, which makes the tables from the shards.
 """
 
-import argparse
 import csv
 import io
 import json
@@ -26,13 +25,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from options import options
 from rooflens.cli.run.fleet_progress import FleetProgress
-from rooflens.harness.fleet.arch_queue import Lane
-from rooflens.harness.fleet.device_worker import Brief
+from rooflens.harness.fleet.arch_queue import ArchQueue
+from rooflens.harness.fleet.device_worker import SweepWorkerSpec
 from rooflens.harness.fleet.fleet import Fleet
 from rooflens.harness.fleet.jobs import coordinates, jobs_of
-from rooflens.harness.fleet.protocol import Parcel
-from rooflens.harness.fleet.result_store import Content, Landing
+from rooflens.harness.fleet.protocol import ResultArchive
+from rooflens.harness.fleet.result_store import ResultStore, StoredShard
 from rooflens.harness.plan.plan import MODEL_FIELDS, Cell, plan
 from rooflens.harness.worker.messages import Setup
 from simulated_fleet import ARCH, ROUNDS, SAMPLES_EACH, SimulatedCluster, planted_suite, said_of
@@ -76,20 +76,20 @@ class Clock:
         self._wall, self._processor = wall, processor
 
 
-class TimedLanding(Landing):
+class TimedResultStore(ResultStore):
     """The landing of a fleet, timed."""
 
     def __init__(self, clock: Clock, *arguments: object) -> None:
         self._clock = clock
         super().__init__(*arguments)  # type: ignore[arg-type]
 
-    def land(self, parcel: Parcel) -> Content:
-        """See `Landing`."""
+    def add_result(self, archive: ResultArchive) -> StoredShard:
+        """See `ResultStore`."""
         with self._clock.timed(LAND):
-            return super().land(parcel)
+            return super().add_result(archive)
 
     def close(self) -> None:
-        """See `Landing`."""
+        """See `ResultStore`."""
         with self._clock.timed(LAND):
             super().close()
 
@@ -125,17 +125,17 @@ def swept(cells_wanted: int, devices: int, folder: Path) -> Sweep:
             cells = plan(planted)
             jobs = jobs_of(cells, ROUNDS)
             shapes = [asdict(shape) for shape in planted.shapes]
-            landing = TimedLanding(clock, folder, {**said_of(planted), "shapes": shapes}, jobs)
+            store = TimedResultStore(clock, folder, {**said_of(planted), "shapes": shapes}, jobs)
         setup = Setup("cuda", None, None, planted.protocol, planted.providers, ())
         cluster = SimulatedCluster(devices, lambda: clock.timed(DEVICES))
-        lane = Lane(ARCH, landing, Brief(setup, said_of(planted), None, cells))
+        queue = ArchQueue(ARCH, store, SweepWorkerSpec(setup, said_of(planted), None, cells))
         with FleetProgress(io.StringIO()) as progress, clock.timed(DEAL):
-            fleet = Fleet([lane], cluster, progress, clock=cluster.clock)
+            fleet = Fleet([queue], cluster, progress, clock=cluster.clock)
             fleet.run()
-        landing.close()
-    wrong = "; ".join(fleet.left_out()) or mistake(folder, cells)
+        store.close()
+    wrong = "; ".join(fleet.unmeasured()) or mistake(folder, cells)
     with clock.timed(AGAIN):
-        again = Landing(folder, {**said_of(planted), "shapes": shapes}, jobs)
+        again = ResultStore(folder, {**said_of(planted), "shapes": shapes}, jobs)
     again.close()
     if again.open_jobs():
         wrong = wrong or f"{len(again.open_jobs())} jobs are to do when the folder is opened again"
@@ -211,18 +211,14 @@ def show(sweep: Sweep) -> None:
 
 def main() -> None:
     """Run the sweeps and compare their costs per cell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cells", type=int, default=100_000)
-    parser.add_argument("--devices", type=int, default=1000)
-    parser.add_argument("--folder", type=Path, help="a folder on the disk to land on; the default is that of TMPDIR")
-    options = parser.parse_args()
+    asked = options(__doc__, cells=100_000, devices=1000, folder=tempfile.gettempdir())
     sweeps = []
     for cells, devices in (
-        (options.cells // 10, options.devices // 10),
-        (options.cells // 10, options.devices),
-        (options.cells, options.devices),
+        (asked.cells // 10, asked.devices // 10),
+        (asked.cells // 10, asked.devices),
+        (asked.cells, asked.devices),
     ):
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
             sweeps.append(swept(cells, devices, Path(folder) / "run"))
         show(sweeps[-1])
     *smaller, full = sweeps

@@ -1,6 +1,6 @@
 """What the way over Ray costs: `rooflens run SUITE --jobs local:1` beside `rooflens run SUITE`, with cells of a second.
 
-    python benchmarks/fleet_overhead.py [--pairs 3] [--problems 12]
+    python benchmarks/fleet_overhead.py [--pairs 3] [--problems 12 (a multiple of 3: that of the shapes)]
 
 Both measure the same cells on this CPU, in alternating order: two providers, whose launches wait 10 ms so that what
 else runs on the machine counts little, in one round that always spends its budget of 1 s. The whole command is timed,
@@ -10,7 +10,6 @@ station, which keeps each problem in a folder of its own, and between parcels, w
 are dealt. Other work on the machine moves the medians by several per cent, and the quickest jobs hardly.
 """
 
-import argparse
 import csv
 import json
 import subprocess
@@ -25,6 +24,8 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from statistics import median, quantiles
+
+from options import options
 
 MOST_OVER = 0.05
 
@@ -158,19 +159,16 @@ def _stations(folder: Path) -> dict[str, float]:
 
 def main() -> None:
     """Run the pairs and print what is over."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--problems", type=int, default=12, help="a multiple of 3: that of the shapes")
-    options = parser.parse_args()
+    asked = options(__doc__, pairs=3, problems=12)
     alone: list[Command] = []
     fleet: list[Command] = []
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        sizes = ", ".join(str(size) for size in range(1, options.problems // 3 + 1))
+        sizes = ", ".join(str(size) for size in range(1, asked.problems // 3 + 1))
         (place / "suite.toml").write_text(SUITE.format(sizes=sizes))
         (place / "shapes.csv").write_text(SHAPES)
         (place / "providers.py").write_text(PROVIDERS)
-        for number in range(options.pairs):
+        for number in range(asked.pairs):
             arms: list[tuple[list[Command], tuple[str, ...]]] = [(alone, ()), (fleet, ("--jobs", "local:1"))]
             for runs, more in arms[:: -1 if number % 2 else 1]:
                 runs.append(run(place, f"{number}{'-fleet' if more else ''}", *more))

@@ -12,61 +12,44 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from rooflens.harness.machine.device import find_device
-from rooflens.harness.telemetry.source import telemetry
-from rooflens.harness.timing.accelerator import accelerator
-from rooflens.harness.timing.cache import Flush, flushed
-from rooflens.harness.timing.event_timer import EventTimer
-from rooflens.harness.timing.measure import measure
-from rooflens.harness.timing.stop import StopRule
-from rooflens.kernels import registry
-from rooflens.kernels.inputs import make_inputs
-from rooflens.shapes.problem import Problem
-from rooflens.shapes.protocol import Protocol
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
+from rooflens.harness.timing.cache import flushed
+from timing import Kernel, Machine, kernels
 
 CASES = (("simt_4bit", 1, 1024, 2048), ("simt_4bit", 1, 4096, 4096), ("blas", 16, 4096, 4096))
 
 
 def main() -> None:
-    device = find_device("auto")
+    machine = Machine()
     try:
         import cuda.bench as bench
     except ImportError:
         print("needs cuda-bench: pip install cuda-bench")
         return
-    if not device.is_gpu:
+    if not machine.device.is_gpu:
         print("needs a GPU")
         return
-    torch.cuda.set_device(device.index)
-    machine, flush, source = accelerator(device), Flush(device), telemetry(device)
-    scheme = parse_scheme("nf4-g64", DType.BF16)
     walls: dict[str, float] = {}
     ours: dict[str, tuple[float, float, int]] = {}
 
-    def register(provider: str, m: int, n: int, k: int) -> None:
-        name = f"{provider}_M{m}_{n}x{k}"
-        inputs = make_inputs(Problem(M=m, N=n, K=k), scheme, device, seed=0)
-        launch = registry.load([provider])[provider].prepare(inputs).run
+    def register(kernel: Kernel) -> None:
+        name = kernel.label.replace(" ", "_")
 
         def run(state: "bench.State") -> None:
             def work(task: "bench.Launch") -> None:
                 with torch.cuda.stream(torch.cuda.ExternalStream(task.get_stream().addressof())):
-                    launch()
+                    kernel.launch()
 
             began = time.perf_counter()
             state.exec(work, batched=False)
             walls[name] = time.perf_counter() - began
             began = time.perf_counter()
-            timer = EventTimer(machine, flushed(launch, flush))
-            taken = measure(flushed(launch, flush), timer, StopRule.of(Protocol(), timer.resolution_s), machine, source)
+            taken = machine.measure("event", flushed(kernel.launch, machine.flush))
             ours[name] = time.perf_counter() - began, median(taken.times_s), len(taken.times_s)
 
         bench.register(run).set_name(name)
 
-    for case in CASES:
-        register(*case)
+    for kernel in kernels(CASES, machine.device):
+        register(kernel)
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "nvbench.json"
         bench.run_all_benchmarks([sys.argv[0], "--json", str(result), "--quiet"])

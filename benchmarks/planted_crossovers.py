@@ -7,12 +7,12 @@ the time ratio is a line in log2 M, or a step where tiles end, with noise per ro
 test_planted_crossovers.py` holds smaller numbers of suites to their targets.
 """
 
-import argparse
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from options import options
 from rooflens.analysis.crossover.across_shapes import median_crossover
 from rooflens.analysis.crossover.curve import Crossing, locate
 from rooflens.analysis.crossover.refine import MOST, RATIO, next_sizes
@@ -158,9 +158,7 @@ def outcome(shapes: list[Shape], censored: float) -> Outcome:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suites", type=int, default=500)
-    count = parser.parse_args().suites
+    count = options(__doc__, suites=500).suites
     print(f"{count} suites of 40 shapes, 12 M\n")
     print("rounds censored  |error| < 0.1 oct  rms error  dropping them  median covered  shape held  false changes")
     for rounds in (3, 5, 8):

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 
-from rooflens.harness.fleet.cluster import Arrived, Event, Gone, Refused, Sign
-from rooflens.harness.fleet.device_worker import Brief
-from rooflens.harness.fleet.jobs import Job
-from rooflens.harness.fleet.protocol import AnyBrief, Order, Parcel, Slot
+from rooflens.harness.fleet.cluster import Answered, Event, Failed, Heartbeat, Lost
+from rooflens.harness.fleet.device_worker import SweepWorkerSpec
+from rooflens.harness.fleet.jobs import SweepJob
+from rooflens.harness.fleet.protocol import Assignment, ResultArchive, Slot, WorkerSpec
 from rooflens.harness.fleet.result_archive import pack
 from rooflens.harness.plan.plan import static_columns
 from rooflens.harness.storage.tables import fields
@@ -80,9 +80,9 @@ class SimulatedCluster:
         self._speeds = {slot: self._random.lognormvariate(0.0, 0.2) for slot in self._places}
         self._manifests: dict[str, dict[str, object]] = {}
         self._names: dict[Slot, str] = {}
-        self._briefs: dict[Slot, Brief] = {}
-        self._signs: dict[Slot, Sign] = {}
-        self._due: list[tuple[float, int, Slot, str, Event | Job | str]] = []
+        self._briefs: dict[Slot, SweepWorkerSpec] = {}
+        self._signs: dict[Slot, Heartbeat] = {}
+        self._due: list[tuple[float, int, Slot, str, Event | SweepJob | str]] = []
         self._count = 0
         self._now = 0.0
         self.fates = {"died": 0, "hung": 0, "disk full": 0, "nodes gone": 0}
@@ -95,39 +95,39 @@ class SimulatedCluster:
         """See `Cluster`."""
         return self._places
 
-    def hire(self, slot: Slot, brief: AnyBrief, name: str) -> None:
+    def start(self, slot: Slot, spec: WorkerSpec, name: str) -> None:
         """See `Cluster`."""
-        assert isinstance(brief, Brief)
+        assert isinstance(spec, SweepWorkerSpec)
         assert slot not in self._names, "two stations in one place"
-        self._names[slot], self._briefs[slot] = name, brief
+        self._names[slot], self._briefs[slot] = name, spec
         self._answer(slot, OPENING_S, "open")
 
-    def order(self, slot: Slot, order: Order) -> None:
+    def assign(self, slot: Slot, assignment: Assignment) -> None:
         """See `Cluster`."""
-        assert isinstance(order.job, Job)
-        seconds = order.job.units * UNIT_S * self._speeds[slot] * self._random.uniform(0.8, 1.2)
+        assert isinstance(assignment.job, SweepJob)
+        seconds = assignment.job.units * UNIT_S * self._speeds[slot] * self._random.uniform(0.8, 1.2)
         fate = self._random.random()
         if fate < DIES:
             self.fates["died"] += 1
-            self._answer(slot, seconds / 2, Gone(slot, "its process died"))
+            self._answer(slot, seconds / 2, Lost(slot, "its process died"))
         elif fate < DIES + HANGS:
             self.fates["hung"] += 1
         elif fate < DIES + HANGS + DISK_FULL:
             self.fates["disk full"] += 1
-            self._answer(slot, seconds / 2, Refused(slot, "cannot write to /tmp/x: No space left on device"))
+            self._answer(slot, seconds / 2, Failed(slot, "cannot write to /tmp/x: No space left on device"))
         elif fate < DIES + HANGS + DISK_FULL + NODE_GONE:
             self.fates["nodes gone"] += 1
             self._places = [place for place in self._places if place.node != slot.node]
             for place in [place for place in self._names if place.node == slot.node]:
-                self._answer(place, seconds / 2, Gone(place, "its node does not answer"))
+                self._answer(place, seconds / 2, Lost(place, "its node does not answer"))
         else:
-            self._answer(slot, seconds, order.job)
+            self._answer(slot, seconds, assignment.job)
 
     def close(self, slot: Slot) -> None:
         """See `Cluster`."""
         self._answer(slot, OPENING_S, "close")
 
-    def dismiss(self, slot: Slot) -> None:
+    def kill(self, slot: Slot) -> None:
         """See `Cluster`."""
         self._names.pop(slot)
         self._signs.pop(slot, None)
@@ -144,24 +144,24 @@ class SimulatedCluster:
             if self._names.get(slot) != name:  # a station that was dismissed answers nobody
                 continue
             self._now = max(self._now, at)
-            if isinstance(what, Gone | Refused | Arrived):
+            if isinstance(what, Lost | Failed | Answered):
                 return [what]
             with self._fabricating():
-                parcel = self._record(slot, what) if isinstance(what, str) else self._measured(slot, what)
-            return [Arrived(slot, parcel)]
+                archive = self._record(slot, what) if isinstance(what, str) else self._measured(slot, what)
+            return [Answered(slot, archive)]
         self._now = until
         return []
 
-    def signs(self) -> Mapping[Slot, Sign]:
+    def heartbeats(self) -> Mapping[Slot, Heartbeat]:
         """See `Cluster`."""
         return self._signs
 
-    def _answer(self, slot: Slot, seconds: float, what: Event | Job | str) -> None:
+    def _answer(self, slot: Slot, seconds: float, what: Event | SweepJob | str) -> None:
         self._count += 1
-        self._signs[slot] = Sign("time the round", 0, self._count)
+        self._signs[slot] = Heartbeat("time the round", 0, self._count)
         heapq.heappush(self._due, (self._now + seconds, self._count, slot, self._names[slot], what))
 
-    def _record(self, slot: Slot, kind: str) -> Parcel:
+    def _record(self, slot: Slot, kind: str) -> ResultArchive:
         """What opens or closes a station: ceilings and the canary."""
         ceilings = [
             {
@@ -173,7 +173,7 @@ class SimulatedCluster:
         tables = {"ceilings": csv_text(CEILINGS.names, [fields(CEILINGS, row) for row in ceilings])}
         return self._packed(slot, f"{self._names[slot]}-{kind}", [], tables | {"canary": self._canary()})
 
-    def _measured(self, slot: Slot, job: Job) -> Parcel:
+    def _measured(self, slot: Slot, job: SweepJob) -> ResultArchive:
         """All units of a job, with every column that a GPU's run fills."""
         cells, timings, telemetry = [], [], []
         for place, cell in enumerate(job.task.cells):
@@ -204,14 +204,14 @@ class SimulatedCluster:
         }  # fmt: skip
         return csv_text(CANARY.names, [fields(CANARY, row)])
 
-    def _packed(self, slot: Slot, key: str, shapes: list[object], tables: Mapping[str, str]) -> Parcel:
+    def _packed(self, slot: Slot, key: str, shapes: list[object], tables: Mapping[str, str]) -> ResultArchive:
         name = self._names[slot]
         if name not in self._manifests:
             self._manifests[name] = {**self._briefs[slot].manifest.to_json(), **_description(slot)}
         station = {"name": name, "host": slot.host, "slot": slot.index, "elapsed_s": 8.0, "remarks": []}
         manifest = {**self._manifests[name], "shapes": shapes, "planned_units": 0, "station": station}
         files = {"run.json": json.dumps(manifest, indent=1), **{f"{table}.csv": text for table, text in tables.items()}}
-        return Parcel(key, pack({name: text.encode() for name, text in files.items()} | {"worker.log": b""}))
+        return ResultArchive(key, pack({name: text.encode() for name, text in files.items()} | {"worker.log": b""}))
 
 
 _ROUND, _ORDER = (CELLS.names.index(name) for name in ("round", "order"))

@@ -6,25 +6,20 @@ the same launch; the same for an empty kernel, which is what netting by an empty
 then be left, in percent of the record. `wall` is the time of the timers in ms for 100 samples each. Timers take turns.
 """
 
-import argparse
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
 
 import torch
-from rooflens.harness.machine.device import find_device
-from rooflens.harness.timing.accelerator import Action, accelerator
-from rooflens.harness.timing.cache import Flush, flushed, warm
+from options import options
+from rooflens.harness.timing.accelerator import Action
+from rooflens.harness.timing.cache import flushed, warm
 from rooflens.harness.timing.timer import Subject
 from rooflens.harness.timing.timers import make_timer
-from rooflens.kernels import registry
-from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.probes.triton_floors import empty_launch
+from rooflens.kernels.probes.triton.floors import empty_launch
 from rooflens.shapes.device import Device
-from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
+from timing import Machine, kernels
 
 SAMPLES = 100
 TIMERS = ("profiler", "event", "graph")
@@ -48,35 +43,29 @@ def launches(device: Device) -> Iterator[tuple[str, Action]]:
     out = torch.empty(1 << 20, device=device.torch_name)
     source = torch.randn_like(out)
     yield "copy of 4 MiB", lambda: out.copy_(source)
-    scheme = parse_scheme("nf4-g64", DType.BF16)
-    for name, m, n, k in CASES:
-        problem, provider = Problem(M=m, N=n, K=k), registry.load([name])[name]
-        if provider.supports(problem, scheme, device).ok:
-            yield f"{name} M={m} {n}x{k}", provider.prepare(make_inputs(problem, scheme, device, seed=0)).run
+    yield from ((kernel.label, kernel.launch) for kernel in kernels(CASES, device))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=3)
-    arguments = parser.parse_args()
-    device = find_device("auto")
-    machine, flush = accelerator(device), Flush(device)
+    turns = options(__doc__, turns=3).turns
+    machine = Machine()
+    device = machine.device
     subjects: list[tuple[str, str, Subject]] = []
     for label, launch in launches(device):
-        subjects += [(label, "cold", flushed(launch, flush)), (label, "warm", warm(launch))]
+        subjects += [(label, "cold", flushed(launch, machine.flush)), (label, "warm", warm(launch))]
     times: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     walls: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for _ in range(arguments.turns):
+    for _ in range(turns):
         for label, cache, subject in subjects:
             for name in TIMERS[: 3 if cache == "warm" else 2]:
                 begin = time.perf_counter()
-                timer = make_timer(name, machine, subject, device)
+                timer = make_timer(name, machine.host, subject, device)
                 taken: list[float] = []
                 while len(taken) < SAMPLES:
                     taken += timer.batch(SAMPLES - len(taken)).times_s
                 walls[label, cache, name].append(time.perf_counter() - begin)
                 times[label, cache, name].append(median(taken))
-    print(f"{device.name}, torch {torch.__version__}; us; step of the events {machine.resolution_s * 1e9:.0f} ns")
+    print(f"{device.name}, torch {torch.__version__}; us; step of the events {machine.host.resolution_s * 1e9:.0f} ns")
     print(f"{'launch':32} {'':5} {'record':>8} {'event +':>8} {'empty +':>8} {'left':>7} {'graph +':>8}  wall ms")
     for label, cache, _ in subjects:
         us = {name: median(times[label, cache, name]) * 1e6 for name in TIMERS if (label, cache, name) in times}

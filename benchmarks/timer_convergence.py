@@ -9,29 +9,18 @@ graph where they were timed in one); `all` counts the warm-ups too. The rest is 
 drift hits all alike; the median of the turns is printed.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import median
 
 import torch
-from rooflens.harness.machine.device import find_device
-from rooflens.harness.telemetry.source import telemetry
-from rooflens.harness.timing.accelerator import Action, Host, TorchAccelerator, accelerator
-from rooflens.harness.timing.cache import Flush, flushed, warm
-from rooflens.harness.timing.measure import measure
-from rooflens.harness.timing.stop import StopRule
+from options import options
+from rooflens.harness.timing.accelerator import Action, Host, TorchAccelerator
+from rooflens.harness.timing.cache import flushed, warm
 from rooflens.harness.timing.timer import Subject
-from rooflens.harness.timing.timers import make_timer
-from rooflens.kernels import registry
-from rooflens.kernels.inputs import make_inputs
-from rooflens.shapes.device import Device
 from rooflens.shapes.median import interval
-from rooflens.shapes.problem import Problem
-from rooflens.shapes.protocol import Protocol
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
+from timing import Machine, kernels
 
 TARGET = 0.01
 GPU_CASES = (
@@ -64,20 +53,16 @@ class Taken:
 Tool = Callable[[], Taken]
 
 
-def ours(name: str, subject: Subject, machine: Host, device: Device) -> Tool:
-    source = telemetry(device)
-
+def ours(name: str, subject: Subject, machine: Machine) -> Tool:
     def run() -> Taken:
         counted = Counted(subject.launch)
-        subject_ = replace(subject, launch=counted)
-        machine.synchronize()
+        machine.host.synchronize()
         begin = time.perf_counter()
-        timer = make_timer(name, machine, subject_, device)
-        taken = measure(subject_, timer, StopRule.of(Protocol(), timer.resolution_s), machine, source)
+        taken = machine.measure(name, replace(subject, launch=counted))
         wall = time.perf_counter() - begin
         launches = len(taken.times_s) * taken.launches_per_sample
         in_graph = name == "graph"
-        each = pure(subject, machine, in_graph) / wall
+        each = pure(subject, machine.host, in_graph) / wall
         total = None if in_graph else counted.launches * each
         return Taken(wall, median(taken.times_s), taken.times_s, launches * each, total)
 
@@ -121,25 +106,14 @@ def pure(subject: Subject, machine: Host, in_graph: bool, count: int = 100) -> f
     return first.seconds_until(last) / count
 
 
-def triton_do_bench(launch: Action) -> Tool:
-    from triton.testing import do_bench
+def triton_bench(launch: Action, in_graph: bool = False) -> Tool:
+    from triton.testing import do_bench, do_bench_cudagraph
+
+    bench = do_bench_cudagraph if in_graph else do_bench
 
     def run() -> Taken:
         begin = time.perf_counter()
-        times = do_bench(launch, return_mode="all")
-        wall = time.perf_counter() - begin
-        seconds = tuple(value * 1e-3 for value in times)
-        return Taken(wall, sum(seconds) / len(seconds), seconds)
-
-    return run
-
-
-def triton_do_bench_cudagraph(launch: Action) -> Tool:
-    from triton.testing import do_bench_cudagraph
-
-    def run() -> Taken:
-        begin = time.perf_counter()
-        times = do_bench_cudagraph(launch, return_mode="all")
+        times = bench(launch, return_mode="all")
         wall = time.perf_counter() - begin
         seconds = tuple(value * 1e-3 for value in times)
         return Taken(wall, sum(seconds) / len(seconds), seconds)
@@ -200,42 +174,38 @@ def compare(label: str, tools: dict[str, Tool], turns: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--turns", type=int, default=3)
-    arguments = parser.parse_args()
-    device = find_device(arguments.device)
-    machine = accelerator(device)
-    flush = Flush(device) if device.is_gpu else None
-    scheme = parse_scheme("nf4-g64", DType.BF16)
-    print(f"{device.name}; target +-{TARGET:.0%}; timer step {machine.resolution_s * 1e9:.0f} ns")
+    asked = options(__doc__, device="auto", turns=3)
+    machine = Machine(asked.device)
+    device = machine.device
+    print(f"{device.name}; target +-{TARGET:.0%}; timer step {machine.host.resolution_s * 1e9:.0f} ns")
     print(
         f"{'kernel':34} {'tool':24} {'wall ms':>9} {'ratio':>9} {'time us':>10} {'+-':>8} {'samples':>8} "
         f"{'busy':>6} {'all':>6}"
     )
-    for name, m, n, k in GPU_CASES if device.is_gpu else CPU_CASES:
-        problem = Problem(M=m, N=n, K=k)
-        provider = registry.load([name])[name]
-        if not provider.supports(problem, scheme, device).ok:
-            print(f"{name} M={m} {n}x{k}: not supported here")
+    for kernel in kernels(GPU_CASES if device.is_gpu else CPU_CASES, device):
+        launch = kernel.launch
+        hot = warm(launch)
+        if not device.is_gpu:
+            tools = {
+                "blocked_autorange": torch_blocked_autorange(launch, 3.2),
+                "rooflens host, warm": ours("host", hot, machine),
+            }
+            compare(kernel.label, tools, asked.turns)
             continue
-        launch = provider.prepare(make_inputs(problem, scheme, device, seed=0)).run
-        label = f"{name} M={m} {n}x{k}"
-        if flush is None:
-            tools = {"blocked_autorange": torch_blocked_autorange(launch, 3.2)}
-            tools["rooflens host, warm"] = ours("host", warm(launch), machine, device)
-            compare(label, tools, arguments.turns)
-            continue
-        cold, hot = flushed(launch, flush), warm(launch)
-        tools = {"do_bench": triton_do_bench(launch)}
-        tools["rooflens profiler, cold"] = ours("profiler", cold, machine, device)
-        tools["rooflens event, cold"] = ours("event", cold, machine, device)
-        compare(label, tools, arguments.turns)
-        tools = {"do_bench_cudagraph": triton_do_bench_cudagraph(launch)}
-        tools["rooflens graph, warm"] = ours("graph", hot, machine, device)
-        tools["rooflens event, warm"] = ours("event", hot, machine, device)
-        tools["blocked_autorange"] = torch_blocked_autorange(synchronized(launch, machine), 0.2)
-        compare("", tools, arguments.turns)
+        cold = flushed(launch, machine.flush)
+        tools = {
+            "do_bench": triton_bench(launch),
+            "rooflens profiler, cold": ours("profiler", cold, machine),
+            "rooflens event, cold": ours("event", cold, machine),
+        }
+        compare(kernel.label, tools, asked.turns)
+        tools = {
+            "do_bench_cudagraph": triton_bench(launch, in_graph=True),
+            "rooflens graph, warm": ours("graph", hot, machine),
+            "rooflens event, warm": ours("event", hot, machine),
+            "blocked_autorange": torch_blocked_autorange(synchronized(launch, machine.host), 0.2),
+        }
+        compare("", tools, asked.turns)
 
 
 if __name__ == "__main__":

@@ -5,32 +5,20 @@ the time that it reports, and the coefficient of variation between processes: wh
 tools report what they report by default: rooflens the median, do_bench the mean, blocked_autorange the median.
 """
 
-import argparse
 import json
 import subprocess
 import sys
 from statistics import mean, median, stdev
 
 import torch
-from rooflens.harness.machine.device import find_device
-from rooflens.harness.telemetry.source import telemetry
-from rooflens.harness.timing.accelerator import TorchAccelerator, accelerator
-from rooflens.harness.timing.cache import Flush, Rotation, flushed, rotated, warm
+from options import options
+from rooflens.harness.timing.cache import Rotation, flushed, rotated, warm
 from rooflens.harness.timing.cache_sizes import copies_needed
 from rooflens.harness.timing.canary import Canary
-from rooflens.harness.timing.measure import measure
-from rooflens.harness.timing.stop import StopRule
 from rooflens.harness.timing.timer import Subject
-from rooflens.harness.timing.timers import make_timer
-from rooflens.kernels import registry
-from rooflens.kernels.fourbit.inputs import FourBitInputs
-from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.provider import Provider
 from rooflens.shapes.device import Device
-from rooflens.shapes.problem import Problem
 from rooflens.shapes.protocol import Protocol
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
+from timing import Kernel, Machine, kernels
 
 GPU_CASES = (
     ("simt_4bit", 1, 512, 1024),
@@ -45,44 +33,33 @@ GPU_CASES = (
 CPU_CASES = (("simd_4bit_cpu", 1, 256, 512), ("simd_4bit_cpu", 1, 4096, 4096), ("blas", 4, 1024, 4096))
 
 
-def rotation_of(kernel: Provider, inputs: FourBitInputs, device: Device) -> Subject:
+def rotation_of(kernel: Kernel, device: Device) -> Subject:
     """The same launch on as many copies of the operands as make it cold."""
-    size = inputs.scheme.weight_bytes(inputs.problem) + inputs.scheme.scale_bytes(inputs.problem)
-    copies = [inputs.copy() for _ in range(copies_needed(size, device))]
-    return rotated(Rotation([kernel.prepare(copy).run for copy in copies], size, device))
+    scheme, problem = kernel.inputs.scheme, kernel.inputs.problem
+    size = scheme.weight_bytes(problem) + scheme.scale_bytes(problem)
+    copies = [kernel.inputs.copy() for _ in range(copies_needed(size, device))]
+    return rotated(Rotation([kernel.provider.prepare(copy).run for copy in copies], size, device))
 
 
 def once(name: str) -> dict[str, dict[str, float]]:
     """Times in seconds of each kernel by each tool, in this process."""
-    device = find_device(name)
-    machine = accelerator(device)
-    source = telemetry(device)
-    flush = Flush(device) if device.is_gpu else None
-    Canary(device, machine).read()  # as a sweep begins, and it brings the device to its working clock
+    machine = Machine(name)
+    device = machine.device
+    Canary(device, machine.host).read()  # as a sweep begins, and it brings the device to its working clock
     found: dict[str, dict[str, float]] = {}
 
-    def ours(timer_name: str, subject: Subject) -> float:
-        rounds = []
-        for _ in range(Protocol().rounds):
-            timer = make_timer(timer_name, machine, subject, device)
-            rule = StopRule.of(Protocol(), timer.resolution_s)
-            rounds.append(median(measure(subject, timer, rule, machine, source).times_s))
-        return median(rounds)
+    def ours(timer: str, subject: Subject) -> float:
+        return median(machine.median_s(timer, subject) for _ in range(Protocol().rounds))
 
-    for provider, m, n, k in GPU_CASES if device.is_gpu else CPU_CASES:
-        problem, scheme = Problem(M=m, N=n, K=k), parse_scheme("nf4-g64", DType.BF16)
-        kernel = registry.load([provider])[provider]
-        if not kernel.supports(problem, scheme, device).ok:
-            continue
-        inputs = make_inputs(problem, scheme, device, seed=0)
-        launch = kernel.prepare(inputs).run
-        times = found[f"{provider} M={m} {n}x{k}"] = {}
-        if isinstance(machine, TorchAccelerator) and flush is not None:
+    for kernel in kernels(GPU_CASES if device.is_gpu else CPU_CASES, device):
+        launch = kernel.launch
+        times = found[kernel.label] = {}
+        if device.is_gpu:
             from triton.testing import do_bench, do_bench_cudagraph
 
-            times["event cold"] = ours("event", flushed(launch, flush))
-            times["profiler cold"] = ours("profiler", flushed(launch, flush))
-            rotation = rotation_of(kernel, inputs, device)
+            times["event cold"] = ours("event", flushed(launch, machine.flush))
+            times["profiler cold"] = ours("profiler", flushed(launch, machine.flush))
+            rotation = rotation_of(kernel, device)
             times["event rotated"] = ours("event", rotation)
             times["graph rotated"] = ours("graph", rotation)
             times["do_bench"] = do_bench(launch) * 1e-3
@@ -98,11 +75,7 @@ def once(name: str) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--processes", type=int, default=10)
-    parser.add_argument("--once", action="store_true", help="measure in this process and print JSON")
-    arguments = parser.parse_args()
+    arguments = options(__doc__, device="auto", processes=10, once=False)
     if arguments.once:
         print(json.dumps(once(arguments.device)))
         return

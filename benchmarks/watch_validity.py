@@ -5,16 +5,16 @@ each sample and outputs that are kept of some, and without; both take turns. Pri
 median over the turns of their ratio, and the difference in microseconds.
 """
 
-import argparse
 from statistics import median
 
+from options import options
 from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import Cell
 from rooflens.harness.timing.measure import measure
 from rooflens.harness.timing.stop import StopRule
 from rooflens.harness.timing.timers import make_timer
 from rooflens.harness.worker.bench import Bench
-from rooflens.harness.worker.messages import Chosen
+from rooflens.harness.worker.messages import Choice
 from rooflens.harness.worker.operands import Operands
 from rooflens.harness.worker.prepared import Prepared, prepare
 from rooflens.harness.worker.watch import Watch
@@ -61,10 +61,7 @@ def times(bench: Bench, ready: Prepared, operands: Operands, cell: Cell, turns: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--turns", type=int, default=15)
-    chosen = parser.parse_args()
+    chosen = options(__doc__, device="auto", turns=15)
     device, scheme = find_device(chosen.device), parse_scheme("nf4-g64", DType.BF16)
     bench = Bench(device, Protocol())
     print(f"{device.name}, timer {bench.timer}: us watched, us without, ratio, difference in us")
@@ -74,7 +71,7 @@ def main() -> None:
         operands.draw(1)
         for cache in (Cache.COLD, Cache.WARM):
             cell = Cell("watch", Shape("toy", "w", n, k), problem, scheme, name, cache)
-            ready = prepare(provider, operands.copies(bench.copies(cell)), Chosen(None, "default"), bench.machine)
+            ready = prepare(provider, operands.copies(bench.copies(cell)), Choice(None, "default"), bench.machine)
             watched, without = times(bench, ready, operands, cell, chosen.turns)
             ratio = median(one / other for one, other in zip(watched, without, strict=True))
             one, other = (1e6 * median(some) for some in (watched, without))

@@ -117,13 +117,15 @@ def _show(median: "MedianCrossover", shapes: "pd.DataFrame") -> None:
 
 def _position(row: Mapping[Hashable, Any]) -> str:
     """Write where one shape crosses, or on which side of the sweep it must."""
-    from ..analysis.crossover.curve import Status
+    from ..analysis.crossover.curve import CrossoverStatus
     from ..reports import formatting
 
-    status = Status(row["status"])
+    status = CrossoverStatus(row["status"])
     if status.is_beyond:
         return formatting.beyond(row["M_max"])
-    return formatting.before(row["M_min"]) if status is Status.NEVER else formatting.crossover(row["crossover_M"])
+    return (
+        formatting.before(row["M_min"]) if status is CrossoverStatus.NEVER else formatting.crossover(row["crossover_M"])
+    )
 
 
 def _over_shapes(median: "MedianCrossover") -> list[str]:
@@ -135,7 +137,7 @@ def _over_shapes(median: "MedianCrossover") -> list[str]:
     lines = [f"median crossover over {plural(median.shapes, 'shape')}: M {found}{interval}"]
     if not median.shapes:
         none = "none, no shape has one at which the challenger stops winning"
-        lines = [f"median crossover: {none if median.is_told else median.text}"]
+        lines = [f"median crossover: {none if median.is_informative else median.text}"]
     if median.threshold:
         lines.append(f"best single rule: {_rule(median, median.threshold)}")
     return [*lines, *(f"note: {warning}" for warning in median.warnings)]

@@ -1,5 +1,6 @@
 """`rooflens dispatch`: which kernel to run for which problem, what each way to decide costs, and code that decides."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,9 @@ from .shared.runs import find_run
 if TYPE_CHECKING:
     from ..analysis.dispatch.policy import Policy
     from ..analysis.dispatch.study import Study
-    from ..analysis.dispatch.timings import Ints
     from ..analysis.frames.load import RunData
+    from ..analysis.statistics.arrays import Ints
 
-FORMS = ("csv", "json", "python")
 
 FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"}
 
@@ -61,7 +61,7 @@ FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"
     help="Which providers stand for the kernels that a provider's own rule names, to score its decisions apart.",
 )
 @click.option("--features", metavar="LIST", help="What trees split on; default: M,N,K,B,E,waves.")
-@click.option("--emit", multiple=True, type=click.Choice(FORMS), help="Write the policy; with -o more than one.")
+@click.option("--emit", multiple=True, type=click.Choice([*FILES]), help="Write the policy; with -o more than one.")
 @click.option(
     *("-o", "--output"),
     type=click.Path(path_type=Path, file_okay=False),
@@ -103,7 +103,7 @@ def dispatch(
     """
     from ..analysis.dispatch.provenance import provenance
     from ..analysis.dispatch.study import Question, study
-    from ..analysis.dispatch.tree import Shape
+    from ..analysis.dispatch.tree import TreeShape
     from ..analysis.dispatch.weights import parse_histogram
     from ..analysis.frames.load import load_run
 
@@ -122,7 +122,7 @@ def dispatch(
             margin=values.fraction(margin, "--margin"),
             histogram=parse_histogram(_content(weights, "--weights"), str(weights)) if weights else None,
             stand_ins=values.mapping(stand_in, "--stand-in") if stand_in else {},
-            tree=Shape(features=_features(features)),
+            tree=TreeShape(features=_features(features)),
         ),
     )
     chosen = _policy(found, policy)
@@ -200,20 +200,21 @@ def _texts(run: "RunData", found: "Study", policy: str | None, weighing: str, em
     from ..analysis.dispatch.emit_json import emit_json
     from ..analysis.dispatch.emit_python import emit_python
     from ..analysis.dispatch.fit import TABLE
-    from ..analysis.dispatch.provenance import provenance
+    from ..analysis.dispatch.policy import Policy
+    from ..analysis.dispatch.provenance import Provenance, provenance
 
+    emitters: dict[str, Callable[[Policy, Provenance], str]] = {
+        "csv": lambda chosen, facts: emit_csv(chosen, found.timings, facts),
+        "json": emit_json,
+        "python": emit_python,
+    }
     texts: dict[str, str] = {}
-    for form in dict.fromkeys(emit or FORMS):
+    for form in dict.fromkeys(emit or FILES):
+        if form == "csv" and not emit and (why := refusal(found.timings)):
+            click.echo(f"note: no {FILES[form]}: {why}", err=True)
+            continue
         chosen = found.policy(policy or (TABLE if form == "csv" else found.recommended))
-        facts = provenance(run, found, chosen.name, weighing)
-        if form == "csv":
-            why = refusal(found.timings)
-            if why and not emit:
-                click.echo(f"note: no {FILES[form]}: {why}", err=True)
-                continue
-            texts[form] = emit_csv(chosen, found.timings, facts)
-        else:
-            texts[form] = emit_json(chosen, facts) if form == "json" else emit_python(chosen, facts)
+        texts[form] = emitters[form](chosen, provenance(run, found, chosen.name, weighing))
     return texts
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..analysis.dispatch.provenance import Provenance
     from ..analysis.dispatch.regret import Score
     from ..analysis.dispatch.study import Study
-    from ..analysis.dispatch.timings import Ints
+    from ..analysis.statistics.arrays import Ints
 
 VISIBLE = 0.0005
 """Luck of the best arms that is worth a line."""
@@ -167,10 +167,10 @@ def _rules(policy: "Policy") -> list[str]:
 
 
 def _rule(rule: "Rule") -> list[str]:
-    from ..analysis.dispatch.policy import Table
+    from ..analysis.dispatch.policy import ShapeTable
     from ..analysis.dispatch.tree import describe
 
-    if not isinstance(rule, Table):
+    if not isinstance(rule, ShapeTable):
         return describe(rule)
     entries = Counter(leaf.arm for rows in rule.rows.values() for _, leaf in rows)
     told = ", ".join(f"{arm} {count}" for arm, count in entries.most_common())

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..shapes.gpu_architectures import architecture
 from ..shapes.verdict import reason_groups
 from .shared.output import print_json
 from .shared.tables import print_table
@@ -102,7 +103,7 @@ def _units(survey: "Survey") -> str:
     device = survey.device
     if not device.is_gpu:
         return "threads"
-    return ("WGPs" if device.arch.startswith("gfx1") else "CUs") if device.is_rocm else "SMs"
+    return ("WGPs" if architecture(device.arch).family == "rdna" else "CUs") if device.is_rocm else "SMs"
 
 
 def _now(survey: "Survey") -> Iterator[Row]:

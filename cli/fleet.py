@@ -73,15 +73,15 @@ def run(**options: Any) -> None:
       rooflens fleet run -o runs/all --resume --address auto
     """
     from .run.fleet_folder import stored_architectures, stored_run
-    from .run.fleet_run import Where, run_call
-    from .run.run_request import call_of
+    from .run.fleet_run import FleetTarget, run_on_fleet
+    from .run.run_request import read_request
 
     on = parse_devices(options["on"], "--on")
     patience_s = values.seconds(options["wait"], "--wait")
-    call = call_of({**options, "device": None, "scan": None}, stored_run(options["output"]))
-    stored = dict.fromkeys(stored_architectures(call.folder)) if call.resume else {}
-    where = Where(address=options["address"] or "", on=on or stored or call.suite.devices, patience_s=patience_s)
-    run_call(call, where, report=options["report"], strict=options["strict"], dry_run=options["dry_run"])
+    request = read_request({**options, "device": None, "scan": None}, stored_run(options["output"]))
+    stored = dict.fromkeys(stored_architectures(request.folder)) if request.resume else {}
+    target = FleetTarget(options["address"] or "", on=on or stored or request.suite.devices, patience_s=patience_s)
+    run_on_fleet(request, target, report=options["report"], strict=options["strict"], dry_run=options["dry_run"])
 
 
 _DEVICE = click.option(

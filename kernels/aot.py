@@ -1,8 +1,8 @@
-"""What is compiled ahead of time, for GPUs that are not there: requests, and what became of them.
+"""Ahead-of-time compiles, for GPUs that this machine does not have: requests and results.
 
 The result is evidence only if it is what a launch would compile: `specialize` mirrors the JIT, which marks pointers and
-sizes that are multiples of 16, folds sizes of 1 and absent operands into constants, and tells AMD's backend which
-operands are smaller than 2 GiB. `aot_compiler` starts the child process that compiles, `aot_child` is that process.
+sizes that are multiples of 16, folds sizes of 1 and absent operands into constants, and marks for AMD's backend which
+operands are smaller than 2 GiB. `isa.aot_compiler` starts the child process that compiles, `isa.aot_child` is it.
 """
 
 import importlib
@@ -13,17 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..shapes.errors import unknown_name
+from ..shapes.gpu_architectures import architecture
 from ..shapes.verdict import Verdict
 
-_WAVE64 = ("gfx90a", "gfx942", "gfx950")
-_WAVE32 = ("gfx1100", "gfx1151", "gfx1201")
-_CUDA = ("sm80", "sm90", "sm100")
-_MORE_CUDA = ("sm89", "sm120")
-
-ARCHES = (*_WAVE64, *_WAVE32, *_CUDA)
+ARCHES = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201", "sm80", "sm90", "sm100")
 """Architectures that kernels are compiled for in the tests."""
 
-KNOWN_ARCHES = (*ARCHES, *_MORE_CUDA)
+KNOWN_ARCHES = (*ARCHES, "sm89", "sm120")
 """Architectures that kernels can be compiled for."""
 
 LARGE_BYTES = 1 << 31
@@ -53,7 +49,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What became of a request. Everything but verdict and reason is present only when the verdict is passed.
+    """The result of a request. Everything but verdict and reason is present only when the verdict is passed.
 
     registers      vector registers per lane; spills  bytes of scratch memory per lane
     shared_bytes   shared memory (LDS) per program
@@ -73,16 +69,6 @@ class Build:
     warps: int = 0
     name: str = ""
     triton: str = ""
-
-
-def is_amd(arch: str) -> bool:
-    """True for AMD's architectures."""
-    return arch.startswith("gfx")
-
-
-def wave_size(arch: str) -> int:
-    """Lanes of a wave (AMD) or warp (NVIDIA)."""
-    return 64 if arch in _WAVE64 else 32
 
 
 def check_arch(arch: str) -> str:
@@ -111,7 +97,7 @@ def large_operands(sizes_bytes: Mapping[str, int]) -> tuple[str, ...]:
 def diagnosis(text: str) -> str:
     """Return the last error that the compiler wrote, with file and line where it names them, "" when it wrote none.
 
-    Folders are left out, temporary files too: the same mistake has the same text everywhere.
+    Folders and temporary files are omitted: the same mistake has the same text everywhere.
     """
     found = re.findall(r"^(?:\S*?([\w.]+\.py):(\d+):\d+: |.*?)\berror\s*: (.+)$", text, re.MULTILINE)
     if not found:
@@ -169,13 +155,13 @@ def specialize(
 def specialize_request(
     arch: str, request: Request
 ) -> tuple[dict[str, str], dict[tuple[int, ...], Any], dict[tuple[int, ...], list[list[Any]]]]:
-    """Return what `specialize` says of a request for one of KNOWN_ARCHES."""
-    kernel, backend = find_kernel(request.kernel), "hip" if is_amd(arch) else "cuda"
+    """Return the result of `specialize` for a request for one of KNOWN_ARCHES."""
+    kernel, backend = find_kernel(request.kernel), "hip" if architecture(arch).is_amd else "cuda"
     return specialize(kernel, request.arguments, request.constants, backend, request.large)
 
 
 def fingerprint(arch: str, request: Request) -> str:
-    """Write all that the compiler is told: where it is equal, the same source becomes the same code."""
+    """Return everything that the compiler receives: where it is equal, the same source becomes the same code."""
     signature, fixed, attributes = specialize_request(arch, request)
-    told = [request.kernel, signature, sorted(fixed.items()), sorted(attributes.items()), request.options]
-    return json.dumps([arch, *told], sort_keys=True, default=str)
+    received = [request.kernel, signature, sorted(fixed.items()), sorted(attributes.items()), request.options]
+    return json.dumps([arch, *received], sort_keys=True, default=str)

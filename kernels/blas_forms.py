@@ -10,6 +10,7 @@ type and CPU. A baseline must use the best of them. On GPUs that is `mm`. On CPU
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -33,7 +34,7 @@ def default_form(problem: Problem, scheme: Scheme, kind: str) -> str:
     transposed = problem.M in range(2, 6) or problem.M >= 16
     if scheme.dtype is DType.FP32:
         return "mm_t" if transposed else "mm"
-    if _onednn_has(scheme.dtype):
+    if onednn_has(scheme.dtype):
         return "native" if problem.M == 1 else "mm"
     if problem.M < 8:
         return "mm"
@@ -55,7 +56,10 @@ def weight_dtype(form: str, dtype: torch.dtype) -> torch.dtype:
 def prepare_gemm(
     form: str, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor
 ) -> Callable[[], object]:
-    """Return the call that writes out[M,N] = x[M,K] weight[N,K]^T + bias[N]; its scratch is allocated here."""
+    """Return the call that writes out[M,N] = x[M,K] weight[N,K]^T + bias[N]; its scratch is allocated here.
+
+    "mm" and "fp32_mm" take batches of all of them as well.
+    """
     if form == "native":
         return _without_onednn(_mm(x, weight, bias, out))
     if form == "mm":
@@ -94,7 +98,11 @@ def require_full_fp32() -> str:
 
 
 def _mm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor) -> Callable[[], object]:
-    transposed = weight.t()
+    transposed = weight.mT
+    if x.dim() == 3:
+        if bias is None:
+            return lambda: torch.bmm(x, transposed, out=out)
+        return partial(torch.baddbmm, bias.unsqueeze(1), x, transposed, out=out)
     if bias is None:
         return lambda: torch.mm(x, transposed, out=out)
     return lambda: torch.addmm(bias, x, transposed, out=out)
@@ -128,7 +136,7 @@ def _without_onednn(gemm: Callable[[], object]) -> Callable[[], object]:
     return run
 
 
-def _onednn_has(dtype: DType) -> bool:
+def onednn_has(dtype: DType) -> bool:
     """Whether oneDNN serves this 16-bit type on this CPU; without it torch multiplies in a plain loop."""
     query = getattr(torch.ops.mkldnn, f"_is_mkldnn_{dtype}_supported", None)
     return bool(torch.backends.mkldnn.is_available() and query is not None and query())

@@ -1,4 +1,4 @@
-"""Where rooflens keeps what it can make again, and its temporary files."""
+"""Where rooflens keeps its caches and temporary files."""
 
 import os
 import pwd
@@ -12,7 +12,7 @@ from ..shapes.errors import RooflensError
 def cache_folder() -> Path:
     """Return $ROOFLENS_CACHE, else $XDG_CACHE_HOME/rooflens, else ~/.cache/rooflens.
 
-    A relative path in the latter two is as good as none (XDG Base Directory Specification): it would be another cache
+    A relative path in the latter two is ignored (XDG Base Directory Specification): it would be another cache
     in every working directory. For a user without a home, and where that is a folder of another user (but root), whose
     files would be loaded and run, it is a private temporary folder. Raises RooflensError when that is somebody else's.
     """
@@ -57,12 +57,12 @@ def temporary_folder() -> Path:
 
 
 def private_temporary() -> Path:
-    """Return `temporary_folder`, made when it is missing; raises RooflensError as `make_private` does."""
+    """Return `temporary_folder`, created if it is missing; raises RooflensError as `make_private` does."""
     return make_private(temporary_folder(), "TMPDIR")
 
 
 def make_private(folder: Path, variable: str) -> Path:
-    """Make `folder` when it is missing, and return it after a look that nobody but this user can enter it.
+    """Create `folder` if it is missing, check that only this user can enter it, and return it.
 
     Raises RooflensError, with the `variable` that chooses another, when it is somebody else's, or open to others:
     whoever made it could read and replace files.

@@ -1,4 +1,4 @@
-"""What Linux says of the CPU in /proc/cpuinfo, and what torch makes of it."""
+"""The CPU as Linux describes it in /proc/cpuinfo, and what torch derives from that."""
 
 import os
 import re

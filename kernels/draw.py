@@ -1,4 +1,4 @@
-"""Random operands that tell right kernels from nearly right ones.
+"""Random operands that distinguish correct kernels from nearly correct ones.
 
 Values are normal, and whole scaling groups are multiplied by powers of two. That changes no bit of the payload that a
 group is quantized to, only its scale: times do not depend on it, but a scale that belongs to another group is wrong by
@@ -82,7 +82,7 @@ def draw(
     """Overwrite `out` [R,C] with normal values, those of each group of rows x columns times its factor. Returns it.
 
     `rows` divides 128; `factors` are those of `LINES` or `BLOCKS` when none are given. Values are drawn some rows at a
-    time; nothing of the size of `out` is allocated beside it.
+    time; nothing else of the size of `out` is allocated.
     """
     height, width = out.shape
     grid = (-(-height // rows), -(-width // columns))

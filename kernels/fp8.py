@@ -3,27 +3,28 @@
 import torch
 
 from ..shapes.device import Device
-
-_FNUZ_ARCHES = ("gfx942",)
-"""Their matrix units multiply the fnuz types (largest E4M3 240, no negative zero), all others the OCP ones (448)."""
+from ..shapes.gpu_architectures import architecture
 
 
 def e4m3(device: Device) -> torch.dtype:
     """Type of weights and activations; ask `torch.finfo` for its largest value."""
-    return torch.float8_e4m3fnuz if device.arch in _FNUZ_ARCHES else torch.float8_e4m3fn
+    return torch.float8_e4m3fnuz if architecture(device.arch).fnuz else torch.float8_e4m3fn
 
 
 def e5m2(device: Device) -> torch.dtype:
     """Type of gradients where a recipe wants their range."""
-    return torch.float8_e5m2fnuz if device.arch in _FNUZ_ARCHES else torch.float8_e5m2
+    return torch.float8_e5m2fnuz if architecture(device.arch).fnuz else torch.float8_e5m2
 
 
 _FNUZ = (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 
 
 def negate_(tensor: torch.Tensor) -> None:
-    """Turn x into -x in place, exactly."""
-    flip_bits_(tensor, 0x80)
+    """Turn x of any floating type into -x in place, exactly."""
+    if tensor.itemsize == 1:
+        flip_bits_(tensor, 0x80)
+    else:
+        tensor.neg_()
 
 
 def flip_bits_(tensor: torch.Tensor, bits: torch.Tensor | int) -> None:

@@ -4,12 +4,13 @@
 
     make_weight(problem, scheme, device, seed)                what all M of one shape share
     make_inputs(problem, scheme, device, seed, weight=None)   the operands
+    placeholders(problem, scheme, device)                     operands on the "meta" device: types and shapes only
 """
 
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -18,7 +19,7 @@ import torch
 from ..shapes.device import Device
 from ..shapes.problem import Problem
 from ..shapes.scheme import DType, Scheme
-from .fp8 import flip_bits_
+from .fp8 import flip_bits_, negate_
 
 TORCH_DTYPES = {DType.BF16: torch.bfloat16, DType.FP16: torch.float16, DType.FP32: torch.float32}
 """torch dtype of each activation type."""
@@ -87,29 +88,71 @@ class Inputs(ABC):
     def empty_outputs(self) -> Tensors:
         """Allocate what a launch writes, poisoned (`poison`), so that an element that is never written cannot pass."""
 
-    @abstractmethod
+    def empty_output(self) -> torch.Tensor:
+        """Allocate the only output of an operation that has one."""
+        (output,) = self.empty_outputs()
+        return output
+
     def copy(self) -> Self:
         """Return the same values in memory of their own, for rotation among copies."""
+        copied: Self = _copied(self)
+        return copied
 
     @abstractmethod
     def refresh_activations(self, seed: int) -> None:
         """Overwrite the activations in place with new random values."""
 
-    @abstractmethod
     def negate(self) -> None:
         """Overwrite the activations in place with themselves, exactly, but for signs; twice is not at all.
 
         X becomes -X. Where that leaves an output as it is (dX of a training step), parts of X and dY change instead, so
         that no output of a product stays.
         """
+        for tensor in self.signed:
+            negate_(tensor)
 
     @abstractmethod
     def reference(self) -> Tensors:
         """Return each output in fp64 (as `empty_outputs` orders and shapes them), from the SAME quantized bits."""
 
-    @abstractmethod
     def negate_reference(self, truth: Tensors) -> None:
-        """Turn the reference of the activations into that of the negated ones, in place."""
+        """Turn the reference of the activations into that of the negated ones, in place: Y(-X) = -Y(X)."""
+        for output in truth:
+            output.neg_()
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizerInputs(Inputs):
+    """X[M,K], to be quantized; subclasses say how it is drawn, and what comes out."""
+
+    problem: Problem
+    scheme: Any
+    device: Device
+    seed: int
+    x: torch.Tensor
+
+    @property
+    def activations(self) -> Tensors:
+        """X."""
+        return (self.x,)
+
+    @property
+    def weights(self) -> Tensors:
+        """None: all that is read is drawn anew."""
+        return ()
+
+
+def _copied(value: Any) -> Any:
+    """Return a value of dataclasses, dictionaries, lists and tuples with clones of its tensors."""
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    if not any(True for _ in _tensors_in(value)):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: _copied(getattr(value, field.name)) for field in fields(value)})
+    if isinstance(value, Mapping):
+        return {name: _copied(element) for name, element in value.items()}
+    return type(value)(map(_copied, value))
 
 
 def _tensors_in(value: object) -> Iterator[torch.Tensor]:
@@ -137,6 +180,11 @@ def make_inputs(problem: Problem, scheme: Scheme, device: Device, seed: int, wei
     `weight` reuses what `make_weight` returned for the same shape and seed.
     """
     return _family(scheme).make_inputs(problem, scheme, device, seed, weight)
+
+
+def placeholders(problem: Problem, scheme: Scheme, device: Device) -> Any:
+    """Return operands with the types and shapes of `make_inputs`, but no memory: enough to compile for `device`."""
+    return _family(scheme).placeholders(problem, scheme, device)
 
 
 def _family(scheme: Scheme) -> Any:

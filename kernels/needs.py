@@ -1,7 +1,8 @@
-"""Why a shipped provider does not run on a CPU, said without importing it: importing torch takes seconds.
+"""Why a provider does not run on a device. The reasons are written once, here; nothing here imports torch.
 
-A `Need` holds for the problems of `shapes/schemes/probes.py`. It is "" where the provider runs, and None where only the
-provider knows. The reasons are the providers' own: they take them from here.
+A `Need` says why a shipped provider does not run on a CPU, without importing the provider, which takes seconds. It
+holds for the problems of `shapes/schemes/probes.py`, is "" where the provider runs, and None where only the provider
+knows.
 """
 
 import importlib.util
@@ -11,11 +12,33 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 from ..shapes.device import Device
+from ..shapes.gpu_architectures import ARCHITECTURES, architecture
 from . import cpu_info
-from .arch import NOT_ON_CPU, ONLY_SM90, block_scaled_missing
 from .fourbit import cpu_build
 
 Need = Callable[[Device], str | None]
+
+NOT_ON_CPU = "Triton kernels need a GPU"
+"""Why a Triton provider does not run there."""
+
+ONLY_SM90 = "torch multiplies with blockwise FP8 scales on sm90 only (cuBLAS)"
+
+
+def fp8_missing(device: Device) -> str:
+    """Say why Triton kernels that multiply FP8 cannot run on a device; empty when they can."""
+    if not device.is_gpu:
+        return NOT_ON_CPU
+    if not architecture(device.arch).multiplies_fp8:
+        return f"{device.arch} has no FP8 matrix instructions: needs sm89 or newer, gfx942, gfx950 or gfx12"
+    return ""
+
+
+def block_scaled_missing(device: Device) -> str:
+    """Say why torch cannot multiply with MX scales on a device; empty when it can."""
+    if device.is_gpu and architecture(device.arch).mx_library:
+        return ""
+    able = ", ".join(row.name for row in ARCHITECTURES.values() if row.mx_library)
+    return f"needs block-scaled FP8 matrix units ({able}); this is {device.arch}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +49,7 @@ class Package:
     source: str
 
     def missing(self) -> str:
-        """Say that it is not installed; "" when it is."""
+        """Return that it is not installed; "" when it is."""
         return "" if importlib.util.find_spec(self.name) else f"{self.name} is not installed: {self.source}"
 
     def on_cpu(self, device: Device) -> str | None:
@@ -41,7 +64,7 @@ AITER_MX = Package("aiter", "see https://github.com/ROCm/aiter/pull/3783")
 PRIMUS_TURBO = Package("primus_turbo", "see https://github.com/AMD-AGI/Primus-Turbo")
 
 NO_BF16_CPU = "its GEMV needs a CPU with AVX-512 BF16"
-"""Why bitsandbytes' GEMV is none of its own there."""
+"""Without it, bitsandbytes' GEMV is dequantize + linear."""
 
 
 def only_rocm(library: str) -> str:
@@ -58,11 +81,6 @@ GPU = partial(_always, NOT_ON_CPU)
 ROCBLAS = partial(_always, only_rocm("rocBLAS"))
 HIPBLASLT = partial(_always, only_rocm("hipBLASLt"))
 SM90 = partial(_always, ONLY_SM90)
-
-
-def block_scaled(device: Device) -> str | None:
-    """Matrix units that no CPU has."""
-    return block_scaled_missing(device)
 
 
 def compiler(device: Device) -> str | None:

@@ -81,7 +81,7 @@ class DeclinedError(RooflensError):
 class Launch:
     """The timed call: computes into the preallocated `output`; neither allocates device memory nor synchronizes.
 
-    A library that allocates its own result rebinds `output` to it in `run`, so read `launch.output` after the call.
+    A library that allocates its own result rebinds `output` to it (`returning`): read `launch.output` after the call.
 
     `output` is a tuple where the operation has several results (data and scales, gradients), in the order of
     `Inputs.empty_outputs`. `config` is what ran, `kernels` the names of the device kernels of one call, `dispatched`
@@ -96,6 +96,23 @@ class Launch:
     dispatched: str = ""
     artifact: str = ""
     geometry: Geometry | None = None
+
+    @classmethod
+    def returning(
+        cls,
+        call: "Callable[[], torch.Tensor | tuple[torch.Tensor, ...]]",
+        output: "torch.Tensor | tuple[torch.Tensor, ...]",
+        config: Config | None = None,
+        **more: Any,
+    ) -> "Launch":
+        """Return the launch of a call that allocates its result; `output` stands in for it until the first call."""
+        launch = cls(call, output, dict(config or {}), **more)
+
+        def run() -> None:
+            launch.output = call()
+
+        launch.run = run
+        return launch
 
     def __call__(self) -> None:
         """Run once."""
@@ -133,6 +150,10 @@ class Provider(ABC, Generic[SchemeT, InputsT]):
     def candidates(self, problem: Problem, scheme: SchemeT, device: Device) -> Sequence[Config]:
         """Configurations worth trying, the default first. Empty: there is nothing to choose."""
         return ()
+
+    def default_config(self, inputs: InputsT) -> Config:
+        """Return the first of `candidates`."""
+        return next(iter(self.candidates(inputs.problem, inputs.scheme, inputs.device)), {})
 
     @abstractmethod
     def prepare(self, inputs: InputsT, config: Config | None = None) -> Launch:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """A provider that comes with rooflens: what its class says of itself, and where it is ("module:attribute").
+    """A provider that comes with rooflens: what its class declares, and where it is ("module:attribute").
 
     `on_cpu` says why it does not run on a CPU; on a GPU only the provider knows.
     """
@@ -75,13 +75,13 @@ BUILTIN = {
     "dispatch_mx": Shipped("mxfp8", "candidate", "mxfp8.dispatch:DISPATCH", needs.GPU),
     "dequant_blas_mx": Shipped("mxfp8", "dequant_blas", "mxfp8.blas:DEQUANT_BLAS"),
     "blas_bf16_mx": Shipped("mxfp8", "reference", "mxfp8.blas:BLAS_BF16"),
-    "torch_scaled_mm_mx": Shipped("mxfp8", "upstream", "mxfp8.scaled_mm:TORCH_SCALED_MM", needs.block_scaled),
+    "torch_scaled_mm_mx": Shipped("mxfp8", "upstream", "mxfp8.scaled_mm:TORCH_SCALED_MM", needs.block_scaled_missing),
     "triton_quant_mx": Shipped("mxfp8", "candidate", "mxfp8.quantizers:TRITON_QUANT", needs.GPU),
     "torch_quant_mx": Shipped("mxfp8", "candidate", "mxfp8.quantizers:TORCH_QUANT"),
     "grouped_moe": Shipped("mxfp8_moe", "candidate", "mxfp8_moe.providers:GROUPED", needs.GPU),
     "gemv_moe": Shipped("mxfp8_moe", "candidate", "mxfp8_moe.providers:GEMV", needs.GPU),
     "guarded_moe": Shipped("mxfp8_moe", "candidate", "mxfp8_moe.providers:GUARDED", needs.GPU),
-    "grouped_with_align_moe": Shipped("mxfp8_moe", "candidate", "mxfp8_moe.end_to_end:GROUPED_WITH_ALIGN", needs.GPU),
+    "grouped_with_align_moe": Shipped("mxfp8_moe", "candidate", "mxfp8_moe.providers:GROUPED_WITH_ALIGN", needs.GPU),
     "stock_triton_moe": Shipped("mxfp8_moe", "stock_triton", "mxfp8_moe.stock:STOCK_TRITON", needs.GPU),
     "dispatch_moe": Shipped("mxfp8_moe", "candidate", "mxfp8_moe.dispatch:DISPATCH", needs.GPU),
     "dequant_loop_moe": Shipped("mxfp8_moe", "dequant_blas", "mxfp8_moe.blas:DEQUANT_LOOP"),

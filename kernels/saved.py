@@ -1,9 +1,9 @@
 """Values that a launch uses but does not compute: saved by the forward pass, or decoded ahead of it.
 
 They come from operands that the harness overwrites now and then to check a launch on fresh data. torch counts in-place
-changes of a tensor, through whichever view of it (the bytes of an FP8 tensor, say), so that a launch can tell, without
-touching the device, that what it holds is out of date. It does not count what a kernel writes through a raw pointer:
-operands are for torch to change.
+changes of a tensor, through whichever view of it (the bytes of an FP8 tensor, say), so that a launch can detect,
+without touching the device, that what it holds is out of date. It does not count what a kernel writes through a raw
+pointer: operands are for torch to change.
 """
 
 from collections.abc import Callable, Sequence

@@ -7,9 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from .errors import unknown_name
-
-_PAIRED = ("gfx942", "gfx950", "gfx1100", "gfx1150", "gfx1151", "gfx1200", "gfx1201")
-"""Architectures whose published fp32 rate has two multiply-adds per lane, instruction and clock."""
+from .gpu_architectures import architecture
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +40,12 @@ class DeviceSpec:
         which the decoding of weights has none of.
         """
         fp32 = self.peak_flops.get("fp32")
-        return fp32 / (4 if self.arch in _PAIRED else 2) if fp32 else None
+        return fp32 / (4 if architecture(self.arch).double_fp32 else 2) if fp32 else None
 
     @property
     def multiprocessors(self) -> int | None:
         """Compute units as torch and HIP count them: on RDNA (gfx1...) in pairs, the work-group processors."""
-        return self.compute_units // 2 if self.compute_units and self.arch.startswith("gfx1") else self.compute_units
+        return self.compute_units // architecture(self.arch).units_per_processor if self.compute_units else None
 
     @property
     def last_level_bytes(self) -> int | None:

@@ -7,6 +7,8 @@ law speaks of is left alone.
 
 from collections.abc import Iterator, Mapping
 
+from .gpu_architectures import architecture
+
 Row = Mapping[str, str]
 
 REACHED = 0.98
@@ -17,9 +19,6 @@ _REAL = ("measured", "threshold", "empirical_roof", "achievable")
 
 _SCALES = ("e8m0",)
 """Types that scale other operands and are none."""
-
-_FP8_FORMATS = {"gfx942": "e4m3fnuz"}
-"""Architectures whose FP8 is not OCP's e4m3fn."""
 
 _LANES = {"sm80": 64}
 """Lanes ("shaders") of a compute unit that differ from the vendor's others: 64 of AMD, 128 of NVIDIA."""
@@ -55,8 +54,8 @@ def claim_faults(row: Row, arch: str) -> Iterator[str]:
             yield from _per_die(row, field, text)
         elif what == "fp8" and claim in _SCALES:
             yield f"{field} = {text}: {claim} is the type of scales, no operand has it"
-        elif what == "fp8" and claim.startswith("e4m3") and claim != _FP8_FORMATS.get(arch, "e4m3fn"):
-            yield f"{field} = {text}: the FP8 units of {arch} take {_FP8_FORMATS.get(arch, 'e4m3fn')}"
+        elif what == "fp8" and claim.startswith("e4m3") and claim != (own := _fp8_format(arch)):
+            yield f"{field} = {text}: the FP8 units of {arch} take {own}"
         elif field.endswith(_REAL):
             yield from _delivered(row, field, text)
 
@@ -79,6 +78,10 @@ def _name(row: Row, text: str) -> Iterator[str]:
     words = set(row.get("device", "").replace("(", " ").split())
     if other := [word for word in text.split() if word not in words]:
         yield f"device_name = {text}: this is {row.get('device', '')}, not {' '.join(other)}"
+
+
+def _fp8_format(arch: str) -> str:
+    return "e4m3fnuz" if architecture(arch).fnuz else "e4m3fn"
 
 
 def _shaders(row: Row, arch: str, text: str) -> Iterator[str]:

@@ -5,11 +5,9 @@ import graphlib
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
+from package_map import ROOT, imported_modules, imports_of, module_name, modules, package_of
 
 ARROWS = {
     "shapes": set(),
@@ -22,31 +20,6 @@ ARROWS = {
 """folder -> the other folders it may import. harness and analysis meet only at files."""
 
 TORCH_FREE = ("shapes", "analysis", "reports")
-
-
-def modules(folder: str) -> list[Path]:
-    return sorted((ROOT / folder).rglob("*.py"))
-
-
-def module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(("rooflens", *(parts[:-1] if parts[-1] == "__init__" else parts)))
-
-
-def imports_of(source: str, package: tuple[str, ...]) -> list[tuple[int, str, bool]]:
-    """Return (line, dotted name, is relative) of every import in `source`, also those inside functions.
-
-    `package` is the package that the module is in; `from . import x` is reported as package.x.
-    """
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found += [(node.lineno, alias.name, False) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            prefix = ".".join((*base, *([node.module] if node.module else [])))
-            found += [(node.lineno, f"{prefix}.{alias.name}", bool(node.level)) for alias in node.names]
-    return found
 
 
 def violations(source: str, folder: str, package: tuple[str, ...]) -> list[str]:
@@ -83,10 +56,6 @@ def test_imports_follow_the_arrows(folder):
     assert not wrong, "\n".join(wrong)
 
 
-def package_of(path: Path) -> tuple[str, ...]:
-    return ("rooflens", *path.relative_to(ROOT).parts[:-1])
-
-
 @pytest.mark.parametrize(
     "folder, source, words",
     [
@@ -118,16 +87,6 @@ def test_checker_accepts_what_the_arrows_allow():
 FOURBIT = ("rooflens", "kernels", "fourbit")
 
 
-def imported_modules() -> dict[str, set[str]]:
-    """Return module -> the modules of ours that it imports, of the whole package."""
-    paths = {module_name(path): path for folder in ARROWS for path in modules(folder)}
-    graph: dict[str, set[str]] = {}
-    for name, path in paths.items():
-        found = {one for _, one, _ in imports_of(path.read_text("utf-8"), package_of(path))}
-        graph[name] = {one if one in paths else one.rpartition(".")[0] for one in found} & paths.keys() - {name}
-    return graph
-
-
 def circle(graph: dict[str, set[str]]) -> list[str]:
     """Return one circle of a graph; [] when it has none."""
     try:
@@ -138,7 +97,7 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    graph = imported_modules()
+    graph = imported_modules(*ARROWS)
     assert "rooflens.harness.timing.timer" in graph["rooflens.harness.timing.measure"]
     assert circle(graph) == []
 
@@ -146,7 +105,7 @@ def test_no_module_imports_itself_by_way_of_others():
 def test_no_package_imports_itself_by_way_of_others():
     """A package and those inside of it count as one."""
     packages: dict[str, set[str]] = {}
-    for name, others in imported_modules().items():
+    for name, others in imported_modules(*ARROWS).items():
         package = name.rpartition(".")[0]
         targets = {one.rpartition(".")[0] for one in others}
         packages.setdefault(package, set()).update(

@@ -1,14 +1,12 @@
 """The figures of the docs that follow from stored runs are what a script computes from them."""
 
-import sys
 from pathlib import Path
 
 import pytest
+from stored_figures import figures
+from stored_timers import rows
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-from stored_figures import figures  # noqa: E402
-from stored_timers import rows  # noqa: E402
 
 FACTS = ROOT / "docs" / "measured-facts.md"
 

@@ -9,26 +9,25 @@ import pandas as pd
 
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import SETTING
+from ..statistics.arrays import Flags, floats
 from .intercept import SHAPE, intercepts
-from .neighbours import MIN_EXCESS, MIN_Z, Flags
+from .neighbour_test import MIN_EXCESS, MIN_Z, NeighbourTest, neighbour_test
+from .outliers import lines_of, outliers
 from .periods import scan
-from .points import AXES, SHAPES, floats, points, series
+from .points import AXES, SHAPES, points, series
 from .processes import times_by, together
 from .quantization import predicted
-from .resonance import MIN_POINTS
-from .standing import Standing, standing
-from .suspects import lines_of, suspects
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Camping:
     """What was found, and what would have been.
 
-    suspects  `suspects.SUSPECT_COLUMNS`, worst first; those with an explanation are suspects of it, not of camping
+    suspects  `outliers.OUTLIER_COLUMNS`, worst first; those with an explanation are not suspected of camping
     periods   `periods.PERIOD_COLUMNS`, by provider and axis
     scans     `periods.SCAN_COLUMNS`: every series that was searched for periods
     sizes     one row per point and axis: what a resonance plot shows (see `find`)
-    coverage  per provider and setting: cells (with a time), impossible (of these, left out), points, tested (with
+    coverage  per provider and setting: cells (with a time), impossible (of these, excluded), points, tested (with
               neighbours on both sides), series (along N or K) and the longest, scans, detectable (least ratio to the
               neighbours that the median point would have been named for; NaN where none was tested)
     """
@@ -57,16 +56,16 @@ def find(
     found = points(placed)
     rows = series(found)
     effect = predicted(rows)
-    stood = standing(rows, floats(rows, "e"), effect, floats(rows, "half") / 2)
-    stood = stood.where_not(_superfluous(rows, stood))
+    test = neighbour_test(rows, floats(rows, "e"), effect, floats(rows, "half") / 2)
+    test = test.where_not(_superfluous(rows, test))
     times = times_by("process", found, placed, *together([(rounds, cells), *again]))
     lines = _lines(found, rows, effect, times_by("round", found, placed, rounds, cells))
     along = (rows["axis"] != SHAPES).to_numpy()
-    scans, periods = scan(rows.loc[along], effect[along], times, stood.stands_out[along])
-    listed = suspects(rows, stood, lines, times)
+    scans, periods = scan(rows.loc[along], effect[along], times, test.stands_out[along])
+    listed = outliers(rows, test, lines, times)
     order = listed.assign(plain=listed["explained"] != "").sort_values(["plain", "excess_s"], ascending=[True, False])
     marked = rows.assign(
-        over=stood.over, spread=stood.spread, stands_out=stood.stands_out, explained=stood.explained,
+        over=test.over, spread=test.spread, stands_out=test.stands_out, explained=test.explained,
         period=_period_of(rows, periods),
     )  # fmt: skip
     return Camping(
@@ -74,7 +73,7 @@ def find(
         periods=periods,
         scans=scans,
         sizes=marked,
-        coverage=_coverage(placed, found, rows, stood, scans),
+        coverage=_coverage(placed, found, rows, test, scans),
     )
 
 
@@ -93,14 +92,14 @@ def _lines(found: pd.DataFrame, rows: pd.DataFrame, effect: Any, rounds: pd.Data
     placed = placed.assign(series=number).sort_values(["series", "size"], kind="stable").reset_index(drop=True)
     intercept = floats(placed, "intercept_s")
     e = np.log(intercept / floats(placed, "expected_s"))
-    stood = standing(placed, e, floats(placed, "effect"), floats(placed, "intercept_se_s") / intercept)
-    stood = stood.where_not(_superfluous(placed, stood))
-    return lines_of(placed, stood)
+    test = neighbour_test(placed, e, floats(placed, "effect"), floats(placed, "intercept_se_s") / intercept)
+    test = test.where_not(_superfluous(placed, test))
+    return lines_of(placed, test)
 
 
-def _superfluous(rows: pd.DataFrame, stood: Standing) -> Flags:
+def _superfluous(rows: pd.DataFrame, test: NeighbourTest) -> Flags:
     """Rows that compare a shape with others of its size although it was tested along N or K, which says more."""
-    closer = (rows["axis"] != SHAPES) & stood.tested
+    closer = (rows["axis"] != SHAPES) & test.tested
     return ((rows["axis"] == SHAPES) & rows["point"].isin(rows.loc[closer, "point"])).to_numpy(dtype=bool)
 
 
@@ -114,12 +113,12 @@ def _period_of(rows: pd.DataFrame, periods: pd.DataFrame) -> "pd.Series[float]":
 
 
 def _coverage(
-    placed: pd.DataFrame, found: pd.DataFrame, rows: pd.DataFrame, stood: Standing, scans: pd.DataFrame
+    placed: pd.DataFrame, found: pd.DataFrame, rows: pd.DataFrame, test: NeighbourTest, scans: pd.DataFrame
 ) -> pd.DataFrame:
     """Say per provider and setting what was tested, and how small an excess would have been named."""
     keys = ["provider", *SETTING]
-    needed = np.maximum(np.log(MIN_EXCESS), MIN_Z * stood.spread) + stood.allowed
-    along = rows[[*keys, "point", "series"]].assign(needed=np.where(stood.tested, needed, np.nan))
+    needed = np.maximum(np.log(MIN_EXCESS), MIN_Z * test.spread) + test.allowed
+    along = rows[[*keys, "point", "series"]].assign(needed=np.where(test.tested, needed, np.nan))
     tested = along.loc[along["needed"].notna()]
     table = (
         placed.loc[placed["verdict"] == Verdict.PASSED]
@@ -136,6 +135,3 @@ def _coverage(
     counts = ["points", "tested", "series", "longest", "scans"]
     table[counts] = table[counts].fillna(0).astype("int64")
     return table.reset_index()
-
-
-__all__ = ["MIN_POINTS", "Camping", "find"]

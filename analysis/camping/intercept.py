@@ -6,8 +6,8 @@ A stall that does not depend on the work raises a, and leaves b as it is; more t
 import numpy as np
 import pandas as pd
 
-from ..statistics.intervals import Floats, Ints
-from .points import POINT, floats, stretches
+from ..statistics.arrays import Floats, Ints, floats, moments
+from .points import POINT, stretches
 
 MAX_M = 16
 """Rows up to which time is taken to be a line."""
@@ -44,7 +44,7 @@ def intercepts(found: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
         a, b = _lines(x, np.stack([whole[part] for part in places]))
         per_round = np.stack([every_round[part].T for part in places])  # [shapes, rounds, M]
         a_r, b_r = _lines(x, per_round)
-        a_se, b_se = _standard_errors(a_r), _standard_errors(b_r)
+        a_se, b_se = (np.sqrt(one.variance / one.rounds) for one in map(moments, (a_r, b_r)))
         for index, part in enumerate(places):
             rows.append((firsts[part][0], a[index], b[index], a_se[index], b_se[index], sizes))
     names = ["first", "intercept_s", "slope_s", "intercept_se_s", "slope_se_s", "Ms"]
@@ -58,13 +58,3 @@ def _lines(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     slope = np.median((y[..., right] - y[..., left]) / (x[right] - x[left]), axis=-1)
     intercept = np.median(y - slope[..., None] * x, axis=-1)
     return intercept, slope
-
-
-def _standard_errors(values: Floats) -> Floats:
-    """Standard error of the mean of `values` [shapes, rounds] over the rounds that have one."""
-    count = np.sum(~np.isnan(values), axis=1)
-    known = np.nan_to_num(values)
-    mean = known.sum(axis=1) / np.maximum(count, 1)
-    squares = np.sum(np.where(np.isnan(values), 0, values - mean[:, None]) ** 2, axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(count >= 2, np.sqrt(squares / (count - 1) / count), np.nan)

@@ -3,9 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from ..statistics.intervals import Floats, Ints
-from .neighbours import Flags
-from .points import SHAPES, floats
+from ..statistics.arrays import Flags, Floats, Ints, floats
+from .points import SHAPES
 
 REACH = 1.25
 """Largest padding that is proposed, as a ratio of sizes."""
@@ -30,39 +29,25 @@ class Paddings:
         None where a time has no interval.
         """
         found = {}
-        other = row + 1
-        while (
-            other < len(self._size)
-            and self._series[other] == self._series[row]
-            and self._size[other] <= REACH * self._size[row]
-        ):
+        for other in range(row + 1, len(self._size)):
+            if self._series[other] != self._series[row] or self._size[other] > REACH * self._size[row]:
+                break
             gain = float(np.log(self._time[row] / self._time[other]))
             certain = gain > self._half[row] + self._half[other] and -np.expm1(-gain) >= MIN_SAVED
             if certain and not self._slow[other]:
                 found[int(self._size[other] - self._size[row])] = float(-np.expm1(-gain))
-            other += 1
         return found
 
-    def for_all(self, rows: list[int]) -> tuple[int, float] | None:
-        """Return the smallest padding that helps every one of these rows (one size at several M), and what it saves.
+    def best(self, rows: list[int], helped: float) -> dict[str, float]:
+        """Return the smallest padding (`pad`) that helps at least `helped` of these rows.
 
-        Saved is the median over the rows. None where nothing that was measured helps.
-        """
-        answers = [self.faster(row) for row in rows]
-        common = set.intersection(*(set(answer) for answer in answers)) if answers else set()
-        if not common:
-            return None
-        pad = min(common)
-        return pad, float(np.median([answer[pad] for answer in answers]))
-
-    def for_most(self, rows: list[int]) -> tuple[int, float] | None:
-        """Return the smallest padding that helps half of these rows (multiples of one period) or more, at least two.
-
-        Saved is the median over the rows that it helps.
+        `saved` is the median over the rows that it helps. Both are NaN where nothing that was measured helps.
         """
         saved: dict[int, list[float]] = {}
         for row in rows:
             for pad, share in self.faster(row).items():
                 saved.setdefault(pad, []).append(share)
-        enough = [pad for pad, shares in saved.items() if len(shares) >= max(2, len(rows) / 2)]
-        return (min(enough), float(np.median(saved[min(enough)]))) if enough else None
+        enough = [pad for pad, shares in saved.items() if len(shares) >= helped]
+        if not enough:
+            return {"pad": np.nan, "saved": np.nan}
+        return {"pad": min(enough), "saved": float(np.median(saved[min(enough)]))}

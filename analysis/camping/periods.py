@@ -12,13 +12,23 @@ from ...shapes.problem import Op, Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes import parse_scheme
 from ..frames.load import REFERENCE
-from ..statistics.false_discovery import adjusted
-from ..statistics.intervals import Floats, Ints
-from .neighbours import Flags
+from ..statistics.arrays import Flags, Floats, Ints, floats
+from ..statistics.moderation import adjusted
 from .padding import Paddings
-from .points import POINT, floats, stretches
-from .processes import reproduced
-from .resonance import LEVEL, MIN_POINTS, Candidate, Scan, Score, amplitude, candidates, detrended, strata, testable
+from .points import POINT, stretches
+from .processes import reproduction
+from .resonance import (
+    LEVEL,
+    MIN_POINTS,
+    PeriodScan,
+    PeriodScore,
+    SizeSet,
+    amplitude,
+    candidates,
+    detrended,
+    strata,
+    testable,
+)
 from .sawtooth import without_steps
 
 _MOST = 4
@@ -52,7 +62,7 @@ class _Scanned:
     stratum: Ints
     within: str
     steps: tuple[int, ...]
-    scores: tuple[tuple[Score, Flags], ...]
+    scores: tuple[tuple[PeriodScore, Flags], ...]
     detectable: tuple[tuple[int, float], ...]
 
 
@@ -93,8 +103,8 @@ def scan(rows: pd.DataFrame, effect: Floats, times: pd.DataFrame, slow: Flags) -
         for entry in entries
         for row in _rows(rows, one, entry, paddings, times)
     ]
-    told = [_summary(rows, one, *at) for one, *at in zip(scanned, p, q, map(len, kept), strict=True)]
-    return pd.DataFrame(told, columns=list(SCAN_COLUMNS)), pd.DataFrame(found, columns=list(PERIOD_COLUMNS))
+    summaries = [_summary(rows, one, *at) for one, *at in zip(scanned, p, q, map(len, kept), strict=True)]
+    return pd.DataFrame(summaries, columns=list(SCAN_COLUMNS)), pd.DataFrame(found, columns=list(PERIOD_COLUMNS))
 
 
 def _scan(own: pd.DataFrame, effect: Floats, first: int) -> _Scanned | None:
@@ -106,15 +116,15 @@ def _scan(own: pd.DataFrame, effect: Floats, first: int) -> _Scanned | None:
     cleaned = without_steps(floats(own, "e") - effect, sizes, sets)
     stratum, within = strata(floats(own, "workgroups"), floats(own, "waves"))
     left = np.ones(len(own), dtype=bool)
-    scores: list[tuple[Score, Flags]] = []
+    scores: list[tuple[PeriodScore, Flags]] = []
     tried = None
     while len(scores) < _MOST and left.sum() >= MIN_POINTS:
-        parts = [Candidate(one.period, one.members[left]) for one in sets]
+        parts = [SizeSet(one.period, one.members[left]) for one in sets]
         parts = [part for part in parts if testable(part.members)]
         if not parts:
             break
         rest = detrended(cleaned.e[left], sizes[left])
-        tried = Scan(rest, np.unique(stratum[left], return_inverse=True)[1], parts)
+        tried = PeriodScan(rest, np.unique(stratum[left], return_inverse=True)[1], parts)
         score = tried.score()
         inside = left.copy()
         inside[left] = score.best.members
@@ -124,7 +134,7 @@ def _scan(own: pd.DataFrame, effect: Floats, first: int) -> _Scanned | None:
         left &= ~inside
     if tried is None:
         return None
-    # What would have been found is told of what is left when all periods are taken out.
+    # What would have been found follows from what is left when all periods are taken out.
     detectable = tuple(tried.detectable())
     level = detrended(cleaned.e, sizes, by=left) if left.sum() >= MIN_POINTS else detrended(cleaned.e, sizes)
     return _Scanned(first, first + len(own), level, stratum, within, cleaned.widths, tuple(scores), detectable)
@@ -159,14 +169,12 @@ def _identity(rows: pd.DataFrame, one: _Scanned) -> dict[str, Any]:
 
 
 def _rows(
-    rows: pd.DataFrame, one: _Scanned, entry: tuple[Score, Flags], paddings: Paddings, times: pd.DataFrame
+    rows: pd.DataFrame, one: _Scanned, entry: tuple[PeriodScore, Flags], paddings: Paddings, times: pd.DataFrame
 ) -> Iterator[dict[str, Any]]:
     """Describe one period of one scan."""
     score, inside = entry
     height = amplitude(one.rest, one.stratum, inside)
     places = (np.flatnonzero(inside) + one.first).tolist()
-    padded = paddings.for_most(places)
-    shown, measured = _in_processes(rows, one, inside, height, times)
     yield _identity(rows, one) | {
         "period": score.best.period or next(iter(score.also), 0),
         "row_bytes": _row_bytes(rows.iloc[one.first]) * (score.best.period or np.nan),
@@ -175,11 +183,8 @@ def _rows(
         "ratio": float(np.exp(height)),
         "p": score.p,
         "z": score.z,
-        "pad": padded[0] if padded else np.nan,
-        "saved": padded[1] if padded else np.nan,
-        "processes": measured,
-        "shown": shown,
-        "reproduced": reproduced(shown, measured).value,
+        **paddings.best(places, helped=max(2, len(places) / 2)),
+        **reproduction(*_in_processes(rows, one, inside, height, times)),
     }
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 
 from ..frames.coordinates import GEMM
 from ..frames.deciding import deciding
-from ..statistics.intervals import Floats, Ints
+from ..statistics.arrays import Ints, floats
 
 SCANNED = ("N", "K")
 SHAPES = "NK"
@@ -66,7 +66,7 @@ def series(found: pd.DataFrame) -> pd.DataFrame:
     """Return one row per (point, axis) that has others of its series, ordered by series and size.
 
     Columns: those of `points`; point (its row), axis, series (number), size (its N, K or N K), fixed (the other one, or
-    0). A series has everything but its size in common; one of fewer than three points has no inner one and is left out.
+    0). A series has everything but its size in common; one of fewer than three points has no inner one and is excluded.
     """
     parts = []
     first = 0
@@ -93,18 +93,10 @@ def _padding(cells: pd.DataFrame) -> "pd.Series[float]":
 
 
 def _number(cells: pd.DataFrame, name: str) -> "pd.Series[float]":
-    """Return a column as floats; all NaN where a run of an older version has none."""
-    if name not in cells:
-        return pd.Series(np.nan, index=cells.index)
-    return cells[name].astype("float64")
+    return pd.Series(floats(cells, name), index=cells.index)
 
 
 def stretches(number: Ints) -> list[tuple[int, int]]:
     """Begin and end of each stretch of equal numbers."""
     begins = np.flatnonzero(np.diff(number, prepend=-1)).tolist()
     return list(zip(begins, [*begins[1:], len(number)], strict=True)) if begins else []
-
-
-def floats(frame: pd.DataFrame, name: str) -> Floats:
-    """Return a column as an array."""
-    return frame[name].to_numpy(dtype=np.float64)

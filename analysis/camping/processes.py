@@ -6,6 +6,7 @@ the size; what shows in some belongs to addresses; and one or two processes cann
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,11 +26,14 @@ class Reproduced(StrEnum):
     UNKNOWN = "unknown"
 
 
-def reproduced(shown: int, measured: int) -> Reproduced:
-    """Judge from the processes that measured something, and how many of those show it."""
-    if shown < measured:
-        return Reproduced.NO
-    return Reproduced.YES if measured >= ENOUGH else Reproduced.UNKNOWN
+def reproduction(shown: int, measured: int) -> dict[str, Any]:
+    """Judge from the processes that measured something, and how many of those show it: columns of a table."""
+    verdict = Reproduced.YES if measured >= ENOUGH else Reproduced.UNKNOWN
+    return {
+        "processes": measured,
+        "shown": shown,
+        "reproduced": (verdict if shown == measured else Reproduced.NO).value,
+    }
 
 
 def together(parts: Sequence[tuple[pd.DataFrame, pd.DataFrame]]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
 
-from ..statistics.intervals import Floats
-from .points import floats, stretches
+from ..statistics.arrays import Floats, floats
+from .points import stretches
 
 CAUSES = ("ln_idle", "ln_busy", "ln_padded")
 

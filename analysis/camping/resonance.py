@@ -15,9 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..statistics.intervals import Floats, Ints
-
-Flags = NDArray[np.bool_]
+from ..statistics.arrays import Flags, Floats, Ints
 
 MIN_POINTS = 16
 """Sizes that a series needs before periods are looked for."""
@@ -41,7 +39,7 @@ _MAD = 1.4826
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
+class SizeSet:
     """A set of sizes that may be slow: the multiples of `period`, or (period 0) grids of a multiple of workgroups."""
 
     period: int
@@ -49,7 +47,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Score:
+class PeriodScore:
     """The best candidate of a series.
 
     p         share of permutations with any score as high
@@ -57,13 +55,13 @@ class Score:
     also      the same sizes in other words: 0 for the grids
     """
 
-    best: Candidate
+    best: SizeSet
     p: float
     z: float
     also: tuple[int, ...]
 
 
-def candidates(sizes: Ints, on_grid: Flags) -> list[Candidate]:
+def candidates(sizes: Ints, on_grid: Flags) -> list[SizeSet]:
     """Return the sets worth a test: multiples of 2^k and 3 x 2^k, and grids of a multiple of 256 workgroups.
 
     A set has at least three sizes and at most half of them, and every set is there once (a period that is no multiple
@@ -71,11 +69,11 @@ def candidates(sizes: Ints, on_grid: Flags) -> list[Candidate]:
     """
     step = int(np.gcd.reduce(sizes))
     periods = [factor << power for power in range(31) for factor in (1, 3)]
-    found = [Candidate(0, on_grid)] if testable(on_grid) else []
+    found = [SizeSet(0, on_grid)] if testable(on_grid) else []
     for period in sorted(period for period in periods if period % step == 0 and period <= sizes.max()):
         members = sizes % period == 0
         if testable(members):
-            found.append(Candidate(period, members))
+            found.append(SizeSet(period, members))
     return found
 
 
@@ -149,10 +147,10 @@ def amplitude(e: Floats, stratum: Ints, members: Flags) -> float:
     return float(np.median(above)) if len(above) else 0.0
 
 
-class Scan:
+class PeriodScan:
     """One series, ready for scoring: values centred per stratum, candidates with their null variance."""
 
-    def __init__(self, e: Floats, stratum: Ints, sets: list[Candidate]) -> None:
+    def __init__(self, e: Floats, stratum: Ints, sets: list[SizeSet]) -> None:
         self._stratum = stratum
         self._off = e - _medians(e, stratum)
         self._values = centred(e, stratum)
@@ -174,16 +172,16 @@ class Scan:
         usable = self._deviation > 1e-12
         return np.where(usable, sums / np.where(usable, self._deviation, 1), 0.0)
 
-    def score(self) -> Score:
+    def score(self) -> PeriodScore:
         """Score the candidates against each other and against chance."""
         scores = self._scores(self._values @ self._members)
         best = int(scores.argmax())
         p = (1 + int(np.sum(self._null >= scores[best] - _TIE))) / (1 + PERMUTATIONS)
         chosen = self._refined(self.sets[best])
         same = [one.period for one in self.sets if one is not chosen and (one.members == chosen.members).all()]
-        return Score(chosen, p, float(scores.max()), tuple(same))
+        return PeriodScore(chosen, p, float(scores.max()), tuple(same))
 
-    def _refined(self, best: Candidate) -> Candidate:
+    def _refined(self, best: SizeSet) -> SizeSet:
         """Choose between the best set and its subsets: one stands for it if the rest is clearly not half as slow.
 
         Every other multiple of half a period is one of the whole period, so that a half scores well with it.

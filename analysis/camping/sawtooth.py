@@ -9,8 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..statistics.intervals import Floats, Ints
-from .resonance import LEVEL, Candidate, detrended, permutations
+from ..statistics.arrays import Floats, Ints
+from .resonance import LEVEL, SizeSet, detrended, permutations
 
 _PERMUTATIONS = 199
 _WIDTHS = 256
@@ -26,7 +26,7 @@ class Steps:
     widths: tuple[int, ...]
 
 
-def without_steps(e: Floats, sizes: Ints, sets: list[Candidate]) -> Steps:
+def without_steps(e: Floats, sizes: Ints, sets: list[SizeSet]) -> Steps:
     """Take up to two sawteeth out of ln time `e` [n], each if chance gives none as good and no set of `sets` is.
 
     The height of a sawtooth is estimated; where time follows whole steps only it is ln(ceil(size / Q) Q / size).

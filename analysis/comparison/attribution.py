@@ -14,7 +14,7 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats, moments, row_medians
 from .decide import decide, margins
 
 ARMS = ("base", "head", "base+head-config", "head+base-config")
@@ -46,19 +46,17 @@ def attribute(times: Floats, offered: "np.ndarray | None" = None) -> pd.DataFram
     `offered` [cases]: False where a configuration could not be swapped. One row per case: total, code and choice as
     differences of ln time, each with _low and _high (95 %), and the cause.
     """
-    logs = np.log(times)
-    base, head, base_swapped, head_swapped = np.moveaxis(logs, 2, 0)
-    total = head - base
-    code = ((head_swapped - base) + (head - base_swapped)) / 2
-    choice = ((base_swapped - base) + (head - head_swapped)) / 2
-    known = np.isfinite(times[:, :, 0]).any(axis=1)
-    typical = np.full(len(times), np.nan)
-    typical[known] = np.nanmedian(times[known, :, 0], axis=1)
-    margin = margins(typical)
+    base, head, base_swapped, head_swapped = np.moveaxis(np.log(times), 2, 0)
+    parts = {
+        "total": head - base,
+        "code": ((head_swapped - base) + (head - base_swapped)) / 2,
+        "choice": ((base_swapped - base) + (head - head_swapped)) / 2,
+    }
+    margin = margins(row_medians(times[:, :, 0]))
     table = pd.DataFrame(index=range(len(times)))
     verified = {}
-    for name, part in (("total", total), ("code", code), ("choice", choice)):
-        found = decide(*_moments(part), margin)
+    for name, part in parts.items():
+        found = decide(*moments(part), margin)
         table[name], table[f"{name}_low"], table[f"{name}_high"] = found.effect, found.low, found.high
         verified[name] = np.isin(found.words, ["faster", "slower"])
     causes = np.select(
@@ -69,14 +67,3 @@ def attribute(times: Floats, offered: "np.ndarray | None" = None) -> pd.DataFram
     if offered is not None:
         causes = np.where(offered, causes, Cause.SPACE.value)
     return table.assign(cause=causes)
-
-
-def _moments(part: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Mean, variance, degrees of freedom and number over the rounds that are complete."""
-    count = np.isfinite(part).sum(axis=1).astype(np.float64)
-    mean = np.nansum(part, axis=1) / np.maximum(count, 1)
-    variance = np.nansum((part - mean[:, None]) ** 2, axis=1) / np.maximum(count - 1, 1)
-    known = count > 0
-    return (
-        np.where(known, mean, np.nan), np.where(count > 1, variance, np.nan), np.maximum(count - 1, 0), count,
-    )  # fmt: skip

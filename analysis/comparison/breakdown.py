@@ -7,13 +7,13 @@ from enum import StrEnum
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr, stdtr
 
 from ..frames.coordinates import CASE
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats, floats
+from ..statistics.intervals import survival
 from .decide import FALSE_DISCOVERY, Word
-from .effects import Effects, Status
-from .stored import MIXED
+from .effects import Effects
+from .versions import MIXED
 
 STEPS = (0.01, 0.05)
 """Changes of time that are counted, as shares, on both sides."""
@@ -23,7 +23,7 @@ COUNTED = tuple((side, step) for step in STEPS for side in (1, -1))
 
 
 class Quantity(StrEnum):
-    """In which terms a change is told: three different numbers for one effect d = ln(head / base)."""
+    """In which terms a change is reported: three different numbers for one effect d = ln(head / base)."""
 
     TIME = "change of time"
     """head / base - 1 of the time; above 0 slower."""
@@ -58,7 +58,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class ChangeDistribution:
     """Changes over the compared cases, as shares of what was asked for."""
 
     cases: int
@@ -85,7 +85,9 @@ class Controls:
     called: int
 
 
-def distribution(effects: Effects, pass_: str | None = None, quantity: Quantity = Quantity.TIME) -> Distribution | None:
+def distribution(
+    effects: Effects, pass_: str | None = None, quantity: Quantity = Quantity.TIME
+) -> ChangeDistribution | None:
     """Distribution of the changes, of one pass if it is given; None when nothing is compared."""
     cases = compared(effects)
     if pass_ is not None:
@@ -93,14 +95,14 @@ def distribution(effects: Effects, pass_: str | None = None, quantity: Quantity 
     return distribution_of(cases, quantity)
 
 
-def distribution_of(cases: pd.DataFrame, quantity: Quantity) -> Distribution | None:
+def distribution_of(cases: pd.DataFrame, quantity: Quantity) -> ChangeDistribution | None:
     """Distribution of the changes of rows of `Effects.cases` that have an effect; None without any."""
     if cases.empty:
         return None
-    change = quantity.of(cases["effect"].to_numpy(dtype=np.float64))
+    change = quantity.of(floats(cases, "effect"))
     p25, median, p75 = np.percentile(change, (25, 50, 75))
     counts = tuple(_count(cases, change, side * step, quantity) for side, step in COUNTED)
-    return Distribution(
+    return ChangeDistribution(
         len(cases), float(median), float(change.mean()), float(p25), float(p75), float(change.min()),
         float(change.max()), counts,
     )  # fmt: skip
@@ -126,12 +128,12 @@ def controls(effects: Effects, same: Sequence[str] = ("artifact", "config")) -> 
     alike = ~cases["base_artifact"].isin(["", MIXED]) & (cases["base_config"] != MIXED)
     for name in same:
         alike &= cases[f"base_{name}"] == cases[f"head_{name}"]
-    mine = cases[alike]
-    if mine.empty:
+    unchanged = cases[alike]
+    if unchanged.empty:
         return None
-    called = (mine["q"] <= FALSE_DISCOVERY).sum()  # whatever became of the verdicts
-    spread = float(mine["effect"].std(ddof=1)) if len(mine) > 1 else math.nan
-    return Controls(len(mine), spread, float(mine["effect"].abs().max()), int(called))
+    called = (unchanged["q"] <= FALSE_DISCOVERY).sum()  # whatever became of the verdicts
+    spread = float(unchanged["effect"].std(ddof=1)) if len(unchanged) > 1 else math.nan
+    return Controls(len(unchanged), spread, float(unchanged["effect"].abs().max()), int(called))
 
 
 def other_choices(effects: Effects) -> pd.DataFrame:
@@ -147,7 +149,7 @@ def other_choices(effects: Effects) -> pd.DataFrame:
 def compared(effects: Effects) -> pd.DataFrame:
     """Rows of `Effects.cases` that have an effect."""
     cases = effects.cases
-    return cases[(cases["status"] == Status.COMPARED) & cases["effect"].notna()]
+    return cases[cases["effect"].notna()]
 
 
 _TIE = 1e-12
@@ -162,13 +164,6 @@ def _count(cases: pd.DataFrame, change: Floats, step: float, quantity: Quantity)
     expected = None
     if known.any():
         se, freedom = cases["typical_se"].to_numpy()[known], cases["freedom"].to_numpy()[known]
-        expected = float(_beyond(abs(line), se, freedom).sum())
+        with np.errstate(divide="ignore"):
+            expected = float(survival(abs(line) / se, freedom).sum())
     return Count(step, int(beyond.sum()), int((beyond & (cases["word"] == word.value)).sum()), expected)
-
-
-def _beyond(distance: float, se: Floats, freedom: Floats) -> Floats:
-    """P(error > distance) of each case."""
-    with np.errstate(divide="ignore"):
-        t = distance / se
-    finite = np.where(np.isfinite(freedom), freedom, 1.0)
-    return np.asarray(np.where(np.isinf(freedom), ndtr(-t), stdtr(finite, -t)), dtype=np.float64)

@@ -12,9 +12,9 @@ import numpy as np
 from scipy import optimize
 from scipy.special import nctdtr, ndtri, stdtrit
 
-from ..statistics.false_discovery import adjusted
-from ..statistics.intervals import Floats, quantile, survival
-from ..statistics.moderation import moderate
+from ..statistics.arrays import Floats
+from ..statistics.intervals import quantile, survival
+from ..statistics.moderation import adjusted, moderate
 
 MARGIN = 0.01
 """Changes of less are of no interest."""

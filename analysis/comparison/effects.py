@@ -15,7 +15,7 @@ import pandas as pd
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import CASE, SAID
 from ..frames.speedup import IMPOSSIBLE
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats, difference, floats, moments
 from .decide import Word, decide, margins
 
 SEQUENTIAL_MARGIN = 3.0
@@ -125,35 +125,36 @@ def measure_effects(versions: Versions) -> Effects:
     """Compare what both versions passed; false discoveries are controlled for each pass by itself."""
     cases = versions.cases.assign(status=status(versions.cases))
     compared = (cases["status"] == Status.COMPARED).to_numpy()
+    rounds = versions.rounds
+    logs = {side: _logs(rounds, rounds[f"{side}_s"], len(cases)) for side in ("base", "head")}
     differences = np.full((len(cases), 0), np.nan)
     if versions.order is Order.INTERLEAVED:
-        differences = _differences(versions.rounds, len(cases))
-        count = np.isfinite(differences).sum(axis=1).astype(np.float64)
-        effect, variance = _mean(differences, count), _variance(differences, count)
-        freedom = np.maximum(count - 1, 0)
-    else:
-        effect, variance, freedom, count = _welch(versions.rounds, len(cases))
-    time = cases["base_time_s"].to_numpy(dtype=np.float64)
+        differences = _logs(rounds, rounds["head_s"] / rounds["base_s"], len(cases))
+        logs = {side: np.where(np.isfinite(differences), values, np.nan) for side, values in logs.items()}
+    sides = {side: moments(values) for side, values in logs.items()}
+    found = moments(differences) if versions.order is Order.INTERLEAVED else difference(sides["base"], sides["head"])
+    time = floats(cases, "base_time_s")
     # A stable kernel is rounded to the same step in every round: rounds do not average that out.
     step = cases["resolution_s"].to_numpy() / time
     margin = margins(time) * (1.0 if versions.order is Order.INTERLEAVED else SEQUENTIAL_MARGIN)
     if versions.order is not Order.IMPORTED:  # of tables, the step is a bound of its own (`unverified`)
         margin += step
-    usable = compared & np.isfinite(effect)
-    times = _round_means(versions, usable)
+    usable = compared & np.isfinite(found.mean)
     table = pd.DataFrame(np.nan, index=cases.index, columns=list(_DECIDED))
     table["word"] = np.where(compared, Word.INCONCLUSIVE.value, "")
     for pass_ in cases["pass"].unique():  # each pass is a question of its own
-        mine = usable & (cases["pass"] == pass_).to_numpy()
-        if mine.any():
-            decided = decide(effect[mine], variance[mine], freedom[mine], count[mine], margin[mine])
+        chosen = usable & (cases["pass"] == pass_).to_numpy()
+        if chosen.any():
+            decided = decide(*(values[chosen] for values in (*found, margin)))
             for name in _DECIDED:
-                table.loc[mine, name] = getattr(decided, name)
-            table.loc[mine, "word"] = decided.words
+                table.loc[chosen, name] = getattr(decided, name)
+            table.loc[chosen, "word"] = decided.words
     table["withheld"] = ""
-    table["margin"], table["rounds"] = margin, np.where(usable, count, 0).astype(np.int64)
+    table["margin"], table["rounds"] = margin, np.where(usable, found.rounds, 0).astype(np.int64)
+    for side, values in sides.items():
+        table[f"{side}_gmean_s"] = np.where(usable, np.exp(values.mean), np.nan)
     differences[~usable] = np.nan
-    return Effects(pd.concat([cases, table, times], axis=1), differences, versions.order)
+    return Effects(pd.concat([cases, table], axis=1), differences, versions.order)
 
 
 def withhold(effects: Effects, reason: str) -> Effects:
@@ -163,8 +164,8 @@ def withhold(effects: Effects, reason: str) -> Effects:
     cases = effects.cases
     judged = cases["word"] != ""
     words = cases["word"].mask(judged, Word.INCONCLUSIVE.value)
-    told = cases["withheld"].mask(judged, reason)
-    return replace(effects, cases=cases.assign(word=words, withheld=told, smallest=math.nan))
+    reasons = cases["withheld"].mask(judged, reason)
+    return replace(effects, cases=cases.assign(word=words, withheld=reasons, smallest=math.nan))
 
 
 _DECIDED = ("effect", "low", "high", "se", "typical_se", "freedom", "p", "q", "smallest")
@@ -173,7 +174,7 @@ _DECIDED = ("effect", "low", "high", "se", "typical_se", "freedom", "p", "q", "s
 def sum_of_passes(versions: Versions, passes: Sequence[str], name: str) -> Versions:
     """Add the times of several passes of a case, round by round: what a training step pays for both. No other cases.
 
-    The result has the pass `name`; a case that lacks one of them, or did not pass it in a version, is left out.
+    The result has the pass `name`; a case that lacks one of them, or did not pass it in a version, is excluded.
     """
     cases = versions.cases
     wanted = cases["pass"].isin(list(passes)) & (status(cases) == Status.COMPARED)
@@ -187,8 +188,8 @@ def sum_of_passes(versions: Versions, passes: Sequence[str], name: str) -> Versi
             first[column] = cases.loc[members, column].sum()
         first["pass"] = name
         rows.append(first)
-        mine = versions.rounds[versions.rounds["case"].isin(members)]
-        sums = mine.groupby("round")[["base_s", "head_s"]].sum(min_count=len(passes)).reset_index()
+        chosen = versions.rounds[versions.rounds["case"].isin(members)]
+        sums = chosen.groupby("round")[["base_s", "head_s"]].sum(min_count=len(passes)).reset_index()
         parts.append(sums.assign(case=number))
     rounds = pd.concat(parts, ignore_index=True) if parts else versions.rounds.iloc[:0]
     return Versions(pd.DataFrame(rows, columns=cases.columns).reset_index(drop=True), rounds, versions.order)
@@ -198,50 +199,9 @@ def _keys(frame: pd.DataFrame) -> list[tuple[object, ...]]:
     return list(frame[[*CASE]].itertuples(index=False, name=None))
 
 
-def _differences(rounds: pd.DataFrame, cases: int) -> Floats:
-    """[cases, rounds] of ln(head / base)."""
+def _logs(rounds: pd.DataFrame, values: "pd.Series[float]", cases: int) -> Floats:
+    """[cases, rounds] of ln of `values`, one for each row of `rounds`; NaN where one is missing."""
     numbers, position = np.unique(rounds["round"].to_numpy(), return_inverse=True)
     found = np.full((cases, len(numbers)), np.nan)
-    found[rounds["case"].to_numpy(), position] = np.log(rounds["head_s"].to_numpy() / rounds["base_s"].to_numpy())
+    found[rounds["case"].to_numpy(), position] = np.log(values.to_numpy())
     return found
-
-
-def _mean(values: Floats, count: Floats) -> Floats:
-    return np.where(count > 0, np.nansum(values, axis=1) / np.maximum(count, 1), np.nan)
-
-
-def _variance(values: Floats, count: Floats) -> Floats:
-    around = (values - _mean(values, count)[:, None]) ** 2
-    return np.where(count > 1, np.nansum(around, axis=1) / np.maximum(count - 1, 1), np.nan)
-
-
-def _round_means(versions: Versions, usable: "np.ndarray") -> pd.DataFrame:
-    """Per case the geometric mean of the round medians of each side; of interleaved rounds those that both have."""
-    rounds = versions.rounds
-    if versions.order is Order.INTERLEAVED:
-        rounds = rounds.dropna(subset=["base_s", "head_s"])
-    logs = rounds[["base_s", "head_s"]].apply(np.log).groupby(rounds["case"]).mean().reindex(range(len(usable)))
-    means = np.exp(logs.to_numpy(dtype=np.float64))
-    means[~usable] = np.nan
-    return pd.DataFrame(means, index=versions.cases.index, columns=["base_gmean_s", "head_gmean_s"])
-
-
-def _welch(rounds: pd.DataFrame, cases: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Effect, variance of a single difference, degrees of freedom (Welch and Satterthwaite) and number of rounds.
-
-    The number is the harmonic mean, so that variance / number is the squared standard error.
-    """
-    groups = rounds[["base_s", "head_s"]].apply(np.log).groupby(rounds["case"])
-    mean, var, count = (frame.reindex(range(cases)) for frame in (groups.mean(), groups.var(), groups.count()))
-    effect = (mean["head_s"] - mean["base_s"]).to_numpy()
-    each = (var / count).to_numpy()
-    total = each.sum(axis=1)
-    numbers = count.fillna(0).to_numpy(dtype=np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        freedom = total**2 / (each**2 / (numbers - 1)).sum(axis=1)
-        number = 2 / (1 / numbers).sum(axis=1)
-    lowest = numbers.min(axis=1)
-    # no scatter at all: the variances say nothing about freedom
-    freedom = np.where(total > 0, freedom, lowest - 1)
-    alone = lowest < 2
-    return effect, np.where(alone, np.nan, total * number), np.where(alone, 0.0, freedom), np.where(alone, 0.0, number)

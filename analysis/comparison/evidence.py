@@ -1,16 +1,16 @@
-"""What the versions ran: whether their compiled code differs, and which settings head chose more often than base."""
+"""What the versions ran: whether their compiled code differs, which settings they chose, and what choosing cost."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from ...shapes.files.json_file import parse_value
+from ..isa.claims import flat_settings
 from .breakdown import compared
 from .effects import Effects
-from .stored import MIXED
+from .versions import MIXED
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Binaries:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ChosenSetting:
     """A setting of the configurations of one provider and pass, and in how many of `cases` each version chose it."""
 
     provider: str
@@ -48,30 +48,30 @@ class Setting:
 def binaries(effects: Effects) -> list[Binaries]:
     """One entry per provider and pass that has compiled code anywhere."""
     found = []
-    for (provider, pass_), mine in compared(effects).groupby(["provider", "pass"], sort=False):
-        known = ~mine["base_artifact"].isin(["", MIXED]) & ~mine["head_artifact"].isin(["", MIXED])
+    for (provider, pass_), rows in compared(effects).groupby(["provider", "pass"], sort=False):
+        known = ~rows["base_artifact"].isin(["", MIXED]) & ~rows["head_artifact"].isin(["", MIXED])
         if not known.any():
             continue
-        same = known & (mine["base_artifact"] == mine["head_artifact"])
-        distinct = [mine.loc[known, f"{side}_artifact"].nunique() for side in ("base", "head")]
-        configured = int((mine["base_config"] == mine["head_config"]).sum())
+        same = known & (rows["base_artifact"] == rows["head_artifact"])
+        distinct = [rows.loc[known, f"{side}_artifact"].nunique() for side in ("base", "head")]
+        configured = int((rows["base_config"] == rows["head_config"]).sum())
         found.append(
             Binaries(
-                str(provider), str(pass_), len(mine), int(same.sum()), int((known & ~same).sum()), int((~known).sum()),
+                str(provider), str(pass_), len(rows), int(same.sum()), int((known & ~same).sum()), int((~known).sum()),
                 configured, *distinct,
             )
         )  # fmt: skip
     return found
 
 
-def settings(effects: Effects) -> list[Setting]:
+def settings(effects: Effects) -> list[ChosenSetting]:
     """Settings that the versions chose in different numbers of cases, in the order of the configurations."""
     found = []
-    for (provider, pass_), mine in compared(effects).groupby(["provider", "pass"], sort=False):
-        sides = {side: _counted(mine, side) for side in ("base", "head")}
+    for (provider, pass_), rows in compared(effects).groupby(["provider", "pass"], sort=False):
+        sides = {side: _counted(rows, side) for side in ("base", "head")}
         names = sorted(dict.fromkeys((*sides["base"], *sides["head"])), key=_natural)
         found += [
-            Setting(str(provider), str(pass_), name, len(mine), sides["base"][name], sides["head"][name])
+            ChosenSetting(str(provider), str(pass_), name, len(rows), sides["base"][name], sides["head"][name])
             for name in names
             if sides["base"][name] != sides["head"][name]
         ]
@@ -88,18 +88,36 @@ def settings_of(text: str) -> Iterator[str]:
         content = parse_value(text)
     except ValueError:
         return
-    yield from _flat("", content)
-
-
-def _flat(prefix: str, content: Any) -> Iterator[str]:
     if isinstance(content, dict):
-        for name, value in content.items():
-            yield from _flat(f"{prefix}.{name}" if prefix else str(name), value)
-    elif prefix:
-        yield f"{prefix}={content}"
+        yield from (f"{name}={value}" for name, value in flat_settings(content))
 
 
 def _natural(name: str) -> tuple[str, int, str]:
     """Order of settings: by name, and numbers by their value."""
     key, _, value = name.partition("=")
     return key, int(value) if value.lstrip("-").isdigit() else 0, value
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCost:
+    """Searches of one provider and pass in one version.
+
+    candidates  most configurations that one search had; searches  how many; seconds  wall time of all of them
+    """
+
+    candidates: int
+    searches: int
+    seconds: float
+
+
+def costs(searched: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], dict[str, SearchCost]]:
+    """Costs per (provider, pass) and side, of tuning.csv by side; sides without a search are excluded."""
+    found: dict[tuple[str, str], dict[str, SearchCost]] = {}
+    for side, frame in searched.items():
+        for (provider, pass_), rows in frame.groupby(["provider", "pass"], sort=False):
+            searches = rows.drop_duplicates(["cell_id", "search"])
+            known = searches["search_s"].dropna()
+            found.setdefault((str(provider), str(pass_)), {})[side] = SearchCost(
+                int(searches["candidates"].max()), len(searches), float(known.sum()) if len(known) else float("nan")
+            )
+    return found

@@ -1,6 +1,6 @@
-"""What was compared, as git told it when the comparison began: two commits and the files between them.
+"""What was compared: two commits and the files between them, as git reported them when the comparison began.
 
-It stands in compare.json under `identity`; nothing is asked of git afterwards, when the repository may lie elsewhere.
+compare.json holds it under `identity`; git is not asked again, because the repository may be elsewhere by then.
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,14 +59,14 @@ class Identity:
 
 def identity_of(state: ComparisonState) -> Identity | None:
     """Read what compare.json says; without `identity`, as older ones are, the hashes alone. None without any."""
-    commits, told = state.commits, state.identity
+    commits, stored = state.commits, state.identity
     if not {"base", "head"} <= set(commits):
         return None
-    files = told.get("files")
+    files = stored.get("files")
     return Identity(
-        _version(told.get("base"), commits["base"]),
-        _version(told.get("head"), commits["head"]),
-        told.get("commits"),
+        _version(stored.get("base"), commits["base"]),
+        _version(stored.get("head"), commits["head"]),
+        stored.get("commits"),
         None if files is None else tuple(ChangedFile(str(path), came, went) for path, came, went in files),
         tuple(_command(state)) if state.suite else (),
     )
@@ -84,6 +84,6 @@ def _command(state: ComparisonState) -> Iterator[str]:
         yield from ("--rounds", str(state.rounds))
 
 
-def _version(told: Mapping[str, Any] | None, commit: str) -> Version:
-    said = told or {}
-    return Version(str(said.get("name") or ""), commit, str(said.get("subject") or ""))
+def _version(stored: Mapping[str, Any] | None, commit: str) -> Version:
+    found = stored or {}
+    return Version(str(found.get("name") or ""), commit, str(found.get("subject") or ""))

@@ -43,5 +43,5 @@ def _key(row: Any) -> tuple[Any, ...]:
 
 
 def _sizes(key: tuple[Any, ...]) -> tuple[str, int, int, int]:
-    said = dict(zip(SHAPE_SIZES, key, strict=True))
-    return str(said["model"]), int(said["N"]), int(said["K"]), int(said["M"])
+    sizes = dict(zip(SHAPE_SIZES, key, strict=True))
+    return str(sizes["model"]), int(sizes["N"]), int(sizes["K"]), int(sizes["M"])

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..frames.coordinates import CASE
-from ..statistics.intervals import Floats
-from .breakdown import Distribution, Quantity, compared, distribution_of
+from ..statistics.arrays import Floats
+from .breakdown import ChangeDistribution, Quantity, compared, distribution_of
 from .decide import Word
 from .effects import Effects, Order
 from .suite import SuiteChange, suite_change
@@ -70,7 +70,7 @@ class Part:
         low, high = rounding_interval(self.cases)
         return rounded_change(self.cases.assign(low=low, high=high))
 
-    def distribution(self, quantity: Quantity) -> Distribution | None:
+    def distribution(self, quantity: Quantity) -> ChangeDistribution | None:
         """Distribution of the changes over the cases; None when nothing is compared."""
         return distribution_of(self.cases, quantity)
 
@@ -92,7 +92,7 @@ def leading(result: "Result") -> list[Part]:
     by_group: dict[tuple[str, ...], list[Part]] = {}
     for part in parts(result):
         by_group.setdefault(part.group, []).append(part)
-    return [_leading(mine, result) for mine in by_group.values()]
+    return [_leading(own, result) for own in by_group.values()]
 
 
 def leading_cases(result: "Result") -> pd.DataFrame:
@@ -130,7 +130,7 @@ def _parts(effects: Effects) -> Iterator[Part]:
             yield part
 
 
-def _leading(mine: list[Part], result: "Result") -> Part:
-    summed = [part for part in mine if part.effects is result.sums]
-    stepped = [part for part in mine if part.pass_ == STEP]
-    return (summed or stepped or mine)[0]
+def _leading(own: list[Part], result: "Result") -> Part:
+    summed = [part for part in own if part.effects is result.sums]
+    stepped = [part for part in own if part.pass_ == STEP]
+    return (summed or stepped or own)[0]

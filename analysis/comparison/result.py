@@ -12,14 +12,14 @@ from ..frames.load import RunData
 from ..imports.entries import Imported
 from ..isa.diff import Difference
 from ..stability.canary import KINDS, SLOWDOWN, SLOWDOWN_ON_CPU
-from ..statistics.intervals import CONFIDENCE, Floats, survival
+from ..statistics.arrays import Floats, difference, moments
+from ..statistics.intervals import CONFIDENCE, survival
 from .breakdown import controls, movers
 from .decide import FALSE_DISCOVERY, MEASURED, Word
 from .effects import SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes, withhold
 from .identity import Identity
-from .pairing import pair
-from .stored import devices_differ, from_runs, rounds_of
 from .unverified import Unverified, as_unverified, rank_unverified
+from .versions import devices_differ, from_runs, pair, rounds_of
 
 SUMMED = ("fwd", "bwd")
 """Passes that a training step pays for together."""
@@ -53,10 +53,10 @@ class Result:
     notes    what limits the verdicts, a sentence each
     withheld why nothing is verified, though rounds were compared: what cannot differ does; "" where it does not
     causes   of cases that chose another configuration: `attribution.attribute` beside CASE; None without a replay
-    unverified  of tables with one value per case, what can be said of them
+    unverified  of tables with one value per case: their ranked changes
     selection   of head with configurations of its own against head with those of base; None without --tune
     runs        the stored runs by arm (base, head, and null and head+own where they are); none of tables
-    identity    what git said when the comparison began; None of runs and tables
+    identity    the commits, as git reported them when the comparison began; None of runs and tables
     searches    tuning.csv of each side that searched configurations
     isa         what changed in the machine code, where both versions have their isa.csv beside the run
     """
@@ -186,7 +186,7 @@ def _of_sums(effects: Effects) -> Iterator[str]:
     whole = groups.agg(passes=("pass", "nunique"), impossible=("impossible", "any"))
     whole = whole.loc[whole["passes"] == len(SUMMED)]
     if left := int(whole["impossible"].sum()):
-        yield f"{left} of {len(whole)} sums of {SUM} are left out: a time is faster than the device allows."
+        yield f"{left} of {len(whole)} sums of {SUM} are excluded: a time is faster than the device allows."
 
 
 def _of_order(order: Order, base: RunData, head: RunData) -> Iterator[str]:
@@ -250,13 +250,11 @@ def _differ(first: Floats, second: Floats) -> bool:
     """Tell whether two means differ at 5 % (Welch's t test)."""
     if min(len(first), len(second)) < 2:
         return False
-    each = np.array([values.var(ddof=1) / len(values) for values in (first, second)])
-    total = float(each.sum())
-    if not total:
+    apart = difference(moments(first), moments(second))
+    if not apart.variance:
         return True
-    freedom = total**2 / float((each**2 / (np.array([len(first), len(second)]) - 1)).sum())
-    t = abs(float(second.mean() - first.mean())) / math.sqrt(total)
-    return float(survival(np.array([t]), np.array([freedom]))[0]) < (1 - CONFIDENCE) / 2
+    t = np.abs(apart.mean) / np.sqrt(apart.variance / apart.rounds)
+    return float(survival(t, apart.freedom)) < (1 - CONFIDENCE) / 2
 
 
 def _called(effects: Effects) -> tuple[int, int]:
@@ -270,8 +268,8 @@ def _of_null(null: Effects | None) -> Iterator[str]:
         return
     called, cases = _called(null)
     spread = null.cases["effect"].std(ddof=1)
-    told = f"; their effects scatter by {spread:.2%}" if cases > 1 else ""
-    yield f"A second copy of base was called different from it in {called} of {cases} cases{told}."
+    scatter = f"; their effects scatter by {spread:.2%}" if cases > 1 else ""
+    yield f"A second copy of base was called different from it in {called} of {cases} cases{scatter}."
 
 
 def _of_controls(effects: Effects) -> Iterator[str]:

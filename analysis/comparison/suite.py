@@ -9,8 +9,8 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from ..frames.coordinates import GEMM
-from ..statistics.intervals import Floats
-from .effects import Effects, Order, Status
+from ..statistics.arrays import Floats
+from .effects import Effects, Order
 
 UNIQUE = (*GEMM, "provider")
 """Cases that the hardware cannot tell apart: the same GEMM under several models."""
@@ -41,16 +41,6 @@ class SuiteChange:
     spread: tuple[float, float] | None
     unproven: bool
 
-    @property
-    def time_change(self) -> float:
-        """Change of time as a share: above 0 the head is slower."""
-        return self.ratio - 1
-
-    @property
-    def rate_change(self) -> float:
-        """Change of TFLOPS as a share: above 0 the head is faster."""
-        return 1 / self.ratio - 1
-
 
 def suite_change(effects: Effects, unique: bool = False, rows: "pd.Series[bool] | None" = None) -> SuiteChange | None:
     """Geometric mean over the compared cases, or over `rows` of them; each distinct GEMM counts once if `unique`.
@@ -58,7 +48,7 @@ def suite_change(effects: Effects, unique: bool = False, rows: "pd.Series[bool] 
     None when nothing is compared.
     """
     cases = effects.cases
-    wanted = (cases["status"] == Status.COMPARED) & cases["effect"].notna()
+    wanted = cases["effect"].notna()
     if rows is not None:
         wanted &= rows
     chosen = np.flatnonzero(wanted.to_numpy())

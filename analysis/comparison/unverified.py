@@ -2,7 +2,7 @@
 
 Such a table has no scatter of its own. Three things bound what a change in it can mean: the margin, three times as wide
 as between interleaved rounds because the runs lie apart; the step that the source rounded to; and, where the same GEMM
-stands under several models, how far their changes disagree, which is noise that the file shows.
+is listed under several models, how far their changes disagree, which is noise that the file shows.
 """
 
 import math
@@ -13,16 +13,16 @@ import numpy as np
 import pandas as pd
 
 from ..frames.coordinates import size_label
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats, floats
 from .decide import Word
-from .effects import Effects, Status
+from .effects import Effects
 from .suite import UNIQUE
 
 _TIE = 1e-9
 """Differences of ln time that are no more than arithmetic: a change of exactly two steps is not beyond two steps."""
 
 
-class Bound(StrEnum):
+class RankingBound(StrEnum):
     """What a change must exceed to be ranked, whichever is largest."""
 
     MARGIN = "margin"
@@ -32,7 +32,7 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """GEMMs that stand in the file under several models, once per model.
+    """GEMMs that the file lists under several models, once per model.
 
     gemms   how many; rows  in how many rows
     spread  largest disagreement between the changes of one GEMM, as a difference of ln time
@@ -64,11 +64,11 @@ class RoundedChange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unverified:
-    """What can be said of a comparison with one value per case and version.
+    """A comparison with one value per case and version: ranked changes.
 
     cases       the compared cases that have both times, as in `Effects.cases`, with word `unverified`; `low` and `high`
                 are what rounding lets the effect be; threshold (of |effect|), bound (what set it), ranked (beyond it)
-    duplicates  None when no GEMM stands under several models
+    duplicates  None when no GEMM is listed under several models
     suite       over all cases, None without any; unique  each distinct GEMM counted once
     """
 
@@ -84,37 +84,36 @@ class Unverified:
         sure = np.where(beyond["effect"] > 0, beyond["low"], -beyond["high"])
         return beyond.iloc[np.argsort(-sure, kind="stable")]
 
-    def bounds(self) -> dict[Bound, int]:
+    def bounds(self) -> dict[RankingBound, int]:
         """How many cases each bound held back or let pass."""
         counts = self.cases["bound"].value_counts()
-        return {bound: int(counts.get(str(bound), 0)) for bound in Bound}
+        return {bound: int(counts.get(str(bound), 0)) for bound in RankingBound}
 
     def explanation(self) -> str:
         """One paragraph on the threshold, for a report."""
         counts = self.bounds()
         text = (
             f"One value per case: nothing is verified. {int(self.cases['ranked'].sum())} of {len(self.cases)} cases "
-            f"change by more than the largest of three bounds: the margin (decides {counts[Bound.MARGIN]}), two steps "
-            f"of the rounded times (decides {counts[Bound.RESOLUTION]})"
+            f"change by more than the largest of three bounds: the margin (decides {counts[RankingBound.MARGIN]}), two "
+            f"steps of the rounded times (decides {counts[RankingBound.RESOLUTION]})"
         )
         if self.duplicates is None:
             return f"{text}, and the disagreement of equal GEMMs, of which the tables have none."
         return (
-            f"{text}, and the disagreement of equal GEMMs (decides {counts[Bound.DUPLICATES]}): "
+            f"{text}, and the disagreement of equal GEMMs (decides {counts[RankingBound.DUPLICATES]}): "
             f"{self.duplicates.gemms} stand under several models, and {self.duplicates.widest}."
         )
 
 
 def rank_unverified(effects: Effects) -> Unverified:
     """Rank the changes of imported tables against what the tables themselves exclude."""
-    compared = (effects.cases["status"] == Status.COMPARED) & effects.cases["effect"].notna()
-    cases = effects.cases[compared].copy()
+    cases = effects.cases[effects.cases["effect"].notna()].copy()
     cases["low"], cases["high"] = rounding_interval(cases)
     duplicates = find_duplicates(cases)
     bounds = {
-        Bound.MARGIN: cases["margin"].to_numpy(dtype=np.float64),
-        Bound.RESOLUTION: _two_steps(cases),
-        Bound.DUPLICATES: np.full(len(cases), duplicates.spread if duplicates else 0.0),
+        RankingBound.MARGIN: floats(cases, "margin"),
+        RankingBound.RESOLUTION: _two_steps(cases),
+        RankingBound.DUPLICATES: np.full(len(cases), duplicates.spread if duplicates else 0.0),
     }
     stacked = np.stack(list(bounds.values()))
     words = np.array([str(bound) for bound in bounds])
@@ -127,21 +126,19 @@ def rank_unverified(effects: Effects) -> Unverified:
 
 def as_unverified(effects: Effects) -> Effects:
     """Say of every compared case that it is unverified, with what rounding lets its effect be for an interval."""
-    compared = (effects.cases["status"] == Status.COMPARED) & effects.cases["effect"].notna()
     cases = effects.cases.copy()
+    compared = cases["effect"].notna()
     low, high = rounding_interval(cases[compared])
-    cases.loc[compared, "word"], cases.loc[compared, "low"], cases.loc[compared, "high"] = (
-        Word.UNVERIFIED.value,
-        low,
-        high,
+    cases.loc[compared, ["word", "low", "high"]] = pd.DataFrame(
+        {"word": Word.UNVERIFIED.value, "low": low, "high": high}, index=cases.index[compared]
     )
     return replace(effects, cases=cases)
 
 
 def rounding_interval(cases: pd.DataFrame) -> tuple[Floats, Floats]:
     """Lowest and highest ln(head / base) [C] of times that round to those in the tables."""
-    half = cases["resolution_s"].to_numpy(dtype=np.float64) / 2
-    base, head = (cases[f"{side}_time_s"].to_numpy(dtype=np.float64) for side in ("base", "head"))
+    half = floats(cases, "resolution_s") / 2
+    base, head = (floats(cases, f"{side}_time_s") for side in ("base", "head"))
     with np.errstate(divide="ignore"):
         low = np.log(np.maximum(head - half, 0)) - np.log(base + half)
         high = np.log(head + half) - np.log(np.maximum(base - half, 0))
@@ -161,7 +158,7 @@ def rounded_change(cases: pd.DataFrame, unique: bool = False) -> RoundedChange |
 
 
 def find_duplicates(cases: pd.DataFrame) -> Duplicates | None:
-    """Find GEMMs that stand under several models: the hardware cannot tell them apart, so their changes should agree.
+    """Find GEMMs listed under several models: the hardware cannot tell them apart, so their changes should agree.
 
     Only the ratios are compared, so that what two rows differ in otherwise (a bias, say) cancels.
     """
@@ -176,11 +173,11 @@ def find_duplicates(cases: pd.DataFrame) -> Duplicates | None:
     where = dict(zip(UNIQUE, ranges.index[widest], strict=True))
     least, most = (float(ranges[name].iloc[widest]) for name in ("min", "max"))
     gemm = f"M={where['M']}, {size_label(where, 'x')} ({where['pass']})"
-    told = f"those of {gemm} change by {math.expm1(least):+.2%} to {math.expm1(most):+.2%} of time"
-    return Duplicates(len(ranges), int(ranges["size"].sum()), float(spread.max()), gemm, least, most, told)
+    text = f"those of {gemm} change by {math.expm1(least):+.2%} to {math.expm1(most):+.2%} of time"
+    return Duplicates(len(ranges), int(ranges["size"].sum()), float(spread.max()), gemm, least, most, text)
 
 
 def _two_steps(cases: pd.DataFrame) -> Floats:
     """|ln(head / base)| [C] of a change by one step on either side."""
-    steps = 2 * cases["resolution_s"].to_numpy(dtype=np.float64)
+    steps = 2 * floats(cases, "resolution_s")
     return np.asarray(np.log1p(steps / cases[["base_time_s", "head_time_s"]].min(axis=1).to_numpy()), dtype=np.float64)

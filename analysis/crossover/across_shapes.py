@@ -12,13 +12,13 @@ import pandas as pd
 from ...shapes.median import interval
 from ...shapes.problem import Op
 from ..frames.coordinates import SETTING, shape_label
-from ..statistics.intervals import Floats
-from .curve import Status
+from ..statistics.arrays import Floats
+from .curve import CrossoverStatus
 
 _ALIKE = 1e-9
 """Share by which means of regret may differ that are equal but for rounding."""
 
-_APART = (Status.PARITY, Status.ONE_M, Status.UNMEASURED)
+_APART = (CrossoverStatus.PARITY, CrossoverStatus.ONE_M, CrossoverStatus.UNMEASURED)
 """What has no place on the axis of M, and so none in the median."""
 
 
@@ -48,7 +48,7 @@ class MedianCrossover:
     low_M, high_M 95 % interval by order statistics, 0 and inf as above; None for fewer than six shapes
     shapes        shapes in the median; parity, reversed (the challenger wins above) and those measured at one M or none
                   are apart
-    statuses      number of shapes per status, reversed ones left out
+    statuses      number of shapes per status, reversed ones excluded
     has_passes    False for a quantization, which is no part of a training step
     """
 
@@ -81,14 +81,14 @@ class MedianCrossover:
         return self.setting if self.has_passes else self.setting[1:]
 
     @property
-    def is_told(self) -> bool:
+    def is_informative(self) -> bool:
         """False where every shape was measured at one M or none."""
-        return self.reversed > 0 or any(Status(status).is_told for status in self.statuses)
+        return self.reversed > 0 or any(CrossoverStatus(status).is_informative for status in self.statuses)
 
     @property
     def text(self) -> str:
         """The median as a report prints it: "42", "> 2048", "< 1", "none", or "needs two M"."""
-        if not self.is_told and Status.ONE_M in self.statuses:
+        if not self.is_informative and CrossoverStatus.ONE_M in self.statuses:
             return "needs two M"
         return self.as_text(self.median_M)
 
@@ -202,7 +202,7 @@ def _stretches(sizes: Sequence[int]) -> Floats:
 
 def _too_few(statuses: "pd.Series[str]") -> list[str]:
     """Say how many shapes tell nothing, because they were measured at one M."""
-    count = int((statuses == Status.ONE_M).sum())
+    count = int((statuses == CrossoverStatus.ONE_M).sum())
     if not count:
         return []
     every = "the shape" if count == 1 else f"all {count} shapes"
@@ -212,9 +212,9 @@ def _too_few(statuses: "pd.Series[str]") -> list[str]:
 
 
 def _value(status: str, crossover_M: float) -> float:
-    if Status(status).is_beyond:
+    if CrossoverStatus(status).is_beyond:
         return math.inf
-    return 0.0 if status == Status.NEVER else float(crossover_M)
+    return 0.0 if status == CrossoverStatus.NEVER else float(crossover_M)
 
 
 def _log_median(values: Sequence[float]) -> float:
@@ -235,7 +235,7 @@ def _warnings(
         warnings.append(f"no interval: it takes six shapes, and there {verb} {len(values)}")
     if reversed_:
         warnings.append(f"apart: {reversed_} of {len(entered) + reversed_} crossovers, the challenger wins above them")
-    censored = entered.loc[entered["status"].isin([status for status in Status if status.is_beyond]), "M_max"]
+    censored = entered.loc[entered["status"].isin([status for status in CrossoverStatus if status.is_beyond]), "M_max"]
     # An infinite median is printed as beyond the largest M of any shape.
     reach = entered["M_max"].max() if point is not None and math.isinf(point) else point
     if reach is not None and (early := int((censored < reach).sum())):

@@ -22,16 +22,16 @@ from enum import StrEnum
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-Floats = NDArray[np.float64]
+from ..statistics.arrays import Floats, Ints
 
 DELTA = 0.01
 """Practical margin of ln time: differences below 1 % decide nothing."""
 
 
-class Status(StrEnum):
+class CrossoverStatus(StrEnum):
     """What is known about the crossover of one shape."""
 
     SINGLE = "single"
@@ -46,29 +46,30 @@ class Status(StrEnum):
     @property
     def is_beyond(self) -> bool:
         """True where the crossover is above the largest M."""
-        return self in (Status.ALWAYS, Status.RIGHT_CENSORED)
+        return self in (CrossoverStatus.ALWAYS, CrossoverStatus.RIGHT_CENSORED)
 
     @property
-    def is_told(self) -> bool:
+    def is_informative(self) -> bool:
         """False where too little was measured to say anything of a crossover."""
-        return self not in (Status.ONE_M, Status.UNMEASURED)
+        return self not in (CrossoverStatus.ONE_M, CrossoverStatus.UNMEASURED)
 
 
 MEANINGS = {
-    Status.SINGLE: "the faster one changes once",
-    Status.MULTIPLE: "the verified winner changes twice or more",
-    Status.ALWAYS: "the challenger is verified faster at every M and its lead does not shrink: no crossover in sight",
-    Status.RIGHT_CENSORED: "no crossover up to the last M, and not shown that the lead holds beyond",
-    Status.NEVER: "the incumbent is faster from the first M on",
-    Status.PARITY: "within 1% of each other over an octave of M or more: nothing to choose",
-    Status.ONE_M: "measured at one M; a crossover needs two",
-    Status.UNMEASURED: "no M at which both have a time",
+    CrossoverStatus.SINGLE: "the faster one changes once",
+    CrossoverStatus.MULTIPLE: "the verified winner changes twice or more",
+    CrossoverStatus.ALWAYS: "the challenger is verified faster at every M and its lead does not shrink: no crossover in"
+    " sight",
+    CrossoverStatus.RIGHT_CENSORED: "no crossover up to the last M, and not shown that the lead holds beyond",
+    CrossoverStatus.NEVER: "the incumbent is faster from the first M on",
+    CrossoverStatus.PARITY: "within 1% of each other over an octave of M or more: nothing to choose",
+    CrossoverStatus.ONE_M: "measured at one M; a crossover needs two",
+    CrossoverStatus.UNMEASURED: "no M at which both have a time",
 }
 """What each status means, for a reader."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WinnerChange:
     """A verified change of the winner, somewhere between two measured M; `winner` is the one above."""
 
     low_M: float
@@ -87,13 +88,13 @@ class Crossing:
     verified        the status rests on verified winners alone
     """
 
-    status: Status
+    status: CrossoverStatus
     crossover_M: float | None
     low_M: float
     high_M: float
     challenger_wins: str
     verified: bool
-    changes: tuple[Change, ...]
+    changes: tuple[WinnerChange, ...]
     warnings: tuple[str, ...]
 
 
@@ -107,28 +108,33 @@ def locate(
     """
     m, y_, low_, high_, se_ = (np.asarray(values, dtype=np.float64) for values in (Ms, y, low, high, se))
     if len(m) == 0:
-        return Crossing(Status.UNMEASURED, None, 0.0, np.inf, "", False, (), ())
+        return Crossing(CrossoverStatus.UNMEASURED, None, 0.0, np.inf, "", False, (), ())
     if len(m) == 1:
-        return Crossing(Status.ONE_M, None, 0.0, np.inf, "", False, (), ())
+        return Crossing(CrossoverStatus.ONE_M, None, 0.0, np.inf, "", False, (), ())
     clear = np.abs(y_) > delta
     winners = np.where(clear & (high_ < 0), -1, np.where(clear & (low_ > 0), 1, 0))
     runs = _runs(winners)
     changes = tuple(
-        Change(float(m[before[1]]), float(m[after[0]]), "incumbent" if after[2] > 0 else "challenger")
+        WinnerChange(float(m[before[1]]), float(m[after[0]]), "incumbent" if after[2] > 0 else "challenger")
         for before, after in pairwise(runs)
     )
     weights = _weights(se_)
     if changes:
         return _at_change(m, y_, weights, runs, changes, delta)
     crossing = _without_change(m, y_, weights, winners, delta)
-    if not winners.any() and crossing.status is not Status.PARITY:
+    if not winners.any() and crossing.status is not CrossoverStatus.PARITY:
         text = "neither is verified faster at any M: measure more rounds, or over a wider range of M"
         return replace(crossing, warnings=(*crossing.warnings, text))
     return crossing
 
 
 def _at_change(
-    m: Floats, y: Floats, weights: Floats, runs: list[tuple[int, int, int]], changes: tuple[Change, ...], delta: float
+    m: Floats,
+    y: Floats,
+    weights: Floats,
+    runs: list[tuple[int, int, int]],
+    changes: tuple[WinnerChange, ...],
+    delta: float,
 ) -> Crossing:
     """Locate the first verified crossover of the usual direction, or the only change when it goes the other way."""
     usual = [index for index, change in enumerate(changes) if change.winner == "incumbent"]
@@ -143,9 +149,9 @@ def _at_change(
     change = changes[index]
     log_m = _zero(np.log2(m[part]), sign * y[part], weights[part])
     point = float(np.clip(np.exp2(log_m), change.low_M, change.high_M))
-    status = Status.MULTIPLE if len(changes) > 1 else Status.SINGLE
+    status = CrossoverStatus.MULTIPLE if len(changes) > 1 else CrossoverStatus.SINGLE
     warnings = []
-    if status is Status.MULTIPLE:
+    if status is CrossoverStatus.MULTIPLE:
         warnings.append(f"the winner changes {len(changes)} times: one threshold in M does not describe this shape")
     if not usual:
         warnings.append("the challenger wins above the crossover, not below it")
@@ -156,27 +162,27 @@ def _at_change(
     return Crossing(status, point, change.low_M, change.high_M, wins, True, changes, tuple(warnings))
 
 
-def _without_change(m: Floats, y: Floats, weights: Floats, winners: NDArray[np.int64], delta: float) -> Crossing:
+def _without_change(m: Floats, y: Floats, weights: Floats, winners: Ints, delta: float) -> Crossing:
     ahead, behind = np.flatnonzero(winners < 0), np.flatnonzero(winners > 0)
     low = float(m[ahead[-1]]) if len(ahead) else 0.0
     high = float(m[behind[0]]) if len(behind) else np.inf
     all_verified = bool((winners != 0).all())
     if not all_verified and _parity_octave(m, y, delta):
-        return Crossing(Status.PARITY, None, low, high, "", False, (), ())
+        return Crossing(CrossoverStatus.PARITY, None, low, high, "", False, (), ())
     log_m = _zero(np.log2(m), y, weights)
     if np.isfinite(log_m) and low < m[-1] and high > m[0]:
         point = float(np.clip(np.exp2(log_m), low, high))
         missing = "incumbent" if len(ahead) else "challenger"
         warnings = (f"the {missing} is verified faster at no M: measure more rounds",) if winners.any() else ()
-        return Crossing(Status.SINGLE, point, low, high, "below", False, (), warnings)
+        return Crossing(CrossoverStatus.SINGLE, point, low, high, "below", False, (), warnings)
     if len(behind) or (log_m < 0 and not len(ahead)):
-        return Crossing(Status.NEVER, None, 0.0, high, "", all_verified, (), ())
+        return Crossing(CrossoverStatus.NEVER, None, 0.0, high, "", all_verified, (), ())
     steady = all_verified and _lead_is_steady(m, y, delta)
-    status = Status.ALWAYS if steady else Status.RIGHT_CENSORED
+    status = CrossoverStatus.ALWAYS if steady else CrossoverStatus.RIGHT_CENSORED
     return Crossing(status, None, low, np.inf, "", all_verified, (), ())
 
 
-def _runs(winners: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+def _runs(winners: Ints) -> list[tuple[int, int, int]]:
     """Group the verified points by winner, undecided ones between them skipped: (first index, last index, winner)."""
     runs: list[tuple[int, int, int]] = []
     for index in np.flatnonzero(winners):

@@ -1,16 +1,15 @@
 """Crossovers of a whole run: one row per shape and storage."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.errors import UsageError, unknown_name
 from ..frames.coordinates import COORDINATES, SETTING, SHAPE
 from ..frames.speedup import speedups
-from ..statistics.intervals import Floats, Ints
+from ..statistics.arrays import Flags, Floats, Ints, floats
 from .curve import DELTA, locate
 
 CROSSOVER_COLUMNS = (
@@ -28,7 +27,7 @@ def crossovers(
     Columns, besides identity: the fields of `curve.Crossing` (crossover_M NaN for None); M_min, M_max of the M that
     were used (NaN when none was); Ms and log_ratios, tuples of the same length: the M used and ln(t_challenger /
     t_incumbent) there; missing, the number of M at which a side failed or is missing; refined, the number of `Ms` that
-    a refinement added; warnings, a tuple of texts. What was added for another pair of providers is left out.
+    a refinement added; warnings, a tuple of texts. What was added for another pair of providers is excluded.
 
     Raises UsageError when a provider has no cell in the run, or both are the same.
     """
@@ -67,17 +66,15 @@ class _Series(NamedTuple):
     low: Floats
     high: Floats
     se: Floats
-    refined: NDArray[np.bool_]
+    refined: Flags
     reason: Sequence[str]
     note: Sequence[str]
 
     @classmethod
     def of(cls, ratios: pd.DataFrame, summary: pd.DataFrame) -> "_Series":
         added = set(summary.loc[summary["refined"], "cell_id"])
-        y, low, high = (
-            -np.log(ratios[name].to_numpy(dtype=np.float64)) for name in ("ratio", "ratio_high", "ratio_low")
-        )
-        se, sizes = ratios["log_se"].to_numpy(dtype=np.float64), ratios["M"].to_numpy(dtype=np.int64)
+        y, low, high = (-np.log(floats(ratios, name)) for name in ("ratio", "ratio_high", "ratio_low"))
+        se, sizes = floats(ratios, "log_se"), ratios["M"].to_numpy(dtype=np.int64)
         refined = np.array([cell in added for cell in ratios["cell_id"]], dtype=bool)
         return cls(sizes, y, low, high, se, refined, ratios["reason"].tolist(), ratios["note"].tolist())
 
@@ -91,19 +88,15 @@ def _crossing(cells: _Series, delta: float) -> dict[str, Any]:
     found = locate(sizes, y, cells.low[used], cells.high[used], cells.se[used], delta)
     warnings = [
         *found.warnings,
-        *_told("not at", _sizes_by(cells.reason, cells.M, ~used)),
-        *_told("at", _sizes_by(cells.note, cells.M, used & np.array([bool(note) for note in cells.note]))),
+        *_qualifications("not at", cells.reason, cells.M, ~used),
+        *_qualifications("at", cells.note, cells.M, used & np.array([bool(note) for note in cells.note])),
     ]
     if len(sizes) == 1:
         warnings.append("measured at one M, and a crossover needs two: sweep M with the option -a")
-    return {
+    fields = {name: getattr(found, name) for name in ("low_M", "high_M", "challenger_wins", "verified", "changes")}
+    return fields | {
         "status": found.status.value,
         "crossover_M": np.nan if found.crossover_M is None else found.crossover_M,
-        "low_M": found.low_M,
-        "high_M": found.high_M,
-        "challenger_wins": found.challenger_wins,
-        "verified": found.verified,
-        "changes": found.changes,
         "M_min": float(sizes[0]) if len(sizes) else np.nan,
         "M_max": float(sizes[-1]) if len(sizes) else np.nan,
         "Ms": tuple(sizes.tolist()),
@@ -114,14 +107,9 @@ def _crossing(cells: _Series, delta: float) -> dict[str, Any]:
     }
 
 
-def _sizes_by(texts: Sequence[str], sizes: Ints, told: NDArray[np.bool_]) -> dict[str, list[int]]:
-    """Group the sizes that are to be told of by their text, in the order of the first of each."""
-    found: dict[str, list[int]] = {}
-    for index in np.flatnonzero(told).tolist():
-        found.setdefault(texts[index], []).append(int(sizes[index]))
-    return found
-
-
-def _told(where: str, found: Mapping[str, Sequence[int]]) -> list[str]:
-    """Write one text per reason: why some M are not in, or what qualifies them."""
-    return [f"{where} M={','.join(map(str, sizes))}: {text}" for text, sizes in found.items()]
+def _qualifications(where: str, texts: Sequence[str], sizes: Ints, chosen: Flags) -> list[str]:
+    """Write one line per text: why some of the sizes are missing, or what qualifies them."""
+    found: dict[str, list[str]] = {}
+    for index in np.flatnonzero(chosen).tolist():
+        found.setdefault(texts[index], []).append(str(sizes[index]))
+    return [f"{where} M={','.join(sizes)}: {text}" for text, sizes in found.items()]

@@ -64,14 +64,14 @@ def further(
     wanted = []
     for row in crossings.to_dict("records"):
         place = tuple(row[name] for name in PLACE)
-        mine = asked.get(place, set())
-        if not row["changes"] or len(mine) >= most:
+        taken = asked.get(place, set())
+        if not row["changes"] or len(taken) >= most:
             continue
         low, high = int(row["low_M"]), int(row["high_M"])
         wide = [size for at in (low, high) for size in tiles.get((place, at), ())]
-        free = partial(_is_free, place, mine, can)
+        free = partial(_is_free, place, taken, can)
         sizes = next_sizes(low, high, row["Ms"], free, wide, ratio)
-        wanted += [Further(place, size) for size in sizes[: most - len(mine)]]
+        wanted += [Further(place, size) for size in sizes[: most - len(taken)]]
     return wanted
 
 

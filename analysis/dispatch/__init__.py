@@ -1,19 +1,16 @@
 """Which kernel to run for which problem, what that decision costs, and code that makes it.
 
-Everything is told as y = ln(t_arm / t_incumbent), paired by round: below 0 the arm is faster. Modules, from the inside
-out:
+Everything is expressed as y = ln(t_arm / t_incumbent), paired by round: below 0 the arm is faster. Modules, from the
+inside out:
 
-`timings`     rounds of a run as one array over (GEMM, arm, round)
-`added`       M that a refinement added: where one takes part, and how little it counts
+`timings`     rounds of a run as one array over (GEMM, arm, round), with their weights
 `weights`     how much each GEMM counts, from a histogram of M
 `evidence`    which arms are proven faster than the incumbent by more than a margin
 `policy`      rules as values: leaves, splits, rows of a table; and what a policy chooses
 `tree`        the search for splits
 `fit`         all policies of a run
-`shipped`     rules that providers bring along, scored as policies
-`regret`      what a choice costs
-`holdout`     the same on rounds, shapes and models that the fit has not seen
-`study`       all of it for one run
+`regret`      what a choice costs, in the sample and on rounds, shapes and models that the fit has not seen
+`study`       all of it for one run, rules that providers bring along included
 `changes`     decisions that differ from another policy
 `emit_*`      policies as files: CSV in aiter's shape, JSON, Python
 """

@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.errors import UsageError, quote
+from ..statistics.arrays import Ints, moments
 from ..statistics.intervals import CONFIDENCE, quantile
 from ..statistics.moderation import moderate
 from .fit import oracle
 from .policy import choices
-from .shipped import decisions, word_of
-from .study import Study
-from .timings import Ints, Timings, mean_over_rounds
+from .study import Study, decisions, word_of
+from .timings import Timings
 
 COLUMNS = ("label", "op", "pass", "dtype", "scheme", "B", "E", "top_k", "M", "N", "K")
 
@@ -25,12 +25,9 @@ def changes(timings: Timings, before: Ints, after: Ints) -> pd.DataFrame:
     rows = np.flatnonzero(before != after)
     was, now = before[rows], after[rows]
     gain = timings.log_ratio[rows, was] - timings.log_ratio[rows, now]
-    mean = mean_over_rounds(gain)
-    count = np.isfinite(gain).sum(axis=1)
-    spread = np.where(np.isfinite(gain), gain - mean[:, None], 0.0)
-    freedom = np.maximum(count - 1, 0).astype(np.float64)
-    moderated = moderate((spread**2).sum(axis=1) / np.maximum(freedom, 1), freedom)
-    half = quantile((1 + CONFIDENCE) / 2, moderated.freedom) * np.sqrt(moderated.variance / np.maximum(count, 1))
+    mean, variance, freedom, rounds = moments(gain)
+    moderated = moderate(variance, freedom)
+    half = quantile((1 + CONFIDENCE) / 2, moderated.freedom) * np.sqrt(moderated.variance / np.maximum(rounds, 1))
     found = timings.cases.loc[rows, [*COLUMNS]].assign(
         before=np.array(timings.arms, dtype=object)[was],
         after=np.array(timings.arms, dtype=object)[now],
@@ -63,7 +60,7 @@ def chosen_by(study: Study, name: str) -> Ints:
             return found
         known = {*table.arms, *study.stand_ins}
         unknown = [word for word in dict.fromkeys(map(word_of, words)) if word and word not in known]
-        told = ", ".join(unknown) if unknown else "nothing, for some GEMMs"
-        raise UsageError(f"{name} dispatched to {told}: say which arms that is, with --stand-in WORD=PROVIDER")
+        named = ", ".join(unknown) if unknown else "nothing, for some GEMMs"
+        raise UsageError(f"{name} dispatched to {named}: say which arms that is, with --stand-in WORD=PROVIDER")
     names = [*table.arms, *table.rules, *(one.name for one in study.scored if one.policy)]
     raise UsageError(f"no decisions of {quote(name)}: name a file of --emit json, or one of {', '.join(names)}")

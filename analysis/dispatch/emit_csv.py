@@ -39,8 +39,7 @@ def refusal(timings: Timings) -> str:
     """Why the cases cannot be told apart in such a table, "" when they can."""
     cases = timings.cases
     if others := sorted(set(cases["op"]) - {Op.GEMM}):
-        told = ", ".join(others)
-        return f"a CSV of that shape has no columns for {told}"
+        return f"a CSV of that shape has no columns for {', '.join(others)}"
     if cases["pass"].nunique() > 1:
         return f"a CSV of that shape cannot tell the passes {', '.join(cases['pass'].unique())} apart"
     return ""
@@ -65,7 +64,7 @@ def emit_csv(policy: Policy, timings: Timings, provenance: Provenance) -> str:
 
 
 def _same(provenance: Provenance) -> dict[str, Any]:
-    """What stands in every row."""
+    """Values that are the same in every row."""
     stored = provenance.as_json()
     known = {name: value for name, value in provenance.held_out.items() if value is not None}
     return {name: stored[name] for name in PROVENANCE} | {

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.files.json_file import parse_object
-from .policy import Leaf, Measured, Node, Policy, Rule, Split, Status, Table
+from .policy import Leaf, LeafStatus, Measured, Node, Policy, Rule, ShapeTable, Split
 from .provenance import Provenance
 from .timings import FEATURES, SETTING, SHAPE, Setting, Shape
 
@@ -81,7 +81,7 @@ def _rule(plain: Mapping[str, Any]) -> Rule:
     for row in plain["rows"]:
         b, e, top_k, n, k = (int(row[name]) for name in SHAPE)
         rows[b, e, top_k, n, k] = tuple(sorted(((int(one["M"]), _leaf(one)) for one in row["by_M"]), key=_size))
-    return Table(rows, _node(plain["otherwise"]) if plain["otherwise"] else None)
+    return ShapeTable(rows, _node(plain["otherwise"]) if plain["otherwise"] else None)
 
 
 def _node(plain: Mapping[str, Any]) -> Node:
@@ -94,7 +94,9 @@ def _node(plain: Mapping[str, Any]) -> Node:
 
 def _leaf(plain: Mapping[str, Any]) -> Leaf:
     numbers = {name: None if plain[name] is None else float(plain[name]) for name in ("gain", "low")}
-    return Leaf(str(plain["arm"]), Status(plain["status"]), str(plain["best"]), **numbers, cases=int(plain["cases"]))
+    return Leaf(
+        str(plain["arm"]), LeafStatus(plain["status"]), str(plain["best"]), **numbers, cases=int(plain["cases"])
+    )
 
 
 def _size(row: tuple[int, Leaf]) -> int:

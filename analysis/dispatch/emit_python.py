@@ -6,7 +6,7 @@ The function takes what `policy.Policy.choose` takes and returns the same name f
 import json
 from collections.abc import Iterator
 
-from .policy import Leaf, Node, Policy, Rule, Split, Table
+from .policy import Leaf, Node, Policy, Rule, ShapeTable, Split
 from .provenance import Provenance
 from .timings import SHAPE
 
@@ -39,7 +39,7 @@ def emit_python(policy: Policy, provenance: Provenance) -> str:
 
 def _rule(rule: Rule, incumbent: str) -> Iterator[str]:
     """Yield the statements of a rule; each path ends in a return."""
-    if not isinstance(rule, Table):
+    if not isinstance(rule, ShapeTable):
         yield from _node(rule, incumbent)
         return
     for shape, rows in rule.rows.items():
@@ -72,7 +72,7 @@ def _node(node: Node, incumbent: str) -> Iterator[str]:
 
 
 def _uses_waves(rule: Rule) -> bool:
-    if isinstance(rule, Table):
+    if isinstance(rule, ShapeTable):
         return rule.otherwise is not None and _uses_waves(rule.otherwise)
     return isinstance(rule, Split) and (rule.feature == "waves" or _uses_waves(rule.low) or _uses_waves(rule.high))
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..statistics.false_discovery import adjusted
-from ..statistics.intervals import CONFIDENCE, Floats, quantile, survival
-from ..statistics.moderation import moderate
-from .timings import Bools, Ints, Timings, mean_over_rounds
+from ..statistics.arrays import Flags, Floats, Ints, moments
+from ..statistics.intervals import CONFIDENCE, quantile, survival
+from ..statistics.moderation import adjusted, moderate
+from .timings import Timings
 
 MARGIN = 0.03
 """Share of the time below which a gain is not worth another kernel; compared with ln of the ratio of times."""
@@ -35,8 +35,8 @@ class Evidence:
     q: Floats
     variance: Floats
     freedom: Floats
-    count: Ints
-    engaged: Bools
+    count: Floats
+    engaged: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,8 @@ class Gain:
 
 def weigh_evidence(timings: Timings, margin: float = MARGIN) -> Evidence:
     """Decide for every cell and arm."""
-    gain = -timings.mean
-    known = np.isfinite(timings.log_ratio)
-    count = known.sum(axis=2)
-    residual = np.where(known, timings.log_ratio + gain[:, :, None], 0.0)
-    freedom = np.maximum(count - 1, 0).astype(np.float64)
-    variance = np.where(freedom > 0, (residual**2).sum(axis=2) / np.maximum(freedom, 1), np.nan)
+    mean, variance, freedom, count = moments(timings.log_ratio)
+    gain = -mean
     moderated, degrees = np.full_like(variance, np.nan), np.zeros_like(freedom)
     others = (slice(None), slice(1, None))
     found = moderate(variance[others].ravel(), freedom[others].ravel())
@@ -87,7 +83,7 @@ def region_gain(timings: Timings, evidence: Evidence, cases: Ints, arm: int, can
     rounds = -np.where(np.isfinite(timings.log_ratio[cases, arm]), timings.log_ratio[cases, arm], np.nan)
     absent = ~np.isfinite(rounds).any(axis=1)
     rounds[absent] = 0.0
-    means = mean_over_rounds((weights[:, None] * (rounds - gain[:, None])).T) * len(cases)
+    means = moments((weights[:, None] * (rounds - gain[:, None])).T).mean * len(cases)
     known = means[np.isfinite(means)]
     if len(known) < 2:
         return Gain(value, np.nan, np.nan)

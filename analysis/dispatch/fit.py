@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..statistics.arrays import Flags, Ints
 from .evidence import MARGIN, Evidence, weigh_evidence
-from .policy import Leaf, Measured, Node, Policy, Rule, Status, Table
-from .timings import SHAPE, Bools, Ints, Setting, Shape, Timings, positions
-from .tree import THRESHOLD, grow
-from .tree import Shape as TreeShape
+from .policy import Leaf, LeafStatus, Measured, Node, Policy, Rule, ShapeTable
+from .timings import SHAPE, Setting, Shape, Timings, positions
+from .tree import THRESHOLD, TreeShape, grow
 
 ALWAYS, ONE_M, M_PER_SETTING, TREE, TABLE, TABLE_TREE = (
     *("always", "threshold", "thresholds", "tree", "table", "table-tree"),
@@ -37,7 +37,7 @@ def fit(timings: Timings, arch: str, options: Options = Options(), with_rows: bo
     """Fit a policy of every kind; what `always` runs is no question of evidence.
 
     Without `with_rows`, tables stay empty: enough to predict shapes that they would not have in any case.
-    A kind is left out where it would be the same by definition as a simpler one: `thresholds` with one setting, and
+    A kind is excluded where it would be the same by definition as a simpler one: `thresholds` with one setting, and
     `threshold` where all cases have one M.
     """
     evidence = weigh_evidence(timings, options.margin)
@@ -64,8 +64,8 @@ def fit(timings: Timings, arch: str, options: Options = Options(), with_rows: bo
         for setting, cases in settings.items()
     }
     found.append(policy(TREE, dict(trees)))
-    found.append(policy(TABLE, {setting: Table(rows[setting]) for setting in settings}))
-    found.append(policy(TABLE_TREE, {setting: Table(rows[setting], trees[setting]) for setting in settings}))
+    found.append(policy(TABLE, {setting: ShapeTable(rows[setting]) for setting in settings}))
+    found.append(policy(TABLE_TREE, {setting: ShapeTable(rows[setting], trees[setting]) for setting in settings}))
     return tuple(found)
 
 
@@ -89,14 +89,18 @@ def entries(timings: Timings, evidence: Evidence, cases: Ints, margin: float) ->
     """Decide each of these cases: the fastest arm that is engaged, or the incumbent."""
     gain = np.where(np.isfinite(evidence.gain[cases, 1:]), evidence.gain[cases, 1:], -np.inf)
     proven = evidence.engaged[cases, 1:]
-    engaged: Bools = np.asarray(proven.any(axis=1))
+    engaged: Flags = np.asarray(proven.any(axis=1))
     best = 1 + np.where(engaged, np.where(proven, gain, -np.inf).argmax(axis=1), gain.argmax(axis=1))
     slower = (evidence.high[cases, 1:] < -margin) | np.isneginf(gain)
-    status = np.where(engaged, Status.ENGAGED, np.where(slower.all(axis=1), Status.INCUMBENT, Status.PARITY))
+    status = np.where(
+        engaged, LeafStatus.ENGAGED, np.where(slower.all(axis=1), LeafStatus.INCUMBENT, LeafStatus.PARITY)
+    )
     gains, lows = evidence.gain[cases, best].tolist(), evidence.low[cases, best].tolist()
     rows = zip(engaged.tolist(), best.tolist(), status.tolist(), gains, lows, strict=True)
     return [
-        Leaf(timings.arms[arm] if runs else timings.incumbent, Status(word), timings.arms[arm], value, _known(low), 1)
+        Leaf(
+            timings.arms[arm] if runs else timings.incumbent, LeafStatus(word), timings.arms[arm], value, _known(low), 1
+        )
         for runs, arm, word, value, low in rows
     ]
 

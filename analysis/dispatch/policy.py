@@ -14,11 +14,11 @@ from typing import TypeAlias
 import numpy as np
 
 from ...shapes.problem import Op, Pass
-from ..statistics.intervals import Floats
-from .timings import SHAPE, Bools, Ints, Setting, Shape, Timings, positions
+from ..statistics.arrays import Flags, Floats, Ints
+from .timings import SHAPE, Setting, Shape, Timings, positions
 
 
-class Status(StrEnum):
+class LeafStatus(StrEnum):
     """Why an arm is chosen.
 
     engaged    proven faster than the incumbent by more than the margin
@@ -41,7 +41,7 @@ class Leaf:
     """
 
     arm: str
-    status: Status = Status.GIVEN
+    status: LeafStatus = LeafStatus.GIVEN
     best: str = ""
     gain: float | None = None
     low: float | None = None
@@ -62,7 +62,7 @@ Node: TypeAlias = Leaf | Split
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ShapeTable:
     """Rows by shape, each with rising M: the row of the smallest M at or above the asked one decides.
 
     Shapes that have no rows follow `otherwise` (None: the incumbent). M above a shape's last row runs the incumbent.
@@ -72,7 +72,7 @@ class Table:
     otherwise: Node | None = None
 
 
-Rule: TypeAlias = Leaf | Split | Table
+Rule: TypeAlias = Leaf | Split | ShapeTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Policy:
 
 def _decide(rule: Rule, shape: Shape, sizes: Mapping[str, float | None]) -> Leaf | None:
     """Follow a rule; None: the incumbent."""
-    if isinstance(rule, Table):
+    if isinstance(rule, ShapeTable):
         rows = rule.rows.get(shape)
         if rows is None:
             return _decide(rule.otherwise, shape, sizes) if rule.otherwise else None
@@ -176,7 +176,7 @@ def choices(policy: Policy, timings: Timings) -> Ints:
     return found
 
 
-def _choose_all(rule: Rule, timings: Timings, mask: Bools, index: Mapping[str, int], found: Ints) -> None:
+def _choose_all(rule: Rule, timings: Timings, mask: Flags, index: Mapping[str, int], found: Ints) -> None:
     """Write the arms of the cases in `mask` into `found`."""
     if isinstance(rule, Leaf):
         found[mask] = index[rule.arm]

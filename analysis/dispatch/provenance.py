@@ -44,7 +44,7 @@ class Provenance:
         """Say it in lines for the head of a file; none holds a line break."""
         unseen = [f"{name} {value:.4f}" for name, value in self.held_out.items() if value is not None]
         units = f", {self.compute_units} compute units" if self.compute_units else ""
-        told = [
+        facts = [
             f"policy {self.policy}, from run {self.run} of {self.created_at}",
             f"device: {self.device} ({self.arch}{units})",
             f"measured: {self.gemms} GEMMs, {self.cache}, {self.rounds} rounds; weights: {self.weights}",
@@ -54,7 +54,7 @@ class Provenance:
             *(f"source of {name}: {digest or 'unknown'}" for name, digest in self.sources.items()),
             "environment: " + ", ".join(f"{name} {value}" for name, value in self.environment.items()),
         ]
-        return [" ".join(line.split()) for line in told]
+        return [" ".join(line.split()) for line in facts]
 
 
 _ENVIRONMENT = ("rooflens", "torch", "triton", "driver")

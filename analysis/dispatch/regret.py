@@ -2,16 +2,24 @@
 
 The best of several noisy times is flattered by its luck. So the zero of every figure is the same, the best mean over
 all rounds, and how far it is flattered is measured: the oracle that chooses on the other rounds and is timed on the
-round left out (`holdout.by_round`) loses that much although it knows every case.
+round held out (`by_round`) loses that much although it knows every case. Held out are
+
+round   each round (of more than ten, a tenth of them) is timed by policies that were fitted on the others
+shape   shapes (SHAPE: all M and types of it) are excluded of the fit, a tenth of them at a time, and predicted
+model   so are all shapes of a model, or of a tenth of many models; a shape that other models have too is no exception
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from ..statistics.intervals import Floats
-from .timings import Ints, Timings
+from ..statistics.arrays import Flags, Floats, Ints
+from .fit import Options, fit, oracle
+from .policy import choices
+from .timings import Timings
 
 NEAR = math.log(1.03)
 """Regret up to which a choice counts as good as the best."""
@@ -69,3 +77,115 @@ def _quantile(values: Floats, shares: Floats, probability: float) -> float:
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(shares[order])
     return float(values[order[min(int(np.searchsorted(reached, probability - 1e-12)), len(order) - 1)]])
+
+
+ROUND, SHAPES, MODEL = "round", "shape", "model"
+HOLDOUTS = (SHAPES, MODEL, ROUND)
+"""The one that says most about a policy that is shipped first."""
+
+FEWEST_ROUNDS = 3
+"""Two to fit on, because one round has no interval, and one to score on."""
+
+MOST_FOLDS = 10
+
+ORACLE = "oracle"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOut:
+    """ln(t_chosen / t_incumbent) of each case [C] by name of the policy, NaN where a case was never held out.
+
+    `folds` is how often was fitted; `reason` says why it could not be done, "" when it was.
+    """
+
+    relative: dict[str, Floats]
+    folds: int
+    reason: str = ""
+
+
+def hold_out(timings: Timings, arch: str, options: Options) -> dict[str, HeldOut]:
+    """Hold out in every way that the run allows."""
+    return {
+        SHAPES: by_shape(timings, arch, options),
+        MODEL: by_model(timings, arch, options),
+        ROUND: by_round(timings, arch, options),
+    }
+
+
+def by_round(timings: Timings, arch: str, options: Options) -> HeldOut:
+    """Leave rounds out; the oracle too chooses on the others."""
+    if timings.rounds < FEWEST_ROUNDS:
+        have = "1 round" if timings.rounds == 1 else f"{timings.rounds} rounds"
+        return HeldOut({}, 0, f"{have}: it takes {FEWEST_ROUNDS}; measure with --rounds {FEWEST_ROUNDS} or more")
+    folds = min(timings.rounds, MOST_FOLDS)
+    fold_of = np.arange(timings.rounds) % folds
+
+    def split(fold: int) -> _Fold:
+        others, now = (timings.of_rounds(np.flatnonzero(part)) for part in (fold_of != fold, fold_of == fold))
+        cases = np.isfinite(now.mean[:, 0]) & np.isfinite(others.mean[:, 0])
+        return _Fold(others, others.of_cases(cases), now.of_cases(cases), cases)
+
+    return _held_out(timings, map(split, range(folds)), arch, options, with_rows=True)
+
+
+def by_shape(timings: Timings, arch: str, options: Options) -> HeldOut:
+    """Leave shapes out: each of them by itself when there are few."""
+    codes = timings.cases["shape"].to_numpy(dtype=np.int64)
+    distinct = int(codes.max()) + 1
+    if distinct < 2:
+        return HeldOut({}, 0, "one shape: nothing is left to fit on")
+    folds = min(distinct, MOST_FOLDS)
+    return _by_cases(timings, arch, options, ((codes % folds == fold, codes % folds != fold) for fold in range(folds)))
+
+
+def by_model(timings: Timings, arch: str, options: Options) -> HeldOut:
+    """Leave models out, with every shape that they have."""
+    models = list(dict.fromkeys(name for names in timings.cases["models"] for name in names))
+    if len(models) < 2:
+        return HeldOut({}, 0, f"one model ({', '.join(models)}): nothing is left to fit on")
+    codes = timings.cases["shape"].to_numpy(dtype=np.int64)
+    folds = min(len(models), MOST_FOLDS)
+    fold_of = {name: index % folds for index, name in enumerate(models)}
+    held = np.array([[fold in {fold_of[name] for name in names} for fold in range(folds)]
+                     for names in timings.cases["models"]])  # fmt: skip
+    pairs = [(held[:, fold], ~np.isin(codes, codes[held[:, fold]])) for fold in range(folds)]
+    left = [(test, train) for test, train in pairs if train.any()]
+    if not left:
+        return HeldOut({}, 0, "every model has all shapes: nothing is left to fit on")
+    return _by_cases(timings, arch, options, left)
+
+
+def _by_cases(timings: Timings, arch: str, options: Options, masks: Iterable[tuple[Flags, Flags]]) -> HeldOut:
+    """Fit on the second mask of each pair and choose for the first, which has no shape of the second."""
+
+    def split(masks: tuple[Flags, Flags]) -> _Fold:
+        held = timings.of_cases(masks[0])
+        return _Fold(timings.of_cases(masks[1]), held, held, masks[0])
+
+    return _held_out(timings, map(split, masks), arch, options, with_rows=False)
+
+
+class _Fold(NamedTuple):
+    """Policies are fitted on `learned`; they choose by `seen`, and are timed by `timed`, both of the cases `cases`."""
+
+    learned: Timings
+    seen: Timings
+    timed: Timings
+    cases: Flags
+
+
+def _held_out(timings: Timings, folds: Iterable[_Fold], arch: str, options: Options, with_rows: bool) -> HeldOut:
+    sums: dict[str, Floats] = {}
+    counts: dict[str, Floats] = {}
+    done = 0
+    for done, fold in enumerate(folds, start=1):  # noqa: B007
+        policies = fit(fold.learned, arch, options, with_rows=with_rows)
+        chosen = {policy.name: choices(policy, fold.seen) for policy in policies} | {ORACLE: oracle(fold.seen)}
+        for name, arms in chosen.items():
+            sums.setdefault(name, np.zeros(len(timings.cases)))[fold.cases] += relative_time(fold.timed, arms)
+            counts.setdefault(name, np.zeros(len(timings.cases)))[fold.cases] += 1
+    relative = {
+        name: np.asarray(np.where(count > 0, sums[name] / np.maximum(count, 1), np.nan))
+        for name, count in counts.items()
+    }
+    return HeldOut(relative, done)

@@ -7,19 +7,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, unknown_name
 from ...shapes.verdict import Verdict
 from ..frames.load import RunData
 from ..run.summarize import round_medians, summarize
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats, Ints, moments
 from .evidence import MARGIN
 from .fit import ALWAYS, KINDS, TABLE, Options, fit, kind_of, oracle
-from .holdout import HOLDOUTS, ORACLE, ROUND, HeldOut, hold_out
-from .policy import Policy, Status, choices
-from .regret import Score, best, relative_time, score
-from .shipped import decisions, refuse_unused, rule_names
-from .timings import Timings, mean_over_rounds, timings
-from .tree import Shape as TreeShape
+from .policy import LeafStatus, Policy, choices
+from .regret import HOLDOUTS, ORACLE, ROUND, HeldOut, Score, best, hold_out, relative_time, score
+from .timings import Timings, timings
+from .tree import TreeShape
 from .weights import weigh
 
 AS_GOOD = 0.005
@@ -93,11 +91,7 @@ class Study:
 
 def study(run: RunData, question: Question = Question()) -> Study:
     """Fit and score every policy on a loaded run. Raises UsageError when there is nothing to choose from."""
-    return study_of(run, summarize(run), round_medians(run), question)
-
-
-def study_of(run: RunData, summary: pd.DataFrame, rounds: pd.DataFrame, question: Question = Question()) -> Study:
-    """Do the same with what `summarize` and `round_medians` made of the run."""
+    summary, rounds = summarize(run), round_medians(run)
     cache = question.cache or _cache(summary)
     arms, rules = _names(run, summary, question, cache)
     units = float(run.device.compute_units or np.nan)
@@ -138,7 +132,7 @@ def study_of(run: RunData, summary: pd.DataFrame, rounds: pd.DataFrame, question
 def _undecided(scored: Sequence[Scored], margin: float) -> list[str]:
     """Say how many rows of the table would be engaged if their mean gain were proven."""
     rows = next(one.policy.leaves for one in scored if one.policy and one.name == TABLE)
-    open_ = [leaf for leaf in rows if leaf.status is Status.PARITY and leaf.gain is not None and leaf.gain > margin]
+    open_ = [leaf for leaf in rows if leaf.status is LeafStatus.PARITY and leaf.gain is not None and leaf.gain > margin]
     if not open_:
         return []
     return [
@@ -176,10 +170,9 @@ def _names(
         run.refuse_reference(name, "-p")
     own_rule = rule_names(passed)
     if there and not question.incumbent and incumbent not in there:
-        told = ", ".join(there) or "none"
         raise UsageError(
             f"{run.id}: its baseline {incumbent} has no {cache} time: name what runs where nothing is better with "
-            f"--incumbent; providers with a {cache} time: {told}"
+            f"--incumbent; providers with a {cache} time: {', '.join(there) or 'none'}"
         )
     ordered = sorted(there, key=lambda name: _rank(run, name))
     others = [name for name in ordered if name not in own_rule and not run.is_reference(name)]
@@ -226,7 +219,7 @@ def _shipped(table: Timings, stand_ins: Mapping[str, str], zero: Floats, held: d
     refuse_unused(stand_ins, [word for _, words in table.rules.values() for word in words])
     found = []
     for name, (ratios, words) in table.rules.items():
-        own = score(mean_over_rounds(ratios), zero, table.weights)
+        own = score(moments(ratios).mean, zero, table.weights)
         if own:
             found.append(Scored(f"{name}'s rule", None, own, dict.fromkeys(done, own)))
         chosen = decisions(words, table.arms, stand_ins)
@@ -261,3 +254,40 @@ def _recommended(scored: Sequence[Scored], criterion: str) -> str:
     ]
     least = min(cost for _, cost, _ in fitted)
     return min(one for one in fitted if one[1] <= least + AS_GOOD)[2]
+
+
+def word_of(dispatched: str) -> str:
+    """The choice, without its reason: "gemv_mx" of "gemv_mx: by its row of the table"."""
+    return dispatched.partition(":")[0].strip()
+
+
+def rule_names(summary: pd.DataFrame) -> tuple[str, ...]:
+    """Providers of a summary that say what they dispatched to."""
+    dispatching = summary["dispatched"].fillna("") != ""
+    return tuple(map(str, pd.unique(summary.loc[dispatching, "provider"])))
+
+
+def decisions(words: Sequence[str], arms: Sequence[str], stand_ins: Mapping[str, str]) -> Ints | None:
+    """Index of the arm that stands for each word [C]; None when a word has none, or is missing.
+
+    Raises UsageError when a stand-in is not an arm.
+    """
+    for name in stand_ins.values():
+        if name not in arms:
+            raise unknown_name("arm of --stand-in", name, list(arms))
+    index = {name: place for place, name in enumerate(arms)}
+    index |= {word: index[arm] for word, arm in stand_ins.items()}
+    found = [index.get(word_of(word), -1) for word in words]
+    if not found or min(found) < 0:
+        return None
+    return np.array(found, dtype=np.int64)
+
+
+def refuse_unused(stand_ins: Mapping[str, str], words: Sequence[str]) -> None:
+    """Raise UsageError for a stand-in of a word that no rule of the run says."""
+    known = list(dict.fromkeys(word_of(word) for word in words if word))
+    for word in stand_ins:
+        if word not in known:
+            raise UsageError(
+                f"--stand-in {word}: no provider here dispatched to it; known: {', '.join(known) or 'none'}"
+            )

@@ -5,24 +5,20 @@ factor on all times is nothing. The same GEMM under several models is one case: 
 has one vote, and no copy of it can be learned from while another is predicted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.errors import UsageError, unknown_name
 from ..frames.coordinates import COORDINATES, GEMM, shape_label
 from ..frames.deciding import deciding
 from ..frames.notes import MIXED
 from ..frames.speedup import ALIKE
-from ..statistics.intervals import Floats
-from .added import asked_of_all, shared_weights
+from ..statistics.arrays import Flags, Floats, Ints, floats, moments
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Setting: TypeAlias = tuple[str, str, str, str]
 Shape: TypeAlias = tuple[int, int, int, int, int]
 
@@ -50,7 +46,7 @@ class Timings:
     rules        providers that dispatch themselves: their log_ratio [C, R], and what they chose [C] ("" unknown)
     first_cells  position in `cells` of the first cell of (case, arm) [C, A], -1 for none
     cells        the summary that all of this was taken from
-    notes        what was left out, one line each
+    notes        what was excluded, one line each
     """
 
     arms: tuple[str, ...]
@@ -77,14 +73,14 @@ class Timings:
     @property
     def mean(self) -> Floats:
         """Mean over rounds of `log_ratio` [C, A]; NaN where an arm has no round."""
-        return mean_over_rounds(self.log_ratio)
+        return moments(self.log_ratio).mean
 
     def of_rounds(self, wanted: Ints) -> "Timings":
         """Keep these rounds."""
         rules = {name: (ratios[:, wanted], words) for name, (ratios, words) in self.rules.items()}
         return replace(self, log_ratio=self.log_ratio[:, :, wanted], rules=rules)
 
-    def of_cases(self, wanted: Bools) -> "Timings":
+    def of_cases(self, wanted: Flags) -> "Timings":
         """Keep these cases; their weights are scaled to sum to 1 again."""
         weights = self.weights[wanted]
         return replace(
@@ -102,14 +98,6 @@ class Timings:
         )
 
 
-def mean_over_rounds(log_ratio: Floats) -> Floats:
-    """Mean over the last axis of what is known; NaN where nothing is."""
-    known = np.isfinite(log_ratio)
-    counts = known.sum(axis=-1)
-    sums = np.where(known, log_ratio, 0.0).sum(axis=-1)
-    return np.asarray(np.where(counts > 0, sums / np.maximum(counts, 1), np.nan), dtype=np.float64)
-
-
 def timings(
     summary: pd.DataFrame,
     rounds: pd.DataFrame,
@@ -120,7 +108,7 @@ def timings(
 ) -> Timings:
     """Arrange `summarize` and `round_medians` of one run; `arms` are named with the incumbent first.
 
-    A GEMM that the incumbent has no time of is left out, and so is the time of an arm that was taken by another
+    A GEMM that the incumbent has no time of is excluded, and so is the time of an arm that was taken by another
     timer or in another way to a cold cache than the incumbent's, in none of its rounds, or that is shorter than the
     device allows; and an M that a refinement added for others than these arms. Raises UsageError for names without
     a cell, and when nothing is left.
@@ -135,7 +123,7 @@ def timings(
     names = (*arms, *rules)
     here, dropped = _asked_alike(summary.loc[(summary["cache"] == cache) & summary["provider"].isin(names)], names)
     if count := int(here["impossible"].sum()):
-        dropped.append(f"left out, because they are faster than the device allows: {count} of {len(here)} cells")
+        dropped.append(f"excluded, because they are faster than the device allows: {count} of {len(here)} cells")
     cells = deciding(here).reset_index(drop=True)
     place, places = _codes(cells, COORDINATES)
     column = _numbers_of(cells, names)
@@ -153,14 +141,14 @@ def timings(
         raise UsageError(f"no GEMM has a {cache} time of {arms[0]} and of one of {', '.join(arms[1:])}")
     notes = [*dropped]
     if lost := int((~usable).sum()):
-        notes.append(f"left out, because {arms[0]} has no time: {lost} of {places} problems")
+        notes.append(f"excluded, because {arms[0]} has no time: {lost} of {places} problems")
     if alone.any():
-        notes.append(f"left out, because {arms[0]} alone has a time: {int(alone.sum())} of {places} problems")
+        notes.append(f"excluded, because {arms[0]} alone has a time: {int(alone.sum())} of {places} problems")
     own, ratios = own[usable & ~alone], ratios[usable & ~alone]
     first = np.asarray(own[:, 0])
     gemm, count = _codes(cells.iloc[first], GEMM)
     log_ratio = _mean_by(ratios, gemm, count)
-    times = np.where(own >= 0, np.log(cells["time_s"].to_numpy(dtype=np.float64)[own]), np.nan)
+    times = np.where(own >= 0, np.log(floats(cells, "time_s")[own]), np.nan)
     steps = np.where(own >= 0, (cells["resolution_s"] / cells["time_s"]).fillna(0).to_numpy(dtype=np.float64)[own], 0)
     # GEMMs keep the order of the summary: `_codes` numbers them by their first appearance.
     firsts = np.unique(gemm, return_index=True)[1]
@@ -168,7 +156,7 @@ def timings(
     for index in range(len(arms)):
         has = own[:, index] >= 0
         first_cells[gemm[has][::-1], index] = own[has, index][::-1]
-    refined = _refined(cells)[own[firsts, 0]]
+    refined = cells["refined"].to_numpy(dtype=bool)[own[firsts, 0]]
     if refined.any():
         notes.append(
             f"{int(refined.sum())} of {count} GEMMs were added by a refinement: they share the weight of the M above"
@@ -224,20 +212,17 @@ def _numbers_of(cells: pd.DataFrame, names: Sequence[str]) -> Ints:
     return np.asarray(found.to_numpy(), dtype=np.int64)
 
 
-def _refined(cells: pd.DataFrame) -> Bools:
-    """Per cell, whether its M was added by a refinement."""
-    return cells["refined"].to_numpy(dtype=bool) if "refined" in cells else np.zeros(len(cells), dtype=bool)
-
-
 def _asked_alike(cells: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
     """Drop the M that a refinement added without asking all of these."""
     place, places = _codes(cells, COORDINATES)
     added = np.zeros(places, dtype=bool)
-    added[place[_refined(cells)]] = True
-    added &= ~asked_of_all(place, places, _numbers_of(cells, names), len(names))
+    added[place[cells["refined"]]] = True
+    asked = np.zeros((places, len(names)), dtype=bool)
+    asked[place, _numbers_of(cells, names)] = True
+    added &= ~asked.all(axis=1)
     if not added.any():
         return cells, []
-    note = f"left out, because a refinement added them without all of these: {int(added.sum())} of {places} problems"
+    note = f"excluded, because a refinement added them without all of these: {int(added.sum())} of {places} problems"
     return cells.loc[~added[place]], [note]
 
 
@@ -252,7 +237,7 @@ def _timed_alike(own: Ints, cells: pd.DataFrame) -> tuple[Ints, list[str]]:
     differ &= (own >= 0) & (own[:, :1] >= 0)
     notes = []
     if count := int(differ.sum()):
-        notes.append(f"left out, because they were timed in another way than the incumbent's: {count} cells")
+        notes.append(f"excluded, because they were timed in another way than the incumbent's: {count} cells")
     return np.where(differ, -1, own), notes
 
 
@@ -261,17 +246,17 @@ def _paired(own: Ints, ratios: Floats) -> tuple[Ints, list[str]]:
     unpaired = (own >= 0) & (own[:, :1] >= 0) & ~np.isfinite(ratios).any(axis=2)
     if not unpaired.any():
         return own, []
-    note = f"left out, because they have no round in common with the incumbent: {int(unpaired.sum())} cells"
+    note = f"excluded, because they have no round in common with the incumbent: {int(unpaired.sum())} cells"
     return np.where(unpaired, -1, own), [note]
 
 
 def _ratios(own: Ints, cells: pd.DataFrame, rounds: pd.DataFrame) -> Floats:
     """ln(t / t_incumbent) [places, names, R] in the rounds that both have."""
     position = pd.Index(cells["cell_id"]).get_indexer(pd.Index(rounds["cell_id"]))
-    mine = position >= 0
-    numbers, distinct = pd.factorize(rounds["round"].to_numpy()[mine], sort=True)
+    listed = position >= 0
+    numbers, distinct = pd.factorize(rounds["round"].to_numpy()[listed], sort=True)
     logs = np.full((len(cells) + 1, len(distinct)), np.nan)  # the last row is that of no cell
-    logs[position[mine], numbers] = np.log(rounds["median_s"].to_numpy(dtype=np.float64)[mine])
+    logs[position[listed], numbers] = np.log(floats(rounds, "median_s")[listed])
     times = logs[own]
     return np.asarray(times - times[:, :1], dtype=np.float64)
 
@@ -307,12 +292,33 @@ def _cases(
 
 def _waves(cells: pd.DataFrame, challenger: Ints, compute_units: float) -> Floats:
     """ceil(workgroups / (compute units x resident workgroups)) of the challenger's cells; NaN where unknown."""
-    unknown = np.full(len(cells), np.nan)
-    columns: list[Any] = [
-        cells[name].to_numpy(dtype=np.float64, na_value=np.nan) if name in cells else unknown
-        for name in ("workgroups", "resident")
-    ]
     with np.errstate(invalid="ignore", divide="ignore"):
-        waves = np.ceil(columns[0] / (compute_units * columns[1]))
+        waves = np.ceil(floats(cells, "workgroups") / (compute_units * floats(cells, "resident")))
     waves = np.where(np.isfinite(waves) & (waves > 0), waves, np.nan)
     return np.asarray(np.where(challenger >= 0, waves[challenger], np.nan), dtype=np.float64)
+
+
+def shared_weights(sizes: Ints, refined: Flags, groups: Iterable[Ints]) -> Floats:
+    """Weights of cases, which sum to 1; `sizes` are their M, `groups` the positions of each shape and setting.
+
+    Every swept M counts 1. It stands for all M above the next smaller swept one, because kernels and tables pad M up;
+    what a refinement measured among these takes its part of that, by widths in log2 M.
+    """
+    weights = np.ones(len(sizes))
+    for rows in groups:
+        if refined[rows].any() and not refined[rows].all():
+            weights[rows] = _shared(sizes[rows], refined[rows])
+    return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+
+def _shared(sizes: Ints, refined: Flags) -> Floats:
+    order = np.argsort(sizes, kind="stable")
+    logs = np.log2(sizes[order].astype(np.float64))
+    widths = np.diff(logs, prepend=logs[0] - 1)
+    swept = np.flatnonzero(~refined[order])
+    # beyond the last swept M there is none to pad up to: these share its weight
+    stands_for = np.minimum(np.searchsorted(swept, np.arange(len(order))), len(swept) - 1)
+    totals = np.bincount(stands_for, widths)
+    found: Floats = np.empty(len(order))
+    found[order] = widths / totals[stands_for]
+    return found

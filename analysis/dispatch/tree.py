@@ -15,17 +15,17 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats, Ints
 from .evidence import Evidence, region_gain
-from .policy import Leaf, Node, Split, Status
-from .timings import FEATURES, Ints, Timings
+from .policy import Leaf, LeafStatus, Node, Split
+from .timings import FEATURES, Timings
 
 WORTH = 0.001
 """A split must save so much ln time, averaged over all cases of the tree: below, it is a line more for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TreeShape:
     """How large a tree may become: levels of splits, and the cases that a leaf has at least."""
 
     depth: int = 3
@@ -33,7 +33,7 @@ class Shape:
     features: tuple[str, ...] = FEATURES
 
 
-THRESHOLD = Shape(depth=1, fewest=1, features=("M",))
+THRESHOLD = TreeShape(depth=1, fewest=1, features=("M",))
 """One limit in M."""
 
 
@@ -85,7 +85,7 @@ class _Count:
     regions: int = 0
 
 
-def grow(timings: Timings, evidence: Evidence, cases: Ints, shape: Shape, margin: float) -> Node:
+def grow(timings: Timings, evidence: Evidence, cases: Ints, shape: TreeShape, margin: float) -> Node:
     """Find the tree of these cases (positions); those without weight do not take part."""
     taking_part = cases[timings.weights[cases] > 0]
     costs = np.nan_to_num(timings.mean)  # an arm without a time: the incumbent runs in its place
@@ -97,7 +97,7 @@ def grow(timings: Timings, evidence: Evidence, cases: Ints, shape: Shape, margin
 
 
 def _divide(
-    timings: Timings, costs: Floats, weights: Floats, cases: Ints, shape: Shape, depth: int, count: _Count
+    timings: Timings, costs: Floats, weights: Floats, cases: Ints, shape: TreeShape, depth: int, count: _Count
 ) -> _Regions:
     """Split until nothing is worth it."""
     if depth == 0 or len(cases) < 2 * shape.fewest:
@@ -209,15 +209,15 @@ def _arm(costs: Floats, weights: Floats, cases: Ints) -> int:
 def _leaf(timings: Timings, evidence: Evidence, cases: Ints, arm: int, candidates: int, margin: float) -> Leaf:
     incumbent = timings.incumbent
     if not len(cases):
-        return Leaf(incumbent, Status.PARITY)
+        return Leaf(incumbent, LeafStatus.PARITY)
     others = range(1, len(timings.arms))
     gains = {one: region_gain(timings, evidence, cases, one, candidates) for one in ([arm] if arm else others)}
     if arm and gains[arm].low > margin:
         gain = gains[arm]
-        return Leaf(timings.arms[arm], Status.ENGAGED, timings.arms[arm], gain.value, gain.low, len(cases))
+        return Leaf(timings.arms[arm], LeafStatus.ENGAGED, timings.arms[arm], gain.value, gain.low, len(cases))
     best = max(gains, key=lambda one: gains[one].value)
     low = gains[best].low
-    status = Status.INCUMBENT if all(one.high < -margin for one in gains.values()) else Status.PARITY
+    status = LeafStatus.INCUMBENT if all(one.high < -margin for one in gains.values()) else LeafStatus.PARITY
     known = None if np.isnan(low) else low
     return Leaf(incumbent, status, timings.arms[best], gains[best].value, known, len(cases))
 
@@ -230,8 +230,8 @@ def describe(node: Node) -> list[str]:
 def _paths(node: Node, bounds: Mapping[str, tuple[int | None, int | None]]) -> list[str]:
     """Write the paths below a node whose features are within `bounds`: above the first, up to the second."""
     if isinstance(node, Leaf):
-        told = ", ".join(_range(feature, *ends) for feature, ends in bounds.items())
-        return [f"{told}: {node.arm}" if told else node.arm]
+        conditions = ", ".join(_range(feature, *ends) for feature, ends in bounds.items())
+        return [f"{conditions}: {node.arm}" if conditions else node.arm]
     low, high = bounds.get(node.feature, (None, None))
     return [
         *_paths(node.low, {**bounds, node.feature: (low, node.limit)}),

@@ -1,6 +1,5 @@
 """One suite over many runs.
 
-history    the trend of each cell
-proposals  changes of level, and what speaks for the code as their cause
 run_story  what one run contributes
+history    the trend of each cell, and changes of level with what points to the code as their cause
 """

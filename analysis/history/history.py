@@ -18,6 +18,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,9 +28,8 @@ from ...shapes.errors import UsageError, quote, unknown_name
 from ...shapes.verdict import Verdict
 from ..comparison.decide import margins
 from ..frames.deciding import deciding
-from ..statistics.change_points import Change, find_changes
-from ..statistics.run_noise import LEAST_RUNS
-from .proposals import Proposal, propose
+from ..statistics.arrays import Floats
+from ..statistics.change_points import LEAST_RUNS, LevelChange, find_changes
 from .run_story import CELL, KEY, RunMark, Story
 
 MOST = 0.5
@@ -37,6 +37,32 @@ MOST = 0.5
 
 NOISIER = 1.25
 """A canary that makes times scatter so many times as much from run to run is worth a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change of level that a paired comparison is to decide. Runs are positions in `History.runs`.
+
+    series            position in `History.series`
+    before, after     last run of the old level, first run of the new one
+    earliest, latest  the change lies between these two with 95 % confidence
+    change, low, high as shares of the time (above 0: slower), with the 95 % interval
+    raw_change        the same change in the times as measured
+    q                 false-discovery rate
+    remarks           what speaks for or against the code as its cause
+    """
+
+    series: int
+    before: int
+    after: int
+    earliest: int
+    latest: int
+    change: float
+    low: float
+    high: float
+    raw_change: float
+    q: float
+    remarks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,7 +226,7 @@ def _series(points: pd.DataFrame, runs: Sequence[RunMark], failures: pd.DataFram
     return table.drop(columns="failed_run").reset_index(drop=True)
 
 
-def _changes(points: pd.DataFrame) -> list[list[Change]]:
+def _changes(points: pd.DataFrame) -> list[list[LevelChange]]:
     groups = points.groupby("series", sort=True)
     values = [np.log(group.to_numpy(dtype=np.float64)) for _, group in groups["value_s"]]
     times = groups["time_s"].first().to_numpy(dtype=np.float64)
@@ -222,7 +248,7 @@ def _unmeasured(series: pd.DataFrame, raw: bool) -> Iterator[str]:
 def _impossible(rows: pd.DataFrame) -> Iterator[str]:
     if count := int(rows["impossible"].sum()):
         timed = int(rows["time_s"].notna().sum())
-        yield f"{count} of {timed} times are left out, because they are faster than the device allows"
+        yield f"{count} of {timed} times are excluded, because they are faster than the device allows"
 
 
 def _disturbed(points: pd.DataFrame) -> Iterator[str]:
@@ -250,3 +276,51 @@ def _noisy_canary(points: pd.DataFrame) -> Iterator[str]:
             f"the canary scatters more than the cells: from run to run times move by {scatter['value_s']:.1%} over it, "
             f"by {scatter['time_s']:.1%} as measured; see --raw"
         )
+
+
+def propose(
+    number: int, points: pd.DataFrame, changes: Sequence[LevelChange], runs: Sequence[RunMark]
+) -> Iterator[Proposal]:
+    """Yield a proposal per change of series `number`; `points` are its rows of `History.points`."""
+    raw, where = np.log(points["time_s"].to_numpy(dtype=np.float64)), points["run"].tolist()
+    ends = [0, *(change.at for change in changes), len(points)]
+    margin = float(margins(np.exp(raw[:1]))[0])
+    for index, change in enumerate(changes):
+        as_measured = _step(raw, ends[index], change.at, ends[index + 2])
+        before, after = (points.iloc[position].to_dict() for position in (change.at - 1, change.at))
+        remarks = list(_code_remarks(before, after))
+        if abs(as_measured) < margin:
+            remarks.append("not in the times as measured: the canary moved, this cell did not")
+        if runs[where[change.at - 1]].uuid != runs[where[change.at]].uuid:
+            remarks.append("another device of this model")
+        yield Proposal(
+            series=number,
+            before=where[change.at - 1],
+            after=where[change.at],
+            earliest=where[change.first - 1],
+            latest=where[change.last],
+            change=math.expm1(change.effect),
+            low=math.expm1(change.low),
+            high=math.expm1(change.high),
+            raw_change=math.expm1(as_measured),
+            q=change.q,
+            remarks=tuple(remarks),
+        )
+
+
+def _step(values: Floats, begin: int, at: int, end: int) -> float:
+    """Difference of the medians: an odd run is not drawn in here."""
+    return float(np.median(values[at:end]) - np.median(values[begin:at]))
+
+
+def _code_remarks(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Iterator[str]:
+    if before["config"] != after["config"]:
+        yield "another configuration"
+    if before["dispatched"] != after["dispatched"]:
+        yield "another kernel dispatched"
+    if before["source"] == after["source"]:
+        yield "same source on both sides"
+    elif before["artifact"] and before["artifact"] == after["artifact"]:
+        yield "same compiled code on both sides"
+    if after["disturbed"] and not before["disturbed"]:
+        yield f"disturbed after it: {after['disturbed']}"

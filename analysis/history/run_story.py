@@ -66,12 +66,12 @@ def observe(run: RunData, commit: str = "") -> Story:
     if when == -math.inf:
         raise UsageError(
             f"{run.folder}: created_at = {quote(created_at)} in run.json is not a time, so its place is "
-            "unknown; leave this run out"
+            "unknown; exclude this run"
         )
     summary = summarize(run)
     environment = run.manifest.environment | {"threads": run.manifest.threads if run.device.is_cpu else ""}
-    said = {"device": run.device.name, "arch": run.device.arch}
-    said |= {name: environment.get(name, "") for name in _VERSIONS}
+    key = {"device": run.device.name, "arch": run.device.arch}
+    key |= {name: environment.get(name, "") for name in _VERSIONS}
     cells = summary[[*CELL, *METHOD, "verdict", "time_s", "resolution_s", "impossible", *SAID]]
     canary = {f"{kind}_s": float(run.canary[f"{kind}_s"].median()) if len(run.canary) else None for kind in KINDS}
     mark = RunMark(
@@ -83,7 +83,7 @@ def observe(run: RunData, commit: str = "") -> Story:
         uuid=run.device.uuid,
         **canary,
     )
-    return Story(mark, cells.assign(**{name: "" if value is None else str(value) for name, value in said.items()}))
+    return Story(mark, cells.assign(**{name: "" if value is None else str(value) for name, value in key.items()}))
 
 
 def key_differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:

@@ -78,14 +78,14 @@ def condition(frame: pd.DataFrame, expression: str, option: str) -> "pd.Series[b
 
 def config_text(config: str) -> str:
     """Write a configuration of isa.csv for a reader: "BLOCK_M=16 wgrad.num_warps=4"."""
-    return " ".join(f"{name}={value}" for name, value in _flat("", json.loads(config or "{}")))
+    return " ".join(f"{name}={value}" for name, value in flat_settings(json.loads(config or "{}")))
 
 
-def _flat(prefix: str, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the values of nested mappings under dotted names."""
+def flat_settings(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the settings of a configuration, those of nested mappings under dotted names."""
     for name, value in values.items():
         if isinstance(value, dict):
-            yield from _flat(f"{prefix}{name}.", value)
+            yield from flat_settings(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 

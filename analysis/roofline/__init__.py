@@ -1,4 +1,4 @@
-"""Where each cell stands against the limits of its device, and which of them bounds it.
+"""Where each cell is against the limits of its device, and which of them bounds it.
 
 Every limit is a time, and two models give two sets of them:
 
@@ -10,14 +10,14 @@ Every limit is a time, and two models give two sets of them:
                (`bound_class`). A model that takes longer than the cell did is refuted by it, and falls back.
 
 A limit that is not known limits nothing, and is named once (`roofline_warnings`). Modules: `limits` (the times),
-`raising` (measured ceilings that a cell beats), `placing` (classes and fractions), `suspects` and `run_warnings` (what
-a reader is told), `gaps` (from the ideal to the measured time in steps), `pairs` (cold against warm), `regimes`
+`raising` (measured ceilings that a cell beats), `placing` (classes and fractions), `notes` (what a report says of cells
+and of the run), `gaps` (from the ideal to the measured time in steps), `pairs` (cold against warm), `regimes`
 (classes over M), `roofs` (the ceilings in use). Below them `ceilings` (reads the stored ones), `bounds` (what the
 classes are) and `traffic` (bytes by level).
 """
 
+from .notes import roofline_warnings
 from .placing import bound_shares, place
 from .raising import raise_ceilings
-from .run_warnings import roofline_warnings
 
 __all__ = ["bound_shares", "place", "raise_ceilings", "roofline_warnings"]

@@ -4,14 +4,10 @@ from enum import StrEnum
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..frames.coordinates import SETTING, SHAPE
 from ..frames.deciding import deciding
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from ..statistics.arrays import Flags, Floats, Ints, floats
 
 
 class Bound(StrEnum):
@@ -104,7 +100,7 @@ def flat_cells(cells: pd.DataFrame, work: str = "flops") -> "pd.Series[bool]":
     code = series_codes(timed)
     size = timed[work].to_numpy(dtype=np.float64)
     order = np.lexsort((size, code))
-    code, size, time = code[order], size[order], np.log(timed["time_s"].to_numpy(dtype=np.float64)[order])
+    code, size, time = code[order], size[order], np.log(floats(timed, "time_s")[order])
     last = _furthest(code, time)
     first = np.flatnonzero(size[last] >= FLAT_GROWTH * size)
     first = first[size[first] > 0]
@@ -139,7 +135,7 @@ def near_floor(cells: pd.DataFrame, classes: list[str], flat: Flags, launch: Flo
     that is much faster does not pay it: it took another path.
     `classes` and `flat` are those of `classify`, `launch` the seconds of an empty launch.
     """
-    time = cells["time_s"].to_numpy(dtype=np.float64)
+    time = floats(cells, "time_s")
     named = np.array(classes, dtype=object)
     floor = (named == Bound.LAUNCH.value) & flat & (time <= FLOOR_LAUNCHES * launch)
     group = cells.groupby(["op", *SETTING, "provider"], sort=False).ngroup().to_numpy()

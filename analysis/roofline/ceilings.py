@@ -1,8 +1,9 @@
 """The limits of the device that cells are held against, each with its source."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -37,11 +38,19 @@ class Ceiling:
         return f"{self.name} ({self.kind}: {self.source})"
 
 
+class _Row(NamedTuple):
+    what: str
+    level: str
+    pattern: str
+    dtype: str
+    ceiling: Ceiling
+
+
 @dataclass(frozen=True, slots=True)
 class Ceilings:
     """All limits of one run, from the rows of ceilings.csv. A limit that is absent is None, and limits nothing."""
 
-    rows: tuple[tuple[str, str, str, str, Ceiling], ...]
+    rows: tuple[_Row, ...]
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> "Ceilings":
@@ -50,22 +59,34 @@ class Ceilings:
         rows = []
         for what, level, pattern, dtype, value, kind, source in fields.itertuples(index=False, name=None):
             name = " ".join(filter(None, (level, dtype, pattern, what)))
-            rows.append((what, level, pattern, dtype, Ceiling(float(value), name, kind, source)))
+            rows.append(_Row(what, level, pattern, dtype, Ceiling(float(value), name, kind, source)))
         return cls(tuple(rows))
+
+    def _best(self, what: str, *kinds: str, **columns: Collection[str]) -> Ceiling | None:
+        """Highest ceiling of the given kinds (all by default) whose `columns` have one of the given values."""
+        found = (
+            row.ceiling
+            for row in self.rows
+            if row.what == what
+            and (not kinds or row.ceiling.kind in kinds)
+            and all(getattr(row, name) in values for name, values in columns.items())
+        )
+        return max(found, key=_value, default=None)
 
     def bandwidth(self, level: str, traffic: str = "read") -> Ceiling | None:
         """Best measured bandwidth of a level for "read" or "copy" traffic; else any measured, else the published.
 
         A cache is never slower than what is behind it: a lower measurement gives way to that of memory.
         """
-        own = self._bandwidth(level, traffic)
-        behind = self._bandwidth("dram", traffic)
-        return max(own, behind, key=lambda ceiling: ceiling.value) if own and behind else own
+        own, memory = (self._bandwidth(place, traffic) for place in (level, "dram"))
+        return max(own, memory, key=_value) if own and memory else own
 
     def _bandwidth(self, level: str, traffic: str) -> Ceiling | None:
-        measured = [row for row in self._of("bandwidth") if row[1] == level and row[4].kind == "measured"]
-        matching = [row[4] for row in measured if row[2] in _MATCHING[traffic]]
-        return _best(matching) or _best(row[4] for row in measured) or self.published_bandwidth(level)
+        return (
+            self._best("bandwidth", "measured", level=[level], pattern=_MATCHING[traffic])
+            or self._best("bandwidth", "measured", level=[level])
+            or self.published_bandwidth(level)
+        )
 
     def peak(self, dtype: str) -> Ceiling | None:
         """Best measured GEMM rate for a dtype, the published or derived one failing it.
@@ -73,20 +94,23 @@ class Ceilings:
         16-bit operands may be widened to fp32 without loss, so their limit is the higher of both rates: on a CPU whose
         16-bit GEMM is emulated, that is the fp32 one.
         """
-        candidates = [self._peak(name) for name in _computed_in(dtype)]
-        return _best(ceiling for ceiling in candidates if ceiling)
+        rates = [
+            self._best("peak", "measured", dtype=[one]) or self._best("peak", dtype=[one]) for one in _widened(dtype)
+        ]
+        return max(filter(None, rates), key=_value, default=None)
 
     def launch(self) -> Ceiling | None:
         """Time of an empty launch, the least one: nothing that is launched takes less.
 
         Launches of one tile do not count: they compute. Runs before patterns had names have "" for the empty launch.
         """
-        floors = [row[4] for row in self._of("launch") if row[2].partition(" ")[0] in ("", "empty")]
-        return min(floors, key=lambda ceiling: ceiling.value, default=None)
+        launches = (row for row in self.rows if row.what == "launch")
+        floors = (row.ceiling for row in launches if row.pattern.partition(" ")[0] in ("", "empty"))
+        return min(floors, key=_value, default=None)
 
     def fill(self, cache: str) -> Ceiling | None:
         """Latency of filling and draining a kernel: the launch of a single tile less the empty one, both as cold."""
-        floors = {row[2]: row[4] for row in self._of("launch")}
+        floors = {row.pattern: row.ceiling for row in self.rows if row.what == "launch"}
         for state in (cache, "warm"):
             tile, empty = floors.get(f"tile {state}"), floors.get(f"empty {state}")
             if tile and empty:
@@ -99,9 +123,7 @@ class Ceilings:
 
         Twice that where a chain of one kind occupies half of what a scheduler of `arch` issues.
         """
-        rows = [row[4] for row in self._of("vector")]
-        by_kind = (_best(row for row in rows if row.kind == kind) for kind in ("measured", "derived", "spec"))
-        best = next(filter(None, by_kind), None)
+        best = self._best("vector", "measured") or self._best("vector", "derived") or self._best("vector", "spec")
         if best is None or arch not in _TWO_PIPES:
             return best
         source = f"2 x {best}: {arch} issues to fp32 and integer units in turn"
@@ -109,15 +131,15 @@ class Ceilings:
 
     def integer(self) -> Ceiling | None:
         """Shifts and logic of single lanes per second, as measured; None where nothing of the kind was."""
-        return _best(row[4] for row in self._of("vector") if row[2] == "integer" and row[4].kind == "measured")
+        return self._best("vector", "measured", pattern=["integer"])
 
     def clock(self) -> Ceiling | None:
         """Clock at which the published rates hold."""
-        return _best(row[4] for row in self._of("clock"))
+        return self._best("clock")
 
     def published_peak(self, dtype: str) -> Ceiling | None:
         """Published rate for a dtype; of 16-bit operands, the higher of theirs and that of fp32, as in `peak`."""
-        return _best(row[4] for row in self._of("peak") if row[3] in _computed_in(dtype) and row[4].kind == "spec")
+        return self._best("peak", "spec", dtype=_widened(dtype))
 
     def peak_at_clock(self, dtype: str, ratio: float) -> Ceiling | None:
         """Published rate of a dtype at `ratio` times the published clock; None where either is unknown."""
@@ -129,52 +151,20 @@ class Ceilings:
 
     def published_bandwidth(self, level: str) -> Ceiling | None:
         """Published bandwidth of a level."""
-        return _best(row[4] for row in self._of("bandwidth") if row[1] == level and row[4].kind == "spec")
+        return self._best("bandwidth", "spec", level=[level])
 
     def hard_peak(self, dtype: str) -> Ceiling | None:
         """Highest published or derived rate for a dtype: what is faster than this is impossible.
 
         What was only measured is no such limit: another kernel may be better than that of the probe.
         """
-        peaks = [row[4] for row in self._of("peak") if row[3] in _computed_in(dtype)]
-        return _best(peak for peak in peaks if peak.kind in PUBLISHED)
+        return self._best("peak", *PUBLISHED, dtype=_widened(dtype))
 
     def types_at(self, flops_per_s: float) -> tuple[str, ...]:
         """Types whose highest known rate is at least `flops_per_s`, the slowest first."""
-        peaks = self._of("peak")
-        highest = {
-            dtype: max(row[4].value for row in peaks if row[3] in _computed_in(dtype))
-            for dtype in dict.fromkeys(row[3] for row in peaks)
-        }
-        fast = [dtype for dtype, rate in highest.items() if rate >= flops_per_s]
-        return tuple(sorted(fast, key=lambda dtype: highest[dtype]))
-
-    def _peak(self, dtype: str) -> Ceiling | None:
-        rows = [row[4] for row in self._of("peak") if row[3] == dtype]
-        return _best(row for row in rows if row.kind == "measured") or _best(rows)
-
-    def _of(self, what: str) -> list[tuple[str, str, str, str, Ceiling]]:
-        return [row for row in self.rows if row[0] == what]
-
-
-def ridge_points(table: pd.DataFrame) -> pd.DataFrame:
-    """Intensity (FLOP/byte) at which the roofs of a dtype and a memory level meet, from the rows of ceilings.csv.
-
-    One row per (dtype, level): dtype, level, ridge_flop_per_byte, peak_flops_per_s, peak_source, bandwidth_bytes_per_s
-    (read traffic), bandwidth_source. Left of the ridge a kernel is limited by that level, right of it by compute.
-    """
-    ceilings = Ceilings.of(table)
-    dtypes = dict.fromkeys(table.loc[table["ceiling"] == "peak", "dtype"])
-    levels = dict.fromkeys(table.loc[table["ceiling"] == "bandwidth", "level"])
-    rows = []
-    for dtype in dtypes:
-        for level in levels:
-            peak, bandwidth = ceilings.peak(dtype), ceilings.bandwidth(level)
-            if peak and bandwidth:
-                ridge = peak.value / bandwidth.value
-                rows.append((dtype, level, ridge, peak.value, str(peak), bandwidth.value, str(bandwidth)))
-    columns = ["dtype", "level", "ridge_flop_per_byte", "peak_flops_per_s", "peak_source"]
-    return pd.DataFrame(rows, columns=[*columns, "bandwidth_bytes_per_s", "bandwidth_source"])
+        dtypes = dict.fromkeys(row.dtype for row in self.rows if row.what == "peak")
+        peaks = {dtype: peak.value for dtype in dtypes if (peak := self._best("peak", dtype=_widened(dtype)))}
+        return tuple(sorted((dtype for dtype, rate in peaks.items() if rate >= flops_per_s), key=peaks.__getitem__))
 
 
 def ceiling_warnings(
@@ -212,9 +202,10 @@ def ceiling_warnings(
     return tuple(warnings)
 
 
-def _computed_in(dtype: str) -> tuple[str, ...]:
+def _widened(dtype: str) -> tuple[str, ...]:
+    """Types that operands of a dtype may be multiplied in."""
     return (dtype, "fp32") if dtype in ("bf16", "fp16") else (dtype,)
 
 
-def _best(ceilings: Iterable[Ceiling]) -> Ceiling | None:
-    return max(ceilings, key=lambda ceiling: ceiling.value, default=None)
+def _value(ceiling: Ceiling) -> float:
+    return ceiling.value

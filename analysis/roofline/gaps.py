@@ -22,14 +22,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.problem import Op
 from ..frames.coordinates import COORDINATES, SETTING
 from ..frames.load import REFERENCE
+from ..statistics.arrays import Floats, floats
 from .bounds import IMPOSSIBLE_FACTOR, Bound
-
-Floats = NDArray[np.float64]
 
 STEPS = ("clock", "tile", "wave", "dequant", "memory", "startup")
 """Steps between the ideal and the residual, in their order. Startup is less than what makes a cell launch-bound
@@ -49,7 +47,7 @@ def gaps(placed: pd.DataFrame) -> pd.DataFrame:
     cells = placed.loc[(placed["bound_class"] != "") & (np.fmax(placed["memory_time_s"], compute) > 0)]
     stairs, steps = _climb(cells)
     parts = {"ideal": stairs.ideal} | steps | {"residual": stairs.time - stairs.bound}
-    memory = np.nan_to_num(_values(cells, "memory_time_s"))
+    memory = np.nan_to_num(floats(cells, "memory_time_s"))
     return (
         cells[[*COORDINATES, "provider", "role", "bound_class", "time_s"]]
         .assign(ideal_limit=np.where(memory >= stairs.ideal, "memory", "compute"), unknown=_unknown(steps))
@@ -61,7 +59,7 @@ def gaps(placed: pd.DataFrame) -> pd.DataFrame:
 def gap_totals(gaps: pd.DataFrame, by: Sequence[str] = (*SETTING, "provider")) -> pd.DataFrame:
     """Share of every part in the total time, within each group of `by`: total seconds over total seconds.
 
-    Columns: by, cells, impossible (cells that are left out), time_s (the total), `<part>_share` for each of `PARTS`
+    Columns: by, cells, impossible (cells that are excluded), time_s (the total), `<part>_share` for each of `PARTS`
     (NaN where a step is known of no cell), and unknown: what is not known, "tile, wave; dequant of 40% of the time".
     """
     rows = []
@@ -103,28 +101,24 @@ class _Stairs:
 
 def _climb(cells: pd.DataFrame) -> tuple[_Stairs, dict[str, Floats]]:
     """Take all steps of each cell."""
-    compute = _values(cells, "compute_spec_time_s")
-    ratio = np.where(np.isnan(compute), np.nan, _values(cells, "clock_ratio"))  # a measured peak had a clock of its own
-    compute = np.where(np.isnan(compute), _values(cells, "compute_time_s"), compute)
-    stairs = _Stairs(_values(cells, "time_s"), _values(cells, "memory_time_s"), compute)
+    compute = floats(cells, "compute_spec_time_s")
+    ratio = np.where(np.isnan(compute), np.nan, floats(cells, "clock_ratio"))  # a measured peak had a clock of its own
+    compute = np.where(np.isnan(compute), floats(cells, "compute_time_s"), compute)
+    stairs = _Stairs(floats(cells, "time_s"), floats(cells, "memory_time_s"), compute)
     steps = {
         "clock": stairs.scale(1 / ratio),
-        "tile": stairs.scale(_values(cells, "tile_factor")),
-        "wave": stairs.scale(1 / _values(cells, "wave_share")),
+        "tile": stairs.scale(floats(cells, "tile_factor")),
+        "wave": stairs.scale(1 / floats(cells, "wave_share")),
     }
     # that decoding costs a reference nothing is known
     encoded = (cells["role"] != REFERENCE) & (cells["op"] != Op.QUANTIZE)
-    decoding = np.where(encoded, _values(cells, "alu_time_s"), 0.0)
+    decoding = np.where(encoded, floats(cells, "alu_time_s"), 0.0)
     steps["dequant"] = stairs.step(_longer(stairs.bound, decoding))
     levels = cells[["dram_time_s", "llc_time_s", "l2_time_s"]].max(axis=1).where(cells["moved_bytes"].notna())
     steps["memory"] = stairs.step(_longer(stairs.bound, levels.to_numpy(dtype=np.float64)))
-    fill = np.nan_to_num(_values(cells, "fill_time_s"))
-    steps["startup"] = stairs.step(_longer(stairs.bound + fill, _values(cells, "launch_time_s")))
+    fill = np.nan_to_num(floats(cells, "fill_time_s"))
+    steps["startup"] = stairs.step(_longer(stairs.bound + fill, floats(cells, "launch_time_s")))
     return stairs, steps
-
-
-def _values(cells: pd.DataFrame, name: str) -> Floats:
-    return cells[name].to_numpy(dtype=np.float64)
 
 
 def _longer(bound: Floats, limit: Floats) -> Floats:

@@ -10,52 +10,37 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.device import match_spec
 from ...shapes.run_folder.manifest import StoredDevice
+from ..statistics.arrays import Flags, Floats, Ints, floats
 from .bounds import IMPOSSIBLE_FACTOR, LIMITS, Bound, terms
 from .ceilings import Ceiling, Ceilings
 from .traffic import first_bytes, output_bytes, pattern, served_bytes
-
-Floats = NDArray[np.float64]
 
 COLUMNS = {limit: f"{limit}_time_s" for limit in LIMITS} | {Bound.COMPUTE: "mma_time_s"}
 """Column of a placed cell with the time of each limit, as implemented."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Ceilings of the cells with one (memory level, pattern, type that is multiplied, cache); None where unknown."""
-
-    memory: Ceiling | None
-    dram: Ceiling | None
-    llc: Ceiling | None
-    peak: Ceiling | None
-    published_peak: Ceiling | None
-    vector: Ceiling | None
-    integer: Ceiling | None
-    launch: Ceiling | None
-    fill: Ceiling | None
-
-
-@dataclass(frozen=True, slots=True)
 class Used:
-    """The limits of all cells: `at[i]` is the position in `kinds` of those of cell i; `clock` as published."""
+    """The ceilings of all cells: `at[i]` is the position in `kinds` of those of cell i; `clock` as published.
 
-    kinds: tuple[Limits, ...]
-    at: NDArray[np.int64]
+    Cells of one (memory level, pattern, type that is multiplied, cache) share theirs; None where one is unknown.
+    """
+
+    kinds: tuple[Mapping[str, Ceiling | None], ...]
+    at: Ints
     clock: Ceiling | None
 
     def values(self, name: str) -> Floats:
         """Value of one ceiling for every cell, NaN where it is unknown."""
-        found = [getattr(limits, name) for limits in self.kinds]
-        values = np.array([np.nan if one is None else one.value for one in found], dtype=np.float64)
-        return values[self.at]
+        values = [np.nan if (one := kind[name]) is None else one.value for kind in self.kinds]
+        return np.array(values, dtype=np.float64)[self.at]
 
     def texts(self, name: str) -> list[str]:
         """Name, kind and source of one ceiling for every cell, "" where it is unknown."""
-        texts = [str(getattr(limits, name) or "") for limits in self.kinds]
+        texts = [str(kind[name] or "") for kind in self.kinds]
         return [texts[position] for position in self.at]
 
 
@@ -87,18 +72,20 @@ def choose(summary: pd.DataFrame, ceilings: Ceilings, device: StoredDevice) -> U
     return Used(kinds, np.asarray(groups, dtype=np.int64), ceilings.clock() or published_clock(device))
 
 
-def _limits(ceilings: Ceilings, arch: str, level: str, traffic: str, dtype: str, cache: str) -> Limits:
-    return Limits(
-        memory=ceilings.bandwidth(level, traffic),
-        dram=ceilings.bandwidth("dram", traffic),
-        llc=ceilings.bandwidth("llc", traffic),
-        peak=ceilings.peak(dtype),
-        published_peak=ceilings.published_peak(dtype),
-        vector=ceilings.vector(arch),
-        integer=ceilings.integer(),
-        launch=ceilings.launch(),
-        fill=ceilings.fill(cache),
-    )
+def _limits(
+    ceilings: Ceilings, arch: str, level: str, traffic: str, dtype: str, cache: str
+) -> dict[str, Ceiling | None]:
+    return {
+        "memory": ceilings.bandwidth(level, traffic),
+        "dram": ceilings.bandwidth("dram", traffic),
+        "llc": ceilings.bandwidth("llc", traffic),
+        "peak": ceilings.peak(dtype),
+        "published_peak": ceilings.published_peak(dtype),
+        "vector": ceilings.vector(arch),
+        "integer": ceilings.integer(),
+        "launch": ceilings.launch(),
+        "fill": ceilings.fill(cache),
+    }
 
 
 def impossible(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -> "pd.Series[bool]":
@@ -125,8 +112,8 @@ def limit_times(
     """Return the columns of `place` that are times of limits, and what they are made of."""
     llc_bytes = float(device.llc_bytes or 0)
     level = memory_level(cells)
-    time = cells["time_s"].to_numpy(dtype=np.float64)
-    flops = cells["flops"].to_numpy(dtype=np.float64)
+    time = floats(cells, "time_s")
+    flops = floats(cells, "flops")
     compute, published = flops / used.values("peak"), flops / used.values("published_peak")
     clock_ratio = _clock_ratio(cells, used.clock)
     tile_factor = _tile_factor(cells, flops)
@@ -151,7 +138,7 @@ def limit_times(
         "clock_ratio": clock_ratio,
         "tile_factor": tile_factor,
         "wave_share": wave,
-        "waves": _known(cells, "workgroups") / (_units(device) * _known(cells, "resident")),
+        "waves": floats(cells, "workgroups") / (_units(device) * floats(cells, "resident")),
         "fill_time_s": np.where(filled, fill, 0.0),
         **parts,
         "refuted": _named(doubts),
@@ -162,13 +149,6 @@ def limit_times(
     }
 
 
-def _known(cells: pd.DataFrame, name: str) -> Floats:
-    """Values of a column that older runs lack, NaN where unknown."""
-    if name not in cells:
-        return np.full(len(cells), np.nan)
-    return cells[name].to_numpy(dtype=np.float64, na_value=np.nan)
-
-
 def _units(device: StoredDevice) -> float:
     return float(device.compute_units or np.nan)
 
@@ -176,8 +156,8 @@ def _units(device: StoredDevice) -> float:
 def _tile_factor(cells: pd.DataFrame, flops: Floats) -> Floats:
     """FLOPs that the matrix units are given over useful ones; NaN where unknown, 1 without any."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.fmax(_known(cells, "issued_flops") / flops, 1.0)
-    factor[np.isnan(_known(cells, "issued_flops"))] = np.nan
+        factor = np.fmax(floats(cells, "issued_flops") / flops, 1.0)
+    factor[np.isnan(floats(cells, "issued_flops"))] = np.nan
     return np.where(flops > 0, factor, 1.0)
 
 
@@ -187,7 +167,7 @@ def _wave_share(cells: pd.DataFrame, device: StoredDevice) -> Floats:
     Workgroups that share a unit share its rate, and one that has it alone has all of it, so the busiest unit has
     ceil(workgroups / units) of them to do, however many it holds at once.
     """
-    per_unit = _known(cells, "workgroups") / _units(device)
+    per_unit = floats(cells, "workgroups") / _units(device)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = per_unit / np.ceil(per_unit)
     return np.asarray(np.where(share > 0, share, np.nan), dtype=np.float64)
@@ -198,23 +178,21 @@ def _longest(time: Floats) -> Floats:
     return time / IMPOSSIBLE_FACTOR
 
 
-def _accept(surely: Floats, model: Floats, time: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def _accept(surely: Floats, model: Floats, time: Floats) -> tuple[Floats, Flags]:
     """Take `model` where its cell took that long, `surely` elsewhere; and tell where it was not refuted."""
     accepted = (model <= _longest(time)) | np.isnan(model) | np.isnan(time)
     return np.where(accepted & ~np.isnan(model), model, surely), accepted
 
 
-def _decode_time(
-    cells: pd.DataFrame, used: Used, wave: Floats, time: Floats
-) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+def _decode_time(cells: pd.DataFrame, used: Used, wave: Floats, time: Floats) -> tuple[Floats, Flags, Flags]:
     """Time of decoding, where nothing of it was refuted, and where the rate of shifts and logic bounds it.
 
     Every instruction is issued, and some of them wait for a slower unit on top: the longer of both times decides. Where
     only the latter is refuted, the former is left.
     """
-    weights, share = _known(cells, "decoded_weights"), np.nan_to_num(wave, nan=1.0)
-    issued = _known(cells, "decode_per_weight") * weights / used.values("vector") / share
-    integer = _known(cells, "decode_integer_per_weight") * weights / used.values("integer") / share
+    weights, share = floats(cells, "decoded_weights"), np.nan_to_num(wave, nan=1.0)
+    issued = floats(cells, "decode_per_weight") * weights / used.values("vector") / share
+    integer = floats(cells, "decode_integer_per_weight") * weights / used.values("integer") / share
     all_kinds, fits = _accept(np.full_like(time, np.nan), issued, time)
     alu, both_fit = _accept(all_kinds, np.fmax(issued, integer), time)
     return alu, fits & both_fit, both_fit & (integer > issued)
@@ -222,7 +200,7 @@ def _decode_time(
 
 def _memory_times(
     cells: pd.DataFrame, level: "pd.Series[str]", used: Used, llc_bytes: float, time: Floats
-) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
+) -> tuple[dict[str, Floats], Flags]:
     """Time of each memory level for the bytes that it serves, NaN where it serves none or its bandwidth is unknown.
 
     Of a refuted model only what must be touched once is left; re-reads behind memory are then served elsewhere.
@@ -253,7 +231,7 @@ def hard_times(cells: pd.DataFrame, ceilings: Ceilings, device: StoredDevice) ->
         dtypes.map({name: peak.value for name in pd.unique(dtypes) if (peak := find(name))}).to_numpy(dtype=np.float64)
         for find in (ceilings.hard_peak, ceilings.published_peak)
     )
-    compute = cells["flops"].to_numpy(dtype=np.float64) / np.fmax(hard, published * np.fmax(clock_ratio, 1.0))
+    compute = floats(cells, "flops") / np.fmax(hard, published * np.fmax(clock_ratio, 1.0))
     bandwidth = ceilings.published_bandwidth("dram")
     memory = uncached_bytes(cells, device) / (bandwidth.value if bandwidth else np.nan)
     return np.asarray(np.nan_to_num(np.fmax(memory, compute), nan=0.0), dtype=np.float64)
@@ -267,10 +245,10 @@ def uncached_bytes(cells: pd.DataFrame, device: StoredDevice) -> Floats:
 
 
 def _clock_ratio(cells: pd.DataFrame, published: Ceiling | None) -> Floats:
-    return _known(cells, "clock_hz") / (published.value if published else np.nan)
+    return floats(cells, "clock_hz") / (published.value if published else np.nan)
 
 
-def _named(flags: Mapping[str, NDArray[np.bool_]]) -> list[str]:
+def _named(flags: Mapping[str, Flags]) -> list[str]:
     """Join the names of the flags that are set, per cell."""
     names = [""] * len(next(iter(flags.values())))
     for name, flag in flags.items():

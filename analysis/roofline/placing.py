@@ -1,18 +1,16 @@
-"""Where each cell stands against the limits of its device, and which of them bounds it."""
+"""Where each cell is against the limits of its device, and which of them bounds it."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.run_folder.manifest import StoredDevice
+from ..statistics.arrays import Flags, Floats, floats
 from .bounds import FLAT_SPREAD, IMPOSSIBLE_FACTOR, LIMITS, Bound, classify, flat_cells, near_floor, terms
 from .ceilings import Ceilings
 from .limits import COLUMNS, choose, hard_times, limit_times, math_dtypes
-from .suspects import notes
-
-Floats = NDArray[np.float64]
+from .notes import cell_notes
 
 
 def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -> pd.DataFrame:
@@ -59,9 +57,9 @@ def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -
     placed = summary.assign(
         intensity=flops / summary["compulsory_bytes"], moved_intensity=flops / summary["moved_bytes"], **times
     )
-    time = placed["time_s"].to_numpy(dtype=np.float64)
+    time = floats(placed, "time_s")
     parts = placed[[COLUMNS[limit] for limit in LIMITS]].to_numpy(dtype=np.float64)
-    fill = placed["fill_time_s"].to_numpy(dtype=np.float64)
+    fill = floats(placed, "fill_time_s")
     classes, margins, flat = _classes(placed, time, parts, fill, hard)
     possible = np.where(time < IMPOSSIBLE_FACTOR * hard, np.nan, time)
     bound = placed[["memory_time_s", "compute_time_s", "launch_time_s"]].max(axis=1).to_numpy(dtype=np.float64)
@@ -75,13 +73,13 @@ def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -
         bound_class=classes,
         bound_margin=margins,
     )
-    told = placed.assign(hard_time_s=hard, math_type=math_dtypes(summary))
-    return placed.assign(bound_note=notes(told, limits, device))
+    limited = placed.assign(hard_time_s=hard, math_type=math_dtypes(summary))
+    return placed.assign(bound_note=cell_notes(limited, limits, device))
 
 
 def _classes(
     placed: pd.DataFrame, time: Floats, parts: Floats, fill: Floats, hard: Floats
-) -> tuple[list[str], Floats, NDArray[np.bool_]]:
+) -> tuple[list[str], Floats, Flags]:
     """Return class and margin of each cell, and whether its time is flat."""
     launch = parts[:, LIMITS.index(Bound.LAUNCH)]
     flat = flat_cells(placed).to_numpy()
@@ -97,7 +95,7 @@ def _classes(
 def bound_shares(placed: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Share of the passed cells per bound class, within each group of `by`: by, bound_class, cells, share.
 
-    Classes in the order of `Bound`, absent ones left out; cells without any known limit are not counted.
+    Classes in the order of `Bound`, absent ones excluded; cells without any known limit are not counted.
     """
     known = placed.loc[placed["bound_class"] != "", [*by, "bound_class"]]
     order = {bound.value: position for position, bound in enumerate(Bound)}

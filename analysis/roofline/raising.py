@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.run_folder.manifest import StoredDevice
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import shape_label
+from ..statistics.arrays import Floats, floats
 from .bounds import IMPOSSIBLE_FACTOR
 from .ceilings import Ceiling, Ceilings
 from .limits import impossible, math_dtypes, uncached_bytes
@@ -49,7 +49,7 @@ def _peaks(cells: pd.DataFrame, limits: Ceilings) -> Iterator[dict[str, Any]]:
 
 def _bandwidths(cells: pd.DataFrame, limits: Ceilings, device: StoredDevice) -> Iterator[dict[str, Any]]:
     patterns = np.array(pattern(cells), dtype=object)
-    rates = uncached_bytes(cells, device) / cells["time_s"].to_numpy(dtype=np.float64)
+    rates = uncached_bytes(cells, device) / floats(cells, "time_s")
     for name in dict.fromkeys(patterns):
         alike = np.where(patterns == name, rates, 0.0)
         yield from _raised(cells, alike, limits.bandwidth("dram", name), ("bandwidth", "dram", name, ""))
@@ -57,7 +57,7 @@ def _bandwidths(cells: pd.DataFrame, limits: Ceilings, device: StoredDevice) -> 
 
 def _launch(cells: pd.DataFrame, limits: Ceilings) -> Iterator[dict[str, Any]]:
     if floor := limits.launch():
-        rates = 1 / cells["time_s"].to_numpy(dtype=np.float64)
+        rates = 1 / floats(cells, "time_s")
         yield from _raised(cells, rates, replace(floor, value=1 / floor.value), ("launch", "", "empty", ""))
 
 
@@ -65,7 +65,7 @@ _UNITS = {"peak": "FLOP/s", "bandwidth": "byte/s", "launch": "s"}
 
 
 def _raised(
-    cells: pd.DataFrame, rates: NDArray[np.float64], ceiling: Ceiling | None, names: tuple[str, str, str, str]
+    cells: pd.DataFrame, rates: Floats, ceiling: Ceiling | None, names: tuple[str, str, str, str]
 ) -> Iterator[dict[str, Any]]:
     """Give the row of the cell with the highest rate, if it beats a measured ceiling. That of a launch is 1 / time."""
     if ceiling is None or ceiling.kind != "measured" or not len(rates):

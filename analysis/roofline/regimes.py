@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..statistics.arrays import Flags, Ints
 from .bounds import SERIES, Bound, series_codes
 
 _OUTLIERS = (Bound.UNEXPLAINED.value, Bound.IMPOSSIBLE.value)
@@ -20,7 +21,7 @@ def regimes(placed: pd.DataFrame) -> pd.DataFrame:
 
     Columns: `SERIES`, role, series (number of the curve), bound_class, first_M, last_M, cells, merged (of them, those
     with another class), changes_after_M and changes_by_M: between these two measured M the stretch begins; NaN for the
-    first one. Cells without a class are left out.
+    first one. Cells without a class are excluded.
     """
     cells = placed.loc[placed["bound_class"] != ""]
     code = series_codes(cells)
@@ -62,14 +63,14 @@ def _text(stretches: list[tuple[str, int, int]]) -> str:
     return ", ".join([start.replace(" to ", " to M="), *inner, f"{name} from {first}"])
 
 
-def _starts(code: NDArray[np.int64], classes: NDArray[np.object_]) -> NDArray[np.bool_]:
+def _starts(code: Ints, classes: NDArray[np.object_]) -> Flags:
     """True where a curve or a stretch of it begins."""
     starts = np.ones(len(code), dtype=bool)
     starts[1:] = (code[1:] != code[:-1]) | (classes[1:] != classes[:-1])
     return starts
 
 
-def _without_flickers(code: NDArray[np.int64], classes: NDArray[np.object_]) -> NDArray[np.object_]:
+def _without_flickers(code: Ints, classes: NDArray[np.object_]) -> NDArray[np.object_]:
     """Give single cells the class around them. Decided on the stretches as they are: no merger brings about another."""
     first = np.flatnonzero(_starts(code, classes))
     length = np.diff(np.append(first, len(code)))

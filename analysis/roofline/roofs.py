@@ -18,7 +18,7 @@ from .limits import math_dtypes, published_clock
 from .traffic import pattern
 
 
-class Roof(NamedTuple):
+class CeilingInUse(NamedTuple):
     """One ceiling. `what` is bandwidth (byte/s), peak (FLOP/s), vector (op/s), clock (Hz), launch or fill (seconds).
 
     cells   cells that it is a limit of; 0 for what only stands beside the limit that is used
@@ -35,7 +35,7 @@ class Roof(NamedTuple):
 
 
 def roofs(placed: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -> pd.DataFrame:
-    """Return one row per ceiling in use (the columns of `Roof`), memory first; those that are unknown are left out."""
+    """Return one row per ceiling in use (the columns of `Roof`), memory first; those that are unknown are excluded."""
     limits = Ceilings.of(ceilings)
     passed = placed.loc[placed["verdict"] == Verdict.PASSED]
     rows = [*_of_memory(passed, limits), *_of_matrix_units(passed, limits, device)]
@@ -45,10 +45,10 @@ def roofs(placed: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) ->
     for cache in pd.unique(passed["cache"]):
         if fill := limits.fill(cache):
             rows.append(_roof("fill", fill, int((passed["cache"] == cache).sum()), 0))
-    return pd.DataFrame(rows, columns=list(Roof._fields))
+    return pd.DataFrame(rows, columns=list(CeilingInUse._fields))
 
 
-def _of_memory(passed: pd.DataFrame, limits: Ceilings) -> Iterator[Roof]:
+def _of_memory(passed: pd.DataFrame, limits: Ceilings) -> Iterator[CeilingInUse]:
     used = pd.DataFrame({"level": passed["memory_level"], "pattern": pattern(passed), "bound": passed["bound_class"]})
     counts: dict[Ceiling, tuple[int, int]] = {}  # reads may be held against the copy, so that two patterns share one
     for (level, traffic), cells in used.groupby(["level", "pattern"], sort=True):
@@ -62,7 +62,7 @@ def _of_memory(passed: pd.DataFrame, limits: Ceilings) -> Iterator[Roof]:
             yield _roof("bandwidth", published, 0, 0)
 
 
-def _of_matrix_units(passed: pd.DataFrame, limits: Ceilings, device: StoredDevice) -> Iterator[Roof]:
+def _of_matrix_units(passed: pd.DataFrame, limits: Ceilings, device: StoredDevice) -> Iterator[CeilingInUse]:
     multiplied = passed.loc[passed["flops"] > 0]
     clock = limits.clock() or published_clock(device)
     for dtype, cells in multiplied.groupby(math_dtypes(multiplied), sort=False):
@@ -79,7 +79,7 @@ def _of_matrix_units(passed: pd.DataFrame, limits: Ceilings, device: StoredDevic
         yield _roof("clock", clock, int(multiplied["clock_ratio"].notna().sum()), 0)
 
 
-def _of_vector_units(passed: pd.DataFrame, limits: Ceilings, arch: str) -> Iterator[Roof]:
+def _of_vector_units(passed: pd.DataFrame, limits: Ceilings, arch: str) -> Iterator[CeilingInUse]:
     decoding = passed.loc[passed["alu_time_s"].notna()]
     vector = limits.vector(arch)
     bounded = decoding.loc[decoding["bound_class"] == Bound.ALU, "alu_ceiling"]
@@ -94,5 +94,5 @@ def _count(cells: pd.DataFrame, bound: Bound) -> int:
     return int((cells["bound_class"] == bound).sum())
 
 
-def _roof(what: str, ceiling: Ceiling, cells: int, bounds: int) -> Roof:
-    return Roof(ceiling.name, what, ceiling.value, ceiling.kind, ceiling.source, cells, bounds)
+def _roof(what: str, ceiling: Ceiling, cells: int, bounds: int) -> CeilingInUse:
+    return CeilingInUse(ceiling.name, what, ceiling.value, ceiling.kind, ceiling.source, cells, bounds)

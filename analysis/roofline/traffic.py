@@ -13,13 +13,10 @@ last-level cache when the whole footprint fits into it, by memory when it does n
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.problem import Op, Pass
 from ...shapes.scheme import DType
 from ..frames.load import REFERENCE
-
-Floats = NDArray[np.float64]
 
 READ_SHARE = 0.9
 """Traffic with at least this share of reads is held against the read bandwidth, other traffic against the copy."""

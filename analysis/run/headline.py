@@ -98,7 +98,7 @@ def headline(analysis: Analysis) -> Headline:
     medians = () if uncompared else analysis.medians
     return Headline(
         best=_best(analysis),
-        crossover=min(medians, key=lambda found: (not found.is_told, found.cache != "cold"), default=None),
+        crossover=min(medians, key=lambda found: (not found.is_informative, found.cache != "cold"), default=None),
         uncompared=uncompared,
         shares=tuple(
             BoundShare(name, int(cells), float(share))

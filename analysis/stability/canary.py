@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.run_folder.disturbance import Cause, Disturbance
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats
 
 KINDS = ("gemm", "copy")
 """The parts of the canary; `<kind>_s` is their column."""

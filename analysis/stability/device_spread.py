@@ -21,7 +21,7 @@ from scipy.special import stdtrit
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import COORDINATES
 from ..frames.load import RunData
-from ..statistics.intervals import Floats, Ints
+from ..statistics.arrays import Floats, Ints
 from .canary import KINDS, SLOWDOWN, SLOWDOWN_ON_CPU, device_numbers
 from .devices import MeasuredDevice
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..frames.load import RunData
-from ..statistics.intervals import Floats
+from ..statistics.arrays import Floats
 from .canary import seconds
 
 QUANTITIES = ("clock_hz", "temperature_c", "power_w", "busy_elsewhere")

@@ -1,8 +1,7 @@
 """Statistics that know nothing of kernels.
 
-intervals        95 % intervals of means over few rounds
-moderation       variances of few rounds, shrunk towards each other
-false_discovery  many tests at once
-change_points    where series change their level
-run_noise        scatter of runs of the same code
+arrays         types of arrays, columns as arrays, moments and medians of rows with gaps
+moderation     many tests at once: variances of few rounds that borrow from each other, false discovery rate
+intervals      95 % intervals of means over few rounds
+change_points  where series change their level, and how far runs of the same code scatter
 """

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
+from .arrays import Floats
 from .moderation import fit_prior, moderate, shrink
 
 
@@ -20,7 +20,7 @@ def bands(ratios: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     """Return low, high and rounds per cell_id: the least and the largest ratio of a common round, and their number.
 
     `ratios` comes from `speedup.speedups`, `rounds` from `summarize.round_medians`. A ratio is time(baseline) /
-    time(provider) of the medians of one round; cells without a ratio, or without a common round, are left out.
+    time(provider) of the medians of one round; cells without a ratio, or without a common round, are excluded.
     """
     known = ratios.dropna(subset=["ratio"])[["cell_id", "baseline_cell_id"]]
     medians = rounds[["cell_id", "round", "median_s"]]
@@ -31,9 +31,6 @@ def bands(ratios: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
         low=("ratio", "min"), high=("ratio", "max"), rounds=("ratio", "size")
     )
 
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CONFIDENCE = 0.95
 
@@ -68,9 +65,9 @@ def mean_interval(
     pool = np.zeros(len(stats)) if pools is None else pools.groupby(keys, sort=False).first().factorize()[0]
     degrees = np.zeros(len(stats))
     for one in np.unique(pool):
-        mine = pool == one
-        moderated = moderate(variance[mine], freedom[mine])
-        se[mine], degrees[mine] = np.sqrt(moderated.variance / count[mine]), moderated.freedom
+        members = pool == one
+        moderated = moderate(variance[members], freedom[members])
+        se[members], degrees[members] = np.sqrt(moderated.variance / count[members]), moderated.freedom
     half = se * quantile((1 + CONFIDENCE) / 2, degrees)
     return stats.assign(se=se, low=stats["mean"] - half, high=stats["mean"] + half).drop(columns="var")
 

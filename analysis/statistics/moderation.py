@@ -1,4 +1,4 @@
-"""Variances of many cells with few rounds each: shrunk towards what the cells have in common.
+"""Many cells with few rounds each: variances shrunk towards what cells have in common, and false discovery rates.
 
 Empirical Bayes after Smyth, "Linear models and empirical Bayes methods for assessing differential expression in
 microarray experiments" (2004): s_c^2 ~ s0^2 F(df_c, d0). d0 and s0^2 follow from mean and variance of ln s_c^2.
@@ -8,10 +8,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma, polygamma
 
-Floats = NDArray[np.float64]
+from .arrays import Floats
 
 FEWEST_CELLS = 10
 """Fewer say too little about what is common."""
@@ -53,7 +52,7 @@ def moderate(variances: Floats, freedom: Floats) -> Moderated:
 
 
 def fit_prior(variances: Floats, freedom: Floats) -> Prior:
-    """Fit the prior to variances [C] that have `freedom` [C] degrees each; variances of 0 and NaN are left out.
+    """Fit the prior to variances [C] that have `freedom` [C] degrees each; variances of 0 and NaN are excluded.
 
     `NO_PRIOR` for fewer than ten cells.
     """
@@ -94,3 +93,19 @@ def _inverse_trigamma(value: float) -> float:
         if -step / x < 1e-10:
             break
     return x
+
+
+def adjusted(p: Floats) -> Floats:
+    """q values of Benjamini and Hochberg (1995): the least false discovery rate at which each test is called.
+
+    scipy.stats has the same procedure; importing it looks for array libraries that the analysis does without.
+
+    q_(i) = min over j >= i of p_(j) n / j, for p in rising order. NaN stays NaN and does not count.
+    """
+    q = np.full(p.shape, np.nan)
+    known = np.flatnonzero(~np.isnan(p))
+    order = known[np.argsort(p[known], kind="stable")]
+    count = len(order)
+    scaled = p[order] * count / np.arange(1, count + 1)
+    q[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return q

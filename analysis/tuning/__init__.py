@@ -1,5 +1,4 @@
 """What searches found.
 
-searches  gains over the default, and how far searches agree
-notes     what disturbed or failed
+searches  gains over the default, how far searches agree, what disturbed them or failed
 """

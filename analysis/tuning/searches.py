@@ -6,12 +6,16 @@ geometric.
 """
 
 import json
+import re
+from collections import Counter
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from ...shapes.run_folder.disturbance import worst
 from ...shapes.verdict import Verdict
 
 CELL = (
@@ -22,7 +26,7 @@ CELL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class Disagreement:
     """Disagreement of searches over `cells` cells that were searched twice or more.
 
     A cell flips when two of its searches chose different configurations. What a flip costs in one of the two is
@@ -83,13 +87,13 @@ _DRIFT = (
 )
 
 
-def summarize_drift(pairs: pd.DataFrame) -> Drift:
+def summarize_drift(pairs: pd.DataFrame) -> Disagreement:
     """Sum `drift` up over cells: one cell is one vote, however many pairs of searches it has."""
     flips = pairs.loc[pairs["flipped"].astype(bool)]
     costs = pd.concat([flips["cost_first"], flips["cost_second"]]).astype(float)
     known = costs.dropna()
     per_cell = flips.groupby(list(CELL), sort=False).agg({"harmless": "all", "opposed": "any"})
-    return Drift(
+    return Disagreement(
         cells=len(pairs[list(CELL)].drop_duplicates()),
         flipped=len(per_cell),
         harmless=int(per_cell["harmless"].sum()),
@@ -114,10 +118,10 @@ def gain(frame: pd.DataFrame) -> pd.DataFrame:
     """
     rows = canonical(frame)
     found = []
-    for provider, mine in rows.groupby("provider", sort=False):
+    for provider, own_rows in rows.groupby("provider", sort=False):
         cells = [
             [_Searched(one) for _, one in group.groupby(["cell_id", "search"], sort=False)]
-            for _, group in mine.groupby(list(CELL), sort=False)
+            for _, group in own_rows.groupby(list(CELL), sort=False)
         ]
         won = [[one for one in searches if one.winner is not None] for searches in cells]
         own = [[-one.over_default(one.winner) for one in searches] for searches in won]
@@ -134,10 +138,10 @@ def gain(frame: pd.DataFrame) -> pd.DataFrame:
                 "failed": sum(not winners for winners in won) - unsupported,
                 "unsupported": unsupported,
                 "searches": len(everyone),
-                "tried": int((mine["verdict"] != Verdict.UNSUPPORTED).sum()),
+                "tried": int((own_rows["verdict"] != Verdict.UNSUPPORTED).sum()),
                 "seconds": sum(one.seconds for one in everyone),
                 "changed": sum(one.winner is not None and one.winner != one.default for one in everyone),
-                "near_ties": int(mine["near_tie"].sum()),
+                "near_ties": int(own_rows["near_tie"].sum()),
                 "gain": _geometric(own),
                 "gain_checked": _geometric(others),
                 "excluded": sum(bool(logs) and not any(np.isfinite(logs)) for logs in own),
@@ -197,3 +201,72 @@ def canonical(frame: pd.DataFrame) -> pd.DataFrame:
     """Give equal configurations equal texts: tuning.csv with its `config` as canonical JSON."""
     texts = {text: json.dumps(json.loads(text), sort_keys=True) if text else "" for text in frame["config"].unique()}
     return frame.assign(config=frame["config"].map(texts))
+
+
+SEARCH = ["cell_id", "search"]
+"""Columns that name one search."""
+
+WHOLE_CELL = ("{}", "")
+"""Configuration of a row that speaks for all configurations of its cell."""
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+
+
+class Disturbed(NamedTuple):
+    """How many of the searches something disturbed, and the worst of each kind of cause ("" for none)."""
+
+    searches: int
+    of: int
+    worst: str
+
+
+def disturbed(frame: pd.DataFrame) -> Disturbed:
+    """Sum up the `disturbed` of tuning.csv: a search is disturbed when one of its candidates is."""
+    rows = frame.loc[frame["disturbed"] != ""]
+    touched, everyone = (len(some[SEARCH].drop_duplicates()) for some in (rows, frame))
+    return Disturbed(touched, everyone, worst(rows["disturbed"]))
+
+
+def whole_searches(frame: pd.DataFrame) -> int | None:
+    """Count the searches of tuning.csv; None when one of them lacks some of its rows."""
+    sizes = frame.groupby(SEARCH)["candidates"].agg(["size", "first"])
+    return len(sizes) if (sizes["size"] == sizes["first"]).all() else None
+
+
+def failures(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per provider, configuration and verdict other than passed, in the order of the table.
+
+    Columns: provider; config (canonical JSON); verdict; failed and searches (in how many of those that tried it, or of
+    all of the provider's where the cell failed as a whole); reason (the first); others (further reasons that differ in
+    more than their numbers).
+    """
+    rows = canonical(frame)
+    tried = Counter(zip(rows["provider"], rows["config"], strict=True))
+    searches = Counter(rows[["provider", *SEARCH]].drop_duplicates()["provider"])
+    failed = rows.loc[rows["verdict"] != Verdict.PASSED]
+    found = []
+    for key, group in failed.groupby(["provider", "config", "verdict"], sort=False):
+        provider, config, verdict = map(str, key)
+        kinds = group["reason"].map(lambda reason: _NUMBER.sub("#", reason))
+        found.append(
+            {
+                "provider": provider,
+                "config": config,
+                "verdict": verdict,
+                "failed": len(group),
+                "searches": searches[provider] if config in WHOLE_CELL else tried[provider, config],
+                "reason": group["reason"].iloc[0],
+                "others": kinds.nunique() - 1,
+            }
+        )
+    return pd.DataFrame(found, columns=["provider", "config", "verdict", "failed", "searches", "reason", "others"])
+
+
+def why_no_drift(frame: pd.DataFrame) -> str:
+    """Say why no two searches of one cell can be compared."""
+    if not frame["winner"].any():
+        return "no cell has a winner"
+    per_cell = frame[[*CELL, *SEARCH]].drop_duplicates().groupby(list(CELL)).size()
+    if (per_cell > 1).any():
+        return "no cell has a winner in two searches"
+    return "no cell was searched twice: --searches 2 tells how far a choice can be relied on"

@@ -1,4 +1,4 @@
-"""`rooflens compare --git`: what is to be measured, and measuring it, anew or gone on with."""
+"""`rooflens compare --git`: begin or resume a comparison, and measure it."""
 
 import time
 from collections.abc import Collection, Iterator
@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from ...analysis.comparison.result import Result
-from ...harness.compare.spec import Comparison, stored, suite_hash
+from ...harness.compare.spec import CompareSpec, stored, suite_hash
 from ...harness.compare.worktrees import Repository
 from ...shapes.errors import UsageError
 from ...shapes.run_folder.manifest import COMPARISON
@@ -20,38 +20,38 @@ from ..report.stored_comparison import OWN_CHOICE, go_on, stored_comparison
 from ..run.selection import refuse_other_options, stop_signals
 from ..shared import values
 from ..shared.runs import new_folder, refuse_foreign_owner
-from .devices import Devices, OneDevice, devices, where_of
+from .devices import Devices, OneDevice, devices, target_of
 
 OWN_SEARCHES = 3
-"""Searches of --tune for the configurations that head chooses itself."""
+"""Searches of --tune for head's own configurations."""
 
 _OF_THIS_CALL = (
     *("output", "resume", "max_time", "as_json", "html", "markdown", "strict", "rounds", "targets"),
     *("jobs", "address", "on", "wait", "retry"),
 )
-"""Options that say how this call goes; more --rounds go on with the others."""
+"""Options that may be given again; more --rounds continue the others."""
 
 
-def measured(options: dict[str, Any], handed_on: Collection[str]) -> tuple[Result, bool, str]:
+def measured(options: dict[str, Any], passed_on: Collection[str]) -> tuple[Result, bool, str]:
     """Measure two commits in turn, and compare them.
 
-    Tells whether everything that was planned is there, and what devices could not do. `handed_on` names the options of
-    `rooflens run` that the runs of each version get.
+    Also returns whether everything planned is measured, and what is not because of missing devices. `passed_on` names
+    the options of `rooflens run` that the runs of each version get.
     """
     began = time.monotonic()
-    where = where_of(options)
+    target = target_of(options)
     if options["resume"]:
-        folder, what = _stored(options, where is not None)
+        folder, what = _stored(options, target is not None)
     else:
         folder = options["output"] or new_folder("compare")
-        what = _what(options, handed_on, folder)
+        what = _what(options, passed_on, folder)
         if (folder / COMPARISON).exists():
             raise UsageError(f"{folder} holds a comparison already: resume it with --resume, or choose another -o")
     deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
     with ExitStack() as held:
         measuring: OneDevice | Devices = OneDevice(folder, deadline, options["retry"])
-        if where is not None:
-            measuring = held.enter_context(devices(where, folder, what, deadline))
+        if target is not None:
+            measuring = held.enter_context(devices(target, folder, what, deadline))
         measuring.should_stop = held.enter_context(stop_signals())
         what = measuring.divided(what)
         complete = measuring.measure(folder, what)
@@ -61,13 +61,13 @@ def measured(options: dict[str, Any], handed_on: Collection[str]) -> tuple[Resul
             complete = replay(folder, what, result, measuring.measure)
             result, _ = stored_comparison(folder)
         measuring.end(complete)
-    if not complete and not measuring.left_out:
-        click.echo(f"stopped at --max-time; resume with: {go_on(folder, where is not None)}", err=True)
-    return result, complete, measuring.left_out
+    if not complete and not measuring.unmeasured:
+        click.echo(f"stopped at --max-time; resume with: {go_on(folder, target is not None)}", err=True)
+    return result, complete, measuring.unmeasured
 
 
-def _stored(options: dict[str, Any], by_fleet: bool) -> tuple[Path, Comparison]:
-    """Return the folder to resume, and its comparison, with more rounds if that is asked for."""
+def _stored(options: dict[str, Any], by_fleet: bool) -> tuple[Path, CompareSpec]:
+    """Return the folder to resume, and its comparison, with more rounds if requested."""
     if options["output"] is None:
         raise UsageError("--resume needs -o DIR, the folder of the comparison to resume")
     retried = ("--timeout", options["timeout"]) if options["retry"] and options["timeout"] else ()
@@ -79,38 +79,36 @@ def _stored(options: dict[str, Any], by_fleet: bool) -> tuple[Path, Comparison]:
     if what.chunks and not by_fleet:
         raise UsageError(f"{folder} was begun by several devices: resume with {go_on(folder, True)}")
     if by_fleet and not what.chunks:
-        raise UsageError(f"{folder} was begun by one device: leave --jobs and --address out, or choose another -o")
+        raise UsageError(f"{folder} was begun by one device: omit --jobs and --address, or choose another -o")
     if click.get_current_context().get_parameter_source("rounds") is ParameterSource.COMMANDLINE:
         what = replace(what, rounds=max(what.rounds, options["rounds"]))
     return folder, what
 
 
-def _what(options: dict[str, Any], handed_on: Collection[str], folder: Path) -> Comparison:
+def _what(options: dict[str, Any], passed_on: Collection[str], folder: Path) -> CompareSpec:
     if options["tune"] and (options["jobs"] or options["address"]):
-        raise UsageError(
-            "--tune searches on one device, and compares there: leave it out, or leave --jobs and --address out"
-        )
+        raise UsageError("--tune searches on one device, and compares there: omit it, or omit --jobs and --address")
     if len(options["targets"]) != 1:
         raise UsageError("--git measures one suite: name it (rooflens list suites), and nothing else")
     (suite,) = options["targets"]
-    suite_hash(suite)  # an unknown one is told first
+    suite_hash(suite)  # an unknown one is reported first
     repository = Repository.at(options["repo"])
     base, head = repository.commits(options["span"])
     if base == head:
-        click.echo("note: base and head are the same commit: what is found is noise", err=True)
+        click.echo("note: base and head are the same commit: any difference is noise", err=True)
     if repository.is_dirty():
-        click.echo(f"note: {repository.top} has changes that are in no commit, and so in no version", err=True)
+        click.echo(f"note: {repository.top} has uncommitted changes, which are in no version", err=True)
     commits = {"base": base, "head": head} | ({"null": base} if options["null_arm"] else {})
     tables: dict[str, str] = {}
     if options["tune"]:
         commits |= {OWN_CHOICE: head}
         tables = {arm: str(folder.resolve() / "tuned" / ("head" if arm == OWN_CHOICE else "base")) for arm in commits}
-    what = Comparison(
+    what = CompareSpec(
         repository=str(repository.top),
         commits=commits,
         suite=str(Path(suite).resolve()) if Path(suite).is_file() else suite,
         files=tuple(_inside(repository.top, file) for file in options["files"]),
-        options=tuple(_arguments(options, handed_on)),
+        options=tuple(_arguments(options, passed_on)),
         rounds=options["rounds"],
         setup=options["setup"],
         suite_hash=suite_hash(suite),
@@ -119,7 +117,7 @@ def _what(options: dict[str, Any], handed_on: Collection[str], folder: Path) -> 
         identity=repository.identity(options["span"], base, head),
     )
     if what.files and (repository.top / "kernels" / "registry.py").is_file():
-        raise UsageError("this is rooflens' own repository: leave --providers out, its kernels are compared")
+        raise UsageError("this is rooflens' own repository: omit --providers, its kernels are compared")
     if not what.files and not what.ours:
         raise UsageError("--git needs --providers FILE: the file in the repository that lists its kernels")
     return what
@@ -135,12 +133,12 @@ def _inside(top: Path, file: str) -> str:
     return file  # it may exist in the commits only
 
 
-def _arguments(options: dict[str, Any], handed_on: Collection[str]) -> Iterator[str]:
+def _arguments(options: dict[str, Any], passed_on: Collection[str]) -> Iterator[str]:
     """Options of `rooflens run` as they were given, for the runs of each version."""
     context = click.get_current_context()
     for option in context.command.params:
         name = option.name or ""
-        if name not in handed_on or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+        if name not in passed_on or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
         value = options[name]
         for one in value if isinstance(value, tuple) else (value,):

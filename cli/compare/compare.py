@@ -17,12 +17,12 @@ ROUNDS = 8
 """Fresh processes per version."""
 
 _OWN = ("suite", "files", "resume", "max_time")
-"""Options of `rooflens run` that mean something else here, or are handed on in another way."""
+"""Options of `rooflens run` that mean something else here, or are passed on in another way."""
 
-_HANDED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
+_PASSED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
 
 
-@click.command(params=list(_HANDED_ON))
+@click.command(params=list(_PASSED_ON))
 @click.argument("targets", metavar="[BASE HEAD | SUITE]", nargs=-1)
 @click.option("--git", "span", metavar="BASE..HEAD", help="Measure two commits of --repo in turn, then compare them.")
 @click.option(
@@ -116,24 +116,24 @@ def compare(**options: Any) -> None:
       rooflens compare main.csv branch.csv --columns "time_ms=ms,M=m,N=n,K=k,provider=kernel"
     """
     refuse_retry(options)
-    result, complete, left_out = _compared(options)
+    result, complete, unmeasured = _compared(options)
     _write(result, options)
     from .output import print_result, print_result_json, verdict
 
     (print_result_json if options["as_json"] else print_result)(result)
-    if error := verdict(result, complete, options["strict"], left_out):
+    if error := verdict(result, complete, options["strict"], unmeasured):
         raise error
 
 
 def _compared(options: dict[str, Any]) -> "tuple[Result, bool, str]":
-    """Measure if that is asked for, and compare.
+    """Measure if requested, and compare.
 
-    Tells whether everything that was planned is there, and what devices could not do.
+    Also returns whether everything planned is measured, and what is not because of missing devices.
     """
     if options["span"] or options["resume"]:
         from .commits import measured
 
-        return measured(options, {*(option.name or "" for option in _HANDED_ON), "target_ci", "budget"})
+        return measured(options, {*(option.name or "" for option in _PASSED_ON), "target_ci", "budget"})
     if options["jobs"] or options["address"]:
         raise UsageError(
             "--jobs and --address measure: name two commits with --git BASE..HEAD, or resume with --resume"
@@ -142,7 +142,7 @@ def _compared(options: dict[str, Any]) -> "tuple[Result, bool, str]":
 
 
 def _read(options: dict[str, Any]) -> "tuple[Result, bool]":
-    """Compare what is stored already."""
+    """Compare stored results."""
     targets: tuple[str, ...] = options["targets"]
     from ..report.stored_comparison import imported, stored_comparison, stored_runs
 

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from ...analysis.comparison.result import Result
 
 
-def verdict(result: Result, complete: bool, strict: bool, left_out: str = "") -> RooflensError | None:
-    """What the exit code says: broken before slower before undecided; nothing to compare is never fine.
+def verdict(result: Result, complete: bool, strict: bool, unmeasured: str = "") -> RooflensError | None:
+    """Return the error of the exit code: broken before slower before undecided; nothing to compare is an error.
 
-    `left_out` says what could not be measured because devices are missing, or were lost over it.
+    `unmeasured` says what could not be measured because devices are missing or were lost.
     """
     if broken := result.count_of(Status.BROKEN):
         return CorrectnessError(f"{broken} case{'s' * (broken > 1)} passed in base and no longer do in head")
     if slower := _counted(result, Word.SLOWER):
         return RegressionError(f"{slower} verified to be slower")
-    if left_out:
-        return IncompleteError(left_out)
+    if unmeasured:
+        return IncompleteError(unmeasured)
     if not result.count_of(Status.COMPARED):
         return IncompleteError(f"nothing was compared: {result.commonest_reason()}")
     if not strict:
@@ -55,8 +55,8 @@ def verdict(result: Result, complete: bool, strict: bool, left_out: str = "") ->
 def _counted(result: Result, word: Word) -> str:
     """Say how many cases and sums of passes have a verdict: "1 case is", "3 cases and 2 sums of fwd+bwd are"."""
     cases, sums = result.count(word), result.count_sums(word)
-    told = [f"{cases} case{'s' * (cases > 1)}"] * bool(cases) + [f"{sums} sum{'s' * (sums > 1)} of {SUM}"] * bool(sums)
-    return f"{' and '.join(told)} {'are' if cases + sums > 1 else 'is'}" if told else ""
+    parts = [f"{cases} case{'s' * (cases > 1)}"] * bool(cases) + [f"{sums} sum{'s' * (sums > 1)} of {SUM}"] * bool(sums)
+    return f"{' and '.join(parts)} {'are' if cases + sums > 1 else 'is'}" if parts else ""
 
 
 MOST_ROWS = 20
@@ -86,7 +86,7 @@ def print_result(result: "Result") -> None:
     if result.sums is not None and result.unverified is None:
         click.echo(f"sums of {SUM}: {', '.join(f'{result.count_sums(word)} {word}' for word in result.words)}")
     _print_movers(result)
-    _print_rows(result.moved_sums(), f"verified changes of {SUM}, the surest first")
+    _print_rows(result.moved_sums(), f"verified changes of {SUM}, the most certain first")
     _print_broken(result)
     _print_causes(result)
     for note in result.notes:
@@ -152,7 +152,7 @@ def _logs(*ratios: float | None) -> list[float | None]:
 def _print_movers(result: "Result") -> None:
     found = movers(result.effects, len(result.effects.cases))
     called = found[found["word"].isin([Word.SLOWER.value, Word.FASTER.value])]
-    title = "verified changes, the surest first"
+    title = "verified changes, the most certain first"
     if result.unverified is not None:
         title, called = "changes beyond what the tables exclude; none is verified", result.unverified.ranked
     elif called.empty:

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from ...harness.compare.spec import Comparison
+from ...harness.compare.spec import CompareSpec
 from ...reports.render.visible import visible
 from ..shared.terminal import console
 
@@ -16,7 +16,7 @@ from ..shared.terminal import console
 class Progress:
     """Observer of `harness.compare.runner`: a bar on a terminal, a line per finished round elsewhere."""
 
-    def __init__(self, stream: IO[str], what: Comparison) -> None:
+    def __init__(self, stream: IO[str], what: CompareSpec) -> None:
         self._console = console(stream)
         self._total = what.rounds * len(what.commits)
         self._bar = Bar(

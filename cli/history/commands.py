@@ -9,8 +9,7 @@ from ...shapes.run_folder.manifest import ComparisonState
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...analysis.history.history import History
-    from ...analysis.history.proposals import Proposal
+    from ...analysis.history.history import History, Proposal
 
 FEW = 3
 """Values that a condition of a proposed comparison lists; of more, it says nothing."""

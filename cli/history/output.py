@@ -14,8 +14,7 @@ from .commands import deciding_command
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...analysis.history.history import Gap, History
-    from ...analysis.history.proposals import Proposal
+    from ...analysis.history.history import Gap, History, Proposal
 
 BARS = "▁▂▃▄▅▆▇█"
 

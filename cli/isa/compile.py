@@ -14,12 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from ...kernels import registry
-from ...kernels.aot import Build, is_amd
+from ...kernels.aot import Build
 from ...kernels.isa.account import account
 from ...kernels.isa.compile_all import Cache, compile_all
 from ...kernels.isa.scan import Asked, Entry, compiles, scan, specialization
 from ...reports.render.visible import visible
 from ...shapes.errors import Interrupted, UsageError
+from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Pass
 from ...shapes.verdict import Verdict
 from ..run.selection import completed, plan_of, suite_of
@@ -147,7 +148,11 @@ def _built(entry: Entry, build: Build) -> dict[str, Any]:
 
 
 def _write_assembly(folder: Path, entry: Entry, build: Build, code: str) -> None:
-    texts = {"amdgcn": build.assembly} if is_amd(entry.arch) else {"sass": build.machine_code, "ptx": build.assembly}
+    texts = (
+        {"amdgcn": build.assembly}
+        if architecture(entry.arch).is_amd
+        else {"sass": build.machine_code, "ptx": build.assembly}
+    )
     place = folder / entry.arch
     try:
         place.mkdir(parents=True, exist_ok=True)

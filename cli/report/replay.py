@@ -9,12 +9,12 @@ import numpy as np
 
 from ...analysis.comparison.attribution import ARMS, attribute
 from ...analysis.comparison.effects import Status
-from ...analysis.comparison.stored import MIXED
+from ...analysis.comparison.versions import MIXED
 from ...analysis.frames.coordinates import CASE
 from ...analysis.frames.load import RunData, load_run
 from ...analysis.run.summarize import round_medians, summarize
 from ...harness.compare.replay import write_only, write_table
-from ...harness.compare.spec import Comparison, read_state
+from ...harness.compare.spec import CompareSpec, read_state
 from ...shapes.run_folder.manifest import MANIFEST
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ def flips(result: "Result") -> "pd.DataFrame":
     return cases[(cases["status"] == Status.COMPARED) & both & (cases["base_config"] != cases["head_config"])]
 
 
-Measure = Callable[[Path, Comparison], bool]
+Measure = Callable[[Path, CompareSpec], bool]
 """Measure a comparison in its folder, on one device or a fleet; True when it is complete."""
 
 
-def replay(folder: Path, what: Comparison, result: "Result", measure: Measure) -> bool:
+def replay(folder: Path, what: CompareSpec, result: "Result", measure: Measure) -> bool:
     """Measure the four arms for the flips of `result`; True when they are complete, as they are without any flip."""
     rows = flips(result).to_dict("records")
     if not rows:

@@ -9,8 +9,7 @@ dry_run             --dry-run
 contention_monitor  progress, and who else is at work
 best_ratio          the best ratio so far
 least_time          the least time that the device allows
-end_of_run          what is printed at the end
-run_summary         failures and what is left
+end_of_run          what is printed at the end: headline, summary, notes
 final_table         geometric means
 fleet_run           the same on many devices
 fleet_folder        its folder

@@ -21,8 +21,8 @@ from .best_ratio import BestRatio
 from .least_time import LeastTime
 
 
-class Cores:
-    """What others do on the cores, from its making on. It needs no torch, so that a run can make it first of all."""
+class HostLoad:
+    """What other processes do on the cores since its creation. It needs no torch, so that a run can create it first."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ def _quietly(action: Callable[[], object]) -> None:
         action()
 
 
-class Lookout(Progress):
+class ContentionMonitor(Progress):
     """Observer of a sweep. `manifest` is what becomes run.json: it names the device as soon as the worker is ready."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Lookout(Progress):
         stream: IO[str],
         manifest: Manifest,
         store: RunStore,
-        cores: Cores,
+        cores: HostLoad,
         deadline: float | None = None,
         meanwhile: Callable[[], object] = lambda: None,
     ) -> None:

@@ -19,7 +19,7 @@ from ...shapes.verdict import Verdict
 from ..shared import values
 from ..shared.tables import print_table
 from .refine import Refinement
-from .run_request import Call
+from .run_request import RunRequest, llc_bytes
 from .selection import own_providers, refuse_another
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from ...harness.plan.plan import Cell
 
 
-def show_plan(call: Call) -> None:
+def show_plan(request: RunRequest) -> None:
     """Print the cells as a table, the tuned table, what a resumed run holds of them, and how long the sweep takes.
 
-    What a refinement would add is not known before the sweep: its limits are printed.
+    What a refinement adds is not known before the sweep: its limits are printed.
 
     Raises UsageError when the run that is resumed is of another suite or seed, or cannot be read.
     """
-    suite, cells, table, refinement = call.suite, call.cells, call.table, call.refinement
-    resumed = call.folder if call.resume else None
+    suite, cells, table, refinement = request.suite, request.cells, request.table, request.refinement
+    resumed = request.folder if request.resume else None
     protocol = suite.protocol
     units = len(cells) * protocol.rounds
     stored = _stored_units(resumed, suite, cells, table) if resumed else 0  # before anything is printed
@@ -51,28 +51,29 @@ def show_plan(call: Call) -> None:
         f"{len(cells)} cells x {protocol.rounds} rounds = {units} units of {protocol.budget_s:g} s at most "
         "(more for the slowest launches)"
     )
-    for line in _forecast(call, (units - stored) / units):
+    for line in _forecast(request, (units - stored) / units):
         click.echo(line)
 
 
-def _forecast(call: Call, share: float) -> Iterator[str]:
-    """Say how long it takes until all is measured, of which `share` is to do, and with what precision."""
+def _forecast(request: RunRequest, share: float) -> Iterator[str]:
+    """Estimate how long the sweep takes, of which `share` is to do, and its precision."""
     from ...harness.machine.device import find_device
     from ...harness.plan.cost import cost
     from ...harness.plan.plan import tasks
 
-    size = values.size_bytes(call.request["llc"], "--llc") if call.request["llc"] else None
+    size = llc_bytes(request.options)
     try:
-        device = find_device(call.request["device"] or "auto", size)
+        device = find_device(request.options["device"] or "auto", size)
     except RooflensError as error:
-        yield f"how long it takes is not known here: {error}"
+        yield f"no estimate of the time: {error}"
         return
-    own = own_providers(call.request)
-    unable = {cell.provider for cell in call.cells if cell.provider not in own and _unable(cell.provider, device)}
-    calibrations = 0 if not call.request["calibrate"] else 1 if call.budget else 2
-    found = cost(tasks(call.cells), call.suite.protocol, device, lambda name: name not in unable, calibrations)
+    own = own_providers(request.options)
+    unable = {cell.provider for cell in request.cells if cell.provider not in own and _unable(cell.provider, device)}
+    calibrations = 0 if not request.options["calibrate"] else 1 if request.budget else 2
+    found = cost(tasks(request.cells), request.suite.protocol, device, lambda name: name not in unable, calibrations)
     if unable:
-        yield f"of {len({cell.provider for cell in call.cells})} providers, {len(unable)} do not run on {device.name}"
+        known = {cell.provider for cell in request.cells}
+        yield f"of {len(known)} providers, {len(unable)} do not run on {device.name}"
     least, most = (found.start_s + share * (seconds - found.start_s) for seconds in found.range_s)
     text = _clock(least) if most < 1.2 * least else f"{_clock(least)} to {_clock(most)}"
     parts = {
@@ -82,13 +83,15 @@ def _forecast(call: Call, share: float) -> Iterator[str]:
         "flushes for cold samples": share * found.flush_s,
     }
     yield f"about {text}: {', '.join(f'{name} {_clock(part)}' for name, part in parts.items() if part >= 0.5)}"
-    if call.budget:
-        yield from _within(call, call.budget, found, share, unable)
+    if request.budget:
+        yield from _within(request, request.budget, found, share, unable)
 
 
-def _within(call: Call, budget: TimeBudget, found: "Cost", share: float, unable: Collection[str]) -> Iterator[str]:
-    """Say what a time budget is enough for, where `share` of the rounds is still to do, without providers `unable`."""
-    rounds = call.suite.protocol.rounds
+def _within(
+    request: RunRequest, budget: TimeBudget, found: "Cost", share: float, unable: Collection[str]
+) -> Iterator[str]:
+    """Say what a time budget suffices for, when `share` of the rounds is to do, without providers `unable`."""
+    rounds = request.suite.protocol.rounds
     left = values.seconds(click.get_current_context().params["within"], "--within")
     fixed = found.start_s + found.ceilings_s
     each = (found.prepare_s + found.least_s) / rounds
@@ -103,38 +106,39 @@ def _within(call: Call, budget: TimeBudget, found: "Cost", share: float, unable:
     yield (
         f"within {_clock(left)}, about {fit} round{'s' * (fit > 1)} fit: "
         + (
-            f"where rounds scatter by 1 %, a ratio is known to +-{_half_width(call, fit, unable):.1%}"
+            f"where rounds scatter by 1 %, a ratio is known to +-{_half_width(request, fit, unable):.1%}"
             if fit > 1
             else "a single one tells no interval"
         )
     )
 
 
-def _half_width(call: Call, rounds: int, unable: Collection[str]) -> float:
+def _half_width(request: RunRequest, rounds: int, unable: Collection[str]) -> float:
     """Half-width of the interval of a ratio, of the provider with the fewest cells to borrow variance from."""
     from ...analysis.statistics.intervals import expected_half_width
 
-    cells = Counter(cell.provider for cell in call.cells if cell.provider not in unable)
-    ratios = [count for name, count in cells.items() if name != call.suite.baseline]
+    cells = Counter(cell.provider for cell in request.cells if cell.provider not in unable)
+    ratios = [count for name, count in cells.items() if name != request.suite.baseline]
     return expected_half_width(rounds, min(ratios, default=0), scatter=0.01)
 
 
 def _unable(name: str, device: Device) -> bool:
-    """Tell whether a shipped provider does not run on this device; others are only known when they are asked."""
+    """Tell whether a shipped provider does not run on this device; others are only known at run time."""
     from ...kernels.registry import BUILTIN
 
     return not device.is_gpu and name in BUILTIN and bool(BUILTIN[name].on_cpu(device))
 
 
 def _show_refinement(what: Refinement, cells: "tuple[Cell, ...]", rounds: int) -> None:
-    """Say what is not known yet: which M are added follows from what the sweep finds."""
-    mine = (cell for cell in cells if cell.provider == what.incumbent)
-    places = {(cell.shape, cell.problem.pass_, cell.scheme, cell.cache) for cell in mine}
+    """Print the limits of a refinement: which M it adds depends on the results of the sweep."""
+    places = {
+        (cell.shape, cell.problem.pass_, cell.scheme, cell.cache) for cell in cells if cell.provider == what.incumbent
+    }
     units = len(places) * what.most * 2 * rounds
     each = f"each of {len(places)} shapes and settings" if len(places) > 1 else "the only shape"
     click.echo(
         f"refined afterwards, {what.words}: up to {what.most} further M for {each}, "
-        f"which follow from what is measured: up to {units} units that are not in the count below"
+        f"depending on the results: up to {units} units beyond the count below"
     )
 
 
@@ -164,7 +168,7 @@ def _show_cells(cells: "tuple[Cell, ...]") -> None:
 
 
 def _stored_units(folder: Path, suite: Suite, cells: "tuple[Cell, ...]", table: TunedTable | None) -> int:
-    """Units of the plan that a resumed run would not measure: stored ones, and those that a failure made needless."""
+    """Units of the plan that a resumed run would not measure: stored ones, and those that a failure rules out."""
     from ...analysis.frames.tables import parse_table
     from ...harness.plan.plan import cell_id
     from ...harness.storage.store import refuse_merged
@@ -174,9 +178,7 @@ def _stored_units(folder: Path, suite: Suite, cells: "tuple[Cell, ...]", table: 
         manifest = read_manifest(folder / MANIFEST, ("device", "providers", "timer"))
         rows = parse_table(path.read_bytes(), CELLS, str(path))
     except FileNotFoundError as error:
-        raise UsageError(
-            f"no run to resume: {error.filename} does not exist; leave out --resume to start one"
-        ) from None
+        raise UsageError(f"no run to resume: {error.filename} does not exist; omit --resume to start one") from None
     sources = {name: info.source for name, info in manifest.providers.items()}
     device = manifest.of_device.device
     protocol = replace(suite.protocol, timer=manifest.timer, cold_by=manifest.cold_by or suite.protocol.cold_by)

@@ -1,18 +1,18 @@
-"""What `rooflens run` says at its end: headline, means, what came of the cells, and where everything is."""
+"""What `rooflens run` prints at its end: headline, means, what became of the cells, and where everything is."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ...shapes.errors import CorrectnessError, IncompleteError, RooflensError
+from ...shapes.errors import CorrectnessError, IncompleteError, RooflensError, UsageError
 from ...shapes.run_folder.manifest import EVENTS, WORKER_LOG, StoredRefinement
 from ...shapes.verdict import Verdict
-from ..shared.runs import go_on
+from ..shared.runs import go_on, is_sweep, read_sweep
 from ..shared.terminal import style
 from .final_table import print_final_table
-from .run_summary import outcome
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,16 +23,52 @@ if TYPE_CHECKING:
 
 
 TRACED = {Verdict.RUNTIME_ERROR, Verdict.COMPILE_ERROR, Verdict.OOM, Verdict.CRASHED}
-"""Verdicts of which the worker's log says where they happened."""
+"""Verdicts whose tracebacks are in the worker's log."""
 
 MOST_CONCERNS = 3
-"""Notes on the run as a whole that end a run; the report has them all."""
+"""Notes on the run as a whole; the report has them all."""
+
+MOST_NAMES = 4
+"""Names in one line; the tables have them all."""
+
+
+def conclude(folder: Path, *, complete: bool, report: bool, strict: bool) -> None:
+    """Print the end of a run, or of each run of a sweep over several architectures; write the reports if requested.
+
+    Raises what --strict makes of a wrong output, a failed cell or an incomplete sweep.
+    """
+    if is_sweep(folder):
+        blemishes = []
+        for arch in read_sweep(folder).architectures:
+            click.echo(f"\n{style(arch, bold=True)}")
+            blemishes.append(finish(folder / arch, complete=complete, report=False))
+        if report:
+            _write_comparison(folder)
+    else:
+        blemishes = [finish(folder, complete=complete, report=report)]
+    errors = [error for error in blemishes if error]
+    if errors and strict:
+        raise max(errors, key=lambda error: error.exit_code)
+    for error in errors:
+        if go_on(folder) not in str(error):  # else it is printed already
+            click.echo(f"note: {error}; the exit code is 0, and {error.exit_code} with --strict", err=True)
+
+
+def _write_comparison(folder: Path) -> None:
+    """Write the report on several architectures."""
+    from ..report.architectures import write_reports
+
+    try:
+        for path in write_reports(folder)[:2]:
+            click.echo(f"{'report' if path.suffix == '.html' else 'markdown':<14}{path}")
+    except UsageError as error:
+        click.echo(f"note: no report: {error}", err=True)
 
 
 def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | None:
-    """Print the headline, what came of the cells, and the paths; write the report when asked to.
+    """Print the headline, what became of the cells, and the paths; write the report if requested.
 
-    Returns the error that --strict makes of a wrong output, a failed cell or an incomplete sweep, None without any.
+    Returns the error for a wrong output, a failed cell or an incomplete sweep, None without any.
     """
     from ...analysis.frames.load import load_run
     from ...analysis.run.pipeline import analyze
@@ -50,7 +86,7 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     written = _write_report(view, folder) if report else []
     print_final_table(view, best=not report)
     refining = any(not part.complete for part in run.manifest.refinements) and not complete
-    for line in outcome(run, "" if refining else _stopped_at(folder)):
+    for line in summary_lines(run, "" if refining else _stopped_at(folder)):
         click.echo(line)
     for part in run.manifest.refinements:
         click.echo(_refined(part))
@@ -73,23 +109,23 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
 
 
 def _refined(part: StoredRefinement) -> str:
-    """Say what a refinement added."""
+    """Describe what a refinement added."""
     shapes = {tuple(value for name, value in row.items() if name not in ("M", "providers")) for row in part.added}
     if not shapes:
-        return "refined: nothing added, no crossover with a verified winner on both sides is wider than asked for"
+        return "refined: nothing added, no crossover with a verified winner on both sides is wider than requested"
     several = f"{len(part.added)} further M at {len(shapes)} shape{'s' * (len(shapes) > 1)}"
     so_far = "" if part.complete else ", so far"
     return f"refined: {several}, {part.challenger} against {part.incumbent}{so_far}"
 
 
 def _failed(run: "RunData") -> "pd.DataFrame":
-    """Cells that were to have a time and have none: provider and verdict, each pair once."""
+    """Distinct pairs of provider and verdict of the cells that should have a time and have none."""
     failed = ~run.cells["verdict"].isin([Verdict.PASSED, Verdict.UNSUPPORTED])
     return run.cells.loc[failed, ["provider", "verdict"]].drop_duplicates()
 
 
 def _blemish(run: "RunData", folder: Path, unfinished: bool) -> RooflensError | None:
-    """Return the worst that happened as an error."""
+    """Return the worst failure as an error."""
     failed = _failed(run)
     if len(failed):
         names = ", ".join(f"{provider} {verdict}" for provider, verdict in failed.itertuples(index=False, name=None))
@@ -101,7 +137,7 @@ def _blemish(run: "RunData", folder: Path, unfinished: bool) -> RooflensError | 
 
 
 def _show_concerns(run: "RunData", concerns: Sequence[str]) -> None:
-    """Print what concerns the run as a whole, without what the end of a run says anyway: who failed, how to go on."""
+    """Print notes on the run as a whole, without those that repeat other lines: failures, how to resume."""
     from ...analysis.frames.notes import Topic, topic_of
 
     known = [Topic.FAILED, Topic.UNFINISHED, Topic.ROOFLINE]
@@ -150,3 +186,71 @@ def _print_headline(block: "KeyNumbers") -> None:
         if item.note:
             click.echo(f"    {item.note}")
     click.echo("")
+
+
+def summary_lines(run: "RunData", stopped_at: str = "") -> Iterator[str]:
+    """Say what became of the cells; `stopped_at` is the UTC time at which --max-time last ended the sweep, or ""."""
+    yield _cells(run)
+    if not run.missing_units and stopped_at > run.cells["started_at"].max():
+        yield "note: every cell is finished; only the closing calibration is missing: there was no time left for it"
+    if failed := _failed_candidates(run.tuning):
+        yield failed
+    if run.manifest.protocol.tuning == "pinned" and not run.manifest.scan:
+        yield from _unpinned(run.cells)
+
+
+def _cells(run: "RunData") -> str:
+    """Say how many cells have a time, what became of the others, and how many units are left."""
+    verdicts = _verdict_of_each(run.cells)
+    counts = verdicts["verdict"].value_counts()
+    unsupported = int(counts.get(Verdict.UNSUPPORTED, 0))
+    planned = max(len(verdicts), run.planned_units // (run.manifest.rounds or 1)) - unsupported
+    parts = [f"{int(counts.get(Verdict.PASSED, 0))} of {planned} have a time"]
+    for verdict in Verdict:
+        if verdict not in (Verdict.PASSED, Verdict.UNSUPPORTED) and verdict in counts.index:
+            who = verdicts.loc[verdicts["verdict"] == verdict, "provider"]
+            parts.append(f"{counts[verdict]} {verdict} ({_listed(who)})")
+    if unsupported:
+        parts.append(f"{unsupported} more unsupported")
+    if missing := run.missing_units:
+        parts.append(f"{missing} unit{'s' * (missing > 1)} still to do")
+    first, *rest = parts
+    return f"cells: {first}" + (f"; {', '.join(rest)}" if rest else "")
+
+
+def _verdict_of_each(cells: "pd.DataFrame") -> "pd.DataFrame":
+    """One row per cell: a failure in any round is what became of it."""
+    passed = cells["verdict"] == Verdict.PASSED
+    ranked = cells[["cell_id", "verdict", "provider"]].assign(passed=passed).sort_values("passed", kind="stable")
+    return ranked.drop_duplicates("cell_id").sort_index()
+
+
+def _failed_candidates(tuning: "pd.DataFrame") -> str:
+    """Name the candidates that no search could time; "" when there are none."""
+    failed = tuning.loc[~tuning["verdict"].isin([Verdict.PASSED, Verdict.UNSUPPORTED])]
+    if failed.empty:
+        return ""
+    named = (
+        " ".join(filter(None, (provider, _configuration(config), verdict)))
+        for provider, config, verdict in failed[["provider", "config", "verdict"]].itertuples(index=False, name=None)
+    )
+    noun = "candidate" if len(failed) == 1 else "candidates"
+    return f"{len(failed)} {noun} failed in the searches: {_listed(named)} (tuning.csv)"
+
+
+def _configuration(text: str) -> str:
+    """Write {"form": "wrong"} as form=wrong."""
+    values = json.loads(text) if text else {}
+    return " ".join(f"{name}={value}" for name, value in values.items()) if isinstance(values, dict) else text
+
+
+def _unpinned(cells: "pd.DataFrame") -> Iterator[str]:
+    ran = cells.loc[cells["tuning"] != ""].drop_duplicates("cell_id")
+    if default := int((ran["tuning"] == "default").sum()):
+        verb = "is" if default == 1 else "are"
+        yield f"note: {default} of {len(ran)} cells {verb} not in the table and ran the default"
+
+
+def _listed(names: Iterable[object]) -> str:
+    distinct = list(dict.fromkeys(map(str, names)))
+    return ", ".join(distinct[:MOST_NAMES]) + (", ..." if len(distinct) > MOST_NAMES else "")

@@ -15,17 +15,17 @@ def run_folders(folder: Path, archs: Sequence[str]) -> dict[str, Path]:
 
 
 def stored_run(folder: Path | None) -> Path | None:
-    """Return a run folder that says how the sweep in `folder` was started: its first one."""
+    """Return a run folder that has the options of the sweep in `folder`: its first one."""
     return read_sweep(folder).runs[0] if folder is not None and is_sweep(folder) else folder
 
 
 def refuse_foreign(folder: Path, resume: bool) -> None:
-    """Raise UsageError when a sweep cannot begin in `folder`, or what is there is not of a fleet."""
+    """Raise UsageError when a sweep cannot begin in `folder`, or the one to resume is not of a fleet."""
     there = is_sweep(folder) or (folder / MANIFEST).exists()
     if there and not resume:
         raise UsageError(f"{folder} holds a run already: add --resume to resume it, or choose another -o")
     if resume and not there:
-        raise UsageError(f"{folder}: no run to resume there; leave out --resume to start one")
+        raise UsageError(f"{folder}: no run to resume; omit --resume to start one")
     if resume and not is_sweep(folder) and not _content(folder).fleet:
         raise UsageError(f"{folder} was measured by one device: resume with rooflens run -o {folder} --resume")
 
@@ -41,7 +41,7 @@ def refuse_another(folder: Path, archs: Sequence[str]) -> None:
 
 
 def refuse_other_ways(folder: Path, stored: Manifest, protocol: Protocol, threads: int | None) -> None:
-    """Raise UsageError where a call would measure otherwise than the run of this run.json, before it is touched."""
+    """Raise UsageError when a call would measure differently from the run of this run.json, before changing it."""
     asked = {
         "timer": None if protocol.timer == "auto" else protocol.timer,
         "cold_by": None if protocol.cold_by == "auto" else protocol.cold_by,
@@ -58,7 +58,7 @@ def refuse_other_ways(folder: Path, stored: Manifest, protocol: Protocol, thread
 
 
 def stored_architectures(folder: Path) -> list[str]:
-    """Return the architectures that the sweep in `folder` is of; [] where it has not come so far."""
+    """Return the architectures of the sweep in `folder`; [] before any is known."""
     if is_sweep(folder):
         return list(read_sweep(folder).architectures)
     device = _content(folder).device if (folder / MANIFEST).exists() else None
@@ -66,7 +66,7 @@ def stored_architectures(folder: Path) -> list[str]:
 
 
 def write_sweep(folder: Path, suite: str, archs: Sequence[str]) -> None:
-    """Say which runs the folder holds, where it holds several."""
+    """Write which runs the folder holds, if there are several."""
     if len(archs) < 2 or is_sweep(folder):
         return
     from ...harness.storage.tables import replace, reported

@@ -1,4 +1,4 @@
-"""Progress of a fleet: one bar over all of its devices, with the time that is left by what jobs took so far."""
+"""Progress of a fleet: one bar over all of its devices, with a forecast from the times of its jobs."""
 
 from collections.abc import Mapping
 from typing import IO
@@ -29,17 +29,17 @@ class FleetProgress(Progress):
         self._forecast = _Forecast()
         super().__init__(stream, self._forecast)
 
-    def home(self, units: int) -> None:
-        """Move the bar by units of which there is no more to say."""
+    def received(self, units: int) -> None:
+        """Move the bar."""
         self._done += units
         self._bar.update(self._task, completed=self._done)
 
-    def looked(self, underway: int, stations: Mapping[str, int], left_s: float | None, what: str) -> None:
-        """Show how far all devices are together, and what one of them does."""
+    def looked(self, underway: int, workers: Mapping[str, int], left_s: float | None, what: str) -> None:
+        """Show the progress of all devices together, and what one of them does."""
         self._forecast.left_s = left_s
-        if not stations:
+        if not workers:
             return
-        several = ", ".join(f"{count} x {arch}" for arch, count in sorted(stations.items()))
-        devices = several if len(stations) > 1 else f"{sum(stations.values())} at work"
+        several = ", ".join(f"{count} x {arch}" for arch, count in sorted(workers.items()))
+        devices = several if len(workers) > 1 else f"{sum(workers.values())} at work"
         self._bar.update(self._task, completed=min(self._done + underway, self._total))
         self._show(f"{devices}; {what}" if what else devices, left_s, underway)

@@ -1,7 +1,7 @@
 """`rooflens run`: measure a suite, resume it, or show what would be measured."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,16 +10,18 @@ import click
 
 from ...shapes.errors import IncompleteError, Interrupted
 from ...shapes.protocol import TUNINGS
-from ...shapes.run_folder.manifest import TUNED_COPY
+from ...shapes.run_folder.manifest import TUNED_COPY, Manifest
 from ..shared.runs import go_on
 from .fleet_folder import stored_run
 from .refine import Refiner
-from .run_request import Call, call_of
-from .scan import hold, refuse_another
-from .selection import RETRY, SELECTION, describe, manifest, refuse_retry, stop_signals
+from .run_request import RunRequest, read_request
+from .scan import describe_scan, pin_defaults
+from .selection import RETRY, SELECTION, refuse_retry
 
 if TYPE_CHECKING:
-    from .contention_monitor import Cores
+    from ...harness.storage.store import RunStore
+    from ...harness.worker.messages import Setup
+    from .contention_monitor import HostLoad
 
 
 @click.command("run", params=list(SELECTION))
@@ -96,63 +98,77 @@ def run(**options: Any) -> None:
       rooflens run llm4bit --filter "layer == 'down' and M == 1" --scan K=4096~16x64
       rooflens run llm4bit --jobs local:8
     """
-    from .contention_monitor import Cores
+    from .contention_monitor import HostLoad
 
-    cores = Cores()
+    load = HostLoad()
     refuse_retry(options)
-    call = call_of(options, stored_run(options["output"]) if options["jobs"] else None)
+    request = read_request(options, stored_run(options["output"]) if options["jobs"] else None)
     if options["jobs"]:
-        from .fleet_run import Where, run_call
+        from .fleet_run import FleetTarget, run_on_fleet
 
-        where = Where.of_jobs(options["jobs"])
-        run_call(call, where, **{name: options[name] for name in ("report", "strict", "dry_run")})
+        target = FleetTarget.of_jobs(options["jobs"])
+        run_on_fleet(request, target, **{name: options[name] for name in ("report", "strict", "dry_run")})
         return
     if options["dry_run"]:
         from .dry_run import show_plan
 
-        show_plan(call)
+        show_plan(request)
         return
-    complete = _measure(call, cores, options["report"])
-    if call.cells:  # of a part of a comparison, --filter may leave none
-        _finish(call.folder, complete, options["report"], options["strict"])
+    complete = _measure(request, load, options["report"])
+    if request.cells:  # of a part of a comparison, --filter may leave none
+        from .end_of_run import conclude
+
+        conclude(request.folder, complete=complete, report=options["report"], strict=options["strict"])
     if options["arm"] and not complete:
         raise IncompleteError("this round was cut short")
 
 
-def _measure(call: Call, cores: "Cores", report: bool) -> bool:
-    """Run the sweep, and what refines it; True when both are complete."""
-    from ...harness.plan.extra_cells import described
-    from ...harness.storage.store import RunStore
+def _measure(request: RunRequest, load: "HostLoad", report: bool) -> bool:
+    """Run the sweep and its refinement; True when both are complete."""
     from ...harness.sweep.sweep import Sweep
-    from .contention_monitor import Lookout
+    from .contention_monitor import ContentionMonitor
 
-    folder, suite, cells, request = call.folder, call.suite, call.cells, call.request
-    with RunStore.reopen(folder) if call.resume else RunStore.create(folder) as store, stop_signals() as stopped:
-        content = store.read_manifest() if call.resume else manifest(folder, suite)
-        if call.resume:
-            refuse_another(content, call.scan)
-        describe(content, suite, cells, request)
-        if call.scan:
-            content.scan = described(call.scan, call.varied)
-        refiner = Refiner(call.refinement, folder, cells, content) if call.refinement else None
-        setup = call.setup(store.keep(TUNED_COPY, call.table.path) if call.table else None)
-        if call.scan and not call.resume and (path := hold(store, TUNED_COPY, call.varied, setup, stopped)):
-            suite = suite.override(protocol={"tuning": "pinned"})
-            setup = replace(setup, protocol=suite.protocol, tuned=path)
-            content.protocol.tuning = "pinned"
-        deadline = call.deadline if call.budget else None
+    with request.opened() as (store, content, stopped):
+        describe_scan(content, request.scan, request.varied, request.resume)
+        folder, cells = request.folder, request.cells
+        refiner = Refiner(request.refinement, folder, cells, content) if request.refinement else None
+        setup = _pinned(request, store, content, stopped)
+        deadline = request.deadline if request.budget else None
         importing = _import_report if report else _import_analysis
-        with Lookout(sys.stderr, content, store, cores, deadline, importing) as progress:
+        with ContentionMonitor(sys.stderr, content, store, load, deadline, importing) as progress:
+            sweep = Sweep(
+                store,
+                cells,
+                setup,
+                progress,
+                calibrate=request.options["calibrate"],
+                should_stop=stopped,
+                deadline=request.deadline,
+                more=refiner.more if refiner else None,
+                budget=request.budget,
+                retry=request.retry,
+                timed=progress.timed,
+                half_width=_half_width,
+            )
             try:
-                sweep = Sweep(store, cells, setup, progress, request["calibrate"], stopped, call.deadline)
-                sweep.more, sweep.retry = refiner.more if refiner else None, call.retry
-                sweep.budget, sweep.timed, sweep.half_width = call.budget, progress.timed, _half_width
                 complete = sweep.run(content)
-                return complete and (refiner is None or refiner.complete)
             except Interrupted:
                 raise Interrupted(
                     f"interrupted; {len(store.verdicts)} finished units are in {folder}: {go_on(folder)}"
                 ) from None
+            return complete and (refiner is None or refiner.complete)
+
+
+def _pinned(request: RunRequest, store: "RunStore", content: Manifest, stopped: Callable[[], bool]) -> "Setup":
+    """Return the setup with the tuned table of the run: that of --tuned, or the defaults of a scan that begins."""
+    setup = request.setup(store.keep(TUNED_COPY, request.table.path) if request.table else None)
+    if not request.scan or request.resume:
+        return setup
+    path = pin_defaults(store, TUNED_COPY, request.varied, setup, stopped)
+    if path is None:
+        return setup
+    content.protocol.tuning = "pinned"
+    return replace(setup, protocol=replace(setup.protocol, tuning="pinned"), tuned=path)
 
 
 def _half_width(times_s: Mapping[str, Sequence[float]], rounds: int) -> float | None:
@@ -162,7 +178,7 @@ def _half_width(times_s: Mapping[str, Sequence[float]], rounds: int) -> float | 
 
 
 def _import_analysis() -> None:
-    """Import what reads the run at its end: seconds that the start of the worker has to spare."""
+    """Import what reads the run at its end, while the worker starts: it takes seconds."""
     from ...analysis.run import pipeline  # noqa: F401
 
 
@@ -170,14 +186,3 @@ def _import_report() -> None:
     """Import what writes the report as well."""
     _import_analysis()
     from ...reports import build, write  # noqa: F401
-
-
-def _finish(folder: Path, complete: bool, report: bool, strict: bool) -> None:
-    """Say what came of it, where everything is, and the three headline numbers."""
-    from .end_of_run import finish
-
-    blemish = finish(folder, complete=complete, report=report)
-    if blemish and strict:
-        raise blemish
-    if blemish and go_on(folder) not in str(blemish):  # how to go on is said already
-        click.echo(f"note: {blemish}; the exit code is 0, and {blemish.exit_code} with --strict", err=True)

@@ -1,4 +1,4 @@
-"""`rooflens run --scan`: the variants of the selected shapes, and the table that holds their configurations."""
+"""`rooflens run --scan`: the variants of the selected shapes, and the table that pins their configurations."""
 
 import tempfile
 from collections.abc import Callable, Mapping
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def scan_of(request: Mapping[str, Any], suite: Suite) -> Scan | None:
-    """Read the options; None without --scan. Raises UsageError for what does not go with one."""
+    """Read the options; None without --scan. Raises UsageError for options that exclude one."""
     if request["scan"] is None:
         return None
     if request["tuned"] or suite.protocol.tuning != "default":
-        raise UsageError("--scan holds the default configuration of each shape: leave --tuned and --tuning out")
+        raise UsageError("--scan pins the default configuration of each shape: omit --tuned and --tuning")
     if request["refine"]:
         raise UsageError("--scan varies N or K, and --refine adds M: measure one of the two at a time")
     return Scan.parse(request["scan"])
@@ -34,28 +34,32 @@ def variants(cells: "tuple[Cell, ...]", scan: Scan) -> "dict[Cell, Cell]":
     return scanned(cells, scan)
 
 
-def refuse_another(manifest: Manifest, scan: Scan | None) -> None:
-    """Raise UsageError when the run of this run.json is of another scan, or of none."""
-    was, now = manifest.scan.text if manifest.scan else None, scan.text if scan else None
-    if was != now:
+def describe_scan(content: Manifest, scan: Scan | None, varied: "Mapping[Cell, Cell]", resume: bool) -> None:
+    """Describe the scan in run.json. Raises UsageError when the resumed run is of another scan, or of none."""
+    before, now = content.scan.text if content.scan else None, scan.text if scan else None
+    if resume and before != now:
         raise UsageError(
-            f"cannot resume: --scan was {was or 'not given'} and is {now or 'not given'} now; choose another -o"
+            f"cannot resume: --scan was {before or 'not given'} and is {now or 'not given'} now; choose another -o"
         )
+    if scan:
+        from ...harness.plan.extra_cells import described
+
+        content.scan = described(scan, varied)
 
 
-def hold(
+def pin_defaults(
     store: "RunStore", name: str, varied: "Mapping[Cell, Cell]", setup: "Setup", should_stop: Callable[[], bool]
 ) -> Path | None:
-    """Keep the table of the held configurations as file `name` of the run; None when no provider has any."""
-    from ...harness.sweep.pinned_defaults import held_table
+    """Store the table of the pinned defaults as file `name` of the run; None when no provider has any."""
+    from ...harness.sweep.pinned_defaults import pinned_table
 
-    text = held_table(varied, setup, store.folder / WORKER_LOG, should_stop)
+    text = pinned_table(varied, setup, store.folder / WORKER_LOG, should_stop)
     if text.count("\n") < 2:
         return None
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".csv") as file:
         file.write(text)
         file.flush()
         kept = store.keep(name, Path(file.name))
-    if kept.read_text(encoding="utf-8") != text:  # a start that failed has left it
-        raise UsageError(f"{kept} is of another scan: move it away, or choose another -o")
+    if kept.read_text(encoding="utf-8") != text:  # left by a start that failed
+        raise UsageError(f"{kept} is of another scan: remove it, or choose another -o")
     return kept

@@ -1,4 +1,4 @@
-"""What is measured: the options that `run` and `tune` share, and the suite, the cells and the run.json they make."""
+"""The options that `run` and `tune` share, and the suite, cells and run.json that follow from them."""
 
 import signal
 import sys
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ...harness.plan.plan import Cell
     from ...kernels.provider import AnyProvider
 
-Request = dict[str, Any]
-"""Options by the names of their parameters, as typed: what run.json keeps, so that --resume can repeat them."""
+Options = dict[str, Any]
+"""Options by the names of their parameters, as typed: run.json keeps them, so that --resume can repeat them."""
 
 _PATH = click.Path(path_type=Path)
 
@@ -97,89 +97,90 @@ RETRY = click.option(
     type=click.Choice([verdict.value for verdict in RETRIED]),
     help="With --resume, measure again what ended so; repeat it. --timeout may be given anew.",
 )
-"""Of the commands that measure cells again when asked to."""
+"""Of the commands that can measure failed cells again."""
 
-_REQUEST = (
+_OPTIONS = (
     *("suite", "providers", "dtype", "axes", "caches", "filter_expression", "device", "llc", "threads", "timer"),
     *("cold_by", "tuning", "tuned", "rounds", "target_ci", "budget", "timeout", "build_timeout", "seed", "files"),
     *("scan", "refine", "refine_to", "refine_most"),
 )
 
 
-def completed(request: Request) -> Request:
-    """Add what the command has no option for, or what the version that stored the request did not know."""
-    return dict.fromkeys(_REQUEST) | request
+def completed(options: Options) -> Options:
+    """Add the options that the command lacks, or that were unknown to the version that stored these."""
+    return dict.fromkeys(_OPTIONS) | options
 
 
-def own_providers(request: Request) -> tuple[str, ...]:
-    """Names of the providers in the request's files."""
-    return tuple(_own(request, suites.load(request["suite"])))
+def own_providers(options: Options) -> tuple[str, ...]:
+    """Names of the providers in the files of --providers."""
+    return tuple(_own(options, suites.load(options["suite"])))
 
 
-def _own(request: Request, suite: Suite) -> "dict[str, AnyProvider]":
-    """Import the providers of the request's files; they may compile meanwhile."""
-    if not request["files"]:
+def _own(options: Options, suite: Suite) -> "dict[str, AnyProvider]":
+    """Import the providers of these files, which may compile meanwhile."""
+    if not options["files"]:
         return {}
     from ...kernels import registry
     from ..shared.import_limit import import_limit
 
-    with import_limit(_build_timeout_s(request) or suite.protocol.build_timeout_s):
-        return registry.load((), map(Path, request["files"]))
+    with import_limit(_build_timeout_s(options) or suite.protocol.build_timeout_s):
+        return registry.load((), map(Path, options["files"]))
 
 
-def _build_timeout_s(request: Request) -> float | None:
-    return values.seconds(request["build_timeout"], "--build-timeout") if request["build_timeout"] else None
+def _build_timeout_s(options: Options) -> float | None:
+    return values.seconds(options["build_timeout"], "--build-timeout") if options["build_timeout"] else None
 
 
-def suite_of(request: Request) -> Suite:
+def suite_of(options: Options) -> Suite:
     """Load the suite and apply the options that override it."""
-    suite = suites.load(request["suite"])
+    suite = suites.load(options["suite"])
     from ...kernels import registry
 
-    own = _own(request, suite)
-    chosen = tuple(dict.fromkeys(request["providers"] or (*own, *suite.providers)))
+    own = _own(options, suite)
+    chosen = tuple(dict.fromkeys(options["providers"] or (*own, *suite.providers)))
     known = list(dict.fromkeys((*own, *registry.names())))
     for name in (*chosen, suite.baseline, *suite.challengers):
         if name not in known:
             raise _unknown_provider(name, known, suite)
     protocol = {
-        "rounds": request["rounds"],
-        "timer": request["timer"],
-        "cold_by": request["cold_by"],
-        "tuning": _tuning(request),
-        "seed": request["seed"],
-        "target_ci": values.fraction(request["target_ci"], "--target-ci") if request["target_ci"] else None,
-        "budget_s": values.seconds(request["budget"], "--budget") if request["budget"] else None,
-        "timeout_s": values.seconds(request["timeout"], "--timeout") if request["timeout"] else None,
-        "build_timeout_s": _build_timeout_s(request),
+        "rounds": options["rounds"],
+        "timer": options["timer"],
+        "cold_by": options["cold_by"],
+        "tuning": _tuning(options),
+        "seed": options["seed"],
+        "target_ci": values.fraction(options["target_ci"], "--target-ci") if options["target_ci"] else None,
+        "budget_s": values.seconds(options["budget"], "--budget") if options["budget"] else None,
+        "timeout_s": values.seconds(options["timeout"], "--timeout") if options["timeout"] else None,
+        "build_timeout_s": _build_timeout_s(options),
     }
     axes: dict[str, tuple[int, ...]] = {}
-    for name, sizes in map(values.axis, request["axes"]):
+    for name, sizes in map(values.axis, options["axes"]):
         axes[name] = tuple(sorted({*axes.get(name, ()), *sizes}))
-    mine = [name for name, provider in own.items() if provider.role == "candidate" and name in chosen]
-    suite = replace(suite, challengers=tuple(dict.fromkeys((*mine, *suite.challengers))))  # theirs is the headline
+    candidates = [name for name, provider in own.items() if provider.role == "candidate" and name in chosen]
+    # the headline is about the user's own kernels
+    suite = replace(suite, challengers=tuple(dict.fromkeys((*candidates, *suite.challengers))))
     return suite.override(
         axes=axes,
-        dtypes=tuple(DType.parse(name) for name in values.names(request["dtype"])),
-        caches=tuple(cache_state(name) for name in values.names(request["caches"])),
+        dtypes=tuple(DType.parse(name) for name in values.names(options["dtype"])),
+        caches=tuple(cache_state(name) for name in values.names(options["caches"])),
         providers=chosen,
         protocol={name: value for name, value in protocol.items() if value is not None},
     )
 
 
-def plan_of(suite: Suite, request: Request) -> "tuple[Cell, ...]":
-    """List the cells of the suite that the request's filter keeps; say which passes its schemes do not have."""
+def plan_of(suite: Suite, options: Options) -> "tuple[Cell, ...]":
+    """List the cells of the suite that --filter keeps; note passes that its schemes do not have."""
     from ...harness.plan.plan import left_out, plan
 
-    cells = plan(suite, request["filter_expression"])
+    cells = plan(suite, options["filter_expression"])
     if missing := left_out(suite):
-        told = ", ".join(f"{pass_} of {scheme}" for scheme, pass_ in missing)
-        click.echo(f"note: left out, because the scheme has no such pass: {told}", err=True)
+        names = ", ".join(f"{pass_} of {scheme}" for scheme, pass_ in missing)
+        click.echo(f"note: skipped, because the scheme has no such pass: {names}", err=True)
     return cells
 
 
 def manifest(folder: Path, suite: Suite) -> Manifest:
-    """What run.json says from the start; the worker completes it with device, environment and providers."""
+    """Return run.json as it begins; the worker completes it with device, environment and providers."""
     created_at, ordered_at = created(folder)
     return Manifest(
         version=VERSION,
@@ -193,11 +194,11 @@ def manifest(folder: Path, suite: Suite) -> Manifest:
     )
 
 
-def describe(content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", request: Request) -> None:
-    """Say in run.json what the run is about. On resume, the plan is that of the latest call; earlier shapes stay."""
+def describe(content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", options: Options) -> None:
+    """Describe the run in run.json. On resume, the plan is that of the latest call; earlier shapes stay."""
     refuse_another(content, suite)
     shapes = [StoredShape(**asdict(shape)) for shape in dict.fromkeys(cell.shape for cell in cells)]
-    content.request, content.description = _storable(request), suite.description
+    content.request, content.description = _storable(options), suite.description
     content.baseline, content.challengers = suite.baseline, list(suite.challengers)
     content.shapes += [shape for shape in shapes if shape not in content.shapes]
     content.rounds = suite.protocol.rounds
@@ -207,25 +208,23 @@ def describe(content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", request
 def refuse_retry(options: Mapping[str, Any]) -> None:
     """Raise UsageError where --retry has nothing to measure again, or would need the shards of a fleet."""
     if options["retry"] and not options["resume"]:
-        raise UsageError("--retry measures again what failed in an earlier call: add -o and --resume, or leave it out")
+        raise UsageError("--retry measures again what failed in an earlier call: add -o and --resume, or omit it")
     if options["retry"] and (options.get("jobs") or options.get("address")):
-        raise UsageError(
-            "--retry is for one device: leave it out, or delete the shards of what is to be measured again"
-        )
+        raise UsageError("--retry is for one device: omit it, or delete the shards of what is to be measured again")
 
 
 def refuse_other_options(of_this_call: Sequence[str], done: str) -> None:
-    """Refuse what would be ignored: without SUITE, --resume goes on exactly as it was started.
+    """Raise UsageError for options that would be ignored: without SUITE, --resume repeats those of the first call.
 
-    `of_this_call` are the options that only say how this call goes, `done` is what the others change ("measured").
+    `of_this_call` are the options that may be given, `done` is what the others change ("measured").
     """
     context = click.get_current_context()
     for parameter in context.command.params:
         name = parameter.name or ""
         if name not in (*of_this_call, "suite") and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise UsageError(
-                f"{parameter.opts[-1]} changes what is {done}, but --resume without SUITE goes on exactly as it was "
-                "started: leave it out, or repeat SUITE and its options too"
+                f"{parameter.opts[-1]} changes what is {done}, but --resume without SUITE continues exactly as it was "
+                "started: omit it, or repeat SUITE and its options too"
             )
 
 
@@ -238,7 +237,7 @@ def refuse_another(content: Manifest, suite: Suite) -> None:
 
 @contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C or SIGTERM into a request to stop; the second one acts at once."""
+    """Turn the first Ctrl-C or SIGTERM into a request to stop; the second one takes effect at once."""
     requested: list[int] = []
 
     def note(number: int, frame: object) -> None:
@@ -255,7 +254,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
 
 
 def _unknown_provider(name: str, known: list[str], suite: Suite) -> UsageError:
-    """Name those that are near, first among the providers that compute what the suite asks for; else all of these."""
+    """Name similar ones, first among the providers that compute what the suite asks for; else all of these."""
     if name.endswith(".py"):
         return UsageError(f"unknown provider {quote(name)}: for a file of your own: --providers {name}")
     from ...kernels.registry import ALL, BUILTIN
@@ -266,21 +265,21 @@ def _unknown_provider(name: str, known: list[str], suite: Suite) -> UsageError:
     return unknown_name("provider", name, fitting if nearest(name, fitting) else known, offered)
 
 
-def _tuning(request: Request) -> str | None:
+def _tuning(options: Options) -> str | None:
     """Combine --tuning and --tuned: a table is used if and only if it is given."""
-    tuning, tuned = request["tuning"], request["tuned"]
+    tuning, tuned = options["tuning"], options["tuned"]
     if tuned and tuning not in (None, "pinned"):
-        raise UsageError(f"--tuned {tuned} is the table of --tuning pinned, not of --tuning {tuning}: leave one out")
+        raise UsageError(f"--tuned {tuned} is the table of --tuning pinned, not of --tuning {tuning}: omit one of them")
     if tuning == "pinned" and not tuned:
         raise UsageError("--tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
     return "pinned" if tuned else tuning
 
 
-def _storable(request: Request) -> Request:
-    """Write the request so that the run can be resumed from any directory: files by their full paths."""
-    suite: str = request["suite"]
-    return request | {
+def _storable(options: Options) -> Options:
+    """Return the options with full paths, so that the run can be resumed from any directory."""
+    suite: str = options["suite"]
+    return options | {
         "suite": str(Path(suite).resolve()) if suite.endswith(".toml") else suite,
-        "files": [str(Path(file).resolve()) for file in request["files"]],
-        "tuned": str(Path(request["tuned"]).resolve()) if request["tuned"] else None,
+        "files": [str(Path(file).resolve()) for file in options["files"]],
+        "tuned": str(Path(options["tuned"]).resolve()) if options["tuned"] else None,
     }

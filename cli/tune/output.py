@@ -88,8 +88,7 @@ def show_gains(frame: "pd.DataFrame") -> None:
 
 def show_drift(frame: "pd.DataFrame") -> None:
     """Say how far searches of one cell disagree, and what that costs."""
-    from ...analysis.tuning.notes import why_no_drift
-    from ...analysis.tuning.searches import drift, summarize_drift
+    from ...analysis.tuning.searches import drift, summarize_drift, why_no_drift
 
     drifted = summarize_drift(drift(frame))
     if not drifted.cells:
@@ -115,7 +114,7 @@ def show_drift(frame: "pd.DataFrame") -> None:
 
 def show_failures(frame: "pd.DataFrame") -> None:
     """Tell each configuration that failed once."""
-    from ...analysis.tuning.notes import failures
+    from ...analysis.tuning.searches import failures
 
     rows = failures(frame).to_dict("records")
     for row in rows[:MOST_FAILURES]:
@@ -130,8 +129,8 @@ def show_failures(frame: "pd.DataFrame") -> None:
 
 
 def show_disturbed(frame: "pd.DataFrame") -> None:
-    """Say how many searches cannot be relied on because something moved."""
-    from ...analysis.tuning.notes import disturbed
+    """Say how many searches cannot be relied on because they were disturbed."""
+    from ...analysis.tuning.searches import disturbed
 
     found = disturbed(frame)
     if not found.searches:

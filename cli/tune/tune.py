@@ -3,6 +3,7 @@
 import shlex
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,17 +13,8 @@ import click
 from ...shapes.errors import IncompleteError, Interrupted, UsageError
 from ...shapes.run_folder.columns import TUNING
 from ...shapes.run_folder.manifest import MANIFEST, read_manifest
-from ..run.selection import (
-    SELECTION,
-    completed,
-    describe,
-    manifest,
-    own_providers,
-    plan_of,
-    refuse_other_options,
-    stop_signals,
-    suite_of,
-)
+from ..run.run_request import RunRequest
+from ..run.selection import SELECTION, Options, completed, own_providers, plan_of, refuse_other_options, suite_of
 from ..shared import values
 from ..shared.output import print_json
 from ..shared.runs import new_folder, refuse_foreign_owner
@@ -30,14 +22,11 @@ from ..shared.runs import new_folder, refuse_foreign_owner
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...harness.plan.plan import Cell
-    from ...shapes.suite import Suite
-
 TUNED = Path("tuned")
-"""Where tuned tables are stored unless -o says otherwise: they are no runs that `latest` could mean."""
+"""Default folder of tuned tables: they are no runs that `latest` could mean."""
 
 _OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json", "arm")
-"""Options that say how this call goes, not what is searched."""
+"""Options that do not change what is searched."""
 
 
 @click.command("tune", params=list(SELECTION))
@@ -46,7 +35,7 @@ _OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json", "arm")
     type=click.IntRange(min=1),
     default=2,
     show_default=True,
-    help="Searches per cell, each in a process of its own; two or more tell how far a choice can be relied on.",
+    help="Searches per cell, each in a separate process; two or more show how reliable a choice is.",
 )
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="RUN", help="Folder; the default is tuned/SUITE-TIME."
@@ -73,50 +62,62 @@ def tune(**options: Any) -> None:
       rooflens tune -o tuned/h200 --resume
       rooflens tune llm4bit --cache cold --dtype bf16 --export tuned_gemm.csv
     """
-    began = time.monotonic()
-    request = {name: value for name, value in options.items() if name not in _OF_THIS_CALL}
     if options["resume"] and options["suite"] is None:
         refuse_other_options(_OF_THIS_CALL, "searched")
-        request = _stored_request(options["output"])
+        stored = _stored_options(options["output"])
         if _is_complete(options["output"]):
             _finish(options["output"], True, options["export"], options["as_json"])
             return
+        options = stored | {name: options[name] for name in _OF_THIS_CALL}
     elif options["suite"] is None:
         raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to resume or show a table")
-    complete_request = completed(request) | {"tuning": "cold"}
-    if options["arm"] and not complete_request["providers"]:
-        complete_request["providers"] = own_providers(complete_request)
-    suite = suite_of(complete_request)
-    cells = plan_of(suite, complete_request)
-    if options["export"]:
-        from ...shapes.aiter import refuse_ambiguous
-
-        refuse_ambiguous((cell.scheme.dtype for cell in cells), (cell.cache for cell in cells))
-    folder: Path = options["output"] or new_folder(suite.name, TUNED)
-    deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
-    complete = _search(folder, suite, cells, complete_request, options["resume"], deadline, options["arm"])
-    _finish(folder, complete, options["export"], options["as_json"])
+    request = _read_request(options)
+    complete = _search(request)
+    _finish(request.folder, complete, options["export"], options["as_json"])
     if options["arm"] and not complete:
         raise IncompleteError("the searches were cut short")
 
 
-def _stored_request(folder: Path | None) -> dict[str, Any]:
+def _read_request(options: Mapping[str, Any]) -> RunRequest:
+    began = time.monotonic()
+    own = {name: value for name, value in options.items() if name not in _OF_THIS_CALL}
+    own = completed(own) | {"tuning": "cold"}
+    if options["arm"] and not own["providers"]:
+        own["providers"] = own_providers(own)
+    suite = suite_of(own)
+    cells = plan_of(suite, own)
+    if options["export"]:
+        from ...shapes.aiter import refuse_ambiguous
+
+        refuse_ambiguous((cell.scheme.dtype for cell in cells), (cell.cache for cell in cells))
+    return RunRequest(
+        folder=options["output"] or new_folder(suite.name, TUNED),
+        suite=suite,
+        cells=cells,
+        options=own,
+        resume=options["resume"],
+        deadline=began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None,
+        arm=options["arm"],
+    )
+
+
+def _stored_options(folder: Path | None) -> Options:
     if folder is None:
         raise UsageError("--resume needs -o RUN, the folder of the table to resume")
     refuse_foreign_owner(folder)
     path = folder / MANIFEST
     try:
-        request = read_manifest(path).tune
+        options = read_manifest(path).tune
     except FileNotFoundError:
         raise UsageError(f"no table to resume: {path} does not exist; name its folder with -o") from None
-    if request is None:
+    if options is None:
         raise UsageError(f"cannot resume {folder}: it is not a folder of rooflens tune; choose another -o")
-    return request
+    return options
 
 
 def _is_complete(folder: Path) -> bool:
-    """Tell whether the table holds everything that its last call asked for, as that call has left it."""
-    from ...analysis.tuning.notes import whole_searches
+    """Tell whether the table holds everything that its last call asked for, unchanged since."""
+    from ...analysis.tuning.searches import whole_searches
 
     stored = read_manifest(folder / MANIFEST).complete_searches
     path = folder / TUNING.file
@@ -129,40 +130,27 @@ def _table(path: Path) -> "pd.DataFrame":
     return parse_table(path.read_bytes(), TUNING, str(path))
 
 
-def _search(
-    folder: Path,
-    suite: "Suite",
-    cells: "tuple[Cell, ...]",
-    request: dict[str, Any],
-    resume: bool,
-    deadline: float | None,
-    arm: Path | None,
-) -> bool:
+def _search(request: RunRequest) -> bool:
     """Run the searches; True when they are complete."""
-    from ...harness.storage.store import RunStore
     from ...harness.sweep.tuning_sweep import TuningSweep
-    from ...harness.worker.code_origin import Origin
-    from ...harness.worker.messages import Setup
     from ..shared.progress import Progress
 
-    if resume:
-        _stored_request(folder)
-    with RunStore.reopen(folder) if resume else RunStore.create(folder) as store, stop_signals() as stopped:
-        content = store.read_manifest() if resume else manifest(folder, suite)
-        describe(content, suite, cells, request)
+    folder = request.folder
+    if request.resume:
+        _stored_options(folder)
+    with request.opened() as (store, content, stopped):
         content.tune, content.request, content.planned_units = content.request, None, 0
-        setup = Setup(
-            device=request["device"],
-            llc_bytes=values.size_bytes(request["llc"], "--llc") if request["llc"] else None,
-            threads=request["threads"],
-            protocol=suite.protocol,
-            providers=tuple(dict.fromkeys(cell.provider for cell in cells)),
-            files=tuple(Path(file).resolve() for file in request["files"]),
-            origin=Origin.read(arm) if arm else None,
-        )
         with Progress(sys.stderr) as progress:
+            sweep = TuningSweep(
+                store,
+                request.cells,
+                request.setup(),
+                progress,
+                searches=request.options["searches"],
+                should_stop=stopped,
+                deadline=request.deadline,
+            )
             try:
-                sweep = TuningSweep(store, cells, setup, progress, request["searches"], stopped, deadline)
                 return sweep.run(content)
             except Interrupted:
                 raise Interrupted(f"interrupted; finished searches are in {folder}: {_go_on(folder)}") from None
@@ -175,7 +163,7 @@ def _go_on(folder: Path) -> str:
 
 
 def _finish(folder: Path, complete: bool, export: Path | None, as_json: bool) -> None:
-    """Say what was found and where it is; write the export."""
+    """Print the results and their file; write the export."""
     path = folder / TUNING.file
     if path.is_file():
         frame = _table(path)
@@ -192,8 +180,7 @@ def _finish(folder: Path, complete: bool, export: Path | None, as_json: bool) ->
 
 
 def _print_json(folder: Path, complete: bool, frame: "pd.DataFrame") -> None:
-    from ...analysis.tuning.notes import disturbed, failures
-    from ...analysis.tuning.searches import drift, gain, summarize_drift
+    from ...analysis.tuning.searches import disturbed, drift, failures, gain, summarize_drift
 
     drifted = summarize_drift(drift(frame))
     print_json(

@@ -4,7 +4,7 @@
    one launch (`kernels/probes`).
 2. GEMM peak per type that is multiplied: the vendor's GEMM on random normal data, on a CPU also our own
    (`kernels/probes/products.py`).
-3. On GPUs, the rate of vector instructions, which decoding is bound by (`kernels/probes/triton_vector.py`).
+3. On GPUs, the rate of vector instructions, which decoding is bound by (`kernels/probes/triton/vector.py`).
 4. Launch floors: an empty kernel and one of a single tile, warm and after a flush.
 
 Each is the best of what a short budget holds: a ceiling is what the device can do, not what it does on average. What is
@@ -258,7 +258,7 @@ def _vector_rates(
     for pattern in patterns:
         with _reported(f"{pattern} vector rate", remarks):
             begin(f"{pattern} vector rate")
-            from ...kernels.probes.triton_vector import chains
+            from ...kernels.probes.triton.vector import chains
 
             probe = chains(device, pattern)
             seconds, timer = stopwatch(_undisturbed(probe.run, device))

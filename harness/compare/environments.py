@@ -48,7 +48,7 @@ _SAID_LINES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ArmEnvironment:
+class VersionEnvironment:
     """Python and environment variables of one version; its checkout is `tree`."""
 
     folder: Path
@@ -85,7 +85,7 @@ class ArmEnvironment:
         }
 
 
-def create(environment: ArmEnvironment, setup: str, log: Path, ours: bool) -> None:
+def create(environment: VersionEnvironment, setup: str, log: Path, ours: bool) -> None:
     """Make the virtual environment and run `setup` in the checkout; its output goes to `log`.
 
     Raises UsageError with the last lines that it printed when it fails.
@@ -103,7 +103,7 @@ def create(environment: ArmEnvironment, setup: str, log: Path, ours: bool) -> No
         _run_setup(environment, setup, log, ours)
 
 
-def overlay(environment: ArmEnvironment) -> None:
+def overlay(environment: VersionEnvironment) -> None:
     """Make a package rooflens of the invoking one and the kernels of the checkout, to compare rooflens itself."""
     root = Path(__file__).resolve().parents[2]
     folder = environment.folder / "overlay" / "rooflens"
@@ -121,7 +121,7 @@ def _invoking() -> list[str]:
     return list(dict.fromkeys((*found, *user)))
 
 
-def _run_setup(environment: ArmEnvironment, setup: str, log: Path, ours: bool) -> None:
+def _run_setup(environment: VersionEnvironment, setup: str, log: Path, ours: bool) -> None:
     """Run one line of shell."""
     variables = environment.variables(has_setup=True, ours=ours) | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     with log.open("ab") as output:

@@ -23,10 +23,10 @@ from ..storage.lock import LOCK, locked
 from ..storage.store import RunStore
 from ..storage.tables import replace
 from ..worker.code_origin import Origin
-from . import environments as arm_environment
-from .environments import ArmEnvironment, refuse_other_harness
+from . import environments as environments
+from .environments import VersionEnvironment, refuse_other_harness
 from .process import run_command
-from .spec import Comparison, balanced, nothing_left, read_state, scratch_of, suite_hash, version, write_state
+from .spec import CompareSpec, balanced, nothing_left, read_state, scratch_of, suite_hash, version, write_state
 from .worktrees import Repository
 
 LOG = "compare.log"
@@ -49,13 +49,13 @@ class Observer(Interface):
         """Tell that a round of an arm is complete."""
 
 
-class Comparing:
+class CompareRunner:
     """One comparison in its folder, new or gone on with: `retry` names the failures that are measured again."""
 
     def __init__(
         self,
         folder: Path,
-        what: Comparison,
+        what: CompareSpec,
         observer: Observer,
         scratch: Path | None = None,
         retry: Collection[str] = (),
@@ -116,7 +116,7 @@ class Comparing:
             self._observer.finished(arm, number)
         return True
 
-    def prepare(self) -> dict[str, ArmEnvironment]:
+    def prepare(self) -> dict[str, VersionEnvironment]:
         """Set all versions up, as far as an earlier call has not; what cannot be set up leaves nothing behind."""
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -138,10 +138,10 @@ class Comparing:
             self._repository.remove_worktree(self.scratch / name / "tree")
         shutil.rmtree(self.scratch, ignore_errors=True)
 
-    def _set_up(self, name: str, commit: str) -> ArmEnvironment:
+    def _set_up(self, name: str, commit: str) -> VersionEnvironment:
         """Check out the commit of a version and make its environment, unless an earlier attempt got that far."""
         folder = self.scratch / name
-        environment = ArmEnvironment(folder, folder / "tree")
+        environment = VersionEnvironment(folder, folder / "tree")
         stamp = folder / "ready"
         wanted = f"{commit} {self.what.setup}"
         if stamp.is_file() and stamp.read_text() == wanted:
@@ -157,14 +157,19 @@ class Comparing:
             refuse_other_harness(environment.tree, name)
         if self.what.setup:
             self._observer.doing(f"set up {name}: {self.what.setup}")
-        arm_environment.create(environment, self.what.setup, self.folder / LOG, self.what.ours)
+        environments.create(environment, self.what.setup, self.folder / LOG, self.what.ours)
         origin = Origin(environment.tree, environment.prefix, Path(self.what.repository), self.what.ours)
         replace(folder / ORIGIN, json.dumps(asdict(origin), default=str) + "\n")
         stamp.write_text(wanted)
         return environment
 
     def _tune(
-        self, environment: ArmEnvironment, arm: str, count: int, should_stop: Callable[[], bool], deadline: float | None
+        self,
+        environment: VersionEnvironment,
+        arm: str,
+        count: int,
+        should_stop: Callable[[], bool],
+        deadline: float | None,
     ) -> bool:
         """Search the configurations of an arm's kernels. False when the deadline ended it."""
         folder = Path(self.what.tables[arm])
@@ -177,7 +182,7 @@ class Comparing:
 
     def _measure(
         self,
-        environment: ArmEnvironment,
+        environment: VersionEnvironment,
         arm: str,
         number: int,
         should_stop: Callable[[], bool],
@@ -201,7 +206,7 @@ class Comparing:
     def _run(
         self,
         what: str,
-        environment: ArmEnvironment,
+        environment: VersionEnvironment,
         command: Sequence[str],
         should_stop: Callable[[], bool],
         deadline: float | None,

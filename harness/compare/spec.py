@@ -1,6 +1,6 @@
 """What `rooflens compare --git` compares, and where that is noted.
 
-FOLDER/compare.json   a `Comparison`; `done`: which (round, arm) are finished; `ended`: why no case is left to measure
+FOLDER/compare.json   a `CompareSpec`; `done`: which (round, arm) are finished; `ended`: why no case is left to measure
 """
 
 import hashlib
@@ -37,7 +37,7 @@ def balanced(arms: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class CompareSpec:
     """What is compared.
 
     commits  by arm. Arms of one version (what stands before a "+") share checkout and environment
@@ -80,7 +80,7 @@ def suite_hash(name: str) -> str:
     return hashlib.sha256(repr(suites.load(name)).encode()).hexdigest()[:16]
 
 
-def write_state(folder: Path, what: Comparison, done: Collection[tuple[int, str]], ended: str = "") -> None:
+def write_state(folder: Path, what: CompareSpec, done: Collection[tuple[int, str]], ended: str = "") -> None:
     """Note what is compared and which (round, arm) are finished; a kill leaves the former note or this one.
 
     `ended` says why further rounds would measure nothing, "" where they would.
@@ -101,7 +101,7 @@ def read_state(folder: Path) -> ComparisonState | None:
     return ComparisonState.read(content, folder / COMPARISON, _REQUIRED)
 
 
-def stored(folder: Path) -> Comparison:
+def stored(folder: Path) -> CompareSpec:
     """Return the comparison that `folder` was started with. Raises UsageError when it holds none."""
     state = read_state(folder)
     if state is None:
@@ -109,8 +109,8 @@ def stored(folder: Path) -> Comparison:
     if state.unknown:
         unknown = quote(next(iter(state.unknown)))
         raise UsageError(f"{folder / COMPARISON} is not of this version of rooflens (key {unknown}); compare anew")
-    stated: dict[str, Any] = {one.name: getattr(state, one.name) for one in fields(Comparison)}
-    return Comparison(**stated | {"files": tuple(state.files), "options": tuple(state.options)})
+    stated: dict[str, Any] = {one.name: getattr(state, one.name) for one in fields(CompareSpec)}
+    return CompareSpec(**stated | {"files": tuple(state.files), "options": tuple(state.options)})
 
 
 def nothing_left(folder: Path, rounds: int) -> str:

@@ -1,70 +1,58 @@
-"""What one architecture measures: its jobs, where they are stored, and what its stations are told."""
+"""What one architecture measures: its jobs, where they are stored, and how its workers are started."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from ..plan.plan import Cell
+from .compare_store import CompareStore
 from .forecast import Forecast
-from .job_scheduler import Dealer
-from .jobs import AnyJob, Told
-from .protocol import AnyBrief, Parcel
-
-
-class Landed(Told, Protocol):
-    """What came home, as it was read."""
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds that the station spent on it."""
-
-
-class Store(Protocol):
-    """Where what comes home is kept: `result_store.Landing`, or one for each arm of a comparison."""
-
-    @property
-    def jobs(self) -> Mapping[str, AnyJob]:
-        """The plan by key."""
-
-    @property
-    def done(self) -> Mapping[str, float]:
-        """Seconds of each job that is stored as a whole."""
-
-    @property
-    def begun(self) -> Mapping[str, Hashable]:
-        """The device of each job that is stored in part."""
-
-    def open_jobs(self) -> Sequence[AnyJob]:
-        """Return the jobs that are not stored as a whole, in the order of the plan."""
-
-    def earlier(self, job: AnyJob) -> bytes:
-        """Return what is stored of a job that is begun."""
-
-    def land(self, parcel: Parcel) -> Landed:
-        """Store a parcel. Raises UsageError when it is not of this run."""
-
-    def event(self, text: str) -> None:
-        """Note what happened."""
-
-    def close(self) -> None:
-        """Wait for the disk, and let go of the folder."""
+from .job_scheduler import JobScheduler
+from .jobs import Job, SweepJob
+from .protocol import WorkerSpec
+from .result_store import ResultStore
 
 
 @dataclass(slots=True)
-class Lane:
-    """What one architecture measures, on at most `limit` devices (None: on all that there are).
+class ArchQueue:
+    """What one architecture measures, on at most `limit` devices (None: on all).
 
-    `more` is asked for further cells when everything is at home, as in `Sweep`.
+    `more` is asked for further jobs when everything is stored, as in `Sweep`.
     """
 
     arch: str
-    landing: Store
-    brief: AnyBrief
+    store: ResultStore | CompareStore
+    spec: WorkerSpec
     limit: int | None = None
-    more: Callable[[], tuple[Cell, ...]] | None = None
+    more: Callable[[], tuple[SweepJob, ...]] | None = None
     forecast: Forecast = field(default_factory=Forecast)
-    dealer: Dealer = field(default_factory=Dealer)
+    scheduler: JobScheduler = field(default_factory=JobScheduler)
     abandoned: str = ""
     """Why nothing more of it is measured; "" while something is."""
-    jobs_are: str = "problems"
-    """What its jobs are called."""
+    job_noun: str = "problems"
+    """Plural noun for its jobs in messages."""
+    _is_exhausted: bool = False
+
+    def begin(self) -> None:
+        """Plan the jobs that are not stored yet."""
+        jobs = self.store.open_jobs()
+        self.scheduler.add(jobs, self.store.begun)
+        for key, seconds in self.store.done.items():
+            self.forecast.finished(self.store.jobs[key], seconds)
+        self.forecast.add(jobs)
+
+    def extend(self) -> list[Job]:
+        """Plan and return the jobs that `more` adds; none while others are open."""
+        if self.more is None or self._is_exhausted or len(self.store.done) < len(self.store.jobs):
+            return []
+        assert isinstance(self.store, ResultStore)
+        self.store.write_manifest()
+        added: list[Job] = [job for job in self.more() if job.key not in self.store.jobs]
+        self.store.add(added)
+        self.scheduler.add(added)
+        self.forecast.add(added)
+        self._is_exhausted = not added
+        return added
+
+    @property
+    def units(self) -> int:
+        """Units of all its jobs."""
+        return sum(job.units for job in self.store.jobs.values())

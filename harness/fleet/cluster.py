@@ -1,15 +1,16 @@
-"""What a fleet needs of whoever runs its device workers, and their numbered slots: Ray (`ray_cluster`), or scripts."""
+"""The interface of a cluster that runs device workers, and the numbering of its slots. `ray_cluster` implements it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count
 from typing import Protocol
 
-from .protocol import AnyBrief, Order, Parcel, Slot
+from .protocol import Assignment, ResultArchive, Slot, WorkerSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class NodeOffer:
     """What one node offers of one architecture."""
 
     node: str
@@ -18,65 +19,59 @@ class Offer:
     amount: int
 
 
-def numbered(offers: Sequence[Offer], known: Iterable[Slot]) -> list[Slot]:
-    """Number the places of nodes that are new, beside those that are `known`.
+def numbered(offers: Sequence[NodeOffer], known: Iterable[Slot]) -> list[Slot]:
+    """Number the slots of new nodes, beside those that are `known`.
 
-    Places of one host and architecture share its cores, whatever nodes they are of: so none has the number of another,
-    and each says how many there are. What is known keeps its number and count, because a station may be at work there.
+    Slots of one host and architecture share its cores, whatever their nodes: no two have the same number, and each
+    says how many there are. A known slot keeps its number and count, because a worker may be running there.
     """
-    taken: dict[tuple[str, str], list[Slot]] = {}
-    for slot in known:
-        taken.setdefault((slot.host, slot.arch), []).append(slot)
-    fresh: dict[tuple[str, str], int] = {}
+    numbers = {(slot.host, slot.arch, slot.index): slot.count for slot in known}
+    places = Counter((host, arch) for host, arch, _ in numbers)
     for offer in offers:
-        place = offer.host, offer.arch
-        fresh[place] = fresh.get(place, 0) + offer.amount
-    free = {place: _free({slot.index for slot in taken.get(place, ())}) for place in fresh}
+        places[offer.host, offer.arch] += offer.amount
     found = []
     for offer in offers:
         place = offer.host, offer.arch
-        others = taken.get(place, [])
-        total = max([len(others) + fresh[place], *(slot.count for slot in others)])
-        found += [Slot(offer.node, *place, index, total) for index in islice(free[place], offer.amount)]
+        total = max([places[place], *(most for (*taken, _), most in numbers.items() if (*taken,) == place)])
+        for _ in range(offer.amount):
+            index = next(number for number in count() if (*place, number) not in numbers)
+            numbers[*place, index] = total
+            found.append(Slot(offer.node, *place, index, total))
     return found
 
 
-def _free(taken: set[int]) -> Iterator[int]:
-    return (number for number in count() if number not in taken)
-
-
 @dataclass(frozen=True, slots=True)
-class Arrived:
-    """A station answered what it was asked last."""
+class Answered:
+    """A worker finished its last request."""
 
     slot: Slot
-    parcel: Parcel
+    archive: ResultArchive
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A station is alive and says why it cannot: no device, a full disk, a provider that is not there."""
+class Failed:
+    """A worker is alive and reports why it cannot go on: no device, a full disk, a missing provider."""
 
     slot: Slot
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """A station is no more: its process, its node or the way to it."""
+class Lost:
+    """A worker is gone: its process, its node or the connection."""
 
     slot: Slot
     reason: str
 
 
-Event = Arrived | Refused | Gone
+Event = Answered | Failed | Lost
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
-    """The last that a station said of itself: what it does, the units of its job that are done, and a count of signs.
+class Heartbeat:
+    """The last report of a worker: what it does, and the finished units of its job.
 
-    A count that stands still is a station that hangs.
+    A worker whose `count` of reports stands still hangs.
     """
 
     doing: str
@@ -85,28 +80,28 @@ class Sign:
 
 
 class Cluster(Protocol):
-    """Places for stations. Calls return at once; answers come from `wait`."""
+    """Slots for workers. Calls return at once; answers come from `wait`."""
 
     def slots(self) -> Sequence[Slot]:
-        """List the places that there are now, taken ones as well."""
+        """List the current slots, taken ones included."""
 
-    def hire(self, slot: Slot, brief: AnyBrief, name: str) -> None:
-        """Start a station in a place and open it."""
+    def start(self, slot: Slot, spec: WorkerSpec, name: str) -> None:
+        """Start a worker in a slot and open it."""
 
-    def order(self, slot: Slot, order: Order) -> None:
-        """Hand a job to a station that waits for one."""
+    def assign(self, slot: Slot, assignment: Assignment) -> None:
+        """Assign a job to an idle worker."""
 
     def close(self, slot: Slot) -> None:
-        """Let a station that waits take its last readings."""
+        """Let an idle worker take its last readings."""
 
-    def dismiss(self, slot: Slot) -> None:
-        """End a station at once; nothing more comes from it."""
+    def kill(self, slot: Slot) -> None:
+        """End a worker at once, without an answer."""
 
     def ask_to_stop(self) -> None:
-        """Ask all stations to send home what they have."""
+        """Ask all workers to return what they have."""
 
     def wait(self, seconds: float) -> Sequence[Event]:
-        """Return what happened, after `seconds` at most; [] when nothing did."""
+        """Return what happened, after at most `seconds`; [] when nothing did."""
 
-    def signs(self) -> Mapping[Slot, Sign]:
-        """Return the last sign of each station that gave one."""
+    def heartbeats(self) -> Mapping[Slot, Heartbeat]:
+        """Return the last heartbeat of each worker that has sent one."""

@@ -1,4 +1,4 @@
-"""One device at work on a comparison: rounds of all arms in processes of their own, chunk by chunk."""
+"""The worker of a comparison: rounds of all arms in separate processes, chunk by chunk."""
 
 import shutil
 import socket
@@ -10,169 +10,144 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...shapes.errors import Interrupted, RooflensError
-from ...shapes.run_folder.manifest import MANIFEST, WORKER_LOG, Manifest, StoredStation, read_manifest
+from ...shapes.run_folder.manifest import MANIFEST, WORKER_LOG, Manifest, read_manifest
 from ..compare.replay import write_rows
-from ..compare.runner import LOG, Comparing
-from ..compare.spec import Comparison, read_state, suite_hash, version, write_state
+from ..compare.runner import LOG, CompareRunner
+from ..compare.spec import CompareSpec, read_state, suite_hash, version, write_state
 from ..compare.worktrees import Repository
 from ..storage.manifest import describe
 from ..storage.tables import reported
+from ..sweep.observer import JobObserver
 from ..sweep.supervisor import SETUP_TIMEOUT_S, SupervisedWorker
 from ..telemetry.clock import CLOCK
-from ..worker.messages import Setup
-from .chunks import Chunk
-from .compare_store import SHARD, STATION_FILE, shard_of
-from .device_worker import OPENING_S, refuse_other_device
-from .protocol import AnyStation, Order, Parcel, Slot, StationObserver
+from .compare_store import SHARD, WORKER_FILE, shard_of
+from .jobs import Chunk
+from .protocol import OPENING_S, Assignment, DeviceWorker, ResultArchive, Slot, WorkerSpec
 from .result_archive import entries, pack, packed_folder, unpack
 
 BUILDING_S = 3600.0
-"""--setup may take so long: it may build what the kernels are of."""
+"""Most time for --setup, which may build what the kernels are part of."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonBrief:
-    """What every station of a comparison is told.
+@dataclass(frozen=True)
+class CompareWorkerSpec(WorkerSpec):
+    """What every worker of a comparison is told; its `setup` has no providers.
 
-    what      the comparison; `only` is that of each chunk
-    tables    texts of the tuned tables, by the paths that `what.tables` has
-    setup     of the worker that says what the device is; it has no providers
-    manifest  what run.json of every arm says before the device is known
-    place     name of the folder that checkouts and environments are in, below that of the station
+    what      the comparison; `only` is set per chunk
+    place     name of the folder for checkouts and environments, in the scratch folder of the worker
+    tables    texts of the tuned tables, by the paths in `what.tables`
     """
 
-    what: Comparison
-    setup: Setup
-    manifest: Manifest
+    what: CompareSpec
     place: str
     tables: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def device(self) -> str:
-        """See `AnyBrief`."""
-        return self.setup.device
-
-    @property
-    def rounds(self) -> int:
-        """See `AnyBrief`."""
-        return self.what.rounds
+    closes_at_once = True
 
     @property
     def silence_s(self) -> float:
-        """See `AnyBrief`: every round begins with a start of the worker."""
-        return max(self.setup.protocol.timeout_s, self.setup.protocol.build_timeout_s, SETUP_TIMEOUT_S)
+        """Longest time for which a worker may report nothing: every round starts the worker process."""
+        return max(super().silence_s, SETUP_TIMEOUT_S)
 
     @property
     def opening_s(self) -> float:
-        """See `AnyBrief`."""
+        """Most time that a worker may take to open."""
         return OPENING_S + (BUILDING_S if self.what.setup else 0.0)
 
-    @property
-    def closes_at_once(self) -> bool:
-        """See `AnyBrief`."""
-        return True
-
-    def station(
+    def worker(
         self,
         slot: Slot,
         name: str,
         scratch: Path,
-        observer: StationObserver,
+        observer: JobObserver,
         should_stop: Callable[[], bool],
         remarks: Sequence[str],
-    ) -> AnyStation:
-        """See `AnyBrief`."""
-        return ComparingStation(self, slot, name, scratch, observer, should_stop, remarks)
+    ) -> DeviceWorker:
+        """Return the worker of a slot."""
+        return CompareWorker(self, slot, name, scratch, observer, should_stop, remarks)
 
 
-class _Watch:
-    """Observer of `Comparing`: only what is new is a sign of life."""
+class _Progress:
+    """Observer of `CompareRunner` that reports only changes: repetition is no sign of life."""
 
-    def __init__(self, observer: StationObserver) -> None:
-        self._observer = observer
+    def __init__(self, observer: JobObserver) -> None:
+        self.doing, self._received = observer.doing, observer.received
         self._last = ("", -1, -1)
 
     def started(self, finished: int) -> None:
-        """Begin a chunk."""
-
-    def doing(self, what: str) -> None:
-        """Pass on what is prepared."""
-        self._observer.doing(what)
+        pass
 
     def measuring(self, arm: str, number: int, rows: int) -> None:
-        """Pass on how far a round is."""
         if self._last != (arm, number, rows):
             self._last = arm, number, rows
-            self._observer.doing(f"round {number + 1} of {arm}: {rows} units stored")
+            self.doing(f"round {number + 1} of {arm}: {rows} units stored")
 
     def finished(self, arm: str, number: int) -> None:
-        """Count a round."""
-        self._observer.home(1)
+        self._received(1)
 
 
-class ComparingStation:
-    """Measures chunks on the device of `slot`, and leaves nothing behind in `scratch` unless it is killed."""
+class CompareWorker(DeviceWorker):
+    """Measures chunks; leaves nothing behind in `scratch` unless it is killed."""
 
     def __init__(
         self,
-        brief: ComparisonBrief,
+        spec: CompareWorkerSpec,
         slot: Slot,
         name: str,
         scratch: Path,
-        observer: StationObserver,
+        observer: JobObserver,
         should_stop: Callable[[], bool] = lambda: False,
         remarks: Sequence[str] = (),
     ) -> None:
-        self._brief, self._slot, self.name = brief, slot, name
-        self._scratch, self._should_stop = scratch, should_stop
-        self._watch, self._remarks = _Watch(observer), list(remarks)
-        self._what = brief.what
+        super().__init__(slot, name, scratch, should_stop, remarks)
+        self._spec, self._what = spec, spec.what
+        self._progress = _Progress(observer)
         self._manifest = Manifest()
-        self._preparing: Comparing | None = None
+        self._preparing: CompareRunner | None = None
 
-    def open(self) -> Parcel:
+    def open(self) -> ResultArchive:
         """Find the device, check the versions out and set them up.
 
-        Raises RooflensError when the repository is not here, the device is another one, or --setup fails.
+        Raises RooflensError when the repository is not accessible, the device is another one, or --setup fails.
         """
-        with self._ending():
+        with self._cleaning_up():
             self._refuse_unreachable()
-            with reported(self._scratch):
-                self._scratch.mkdir(parents=True, exist_ok=True)
-                self._scratch = self._scratch.resolve()  # modules are known by their real paths
+            with reported(self.scratch):
+                self.scratch.mkdir(parents=True, exist_ok=True)
+                self.scratch = self.scratch.resolve()  # modules are known by their real paths
                 self._what = replace(self._what, tables=self._tables())
             self._manifest = self._described()
-            self._preparing = Comparing(self._scratch / "open", self._what, self._watch, self._checkouts)
+            self._preparing = CompareRunner(self.scratch / "open", self._what, self._progress, self._checkouts)
             self._preparing.prepare()
             return self._record("open")
 
-    def measure(self, order: Order) -> Parcel:
-        """Measure a chunk to its end, or in part: then what is prepared here goes, as nothing more is asked for."""
-        chunk = order.job
+    def measure(self, assignment: Assignment) -> ResultArchive:
+        """Measure a chunk to its end or in part; after a part, clean up, because nothing more will be assigned."""
+        chunk = assignment.job
         assert isinstance(chunk, Chunk)
-        folder = self._scratch / chunk.key
+        folder = self.scratch / chunk.key
         began = time.monotonic()
-        deadline = None if order.seconds is None else began + order.seconds
-        with self._ending():
-            with reported(self._scratch):
+        deadline = None if assignment.seconds is None else began + assignment.seconds
+        with self._cleaning_up():
+            with reported(self.scratch):
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir()
                 what = replace(self._what, only=str(write_rows(folder / "only.json", chunk.rows)), rounds=chunk.rounds)
-                earlier_s = _unpacked(order.earlier, folder, what)
-            comparing = Comparing(folder, what, self._watch, self._checkouts)
+                earlier_s = _unpacked(assignment.earlier, folder, what)
+            runner = CompareRunner(folder, what, self._progress, self._checkouts)
             try:
-                complete = comparing.run(self._should_stop, deadline)
+                complete = runner.run(self.should_stop, deadline)
             except Interrupted:
                 complete = False
             finally:
-                comparing.release()
-            parcel = self._chunk(chunk, folder, earlier_s + time.monotonic() - began)
+                runner.release()
+            archive = self._chunk(chunk, folder, earlier_s + time.monotonic() - began)
             shutil.rmtree(folder, ignore_errors=True)
             if not complete:
                 self.end()
-            return parcel
+            return archive
 
-    def close(self) -> Parcel:
+    def close(self) -> ResultArchive:
         """Leave nothing behind."""
         try:
             return self._record("close")
@@ -180,29 +155,29 @@ class ComparingStation:
             self.end()
 
     def end(self) -> None:
-        """Remove checkouts, environments and what is stored here."""
+        """Remove checkouts, environments and stored results."""
         if self._preparing:
             self._preparing.clean_up()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
     @property
     def _checkouts(self) -> Path:
-        return self._scratch / self._brief.place
+        return self.scratch / self._spec.place
 
     @contextmanager
-    def _ending(self) -> Iterator[None]:
-        """Leave nothing behind after an error, and name no file of this machine that is gone then."""
+    def _cleaning_up(self) -> Iterator[None]:
+        """After an error, leave nothing behind, and name no file of this machine that no longer exists."""
         try:
             yield
         except RooflensError as error:
             text = str(error)
-            for folder in self._scratch.glob("*/"):
+            for folder in self.scratch.glob("*/"):
                 text = text.replace(f"; see {folder / LOG}", "").replace(str(folder / LOG), "its log")
             self.end()
             raise type(error)(text) from None
 
     def _refuse_unreachable(self) -> None:
-        """Raise RooflensError unless the repository, with its commits, and the suite are here as they are there."""
+        """Raise RooflensError unless the repository, its commits and the suite are the same on this host."""
         top, host = Path(self._what.repository), socket.gethostname()
         if not top.is_dir():
             raise RooflensError(
@@ -220,61 +195,56 @@ class ComparingStation:
             raise RooflensError(f"suite {self._what.suite} is another one on {host}: share the file, or copy it there")
 
     def _tables(self) -> dict[str, str]:
-        """Write the tuned tables here; return the paths by arm."""
-        here = {path: self._scratch / f"table-{number}.csv" for number, path in enumerate(self._brief.tables)}
-        for path, text in self._brief.tables.items():
-            here[path].write_text(text, encoding="utf-8")
-        return {arm: str(here[path]) for arm, path in self._what.tables.items()}
+        """Write the tuned tables to this machine; return the paths by arm."""
+        local = {path: self.scratch / f"table-{number}.csv" for number, path in enumerate(self._spec.tables)}
+        for path, text in self._spec.tables.items():
+            local[path].write_text(text, encoding="utf-8")
+        return {arm: str(local[path]) for arm, path in self._what.tables.items()}
 
     def _described(self) -> Manifest:
-        """Ask a worker what device this is."""
-        self._watch.doing("find the device")
-        worker = SupervisedWorker(self._brief.setup, self._scratch / WORKER_LOG, self._should_stop)
+        """Start a worker process to find out what device this is."""
+        self._progress.doing("find the device")
+        worker = SupervisedWorker(self._spec.setup, self.scratch / WORKER_LOG, self.should_stop)
         worker.kill()
-        refuse_other_device(worker.ready.device.arch, self._slot)
-        manifest = deepcopy(self._brief.manifest)
+        self.refuse_other_device(worker.ready.device.arch)
+        manifest = deepcopy(self._spec.manifest)
         describe(manifest, worker.ready)
         return manifest
 
-    def _record(self, kind: str) -> Parcel:
-        """What opens and closes a station: the device, and what --setup printed."""
-        created_at, station = CLOCK.now("seconds"), self._station(0.0)
-        manifest = replace(self._manifest, shapes=[], planned_units=0, created_at=created_at, station=station)
+    def _record(self, kind: str) -> ResultArchive:
+        """Pack what opens and closes a worker: the device, and the output of --setup."""
+        created_at, worker = CLOCK.now("seconds"), self.described(0.0)
+        manifest = replace(self._manifest, shapes=[], planned_units=0, created_at=created_at, station=worker)
         files = {MANIFEST: manifest.to_text().encode()}
-        log = self._scratch / "open" / LOG
+        log = self.scratch / "open" / LOG
         if kind == "open" and log.is_file():
             files[LOG] = log.read_bytes()
-        return Parcel(f"{self.name}-{kind}", pack(files))
+        return ResultArchive(f"{self.name}-{kind}", pack(files))
 
-    def _chunk(self, chunk: Chunk, folder: Path, elapsed_s: float) -> Parcel:
-        """Pack the run folders of all arms, as far as they are begun, and say how far that is."""
+    def _chunk(self, chunk: Chunk, folder: Path, elapsed_s: float) -> ResultArchive:
+        """Pack the run folders of all arms that have begun, with their progress."""
         state = read_state(folder)
         assert state
         finished = {arm: sum(name == arm for _, name in state.done) for arm in self._what.commits}
-        station = replace(
-            self._station(elapsed_s),
+        worker = replace(
+            self.described(elapsed_s),
             session=f"{self.name} {chunk.key}",
             rounds=min(finished.values()),
             steps=len(state.done),
         )
-        files = {STATION_FILE: station.to_text().encode()}
+        files = {WORKER_FILE: worker.to_text().encode()}
         for arm in self._what.commits:
             path = folder / arm / MANIFEST
             if path.is_file():
-                manifest = replace(read_manifest(path), station=replace(station, finished=finished[arm]))
+                manifest = replace(read_manifest(path), station=replace(worker, finished=finished[arm]))
                 files[shard_of(arm)] = packed_folder(folder / arm, {MANIFEST: manifest.to_text().encode()})
         if (folder / LOG).is_file():
             files[LOG] = (folder / LOG).read_bytes()
-        return Parcel(chunk.key, pack(files))
-
-    def _station(self, elapsed_s: float) -> StoredStation:
-        remarks, self._remarks = self._remarks, []
-        host, slot = self._slot.host, self._slot.index
-        return StoredStation(name=self.name, host=host, slot=slot, elapsed_s=elapsed_s, remarks=remarks)
+        return ResultArchive(chunk.key, pack(files))
 
 
-def _unpacked(earlier: bytes, folder: Path, what: Comparison) -> float:
-    """Lay out what this device has measured of a chunk before; return the seconds that it took."""
+def _unpacked(earlier: bytes, folder: Path, what: CompareSpec) -> float:
+    """Unpack what this device has measured of a chunk before; return the seconds that it took."""
     if not earlier:
         return 0.0
     done, elapsed_s = set(), 0.0
@@ -285,8 +255,8 @@ def _unpacked(earlier: bytes, folder: Path, what: Comparison) -> float:
         (folder / arm).mkdir()
         for file, text in unpack(content, name).items():
             (folder / arm / file).write_bytes(text)
-        station = read_manifest(folder / arm / MANIFEST).of_station
-        done |= {(number, arm) for number in range(station.finished or 0)}
-        elapsed_s = station.elapsed_s
+        worker = read_manifest(folder / arm / MANIFEST).of_station
+        done |= {(number, arm) for number in range(worker.finished or 0)}
+        elapsed_s = worker.elapsed_s
     write_state(folder, what, done)
     return elapsed_s

@@ -1,38 +1,38 @@
-"""Who measures: the devices of a fleet, their software, and which worker processes of the run are whose."""
+"""The devices of a fleet, their software, and which worker processes of the run belong to which device worker."""
 
 from collections.abc import Hashable
 from dataclasses import replace
 
-from ...shapes.run_folder.manifest import EarlierStation, Manifest, StoredDevice, StoredProvider, StoredStation
+from ...shapes.run_folder.manifest import EarlierWorker, Manifest, StoredDevice, StoredProvider, StoredWorker
 from ..storage.manifest import common, joined_texts
 
 _ALIKE = ("device_spec", "timer", "cold_by", "tuning", "telemetry", "threads")
 
 
 def device_of(manifest: Manifest) -> Hashable:
-    """Return what names the device of a shard for good: its UUID, or where none is known the host and the slot."""
-    station = manifest.of_station
-    return manifest.of_device.uuid or (station.host, station.slot)
+    """Return what identifies the device of a shard: its UUID, or host and slot if there is none."""
+    worker = manifest.of_station
+    return manifest.of_device.uuid or (worker.host, worker.slot)
 
 
-class Roster:
-    """Everything that the shards of one run say of their devices."""
+class DeviceRegistry:
+    """Collects what the shards of one run say of their devices."""
 
     def __init__(self) -> None:
         self._devices: dict[Hashable, StoredDevice] = {}
         self._processes: dict[tuple[str, int], int] = {}
-        self._stations: set[str] = set()
+        self._workers: set[str] = set()
         self._environments: dict[tuple[tuple[str, str], ...], None] = {}
         self._providers: dict[str, StoredProvider] = {}
         self._last: Manifest | None = None
 
     def add(self, manifest: Manifest) -> None:
-        """Take in what a shard says."""
-        station = manifest.of_station
-        entry = replace(manifest.of_device, host=station.host, slot=station.slot, stations=0, processes=[])
+        """Add the run.json of a shard."""
+        worker = manifest.of_station
+        entry = replace(manifest.of_device, host=worker.host, slot=worker.slot, stations=0, processes=[])
         device = self._devices.setdefault(device_of(manifest), entry)
-        if station.name not in self._stations:
-            self._stations.add(station.name)
+        if worker.name not in self._workers:
+            self._workers.add(worker.name)
             device.stations = 1 + (device.stations or 0)
         self._environments[tuple(manifest.environment.items())] = None
         for name, info in manifest.providers.items():
@@ -40,7 +40,7 @@ class Roster:
         self._last = manifest
 
     def process(self, manifest: Manifest, number: int) -> int:
-        """Return the run's number for worker process `number` of the station that measured a shard."""
+        """Return the run's number for process `number` of the worker that measured a shard."""
         key = _process_of(manifest.of_station, number)
         if key not in self._processes:
             self._processes[key] = len(self._processes)
@@ -49,7 +49,7 @@ class Roster:
         return self._processes[key]
 
     def describe(self, manifest: Manifest) -> None:
-        """Complete the run.json of the run; nothing is known before the first shard."""
+        """Complete the run.json of the run with devices and software, once there is a shard."""
         if self._last is None:
             return
         for key in _ALIKE:
@@ -61,19 +61,19 @@ class Roster:
         manifest.processes = len(self._processes)
 
 
-def earlier_stations(manifest: Manifest) -> list[EarlierStation]:
-    """Return `earlier` for a station that resumes the part of this run.json; its own numbers begin there."""
-    if manifest.station is None:
+def earlier_workers(manifest: Manifest | None) -> list[EarlierWorker]:
+    """Return `earlier` for a worker that continues the part of this run.json; its own numbers begin there."""
+    if manifest is None or manifest.station is None:
         return []
-    station = manifest.station
-    return [*station.earlier, EarlierStation(name=station.session or station.name, until=manifest.processes)]
+    worker = manifest.station
+    return [*worker.earlier, EarlierWorker(name=worker.session or worker.name, until=manifest.processes)]
 
 
-def _process_of(station: StoredStation, number: int) -> tuple[str, int]:
-    """Return whose process `number` of a shard is, and which of theirs."""
+def _process_of(worker: StoredWorker, number: int) -> tuple[str, int]:
+    """Return the worker of process `number` of a shard, and its own number for it."""
     first = 0
-    for one in station.earlier:
+    for one in worker.earlier:
         if number < one.until:
             return one.name, number - first
         first = one.until
-    return station.session or station.name, number - first
+    return worker.session or worker.name, number - first

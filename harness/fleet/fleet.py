@@ -1,4 +1,4 @@
-"""Drive a fleet: hire stations where there is room, hand out jobs, land what comes home; a fault loses nothing."""
+"""Drive a fleet: start workers in free slots, assign jobs, store the results; a fault loses nothing."""
 
 import time
 from collections import Counter
@@ -8,57 +8,44 @@ from enum import Enum
 from typing import Protocol
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
-from ..sweep.session import END_S
-from .arch_queue import Landed, Lane
-from .cluster import Arrived, Cluster, Event, Gone, Refused, Sign
+from ..sweep.observer import JobObserver
+from ..sweep.session import END_S, OutOfTimeError
+from .arch_queue import ArchQueue
+from .cluster import Answered, Cluster, Event, Failed, Heartbeat, Lost
 from .device_registry import device_of
-from .device_worker import OPENING_S
-from .jobs import AnyJob, Listener, jobs_of, units_of
-from .protocol import Order, Slot
-from .result_store import Landing
+from .jobs import Job
+from .protocol import OPENING_S, Assignment, Slot
 
 POLL_S = 0.25
 
 LOOK_S = 2.0
-"""How often it is asked what places there are, and what the stations do."""
+"""Interval between two looks at slots and heartbeats."""
 
 GRACE_S = 120.0
-"""A station may be silent for so long beyond the time limit of a cell: a worker that restarts says nothing."""
+"""A worker may be silent for so long beyond the time limit of a cell: while it restarts, it reports nothing."""
 
 PATIENCE_S = 60.0
-"""For so long a place for the remaining jobs is waited for, when there is none."""
+"""Time to wait for a slot for the remaining jobs."""
 
 MOST_FAULTS = 2
-"""Stations in a row that a place may lose without bringing anything home, before it is left alone."""
+"""Workers in a row that may be lost in a slot without a result before the slot is excluded."""
 
 MOST_NAMED = 5
-"""Problems that are named where many are left out."""
+"""Problems that are named in a message about many."""
 
 STOP_S = 20.0
-"""For so long stations are waited for that were asked to stop."""
+"""Time to wait for workers that were asked to stop."""
 
 
-class Observer(Listener, Protocol):
-    """Whoever shows the progress of a fleet."""
+class Observer(JobObserver, Protocol):
+    """Receives the progress of a fleet."""
 
-    def started(self, total_units: int, finished_units: int) -> None:
-        """Tell how many units there are, and how many are stored already."""
-
-    def doing(self, what: str) -> None:
-        """Tell what the fleet does as a whole."""
-
-    def looked(self, underway: int, stations: Mapping[str, int], left_s: float | None, what: str) -> None:
-        """Tell the units that are measured but not home, stations at work by architecture, time left, one's doing."""
-
-    def grown(self, total_units: int) -> None:
-        """Tell that cells were added to the plan."""
-
-    def remark(self, text: str) -> None:
-        """Pass on something worth a line."""
+    def looked(self, underway: int, workers: Mapping[str, int], left_s: float | None, what: str) -> None:
+        """Report units measured but not received, busy workers by architecture, time left, and what one does."""
 
 
 class State(Enum):
-    """What a station does."""
+    """What a worker does."""
 
     OPENING = "opening"
     IDLE = "idle"
@@ -67,24 +54,24 @@ class State(Enum):
 
 
 @dataclass(slots=True)
-class _Post:
-    """A station as the fleet knows it. `device` names its device once it is open."""
+class _Worker:
+    """A worker as the fleet knows it. `device` identifies its device once it is open."""
 
-    lane: Lane
+    queue: ArchQueue
     name: str
     state: State = State.OPENING
     device: Hashable = None
-    job: AnyJob | None = None
-    sign: int = -1
+    job: Job | None = None
+    heartbeat: int = -1
     alive_at: float = field(default_factory=time.monotonic)
 
 
 class Fleet:
-    """One invocation of `rooflens fleet run`, or of `rooflens run --jobs`. `deadline` is a monotonic time."""
+    """One invocation of `rooflens fleet run`, or of a command with `--jobs`. `deadline` is a monotonic time."""
 
     def __init__(
         self,
-        lanes: Sequence[Lane],
+        queues: Sequence[ArchQueue],
         cluster: Cluster,
         observer: Observer,
         should_stop: Callable[[], bool] = lambda: False,
@@ -92,308 +79,287 @@ class Fleet:
         patience_s: float = PATIENCE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._lanes = {lane.arch: lane for lane in lanes}
+        self._queues = {queue.arch: queue for queue in queues}
         self._cluster, self._observer = cluster, observer
         self._should_stop, self._deadline = should_stop, deadline
         self._patience_s, self._clock = patience_s, clock
-        self._posts: dict[Slot, _Post] = {}
-        self._idle: dict[Slot, _Post] = {}
+        self._workers: dict[Slot, _Worker] = {}
+        self._idle: dict[Slot, _Worker] = {}
         self._counts: Counter[tuple[str, State]] = Counter()
-        self._devices: dict[str, set[Hashable]] = {arch: set() for arch in self._lanes}
+        self._devices: dict[str, set[Hashable]] = {arch: set() for arch in self._queues}
         self._faults: Counter[Slot] = Counter()
-        self._left_alone: set[Slot] = set()
-        self._exhausted, self._opened, self._told = set[str](), set[str](), set[str]()
-        self._lonely_since: dict[str, float] = {}
-        self._looked_at, self._hired = -1.0, 0
+        self._excluded: set[Slot] = set()
+        self._opened, self._remarked = set[str](), set[str]()
+        self._alone_since: dict[str, float] = {}
+        self._looked_at, self._started = -1.0, 0
 
     def run(self) -> bool:
-        """Measure what is missing. True when all of it is at home; False when time, devices or patience ran out.
+        """Measure what is missing. True when all of it is stored; False when time, devices or patience ran out.
 
-        Raises Interrupted on Ctrl-C, and RooflensError when no station of an architecture can be opened. What came
-        home stays, whatever happens.
+        Raises Interrupted on Ctrl-C, and RooflensError when no worker of an architecture can be opened. Stored results
+        stay, whatever happens.
         """
         self._begin()
         try:
-            while [lane for lane in self._lanes.values() if self._is_open(lane)]:  # all of them are asked for more
+            while [queue for queue in self._queues.values() if self._is_open(queue)]:  # every queue may extend its plan
                 self._stop_if_asked()
                 self._look()
-                self._hand_out()
+                self._assign()
                 for event in self._cluster.wait(POLL_S):
                     self._handle(event)
             self._close()
-        except _OutOfTimeError:
+        except OutOfTimeError:
             self._note("stopped at --max-time")
-            self._bring_home()
+            self._collect()
         except Interrupted:
             self._note("interrupted")
-            self._bring_home()
+            self._collect()
             raise
         except RooflensError as error:
             self._note(f"ended: {error}")
             raise
         finally:
-            for slot in list(self._posts):
-                self._dismiss(slot)
-        return not any(lane.landing.open_jobs() for lane in self._lanes.values())
+            for slot in list(self._workers):
+                self._kill(slot)
+        return not any(queue.store.open_jobs() for queue in self._queues.values())
 
-    def left_out(self) -> list[str]:
+    def unmeasured(self) -> list[str]:
         """Say what was not measured because devices are missing, or were lost over it; [] when nothing was."""
-        said = [lane.abandoned for lane in self._lanes.values() if lane.abandoned]
-        for lane in self._lanes.values():
-            if gone := lane.dealer.given_up:
-                names = ", ".join(map(str, gone[:MOST_NAMED])) + (", ..." if len(gone) > MOST_NAMED else "")
-                said.append(f"{len(gone)} {lane.jobs_are} ended every {lane.arch} that tried ({names})")
-        return said
+        found = [queue.abandoned for queue in self._queues.values() if queue.abandoned]
+        for arch, queue in self._queues.items():
+            if jobs := queue.scheduler.given_up:
+                names = ", ".join(map(str, jobs[:MOST_NAMED])) + (", ..." if len(jobs) > MOST_NAMED else "")
+                found.append(f"{len(jobs)} {queue.job_noun} crashed every {arch} that tried ({names})")
+        return found
 
     def _begin(self) -> None:
-        total = missing = 0
-        for lane in self._lanes.values():
-            jobs = lane.landing.open_jobs()
-            lane.dealer.add(jobs, lane.landing.begun)
-            for key, seconds in lane.landing.done.items():
-                lane.forecast.finished(lane.landing.jobs[key], seconds)
-            lane.forecast.add(jobs)
-            total += units_of(lane.landing.jobs.values())
-            missing += units_of(jobs)
+        for queue in self._queues.values():
+            queue.begin()
+        total = sum(queue.units for queue in self._queues.values())
+        missing = sum(job.units for queue in self._queues.values() for job in queue.store.open_jobs())
         self._observer.started(total, total - missing)
-        self._observer.doing("start the stations: import torch and the providers, find the devices")
+        self._observer.doing("start the device workers: import torch and the providers, find the devices")
 
-    def _is_open(self, lane: Lane) -> bool:
-        """Tell whether there is something to wait for; a lane that is done is asked for more."""
-        if lane.abandoned:
+    def _is_open(self, queue: ArchQueue) -> bool:
+        """Tell whether there is something to wait for; a queue that is finished may extend its plan."""
+        if queue.abandoned:
             return False
-        return bool(len(lane.dealer) or self._counts[lane.arch, State.BUSY]) or self._more(lane)
+        if len(queue.scheduler) or self._counts[queue.arch, State.BUSY]:
+            return True
+        if added := queue.extend():
+            self._observer.grown(sum(one.units for one in self._queues.values()))
+        return bool(added)
 
-    def _more(self, lane: Lane) -> bool:
-        if lane.more is None or lane.arch in self._exhausted or len(lane.landing.done) < len(lane.landing.jobs):
-            return False
-        assert isinstance(lane.landing, Landing)
-        lane.landing.write_manifest()
-        fresh = [job for job in jobs_of(lane.more(), lane.brief.rounds) if job.key not in lane.landing.jobs]
-        lane.landing.add(fresh)
-        lane.dealer.add(fresh)
-        lane.forecast.add(fresh)
-        if not fresh:
-            self._exhausted.add(lane.arch)
-        else:
-            self._observer.grown(sum(units_of(one.landing.jobs.values()) for one in self._lanes.values()))
-        return bool(fresh)
-
-    def _turn(self, slot: Slot, post: _Post, state: State) -> None:
-        """Note what a station does now: with a thousand of them, nobody counts them anew at every step."""
-        self._counts[post.lane.arch, post.state] -= 1
-        self._counts[post.lane.arch, state] += 1
-        post.state, post.alive_at = state, self._clock()
+    def _turn(self, slot: Slot, worker: _Worker, state: State) -> None:
+        """Set the state of a worker; counts are kept, so that no step takes longer with a thousand workers."""
+        self._counts[worker.queue.arch, worker.state] -= 1
+        self._counts[worker.queue.arch, state] += 1
+        worker.state, worker.alive_at = state, self._clock()
         self._idle.pop(slot, None)
         if state is State.IDLE:
-            self._idle[slot] = post
+            self._idle[slot] = worker
 
     def _stop_if_asked(self) -> None:
         if self._should_stop():
             raise Interrupted("stopped")
         if self._deadline is not None and self._clock() >= self._deadline:
-            raise _OutOfTimeError
+            raise OutOfTimeError
 
     def _look(self) -> None:
-        """From time to time: hire where there is room, see who hangs, and show how far all are."""
+        """From time to time: start workers in free slots, find those that hang, and show the progress."""
         now = self._clock()
         if self._looked_at >= 0 and now - self._looked_at < LOOK_S:
             return
         self._looked_at = now
-        self._hire()
-        signs = self._cluster.signs()
-        for slot, post in list(self._posts.items()):
-            if (sign := signs.get(slot)) and sign.count != post.sign:
-                post.sign, post.alive_at = sign.count, now
-            brief = post.lane.brief
-            limit = brief.opening_s if post.state is State.OPENING else brief.silence_s + GRACE_S
-            if post.state is not State.IDLE and now - post.alive_at > limit:
-                self._lose(slot, f"gave no sign for {limit:.0f} s")
-        self._show(signs)
+        self._start_workers()
+        heartbeats = self._cluster.heartbeats()
+        for slot, worker in list(self._workers.items()):
+            if (heartbeat := heartbeats.get(slot)) and heartbeat.count != worker.heartbeat:
+                worker.heartbeat, worker.alive_at = heartbeat.count, now
+            spec = worker.queue.spec
+            limit = spec.opening_s if worker.state is State.OPENING else spec.silence_s + GRACE_S
+            if worker.state is not State.IDLE and now - worker.alive_at > limit:
+                self._lose(slot, f"did not respond for {limit:.0f} s")
+        self._show(heartbeats)
         self._abandon_if_alone(now)
 
-    def _show(self, signs: Mapping[Slot, Sign]) -> None:
-        busy = {slot: post for slot, post in self._posts.items() if post.state is State.BUSY}
-        underway = sum(signs[slot].units for slot in busy if slot in signs)
-        latest = next((f"{slot}: {signs[slot].doing}" for slot in busy if slot in signs), "")
-        times = [lane.forecast.seconds(self._counts[arch, State.BUSY]) for arch, lane in self._lanes.items()]
+    def _show(self, heartbeats: Mapping[Slot, Heartbeat]) -> None:
+        busy = {slot: worker for slot, worker in self._workers.items() if worker.state is State.BUSY}
+        underway = sum(heartbeats[slot].units for slot in busy if slot in heartbeats)
+        latest = next((f"{slot}: {heartbeats[slot].doing}" for slot in busy if slot in heartbeats), "")
+        times = [queue.forecast.seconds(self._counts[arch, State.BUSY]) for arch, queue in self._queues.items()]
         known = [time for time in times if time is not None]
         left = max(known) if known and len(known) == len(times) else None
-        self._observer.looked(underway, Counter(post.lane.arch for post in busy.values()), left, latest)
+        self._observer.looked(underway, Counter(worker.queue.arch for worker in busy.values()), left, latest)
 
-    def _hire(self) -> None:
-        """Start a station in every free place for which there is a job."""
+    def _start_workers(self) -> None:
+        """Start a worker in every free slot for which there is a job."""
         for slot in self._cluster.slots():
-            lane = self._lanes.get(slot.arch)
-            if lane is None or lane.abandoned or slot in self._posts or slot in self._left_alone:
+            queue = self._queues.get(slot.arch)
+            if queue is None or queue.abandoned or slot in self._workers or slot in self._excluded:
                 continue
-            here = sum(self._counts[lane.arch, state] for state in State)
-            is_room = lane.limit is None or here < lane.limit
-            if is_room and len(lane.dealer) > self._counts[lane.arch, State.OPENING]:
-                self._hired += 1
-                name = f"{slot.host}-{slot.index}-{int(time.time() * 1e3):x}-{self._hired}"
-                self._posts[slot] = _Post(lane, name, alive_at=self._clock())
-                self._counts[lane.arch, State.OPENING] += 1
-                self._cluster.hire(slot, lane.brief, name)
+            has_room = queue.limit is None or self._number(queue.arch) < queue.limit
+            if has_room and len(queue.scheduler) > self._counts[queue.arch, State.OPENING]:
+                self._started += 1
+                name = f"{slot.host}-{slot.index}-{int(time.time() * 1e3):x}-{self._started}"
+                self._workers[slot] = _Worker(queue, name, alive_at=self._clock())
+                self._counts[queue.arch, State.OPENING] += 1
+                self._cluster.start(slot, queue.spec, name)
+
+    def _number(self, arch: str) -> int:
+        return sum(self._counts[arch, state] for state in State)
 
     def _abandon_if_alone(self, now: float) -> None:
-        """Give up lanes that have jobs and no station, when nobody came for a while."""
+        """Give up queues that have jobs and no worker, after a while."""
         alone = [
-            lane
-            for lane in self._lanes.values()
-            if not lane.abandoned and len(lane.dealer) and not any(self._counts[lane.arch, state] for state in State)
+            queue
+            for queue in self._queues.values()
+            if not queue.abandoned and len(queue.scheduler) and not self._number(queue.arch)
         ]
-        self._lonely_since = {lane.arch: self._lonely_since.get(lane.arch, now) for lane in alone}
-        for lane in alone:
-            if now - self._lonely_since[lane.arch] >= self._patience_s:
-                lane.abandoned = f"no {lane.arch} is left for {len(lane.dealer)} {lane.jobs_are}"
-                self._tell(lane.abandoned)
+        self._alone_since = {queue.arch: self._alone_since.get(queue.arch, now) for queue in alone}
+        for queue in alone:
+            if now - self._alone_since[queue.arch] >= self._patience_s:
+                queue.abandoned = f"no {queue.arch} is left for {len(queue.scheduler)} {queue.job_noun}"
+                self._remark(queue.abandoned)
 
-    def _hand_out(self) -> None:
-        """Give every free station a job, as far as there is one for it, and time."""
+    def _assign(self) -> None:
+        """Assign a job to every idle worker, as far as there is one for it, and time."""
         left = None if self._deadline is None else self._deadline - self._clock()
         if left is not None and left <= END_S:
             return
-        for slot, post in list(self._idle.items()):
-            lane = post.lane
-            if not len(lane.dealer):
+        for slot, worker in list(self._idle.items()):
+            queue = worker.queue
+            if not len(queue.scheduler):
                 continue
-            coming = self._counts[lane.arch, State.OPENING] > 0
-            job = lane.dealer.next(post.device, self._devices[lane.arch], others_may_come=coming)
+            opening = self._counts[queue.arch, State.OPENING] > 0
+            job = queue.scheduler.next(worker.device, self._devices[queue.arch], others_expected=opening)
             if job is None:
                 continue
-            is_mine = lane.landing.begun.get(job.key) == post.device
-            post.job = job
-            self._turn(slot, post, State.BUSY)
-            self._cluster.order(slot, Order(job, lane.landing.earlier(job) if is_mine else b"", left))
+            has_begun = queue.store.begun.get(job.key) == worker.device
+            worker.job = job
+            self._turn(slot, worker, State.BUSY)
+            self._cluster.assign(slot, Assignment(job, queue.store.earlier(job) if has_begun else b"", left))
 
     def _handle(self, event: Event) -> None:
-        post = self._posts.get(event.slot)
-        if post is None:
+        worker = self._workers.get(event.slot)
+        if worker is None:
             return
-        if isinstance(event, Refused):
-            self._refuse(event.slot, event.reason)
-        elif isinstance(event, Gone):
+        if isinstance(event, Failed):
+            self._exclude(event.slot, event.reason)
+        elif isinstance(event, Lost):
             self._lose(event.slot, event.reason)
         else:
-            self._land(event, post)
+            self._store_result(event, worker)
 
-    def _land(self, event: Arrived, post: _Post) -> None:
-        """Store what came home. What is not of this run is not, and its station is left alone."""
+    def _store_result(self, event: Answered, worker: _Worker) -> None:
+        """Store an answer. If it is not of this run, the slot is excluded instead."""
+        slot, queue = event.slot, worker.queue
         try:
-            content = post.lane.landing.land(event.parcel)
+            result = queue.store.add_result(event.archive)
         except UsageError as error:
-            self._refuse(event.slot, str(error))
+            self._exclude(slot, str(error))
             return
-        if post.state is State.OPENING:
-            post.device = device = device_of(content.manifest)
-            if device in self._devices[event.slot.arch]:
-                self._refuse(event.slot, f"another station has the same device ({device}): one station per device")
+        if worker.state is State.OPENING:
+            worker.device = device = device_of(result.manifest)
+            if device in self._devices[slot.arch]:
+                self._exclude(slot, f"another worker has the same device ({device}): one worker per device")
                 return
-            self._devices[event.slot.arch].add(device)
-            self._opened.add(event.slot.arch)
-        for text in content.manifest.of_station.remarks:
-            self._tell(text, event.slot)
-        self._turn(event.slot, post, State.IDLE)
-        if post.job is not None:
-            job, post.job = post.job, None
-            self._faults[event.slot] = 0
-            self._finish(post.lane, job, content)
+            self._devices[slot.arch].add(device)
+            self._opened.add(slot.arch)
+        for text in result.worker.remarks:
+            self._remark(text, slot)
+        self._turn(slot, worker, State.IDLE)
+        if worker.job is not None:
+            job, worker.job = worker.job, None
+            self._faults[slot] = 0
+            if job.key in queue.store.done:
+                queue.forecast.finished(job, result.worker.elapsed_s)
+            job.report(result, self._observer)
 
-    def _finish(self, lane: Lane, job: AnyJob, content: Landed) -> None:
-        """Show what came home of a job."""
-        if job.key in lane.landing.done:
-            lane.forecast.finished(job, content.elapsed_s)
-        job.tell(content, self._observer)
-
-    def _refuse(self, slot: Slot, reason: str) -> None:
-        """A place that cannot: its job goes to another one, and it gets no more."""
-        post = self._posts[slot]
-        self._tell(f"{slot} takes no part: {reason}")
-        self._left_alone.add(slot)
-        if post.job is not None:
-            post.lane.dealer.back(post.job)
-        self._dismiss(slot)
-        others = [one for one in self._cluster.slots() if one.arch == slot.arch and one not in self._left_alone]
-        if not others and slot.arch not in self._opened and not any(self._counts[slot.arch, state] for state in State):
+    def _exclude(self, slot: Slot, reason: str) -> None:
+        """Use a slot no more, and reassign its job."""
+        worker = self._workers[slot]
+        self._remark(f"{slot} is excluded: {reason}")
+        self._excluded.add(slot)
+        if worker.job is not None:
+            worker.queue.scheduler.back(worker.job)
+        self._kill(slot)
+        others = [one for one in self._cluster.slots() if one.arch == slot.arch and one not in self._excluded]
+        if not others and slot.arch not in self._opened and not self._number(slot.arch):
             raise RooflensError(f"no {slot.arch} of this cluster can measure: {reason}")
 
     def _lose(self, slot: Slot, reason: str) -> None:
-        """A station that is no more, or hangs: what it did is measured again, elsewhere where that is possible."""
-        post = self._posts[slot]
+        """Replace a worker that is gone, or hangs: its job is measured again, on another device if possible."""
+        worker = self._workers[slot]
         self._faults[slot] += 1
-        what = "" if post.job is None else f"; {post.job} is measured again"
-        if post.job is not None and not post.lane.dealer.lost(post.job, post.device):
-            post.lane.forecast.drop(post.job)
-            what = f"; {post.job} has cost {slot.arch} too many stations and is left out"
-        self._tell(f"{slot} is lost: {reason}{what}")
+        what = "" if worker.job is None else f"; {worker.job} is measured again"
+        if worker.job is not None and not worker.queue.scheduler.lost(worker.job, worker.device):
+            worker.queue.forecast.drop(worker.job)
+            what = f"; {worker.job} has cost too many {slot.arch} workers and is skipped"
+        self._remark(f"{slot} is lost: {reason}{what}")
         if self._faults[slot] >= MOST_FAULTS:
-            self._left_alone.add(slot)
-            self._tell(f"{slot} is left alone: {MOST_FAULTS} stations in a row were lost there")
-        self._dismiss(slot)
+            self._excluded.add(slot)
+            self._remark(f"{slot} is excluded: {MOST_FAULTS} workers in a row were lost there")
+        self._kill(slot)
 
-    def _dismiss(self, slot: Slot) -> None:
-        post = self._posts.pop(slot)
+    def _kill(self, slot: Slot) -> None:
+        worker = self._workers.pop(slot)
         self._idle.pop(slot, None)
-        self._counts[post.lane.arch, post.state] -= 1
-        if post.state is not State.OPENING:
-            self._devices[post.lane.arch].discard(post.device)
-        self._cluster.dismiss(slot)
+        self._counts[worker.queue.arch, worker.state] -= 1
+        if worker.state is not State.OPENING:
+            self._devices[worker.queue.arch].discard(worker.device)
+        self._cluster.kill(slot)
 
     def _close(self) -> None:
-        """Let the stations that are free take their last readings; who is lost over it costs nothing more."""
+        """Let idle workers take their last readings; a worker that is lost meanwhile costs nothing more."""
         self._observer.doing("last readings of the devices")
-        for slot, post in list(self._posts.items()):
-            if post.state is State.IDLE:
-                self._turn(slot, post, State.CLOSING)
+        for slot, worker in list(self._workers.items()):
+            if worker.state is State.IDLE:
+                self._turn(slot, worker, State.CLOSING)
                 self._cluster.close(slot)
             else:
-                self._dismiss(slot)
+                self._kill(slot)
         left = OPENING_S if self._deadline is None else self._deadline - self._clock()
         self._gather(min(OPENING_S, max(left, STOP_S)), self._should_stop)
 
-    def _bring_home(self) -> None:
-        """Ask all stations for what they have, and wait for it a little."""
-        self._observer.doing("bring home what is measured")
+    def _collect(self) -> None:
+        """Ask all workers for what they have, and wait a little."""
+        self._observer.doing("collect what is measured")
         self._cluster.ask_to_stop()
-        for slot, post in list(self._posts.items()):
-            if post.state is State.IDLE and post.lane.brief.closes_at_once:
-                self._turn(slot, post, State.CLOSING)
+        for slot, worker in list(self._workers.items()):
+            if worker.state is State.IDLE and worker.queue.spec.closes_at_once:
+                self._turn(slot, worker, State.CLOSING)
                 self._cluster.close(slot)
-            elif post.state is not State.BUSY:
-                self._dismiss(slot)
+            elif worker.state is not State.BUSY:
+                self._kill(slot)
         self._gather(STOP_S)
 
     def _gather(self, seconds: float, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Land the last parcel of every station that is left; raises Interrupted when `should_stop` says so."""
+        """Store the last archive of every worker; raises Interrupted when `should_stop` says so."""
         until = self._clock() + seconds
-        while self._posts and self._clock() < until:
+        while self._workers and self._clock() < until:
             if should_stop():
                 raise Interrupted("stopped")
             for event in self._cluster.wait(POLL_S):
-                post = self._posts.get(event.slot)
-                if post is None:
+                worker = self._workers.get(event.slot)
+                if worker is None:
                     continue
-                if isinstance(event, Arrived):
-                    self._land(event, post)
+                if isinstance(event, Answered):
+                    self._store_result(event, worker)
                 else:
-                    self._tell(f"{event.slot} ended without its last readings: {event.reason}")
-                if event.slot in self._posts:
-                    self._dismiss(event.slot)
+                    self._remark(f"{event.slot} ended without its last readings: {event.reason}")
+                if event.slot in self._workers:
+                    self._kill(event.slot)
 
-    def _tell(self, text: str, slot: Slot | None = None) -> None:
-        """Pass on a remark; what several stations say (and have noted themselves) is told once."""
-        said = f"{slot}: {text}" if slot else text
+    def _remark(self, text: str, slot: Slot | None = None) -> None:
+        """Pass on a remark. One that several workers make, who have noted it themselves, is shown once."""
+        line = f"{slot}: {text}" if slot else text
         if slot is None:
-            self._note(said)
-        if text not in self._told:
-            self._told.add(text)
-            self._observer.remark(said)
+            self._note(line)
+        if text not in self._remarked:
+            self._remarked.add(text)
+            self._observer.remark(line)
 
     def _note(self, text: str) -> None:
-        for lane in self._lanes.values():
-            lane.landing.event(text)
-
-
-class _OutOfTimeError(Exception):
-    """--max-time is over."""
+        for queue in self._queues.values():
+            queue.store.event(text)

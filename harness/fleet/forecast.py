@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from .jobs import AnyJob
+from .jobs import Job
 
 
 class Forecast:
@@ -19,8 +19,8 @@ class Forecast:
         self._waiting_known = 0.0
         self._open: set[str] = set()
 
-    def add(self, jobs: Iterable[AnyJob]) -> None:
-        """Expect these to be done."""
+    def add(self, jobs: Iterable[Job]) -> None:
+        """Add jobs that are to be measured."""
         for job in jobs:
             if job.key in self._open:
                 continue
@@ -30,15 +30,15 @@ class Forecast:
             else:
                 self._waiting[job.kind] = self._waiting.get(job.kind, 0) + 1
 
-    def finished(self, job: AnyJob, seconds: float) -> None:
-        """Learn from a job that is done."""
+    def finished(self, job: Job, seconds: float) -> None:
+        """Learn from a finished job."""
         self.drop(job)
         for kind in (job.kind, None):
             self._seconds[kind] = self._seconds.get(kind, 0.0) + seconds
             self._finished[kind] = self._finished.get(kind, 0) + 1
 
-    def drop(self, job: AnyJob) -> None:
-        """Expect a job no more."""
+    def drop(self, job: Job) -> None:
+        """Remove a job."""
         if job.key not in self._open:
             return
         self._open.discard(job.key)
@@ -48,7 +48,7 @@ class Forecast:
             self._waiting[job.kind] -= 1
 
     def seconds(self, devices: int) -> float | None:
-        """Return the seconds that `devices` still take for all that is expected; None where nothing is known yet."""
+        """Return the seconds that `devices` still take for all jobs; None while nothing is known."""
         if not devices:
             return None
         overall = self._mean(None)

@@ -1,18 +1,20 @@
-"""What this machine offers a fleet: its devices by architecture, as resources of a Ray node."""
+"""The devices that this machine offers a fleet, by architecture, as resources of a Ray node, and its slots."""
 
 import json
+import os
 import subprocess
 import sys
 
 from ...shapes.errors import RooflensError, UsageError
+from .protocol import Slot
 
 _TIMEOUT_S = 300.0
 
 
 def offer(device: str, slots: int) -> dict[str, int]:
-    """Count the GPUs here by architecture; with none, or for "cpu", say `slots` of the CPU's. Imports torch.
+    """Count the GPUs of this machine by architecture; without any, or for "cpu", `slots` parts of the CPU.
 
-    Raises RooflensError when a GPU is asked for and there is none, and UsageError for more slots than a CPU has cores.
+    Imports torch. Raises RooflensError when a GPU is requested and there is none, UsageError for too many slots.
     """
     import torch
 
@@ -23,7 +25,7 @@ def offer(device: str, slots: int) -> dict[str, int]:
     if not found.is_gpu:
         if slots > (cores := usable_cores()):
             raise UsageError(
-                f"{slots} parts of the CPU are asked for, and it has {cores} cores: ask for at most {cores}"
+                f"{slots} parts of the CPU are requested, and it has {cores} cores: request at most {cores}"
             )
         return {found.arch: slots}
     counts: dict[str, int] = {}
@@ -33,8 +35,20 @@ def offer(device: str, slots: int) -> dict[str, int]:
     return counts
 
 
-class Asked:
-    """The offer of this machine, asked of a process of its own: importing torch here would take as long, and stay."""
+def take_cores(slot: Slot) -> None:
+    """Confine this process and its children to the slot's part of the cores, so that slots of a CPU do not overlap.
+
+    Raises RooflensError when there are more slots than cores.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    each = len(cores) // slot.count
+    if not each:
+        raise RooflensError(f"{slot.host} has {len(cores)} cores for {slot.count} slots: use at most {len(cores)}")
+    os.sched_setaffinity(0, cores[slot.index * each : (slot.index + 1) * each])
+
+
+class InventoryProcess:
+    """Determines `offer` in a separate process: importing torch in this one would take as long, and stay."""
 
     def __init__(self, device: str, slots: int) -> None:
         command = [sys.executable, "-m", __name__, device, str(slots)]
@@ -43,19 +57,19 @@ class Asked:
     def answer(self) -> dict[str, int]:
         """Wait for it. Raises what `offer` raised."""
         try:
-            said, complaint = self._process.communicate(timeout=_TIMEOUT_S)
+            output, errors = self._process.communicate(timeout=_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self.drop()
+            self.kill()
             raise RooflensError(f"this machine's devices were not found within {_TIMEOUT_S:.0f} s") from None
-        lines = said.splitlines()
+        lines = output.splitlines()
         if self._process.returncode == 0 and lines:
             counts: dict[str, int] = json.loads(lines[-1])
             return counts
-        last = (complaint.strip().splitlines() or ["no word of why"])[-1]
+        last = (errors.strip().splitlines() or [f"exit code {self._process.returncode}"])[-1]
         raise (UsageError if self._process.returncode == UsageError.exit_code else RooflensError)(last)
 
-    def drop(self) -> None:
-        """End it unanswered."""
+    def kill(self) -> None:
+        """End it without an answer."""
         self._process.kill()
         self._process.communicate()
 

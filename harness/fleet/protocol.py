@@ -1,17 +1,22 @@
-"""What a fleet and its stations say to each other, whatever the stations measure."""
+"""What a fleet and its device workers exchange, whatever the workers measure. Imports no Ray."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from ..sweep.observer import Observer
-from .jobs import AnyJob
+from ...shapes.errors import RooflensError
+from ...shapes.run_folder.manifest import Manifest, StoredWorker
+from ..sweep.observer import JobObserver
+from ..worker.messages import Setup
+from .jobs import Job
+
+OPENING_S = 900.0
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Room for one station: a GPU, or a part of the cores, number `index` of `count` of its kind on one node of Ray."""
+    """Room for one worker: a GPU, or a part of the cores, number `index` of `count` of its kind on one node of Ray."""
 
     node: str
     host: str
@@ -24,72 +29,97 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A job, what the same device stored of it earlier ("" for nothing), and the seconds that are left for it."""
+class Assignment:
+    """A job, what the same device stored of it earlier (b"" for nothing), and the seconds that are left for it."""
 
-    job: AnyJob
+    job: Job
     earlier: bytes
     seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
-    """What comes home: `content` is a packed run folder, the shard `key`."""
+class ResultArchive:
+    """The answer of a worker: `content` is a packed run folder, the shard `key`."""
 
     key: str
     content: bytes
 
 
-class StationObserver(Observer, Protocol):
-    """Whoever is told what a station does."""
+class DeviceWorker(ABC):
+    """Measures jobs on the device of `slot`; what it stores meanwhile is in `scratch`.
 
-    def home(self, units: int) -> None:
-        """Tell that units are done of which there is no more to say."""
+    `remarks` go to the fleet with the first answer.
+    """
 
-
-class AnyStation(Protocol):
-    """What measures on the device of a slot; each call answers with a parcel."""
-
-    def open(self) -> Parcel:
-        """Prepare. Raises RooflensError when it cannot."""
-
-    def measure(self, order: Order) -> Parcel:
-        """Measure a job to its end, or until its time is over or a stop is asked for: then it is sent home in part."""
-
-    def close(self) -> Parcel:
-        """Take the last readings, and leave nothing behind."""
-
-
-class AnyBrief(Protocol):
-    """What a station is told before its first job: what kind of station it is, and all that its jobs share."""
-
-    @property
-    def device(self) -> str:
-        """Tell "cpu" or "cuda"."""
-
-    @property
-    def rounds(self) -> int:
-        """Rounds per cell."""
-
-    @property
-    def silence_s(self) -> float:
-        """For so long a station that measures may have nothing to say."""
-
-    @property
-    def opening_s(self) -> float:
-        """So long it may take to open."""
-
-    @property
-    def closes_at_once(self) -> bool:
-        """Tell whether a station measures nothing when it closes: then it can clean up when there is no time left."""
-
-    def station(
+    def __init__(
         self,
         slot: Slot,
         name: str,
         scratch: Path,
-        observer: StationObserver,
+        should_stop: Callable[[], bool] = lambda: False,
+        remarks: Sequence[str] = (),
+    ) -> None:
+        self.slot, self.name, self.scratch = slot, name, scratch
+        self.should_stop, self.remarks = should_stop, list(remarks)
+
+    @abstractmethod
+    def open(self) -> ResultArchive:
+        """Prepare. Raises RooflensError when it cannot."""
+
+    @abstractmethod
+    def measure(self, assignment: Assignment) -> ResultArchive:
+        """Measure a job to its end, or in part when its time is over or a stop is requested."""
+
+    @abstractmethod
+    def close(self) -> ResultArchive:
+        """Take the last readings, and leave nothing behind."""
+
+    def described(self, elapsed_s: float) -> StoredWorker:
+        """Return what run.json of a shard says of this worker, with the remarks since the last time."""
+        remarks, self.remarks = self.remarks, []
+        host, slot = self.slot.host, self.slot.index
+        return StoredWorker(name=self.name, host=host, slot=slot, elapsed_s=elapsed_s, remarks=remarks)
+
+    def refuse_other_device(self, arch: str) -> None:
+        """Raise RooflensError unless a device of this architecture is what the slot says."""
+        if arch != self.slot.arch:
+            raise RooflensError(
+                f"its device is {arch}, not {self.slot.arch}: start one Ray node per architecture, each with its own "
+                "visible devices"
+            )
+
+
+@dataclass(frozen=True)
+class WorkerSpec(ABC):
+    """What kind of worker a fleet starts, and what all of its jobs share.
+
+    `setup` is that of the worker process, `manifest` what run.json says before the device is known.
+    """
+
+    setup: Setup
+    manifest: Manifest
+
+    closes_at_once = False
+    """True where closing measures nothing, so that a worker can clean up when there is no time left."""
+
+    @property
+    def opening_s(self) -> float:
+        """Most time that a worker may take to open: torch from a slow disk, and the ceilings."""
+        return OPENING_S
+
+    @property
+    def silence_s(self) -> float:
+        """Longest time for which a worker that measures may report nothing."""
+        return max(self.setup.protocol.timeout_s, self.setup.protocol.build_timeout_s)
+
+    @abstractmethod
+    def worker(
+        self,
+        slot: Slot,
+        name: str,
+        scratch: Path,
+        observer: JobObserver,
         should_stop: Callable[[], bool],
         remarks: Sequence[str],
-    ) -> AnyStation:
-        """Return the station of a slot; it may write in `scratch`."""
+    ) -> DeviceWorker:
+        """Return the worker of a slot; it may write in `scratch`."""

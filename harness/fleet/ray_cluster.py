@@ -1,4 +1,4 @@
-"""A cluster of Ray: places are nodes that offer an architecture as a resource, stations are actors there.
+"""A cluster of Ray: slots are on nodes that offer an architecture as a resource, workers are actors there.
 
 Import `ray_environment` first, and prepare for the cluster with it: Ray reads its settings when it is imported.
 """
@@ -18,17 +18,17 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ...shapes.architectures import is_gpu
 from ...shapes.errors import RooflensError
 from ..storage.scratch import new_scratch, open_scratch, remove_scratch
-from .cluster import Arrived, Event, Gone, Offer, Refused, Sign, numbered
-from .protocol import AnyBrief, Order, Slot
-from .ray_environment import answers, muffled
-from .ray_worker import Board, RayStation
+from .cluster import Answered, Event, Failed, Heartbeat, Lost, NodeOffer, numbered
+from .protocol import Assignment, Slot, WorkerSpec
+from .ray_environment import answers, captured_stderr
+from .ray_worker import HeartbeatBoard, RayWorker
 from .resource_request import architectures
 
 SUSPECT_S = 30.0
-"""A node that a station was lost with is left alone for so long: Ray lists a dead one as alive for 15 s and more."""
+"""Time for which a node is not used after it lost a worker: Ray lists a dead one as alive for 15 s and more."""
 
 HEAD_GONE = 3
-"""So often in a row must the head not answer, before it is taken for dead. Ray would end this process after 60 s."""
+"""Times in a row that the head must not answer to count as dead. Ray would end this process after 60 s."""
 
 _STORE_BYTES = 200 << 20
 
@@ -37,11 +37,11 @@ _STORE_BYTES = 200 << 20
 def local(offer: Mapping[str, int]) -> Iterator["RayCluster"]:
     """Start a cluster of this machine alone, which offers `offer`; it ends with the block."""
     gpus = sum(count for arch, count in offer.items() if is_gpu(arch))
-    with _hushed(), _session_folder() as folder:
+    with _quiet(), _session_folder() as folder:
         try:
             ray.init(
                 _temp_dir=folder,
-                address="local",  # without it, a cluster that somebody started on this machine would be joined
+                address="local",  # otherwise Ray joins a cluster that somebody started on this machine
                 num_cpus=1,
                 num_gpus=gpus,
                 resources={arch: float(count) for arch, count in offer.items()},
@@ -62,7 +62,7 @@ def local(offer: Mapping[str, int]) -> Iterator["RayCluster"]:
 def _session_folder() -> Iterator[str | None]:
     """Folder for the logs and sockets of a cluster, removed after it; None where $RAY_TMPDIR names one.
 
-    By itself, Ray has one for all users of a machine, where everybody may write, and leaves it behind.
+    By default, Ray uses one that all users of a machine can write to, and leaves it behind.
     """
     if "RAY_TMPDIR" in os.environ:
         yield None
@@ -77,18 +77,18 @@ def _session_folder() -> Iterator[str | None]:
 
 @contextmanager
 def joined(address: str) -> Iterator["RayCluster"]:
-    """Connect to the cluster at `address`, HOST:PORT; it goes on after the block."""
-    with _hushed() as said:
+    """Connect to the cluster at `address`, HOST:PORT, which outlives the block."""
+    with _quiet() as captured:
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except ConnectionError as error:
-            if "AuthToken" in said():
+            if "AuthToken" in captured():
                 raise RooflensError(
-                    f"the Ray cluster at {address} takes nobody without its token: copy ~/.ray/auth_token from the "
-                    "machine of its head to this one, and let nobody else read it (chmod 600)"
+                    f"the Ray cluster at {address} requires its token: copy ~/.ray/auth_token from the "
+                    "machine of its head to this one, and make it unreadable for others (chmod 600)"
                 ) from error
             raise RooflensError(
-                f"Ray at {address} answers and takes nobody from here ({_first_line(error)}): run this on a machine "
+                f"Ray at {address} answers but rejects this machine ({_first_line(error)}): run this on one "
                 "that has joined the cluster with rooflens fleet start"
             ) from error
         except (RuntimeError, ValueError, OSError, RayError) as error:
@@ -100,21 +100,21 @@ def joined(address: str) -> Iterator["RayCluster"]:
 
 
 @contextmanager
-def _hushed() -> Iterator[Callable[[], str]]:
-    """Keep out of sight what Ray prints whatever it is told: our remarks say what of it matters.
+def _quiet() -> Iterator[Callable[[], str]]:
+    """Hide what Ray prints regardless of its settings: our remarks report what matters.
 
-    What nodes complain of goes to stdout; should this switch be gone, it is seen there, and nothing else happens.
+    Messages of nodes go to stdout; without this switch they would show there, and nothing else happens.
     """
     vars(ray._private.worker)["_worker_logs_enabled"] = False
-    with muffled() as said:
-        yield said
+    with captured_stderr() as captured:
+        yield captured
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _asks_the_head(method: _Method) -> _Method:
-    """Say that the head is gone where a connection broke: Ray may notice before its answers are missed."""
+    """Report that the head is gone when a connection breaks: Ray may notice before we miss its answers."""
 
     @wraps(method)
     def call(cluster: "RayCluster", *arguments: Any) -> Any:
@@ -134,8 +134,10 @@ class RayCluster:
     def __init__(self) -> None:
         """Use the cluster that this process is connected to."""
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        self._board: Any = ray.remote(Board).options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote()
-        self._station: Any = ray.remote(RayStation)
+        self._board: Any = (
+            ray.remote(HeartbeatBoard).options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote()
+        )
+        self._worker: Any = ray.remote(RayWorker)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
         self.head, self._silent = (host, int(port)), 0
         self._suspects: dict[str, float] = {}
@@ -143,12 +145,12 @@ class RayCluster:
         self._actors: dict[Slot, Any] = {}
         self._names: dict[str, Slot] = {}
         self._answers: dict[Any, Slot] = {}
-        self._briefs: dict[int, Any] = {}
-        self._signs: Any = None
-        self._last_signs: Mapping[str, Sign] = {}
+        self._specs: dict[int, Any] = {}
+        self._heartbeats: Any = None
+        self._last_heartbeats: Mapping[str, Heartbeat] = {}
 
     def headless(self) -> RooflensError:
-        """Return what there is to say when the head is gone."""
+        """Return the error for a head that is gone."""
         return RooflensError(f"the head of the Ray cluster ({':'.join(map(str, self.head))}) is gone")
 
     def offered(self) -> dict[str, int]:
@@ -156,7 +158,7 @@ class RayCluster:
         return architectures(ray.cluster_resources())
 
     def nodes(self) -> list[dict[str, Any]]:
-        """List the nodes that are alive: host, address, what they offer, and what they could."""
+        """List the nodes that are alive: host, address, what they offer, and what they should."""
         nodes: Sequence[Mapping[str, Any]] = ray.nodes()
         return [
             {
@@ -171,7 +173,7 @@ class RayCluster:
 
     @_asks_the_head
     def slots(self) -> Sequence[Slot]:
-        """See `Cluster`. Raises RooflensError when the head of the cluster is gone."""
+        """List the current slots. Raises RooflensError when the head of the cluster is gone."""
         self._silent = 0 if answers(*self.head) else self._silent + 1
         if self._silent >= HEAD_GONE:
             raise self.headless()
@@ -185,22 +187,22 @@ class RayCluster:
         known = [slot for node in trusted for slot in self._slots[node]]
         fresh = sorted(alive.keys() - self._slots.keys())
         offers = [
-            Offer(name, alive[name]["NodeManagerHostname"], arch, amount)
+            NodeOffer(name, alive[name]["NodeManagerHostname"], arch, amount)
             for name in fresh
             for arch, amount in architectures(alive[name]["Resources"]).items()
         ]
         self._slots |= {name: [] for name in fresh}
-        # A node that died and was started again takes over the numbers of the old one, which Ray still lists as alive.
+        # A restarted node takes over the numbers of the one that died, which Ray still lists as alive.
         for slot in numbered(offers, known):
             self._slots[slot.node].append(slot)
         return known + [slot for name in fresh for slot in self._slots[name]]
 
     @_asks_the_head
-    def hire(self, slot: Slot, brief: AnyBrief, name: str) -> None:
-        """See `Cluster`."""
-        if id(brief) not in self._briefs:
-            self._briefs[id(brief)] = ray.put(brief)
-        options = self._station.options(
+    def start(self, slot: Slot, spec: WorkerSpec, name: str) -> None:
+        """Start an actor."""
+        if id(spec) not in self._specs:
+            self._specs[id(spec)] = ray.put(spec)
+        options = self._worker.options(
             num_cpus=0,
             num_gpus=1 if is_gpu(slot.arch) else 0,
             resources={slot.arch: 1},
@@ -208,23 +210,23 @@ class RayCluster:
             max_restarts=0,
             max_task_retries=0,
         )
-        self._actors[slot] = options.remote(self._briefs[id(brief)], slot, name, self._board)
+        self._actors[slot] = options.remote(self._specs[id(spec)], slot, name, self._board)
         self._names[name] = slot
-        self._expect(slot, self._actors[slot].open.remote())
+        self._answers[self._actors[slot].open.remote()] = slot
 
     @_asks_the_head
-    def order(self, slot: Slot, order: Order) -> None:
-        """See `Cluster`."""
-        self._expect(slot, self._actors[slot].measure.remote(order))
+    def assign(self, slot: Slot, assignment: Assignment) -> None:
+        """Assign a job."""
+        self._answers[self._actors[slot].measure.remote(assignment)] = slot
 
     @_asks_the_head
     def close(self, slot: Slot) -> None:
-        """See `Cluster`."""
-        self._expect(slot, self._actors[slot].close.remote())
+        """Let a worker close."""
+        self._answers[self._actors[slot].close.remote()] = slot
 
     @_asks_the_head
-    def dismiss(self, slot: Slot) -> None:
-        """See `Cluster`."""
+    def kill(self, slot: Slot) -> None:
+        """Kill the actor."""
         if actor := self._actors.pop(slot, None):
             ray.kill(actor, no_restart=True)
         self._answers = {answer: place for answer, place in self._answers.items() if place != slot}
@@ -232,12 +234,12 @@ class RayCluster:
 
     @_asks_the_head
     def ask_to_stop(self) -> None:
-        """See `Cluster`."""
+        """Post it on the board."""
         self._board.stop.remote()
 
     @_asks_the_head
     def wait(self, seconds: float) -> Sequence[Event]:
-        """See `Cluster`."""
+        """Return what happened."""
         if not self._answers:
             time.sleep(seconds)
             return []
@@ -247,38 +249,35 @@ class RayCluster:
         return [self._event(answer) for answer in ready]
 
     @_asks_the_head
-    def signs(self) -> Mapping[Slot, Sign]:
-        """See `Cluster`. What is returned was asked for by the call before."""
-        if self._signs is not None:
-            ready, _ = ray.wait([self._signs], timeout=0)
+    def heartbeats(self) -> Mapping[Slot, Heartbeat]:
+        """Return the last heartbeats, as of the previous call."""
+        if self._heartbeats is not None:
+            ready, _ = ray.wait([self._heartbeats], timeout=0)
             if ready:
                 with suppress(RayError):
-                    self._last_signs = ray.get(self._signs)
-                self._signs = None
-        if self._signs is None:
-            self._signs = self._board.read.remote()
-        known = ((self._names.get(name), sign) for name, sign in self._last_signs.items())
-        return {slot: sign for slot, sign in known if slot in self._actors}
-
-    def _expect(self, slot: Slot, answer: Any) -> None:
-        self._answers[answer] = slot
+                    self._last_heartbeats = ray.get(self._heartbeats)
+                self._heartbeats = None
+        if self._heartbeats is None:
+            self._heartbeats = self._board.read.remote()
+        known = ((self._names.get(name), heartbeat) for name, heartbeat in self._last_heartbeats.items())
+        return {slot: heartbeat for slot, heartbeat in known if slot in self._actors}
 
     def _event(self, answer: Any) -> Event:
         slot = self._answers.pop(answer)
         try:
-            return Arrived(slot, ray.get(answer))
+            return Answered(slot, ray.get(answer))
         except RayTaskError as error:
             cause = error.cause if isinstance(error.cause, BaseException) else error
             if isinstance(cause, RooflensError):
-                return Refused(slot, str(cause))
-            return Refused(slot, f"{type(cause).__name__}: {_first_line(cause)}")
+                return Failed(slot, str(cause))
+            return Failed(slot, f"{type(cause).__name__}: {_first_line(cause)}")
         except RayActorError as error:
             why = _why_dead(error)
             if why != DIED:
                 self._suspects[slot.node] = time.monotonic()
-            return Gone(slot, why)
+            return Lost(slot, why)
         except RayError as error:
-            return Gone(slot, _first_line(error))
+            return Lost(slot, _first_line(error))
 
 
 def _first_line(error: BaseException) -> str:
@@ -290,9 +289,9 @@ DIED = "its process died"
 
 
 def _why_dead(error: RayActorError) -> str:
-    """Say in few words how Ray explains that an actor does not answer.
+    """Shorten how Ray explains that an actor does not answer.
 
-    Whatever is not the death of its process alone may be its node: that costs the node a while without stations.
+    If it may be more than the death of its process, its node is not used for a while.
     """
     text = " ".join(str(error).split())
     is_process = "its worker process has died" in text and not isinstance(error, ActorUnavailableError)
@@ -300,7 +299,7 @@ def _why_dead(error: RayActorError) -> str:
 
 
 def _left_idle(gpus: float, offers: Mapping[str, int]) -> str:
-    """Say how many GPUs of a node nobody can ask for, because it does not offer their architecture."""
+    """Say how many GPUs of a node cannot be used, because it does not offer their architecture."""
     idle = int(gpus) - sum(count for arch, count in offers.items() if is_gpu(arch))
     if idle > 0:
         return f"{idle} GPUs are not offered: start it with rooflens fleet start"

@@ -1,5 +1,6 @@
-"""Around Ray, before it is imported: what it reads from the environment, the clusters that this machine belongs to
-(Ray's own search may wait for minutes), and its C++ logs, kept from stderr. This module imports no Ray.
+"""Prepares the environment before Ray is imported; finds the clusters of this machine; captures Ray's C++ logs.
+
+Ray's own search for a cluster may wait for minutes. This module imports no Ray.
 """
 
 import io
@@ -18,28 +19,28 @@ from ...shapes.errors import RooflensError, UsageError
 STDERR = 2
 
 MOST_BYTES = 1 << 20
-"""So much of what was held back is told."""
+"""Most captured output that is read back."""
 
 
 @contextmanager
-def muffled() -> Iterator[Callable[[], str]]:
-    """Let `sys.stderr` go on, and nothing else get there; yields what returns the text that was held back so far."""
-    with tempfile.TemporaryFile() as held:
+def captured_stderr() -> Iterator[Callable[[], str]]:
+    """Capture what is written to the descriptor of stderr, but not `sys.stderr`; yields a function that returns it."""
+    with tempfile.TemporaryFile() as file:
         sys.stderr.flush()
-        handle, mine = os.dup(STDERR), None
-        # A stream that passes on to another keeps its place: it is the other that is exchanged.
+        handle, own = os.dup(STDERR), None
+        # A stream that wraps another stays in place: the inner one is replaced.
         holder, name = (sys.stderr, "stream") if hasattr(sys.stderr, "stream") else (sys, "stderr")
         stream: TextIO = getattr(holder, name)
         if _descriptor(stream) == STDERR:
-            mine = open(handle, "w", buffering=1, encoding=stream.encoding, errors=stream.errors, closefd=False)  # noqa: SIM115
-            setattr(holder, name, mine)
-        os.dup2(held.fileno(), STDERR)
+            own = open(handle, "w", buffering=1, encoding=stream.encoding, errors=stream.errors, closefd=False)  # noqa: SIM115
+            setattr(holder, name, own)
+        os.dup2(file.fileno(), STDERR)
         try:
-            yield lambda: os.pread(held.fileno(), MOST_BYTES, 0).decode(errors="replace")
+            yield lambda: os.pread(file.fileno(), MOST_BYTES, 0).decode(errors="replace")
         finally:
             os.dup2(handle, STDERR)
-            if mine is not None:
-                mine.close()
+            if own is not None:
+                own.close()
                 setattr(holder, name, stream)
             os.close(handle)
 
@@ -52,7 +53,7 @@ def _descriptor(stream: object) -> int | None:
 
 
 LOCAL = "ROOFLENS_LOCAL_CLUSTER"
-"""Variable of the processes of a cluster that a sweep started for itself: nobody else joins it."""
+"""Set in the processes of a cluster that a sweep started for itself: no other process joins it."""
 
 _ADDRESS = b"--gcs-address="
 
@@ -60,7 +61,7 @@ _ADDRESS = b"--gcs-address="
 def addresses(proc: Path = Path("/proc")) -> list[str]:
     """Return HOST:PORT of the head of each cluster that has a node here, without those of `rooflens run --jobs`.
 
-    What belongs to another user, or ends meanwhile, is left out.
+    Processes of other users are skipped.
     """
     return sorted(set(_addresses(proc)))
 
@@ -82,16 +83,16 @@ def _addresses(proc: Path) -> Iterator[str]:
 EXTRA = "pip install 'rooflens[fleet]'"
 
 _LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""0 keeps Ray on 127.0.0.1; otherwise it replaces that by the address of a network interface, whatever it is told."""
+"""0 keeps Ray on 127.0.0.1; otherwise it uses the address of a network interface, regardless of its settings."""
 
 _ALWAYS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
 
 _OF_A_NODE = {
-    # Workers as `rooflens run` has them: Ray's own are at nice 15, and the first to go when memory is short.
+    # As under `rooflens run`: by default, Ray's workers have nice 15, and are killed first when memory is short.
     "RAY_worker_niceness": "0",
     "RAY_worker_oom_score_adjustment": "0",
     "RAY_memory_monitor_refresh_ms": "0",
-    # A small /dev/shm, as in containers, is no obstacle to parcels of some MB.
+    # A small /dev/shm, as in containers, is sufficient for archives of a few MB.
     "RAY_OBJECT_STORE_ALLOW_SLOW_STORAGE": "1",
 }
 
@@ -99,11 +100,11 @@ TOKEN = Path(".ray") / "auth_token"
 """Where Ray keeps the token of a user, below the home directory."""
 
 CONNECT_S = 5.0
-"""Ray tries for minutes to reach what does not answer; this long is enough to tell."""
+"""Timeout of our own connection; Ray would try for minutes."""
 
 
 def for_local_cluster() -> None:
-    """Prepare for a cluster on this machine alone: on the loopback, with a token that only its processes know."""
+    """Prepare for a cluster on this machine alone: on the loopback interface, with a token of its own."""
     refuse_without_ray()
     os.environ.update(_ALWAYS | _OF_A_NODE | {_LOOPBACK_ONLY: "0", LOCAL: "1"})
     os.environ.pop("RAY_ADDRESS", None)
@@ -118,22 +119,22 @@ def for_address(address: str) -> str:
     refuse_without_ray()
     for name, value in _ALWAYS.items():
         os.environ.setdefault(name, value)
-    if has_token():  # a cluster without tokens does not mind one
+    if has_token():  # a cluster without tokens accepts one
         os.environ.setdefault("RAY_AUTH_MODE", "token")
-    found = _the_one_here() if address == "auto" else address
+    found = _local_address() if address == "auto" else address
     if is_loopback(refuse_silent(found)):
         os.environ.setdefault(_LOOPBACK_ONLY, "0")
     return found
 
 
-def _the_one_here() -> str:
+def _local_address() -> str:
     """Return HOST:PORT of the cluster that this machine is a node of."""
     named = os.environ.get("RAY_ADDRESS", "auto")
     found = addresses() if named == "auto" else [named]
     if not found:
         raise RooflensError(
             "no Ray cluster runs on this machine: start one with rooflens fleet start, name --address HOST:PORT, or "
-            "leave --address out to use this machine alone"
+            "omit --address to use this machine alone"
         )
     if len(found) > 1:
         raise UsageError(f"this machine is in several Ray clusters: name one of --address {', '.join(found)}")
@@ -143,8 +144,8 @@ def _the_one_here() -> str:
 def for_node(address: str) -> None:
     """Prepare to start a node of a cluster: its head with "", else one that joins at `address`.
 
-    The variables go to the processes of Ray; one that is set already stays. Raises where there is no token for a node
-    that joins, or nothing answers.
+    The processes of Ray inherit the variables; one that is set already stays. Raises when a joining node has no token,
+    or nothing answers.
     """
     refuse_without_ray()
     for name, value in (_ALWAYS | _OF_A_NODE | {"RAY_AUTH_MODE": "token"}).items():
@@ -159,9 +160,9 @@ def for_node(address: str) -> None:
 
 
 def refuse_silent(address: str) -> str:
-    """Return the host of HOST:PORT. Raises UsageError for what is none, and RooflensError when nothing answers there.
+    """Return the host of HOST:PORT. Raises UsageError for any other form, and RooflensError when nothing answers.
 
-    Ray itself goes on trying for minutes.
+    Ray itself would try for minutes.
     """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or "/" in address:
@@ -174,7 +175,7 @@ def refuse_silent(address: str) -> str:
 
 
 def refuse_taken(port: int) -> None:
-    """Raise UsageError when a head could not listen at this port here: Ray itself would say so in a traceback."""
+    """Raise UsageError when a head could not listen at this port: Ray itself would print a traceback."""
     head = next((found for found in addresses() if found.endswith(f":{port}")), None)
     if head:
         raise UsageError(
@@ -185,7 +186,7 @@ def refuse_taken(port: int) -> None:
 
 
 def answers(host: str, port: int) -> bool:
-    """Tell whether something takes connections there."""
+    """Tell whether something accepts connections there."""
     try:
         socket.create_connection((host, port), CONNECT_S).close()
     except OSError:
@@ -194,23 +195,23 @@ def answers(host: str, port: int) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine, by a name that nobody else knows it by."""
+    """Tell whether a host is the loopback interface."""
     return host == "localhost" or host.startswith("127.")
 
 
 def has_token() -> bool:
-    """Tell whether there is a token by which this user could be known to a cluster."""
+    """Tell whether this user has a token for a cluster."""
     named = any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
     return named or Path(os.path.expanduser("~"), TOKEN).is_file()
 
 
 def refuse_without_ray() -> None:
-    """Raise RooflensError that names the extra where Ray is not installed, or refuses to be imported."""
+    """Raise RooflensError when Ray is not installed, or would refuse to start."""
     import importlib.util
 
     if importlib.util.find_spec("ray") is None:
-        raise RooflensError(f"a fleet runs on Ray, which is not here: {EXTRA}")
+        raise RooflensError(f"a fleet requires Ray, which is not installed: {EXTRA}")
     if os.environ.get("ROCR_VISIBLE_DEVICES") and not os.environ.get("HIP_VISIBLE_DEVICES"):
         raise RooflensError(
-            "Ray takes no ROCR_VISIBLE_DEVICES: unset it, and choose AMD GPUs by HIP_VISIBLE_DEVICES instead"
+            "Ray rejects ROCR_VISIBLE_DEVICES: unset it, and select AMD GPUs with HIP_VISIBLE_DEVICES instead"
         )

@@ -1,4 +1,4 @@
-"""Parcels: what a station sends home, one run folder in one piece. On the disk it is a zip file."""
+"""Result archives: one run folder in one piece, as a worker returns it. On the disk it is a zip file."""
 
 import io
 import zipfile
@@ -12,7 +12,7 @@ from ...shapes.run_folder.columns import TABLES
 from ...shapes.run_folder.manifest import EVENTS, MANIFEST, WORKER_LOG
 
 FILES = (MANIFEST, *(table.file for table in TABLES), EVENTS, WORKER_LOG)
-"""What of a run folder travels, as far as it is there."""
+"""The files of a run folder that are packed, if they exist."""
 
 SUFFIX = ".zip"
 
@@ -20,7 +20,7 @@ _LEVEL = 1
 """Timings shrink to a quarter at once; the higher levels take ten times as long for a tenth less."""
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Those of the others are unpacked by Python in one piece, however much that is."""
+"""Python unpacks entries of any other method in one piece, however large."""
 
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -34,21 +34,17 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(parcel: bytes, name: str) -> dict[str, bytes]:
-    """Return the files of a run folder in a parcel, of which no other is read; errors as of `entries`."""
-    return _read(parcel, name, lambda entry: entry in FILES)
+def unpack(content: bytes, name: str) -> dict[str, bytes]:
+    """Return the files of a run folder in an archive, and no others; errors as of `entries`."""
+    return entries(content, name, lambda entry: entry in FILES)
 
 
-def entries(parcel: bytes, name: str) -> dict[str, bytes]:
-    """Return all that a parcel holds. Raises UsageError that names it when it is damaged, or unpacks to too much."""
-    return _read(parcel, name, lambda entry: True)
-
-
-def _read(parcel: bytes, name: str, wanted: Callable[[str], bool]) -> dict[str, bytes]:
-    left = most_bytes(len(parcel))
+def entries(content: bytes, name: str, wanted: Callable[[str], bool] = lambda entry: True) -> dict[str, bytes]:
+    """Return the entries of an archive. Raises UsageError with `name` if it is damaged, or unpacks to too much."""
+    left = most_bytes(len(content))
     found: dict[str, bytes] = {}
     try:
-        with zipfile.ZipFile(io.BytesIO(parcel)) as archive:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for entry in filter(wanted, archive.namelist()):
                 if archive.getinfo(entry).compress_type not in _METHODS:
                     raise ValueError(f"{entry} is neither stored nor deflated")
@@ -66,6 +62,6 @@ def _read(parcel: bytes, name: str, wanted: Callable[[str], bool]) -> dict[str, 
 
 
 def packed_folder(folder: Path, more: Mapping[str, bytes]) -> bytes:
-    """Pack what a run folder holds, and `more`."""
+    """Pack the files of a run folder, and `more`."""
     found = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
     return pack({**found, **more})

@@ -1,10 +1,10 @@
-"""What comes home, kept twice: every parcel as a shard, and all of them as one run folder that can be read at any time.
+"""The results of a sweep, kept twice: each archive as a shard, and all of them as a run folder, readable at any time.
 
-    RUN/shards/KEY.zip    one parcel each, synced and moved into place: what counts
-    RUN/cells.csv, ...    the rows of the shards, appended as they come; made anew from the shards by every `Landing`
+    RUN/shards/KEY.zip    one archive each, synced and moved into place: what counts
+    RUN/cells.csv, ...    the rows of the shards, appended on arrival; rebuilt from the shards by every `ResultStore`
 
-A shard that holds only a part of its job joins the tables when the sweep ends and nothing has replaced it by then: its
-device may still complete it, or another one measure all of it.
+A shard that holds only a part of its job joins the tables when the sweep ends and nothing has replaced it: its device
+may still complete it, or another one measure all of it.
 """
 
 import io
@@ -31,49 +31,40 @@ from ..storage.store import better_of, ceilings_of
 from ..storage.tables import fields, replace, reported
 from ..storage.worker_log import trim
 from ..telemetry.clock import CLOCK
-from .device_registry import Roster, device_of
-from .jobs import AnyJob, Coordinates, Verdicts
-from .protocol import Parcel
+from .device_registry import DeviceRegistry, device_of
+from .jobs import Coordinates, Job, JobResult
+from .protocol import ResultArchive
 from .result_archive import SUFFIX, unpack
 
 MANIFEST_EVERY_S = 2.0
 
 _NUMBERED = (CELLS, CANARY)
-"""Tables that name worker processes: those of a station get the numbers that they have in the run."""
+"""Tables that name worker processes, which are renumbered for the run."""
 
 _READ = [CELLS.names.index(name) for name in ("round", "verdict", "reason", *MODEL_FIELDS)]
-"""Where a row of cells.csv has what the fleet must know of it."""
-
+"""Columns of cells.csv that the fleet reads."""
 
 _HOW_MUCH = ("rounds", "caches", "target_ci", "min_samples", "budget_s")
-"""Settings that may change when a sweep goes on, as in `rooflens run`: `AnyJob.missing` sees to what is to do then."""
+"""Settings that may change when a sweep goes on, as in `rooflens run`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """A shard as it was read: its files, and by cell the verdicts of its rounds and the reason of the last failure."""
+class StoredShard(JobResult):
+    """A shard with its files."""
 
     key: str
     files: Mapping[str, bytes]
-    manifest: Manifest
-    verdicts: Verdicts
-    reasons: Mapping[Coordinates, str]
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds that the station spent on it."""
-        return self.manifest.of_station.elapsed_s
 
 
-class Landing:
+class ResultStore:
     """The only writer of the run folder of a fleet; holds its lock until `close`.
 
-    `jobs` is the plan by key; `done` has the seconds of each job that a shard holds as a whole, `begun` the device of
-    each that a shard holds in part.
+    `jobs` is the plan by key; `done` has the seconds of each job that is stored as a whole, `begun` the device of each
+    that is stored in part.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, jobs: Iterable[AnyJob]) -> None:
-        """Begin a run, or resume with the shards that are in `folder`. `manifest` is completed and becomes run.json.
+    def __init__(self, folder: Path, manifest: Manifest, jobs: Iterable[Job]) -> None:
+        """Begin a run, or resume the one in `folder`. `manifest` is completed and becomes run.json.
 
         Raises UsageError for shards that are damaged, or that are not of one run.
         """
@@ -81,7 +72,7 @@ class Landing:
         self.jobs = {job.key: job for job in jobs}
         self.done: dict[str, float] = {}
         self.begun: dict[str, Hashable] = {}
-        self._roster, self._code = Roster(), KnownCode()
+        self._registry, self._code = DeviceRegistry(), KnownCode()
         self._first: Shard | None = None
         self._ceilings: list[Mapping[str, Any]] = []
         self._planned: dict[str, int] = {}
@@ -96,42 +87,60 @@ class Landing:
             self.release()
             raise
 
-    def add(self, jobs: Iterable[AnyJob]) -> None:
+    def add(self, jobs: Iterable[Job]) -> None:
         """Add jobs to the plan, and store that."""
         self.jobs |= {job.key: job for job in jobs}
         self.write_manifest()
 
-    def open_jobs(self) -> list[AnyJob]:
-        """Return the jobs that no shard holds as a whole, in the order of the plan."""
+    def open_jobs(self) -> list[Job]:
+        """Return the jobs that are not stored as a whole, in the order of the plan."""
         return [job for key, job in self.jobs.items() if key not in self.done]
 
-    def earlier(self, job: AnyJob) -> bytes:
-        """Return the shard that holds a part of `job`, b"" without one."""
+    def earlier(self, job: Job) -> bytes:
+        """Return the shard that holds a part of `job`, b"" if there is none."""
         if job.key not in self.begun:
             return b""
         with reported(self.folder):
             return self._path(job.key).read_bytes()
 
-    def land(self, parcel: Parcel) -> Content:
-        """Store a parcel, and its rows in the tables. It survives from here on.
+    def add_result(self, archive: ResultArchive) -> StoredShard:
+        """Store an archive, and its rows in the tables.
 
         Raises UsageError when it does not belong to this run: other software, other code, another model of the device.
         """
-        content = self.read(parcel)
-        self.keep(content, parcel)
-        return content
+        shard = self.read(archive.key, archive.content)
+        self.keep(shard, archive)
+        return shard
 
-    def read(self, parcel: Parcel) -> Content:
-        """Parse a parcel and check that it is of this run, as `land` does; nothing is stored yet."""
-        return self._read(parcel.key, parcel.content)
+    def read(self, key: str, content: bytes) -> StoredShard:
+        """Parse an archive. Raises UsageError when it is damaged, or not of this run and its job."""
+        where = self._path(key)
+        files = unpack(content, str(where))
+        manifest = manifest_of(files.get(MANIFEST, b""), where / MANIFEST)
+        verdicts: dict[Coordinates, dict[int, Verdict]] = {}
+        reasons: dict[Coordinates, str] = {}
+        for line, row in _rows(files, CELLS, where):
+            number, verdict, reason, *place = (row[column] for column in _READ)
+            rounds = verdicts.setdefault(tuple(place), {})
+            try:
+                if int(number) in rounds:
+                    raise UsageError(f"{where / CELLS.file} line {line}: duplicate round {number} of a cell")
+                rounds[int(number)] = Verdict(verdict)
+                if rounds[int(number)] is not Verdict.PASSED:
+                    reasons[tuple(place)] = reason
+            except ValueError:
+                raise UsageError(f"{where / CELLS.file} line {line}: not a row of {CELLS.file}") from None
+        shard = StoredShard(manifest, verdicts, reasons, key, files)
+        self._check(shard)
+        return shard
 
-    def keep(self, content: Content, parcel: Parcel) -> None:
-        """Store a parcel that was read; not one that holds no more of its job than an earlier one, or nothing."""
+    def keep(self, content: StoredShard, archive: ResultArchive) -> None:
+        """Store an archive that was read, unless it holds no more of its job than an earlier one."""
         job = self.jobs.get(content.key)
         if job and job.missing(content) >= self._missing.get(content.key, job.units):
             return
         with reported(self.folder):
-            replace(self._path(parcel.key), parcel.content)
+            replace(self._path(archive.key), archive.content)
         self._take(content)
         if time.monotonic() - self._written >= MANIFEST_EVERY_S:
             self.write_manifest()
@@ -141,7 +150,7 @@ class Landing:
         planned = sum(
             self._planned[key] if key in self._planned else job.planned(None) for key, job in self.jobs.items()
         )
-        self._roster.describe(self.manifest)
+        self._registry.describe(self.manifest)
         self.manifest.planned_units = planned
         stated = self.manifest.fleet or StoredFleet()
         self.manifest.fleet = replace_fields(stated, jobs=len(self.jobs), done=len(self.done))
@@ -150,21 +159,21 @@ class Landing:
         self._written = time.monotonic()
 
     def event(self, text: str) -> None:
-        """Append a line to events.log, and to the one among the shards from which that is made anew."""
+        """Append a line to events.log, and to the copy among the shards from which that is rebuilt."""
         line = f"{CLOCK.now()} {text}\n".encode()
-        with suppress(OSError):  # a full disk is told by what must be stored
+        with suppress(OSError):  # a full disk is reported by the stores
             _append(self.folder / EVENTS, line)
             _append(self.folder / SHARDS / EVENTS, line)
 
     def close(self) -> None:
-        """Finish, and let go of the folder."""
+        """Finish, and release the lock."""
         try:
             self.finish()
         finally:
             self.release()
 
     def finish(self) -> None:
-        """Add what is left of shards that hold a part, and wait for the disk."""
+        """Add the shards that hold a part of their job, and sync the tables."""
         for key in list(self.begun):
             self._append_rows(self._stored(key))
         self.write_manifest()
@@ -174,14 +183,14 @@ class Landing:
                     _sync(path)
 
     def release(self) -> None:
-        """Let go of the folder at once."""
+        """Release the lock at once."""
         os.close(self._lock)
 
     def _path(self, key: str) -> Path:
         return self.folder / SHARDS / f"{key}{SUFFIX}"
 
     def _rebuild(self) -> None:
-        """Make the tables from the shards that are there."""
+        """Rebuild the tables from the shards."""
         with reported(self.folder):
             for table in TABLES:
                 (self.folder / table.file).unlink(missing_ok=True)
@@ -196,54 +205,30 @@ class Landing:
             self._take(self._stored(key))
         self.write_manifest()
 
-    def _stored(self, key: str) -> Content:
+    def _stored(self, key: str) -> StoredShard:
         with reported(self.folder):
-            parcel = self._path(key).read_bytes()
-        return self._read(key, parcel)
+            archive = self._path(key).read_bytes()
+        return self.read(key, archive)
 
-    def _read(self, key: str, parcel: bytes) -> Content:
-        """Parse a parcel. Raises UsageError when it is damaged, or not of this run and its job."""
-        where = self._path(key)
-        files = unpack(parcel, str(where))
-        manifest = manifest_of(files.get(MANIFEST, b""), where / MANIFEST)
-        verdicts: dict[Coordinates, dict[int, Verdict]] = {}
-        reasons: dict[Coordinates, str] = {}
-        for line, row in _rows(files, CELLS, where):
-            number, verdict, reason, *place = (row[column] for column in _READ)
-            rounds = verdicts.setdefault(tuple(place), {})
-            try:
-                if int(number) in rounds:
-                    raise UsageError(
-                        f"{where / CELLS.file} line {line}: round {number} of this cell stands there twice"
-                    )
-                rounds[int(number)] = Verdict(verdict)
-                if rounds[int(number)] is not Verdict.PASSED:
-                    reasons[tuple(place)] = reason
-            except ValueError:
-                raise UsageError(f"{where / CELLS.file} line {line}: not a row of {CELLS.file}") from None
-        content = Content(key, files, manifest, verdicts, reasons)
-        self._check(content)
-        return content
-
-    def _check(self, content: Content) -> None:
+    def _check(self, content: StoredShard) -> None:
         """Raise UsageError unless the shard is of this run, and its cells of its job."""
         job = self.jobs.get(content.key)
         if job and not all(map(job.holds, content.verdicts)):
             raise UsageError(f"{self._path(content.key)} holds cells of another problem: delete it")
-        manifest, station = content.manifest, content.manifest.of_station
+        manifest, worker = content.manifest, content.worker
         how: dict[str, Any] = dict.fromkeys(_HOW_MUCH) | {"timer": manifest.timer, "cold_by": manifest.cold_by}
         protocol = replace_fields(manifest.protocol, **how)  # "auto" is what it chose
-        where = Path(f"{station.host} slot {station.slot}")
+        where = Path(f"{worker.host} slot {worker.slot}")
         shard = Shard(where, replace_fields(manifest, rounds=None, protocol=protocol), (), {})
         if self._first is None:
             self._first = shard
-        for obstacle in (*different_conditions(self._first, shard), *self._code.differences(shard)):
-            raise UsageError(obstacle.reason)
+        for conflict in (*different_conditions(self._first, shard), *self._code.differences(shard)):
+            raise UsageError(conflict.reason)
 
-    def _take(self, content: Content) -> None:
-        """Note what a stored shard completes, and append its rows unless it holds only a part of its job."""
-        self._roster.add(content.manifest)
-        self.manifest.challengers = union((self.manifest.challengers, content.manifest.challengers))
+    def _take(self, content: StoredShard) -> None:
+        """Register a stored shard, and append its rows unless it holds only a part of its job."""
+        self._registry.add(content.manifest)
+        self.manifest.challengers = union(one.challengers for one in (self.manifest, content.manifest))
         job = self.jobs.get(content.key)
         if job and (missing := job.missing(content)):
             self.begun[job.key] = device_of(content.manifest)
@@ -252,12 +237,12 @@ class Landing:
         if job:
             self.begun.pop(job.key, None)
             self._missing.pop(job.key, None)
-            self.done[job.key] = content.elapsed_s
+            self.done[job.key] = content.worker.elapsed_s
             self._planned[job.key] = job.planned(content.manifest)
         self._append_rows(content)
 
-    def _append_rows(self, content: Content) -> None:
-        """Append to every table what the shard has for it: samples before the rows that commit them."""
+    def _append_rows(self, content: StoredShard) -> None:
+        """Append the rows of a shard to the tables: samples before the rows that commit them."""
         where = self._path(content.key)
         with reported(self.folder):
             for table in sorted(TABLES, key=lambda table: table is CELLS):
@@ -275,7 +260,7 @@ class Landing:
                     if not path.exists():
                         replace(path, csv_text(table.names, []))
                     _append(path, rows)
-            host = content.manifest.of_station.host
+            host = content.worker.host
             if events := content.files.get(EVENTS):
                 lines = (line.partition(" ") for line in events.decode(errors="replace").splitlines())
                 _append(self.folder / EVENTS, "".join(f"{at} {host}: {text}\n" for at, _, text in lines).encode())
@@ -283,23 +268,23 @@ class Landing:
                 _append(self.folder / WORKER_LOG, f"--- {host}, {content.key}\n".encode() + log)
                 trim(self.folder / WORKER_LOG)
 
-    def _numbered(self, content: Content, table: Table, where: Path) -> bytes:
-        """Return the rows of a table with the run's numbers of the worker processes."""
+    def _numbered(self, content: StoredShard, table: Table, where: Path) -> bytes:
+        """Return the rows of a table with worker processes numbered for the run."""
         at, rows = table.names.index("process"), []
         for line, row in _rows(content.files, table, where):
             try:
-                row[at] = str(self._roster.process(content.manifest, int(row[at])))
+                row[at] = str(self._registry.process(content.manifest, int(row[at])))
             except ValueError:
                 raise UsageError(f"{where / table.file} line {line}: not a row of {table.file}") from None
             rows.append(row)
         return csv_text(None, rows).encode()
 
-    def _add_ceilings(self, content: Content, where: Path) -> None:
+    def _add_ceilings(self, content: StoredShard, where: Path) -> None:
         found = ceilings_of(_rows(content.files, CEILINGS, where), where / CEILINGS.file)
         if not found:
             return
         better = better_of(self._ceilings, found)
-        if better == self._ceilings:  # as with most devices of a large fleet: no file is replaced for them
+        if better == self._ceilings:  # so for most devices of a large fleet
             return
         self._ceilings = better
         rows = (fields(CEILINGS, row) for row in self._ceilings)

@@ -1,4 +1,4 @@
-"""Whoever watches a sweep: what it is told of the progress."""
+"""What a progress display is told."""
 
 from typing import Protocol
 
@@ -7,19 +7,26 @@ from ..plan.plan import Cell
 
 
 class Observer(Protocol):
-    """Whoever shows the progress."""
+    """Receives the progress of a sweep. A unit is one round of one cell."""
 
     def started(self, total_units: int, finished_units: int) -> None:
-        """Tell how many (cell, round) units there are, and how many were stored by an earlier run."""
+        """Report how many units there are, and how many an earlier run has stored."""
 
     def doing(self, what: str) -> None:
-        """Tell what the worker is doing now."""
+        """Report what the worker does now."""
 
     def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
-        """Tell that a unit was stored; `units` counts it and the rounds that its failure makes needless."""
+        """Report a stored unit; `units` counts it and the rounds that its failure makes unnecessary."""
 
     def grown(self, total_units: int) -> None:
-        """Tell that cells were added to the plan, so that there are so many units now."""
+        """Report that the plan has so many units now."""
 
     def remark(self, text: str) -> None:
-        """Pass on something worth a line: a restart, a refused ceiling."""
+        """Report an event worth a line: a restart, a rejected ceiling."""
+
+
+class JobObserver(Observer, Protocol):
+    """Receives the progress of jobs as well, whose units may be rounds of a whole version."""
+
+    def received(self, units: int) -> None:
+        """Report units that are finished, with nothing to add."""

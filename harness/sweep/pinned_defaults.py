@@ -20,7 +20,7 @@ from ..worker.messages import AskDefaults, Defaults, Setup
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
 
 
-def held_table(
+def pinned_table(
     varied: Mapping[Cell, Cell], setup: Setup, log: Path, should_stop: Callable[[], bool] = lambda: False
 ) -> str:
     """Return the text of a tuned table that pins each cell of a scan to the default of the cell that it varies.

@@ -1,4 +1,4 @@
-"""One device at work: hand tasks to its worker, commit what comes back, replace a worker that a fault has ended."""
+"""One device at work: send tasks to its worker, commit the results, replace a worker after a fault."""
 
 import json
 import re
@@ -28,23 +28,23 @@ from ..worker.messages import (
     Begin,
     Calibrate,
     CanaryTaken,
+    CandidateBegun,
+    CandidateFailed,
     Ceilings,
-    Chosen,
+    Choice,
     Done,
     Failure,
     Ready,
     Refused,
     Result,
+    SearchResult,
     Setup,
-    Spoilt,
     Step,
     Stored,
     TakeCanary,
-    Trying,
-    Tuned,
     Work,
 )
-from .fault_attribution import Blame, limit_s, timed_out, what
+from .fault_attribution import FaultAttribution, limit_s, timed_out, what
 from .observer import Observer
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError, started_again
 
@@ -53,7 +53,7 @@ CALIBRATION_TIMEOUT_S = 300.0
 _DIGITS = re.compile(r"[\d.]+")
 
 END_S = 2.0
-"""What a time limit keeps back for a clean end: the last reading of the canary."""
+"""Time before a deadline that is reserved for a clean end: the last reading of the canary."""
 
 
 class OutOfTimeError(Exception):
@@ -62,11 +62,11 @@ class OutOfTimeError(Exception):
 
 @dataclass(slots=True)
 class Session:
-    """A worker, and those that replace it after a fault, on one device. `turn_to` says where units are stored.
+    """A worker, and those that replace it after a fault, on one device. `turn_to` sets where units are stored.
 
-    `deadline` is a monotonic time, None without a limit; `log` is where the worker prints, None for a file beside the
-    stored tables. `timed` is told the median of every unit in seconds. Every wait raises OutOfTimeError at the deadline
-    and Interrupted when `should_stop` says so; whatever happens, committed units stay.
+    `deadline` is a monotonic time, None without a limit; no task begins within `end_s` of it. `log` is where the worker
+    prints, None for a file beside the stored tables. `timed` receives the median of every unit in seconds. Every wait
+    raises OutOfTimeError at the deadline and Interrupted when `should_stop` says so; committed units stay.
     """
 
     setup: Setup
@@ -75,35 +75,36 @@ class Session:
     deadline: float | None = None
     log: Path | None = None
     timed: Callable[[Cell, float], object] = lambda cell, time_s: None
+    end_s: float = END_S
     prepared_s: float = field(default=0.0, init=False)
     sampled_s: float = field(default=0.0, init=False)
-    """Seconds that all tasks so far took before their first round, and that all units sampled."""
+    """Seconds of all tasks so far before their first round, and of all units while sampling."""
     store: RunStore = field(init=False)
     manifest: Manifest = field(default_factory=Manifest, init=False)
     process: int = field(default=0, init=False)
-    """Number of the worker process that is at work, as in the column `process`."""
+    """Number of the current worker process, as in the column `process`."""
     ids: dict[Cell, str] = field(default_factory=dict, init=False)
     _worker: SupervisedWorker | None = field(default=None, init=False)
     _searches: Counter[str] = field(default_factory=Counter, init=False)
     _canary_faults: int = field(default=0, init=False)
     _is_idle: bool = field(default=False, init=False)
     _since: float | None = field(default=None, init=False)
-    _told: set[str] = field(default_factory=set, init=False)
+    _remarked: set[str] = field(default_factory=set, init=False)
 
     def turn_to(self, store: RunStore, manifest: Manifest) -> None:
-        """Store in `store` from here on; `manifest` is what its run.json says, and is completed by this session."""
+        """Store in `store` from here on; `manifest` is its run.json, which this session completes."""
         self.store, self.manifest = store, manifest
         self._searches = Counter(name for name, _ in recover(store))
 
     def start(self, process: int = 0) -> Ready:
-        """Start the first worker, as process number `process`; say what it found. `turn_to` comes first."""
+        """Start the first worker, as process number `process`; return what it found. `turn_to` comes first."""
         self.process = process
         self._worker = self._supervised()
         return self._worker.ready
 
     @property
     def ready(self) -> Ready:
-        """What the worker that is at work said of itself."""
+        """What the current worker reported at its start."""
         assert self._worker
         return self._worker.ready
 
@@ -113,7 +114,7 @@ class Session:
             self._worker.kill()
 
     def cut_short(self) -> None:
-        """Kill the worker in the middle of its work, and say what that has left."""
+        """Kill the worker in the middle of its work, and report what that has left behind."""
         self.end()
         self.remark(*left_locks())
 
@@ -124,15 +125,12 @@ class Session:
         protocol = replace(self.setup.protocol, timer=ready.timer, cold_by=ready.cold_by)
         table = tuned.load(self.setup.tuned) if self.setup.tuned else None
         for cell in cells:
-            source, where = (
-                ready.providers[cell.provider].source,
-                (cell.problem, cell.scheme, cell.provider, cell.cache),
-            )
-            pinned = table.lookup(ready.device, *where) if table else None
-            self.ids[cell] = cell_id(cell, source, ready.device, protocol, pinned)
+            key = cell.problem, cell.scheme, cell.provider, cell.cache
+            pinned = table.lookup(ready.device, *key) if table else None
+            self.ids[cell] = cell_id(cell, ready.providers[cell.provider].source, ready.device, protocol, pinned)
 
     def describe(self) -> None:
-        """Complete run.json, or on resume make sure that it speaks of the same device, software and code."""
+        """Complete run.json, or on resume check that device, software and code are the same."""
         describe(self.manifest, self.ready)
         self.manifest.processes = self.process + 1
         self.store.write_manifest(self.manifest)
@@ -148,26 +146,36 @@ class Session:
         return missing
 
     def measure(self, task: Task, budget_s: float | None = None) -> None:
-        """Bring one task to its end, over as many workers as it takes; `budget_s` None is that of the protocol."""
+        """Finish one task, with as many workers as it takes; `budget_s` None is that of the protocol."""
         self.stop_if_enough()
-        blame = Blame()
+        faults = FaultAttribution()
         while any(missing := self.missing(task.cells)):
-            assert self._worker
-            canary = self._canary_faults == 0
-            self._worker.send(Work(task, tuple(missing), self._chosen(task.cells), blame.spoilt, canary, budget_s))
-            blame.in_flight = Begin("start the task", ())
+            self._send(self._work(task, missing, faults, budget_s))
+            faults.in_flight = Begin("start the task", ())
             self._since = time.monotonic()
             try:
-                while not isinstance(message := self._receive(limit_s(self.setup.protocol, blame.in_flight)), Done):
-                    self._take(task, message, blame)
+                while not isinstance(message := self._receive(limit_s(self.setup.protocol, faults.in_flight)), Done):
+                    self._take(task, message, faults)
                 if message.restart:
                     self._restart("a fault left the process, the device or the operands unusable")
                 elif any(self.missing(task.cells)):
                     self.stop_if_enough()
             except WorkerTimeoutError:
-                self._fault(task, blame, timed_out(self.setup.protocol, blame.in_flight))
+                self._fault(task, faults, timed_out(self.setup.protocol, faults.in_flight))
             except WorkerEndedError as error:
-                self._fault(task, blame, (Verdict.CRASHED, str(error)))
+                self._fault(task, faults, (Verdict.CRASHED, str(error)))
+
+    def _work(
+        self, task: Task, missing: Sequence[tuple[int, ...]], faults: FaultAttribution, budget_s: float | None
+    ) -> Work:
+        return Work(
+            task,
+            tuple(missing),
+            chosen=self._chosen(task.cells),
+            failed_candidates=faults.failed_candidates,
+            canary=self._canary_faults == 0,
+            budget_s=budget_s,
+        )
 
     def stop_if_enough(self) -> None:
         """Raise OutOfTimeError while the worker is free to take the last reading of the canary."""
@@ -177,7 +185,6 @@ class Session:
 
     def calibrate(self, cells: Sequence[Cell], within_s: float | None = None) -> None:
         """Measure the ceilings of what `cells` need; the store keeps the better of this and an earlier calibration."""
-        assert self._worker
         self.observer.doing("measure the ceilings of this device")
         schemes = dict.fromkeys(cell.scheme for cell in cells)
         types = dict.fromkeys((*(one.dtype.value for one in schemes), *(one.math_dtype for one in schemes)))
@@ -187,15 +194,15 @@ class Session:
         if isinstance(answer, Ceilings):
             self.store.add_ceilings(answer.rows)
             for remark in answer.remarks:
-                # The closing calibration says the same of other figures: events.log has them, the reader knows.
-                self.remark(remark, aloud=_DIGITS.sub("", remark) not in self._told)
-                self._told.add(_DIGITS.sub("", remark))
+                # The closing calibration may repeat a remark with other figures: those are only in events.log.
+                self.remark(remark, aloud=_DIGITS.sub("", remark) not in self._remarked)
+                self._remarked.add(_DIGITS.sub("", remark))
 
     def last_canary(self) -> None:
         """At the deadline, take the last reading if the worker is free to; the clock may run over by `END_S`."""
         self.deadline = None
         if self._worker and self._is_idle and self._canary_faults == 0:
-            self._worker.send(TakeCanary())
+            self._send(TakeCanary())
             with suppress(WorkerEndedError, WorkerTimeoutError):
                 answer = self._receive(END_S)
                 if isinstance(answer, CanaryTaken):
@@ -211,21 +218,24 @@ class Session:
             self._keep(answer)
 
     def remark(self, *remarks: str, aloud: bool = True) -> None:
-        """Write to events.log and, if `aloud`, tell the observer."""
+        """Write to events.log and, if `aloud`, report to the observer."""
         for remark in remarks:
             self.store.event(remark)
             if aloud:
                 self.observer.remark(remark)
 
     def _restart(self, why: str) -> None:
-        """Replace the worker."""
-        assert self._worker
-        self._worker.kill()
-        self._worker = None
+        self.end()
         self.store.event(f"restart the worker: {why}")
         self.observer.remark(f"worker restarted: {why}")
+        self.replace_worker()
+
+    def replace_worker(self) -> None:
+        """Replace the worker by a new one."""
+        self.end()
+        self._worker = None
         self._worker = worker = started_again(self._supervised)
-        describe(self.manifest, worker.ready)  # a kernel file may be edited meanwhile
+        describe(self.manifest, worker.ready)  # a kernel file may have been edited
         self.process += 1
         self.manifest.processes = self.process + 1
         self.store.write_manifest(self.manifest)
@@ -234,9 +244,9 @@ class Session:
         return SupervisedWorker(self.setup, self.log or self.store.folder / WORKER_LOG, self._stop_requested)
 
     def _ask(self, message: Any, without: str) -> Any:
-        """Put a question that is not about a cell; None when the worker did not survive it."""
+        """Send a request that is not about a cell; None when the worker did not survive it."""
         assert self._worker
-        self._worker.send(message)
+        self._send(message)
         deadline = time.monotonic() + CALIBRATION_TIMEOUT_S
         try:
             while isinstance(answer := self._worker.receive(deadline), Step):
@@ -247,7 +257,7 @@ class Session:
             return None
 
     def _keep(self, taken: CanaryTaken) -> None:
-        """Store a reading of the canary, and how far it has drifted over the run."""
+        """Store a reading of the canary, and its drift over the run."""
         if taken.row is None:
             self.remark(taken.remark)
             return
@@ -258,60 +268,59 @@ class Session:
         }
         self.store.write_manifest(self.manifest)
 
-    def _take(self, task: Task, message: Any, blame: Blame) -> None:
+    def _take(self, task: Task, message: Any, faults: FaultAttribution) -> None:
         """Act on one message of the worker."""
-        assert self._worker
-        if isinstance(message, Begin | Trying):
+        if isinstance(message, Begin | CandidateBegun):
             if isinstance(message, Begin) and message.phase == REFERENCE_PHASE and self._since is not None:
                 self.prepared_s += time.monotonic() - self._since
                 self._since = None
-            blame.begun(message)
+            faults.begun(message)
             self.observer.doing(what(task, message))
         elif isinstance(message, Result):
             self._commit(task, message, answer=Stored(self._is_enough()))
-        elif isinstance(message, Tuned):
+        elif isinstance(message, SearchResult):
             self._store_search(task.cells[message.index], message)
-            self._worker.send(Stored(self._is_enough()))
-        elif isinstance(message, Spoilt):
-            blame.spoil((message.verdict, message.reason))
+            self._send(Stored(self._is_enough()))
+        elif isinstance(message, CandidateFailed):
+            faults.fail_candidate((message.verdict, message.reason))
         elif isinstance(message, CanaryTaken):
             self._keep(message)
         elif isinstance(message, Refused):
             raise RooflensError(message.message)
 
     def _is_enough(self) -> bool:
-        """Tell whether the time that is left is only enough for a clean end."""
-        return self.deadline is not None and time.monotonic() >= self.deadline - END_S
+        """Tell whether the remaining time suffices only for a clean end."""
+        return self.deadline is not None and time.monotonic() >= self.deadline - self.end_s
 
-    def _store_search(self, cell: Cell, found: Tuned) -> None:
-        """Keep a search of --tuning cold: its rows belong to the run, and its winner to all rounds of the cell."""
+    def _store_search(self, cell: Cell, found: SearchResult) -> None:
+        """Store a search of --tuning cold, whose winner is used in all rounds of the cell."""
         number = self._searches[self.ids[cell]]
         static = tuning_columns(cell, self.ready) | {"cell_id": self.ids[cell], "search": number}
         self.store.append(TUNING, [{**static, **row} for row in found.rows])
         self._searches[self.ids[cell]] += 1
 
-    def _chosen(self, cells: Sequence[Cell]) -> dict[int, Chosen]:
-        """Winners that are stored already, so that no round of a cell runs another configuration than the first."""
+    def _chosen(self, cells: Sequence[Cell]) -> dict[int, Choice]:
+        """Return the stored winners, so that all rounds of a cell run the same configuration."""
         if self.setup.protocol.tuning != "cold":
             return {}
         won = {row["cell_id"]: row for row in self.store.rows(TUNING) if row["winner"] == "true"}
         return {
-            index: Chosen(json.loads(row["config"]), "cold", int(row["candidates"]), float(row["search_s"]))
+            index: Choice(json.loads(row["config"]), "cold", int(row["candidates"]), float(row["search_s"]))
             for index, cell in enumerate(cells)
             if (row := won.get(self.ids[cell]))
         }
 
-    def _fault(self, task: Task, blame: Blame, failure: Failure) -> None:
-        """Give the units in flight their verdict and go on with a new worker.
+    def _fault(self, task: Task, faults: FaultAttribution, failure: Failure) -> None:
+        """Give the units in flight their verdict and continue with a new worker.
 
         A unit whose result came in before the fault keeps it: nothing was in flight then.
         """
-        doing = blame.in_flight.phase if isinstance(blame.in_flight, Begin) else what(task, blame.in_flight)
+        doing = faults.in_flight.phase if isinstance(faults.in_flight, Begin) else what(task, faults.in_flight)
         reason = f"{doing}: {failure[1]}"
         if doing == CANARY_PHASE:
             self._canary_faults += 1
             self.remark(f"no canary from here on: {failure[1]}")
-        for index, number in blame.units(task, failure):
+        for index, number in faults.units(task, failure):
             if (self.ids[task.cells[index]], number) not in self.store.verdicts:
                 self._commit(task, Result(index, number, {"verdict": failure[0].value, "reason": reason}))
         self._restart(reason)
@@ -319,8 +328,7 @@ class Session:
     def _commit(self, task: Task, result: Result, answer: Stored | None = None) -> None:
         """Store a unit; `answer` is what the worker waits for, if it does."""
         cell = task.cells[result.index]
-        assert self._worker
-        info = self._worker.ready.providers[cell.provider]
+        info = self.ready.providers[cell.provider]
         row = {
             "cell_id": self.ids[cell],
             "round": result.round,
@@ -337,22 +345,25 @@ class Session:
             self._is_reference(cell.provider)
         verdict = Verdict(row["verdict"])
         left = len(self.missing([cell])[0])
-        worker = self._worker
-        self.store.commit(row, result.samples, (lambda: worker.send(answer)) if answer else lambda: None)
+        self.store.commit(row, result.samples, (lambda: self._send(answer)) if answer else lambda: None)
         self.observer.finished(cell, verdict, row.get("reason", ""), left if verdict.is_final else 1)
         if counting := result.samples.counting:
             self.sampled_s += row.get("elapsed_s", 0.0)
             self.timed(cell, median(counting))
 
     def _is_reference(self, provider: str) -> None:
-        """Say once that a provider is a reference although it does not say so itself."""
+        """Remark once that a provider counts as a reference although it does not declare itself one."""
         entry = self.manifest.providers[provider]
         if not entry.decoded:
             entry.decoded = True
             self.remark(
-                f"{provider} asked for a decoded operand in prepare(), so that its launch pays for no decoding: it is "
-                "taken for a reference, which wins nowhere; write role = Role.REFERENCE, or decode in the launch"
+                f"{provider} asked for a decoded operand in prepare(), so that its launch does not pay for decoding: "
+                "it counts as a reference, which wins nowhere; write role = Role.REFERENCE, or decode in the launch"
             )
+
+    def _send(self, message: Any) -> None:
+        assert self._worker
+        self._worker.send(message)
 
     def _receive(self, within_s: float) -> Any:
         assert self._worker

@@ -25,7 +25,7 @@ from ..timing.stop import StopRule
 from ..timing.timer import Subject, automatic, unavailable
 from ..timing.timers import make_timer
 from .geometry import geometry_columns
-from .messages import PREPARE_PHASE, TRY_PHASE, Chosen, Failure, Samples
+from .messages import PREPARE_PHASE, TRY_PHASE, Choice, Failure, Samples
 from .operands import Operands
 from .prepared import Prepared, prepare, require_json
 from .search import Search, nothing_to_search, search
@@ -188,13 +188,13 @@ class Bench:
         begin: Callable[[int, str], object],
         guarded: Guarded,
         seed: str,
-        spoilt: Mapping[int, Failure] | None = None,
+        failed: Mapping[int, Failure] | None = None,
     ) -> Search:
         """Search the configuration of one cell, on operands whose activations are drawn.
 
-        `begin` is told the candidate that is turned to, and its phase; each is prepared and timed within `guarded()`;
-        `seed` and `spoilt` as in `search.search`. Raises what the provider raises before its first candidate, and
-        whatever costs the process, the device or the shared operands.
+        `begin` is called with each candidate and its phase; each is prepared and timed within `guarded()`; `seed` and
+        `failed` as in `search.search`. Raises what the provider raises before its first candidate, and whatever costs
+        the process, the device or the shared operands.
         """
         # Candidates take turns on the same copies: what one of them has launched on is not cold for the next.
         copies = self.copies(cell) if self.cold_by == "rotation" else 1
@@ -207,7 +207,7 @@ class Bench:
         def ready(candidate: int, config: Config) -> DeviceTrial:
             begin(candidate, PREPARE_PHASE)
             with guarded():
-                prepared = prepare(provider, operands.copies(copies), Chosen(config or None, "cold"), self.machine)
+                prepared = prepare(provider, operands.copies(copies), Choice(config or None, "cold"), self.machine)
                 begin(candidate, TRY_PHASE)
                 operands.require_unchanged()
                 self.check(prepared, operands, cell)
@@ -231,7 +231,7 @@ class Bench:
 
         # A provider without a choice has its default as the only candidate, so that it is timed like the others.
         candidates = self.candidates(provider, cell) or ({},)
-        return search(candidates, ready, failure, spoilt=spoilt, seed=f"{self._protocol.seed} {seed}")
+        return search(candidates, ready, failure, failed=failed, seed=f"{self._protocol.seed} {seed}")
 
 
 def _whole_bytes(what: str, value: Any) -> int | None:

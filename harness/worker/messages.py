@@ -61,7 +61,7 @@ class ProviderInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Choice:
     """A configuration (None: the provider's own default) and where it comes from: default, pinned or cold.
 
     Of a search (cold), the number of candidates and its wall seconds. `remark` is for the reader of the cell.
@@ -91,30 +91,18 @@ class TakeCanary:
 class Work:
     """Measure the missing rounds of one task: `rounds[i]` are those of `task.cells[i]`.
 
-    `chosen` has, by cell, the configuration that an earlier search of this run found, `spoilt` the candidates that
+    `chosen` has, by cell, the configuration that an earlier search of this run found, `failed_candidates` those that
     ended an earlier worker, with verdict and reason. `canary`: time it when the last reading is a minute old.
-    `budget_s` None is that of the protocol.
+    `budget_s` None is that of the protocol. `searches_only`: each round is a search, and nothing else is measured.
     """
 
     task: Task
     rounds: tuple[tuple[int, ...], ...]
-    chosen: Mapping[int, Chosen] = field(default_factory=dict)
-    spoilt: Mapping[int, Mapping[int, Failure]] = field(default_factory=dict)
+    chosen: Mapping[int, Choice] = field(default_factory=dict)
+    failed_candidates: Mapping[int, Mapping[int, Failure]] = field(default_factory=dict)
     canary: bool = True
     budget_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tune:
-    """Search a configuration for the cells `open` of one task, as its search number `search`.
-
-    `spoilt` has, by cell, the candidates that ended an earlier worker at this search, with verdict and reason.
-    """
-
-    task: Task
-    open: tuple[int, ...]
-    search: int
-    spoilt: Mapping[int, Mapping[int, Failure]]
+    searches_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +207,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Trying:
+class CandidateBegun:
     """A search turns to a candidate of a cell: what is to blame if the worker dies from now on."""
 
     index: int
@@ -228,7 +216,7 @@ class Trying:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoilt:
+class CandidateFailed:
     """The candidate that was turned to last cost the device or the operands; `Done` follows."""
 
     verdict: Verdict
@@ -236,12 +224,11 @@ class Spoilt:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
-    """One finished search: what it decides of its rows of tuning.csv."""
+class SearchResult:
+    """One finished search: its rows of tuning.csv, without the columns that the parent knows."""
 
     index: int
     rows: list[dict[str, Any]]
-    winner: int | None
 
 
 @dataclass(frozen=True, slots=True)

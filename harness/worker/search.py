@@ -112,21 +112,21 @@ def search(
     prepare: Callable[[int, Config], Trial],
     explain: Callable[[Exception], Failure],
     *,
-    spoilt: Mapping[int, Failure] | None = None,
+    failed: Mapping[int, Failure] | None = None,
     seed: str = "",
     clock: Callable[[], float] = time.perf_counter,
 ) -> Search:
     """Find the fastest of `candidates`, the first of which is the default.
 
     `prepare` makes a candidate ready and checks its output; `explain` gives an exception of it, or of its trial, its
-    verdict, and raises instead when the device is lost with it, which ends the search. `spoilt` are candidates that
-    ended an earlier attempt at this search: they keep that verdict and are not touched. `seed` decides the order within
-    the passes. At most `MOST_CONTENDERS` + 1 trials are held at a time.
+    verdict, and raises instead when the device is lost with it, which ends the search. `failed` are candidates that
+    ended an earlier attempt at this search: they keep that verdict and are not tried again. `seed` decides the order
+    within the passes. At most `MOST_CONTENDERS` + 1 trials are held at a time.
     """
     begin = clock()
     entries = [_Entry(number, config) for number, config in enumerate(candidates)]
     for entry in entries:
-        if failure := (spoilt or {}).get(entry.number):
+        if failure := (failed or {}).get(entry.number):
             entry.fail(*failure)
             continue
         try:

@@ -1,4 +1,4 @@
-"""The worker's view of one task: what is still to do, what is in flight, and what the parent is told of it."""
+"""The worker's view of one task: what is still to do, what is in flight, and reporting both to the parent."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,13 +8,13 @@ from ..plan.plan import Task
 from .messages import Begin, Result, Work
 
 _OF_TIMES = ("verdict", "reason", "samples", "discarded")
-"""Columns that only a row with times has, or that a failure sets anew."""
+"""Columns that only a row with times has, or that a failure replaces."""
 
 
-class Job:
-    """Bookkeeping of one task: which (cell, round) units are still to do, and what is in flight.
+class TaskProgress:
+    """The (cell, round) units of one task that are still to do, and what is in flight.
 
-    `send` tells the parent something; `report` hands over a unit and returns when it is stored.
+    `send` sends a message to the parent; `report` does too, and returns when the unit is stored.
     """
 
     def __init__(self, send: Callable[[Any], object], report: Callable[[Any], object], work: Work) -> None:
@@ -24,16 +24,16 @@ class Job:
 
     @property
     def open_cells(self) -> list[int]:
-        """Indices of the cells that have rounds to do."""
+        """Indices of the cells with rounds to do."""
         return list(self.missing)
 
     @property
     def rounds(self) -> list[int]:
-        """All rounds that some cell misses, as of now."""
+        """Rounds that some cell still misses."""
         return sorted({number for rounds in self.missing.values() for number in rounds})
 
     def begin(self, phase: str, cells: list[int], number: int | None = None) -> None:
-        """Tell the parent which units would be lost from now on."""
+        """Tell the parent which units a fault would cost from now on."""
         units = tuple((index, self.missing[index][0] if number is None else number) for index in cells)
         self._send(Begin(phase, units))
 
@@ -52,14 +52,14 @@ class Job:
         number: int | None = None,
         columns: Mapping[str, Any] | None = None,
     ) -> None:
-        """Report the failure that ends a cell, with what else is known of its row."""
+        """Report the failure that ends a cell, with the known columns of its row."""
         known = {name: value for name, value in (columns or {}).items() if name not in _OF_TIMES}
         number = self.missing[index][0] if number is None else number
         self._report(Result(index, number, known | {"verdict": verdict.value, "reason": reason}))
         del self.missing[index]
 
     def fail_all(self, cells: list[int], verdict: Verdict, reason: str, number: int | None = None) -> None:
-        """Report a failure that ends all of `cells`; those that have ended already keep what they ended with."""
+        """Report a failure that ends all of `cells` that have not ended yet."""
         for index in cells:
             if index in self.missing:
                 self.fail(index, verdict, reason, number)

@@ -54,27 +54,25 @@ from .messages import (
     Begin,
     Calibrate,
     CanaryTaken,
+    CandidateBegun,
+    CandidateFailed,
     Ceilings,
-    Chosen,
+    Choice,
     Defaults,
     Done,
-    Failure,
     Refused,
     Result,
+    SearchResult,
     Setup,
-    Spoilt,
     Step,
     Stored,
     TakeCanary,
-    Trying,
-    Tune,
-    Tuned,
     Work,
 )
 from .operands import Operands
 from .prepared import Prepared, offered, prepare
 from .search import Search, nothing_to_search
-from .task_progress import Job
+from .task_progress import TaskProgress
 from .worker_info import ready
 
 
@@ -140,8 +138,8 @@ class Worker:
                 self._send(self._take_canary())
             elif isinstance(message, AskDefaults):
                 self._send(self._defaults(message.cells))
-            elif isinstance(message, Tune):
-                self._tune(message)
+            elif message.searches_only:
+                self._search_task(message)
             else:
                 self._work(message)
         except StateLostError:
@@ -195,7 +193,7 @@ class Worker:
 
     def _work(self, work: Work) -> None:
         """Measure one task."""
-        job = Job(self._send, self._report, work)
+        job = TaskProgress(self._send, self._report, work)
         if operands := self._make_operands(job):
             prepared = self._prepare(job, operands, work)
             for number in job.rounds:
@@ -206,42 +204,51 @@ class Worker:
                 self._check_origin()  # what the first launch imports
         self._send(Done())
 
-    def _tune(self, message: Tune) -> None:
+    def _search_task(self, work: Work) -> None:
         """Search a configuration for each open cell of one task."""
-        cells, number = message.task.cells, message.search
-        work = Work(message.task, tuple((number,) * (i in message.open) for i in range(len(cells))))
-        job = Job(self._send, self._report, work)
-        operands = self._make_operands(job)
-        if operands and self._draw(job, operands, job.open_cells, number):
-            for index in job.open_cells:
-                found = self._search_one(job, operands, index, number, message.spoilt.get(index, {}))
+        job = TaskProgress(self._send, self._report, work)
+        if operands := self._make_operands(job):
+            (number,) = job.rounds
+            for index in job.open_cells if self._draw(job, operands, job.open_cells, number) else ():
+                job.begin("list the candidates of", [index], number)
+                cell = job.task.cells[index]
+                around = self._guard.around(cell.provider)
+                try:
+                    found = self._search(cell, operands, index, work, f"{number} {cell}", around)
+                except StateLostError:
+                    raise
+                except Exception as error:  # it ends the search itself, and not one candidate
+                    found = nothing_to_search(*explain(error, "searching"))
                 self._check_origin()  # what the launches of the search import
-                self._report(Tuned(index, found.columns(), found.winner))
+                self._report(SearchResult(index, found.columns()))
         self._send(Done())
 
-    def _search_one(
-        self, job: Job, operands: Operands, index: int, number: int, spoilt: Mapping[int, Failure]
+    def _search(
+        self,
+        cell: Cell,
+        operands: Operands,
+        index: int,
+        work: Work,
+        seed: str,
+        around: contextlib.AbstractContextManager[object] = contextlib.nullcontext(),  # noqa: B008
     ) -> Search:
-        """Search for one cell of `rooflens tune`; what ends the search itself, and not one candidate, is its result."""
-        cell = job.task.cells[index]
-        job.begin("list the candidates of", [index], number)
+        """Search the configuration of one cell, within `around`. Raises StateLostError when the process is lost."""
 
-        def trying(candidate: int, phase: str) -> None:
-            self._send(Trying(index, candidate, phase))
+        def begin(candidate: int, phase: str) -> None:
+            self._send(CandidateBegun(index, candidate, phase))
 
+        guarded = partial(self._guard.around, cell.provider)
+        failed = work.failed_candidates.get(index)
         try:
-            provider = self._providers[cell.provider]
-            guarded = partial(self._guard.around, cell.provider)
-            with guarded():
-                return self._bench.search(provider, cell, operands, trying, guarded, f"{number} {cell}", spoilt)
+            with around:
+                return self._bench.search(self._providers[cell.provider], cell, operands, begin, guarded, seed, failed)
         except Exception as error:
-            failure = explain(error, "searching")
             if is_lost(error):
-                self._send(Spoilt(*failure))
+                self._send(CandidateFailed(*explain(error, "searching")))
                 raise StateLostError from error
-            return nothing_to_search(*failure)
+            raise
 
-    def _make_operands(self, job: Job) -> Operands | None:
+    def _make_operands(self, job: TaskProgress) -> Operands | None:
         job.begin("make the operands of", job.open_cells)
         problem, scheme = job.task.problem, job.task.scheme
         key = (replace(problem, M=1), scheme)
@@ -255,7 +262,7 @@ class Worker:
             raise_if_lost(error)
             return None
 
-    def _prepare(self, job: Job, operands: Operands, work: Work) -> dict[int, Prepared]:
+    def _prepare(self, job: TaskProgress, operands: Operands, work: Work) -> dict[int, Prepared]:
         """Prepare each provider for its cells, once where they agree; what cannot be prepared gets its verdict here."""
         found: dict[int, Prepared] = {}
         for name in dict.fromkeys(job.task.cells[index].provider for index in job.open_cells):
@@ -290,7 +297,7 @@ class Worker:
                 raise_if_lost(error)
         return found
 
-    def _choose(self, job: Job, operands: Operands, index: int, work: Work) -> Chosen:
+    def _choose(self, job: TaskProgress, operands: Operands, index: int, work: Work) -> Choice:
         """Decide on the configuration of a cell: the default, the table's, or the winner of a search."""
         cell = job.task.cells[index]
         provider = self._providers[cell.provider]
@@ -298,51 +305,44 @@ class Worker:
         default = candidates[0] if candidates else None
         tuning = self._protocol.tuning
         if tuning == "default" or not candidates:
-            return Chosen(default, "default")
+            return Choice(default, "default")
         if self._tuned:
             config = self._tuned.lookup(self.device, cell.problem, cell.scheme, cell.provider, cell.cache)
             if config is None:
-                return Chosen(default, "default", remark="not in the tuned table")
+                return Choice(default, "default", remark="not in the tuned table")
             own = offered(config, candidates)
             if own is None:
-                return Chosen(default, "default", remark="the provider no longer offers the tuned configuration")
-            return Chosen(own, "pinned")
+                return Choice(default, "default", remark="the provider no longer offers the tuned configuration")
+            return Choice(own, "pinned")
         if earlier := work.chosen.get(index):
             own = offered(earlier.config, candidates)
             if own is None:
                 raise ProviderError(f"the configuration that was searched, {earlier.config}, is no candidate any more")
             return replace(earlier, config=own)
         if len(candidates) < 2:
-            return Chosen(default, "default")
+            return Choice(default, "default")
         return self._searched(job, operands, index, work)
 
-    def _searched(self, job: Job, operands: Operands, index: int, work: Work) -> Chosen:
+    def _searched(self, job: TaskProgress, operands: Operands, index: int, work: Work) -> Choice:
         """Search the configuration of a cell, report all that was tried, and choose the winner."""
         cell = job.task.cells[index]
-
-        def trying(candidate: int, phase: str) -> None:
-            self._send(Trying(index, candidate, phase))
-
         if operands.truth is None:
             operands.draw(self._protocol.seed + operands.inputs.problem.M)
-        try:
-            provider, spoilt = self._providers[cell.provider], work.spoilt.get(index)
-            guarded = partial(self._guard.around, cell.provider)
-            found = self._bench.search(provider, cell, operands, trying, guarded, str(cell), spoilt)
-        except Exception as error:
-            if is_lost(error):
-                self._send(Spoilt(*explain(error, "searching")))
-                raise StateLostError from error
-            raise
+        found = self._search(cell, operands, index, work, str(cell))
         job.begin(PREPARE_PHASE, [index])
-        self._report(Tuned(index, found.columns(), found.winner))
+        self._report(SearchResult(index, found.columns()))
         if found.winner is None:
             first = found.rows[0]
             raise SearchError(first.verdict, f"no candidate passed; the first: {first.reason}")
-        return Chosen(found.config, "cold", len(found.rows), found.seconds)
+        return Choice(found.config, "cold", len(found.rows), found.seconds)
 
     def _round(
-        self, job: Job, operands: Operands, prepared: Mapping[int, Prepared], number: int, budget_s: float | None
+        self,
+        job: TaskProgress,
+        operands: Operands,
+        prepared: Mapping[int, Prepared],
+        number: int,
+        budget_s: float | None,
     ) -> None:
         """Measure every open cell once, in an order of its own, on fresh activations whose reference all share."""
         mine = [index for index in job.open_cells if number in job.missing[index]]
@@ -357,7 +357,7 @@ class Worker:
 
     def _measure(
         self,
-        job: Job,
+        job: TaskProgress,
         operands: Operands,
         ready: Prepared,
         index: int,
@@ -398,7 +398,7 @@ class Worker:
             return
         job.finish(Result(index, number, columns, samples_of(taken)))
 
-    def _draw(self, job: Job, operands: Operands, mine: list[int], number: int) -> bool:
+    def _draw(self, job: TaskProgress, operands: Operands, mine: list[int], number: int) -> bool:
         """Draw the activations of a round and compute their reference; False when that failed, for all of `mine`."""
         job.begin(REFERENCE_PHASE, mine, number)
         try:

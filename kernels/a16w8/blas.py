@@ -1,7 +1,6 @@
 """Library baselines: the batched BLAS GEMM on dense weights, with and without the dequantization in the timed call."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
@@ -9,14 +8,17 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
 from ..aot import Request
-from ..provider import Config, Launch, Provider, Role, Support
+from ..blas_forms import onednn_has, prepare_gemm
+from ..dense import Decoded, DenseBlas
+from ..inputs import Tensors
+from ..provider import Config, Role
 from . import dequantize
-from .inputs import A16W8Inputs
+from .inputs import A16W8Inputs, placeholders
 
 _FORMS_ON_CPU = ("bmm", "fp32_bmm")
 
 
-class Bmm(Provider[A16W8, A16W8Inputs]):
+class Bmm(DenseBlas[A16W8, A16W8Inputs]):
     """torch.bmm (baddbmm with a bias) on W in the type of the activations: what weights in 16 bits cost.
 
     Config: `gemm` is "bmm", or "fp32_bmm" on a CPU: converted operands, where its library is slow in 16 bits.
@@ -24,22 +26,23 @@ class Bmm(Provider[A16W8, A16W8Inputs]):
 
     family = "a16w8"
     name = "bmm_bf16_a16w8"
-    role = Role.REFERENCE
 
     def candidates(self, problem: Problem, scheme: A16W8, device: Device) -> Sequence[Config]:
         """On a CPU both forms, else there is nothing to choose."""
         if device.is_gpu:
             return [{"gemm": "bmm"}]
-        default = _form_on_cpu(scheme)
+        default = "bmm" if onednn_has(scheme.dtype) else "fp32_bmm"
         return [{"gemm": form} for form in sorted(_FORMS_ON_CPU, key=lambda form: form != default)]
 
-    def prepare(self, inputs: A16W8Inputs, config: Config | None = None) -> Launch:
-        """Dequantize W once, allocate Y and, for "fp32_bmm", its scratch."""
-        config = config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0]
-        wide = config["gemm"] == "fp32_bmm"
-        weight = inputs.dequantized().float() if wide else inputs.dequantized()
-        out = inputs.empty_output()
-        return Launch(_prepare_bmm(config["gemm"], inputs, weight, out), out, _recorded(config, inputs.device))
+    def decode(self, inputs: A16W8Inputs, config: Config) -> Decoded:
+        """W, once."""
+        return Decoded(inputs.dequantized().float() if config["gemm"] == "fp32_bmm" else inputs.dequantized())
+
+    def multiply(
+        self, inputs: A16W8Inputs, operands: torch.Tensor, outputs: Tensors, config: Config
+    ) -> Callable[[], object]:
+        """The form that `gemm` names."""
+        return prepare_gemm(config["gemm"].replace("bmm", "mm"), inputs.x, operands, inputs.bias, outputs[0])
 
     def moved_bytes(self, problem: Problem, scheme: A16W8, config: Config) -> int:
         """Dense W, X, bias and Y; with a bias Y is filled with it before; "fp32_bmm" writes and reads X and Y wide."""
@@ -52,10 +55,6 @@ class Bmm(Provider[A16W8, A16W8Inputs]):
         """Dense W, X, bias and Y; no FP8."""
         return _dense_bytes(problem, scheme, config) + _rest_bytes(problem, scheme)
 
-    def math_dtype(self, problem: Problem, scheme: A16W8, device: Device) -> str:
-        """Prequantization or not, the product is one of 16-bit operands."""
-        return scheme.dtype.value
-
 
 class DequantBmm(Bmm):
     """What a framework does without a fused kernel: dequantize W into a buffer, then `bmm_bf16_a16w8`; both are timed.
@@ -66,28 +65,15 @@ class DequantBmm(Bmm):
     name = "dequant_bmm_a16w8"
     role = Role.DEQUANT_BLAS
 
-    def supports(self, problem: Problem, scheme: A16W8, device: Device) -> Support:
-        """Everywhere: what Triton has no FP8 for is dequantized by torch."""
-        return Support.yes()
-
     def candidates(self, problem: Problem, scheme: A16W8, device: Device) -> Sequence[Config]:
         """Those of the GEMM, with the dequantizer of the device."""
         name = dequantize.default_form(device)
         return [{"dequantize": name, **config} for config in super().candidates(problem, scheme, device)]
 
-    def prepare(self, inputs: A16W8Inputs, config: Config | None = None) -> Launch:
-        """Allocate the weight buffer and Y; compile the dequantizer."""
-        config = config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0]
+    def decode(self, inputs: A16W8Inputs, config: Config) -> Decoded:
+        """W, by the dequantizer that `dequantize` names."""
         dtype = torch.float32 if config["gemm"] == "fp32_bmm" else inputs.dtype
-        made = dequantize.prepare(config["dequantize"], inputs, dtype)
-        out = inputs.empty_output()
-        bmm = _prepare_bmm(config["gemm"], inputs, made.weight, out)
-
-        def run() -> None:
-            made.run()
-            bmm()
-
-        return Launch(run, out, _recorded(config, inputs.device), made.kernels, artifact=made.artifact)
+        return dequantize.prepare(config["dequantize"], inputs, dtype)
 
     def moved_bytes(self, problem: Problem, scheme: A16W8, config: Config) -> int:
         """FP8 and scales read, dense W written (and, by "torch", read and written again), then the GEMM's."""
@@ -104,23 +90,14 @@ class DequantBmm(Bmm):
         """The dequantizer, where it is Triton's."""
         if config["dequantize"] != "triton":
             return ()
-        from .triton_launches import dequantize_request
+        from .triton.dequantize import dequantize_call
 
-        return (dequantize_request(problem, scheme, device),)
+        inputs = placeholders(problem, scheme, device)
+        return [dequantize_call(inputs, torch.empty(inputs.q.shape, dtype=inputs.dtype, device="meta")).request()]
 
 
 BMM = Bmm()
 DEQUANT_BMM = DequantBmm()
-
-
-def _form_on_cpu(scheme: A16W8) -> str:
-    """oneDNN serves the 16-bit type on CPUs with its instructions; elsewhere torch multiplies it in a plain loop."""
-    query = getattr(torch.ops.mkldnn, f"_is_mkldnn_{scheme.dtype}_supported", None)
-    return "bmm" if torch.backends.mkldnn.is_available() and query is not None and query() else "fp32_bmm"
-
-
-def _recorded(config: Config, device: Device) -> dict[str, Any]:
-    return dict(config) if device.is_gpu else {**config, "threads": torch.get_num_threads()}
 
 
 def _dense_bytes(problem: Problem, scheme: A16W8, config: Config) -> int:
@@ -130,25 +107,3 @@ def _dense_bytes(problem: Problem, scheme: A16W8, config: Config) -> int:
 
 def _rest_bytes(problem: Problem, scheme: A16W8) -> int:
     return scheme.activation_bytes(problem) + scheme.bias_bytes(problem) + scheme.output_bytes(problem)
-
-
-def _prepare_bmm(form: str, inputs: A16W8Inputs, weight: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
-    """Return the call that writes out[B,M,N] = x weight^T + bias, with `weight` [B,N,K] in the type of `form`."""
-    x, transposed = inputs.x, weight.transpose(1, 2)
-    bias = inputs.bias.unsqueeze(1) if inputs.bias is not None else None
-    if form == "bmm":
-        if bias is None:
-            return lambda: torch.bmm(x, transposed, out=out)
-        return lambda: torch.baddbmm(bias, x, transposed, out=out)
-    wide_x, wide_out = x.float(), out.float()
-    wide_bias = bias.float() if bias is not None else None
-
-    def run() -> None:
-        wide_x.copy_(x)
-        if wide_bias is None:
-            torch.bmm(wide_x, transposed, out=wide_out)
-        else:
-            torch.baddbmm(wide_bias, wide_x, transposed, out=wide_out)
-        out.copy_(wide_out)
-
-    return run

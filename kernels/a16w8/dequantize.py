@@ -1,13 +1,11 @@
 """Three ways to fill a buffer with the dequantized weights, for the baseline that pays for it at every call."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import torch
 
 from ...shapes.device import Device
+from ...shapes.gpu_architectures import architecture
 from ...shapes.schemes.a16w8 import SCALE_BLOCK
-from ..arch import converts_fp8
+from ..dense import Decoded
 from .inputs import A16W8Inputs
 from .quantize import chunks
 
@@ -25,21 +23,11 @@ _REBIAS = 256.0
 """2^(15 - 7): the bits of e4m3fn, read as fp16, are 2^-8 of the value. Exact in fp32, subnormal values included."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dequantizer:
-    """`run` fills `weight` [B,N,K] (rows may be padded); `kernels` and `artifact` as in `Launch`."""
-
-    weight: torch.Tensor
-    run: Callable[[], object]
-    kernels: tuple[str, ...] = ()
-    artifact: str = ""
-
-
 def default_form(device: Device) -> str:
     """Triton where it knows FP8. On CPUs "bits": torch 2.13 converts e4m3 one by one, some 20 times slower."""
     if not device.is_gpu:
         return "bits"
-    return "triton" if converts_fp8(device.arch) else "torch"
+    return "triton" if architecture(device.arch).converts_fp8 else "torch"
 
 
 def passes(form: str) -> int:
@@ -47,18 +35,19 @@ def passes(form: str) -> int:
     return 3 if form == "torch" else 1
 
 
-def prepare(form: str, inputs: A16W8Inputs, dtype: torch.dtype) -> Dequantizer:
-    """Allocate the weights as `dtype`, and scratch; compile what is to be compiled."""
+def prepare(form: str, inputs: A16W8Inputs, dtype: torch.dtype) -> Decoded:
+    """Allocate the weights as `dtype`, and scratch; compile what is to be compiled. Rows may be padded."""
     if form == "triton":
-        from .triton_launches import dequantize_launch
+        from ..jit.call import compile_calls
+        from .triton.dequantize import dequantize_call
 
         weight = torch.empty(inputs.q.shape, dtype=dtype, device=inputs.q.device)
-        launch = dequantize_launch(inputs, weight)
-        return Dequantizer(weight, launch.run, (launch.kernel,), launch.artifact)
+        launch = compile_calls([dequantize_call(inputs, weight)])
+        return Decoded(weight, launch.run, kernels=launch.kernels, artifact=launch.artifact)
     return _prepare_bits(inputs, dtype) if form == "bits" else _prepare_torch(inputs, dtype)
 
 
-def _prepare_torch(inputs: A16W8Inputs, dtype: torch.dtype) -> Dequantizer:
+def _prepare_torch(inputs: A16W8Inputs, dtype: torch.dtype) -> Decoded:
     weight, blocks = _padded(inputs, inputs.problem.B, dtype)
     scale = inputs.scale[:, :, None, :, None]
 
@@ -66,10 +55,10 @@ def _prepare_torch(inputs: A16W8Inputs, dtype: torch.dtype) -> Dequantizer:
         weight.copy_(inputs.q)  # exact
         blocks.mul_(scale)  # in fp32, rounded once
 
-    return Dequantizer(weight, run)
+    return Decoded(weight, run)
 
 
-def _prepare_bits(inputs: A16W8Inputs, dtype: torch.dtype) -> Dequantizer:
+def _prepare_bits(inputs: A16W8Inputs, dtype: torch.dtype) -> Decoded:
     if inputs.q.dtype is not torch.float8_e4m3fn:
         return _prepare_torch(inputs, dtype)
     weight = torch.empty(inputs.q.shape, dtype=dtype, device=inputs.q.device)
@@ -90,7 +79,7 @@ def _prepare_bits(inputs: A16W8Inputs, dtype: torch.dtype) -> Dequantizer:
             blocks[:count].mul_(scale[part])
             weight[part].copy_(wide[:count])
 
-    return Dequantizer(weight, run)
+    return Decoded(weight, run)
 
 
 def _padded(inputs: A16W8Inputs, count: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,6 +1,6 @@
 """Operands of a batched GEMM with block-scaled FP8 weights, and its product in fp64."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -66,27 +66,14 @@ class A16W8Inputs(Inputs):
         """FP8 weights and their scales."""
         return (self.q, self.scale)
 
-    def empty_output(self) -> torch.Tensor:
-        """Allocate Y[B,M,N], poisoned with NaN."""
-        shape = (self.problem.B, self.problem.M, self.problem.N)
-        return empty_output(shape, self.dtype, self.x.device)
-
     def empty_outputs(self) -> Tensors:
         """Y[B,M,N]."""
-        return (self.empty_output(),)
-
-    def copy(self) -> "A16W8Inputs":
-        """Return the same values in memory of their own, for rotation among copies."""
-        bias = self.bias.clone() if self.bias is not None else None
-        return replace(self, x=self.x.clone(), weight=self.weight.copy(), bias=bias)
+        shape = (self.problem.B, self.problem.M, self.problem.N)
+        return (empty_output(shape, self.dtype, self.x.device),)
 
     def refresh_activations(self, seed: int) -> None:
         """Overwrite `x` in place with new random values."""
         _fill(self.x, torch.Generator(self.x.device).manual_seed(seed), self.scheme.prequant)
-
-    def negate(self) -> None:
-        """Turn X into -X."""
-        self.x.neg_()
 
     def reference(self) -> Tensors:
         """Return Y[B,M,N] = X W^T + bias in fp64, with W = q * scale in fp64 and X as it is: NOT prequantized.
@@ -104,7 +91,7 @@ class A16W8Inputs(Inputs):
 
     def negate_reference(self, truth: Tensors) -> None:
         """Y(-X) = 2 bias - Y(X)."""
-        truth[0].neg_()
+        super(A16W8Inputs, self).negate_reference(truth)
         if self.bias is not None:
             truth[0].add_(self.bias.double().unsqueeze(1), alpha=2)
 
@@ -150,3 +137,14 @@ def _spread_groups(values: torch.Tensor, rows: int, generator: torch.Generator, 
     batch, height, width = values.shape
     grid = (batch, -(-height // rows), -(-width // SCALE_BLOCK))
     multiply_groups_(values, rows, SCALE_BLOCK, spread(exponents)(grid, generator, values.device))
+
+
+def placeholders(problem: Problem, scheme: A16W8, device: Device) -> A16W8Inputs:
+    """Operands without memory."""
+    batch, dtype = problem.B, TORCH_DTYPES[scheme.dtype]
+    blocks = (batch, -(-problem.N // SCALE_BLOCK), -(-problem.K // SCALE_BLOCK))
+    q = torch.empty(batch, problem.N, problem.K, dtype=e4m3(device), device="meta")
+    weight = BlockScaledWeight(q, torch.empty(blocks, device="meta"))
+    x = torch.empty(batch, problem.M, problem.K, dtype=dtype, device="meta")
+    bias = torch.empty(batch, problem.N, dtype=dtype, device="meta") if scheme.bias else None
+    return A16W8Inputs(problem, scheme, device, 0, x, weight, bias)

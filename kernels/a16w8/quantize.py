@@ -18,10 +18,6 @@ class BlockScaledWeight:
     q: torch.Tensor
     scale: torch.Tensor
 
-    def copy(self) -> "BlockScaledWeight":
-        """Return the same values in memory of their own."""
-        return BlockScaledWeight(self.q.clone(), self.scale.clone())
-
 
 def chunks(count: int, elements_each: int, elements_at_once: int) -> Iterator[slice]:
     """Divide a batch of `count` tensors into slices of at least one, and of `elements_at_once` elements at most."""

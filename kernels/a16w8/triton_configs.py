@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...shapes.device import Device
+from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
-from ..arch import gpu_family
+from ..jit.tiles import fitting_stages, rows_for
 
 
 @dataclass(frozen=True, slots=True)
 class TileConfig:
-    """One way to run the kernel; the fields are constants of `triton_gemm.a16w8_kernel` and options of the compiler.
+    """One way to run the kernel; the fields are constants of `triton.gemm.a16w8_kernel` and options of the compiler.
 
     `more`: options of one backend. `batch_inner`: programs of the same tile of all batch entries follow one another.
     """
@@ -118,13 +119,10 @@ _TRANSPOSED: dict[str, tuple[_Tile, ...]] = {
     ),
 }  # fmt: skip
 
-SMALL_SHARED = ("sm86", "sm89", "sm120", "sm121")
-"""NVIDIA architectures with at most 99 KiB of shared memory per program: two stages of prefetching at most."""
-
 
 def upstream_config(device: Device) -> TileConfig:
     """Return the upstream configuration with the options that its backend knows."""
-    return UPSTREAM if gpu_family(device.arch) == "cuda" else replace(UPSTREAM, more=_UPSTREAM_ON_AMD)
+    return UPSTREAM if architecture(device.arch).family == "cuda" else replace(UPSTREAM, more=_UPSTREAM_ON_AMD)
 
 
 def native_configs(problem: Problem, scheme: A16W8, device: Device) -> Sequence[TileConfig]:
@@ -133,24 +131,23 @@ def native_configs(problem: Problem, scheme: A16W8, device: Device) -> Sequence[
     The XCDs of CDNA GPUs take programs in turn: with `batch_inner` one XCD, with its own L2, sees few batch entries.
     """
     table = _NATIVE_FP8 if scheme.prequant else _NATIVE
-    inner = gpu_family(device.arch) == "cdna"
+    inner = architecture(device.arch).family == "cdna"
     return [replace(tile, batch_inner=inner) for tile in _rows(table, problem, device)]
 
 
 def transposed_configs(problem: Problem, scheme: A16W8, device: Device) -> Sequence[TileConfig]:
     """Return the configurations worth trying on weights [B,K,N], the default first, in upstream's order of programs.
 
-    Upstream's own is the last of them, except where its tile does not fit (`SMALL_SHARED`) or spills registers (RDNA).
+    Upstream's own is the last of them, except where its tile does not fit (`small_shared`) or spills registers (RDNA).
     """
     tiles = _rows(_TRANSPOSED, problem, device)
-    if device.arch in SMALL_SHARED or gpu_family(device.arch) == "rdna":
+    arch = architecture(device.arch)
+    if arch.small_shared or arch.family == "rdna":
         return tiles
     return [*tiles, upstream_config(device)]
 
 
 def _rows(table: Mapping[str, tuple[_Tile, ...]], problem: Problem, device: Device) -> list[TileConfig]:
-    rows = table[gpu_family(device.arch)]
-    bound = min((row[0] for row in rows if row[0] >= problem.M), default=0)
-    stages = 2 if device.arch in SMALL_SHARED else 4
-    tiles = [TileConfig(*row[1:]) for row in rows if row[0] == bound]
-    return list(dict.fromkeys(replace(tile, stages=min(tile.stages, stages)) for tile in tiles))
+    rows = rows_for(architecture(device.arch).of(table), problem.M)
+    tiles = [TileConfig(*row[1:]) for row in rows]
+    return list(dict.fromkeys(replace(tile, stages=fitting_stages(tile.stages, device.arch)) for tile in tiles))

@@ -6,20 +6,66 @@ from typing import ClassVar
 import torch
 
 from ...shapes.device import Device
+from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
-from ..aot import Request
-from ..arch import NOT_ON_CPU, converts_fp8, multiplies_fp8
-from ..provider import Config, Launch, Provider, Role, Support
+from ..geometry import Tiling, padded
+from ..jit.call import Call, launch_calls
+from ..jit.provider import TritonProvider
+from ..needs import NOT_ON_CPU
+from ..provider import Config, Launch, Role, Support
 from .inputs import A16W8Inputs
-from .triton_configs import SMALL_SHARED, TileConfig, native_configs, transposed_configs, upstream_config
-from .triton_launches import gemm_geometry, gemm_launch, gemm_request, tiles
+from .quantize import LEAST_AMAX
+from .triton.gemm import a16w8_kernel
+from .triton_configs import TileConfig, native_configs, transposed_configs, upstream_config
 
 _MAX_SIZE = 1 << 22
 """Offsets inside a tile are 32-bit: 256 rows of this many elements, 128 rows of transposed weights."""
 
+_OPTIONS = ("num_warps", "num_stages", "waves_per_eu", "matrix_instr_nonkdim")
 
-class _Gemm(Provider[A16W8, A16W8Inputs]):
+
+def gemm_call(
+    inputs: A16W8Inputs, w: torch.Tensor, scale: torch.Tensor, y: torch.Tensor, config: Config, transposed: bool
+) -> Call:
+    """Call the GEMM on `w` and `scale` in the native layout, or with their last two axes `transposed`."""
+    problem, scheme = inputs.problem, inputs.scheme
+    rows, columns, depth = (config[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+    arguments = {
+        "x": inputs.x, "w": w, "scale": scale, "bias": inputs.bias, "y": y,
+        "B": problem.B, "M": problem.M, "N": problem.N, "K": problem.K,
+    }  # fmt: skip
+    constants = {
+        "BM": rows,
+        "BN": columns,
+        "BK": depth,
+        "GROUP_M": config["GROUP_M"],
+        "KN": transposed,
+        "SWAP": config["swap"],
+        "SCALING": config["scaling"],
+        "PREQUANT": scheme.prequant,
+        "FP8_MAX": torch.finfo(w.dtype).max,
+        "LEAST": LEAST_AMAX,
+        "BIAS": scheme.bias,
+        "BATCH_INNER": config["batch_inner"],
+        "EVEN_N": problem.N % columns == 0,
+        "EVEN_K": problem.K % depth == 0,
+    }
+    programs = _programs(problem, rows, columns)
+    decoded = (
+        None if scheme.prequant else columns * depth
+    )  # weights are converted unless activations are rounded to FP8
+    tiling = Tiling(rows, columns, programs * padded(problem.K, depth), decodes=not scheme.prequant, decoded=decoded)
+    options = {name: config[name] for name in _OPTIONS if name in config}
+    return Call(a16w8_kernel, (programs, 1, 1), arguments, constants, options, tiling, decoded)
+
+
+def _programs(problem: Problem, rows: int, columns: int) -> int:
+    """Tiles of all Y[b]."""
+    return problem.B * -(-problem.M // rows) * -(-problem.N // columns)
+
+
+class _Gemm(TritonProvider[A16W8, A16W8Inputs]):
     """One kernel; the providers differ in the layout of the weights, the tiles, and what they do at every call."""
 
     family = "a16w8"
@@ -29,13 +75,15 @@ class _Gemm(Provider[A16W8, A16W8Inputs]):
         """Any sizes up to 2^22 on a GPU with FP8 conversions; prequantization where FP8 is multiplied natively."""
         if not device.is_gpu:
             return Support.no(NOT_ON_CPU)
-        if not converts_fp8(device.arch):
+        arch = architecture(device.arch)
+        if not arch.converts_fp8:
             return Support.no(f"Triton has no FP8 e4m3 on {device.arch}: needs sm89 or newer")
-        if scheme.prequant and not multiplies_fp8(device.arch):
+        if scheme.prequant and not arch.multiplies_fp8:
             return Support.no(f"{device.arch} multiplies no FP8, so that prequantization gains nothing: leave it out")
         if max(problem.N, problem.K) > _MAX_SIZE:
             return Support.no(f"N and K are limited to {_MAX_SIZE} (32-bit offsets inside a tile)")
-        if max(tiles(problem, config.as_json()) for config in self._tiles(problem, scheme, device)) >= 1 << 31:
+        tiles = self._tiles(problem, scheme, device)
+        if max(_programs(problem, tile.block_m, tile.block_n) for tile in tiles) >= 1 << 31:
             return Support.no("more than 2^31 tiles: take a smaller batch or M")
         return Support.yes()
 
@@ -43,22 +91,14 @@ class _Gemm(Provider[A16W8, A16W8Inputs]):
         """Rows of the per-architecture table for this M."""
         return [tile.as_json() for tile in self._tiles(problem, scheme, device)]
 
-    def prepare(self, inputs: A16W8Inputs, config: Config | None = None) -> Launch:
-        """Copy the weights into the layout of the kernel, allocate the output, compile and warm up."""
-        config = config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0]
+    def calls(self, inputs: A16W8Inputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+        """The GEMM, on a copy of the weights in the layout of the kernel."""
         w, scale = (_transposed(inputs.q), _transposed(inputs.scale)) if self.transposed else inputs.weights
-        output = inputs.empty_output()
-        launch = gemm_launch(inputs, w, scale, output, config, self.transposed)
-        geometry = gemm_geometry(launch, inputs.problem, inputs.scheme, config)
-        return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact, geometry=geometry)
+        return [gemm_call(inputs, w, scale, outputs[0], config, self.transposed)]
 
     def moved_bytes(self, problem: Problem, scheme: A16W8, config: Config) -> int:
         """Each operand once: re-reads of one batch entry by its tiles are served by the caches."""
         return scheme.compulsory_bytes(problem)
-
-    def builds(self, problem: Problem, scheme: A16W8, device: Device, config: Config) -> Sequence[Request]:
-        """The GEMM."""
-        return (gemm_request(problem, scheme, device, config, self.transposed),)
 
     def _tiles(self, problem: Problem, scheme: A16W8, device: Device) -> Sequence[TileConfig]:
         return transposed_configs(problem, scheme, device)
@@ -89,7 +129,7 @@ class StockGemm(KernelGemm):
 
     def supports(self, problem: Problem, scheme: A16W8, device: Device) -> Support:
         """As `kernel_a16w8`, where the tile fits."""
-        if device.arch in SMALL_SHARED:
+        if device.is_gpu and architecture(device.arch).small_shared:
             return Support.no(f"the 64 x 256 x 128 tile needs 128 KiB of shared memory: {device.arch} has 99 KiB")
         return super().supports(problem, scheme, device)
 
@@ -107,20 +147,18 @@ class WrapperGemm(KernelGemm):
 
     def prepare(self, inputs: A16W8Inputs, config: Config | None = None) -> Launch:
         """Allocate both copies and the output, compile and warm up."""
-        config = config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0]
-        w, scale = _transposed(inputs.q), _transposed(inputs.scale)
-        q_view, scale_view = inputs.q.transpose(1, 2), inputs.scale.transpose(1, 2)
-        output = inputs.empty_output()
-        gemm = gemm_launch(inputs, w, scale, output, config, self.transposed)
+        config = config or self.default_config(inputs)
+        w, scale, outputs = _transposed(inputs.q), _transposed(inputs.scale), inputs.empty_outputs()
+        launch = launch_calls([gemm_call(inputs, w, scale, outputs[0], config, True)], outputs, config)
+        gemm, q_view, scale_view = launch.run, inputs.q.transpose(1, 2), inputs.scale.transpose(1, 2)
 
         def run() -> None:
             w.copy_(q_view)
             scale.copy_(scale_view)
-            gemm.run()
+            gemm()
 
-        kernels = ("torch.copy_", "torch.copy_", gemm.kernel)
-        geometry = gemm_geometry(gemm, inputs.problem, inputs.scheme, config)
-        return Launch(run, output, dict(config), kernels, artifact=gemm.artifact, geometry=geometry)
+        launch.run, launch.kernels = run, ("torch.copy_", "torch.copy_", *launch.kernels)
+        return launch
 
     def moved_bytes(self, problem: Problem, scheme: A16W8, config: Config) -> int:
         """Beside the kernel's, weights and scales are read and written once more."""

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
@@ -11,13 +11,15 @@ from ...shapes.errors import RooflensError
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
 from ..blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
+from ..dense import Decoded, DenseBlas
+from ..inputs import Tensors
 from ..needs import only_rocm
-from ..provider import Config, Launch, Provider, Role, Support
+from ..provider import Config, Launch, Role, Support
 from .inputs import FourBitInputs
 from .quantize import prepare_dequantize
 
 
-class Blas(Provider[FourBit, FourBitInputs]):
+class Blas(DenseBlas[FourBit, FourBitInputs]):
     """The GEMM alone: W is dequantized in `prepare`, so this is what a weight in 16 (or 32) bits costs.
 
     Config: `gemm` is a name of `blas_forms.FORMS`, `fp32_precision` torch's setting, `threads` those of a CPU.
@@ -25,20 +27,24 @@ class Blas(Provider[FourBit, FourBitInputs]):
 
     family = "fourbit"
     name = "blas"
-    role = Role.REFERENCE
 
     def candidates(self, problem: Problem, scheme: FourBit, device: Device) -> Sequence[Config]:
         """The forms of the product, the fastest by rule first."""
         default = default_form(problem, scheme, device.kind)
         return [{"gemm": form} for form in sorted(forms(scheme, device.kind), key=lambda form: form != default)]
 
-    def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
-        """Dequantize W once, allocate Y and the scratch of the chosen form."""
-        form = _form(inputs, config)
-        weight = inputs.dequantized(weight_dtype(form, inputs.dtype))
-        out = inputs.empty_output()
-        run = prepare_gemm(form, inputs.x, weight, inputs.bias, out)
-        return Launch(run, out, config={"gemm": form, **_environment(inputs.device)})
+    def decode(self, inputs: FourBitInputs, config: Config) -> Decoded:
+        """W, once."""
+        dtype = weight_dtype(_form(inputs, config), inputs.dtype)
+        return Decoded(
+            inputs.dequantized(dtype), config={"gemm": _form(inputs, config), "fp32_precision": require_full_fp32()}
+        )
+
+    def multiply(
+        self, inputs: FourBitInputs, operands: torch.Tensor, outputs: Tensors, config: Config
+    ) -> Callable[[], object]:
+        """The form that `gemm` names."""
+        return prepare_gemm(_form(inputs, config), inputs.x, operands, inputs.bias, outputs[0])
 
     def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int | None:
         """Dense W, activations, Y, and the scratch of the form."""
@@ -59,20 +65,13 @@ class DequantBlas(Blas):
     name = "dequant_blas"
     role = Role.DEQUANT_BLAS
 
-    def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
-        """Allocate the weight buffer [N,K] and Y; choose and compile the dequantizer."""
-        form = _form(inputs, config)
-        shape = (inputs.problem.N, inputs.problem.K)
+    def decode(self, inputs: FourBitInputs, config: Config) -> Decoded:
+        """W, by the dequantizer that `dequantize` names, or that of the device."""
+        form, shape = _form(inputs, config), (inputs.problem.N, inputs.problem.K)
         weight = torch.empty(shape, dtype=weight_dtype(form, inputs.dtype), device=inputs.x.device)
-        dequantizer, dequantize = _prepare_dequantize(inputs, weight, (config or {}).get("dequantize"))
-        out = inputs.empty_output()
-        gemm = prepare_gemm(form, inputs.x, weight, inputs.bias, out)
-
-        def run() -> None:
-            dequantize()
-            gemm()
-
-        return Launch(run, out, config={"dequantize": dequantizer, "gemm": form, **_environment(inputs.device)})
+        dequantizer, fill = _prepare_dequantize(inputs, weight, config.get("dequantize"))
+        settings = {"dequantize": dequantizer, "gemm": form, "fp32_precision": require_full_fp32()}
+        return Decoded(weight, fill, config=settings)
 
     def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int | None:
         """Packed weights and scales read, dense W written, then the GEMM's; a nested absmax is rebuilt on the CPU."""
@@ -155,17 +154,9 @@ def _dense_bytes(problem: Problem, scheme: FourBit, config: Config) -> int:
     return problem.B * problem.N * problem.K * bytes_each
 
 
-def _form(inputs: FourBitInputs, config: Config | None) -> str:
-    chosen: str | None = (config or {}).get("gemm")
+def _form(inputs: FourBitInputs, config: Config) -> str:
+    chosen: str | None = config.get("gemm")
     return chosen or default_form(inputs.problem, inputs.scheme, inputs.device.kind)
-
-
-def _environment(device: Device) -> dict[str, Any]:
-    """Settings of the process that the product depends on."""
-    settings: dict[str, Any] = {"fp32_precision": require_full_fp32()}
-    if not device.is_gpu:
-        settings["threads"] = torch.get_num_threads()
-    return settings
 
 
 def _prepare_dequantize(
@@ -181,9 +172,10 @@ def _prepare_dequantize(
             streaming = weight.nbytes > 2 * inputs.device.llc_bytes
             return name, prepare_cpp(inputs, weight, {"streaming": streaming})
         if name == "triton":
-            from .triton_dequantize import prepare_dequantize as prepare_triton
+            from ..jit.call import compile_calls
+            from .triton.dequantize import dequantize_call
 
-            return name, prepare_triton(inputs, weight)
+            return name, compile_calls([dequantize_call(inputs, weight)]).run
     except (RooflensError, ImportError):  # no compiler, no Triton
         if wanted:
             raise

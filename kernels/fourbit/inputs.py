@@ -1,12 +1,12 @@
 """Operands of a GEMM with 4-bit weights, and its product in fp64."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
-from ...shapes.schemes.fourbit import FourBit
+from ...shapes.schemes.fourbit import NESTED_BLOCK_SIZE, FourBit
 from ..draw import LINES, multiply_groups_, rms, spread
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, decoding, empty_output, normal
 from .quantize import NestedAbsmax, QuantizedWeight, code_table, dequantize, dequantize_range, quantize
@@ -75,27 +75,14 @@ class FourBitInputs(Inputs):
         nested = (self.nested.q, self.nested.scale) if self.nested else ()
         return (self.packed, self.absmax, *nested)
 
-    def empty_output(self) -> torch.Tensor:
-        """Allocate Y[M,N], poisoned with NaN so that an element which is never written cannot pass."""
-        return empty_output((self.problem.M, self.problem.N), self.dtype, self.x.device)
-
     def empty_outputs(self) -> Tensors:
         """Y[M,N]."""
-        return (self.empty_output(),)
-
-    def copy(self) -> "FourBitInputs":
-        """Return the same values in memory of their own, for rotation among copies."""
-        bias = self.bias.clone() if self.bias is not None else None
-        return replace(self, x=self.x.clone(), weight=self.weight.copy(), bias=bias)
+        return (empty_output((self.problem.M, self.problem.N), self.dtype, self.x.device),)
 
     def refresh_activations(self, seed: int) -> None:
         """Overwrite `x` in place with new random values."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
         self.x.copy_(normal(self.x.shape, generator, self.x.device))
-
-    def negate(self) -> None:
-        """Turn X into -X."""
-        self.x.neg_()
 
     def reference(self) -> Tensors:
         """Return Y[M,N] = X W^T + bias in fp64: the weight is code * absmax in fp32, not rounded to the type of X.
@@ -116,7 +103,7 @@ class FourBitInputs(Inputs):
 
     def negate_reference(self, truth: Tensors) -> None:
         """Y(-X) = 2 bias - Y(X)."""
-        truth[0].neg_()
+        super(FourBitInputs, self).negate_reference(truth)
         if self.bias is not None:
             truth[0].add_(self.bias.double(), alpha=2)
 
@@ -147,3 +134,20 @@ def make_inputs(
         size = problem.K**0.5 * rms(LINES)
         bias = normal((problem.N,), generator, device.torch_name).mul_(size).to(dtype)
     return FourBitInputs(problem, scheme, device, seed, x, weight, bias)
+
+
+def placeholders(problem: Problem, scheme: FourBit, device: Device) -> FourBitInputs:
+    """Operands without memory."""
+    numel, dtype = problem.N * problem.K, TORCH_DTYPES[scheme.dtype]
+    blocks = -(-numel // scheme.group)
+    absmax = torch.empty(blocks, device="meta")
+    second = None
+    if scheme.nested:
+        scale = torch.empty(-(-blocks // NESTED_BLOCK_SIZE), device="meta")
+        code, offset = torch.empty(256, device="meta"), torch.empty((), device="meta")
+        second = NestedAbsmax(torch.empty(blocks, dtype=torch.uint8, device="meta"), scale, code, offset)
+    packed = torch.empty((numel + 1) // 2, dtype=torch.uint8, device="meta")
+    weight = QuantizedWeight(packed, absmax, second, numel, scheme.group, scheme.weight)
+    x = torch.empty(problem.M, problem.K, dtype=dtype, device="meta")
+    bias = torch.empty(problem.N, dtype=dtype, device="meta") if scheme.bias else None
+    return FourBitInputs(problem, scheme, device, 0, x, weight, bias)

@@ -28,10 +28,6 @@ class NestedAbsmax:
     code: torch.Tensor
     offset: torch.Tensor
 
-    def copy(self) -> "NestedAbsmax":
-        """Return the same values in memory of their own."""
-        return NestedAbsmax(self.q.clone(), self.scale.clone(), self.code.clone(), self.offset.clone())
-
     def rebuild(self) -> torch.Tensor:
         """Return the effective absmax, fp32 [blocks]: product and sum are each rounded (no fused multiply-add)."""
         values = self.code.index_select(0, self.q.int())

@@ -17,7 +17,7 @@ Packed bytes and absmax equal, bit for bit, what the CPU backend of bitsandbytes
 
 import csv
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -63,11 +63,6 @@ class QuantizedWeight:
     numel: int
     group: int
     kind: str
-
-    def copy(self) -> "QuantizedWeight":
-        """Return the same values in memory of their own."""
-        nested = self.nested.copy() if self.nested else None
-        return replace(self, packed=self.packed.clone(), absmax=self.absmax.clone(), nested=nested)
 
 
 @cache
@@ -122,7 +117,7 @@ def dequantize(weight: QuantizedWeight, dtype: torch.dtype) -> torch.Tensor:
 
 
 def dequantize_range(weight: QuantizedWeight, start: int, stop: int) -> torch.Tensor:
-    """Return elements start .. stop-1 of the flat tensor in fp32, for whoever cannot hold all of it."""
+    """Return elements start .. stop-1 of the flat tensor in fp32, where all of it would not fit."""
     first = start - start % weight.group
     packed = weight.packed[first // 2 : (stop + 1) // 2]
     absmax = weight.absmax[first // weight.group : -(-stop // weight.group)]
@@ -134,7 +129,7 @@ def prepare_dequantize(weight: QuantizedWeight, out: torch.Tensor) -> Callable[[
     """Return a call that dequantizes into `out` (numel elements, contiguous, any float dtype), absmax included.
 
     Reads packed and scales, writes `out` once; its scratch is allocated here and stays in the caches of a CPU. A nested
-    absmax is rebuilt from its 8 bits at every call, as whoever stores the weight that way has to.
+    absmax is rebuilt from its 8 bits at every call, as with weights that are stored that way.
     """
     flat, group, device = out.view(-1), weight.group, weight.packed.device
     pairs = pair_table(weight.kind, device).view(torch.int64).view(-1)  # a pair of fp32 is gathered as one 8-byte word

@@ -1,4 +1,4 @@
-"""Code tables cut into byte planes, the form in which `triton_decode` looks codes up with byte permutes."""
+"""Code tables cut into byte planes, the form in which `triton.decode` looks codes up with byte permutes."""
 
 import struct
 from dataclasses import dataclass

@@ -1,99 +1,72 @@
-"""The Triton providers: which problems they take, their configurations, and how operands become a launch."""
+"""The Triton providers: which problems they take, and how operands and a configuration become kernel calls."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
 
 from ...shapes.device import Device
+from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
-from ..aot import Request, kernel_path, large_operands
-from ..arch import NOT_ON_CPU
 from ..geometry import Tiling, padded
-from ..provider import Config, Launch, Provider, Role, Support
-from ..triton_launch import compile_launch
-from ..triton_tiled import tiled_gemm_kernel
+from ..jit.call import Call
+from ..jit.launch import INTERPRETED
+from ..jit.provider import TritonProvider
+from ..jit.tiled_gemm import tiled_gemm_call
+from ..jit.tiles import compiler_options
+from ..needs import NOT_ON_CPU
+from ..provider import Config, Role, Support
 from .inputs import FourBitInputs
-from .triton_arguments import (
-    fused_constants,
-    fused_grid,
-    fused_options,
-    fused_sizes,
-    fused_tiling,
-    fused_types,
-    pointer_type,
-)
+from .triton.gemv import gemv_4bit_kernel, gemv_4bit_opt_kernel
+from .triton.mma import mma_4bit_kernel
+from .triton.simt import simt_4bit_kernel
+from .triton_codes import gemm_planes
 from .triton_configs import tile_configs
-from .triton_gemv import gemv_4bit_kernel, gemv_4bit_opt_kernel
-from .triton_mma import mma_4bit_kernel
-from .triton_operands import arch_isa, packed_view, scale_operands, target_isa
-from .triton_simt import simt_4bit_kernel
 
 _MAX_K = 1 << 24
 """Offsets inside the rows of one program are 32-bit: up to 128 rows of this many elements."""
 
-
-def _supports(problem: Problem, device: Device) -> Support:
-    if not device.is_gpu:
-        return Support.no(NOT_ON_CPU)
-    if problem.B != 1:
-        return Support.no("no batched kernel: B must be 1")
-    if problem.K > _MAX_K:
-        return Support.no(f"K is limited to {_MAX_K} (32-bit offsets inside a tile)")
-    return Support.yes()
+_ISA = {"cuda": "ptx", "cdna": "cdna", "gfx950": "cdna_bf16", "rdna": "rdna"}
+"""Instructions that the kernels may use, as `triton.decode.byte_permute` names them."""
 
 
-class _Fused(Provider[FourBit, FourBitInputs]):
-    """A kernel that reads the packed weights; the four of them share their parameters."""
+class _Tiled(TritonProvider[FourBit, FourBitInputs]):
+    """A GEMM with tiles from `triton_configs`."""
 
     family = "fourbit"
-    kernel: ClassVar[Any]
 
     def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
-        """Any K, block size, format and dtype on a GPU."""
-        return _supports(problem, device)
+        """Any N, block size, format and dtype on a GPU; unbatched."""
+        if not device.is_gpu:
+            return Support.no(NOT_ON_CPU)
+        if problem.B != 1:
+            return Support.no("no batched kernel: B must be 1")
+        if problem.K > _MAX_K:
+            return Support.no(f"K is limited to {_MAX_K} (32-bit offsets inside a tile)")
+        return Support.yes()
 
     def candidates(self, problem: Problem, scheme: FourBit, device: Device) -> Sequence[Config]:
         """Rows of the per-architecture table for this M, with K divided so that the grid fills the device."""
         return [tile.as_json() for tile in tile_configs(self.name, problem, scheme, device)]
 
-    def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
-        """Allocate output and split-K scratch, compile and warm up."""
-        config = config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0]
-        return fused_launch(self.kernel, inputs, config, target_isa(inputs.device))
 
-    def builds(self, problem: Problem, scheme: FourBit, device: Device, config: Config) -> Sequence[Request]:
-        """The one kernel, for operands as `FourBitInputs` has them: rows of whole words are passed as words."""
-        words = problem.K % 8 == 0
-        sizes_bytes = {
-            "x": scheme.activation_bytes(problem),
-            "packed": scheme.weight_bytes(problem),
-            "y": scheme.output_bytes(problem),
-            "partial": _part_bytes(problem, config),
-        }
-        return [
-            Request(
-                kernel_path(self.kernel),
-                {**fused_types(scheme, config, words), **fused_sizes(problem, config, words)},
-                fused_constants(problem, scheme, config, arch_isa(device.arch), words),
-                fused_options(config),
-                large_operands(sizes_bytes),
-                decoded=config["BLOCK_N"] * config["BLOCK_K"],
-            )
-        ]
+class _Fused(_Tiled):
+    """A kernel that reads the packed weights; the four of them share their parameters."""
+
+    kernel: ClassVar[Any]
+
+    def calls(self, inputs: FourBitInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+        """The kernel alone."""
+        return [fused_call(self.kernel, inputs, outputs[0], config, target_isa(inputs.device))]
 
     def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """Weights and scales once per block of M; activations and output once; split-K parts written and read."""
         m_blocks = -(-problem.M // int(config["BLOCK_M"]))
         weights = m_blocks * (scheme.weight_bytes(problem) + scheme.scale_bytes(problem))
-        return (
-            weights
-            + scheme.activation_bytes(problem)
-            + scheme.bias_bytes(problem)
-            + scheme.output_bytes(problem)
-            + 2 * _part_bytes(problem, config)
-        )
+        dense = scheme.activation_bytes(problem) + scheme.bias_bytes(problem) + scheme.output_bytes(problem)
+        return weights + dense + 2 * _part_bytes(problem, config)
 
     def working_set_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """Operands and output, and the parts of a divided K."""
@@ -106,29 +79,72 @@ def _part_bytes(problem: Problem, config: Config) -> int:
     return 4 * parts * problem.M * problem.N if parts > 1 else 0
 
 
-def fused_launch(kernel: Any, inputs: FourBitInputs, config: Config, isa: str) -> Launch:
-    """Launch of one of the four fused kernels, on any device of the tensors (the CPU only in Triton's interpreter).
+def target_isa(device: Device) -> str:
+    """Which instructions the kernels may use on this device; see `triton.decode.byte_permute`."""
+    return "ptx_emulated" if INTERPRETED else architecture(device.arch).of(_ISA)
 
-    `isa` as in `triton_decode.byte_permute`. Scratch is allocated here: fp32 [SPLIT_K, M, N] and one counter per tile.
+
+def packed_view(packed: torch.Tensor, words: bool) -> tuple[torch.Tensor, bool]:
+    """Packed weights as int32 when they consist of whole, aligned words (and `words` is wanted), else as bytes."""
+    words = words and packed.numel() % 4 == 0 and (packed.is_meta or packed.data_ptr() % 4 == 0)
+    return (packed.view(torch.int32) if words else packed), words
+
+
+def scale_operands(inputs: FourBitInputs) -> dict[str, torch.Tensor | None]:
+    """Arguments from which `triton.tiles.load_absmax` reads either form of absmax."""
+    if nested := inputs.nested:
+        return {"absmax": nested.scale, "q": nested.q, "nested_code": nested.code, "nested_offset": nested.offset}
+    return {"absmax": inputs.absmax, "q": None, "nested_code": None, "nested_offset": None}
+
+
+def fused_call(kernel: Any, inputs: FourBitInputs, output: torch.Tensor, config: Config, isa: str) -> Call:
+    """Call one of the four fused kernels; its grid is (tiles of the output, parts of K).
+
+    `isa` as in `triton.decode.byte_permute`. Scratch of a divided K is allocated here: fp32 [SPLIT_K, M, N] and one
+    counter per tile.
     """
-    problem, scheme = inputs.problem, inputs.scheme
-    grid = fused_grid(problem, config)
-    tiles, split, _ = grid
-    output = inputs.empty_output()
-    device = inputs.x.device
-    partial = torch.empty(split * problem.M * problem.N, device=device) if split > 1 else None
-    counter = torch.zeros(tiles, dtype=torch.int32, device=device) if split > 1 else None
+    problem, scheme, device = inputs.problem, inputs.scheme, inputs.x.device
+    rows, columns, depth, split = (config[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "SPLIT_K"))
+    tiles, k_tiles = -(-problem.M // rows) * -(-problem.N // columns), -(-problem.K // depth)
     packed, words = packed_view(inputs.packed, problem.K % 8 == 0)
-    absmax, q, nested_code, nested_offset = scale_operands(inputs)
+    unit = math.gcd(problem.K, 128 if words else 4)
     arguments = {
-        "x": inputs.x, "packed": packed, "absmax": absmax, "q": q, "nested_code": nested_code,
-        "nested_offset": nested_offset, "bias": inputs.bias, "y": output, "partial": partial, "counter": counter,
-        **fused_sizes(problem, config, words),
-    }  # fmt: skip
-    constants = fused_constants(problem, scheme, config, isa, words)
-    launch = compile_launch(kernel, grid, arguments, constants, fused_options(config))
-    geometry = launch.geometry(fused_tiling(problem, config, grid, kernel is mma_4bit_kernel))
-    return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact, geometry=geometry)
+        "x": inputs.x,
+        "packed": packed,
+        **scale_operands(inputs),
+        "bias": inputs.bias,
+        "y": output,
+        "partial": torch.empty(split * problem.M * problem.N, device=device) if split > 1 else None,
+        "counter": torch.zeros(tiles, dtype=torch.int32, device=device) if split > 1 else None,
+        "M": problem.M,
+        "N": problem.N,
+        "k_units": problem.K // unit,
+        "split_tiles": -(-k_tiles // split),
+    }
+    constants = {
+        **gemm_planes(scheme.weight, scheme.dtype).constants(),
+        "K_UNIT": unit,
+        "GROUP": scheme.group,
+        "WHOLE": problem.K % scheme.group == 0,
+        "MASKED": problem.K % depth != 0 or not words,
+        "NESTED": scheme.nested,
+        "BIAS": scheme.bias,
+        "BM": rows,
+        "BN": columns,
+        "BW": depth // 8,
+        "SPLIT": split,
+        "STAGES": config["num_stages"],
+        "ISA": isa,
+    }
+    tiling = Tiling(
+        tile_M=rows,
+        tile_N=columns,
+        contracted=tiles * padded(problem.K, depth),
+        matrix=kernel is mma_4bit_kernel,
+        decodes=True,
+        decoded=columns * depth,
+    )
+    return Call(kernel, (tiles, split, 1), arguments, constants, compiler_options(config), tiling, columns * depth)
 
 
 class _Simt(_Fused):
@@ -151,81 +167,25 @@ class _Mma(_Fused):
     kernel = mma_4bit_kernel
 
 
-class _StockTriton(Provider[FourBit, FourBitInputs]):
-    """The plain tiled Triton GEMM on weights that were dequantized beforehand."""
+class _StockTriton(_Tiled):
+    """The plain tiled Triton GEMM on weights that were dequantized beforehand; its one tile stands for the default."""
 
-    family = "fourbit"
     name = "stock_triton"
     role = Role.REFERENCE
 
-    def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
-        """Any problem on a GPU that has room for the dense weights."""
-        return _supports(problem, device)
-
-    def candidates(self, problem: Problem, scheme: FourBit, device: Device) -> Sequence[Config]:
-        """One configuration: the provider stands for the untuned default."""
-        return [tile.as_json() for tile in tile_configs(self.name, problem, scheme, device)]
-
-    def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
-        """Dequantize, allocate the output, compile and warm up."""
-        problem = inputs.problem
-        config = config or self.candidates(problem, inputs.scheme, inputs.device)[0]
-        output = inputs.empty_output()
-        tiles = -(-problem.M // config["BLOCK_M"]) * -(-problem.N // config["BLOCK_N"])
-        arguments = {
-            "x": inputs.x, "w": inputs.dequantized(), "bias": inputs.bias, "y": output,
-            "M": problem.M, "N": problem.N, "K": problem.K,
-        }  # fmt: skip
-        constants = _tiled_constants(inputs.scheme, config)
-        launch = compile_launch(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, fused_options(config))
-        contracted = tiles * padded(problem.K, config["BLOCK_K"])
-        geometry = launch.geometry(Tiling(config["BLOCK_M"], config["BLOCK_N"], contracted))
-        return Launch(launch.run, output, dict(config), (launch.kernel,), artifact=launch.artifact, geometry=geometry)
-
-    def builds(self, problem: Problem, scheme: FourBit, device: Device, config: Config) -> Sequence[Request]:
-        """The one kernel, on dense weights."""
-        kind = pointer_type(scheme.dtype)
-        arguments = {
-            "x": kind, "w": kind, "bias": kind if scheme.bias else None, "y": kind,
-            "M": problem.M, "N": problem.N, "K": problem.K,
-        }  # fmt: skip
-        sizes_bytes = {
-            "x": scheme.activation_bytes(problem),
-            "w": problem.N * problem.K * scheme.dtype.bytes,
-            "y": scheme.output_bytes(problem),
-        }
-        return [
-            Request(
-                kernel_path(tiled_gemm_kernel),
-                arguments,
-                _tiled_constants(scheme, config),
-                fused_options(config),
-                large_operands(sizes_bytes),
-            )
-        ]
+    def calls(self, inputs: FourBitInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+        """The kernel, on weights that are dequantized here."""
+        return [tiled_gemm_call(inputs.x, inputs.dequantized(), inputs.bias, outputs[0], config)]
 
     def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
-        """Dense weights, activations, bias and output, each once: re-reads are served by the caches."""
-        return (
-            problem.N * problem.K * scheme.dtype.bytes
-            + scheme.activation_bytes(problem)
-            + scheme.bias_bytes(problem)
-            + scheme.output_bytes(problem)
-        )
+        """Dense weights, activations and output, each once: re-reads of tiles are served by the caches."""
+        dense = problem.B * problem.N * problem.K * scheme.dtype.bytes
+        rest = scheme.activation_bytes(problem) + scheme.bias_bytes(problem) + scheme.output_bytes(problem)
+        return dense + rest
 
     def working_set_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
-        """The same: dense weights, not the packed ones."""
+        """Dense weights, activations and output."""
         return self.moved_bytes(problem, scheme, config)
-
-
-def _tiled_constants(scheme: FourBit, config: Config) -> dict[str, Any]:
-    return {
-        "BM": config["BLOCK_M"],
-        "BN": config["BLOCK_N"],
-        "BK": config["BLOCK_K"],
-        "GROUP_M": 8,
-        "BIAS": scheme.bias,
-    }
 
 
 SIMT = _Simt()

@@ -53,13 +53,9 @@ class _Bitsandbytes(Provider[FourBit, FourBitInputs]):
         """Import bitsandbytes, arrange its arguments, and call it once: kernels load and compile on first use."""
         library = import_quietly()
         call = self._call(library, inputs)
-
-        def run() -> None:
-            launch.output = call()
-
         kernel = self._dispatched(inputs)
         config = {"bitsandbytes": library.__version__, "kernel": kernel}
-        launch = Launch(run, inputs.empty_output(), config, dispatched=kernel)
+        launch = Launch.returning(call, inputs.empty_output(), config, dispatched=kernel)
         warnings.filterwarnings("ignore", message="inner dimension .* is not aligned")  # `dispatched` says it already
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -9,8 +9,10 @@ from ...shapes.device import Device
 from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import COMPUTES, SCALE_BYTES, Fp8Train, operand_scales, operands
-from ..arch import fp8_missing
-from ..provider import Config, Launch, Provider, Role, Support
+from ..dense import Decoded, DenseBlas
+from ..inputs import Tensors
+from ..needs import fp8_missing
+from ..provider import Config, Role, Support
 from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
 from .products import output_shapes
@@ -20,7 +22,7 @@ from .triton_configs import quant_configs
 NO_GEMM = "computes GEMMs; this is a quantizer"
 
 
-class BlasBf16(Provider[Scheme, TrainInputs]):
+class BlasBf16(DenseBlas[Scheme, TrainInputs]):
     """The bf16 GEMMs alone, on operands that were decoded beforehand: what not quantizing at all costs.
 
     What is multiplied are the FP8 operands decoded to bf16, not the bf16 operands that they came from. That costs the
@@ -29,24 +31,30 @@ class BlasBf16(Provider[Scheme, TrainInputs]):
 
     family = "fp8train"
     name = "blas_bf16_fp8"
-    role = Role.REFERENCE
 
     def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
         """Everywhere."""
         return Support.yes() if isinstance(scheme, Fp8Train) else Support.no(NO_GEMM)
 
-    def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
-        """Decode the operands and allocate the outputs."""
-        outputs = inputs.empty_outputs()
-        decoded, saved = decoded_operands(inputs)
-        gemms = gemm_calls(inputs.problem, decoded, outputs)
+    def decode(self, inputs: TrainInputs, config: Config) -> Decoded:
+        """The operands of the pass."""
+        dense = empty_operands(inputs)
+
+        def fill() -> None:
+            for name, out in dense.items():
+                decode_into(inputs.quantized(name), out)
+
+        return Decoded(dense, fill, tuple(part for name in dense for part in inputs.sources(name)))
+
+    def multiply(self, inputs: TrainInputs, operands: Any, outputs: Tensors, config: Config) -> Callable[[], object]:
+        """The products of the pass, one after the other."""
+        gemms = gemm_calls(inputs.problem, operands, outputs)
 
         def run() -> None:
-            saved.refresh()
             for gemm in gemms:
                 gemm()
 
-        return Launch(run, outputs, environment(inputs.device))
+        return run
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Decoded operands of every product, and the outputs."""
@@ -55,10 +63,6 @@ class BlasBf16(Provider[Scheme, TrainInputs]):
     def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Distinct memory: a step reads the decoded W twice."""
         return decoded_bytes(problem) - (2 * problem.N * problem.K if problem.pass_ is Pass.STEP else 0)
-
-    def math_dtype(self, problem: Problem, scheme: Scheme, device: Device) -> str:
-        """bf16."""
-        return "bf16"
 
 
 class DequantBlas(BlasBf16):
@@ -76,28 +80,22 @@ class DequantBlas(BlasBf16):
         kernels = ("torch",) if fp8_missing(device) else ("triton", "torch")
         return [{"kernels": name} for name in kernels]
 
-    def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
-        """Allocate FP8 forms, bf16 operands and outputs; compile the quantizers."""
-        chosen = (config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0])["kernels"]
-        outputs = inputs.empty_outputs()
+    def decode(self, inputs: TrainInputs, config: Config) -> Decoded:
+        """The operands of the pass, through their FP8 forms."""
         forms = {name: _form(inputs, name) for name in operands(inputs.problem.pass_)}
-        dense = {name: _dense_like(q) for name, q in forms.items()}
+        dense = empty_operands(inputs)
         quantized = () if inputs.scheme.prequantized else tuple(forms)
         saved = tuple(name for name in quantized if name == "w" and _finds_weight(inputs.problem))
         timed = tuple(name for name in quantized if name not in saved)
-        quantizers = _triton_quantizers if chosen == "triton" else _torch_quantizers
-        fill = Saved([part for name in saved for part in inputs.sources(name)], quantizers(inputs, forms, saved, {})[0])
+        quantizers = _triton_quantizers if config["kernels"] == "triton" else _torch_quantizers
+        keep = Saved([part for name in saved for part in inputs.sources(name)], quantizers(inputs, forms, saved, {})[0])
         work, kernels, artifact = quantizers(inputs, forms, timed, dense)
-        gemms = gemm_calls(inputs.problem, dense, outputs)
 
-        def run() -> None:
-            fill.refresh()
+        def fill() -> None:
+            keep.refresh()
             work()
-            for gemm in gemms:
-                gemm()
 
-        config = {"kernels": chosen, **environment(inputs.device)}
-        return Launch(run, outputs, config, kernels, artifact=artifact)
+        return Decoded(dense, fill, kernels=kernels, artifact=artifact)
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Quantizers (bf16 read, FP8 written), decoders (FP8 read, bf16 written), GEMMs."""
@@ -121,23 +119,10 @@ class DequantBlas(BlasBf16):
         return total + sum({ORIGINS[name][0]: 2 * _elements(name, problem) for name in names}.values())
 
 
-def decoded_operands(inputs: TrainInputs) -> tuple[dict[str, torch.Tensor], Saved]:
-    """Return the operands of a pass decoded to bf16, and what decodes them again once they were overwritten."""
-    names = operands(inputs.problem.pass_)
-    rows = {"x": inputs.problem.M, "dy": inputs.problem.M, "w": inputs.problem.N}
-    columns = {"x": inputs.problem.K, "dy": inputs.problem.N, "w": inputs.problem.K}
-    dense = {
-        name: torch.empty(
-            rows[ORIGINS[name][0]], columns[ORIGINS[name][0]], dtype=torch.bfloat16, device=inputs.device.torch_name
-        )
-        for name in names
-    }
-
-    def decode() -> None:
-        for name, out in dense.items():
-            decode_into(inputs.quantized(name), out)
-
-    return dense, Saved([part for name in names for part in inputs.sources(name)], decode)
+def empty_operands(inputs: TrainInputs) -> dict[str, torch.Tensor]:
+    """Allocate the operands of a pass in bf16, where `inputs` are."""
+    sources = {name: inputs.sources(name)[0] for name in operands(inputs.problem.pass_)}
+    return {name: torch.empty(x.shape, dtype=torch.bfloat16, device=x.device) for name, x in sources.items()}
 
 
 def gemm_calls(
@@ -164,11 +149,6 @@ def decoded_bytes(problem: Problem) -> int:
     return 2 * (read + sum(rows * columns for rows, columns in output_shapes(problem)))
 
 
-def environment(device: Device) -> dict[str, Any]:
-    """Settings of the process that a product on the CPU depends on."""
-    return {} if device.is_gpu else {"threads": torch.get_num_threads()}
-
-
 def _mm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
     return lambda: torch.mm(a, b, out=out)
 
@@ -193,10 +173,6 @@ def _form(inputs: TrainInputs, name: str) -> Quantized:
     return Quantized(data, torch.empty(scale_shape(kind, *x.shape), device=x.device), kind)
 
 
-def _dense_like(q: Quantized) -> torch.Tensor:
-    return torch.empty(q.data.shape, dtype=torch.bfloat16, device=q.data.device)
-
-
 _Work = tuple[Callable[[], object], tuple[str, ...], str]
 """A closure that quantizes and decodes, the names of its kernels, and their hash."""
 
@@ -216,7 +192,8 @@ def _torch_quantizers(
 def _triton_quantizers(
     inputs: TrainInputs, forms: dict[str, Quantized], quantized: tuple[str, ...], dense: dict[str, torch.Tensor]
 ) -> _Work:
-    from .triton_calls import compile_calls, dequantize_call, quantize_call, weight_call
+    from ..jit.call import compile_calls
+    from .triton_calls import dequantize_call, quantize_call, weight_call
 
     calls = []
     for name in quantized:
@@ -229,7 +206,7 @@ def _triton_quantizers(
             calls.append(quantize_call(x, q if kind == "row" else None, q if kind == "col" else None, config))
     calls += [dequantize_call(forms[name], out) for name, out in dense.items()]
     compiled = compile_calls(calls)
-    return compiled, compiled.kernels, compiled.artifact
+    return compiled.run, compiled.kernels, compiled.artifact
 
 
 BLAS_BF16 = BlasBf16()

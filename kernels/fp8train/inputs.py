@@ -1,6 +1,6 @@
 """Operands of a linear layer's training GEMMs in FP8, or of a quantizer, and their results in fp64."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -10,7 +10,7 @@ from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import BLOCK, READS_DY, READS_W, READS_X, Fp8Quant, Fp8Train, operands
 from ..draw import draw, with_extremes
 from ..fp8 import negate_, negate_widened_
-from ..inputs import Inputs, Tensors, decoding, empty_output
+from ..inputs import Inputs, QuantizerInputs, Tensors, decoding, empty_output
 from .products import output_shapes, products
 from .quantize import Quantized, decode, fp8_dtype, quantize, quantize_into, scale_shape
 
@@ -87,13 +87,8 @@ class TrainInputs(Inputs):
 
     def empty_outputs(self) -> Tensors:
         """Y[M,N], dX[M,K], dW[N,K] in bf16: those that the pass computes."""
-        at = self.device.torch_name
+        at = next(iter((*self.activations, *self.weights))).device
         return tuple(empty_output(shape, torch.bfloat16, at) for shape in output_shapes(self.problem))
-
-    def copy(self) -> "TrainInputs":
-        """Return the same values in memory of their own, for rotation among copies."""
-        dense = {name: tensor.clone() for name, tensor in self.dense.items()}
-        return replace(self, dense=dense, given={name: q.copy() for name, q in self.given.items()})
 
     def refresh_activations(self, seed: int) -> None:
         """Overwrite X and dY in place with new random values."""
@@ -151,15 +146,12 @@ class TrainInputs(Inputs):
             result.neg_()
 
 
-@dataclass(frozen=True, slots=True)
-class QuantInputs(Inputs):
+class QuantInputs(QuantizerInputs):
     """X[M,K] in bf16, to be quantized."""
 
-    problem: Problem
+    __slots__ = ()
+
     scheme: Fp8Quant
-    device: Device
-    seed: int
-    x: torch.Tensor
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -170,16 +162,6 @@ class QuantInputs(Inputs):
     def fp8_dtype(self) -> torch.dtype:
         """Type of the data: e4m3 of this device."""
         return fp8_dtype(self.device)
-
-    @property
-    def activations(self) -> Tensors:
-        """X[M,K]."""
-        return (self.x,)
-
-    @property
-    def weights(self) -> Tensors:
-        """Nothing stays as it is."""
-        return ()
 
     def empty_outputs(self) -> Tensors:
         """Data and scale of each form."""
@@ -193,18 +175,10 @@ class QuantInputs(Inputs):
             )
         )
 
-    def copy(self) -> "QuantInputs":
-        """Return the same values in memory of their own, for rotation among copies."""
-        return replace(self, x=self.x.clone())
-
     def refresh_activations(self, seed: int) -> None:
         """Overwrite X in place with new random values; some groups are zero, others very small or large."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
         draw(self.x, generator, *GROUPS[self.scheme.kind], with_extremes(_SMALL, _LARGE))
-
-    def negate(self) -> None:
-        """Turn X into -X."""
-        self.x.neg_()
 
     def reference(self) -> Tensors:
         """Return what the plain torch quantizer makes of X, widened to fp64."""
@@ -231,35 +205,48 @@ def make_inputs(
     problem: Problem, scheme: Scheme, device: Device, seed: int, weight: torch.Tensor | Quantized | None = None
 ) -> TrainInputs | QuantInputs:
     """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
-    at = device.torch_name
-    if isinstance(scheme, Fp8Quant):
-        x = torch.empty(problem.M, problem.K, dtype=torch.bfloat16, device=at)
-        quant = QuantInputs(problem, scheme, device, seed, x)
-        quant.refresh_activations(seed + problem.M)
-        return quant
-    assert isinstance(scheme, Fp8Train)
-    dense: dict[str, torch.Tensor] = {}
-    given: dict[str, Quantized] = {}
-    if problem.pass_ in READS_W:
+    inputs = _empty(problem, scheme, device, seed, device.torch_name)
+    if isinstance(inputs, TrainInputs) and problem.pass_ in READS_W:
         weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
         if isinstance(weight, Quantized):
-            given["w"] = weight
+            inputs.given["w"] = weight
         elif weight is not None:
-            dense["w"] = weight
-    inputs = TrainInputs(problem, scheme, device, seed, dense, given)
-    shapes = _activation_shapes(problem)
-    if scheme.prequantized:
-        for operand in operands(problem.pass_):
-            source, kind = ORIGINS[operand]
-            if source == "w":
-                continue
-            data = torch.empty(shapes[source], dtype=inputs.operand_dtype(operand), device=at)
-            scale = torch.empty(scale_shape(kind, *shapes[source]), dtype=torch.float32, device=at)
-            given[operand] = Quantized(data, scale, kind)
-    else:
-        dense |= {name: torch.empty(shape, dtype=torch.bfloat16, device=at) for name, shape in shapes.items()}
+            inputs.dense["w"] = weight
     inputs.refresh_activations(seed + problem.M)
     return inputs
+
+
+def placeholders(problem: Problem, scheme: Scheme, device: Device) -> TrainInputs | QuantInputs:
+    """Operands without memory."""
+    inputs = _empty(problem, scheme, device, 0, "meta")
+    if isinstance(inputs, TrainInputs) and problem.pass_ in READS_W:
+        _allocate(inputs, "w", (problem.N, problem.K), "meta")
+    return inputs
+
+
+def _empty(problem: Problem, scheme: Scheme, device: Device, seed: int, place: str) -> TrainInputs | QuantInputs:
+    """Allocate the activations."""
+    if isinstance(scheme, Fp8Quant):
+        x = torch.empty(problem.M, problem.K, dtype=torch.bfloat16, device=place)
+        return QuantInputs(problem, scheme, device, seed, x)
+    assert isinstance(scheme, Fp8Train)
+    inputs = TrainInputs(problem, scheme, device, seed, {}, {})
+    for source, shape in _activation_shapes(problem).items():
+        _allocate(inputs, source, shape, place)
+    return inputs
+
+
+def _allocate(inputs: TrainInputs, source: str, shape: tuple[int, int], place: str) -> None:
+    """Allocate a bf16 tensor, or the FP8 operands that are made of it."""
+    if not inputs.scheme.prequantized:
+        inputs.dense[source] = torch.empty(shape, dtype=torch.bfloat16, device=place)
+        return
+    for operand in operands(inputs.problem.pass_):
+        origin, kind = ORIGINS[operand]
+        if origin == source:
+            data = torch.empty(shape, dtype=inputs.operand_dtype(operand), device=place)
+            scale = torch.empty(scale_shape(kind, *shape), dtype=torch.float32, device=place)
+            inputs.given[operand] = Quantized(data, scale, kind)
 
 
 def _activation_shapes(problem: Problem) -> dict[str, tuple[int, int]]:

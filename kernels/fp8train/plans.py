@@ -20,20 +20,20 @@ understates the specialised kernels and `bwd` flatters them: `step` compares the
 compare the products alone.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from ...shapes.device import Device
-from ...shapes.problem import Pass, Problem
-from ...shapes.schemes.fp8train import BLOCK, COMPUTES, Fp8Train, cd, operands
+from ...shapes.problem import Pass
+from ...shapes.schemes.fp8train import BLOCK, COMPUTES, cd, operands
+from ..jit.call import Call, compile_calls
+from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
-from .products import output_shapes
 from .quantize import Quantized, scale_shape
-from .triton_calls import Call, quantize_call, transpose_call, weight_call
+from .triton_calls import Operand, quantize_call, shared_call, specialised_call, transpose_call, weight_call
 from .triton_configs import quant_configs
-from .triton_gemm_calls import Operand, shared_call, specialised_call
 
 FACTORS = {Pass.FWD: ("x_row", "w"), Pass.DGRAD: ("dy_row", "w"), Pass.WGRAD: ("x_col", "dy_col")}
 """Operands of each product, as the kernels take them; a transposed wgrad takes them the other way round."""
@@ -61,6 +61,11 @@ class Plan:
     timed: list[Call] = field(default_factory=list)
     saved: list[Call] = field(default_factory=list)
     saved_from: list[torch.Tensor] = field(default_factory=list)
+
+
+def prepare_saved(plan: Plan) -> Callable[[], object]:
+    """Fill what a launch finds ready; return what fills it again once its sources have been overwritten."""
+    return Saved(plan.saved_from, compile_calls(plan.saved).run).refresh if plan.saved else lambda: None
 
 
 def shared_plan(inputs: TrainInputs, outputs: tuple[torch.Tensor, ...], config: dict[str, Any]) -> Plan:
@@ -229,20 +234,3 @@ def transposed_scale(plan: Plan, q: Quantized) -> Operand:
 
 def _empty(like: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype | None = None) -> torch.Tensor:
     return torch.empty(shape, dtype=dtype or like.dtype, device=like.device)
-
-
-def placeholders(problem: Problem, scheme: Fp8Train, device: Device) -> tuple[TrainInputs, tuple[torch.Tensor, ...]]:
-    """Return inputs and outputs with types and shapes but no memory, for plans that are only described."""
-    shapes = {"x": (problem.M, problem.K), "w": (problem.N, problem.K), "dy": (problem.M, problem.N)}
-    inputs = TrainInputs(problem, scheme, device, 0, {}, {})
-    for name in operands(problem.pass_):
-        source, kind = ORIGINS[name]
-        shape = shapes[source]
-        if scheme.prequantized:
-            data = torch.empty(shape, dtype=inputs.operand_dtype(name), device="meta")
-            scale = torch.empty(scale_shape(kind, *shape), dtype=torch.float32, device="meta")
-            inputs.given[name] = Quantized(data, scale, kind)
-        else:
-            inputs.dense[source] = torch.empty(shape, dtype=torch.bfloat16, device="meta")
-    outputs = (torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in output_shapes(problem))
-    return inputs, tuple(outputs)

@@ -11,15 +11,13 @@ from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import COMPUTES, READS_DY, READS_W, READS_X, Fp8Train
 from ..aot import Request
-from ..arch import fp8_missing
+from ..jit.call import compile_calls, moved_bytes, requests, touched_bytes
+from ..needs import fp8_missing
 from ..provider import Config, Launch, Provider, Support
-from ..saved import Saved
-from ..triton_scratch import provide_scratch
 from .blas import NO_GEMM
-from .inputs import TrainInputs
-from .plans import Plan, placeholders, shared_plan, specialised_plan
+from .inputs import TrainInputs, placeholders
+from .plans import Plan, prepare_saved, shared_plan, specialised_plan
 from .products import output_shapes
-from .triton_calls import compile_calls, moved_bytes, touched_bytes
 from .triton_configs import shared_configs, specialised_configs
 
 _MOST_ELEMENTS = 1 << 31
@@ -57,17 +55,14 @@ class _Planned(Provider[Scheme, TrainInputs]):
 
     def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
         """Allocate outputs, FP8 forms and scales, compile, and fill what the forward pass saves."""
-        chosen = dict(config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0])
-        provide_scratch()
+        chosen = dict(config or self.default_config(inputs))
         outputs = inputs.empty_outputs()
         plan = self.plan(inputs, outputs, chosen)
-        saved = Saved(plan.saved_from, compile_calls(plan.saved)) if plan.saved else None
-        calls = compile_calls(plan.timed)
+        refresh, calls = prepare_saved(plan), compile_calls(plan.timed)
 
         def run() -> None:
-            if saved is not None:
-                saved.refresh()
-            calls()
+            refresh()
+            calls.run()
 
         return Launch(run, outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry)
 
@@ -82,13 +77,12 @@ class _Planned(Provider[Scheme, TrainInputs]):
     def builds(self, problem: Problem, scheme: Scheme, device: Device, config: Config) -> Sequence[Request]:
         """Every kernel of the plan, those that fill what the forward pass saves included."""
         plan = self._described(problem, scheme, config, device)
-        return [call.request() for call in (*plan.timed, *plan.saved)]
+        return requests((*plan.timed, *plan.saved))
 
     def _described(self, problem: Problem, scheme: Scheme, config: Config, device: Device | None = None) -> Plan:
-        assert isinstance(scheme, Fp8Train)
-        device = device or Device("cuda", 0, "", "", "", 1, 1, 1, 1)
-        inputs, outputs = placeholders(problem, scheme, device)
-        return self.plan(inputs, outputs, dict(config))
+        inputs = placeholders(problem, scheme, device or Device("cuda", 0, "", "", "", 1, 1, 1, 1))
+        assert isinstance(inputs, TrainInputs)
+        return self.plan(inputs, inputs.empty_outputs(), dict(config))
 
 
 class Shared(_Planned):

@@ -36,10 +36,6 @@ class Quantized:
     scale: torch.Tensor
     kind: str
 
-    def copy(self) -> "Quantized":
-        """Return the same values in memory of their own."""
-        return Quantized(self.data.clone(), self.scale.clone(), self.kind)
-
 
 def fp8_dtype(device: Device, gradient: bool = False) -> torch.dtype:
     """Return the FP8 type that the matrix units of a device take: e4m3, or e5m2 for a `gradient`."""

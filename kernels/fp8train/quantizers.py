@@ -8,12 +8,13 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import Fp8Quant
-from ..aot import Request
-from ..arch import fp8_missing
+from ..jit.call import Call
+from ..jit.provider import TritonProvider
+from ..needs import fp8_missing
 from ..provider import Config, Launch, Provider, Support
 from .inputs import QuantInputs
-from .quantize import Quantized, fp8_dtype, quantize_into, scale_shape
-from .triton_calls import Call, compile_calls, quantize_call, weight_call
+from .quantize import Quantized, quantize_into
+from .triton_calls import quantize_call, weight_call
 from .triton_configs import QUANT, quant_configs
 
 _NO_QUANTIZER = "quantizes; this is a GEMM"
@@ -21,7 +22,7 @@ _MOST_LINE = 1 << 23
 """Elements of a row: 128 rows of a tile are reached by 32-bit offsets."""
 
 
-class TritonQuant(Provider[Scheme, QuantInputs]):
+class TritonQuant(TritonProvider[Scheme, QuantInputs]):
     """The family's Triton quantizers; "rowcol" reads X once and writes both forms."""
 
     family = "fp8train"
@@ -46,27 +47,16 @@ class TritonQuant(Provider[Scheme, QuantInputs]):
         assert isinstance(scheme, Fp8Quant)
         return quant_configs(scheme.kind, device, problem.M, problem.K)
 
-    def prepare(self, inputs: QuantInputs, config: Config | None = None) -> Launch:
-        """Allocate the outputs and compile."""
-        chosen = dict(config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0])
-        outputs = inputs.empty_outputs()
-        calls = compile_calls([_call(inputs.scheme, inputs.x, outputs, chosen)])
-        return Launch(calls.runs[0], outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry)
+    def calls(self, inputs: QuantInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+        """One kernel."""
+        results = {q.kind: q for q in _results(inputs, outputs)}
+        if inputs.scheme.kind == "weight":
+            return [weight_call(inputs.x, results["weight"], None, dict(config))]
+        return [quantize_call(inputs.x, results.get("row"), results.get("col"), dict(config))]
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """X read once, data and scales written once."""
         return scheme.compulsory_bytes(problem)
-
-    def builds(self, problem: Problem, scheme: Scheme, device: Device, config: Config) -> Sequence[Request]:
-        """One kernel."""
-        assert isinstance(scheme, Fp8Quant)
-        m, k = problem.M, problem.K
-        outputs: list[torch.Tensor] = []
-        for kind in ("row", "col") if scheme.kind == "rowcol" else (scheme.kind,):
-            outputs.append(torch.empty(m, k, dtype=fp8_dtype(device), device="meta"))
-            outputs.append(torch.empty(scale_shape(kind, m, k), dtype=torch.float32, device="meta"))
-        x = torch.empty(m, k, dtype=torch.bfloat16, device="meta")
-        return [_call(scheme, x, tuple(outputs), dict(config)).request()]
 
 
 class TorchQuant(Provider[Scheme, QuantInputs]):
@@ -82,7 +72,7 @@ class TorchQuant(Provider[Scheme, QuantInputs]):
     def prepare(self, inputs: QuantInputs, config: Config | None = None) -> Launch:
         """Allocate the outputs; torch allocates what is in between."""
         outputs = inputs.empty_outputs()
-        results = _results(inputs.scheme, outputs)
+        results = _results(inputs, outputs)
 
         def run() -> None:
             for result in results:
@@ -91,17 +81,9 @@ class TorchQuant(Provider[Scheme, QuantInputs]):
         return Launch(run, outputs, {} if inputs.device.is_gpu else {"threads": torch.get_num_threads()})
 
 
-def _results(scheme: Fp8Quant, outputs: tuple[torch.Tensor, ...]) -> list[Quantized]:
+def _results(inputs: QuantInputs, outputs: tuple[torch.Tensor, ...]) -> list[Quantized]:
     """Outputs in pairs of data and scale."""
-    kinds = ("row", "col") if scheme.kind == "rowcol" else (scheme.kind,)
-    return [Quantized(outputs[2 * i], outputs[2 * i + 1], kind) for i, kind in enumerate(kinds)]
-
-
-def _call(scheme: Fp8Quant, x: torch.Tensor, outputs: tuple[torch.Tensor, ...], config: dict[str, int]) -> Call:
-    results = {q.kind: q for q in _results(scheme, outputs)}
-    if scheme.kind == "weight":
-        return weight_call(x, results["weight"], None, config)
-    return quantize_call(x, results.get("row"), results.get("col"), config)
+    return [Quantized(outputs[2 * i], outputs[2 * i + 1], kind) for i, kind in enumerate(inputs.forms)]
 
 
 TRITON_QUANT = TritonQuant()

@@ -14,14 +14,13 @@ from ...shapes.errors import RooflensError
 from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, Fp8Train
-from ..arch import ONLY_SM90
+from ..jit.call import compile_calls, moved_bytes
+from ..needs import ONLY_SM90
 from ..provider import Config, Launch, Provider, Role, Support
-from ..saved import Saved
 from .blas import NO_GEMM
-from .inputs import TrainInputs
-from .plans import FACTORS, SPECIALISED_QUANT, Forms, Plan, placeholders, transposed_scale
-from .triton_calls import compile_calls, moved_bytes
-from .triton_gemm_calls import Operand
+from .inputs import TrainInputs, placeholders
+from .plans import FACTORS, SPECIALISED_QUANT, Forms, Plan, prepare_saved, transposed_scale
+from .triton_calls import Operand
 
 _OLDEST_CUDA = (12, 9)
 _SCALE_PAD = 4
@@ -58,20 +57,16 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
         """Allocate FP8 forms and scales, compile the quantizers, and ask torch for each product once."""
         outputs = inputs.empty_outputs()
         plan, pairs = _plan(inputs)
-        saved = Saved(plan.saved_from, compile_calls(plan.saved)) if plan.saved else None
-        calls = compile_calls(plan.timed)
+        refresh, calls = prepare_saved(plan), compile_calls(plan.timed)
         products = [_product(product, a, b) for product, a, b in pairs]
         _try(products)
-        launch = Launch(lambda: None, outputs, kernels=(*calls.kernels, *("scaled_mm" for _ in products)))
 
-        def run() -> None:
-            if saved is not None:
-                saved.refresh()
-            calls()
-            launch.output = tuple(product() for product in products)
+        def run() -> tuple[torch.Tensor, ...]:
+            refresh()
+            calls.run()
+            return tuple(product() for product in products)
 
-        launch.run = run
-        return launch
+        return Launch.returning(run, outputs, kernels=(*calls.kernels, *("scaled_mm" for _ in products)))
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Operands of the quantizers and transpositions once per launch, those of the products, and the results."""
@@ -82,15 +77,15 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
     def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Distinct memory of all of them."""
         plan, tensors = self._described(problem, scheme)
-        found = {id(tensor): tensor.nbytes for call in plan.timed for tensor in call.tensors}
+        found = {id(tensor): tensor.nbytes for call in plan.timed for tensor in call.tensors.values()}
         found |= {id(tensor): tensor.nbytes for tensor in tensors}
         touched: int = sum(found.values())
         return touched + scheme.output_bytes(problem)
 
     def _described(self, problem: Problem, scheme: Scheme) -> tuple[Plan, list[torch.Tensor]]:
         """The plan, and data and scales of every product."""
-        assert isinstance(scheme, Fp8Train)
-        inputs, _ = placeholders(problem, scheme, Device("cuda", 0, "", "", "sm90", 1, 1, 1, 1))
+        inputs = placeholders(problem, scheme, Device("cuda", 0, "", "", "sm90", 1, 1, 1, 1))
+        assert isinstance(inputs, TrainInputs)
         plan, pairs = _plan(inputs)
         return plan, [tensor for _, *sides in pairs for side in sides for tensor in (side.data, side.scale)]
 

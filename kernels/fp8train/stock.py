@@ -10,20 +10,21 @@ import triton
 import triton.language as tl
 
 from ...shapes.device import Device
+from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import COMPUTES, Fp8Train, cd
 from ..aot import Request
-from ..arch import NOT_ON_CPU, gpu_family
 from ..geometry import Tiling, padded
-from ..provider import Config, Launch, Provider, Role, Support
-from .blas import NO_GEMM, decoded_bytes, decoded_operands
-from .inputs import TrainInputs
+from ..jit.call import Call, compile_calls, requests
+from ..needs import NOT_ON_CPU
+from ..provider import Config, Launch, Support
+from ..saved import Saved
+from .blas import NO_GEMM, BlasBf16, empty_operands
+from .inputs import TrainInputs, placeholders
 from .plans import FACTORS
-from .products import output_shapes
-from .triton_calls import Call, compile_calls
+from .triton.tiles import store_tile, tile_origin
 from .triton_configs import STOCK
-from .triton_tiles import store_tile, tile_origin
 
 _MOST_LINE = 1 << 22
 
@@ -53,12 +54,10 @@ def stock_gemm_kernel(
     store_tile(c, acc, r0, c0, R, C, BM, BN, False)
 
 
-class StockTriton(Provider[Scheme, TrainInputs]):
-    """The plain tiled GEMM in bf16; it pays for no decoding, and reads operands of twice the size."""
+class StockTriton(BlasBf16):
+    """The plain tiled GEMM in bf16 beside the library's, on the same decoded operands."""
 
-    family = "fp8train"
     name = "stock_triton_fp8"
-    role = Role.REFERENCE
 
     def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
         """Any sizes on a GPU."""
@@ -72,45 +71,29 @@ class StockTriton(Provider[Scheme, TrainInputs]):
 
     def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
         """One configuration: the provider stands for the untuned default."""
-        return [STOCK[gpu_family(device.arch)]]
+        return [architecture(device.arch).of(STOCK)]
 
     def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
         """Decode the operands, allocate the outputs, compile and warm up."""
-        chosen = dict(config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0])
+        chosen = dict(config or self.default_config(inputs))
         outputs = inputs.empty_outputs()
-        decoded, saved = decoded_operands(inputs)
-        calls = compile_calls(stock_calls(inputs.problem, decoded, outputs, chosen))
+        decoded = self.decode(inputs, chosen)
+        assert decoded.fill
+        refresh = Saved(decoded.sources, decoded.fill).refresh
+        calls = compile_calls(stock_calls(inputs.problem, decoded.operands, outputs, chosen))
 
         def run() -> None:
-            saved.refresh()
-            calls()
+            refresh()
+            calls.run()
 
         return Launch(run, outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry)
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
-        """Decoded operands of every product and the outputs once: repeated reads are left to the caches."""
-        return decoded_bytes(problem)
-
-    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
-        """The same: a decoded W is one tensor, which a step reads twice."""
-        twice = 2 * problem.N * problem.K if problem.pass_ in (Pass.STEP, Pass.BWD) else 0
-        return decoded_bytes(problem) - (twice if problem.pass_ is Pass.STEP else 0)
-
-    def math_dtype(self, problem: Problem, scheme: Scheme, device: Device) -> str:
-        """bf16."""
-        return "bf16"
-
     def builds(self, problem: Problem, scheme: Scheme, device: Device, config: Config) -> Sequence[Request]:
         """One kernel per product."""
-
-        def empty(shape: tuple[int, int]) -> torch.Tensor:
-            return torch.empty(shape, dtype=torch.bfloat16, device="meta")
-
-        m, n, k = problem.M, problem.N, problem.K
-        shapes = {"x_row": (m, k), "w": (n, k), "dy_row": (m, n), "x_col": (m, k), "dy_col": (m, n)}
-        outputs = tuple(empty(shape) for shape in output_shapes(problem))
-        operands = {name: empty(shape) for name, shape in shapes.items()}
-        return [call.request() for call in stock_calls(problem, operands, outputs, dict(config))]
+        inputs = placeholders(problem, scheme, device)
+        assert isinstance(inputs, TrainInputs)
+        operands = empty_operands(inputs)
+        return requests(stock_calls(problem, operands, inputs.empty_outputs(), dict(config)))
 
 
 def stock_calls(
@@ -141,7 +124,7 @@ def stock_calls(
         programs = cd(sizes["R"], constants["BM"]) * cd(sizes["C"], constants["BN"])
         rows, columns, depth = constants["BM"], constants["BN"], constants["BK"]
         tiling = Tiling(rows, columns, programs * padded(sizes["D"], depth))
-        calls.append(Call(stock_gemm_kernel, programs, arguments, constants, options, tiling))
+        calls.append(Call(stock_gemm_kernel, (programs, 1, 1), arguments, constants, options, tiling))
     return calls
 
 

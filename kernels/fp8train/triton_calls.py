@@ -1,98 +1,134 @@
-"""Kernel calls as values: to be compiled and launched on tensors, or described for an ahead-of-time compile.
+"""Kernel calls of the family: quantizers, their inverse, the transposition, and GEMMs with their operands' strides."""
 
-A plan is built once, on real tensors or on those of torch's "meta" device, which have a type and a shape but no memory.
-"""
-
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from ...shapes.device import Device
+from ...shapes.gpu_architectures import architecture
+from ...shapes.problem import Pass
 from ...shapes.schemes.fp8train import BLOCK, cd
-from ..aot import Request, kernel_path, large_operands
-from ..geometry import Geometry, Tiling
-from ..triton_launch import POINTERS, compile_launch, main_geometry
-from ..triton_quantizing import newton
+from ..geometry import Tiling, padded
+from ..jit.call import Call
+from ..jit.quantizing import newton
 from .quantize import Quantized
-from .triton_configs import TRANSPOSE
-from .triton_dequantize import dequantize_kernel
-from .triton_quantize import quantize_kernel, quantize_weight_kernel, transpose_kernel
+from .triton.dequantize import dequantize_kernel
+from .triton.persistent import nt_persistent_kernel, nt_wide_kernel
+from .triton.quantize import quantize_kernel, quantize_weight_kernel, transpose_kernel
+from .triton.shared import shared_gemm_kernel
+from .triton.specialised import nn_gemm_kernel, nt_gemm_kernel, tn_gemm_kernel
+from .triton_configs import TRANSPOSE, Tile, layout_of
+
+KERNELS = {"nt": nt_gemm_kernel, "nn": nn_gemm_kernel, "tn": tn_gemm_kernel}
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One launch of a jit kernel; fields as `compile_launch` takes them, and a grid of one dimension.
+class Operand:
+    """One side of a product.
 
-    `tiling` is what a kernel that multiplies does with that grid.
+    data   FP8, row-major: [lines, depth], or [depth, lines] where the layout wants that
+    scale  fp32; that of [line, block of depth] is at line * scale_line + block * scale_depth
     """
 
-    kernel: Any
-    programs: int
-    arguments: dict[str, Any]
-    constants: dict[str, Any]
-    options: dict[str, int]
-    tiling: Tiling | None = None
-
-    @property
-    def tensors(self) -> list[torch.Tensor]:
-        """Operands in memory."""
-        return [value for value in self.arguments.values() if isinstance(value, torch.Tensor)]
-
-    def request(self) -> Request:
-        """What to compile ahead of time."""
-        described = {
-            name: POINTERS[value.dtype] if isinstance(value, torch.Tensor) else value
-            for name, value in self.arguments.items()
-        }
-        sizes = {name: value.nbytes for name, value in self.arguments.items() if isinstance(value, torch.Tensor)}
-        path, large = kernel_path(self.kernel), large_operands(sizes)
-        return Request(path, described, self.constants, self.options, large)
+    data: torch.Tensor
+    scale: torch.Tensor
+    scale_line: int
+    scale_depth: int
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledCalls:
-    """Closures that enqueue calls, the kernels' names, and a hash over their machine code ("" when interpreted).
+def specialised_call(
+    product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: Tile, device: Device, *, k_major: bool
+) -> Call:
+    """Compute one product with the kernel of its layout.
 
-    `geometry` is that of the kernels that multiply, of the only kernel where none does.
+    fwd    a X[M,K], b W[N,K], out Y[M,N]
+    dgrad  a dY[M,N], b W[N,K] (W^T[K,N] when k_major), out dX[M,K]
+    wgrad  a X[M,K], b dY[M,N], out dW[N,K], or when k_major a dY^T[N,M], b X^T[K,M]
     """
-
-    runs: tuple[Callable[[], None], ...]
-    kernels: tuple[str, ...]
-    artifact: str
-    geometry: Geometry | None
-
-    def __call__(self) -> None:
-        """Enqueue all of them, in order."""
-        for run in self.runs:
-            run()
-
-
-def compile_calls(calls: Sequence[Call]) -> CompiledCalls:
-    """Compile each call and run it once, in order."""
-    launches = [
-        compile_launch(call.kernel, (call.programs, 1, 1), call.arguments, call.constants, call.options)
-        for call in calls
-    ]
-    hashes = [launch.artifact for launch in launches]
-    artifact = hashlib.sha256("".join(hashes).encode()).hexdigest()[:16] if hashes and all(hashes) else ""
-    return CompiledCalls(
-        tuple(launch.run for launch in launches),
-        tuple(launch.kernel for launch in launches),
-        artifact,
-        main_geometry(list(zip(launches, (call.tiling for call in calls), strict=True))),
-    )
+    layout, options = layout_of(product, k_major), dict(tile)
+    rows, columns, depth = _sizes(a, out, turned=layout == "tn")
+    constants = _tile_constants(product, options, device)
+    block_m, block_n, block_k = constants["BM"], constants["BN"], constants["BK"]
+    constants |= {"EVEN_D": depth % block_k == 0, "EVEN_R": rows % block_m == 0, "EVEN_C": columns % block_n == 0}
+    arguments = {
+        "a": a.data, "b": b.data, "c": out, "a_scale": a.scale, "b_scale": b.scale, "R": rows, "C": columns, "D": depth,
+        **_scale_strides(a, b),
+    }  # fmt: skip
+    tiles = cd(rows, block_m) * cd(columns, block_n)
+    tiling = Tiling(block_m, block_n, tiles * padded(depth, block_k))
+    if programs := options.pop("PROGRAMS", 0) * device.compute_units:
+        shape = {name: constants[name] for name in ("BM", "BN", "BK", "GROUP_M")}
+        if options.pop("WIDE", 0):
+            if product is Pass.WGRAD or rows % block_m or columns % (2 * block_n):
+                raise ValueError(f"WIDE: {rows}x{columns} must be whole tiles, with one scale per 128 columns")
+            shape["SCALES_FIRST"] = a.scale_line == 1
+            tiling = Tiling(block_m, 2 * block_n, tiles // 2 * padded(depth, block_k))
+            return Call(nt_wide_kernel, (min(tiles // 2, programs), 1, 1), arguments, shape, options, tiling)
+        shape |= {name: constants[name] for name in ("SCALE_2D_B", "EVEN_R", "EVEN_C")}
+        return Call(nt_persistent_kernel, (min(tiles, programs), 1, 1), arguments, shape, options, tiling)
+    return Call(KERNELS[layout], (tiles, 1, 1), arguments, constants, options, _stored(tiling, turned=layout == "tn"))
 
 
-def moved_bytes(calls: Iterable[Call]) -> int:
-    """Bytes that the calls read and write: every operand once per call; a GEMM's repeated reads are left to caches."""
-    return sum(tensor.nbytes for call in calls for tensor in call.tensors)
+def shared_call(product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: Tile, device: Device) -> Call:
+    """Compute one product with the kernel that all layouts share; operands as `specialised_call`, not k_major."""
+    turned, options = product is Pass.WGRAD, dict(tile)
+    rows, columns, depth = _sizes(a, out, turned=turned)
+    strides = {
+        Pass.FWD: (depth, 1, depth, 1, columns, 1),
+        Pass.DGRAD: (depth, 1, 1, columns, columns, 1),
+        Pass.WGRAD: (1, rows, 1, columns, 1, rows),
+    }[product]
+    constants = _tile_constants(product, options, device)
+    arguments = {
+        "a": a.data, "b": b.data, "c": out, "a_scale": a.scale, "b_scale": b.scale, "R": rows, "C": columns, "D": depth,
+        **dict(zip(("a_r", "a_d", "b_c", "b_d", "c_r", "c_c"), strides, strict=True)),
+        **_scale_strides(a, b),
+    }  # fmt: skip
+    programs = cd(rows, constants["BM"]) * cd(columns, constants["BN"])
+    tiling = Tiling(constants["BM"], constants["BN"], programs * padded(depth, constants["BK"]))
+    tiling = _stored(tiling, turned=turned)
+    return Call(shared_gemm_kernel, (programs, 1, 1), arguments, constants, options, tiling)
 
 
-def touched_bytes(calls: Iterable[Call]) -> int:
-    """Bytes of distinct memory behind the calls."""
-    return sum({id(tensor): tensor.nbytes for call in calls for tensor in call.tensors}.values())
+def _stored(tiling: Tiling, *, turned: bool) -> Tiling:
+    """Return the tile as it lies in the output, which some kernels store transposed."""
+    return replace(tiling, tile_M=tiling.tile_N, tile_N=tiling.tile_M) if turned else tiling
+
+
+def _scale_strides(a: Operand, b: Operand) -> dict[str, int]:
+    return {
+        "a_scale_r": a.scale_line,
+        "a_scale_d": a.scale_depth,
+        "b_scale_c": b.scale_line,
+        "b_scale_d": b.scale_depth,
+    }
+
+
+def _sizes(a: Operand, out: torch.Tensor, *, turned: bool) -> tuple[int, int, int]:
+    """Rows, columns and depth of a product, whose output is stored transposed when `turned`."""
+    if turned:
+        depth, rows = a.data.shape
+        return rows, out.shape[0], depth
+    rows, depth = a.data.shape
+    return rows, out.shape[1], depth
+
+
+def _tile_constants(product: Pass, options: dict[str, int], device: Device) -> dict[str, Any]:
+    """Take the tile out of the `options`: constants that the kernels share."""
+    block_m, block_n, block_k = (options.pop(name) for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+    if block_k != BLOCK or BLOCK % block_n:
+        raise ValueError(
+            f"BLOCK_K={block_k}, BLOCK_N={block_n}: scales need BLOCK_K = {BLOCK} and BLOCK_N a divisor of it"
+        )
+    return {
+        "BM": block_m,
+        "BN": block_n,
+        "BK": block_k,
+        "GROUP_M": options.pop("GROUP_M"),
+        "XCDS": architecture(device.arch).chiplets,
+        "SCALE_2D_B": product is not Pass.WGRAD,
+    }
 
 
 def quantize_call(
@@ -136,7 +172,8 @@ def quantize_call(
         "VECTOR": options.pop("VECTOR", 0),
         "NEWTON": newton(x, options.pop("NEWTON", 0)),
     }
-    return Call(quantize_kernel, cd(rows, tile_rows) * cd(columns, tile_columns), arguments, constants, options)
+    programs = cd(rows, tile_rows) * cd(columns, tile_columns)
+    return Call(quantize_kernel, (programs, 1, 1), arguments, constants, options)
 
 
 def weight_call(
@@ -170,7 +207,8 @@ def weight_call(
         "VECTOR": options.pop("VECTOR", 0),
         "NEWTON": newton(w, options.pop("NEWTON", 0)),
     }
-    return Call(quantize_weight_kernel, cd(rows, BLOCK) * cd(columns, BLOCK), arguments, constants, options)
+    programs = cd(rows, BLOCK) * cd(columns, BLOCK)
+    return Call(quantize_weight_kernel, (programs, 1, 1), arguments, constants, options)
 
 
 def transpose_call(source: torch.Tensor, target: torch.Tensor) -> Call:
@@ -180,7 +218,7 @@ def transpose_call(source: torch.Tensor, target: torch.Tensor) -> Call:
     constants = {"ROWS": options.pop("ROWS"), "COLUMNS": options.pop("COLUMNS")}
     programs = cd(rows, constants["ROWS"]) * cd(columns, constants["COLUMNS"])
     arguments = {"source": source, "target": target, "R": rows, "C": columns}
-    return Call(transpose_kernel, programs, arguments, constants, options)
+    return Call(transpose_kernel, (programs, 1, 1), arguments, constants, options)
 
 
 def dequantize_call(q: Quantized, out: torch.Tensor) -> Call:
@@ -195,7 +233,7 @@ def dequantize_call(q: Quantized, out: torch.Tensor) -> Call:
         "GROUP_C": 1 if q.kind == "col" else BLOCK,
     }
     programs = cd(rows, tile_rows) * cd(columns, tile_columns)
-    return Call(dequantize_kernel, programs, arguments, constants, {"num_warps": 4})
+    return Call(dequantize_kernel, (programs, 1, 1), arguments, constants, {"num_warps": 4})
 
 
 def largest(q: Quantized | None) -> float:

@@ -2,16 +2,16 @@
 
 Rows were chosen from what the compiler emits (registers, spills, shared memory), those of sm90 from timings on an H200
 as well. Sizes are elements; BLOCK_K is 128, the block that scales belong to. A tile with PROGRAMS, the number of
-programs per multiprocessor, is one of a persistent, warp-specialized kernel; WIDE is two tiles beside each other.
+programs per multiprocessor, is one of a persistent, warp-specialized kernel; WIDE is two adjacent tiles.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...shapes.device import Device
+from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Pass, Problem
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES
-from ..arch import gpu_family
 
 Tile = dict[str, int]
 
@@ -37,7 +37,7 @@ _CUDA_NT = (
 )
 _SM90_NT = (_tile(128, 128, 4, 2, PROGRAMS=1, WIDE=1), _tile(128, 128, 4, 3, PROGRAMS=1), *_CUDA_NT)
 """Wide tiles keep 11 barriers per stage, single ones 8. Triton 3.6 gives the memory of one of them to an operand and
-does not tell the hardware, which writes the barrier back over the data once more than 32 are in use (seen on an
+does not notify the hardware, which writes the barrier back over the data once more than 32 are in use (seen on an
 H200; Triton 3.9 allots it elsewhere). Two and three stages stay well below that.
 """
 
@@ -86,9 +86,6 @@ STOCK: dict[str, dict[str, int]] = {
 TMA_ALIGNMENT = 16
 """Bytes of which the rows of an operand must be whole multiples for the tensor memory accelerator."""
 
-XCDS = {"gfx942": 8, "gfx950": 8}
-"""Chiplets with an L2 of their own, which workgroups are dealt to in turn."""
-
 QUANT = {
     "row": ({"ROWS": 32, "COLUMNS": 128, "num_warps": 4}, {"ROWS": 64, "COLUMNS": 128, "num_warps": 8}),
     "col": ({"ROWS": 128, "COLUMNS": 64, "num_warps": 4}, {"ROWS": 128, "COLUMNS": 128, "num_warps": 8}),
@@ -116,21 +113,16 @@ QUANT_WHOLE_CUDA = {
         {"VECTOR": 16, "NEWTON": 1, "num_warps": 8},
     ),
 }
-"""The same for NVIDIA GPUs and matrices of whole blocks, with VECTOR and NEWTON (`triton_quantizing`), by timings on an
+"""The same for NVIDIA GPUs and matrices of whole blocks, with VECTOR and NEWTON (`jit.quantizing`), by timings on an
 H200: four warps that hold a tile in up to 168 registers do better than eight, which wait for one another."""
 
 TRANSPOSE = {"ROWS": 128, "COLUMNS": 128, "num_warps": 8}
 
 
-def table_of(arch: str) -> str:
-    """Return the row of the tables for a GPU architecture: "cuda" (sm90, ...), "gfx942", "gfx950" or "rdna"."""
-    return arch if arch in SHARED else gpu_family(arch)
-
-
 def quant_configs(kind: str, device: Device, rows: int, columns: int) -> Sequence[dict[str, int]]:
     """Configurations of the quantizer `kind` of a matrix [rows, columns], the default first."""
     whole = rows % BLOCK == 0 and columns % BLOCK == 0
-    table = QUANT_WHOLE_CUDA if whole and table_of(device.arch) == "cuda" else QUANT
+    table = QUANT_WHOLE_CUDA if whole and architecture(device.arch).family == "cuda" else QUANT
     return table[kind]
 
 
@@ -143,9 +135,9 @@ def layout_of(product: Pass, k_major: bool) -> str:
 
 def specialised_configs(problem: Problem, device: Device) -> list[dict[str, Any]]:
     """Configurations of the specialised GEMMs: K_MAJOR, and a tile for each product of the pass."""
-    family = table_of(device.arch)
-    k_major = family == "cuda"
-    rows = SPECIALISED.get(device.arch, SPECIALISED[family])
+    arch = architecture(device.arch)
+    k_major = arch.family == "cuda"
+    rows = arch.of(SPECIALISED)
     tables = {}
     for product in COMPUTES[problem.pass_]:
         tiles = rows[layout_of(product, k_major)]
@@ -166,7 +158,7 @@ def _runs(tile: Tile, product: Pass, problem: Problem) -> bool:
 
 def shared_configs(pass_: Pass, device: Device) -> list[dict[str, Any]]:
     """Configurations of the shared GEMM: a tile for each product of the pass."""
-    tiles = SHARED[table_of(device.arch)]
+    tiles = architecture(device.arch).of(SHARED)
     return _zipped(dict.fromkeys(COMPUTES[pass_], tiles))
 
 

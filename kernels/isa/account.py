@@ -3,7 +3,8 @@
 import re
 from typing import Any, NamedTuple
 
-from ..aot import Build, is_amd, wave_size
+from ...shapes.gpu_architectures import architecture
+from ..aot import Build
 from . import gcn, sass
 from .code import Code, Kind, count
 from .integer_rate import integer_instructions
@@ -11,13 +12,13 @@ from .loops import main_loop
 from .occupancy import occupancy
 
 _DECODING = ("convert", "valu")
-"""Counts of the main loop that decoding consists of, with the address arithmetic and multiply-adds beside it."""
+"""Counts of the main loop that decoding consists of, address arithmetic and multiply-adds included."""
 
 
 class Decoding(NamedTuple):
     """Vector instructions of all lanes per decoded weight, and those of them that issue at the integer rate.
 
-    None: no main loop; the second also where no such rate is told apart (`integer_rate`).
+    None: no main loop; the second also where that rate is not distinguished (`integer_rate`).
     """
 
     per_weight: float | None = None
@@ -25,13 +26,13 @@ class Decoding(NamedTuple):
 
 
 def account(build: Build, arch: str, decoded: int | None = None) -> dict[str, Any]:
-    """Return the columns of isa.csv that follow from a passed build for `arch`; unknown values are left out.
+    """Return the columns of isa.csv that follow from a passed build for `arch`; unknown values are omitted.
 
     decoded  weight elements that one program decodes per iteration of its main loop
     """
-    code = gcn.parse(build.assembly) if is_amd(arch) else sass.parse(build.machine_code)
+    code = gcn.parse(build.assembly) if architecture(arch).is_amd else sass.parse(build.machine_code)
     body = main_loop(code)
-    registers = amd_registers(build.assembly) if is_amd(arch) else {"vgprs": build.registers}
+    registers = amd_registers(build.assembly) if architecture(arch).is_amd else {"vgprs": build.registers}
     # AMD's .vgpr_count is that of the one file that holds both kinds of vector registers
     resident = occupancy(arch, build.warps, build.registers, registers.get("sgprs", 0), build.shared_bytes)
     whole = count(code.instructions)
@@ -63,7 +64,7 @@ def decoding(code: Code, arch: str, warps: int, decoded: int) -> Decoding:
     body = main_loop(code)
     if not body:
         return Decoding()
-    per_instruction = warps * wave_size(arch) / decoded
+    per_instruction = warps * architecture(arch).wave_size / decoded
     counts, integer = count(body), integer_instructions(body, arch)
     return Decoding(
         round(sum(counts[name] for name in _DECODING) * per_instruction, 4),
@@ -87,6 +88,6 @@ def amd_registers(text: str) -> dict[str, int]:
 
 def _matrix_names(build: Build, arch: str) -> list[str]:
     """Names of the matrix instructions, each once: of AMD's assembly, and of PTX, which says types and shape."""
-    if not is_amd(arch):
+    if not architecture(arch).is_amd:
         return sorted(set(sass.ptx_matrix_instructions(build.assembly)))
     return sorted({one.opcode for one in gcn.parse(build.assembly).instructions if one.kind is Kind.MATRIX})

@@ -1,4 +1,4 @@
-"""What a compiled kernel says of itself: registers, spills, warps, SASS."""
+"""What a compiled kernel contains: registers, spills, warps, SASS."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from ...shapes.errors import UsageError
-from ..aot import wave_size
+from ...shapes.gpu_architectures import architecture
 
 
 def amd_vector_registers(assembly: str) -> int:
@@ -17,7 +17,7 @@ def amd_vector_registers(assembly: str) -> int:
 def warps_of(arch: str, assembly: str) -> int:
     """Warps (waves) of a program that PTX or GCN text asks for, those of specialized warps included; 0: it does not."""
     threads = re.search(r"\.(?:max_flat_workgroup_size:|reqntid|maxntid)\s+(\d+)", assembly)
-    return int(threads[1]) // wave_size(arch) if threads else 0
+    return int(threads[1]) // architecture(arch).wave_size if threads else 0
 
 
 def inspect_cubin(cubin: bytes) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What an instruction does, as far as the accounts tell it apart."""
+    """What an instruction does, as far as the accounts distinguish it."""
 
     MATRIX = "matrix"
     LOAD = "load"

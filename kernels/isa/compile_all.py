@@ -1,4 +1,4 @@
-"""Compile many kernels in parallel children, and keep what was compiled: the next call goes on where this one ended."""
+"""Compile many kernels in parallel children, and cache the builds: the next call resumes where this one ended."""
 
 import gzip
 import hashlib
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ...shapes.verdict import Verdict
 from ..aot import Build, Request, find_kernel, fingerprint
-from ..aot_compiler import Compiler
+from .aot_compiler import Compiler
 
 FORMAT = 1
 """Of the files in the cache; they hold the fields of a Build."""

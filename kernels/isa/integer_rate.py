@@ -20,12 +20,12 @@ predicate logic; on sm100 and later all but shifts and logic, because additions 
 published of permutes.
 
 AMD's vector units issue shifts, logic, permutes and integer additions at the rate of a multiply-add (LLVM,
-SISchedule.td: Write32Bit; what is slower, as 32-bit multiplications, has rates of its own), so none are told apart.
+SISchedule.td: Write32Bit; what is slower, as 32-bit multiplications, has rates of its own), so none are distinguished.
 """
 
 from collections.abc import Iterable
 
-from ..aot import is_amd
+from ...shapes.gpu_architectures import architecture
 from .code import Instruction, Kind
 
 _SHIFTS_AND_LOGIC = frozenset(("SHF", "SHL", "SHR", "LOP", "LOP3"))
@@ -33,15 +33,12 @@ _BITS = frozenset(("PRMT", "SEL", "FSEL", "SGXT", "BMSK"))
 _ADDITIONS = frozenset(("IADD", "IADD3", "VIADD", "IABS", "LEA", "VABSDIFF"))
 _COMPARISONS = frozenset(("ISETP", "FSETP", "IMNMX", "FMNMX", "VIMNMX", "VIADDMNMX"))
 
-_WHOLE_UNIT = ("sm80", "sm89", "sm90")
-"""Architectures all of whose integer instructions but multiplications share the rate of shifts and logic."""
-
 
 def integer_instructions(instructions: Iterable[Instruction], arch: str) -> int | None:
-    """Count the vector instructions that issue at the integer rate of `arch`; None where no rate is told apart."""
-    if is_amd(arch):
+    """Count the vector instructions that issue at the integer rate of `arch`; None where they are not distinguished."""
+    if architecture(arch).is_amd:
         return None
     names = _SHIFTS_AND_LOGIC
-    if arch in _WHOLE_UNIT:
+    if architecture(arch).slow_integers:
         names |= _BITS | _ADDITIONS | _COMPARISONS
     return sum(one.kind is Kind.VALU and one.opcode.partition(".")[0] in names for one in instructions)

@@ -1,6 +1,6 @@
-"""What the binary of a launch on this machine says: resident workgroups, and instructions per decoded weight.
+"""What follows from the binary of a launch on this machine: resident workgroups, and instructions per decoded weight.
 
-The same figures as of a compile for a GPU that is not here (`account`), read from Triton's compiled kernel. What cannot
+The same figures as of an ahead-of-time compile (`account`), read from Triton's compiled kernel. What cannot
 be read (an architecture without known limits, no disassembler) is None. A binary is read once per process, and
 disassembled, which takes 0.3 s, once per machine.
 """
@@ -12,10 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..aot import KNOWN_ARCHES, is_amd
+from ...shapes.gpu_architectures import architecture
+from ..aot import KNOWN_ARCHES
 from ..cache_folder import cache_folder
 from ..geometry import Binary
-from ..triton_launch import artifact_hash
+from ..jit.launch import artifact_hash
 from . import gcn, sass
 from .account import Decoding, amd_registers, decoding
 from .binary import amd_vector_registers, disassembly, warps_of
@@ -46,7 +47,7 @@ def facts(binary: Binary) -> Facts:
     return _known[key]
 
 
-def architecture(compiled: Any) -> str:
+def arch_of(compiled: Any) -> str:
     """Return the name that the device table uses: sm90 of Triton's 90, gfx942 of its "gfx942:sramecc+"."""
     target = compiled.metadata.target
     return f"sm{target.arch}" if target.backend == "cuda" else str(target.arch).partition(":")[0]
@@ -54,15 +55,17 @@ def architecture(compiled: Any) -> str:
 
 def _read(binary: Binary) -> Facts:
     compiled = binary.compiled
-    arch = architecture(compiled)
+    arch = arch_of(compiled)
     if arch not in KNOWN_ARCHES:
         return Facts()
-    warps = warps_of(arch, compiled.asm["amdgcn" if is_amd(arch) else "ptx"]) or int(compiled.metadata.num_warps)
+    warps = warps_of(arch, compiled.asm["amdgcn" if architecture(arch).is_amd else "ptx"]) or int(
+        compiled.metadata.num_warps
+    )
     return Facts(_resident(compiled, arch, warps), *_decoding(compiled, arch, warps, binary.decoded))
 
 
 def _resident(compiled: Any, arch: str, warps: int) -> int | None:
-    if is_amd(arch):
+    if architecture(arch).is_amd:
         text = compiled.asm["amdgcn"]
         vector, scalar = amd_vector_registers(text), amd_registers(text)["sgprs"]
     else:
@@ -75,7 +78,7 @@ def _resident(compiled: Any, arch: str, warps: int) -> int | None:
 def _decoding(compiled: Any, arch: str, warps: int, decoded: int | None) -> Decoding:
     if not decoded:
         return Decoding()
-    if is_amd(arch):
+    if architecture(arch).is_amd:
         return decoding(gcn.parse(compiled.asm["amdgcn"]), arch, warps, decoded)
     kept = cache_folder() / "decode" / f"{artifact_hash(compiled)}-{decoded}-{FORMAT}.json"
     with suppress(OSError, ValueError, TypeError):

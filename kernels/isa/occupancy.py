@@ -13,52 +13,12 @@ shared memory in units of 128 bytes, 1 KiB of it per program for the system. sm1
 
 from dataclasses import dataclass
 
-from ..aot import is_amd
+from ...shapes.gpu_architectures import Multiprocessor, Simd, architecture
 
-
-@dataclass(frozen=True, slots=True)
-class _Amd:
-    """One SIMD: registers per lane, their granule, wave slots; and what four SIMDs share."""
-
-    registers: int
-    granule: int
-    waves: int
-    lds_bytes: int
-    lds_granule: int
-    programs: int
-    scalar_limit: bool
-
-
-_CDNA = _Amd(512, 8, 8, 64 << 10, 512, 16, True)
-_RDNA = _Amd(1536, 24, 16, 128 << 10, 512, 32, False)
-_AMD = {
-    "gfx90a": _CDNA,
-    "gfx942": _CDNA,
-    "gfx950": _Amd(512, 8, 8, 160 << 10, 1280, 16, True),
-    "gfx1100": _RDNA,
-    "gfx1151": _RDNA,
-    "gfx1201": _RDNA,
-}
 _SIMDS = 4
 _MOST_SCALARS, _WAVES_BEYOND = 100, 7
 
 
-@dataclass(frozen=True, slots=True)
-class _Cuda:
-    """One SM: warps, programs and bytes of shared memory."""
-
-    warps: int
-    programs: int
-    shared_bytes: int
-
-
-_CUDA = {
-    "sm80": _Cuda(64, 32, 164 << 10),
-    "sm89": _Cuda(48, 24, 100 << 10),
-    "sm90": _Cuda(64, 32, 228 << 10),
-    "sm100": _Cuda(64, 32, 228 << 10),
-    "sm120": _Cuda(48, 24, 100 << 10),
-}
 _REGISTERS, _REGISTER_UNIT, _QUARTERS = 64 << 10, 256, 4
 _SHARED_UNIT, _SYSTEM_SHARED = 128, 1 << 10
 
@@ -79,7 +39,7 @@ class Occupancy:
 
 def waves_by_registers(arch: str, vector: int, scalar: int = 0) -> int:
     """Waves per SIMD of an AMD architecture that fit by registers; `vector`: accumulation registers included."""
-    unit = _AMD[arch]
+    unit = _simd(arch)
     waves = min(unit.waves, unit.registers // _ceil(max(vector, 1), unit.granule))
     return min(waves, _WAVES_BEYOND) if unit.scalar_limit and scalar > _MOST_SCALARS else waves
 
@@ -90,15 +50,16 @@ def occupancy(arch: str, warps: int, vector: int, scalar: int, shared_bytes: int
     vector  vector registers per lane, accumulation registers included; scalar  per wave (AMD)
     shared_bytes  shared memory (LDS) per program
     """
-    if is_amd(arch):
-        unit = _AMD[arch]
+    if architecture(arch).is_amd:
+        unit = _simd(arch)
         by_registers = waves_by_registers(arch, vector, scalar) * _SIMDS // warps
         lds = _ceil(shared_bytes, unit.lds_granule)
         by_shared = unit.lds_bytes // lds if lds else by_registers
         by_slots = min(unit.waves * _SIMDS // warps, unit.programs if warps > 1 else unit.waves * _SIMDS)
         slots, processors = unit.waves, _SIMDS
     else:
-        sm = _CUDA[arch]
+        sm = architecture(arch).limits
+        assert isinstance(sm, Multiprocessor)
         per_warp = _ceil(max(vector, 1) * 32, _REGISTER_UNIT)
         by_registers = _REGISTERS // _QUARTERS // per_warp * _QUARTERS // warps
         by_shared = sm.shared_bytes // (_ceil(shared_bytes, _SHARED_UNIT) + _SYSTEM_SHARED)
@@ -108,6 +69,12 @@ def occupancy(arch: str, warps: int, vector: int, scalar: int, shared_bytes: int
         (by_slots, "slots"), (by_registers, "registers"), (by_shared, "shared"), key=lambda one: one[0]
     )
     return Occupancy(programs * warps / processors, slots, limit, programs)
+
+
+def _simd(arch: str) -> Simd:
+    limits = architecture(arch).limits
+    assert isinstance(limits, Simd)
+    return limits
 
 
 def _ceil(size: int, unit: int) -> int:

@@ -127,7 +127,7 @@ def _key(*parts: Any) -> str:
 
 
 def specialization(entry: Entry) -> dict[str, str]:
-    """Say what the compiler is told of each runtime argument: its type, ":16" where it is a multiple of 16, a constant.
+    """Describe each runtime argument as the compiler sees it: its type, ":16" where it is a multiple of 16, a constant.
 
     ":2GiB" marks AMD's pointers to less than that.
     """
@@ -135,7 +135,7 @@ def specialization(entry: Entry) -> dict[str, str]:
     assert request is not None
     kernel = find_kernel(request.kernel)
     signature, _, attributes = specialize_request(entry.arch, request)
-    told = {}
+    described = {}
     for index, parameter in enumerate(kernel.params):
         if parameter.is_constexpr:
             continue
@@ -143,5 +143,5 @@ def specialization(entry: Entry) -> dict[str, str]:
         names = [name for name, _ in attributes.get((index,), [])]
         marks = [":16"] * ("tt.divisibility" in names) + [":2GiB"] * ("tt.pointer_range" in names)
         kind = signature[parameter.name]
-        told[parameter.name] = json.dumps(value) if kind == "constexpr" else kind + "".join(marks)
-    return told
+        described[parameter.name] = json.dumps(value) if kind == "constexpr" else kind + "".join(marks)
+    return described

@@ -1,18 +1,23 @@
 """Library baselines: the bf16 GEMM on decoded operands, with and without their decoding in the timed call."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
-from ..aot import Request, kernel_path, large_operands
 from ..blas_forms import prepare_gemm
-from ..provider import Config, Launch, Provider, Role, Support
-from ..saved import Saved
-from .inputs import MxFp8Inputs
+from ..dense import Decoded, DenseBlas
+from ..inputs import Tensors
+from ..provider import Config, Role, Support
+from .inputs import MxFp8Inputs, placeholders
 from .quantize import BLOCK, scale_values
+
+if TYPE_CHECKING:
+    from ..aot import Request
+    from ..jit.call import Call
 
 BLOCKS = 128
 """Blocks of 32 per program of the decoding kernel."""
@@ -26,7 +31,7 @@ def default_form(problem: Problem, device: Device) -> str:
     return "native" if device.kind == "cpu" and problem.M == 1 else "mm"
 
 
-class BlasBf16Mx(Provider[MxFp8, MxFp8Inputs]):
+class BlasBf16Mx(DenseBlas[MxFp8, MxFp8Inputs]):
     """The bf16 GEMM alone, on operands that were decoded beforehand: what a layer in 16 bits costs.
 
     Such a layer has X in bf16. What is multiplied is X as MX-FP8 has it, decoded: the same cost, and one reference.
@@ -34,8 +39,6 @@ class BlasBf16Mx(Provider[MxFp8, MxFp8Inputs]):
 
     family = "mxfp8"
     name = "blas_bf16_mx"
-    role = Role.REFERENCE
-    decodes_inside = False
 
     def supports(self, problem: Problem, scheme: MxFp8, device: Device) -> Support:
         """Any device."""
@@ -47,36 +50,25 @@ class BlasBf16Mx(Provider[MxFp8, MxFp8Inputs]):
         forms = ("mm", "mm_t") if device.is_gpu else ("mm", "native", "mm_t")
         return [{"gemm": form} for form in sorted(forms, key=lambda form: form != default)]
 
-    def prepare(self, inputs: MxFp8Inputs, config: Config | None = None) -> Launch:
-        """Allocate both decoded operands and Y; decode here, unless that belongs to the call."""
-        form = (config or {}).get("gemm") or default_form(inputs.problem, inputs.device)
-        x = torch.empty(inputs.x.shape, dtype=torch.bfloat16, device=inputs.x.device)
-        weight = torch.empty(inputs.w.shape, dtype=torch.bfloat16, device=inputs.x.device)
-        out = inputs.empty_output()
+    def decode(self, inputs: MxFp8Inputs, config: Config) -> Decoded:
+        """X and W; a reference decodes W once."""
+        x, w = (torch.empty_like(q, dtype=torch.bfloat16) for q in (inputs.x, inputs.w))
         decode_x = prepare_decode(inputs.x, inputs.x_scale, x)
-        decode_w = prepare_decode(inputs.w, inputs.w_scale, weight)
-        gemm = prepare_gemm(form, x, weight, None, out)
-        if self.decodes_inside:
-
-            def run() -> None:
-                decode_x()
-                decode_w()
-                gemm()
-
-        else:
+        decode_w = prepare_decode(inputs.w, inputs.w_scale, w)
+        if self.role is Role.REFERENCE:
             decode_w()
-            saved = Saved(inputs.activations, decode_x)
+            return Decoded((x, w), decode_x, inputs.activations)
 
-            def run() -> None:
-                saved.refresh()
-                gemm()
+        def fill() -> None:
+            decode_x()
+            decode_w()
 
-        settings = {} if inputs.device.is_gpu else {"threads": torch.get_num_threads()}
-        return Launch(run, out, config={"gemm": form, **settings})
+        return Decoded((x, w), fill)
 
-    def math_dtype(self, problem: Problem, scheme: MxFp8, device: Device) -> str:
-        """bf16."""
-        return "bf16"
+    def multiply(self, inputs: MxFp8Inputs, operands: Any, outputs: Tensors, config: Config) -> Callable[[], object]:
+        """The form that `gemm` names."""
+        x, w = operands
+        return prepare_gemm(config["gemm"], x, w, None, outputs[0])
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
         """Decoded X, decoded W and Y once; a transposed product is written and read once more."""
@@ -86,11 +78,14 @@ class BlasBf16Mx(Provider[MxFp8, MxFp8Inputs]):
         """Decoded X, decoded W, Y, and a transposed product."""
         return _product_bytes(problem, config)
 
-    def builds(self, problem: Problem, scheme: MxFp8, device: Device, config: Config) -> Sequence[Request]:
+    def builds(self, problem: Problem, scheme: MxFp8, device: Device, config: Config) -> "Sequence[Request]":
         """The kernel that decodes X and W; the GEMM is the library's."""
         if not device.is_gpu:
             return []
-        return [decode_request(problem.M, problem.K), decode_request(problem.N, problem.K)]
+        inputs = placeholders(problem, scheme, device)
+        assert isinstance(inputs, MxFp8Inputs)
+        pairs = ((inputs.x, inputs.x_scale), (inputs.w, inputs.w_scale))
+        return [decode_call(q, scales, torch.empty_like(q, dtype=torch.bfloat16)).request() for q, scales in pairs]
 
 
 class DequantBlasMx(BlasBf16Mx):
@@ -98,7 +93,6 @@ class DequantBlasMx(BlasBf16Mx):
 
     name = "dequant_blas_mx"
     role = Role.DEQUANT_BLAS
-    decodes_inside = True
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
         """X and W with their scales read and written decoded, beside what the GEMM moves."""
@@ -133,31 +127,20 @@ def prepare_decode(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> 
     """Return the call that overwrites bf16 `out` with payload `q` times `scales`; on a GPU it allocates nothing."""
     if q.device.type == "cpu":
         return lambda: _decode_on_cpu(q, scales, out)
-    from ..triton_launch import compile_launch
-    from .triton_quantize import dequantize_mx_kernel
+    from ..jit.call import compile_calls
+
+    return compile_calls([decode_call(q, scales, out)]).run
+
+
+def decode_call(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> "Call":
+    """Overwrite bf16 `out` with payload `q` times `scales`."""
+    from ..jit.call import Call
+    from .triton.quantize import dequantize_mx_kernel
 
     blocks = scales.numel()
     arguments = {"payload": q.view(torch.uint8), "scales": scales, "out": out, "blocks": blocks}
-    grid = (-(-blocks // BLOCKS), 1, 1)
-    return compile_launch(dequantize_mx_kernel, grid, arguments, _constants(blocks), {"num_warps": 4}).run
-
-
-def decode_request(rows: int, depth: int) -> Request:
-    """What `prepare_decode` compiles for [rows, depth] elements on a GPU."""
-    from .triton_quantize import dequantize_mx_kernel
-
-    elements = rows * depth
-    return Request(
-        kernel_path(dequantize_mx_kernel),
-        {"payload": "*u8", "scales": "*u8", "out": "*bf16", "blocks": elements // BLOCK},
-        _constants(elements // BLOCK),
-        {"num_warps": 4},
-        large_operands({"payload": elements, "out": 2 * elements}),
-    )
-
-
-def _constants(blocks: int) -> dict[str, int | bool]:
-    return {"MASKED": blocks % BLOCKS != 0, "BLOCKS": BLOCKS}
+    constants = {"MASKED": blocks % BLOCKS != 0, "BLOCKS": BLOCKS}
+    return Call(dequantize_mx_kernel, (-(-blocks // BLOCKS), 1, 1), arguments, constants, {"num_warps": 4})
 
 
 def _decode_on_cpu(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> None:

@@ -5,19 +5,18 @@ silence.
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from ...shapes.device import Device
 from ...shapes.errors import RooflensError
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8 import MxFp8
-from ..aot import Request
-from ..arch import NOT_ON_CPU
-from ..provider import AnyProvider, Config, Launch, Provider, Support
+from ..dispatcher import Choice, Dispatcher
+from ..needs import NOT_ON_CPU
+from ..provider import AnyProvider, Config, Launch, Support
 from .inputs import MxFp8Inputs
 from .providers import GEMV, MMA
 from .stock import STOCK_TRITON
@@ -44,18 +43,6 @@ class Row:
     n_sub: int
     k_splits: int
     use_fused: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The provider that runs, its configuration, and why."""
-
-    provider: AnyProvider
-    config: dict[str, Any]
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.provider.name}: {self.why}"
 
 
 def read_table(path: Path) -> dict[tuple[int, int, int], Row]:
@@ -124,50 +111,29 @@ def choose(
     return Choice(STOCK_TRITON, dict(STOCK_TRITON.candidates(problem, scheme, device)[0]), reason)
 
 
-class DispatchMx(Provider[MxFp8, MxFp8Inputs]):
-    """Runs what `choose` says; `Launch.dispatched` records it."""
+class DispatchMx(Dispatcher[MxFp8, MxFp8Inputs]):
+    """One of the kernels by `choose`; the configuration names it as `route`."""
 
     family = "mxfp8"
     name = "dispatch_mx"
 
+    def choose(self, problem: Problem, scheme: MxFp8, device: Device) -> Choice:
+        """Decide by the shipped table and the rules."""
+        return choose(problem, scheme, device)
+
+    def provider_of(self, config: Config) -> AnyProvider:
+        """Return the provider that `route` names."""
+        return next(provider for provider in (GEMV, MMA, STOCK_TRITON) if provider.name == config["route"])
+
     def supports(self, problem: Problem, scheme: MxFp8, device: Device) -> Support:
         """Whatever one of the kernels takes; otherwise the reasons of all."""
-        if not device.is_gpu:
-            return Support.no(NOT_ON_CPU)
-        try:
-            choose(problem, scheme, device)
-        except RooflensError as error:
-            return Support.no(str(error))
-        return Support.yes()
+        return super().supports(problem, scheme, device) if device.is_gpu else Support.no(NOT_ON_CPU)
 
     def prepare(self, inputs: MxFp8Inputs, config: Config | None = None) -> Launch:
-        """Prepare the chosen provider's launch."""
-        choice = choose(inputs.problem, inputs.scheme, inputs.device)
-        launch = choice.provider.prepare(inputs, choice.config)
-        launch.config = {"route": choice.provider.name, **launch.config}
-        launch.dispatched = str(choice)
+        """Prepare the launch of the chosen provider: there is nothing to choose."""
+        launch = super().prepare(inputs)
+        launch.config = {"route": launch.dispatched.partition(":")[0], **launch.config}
         return launch
-
-    def moved_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int | None:
-        """Those of the provider that ran."""
-        return _routed(config).moved_bytes(problem, scheme, config)
-
-    def working_set_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
-        """That of the provider that ran."""
-        return _routed(config).working_set_bytes(problem, scheme, config)
-
-    def math_dtype(self, problem: Problem, scheme: MxFp8, device: Device) -> str:
-        """That of the provider that runs."""
-        return choose(problem, scheme, device).provider.math_dtype(problem, scheme, device)
-
-    def builds(self, problem: Problem, scheme: MxFp8, device: Device, config: Config) -> Sequence[Request]:
-        """The one kernel that runs."""
-        choice = choose(problem, scheme, device)
-        return choice.provider.builds(problem, scheme, device, choice.config)
-
-
-def _routed(config: Config) -> AnyProvider:
-    return next(provider for provider in (GEMV, MMA, STOCK_TRITON) if provider.name == config["route"])
 
 
 DISPATCH = DispatchMx()

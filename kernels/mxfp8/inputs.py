@@ -1,6 +1,6 @@
 """Operands of a product of two MX-FP8 matrices, and of a quantization to MX-FP8; their results in fp64."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,10 +9,9 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8 import BLOCK, MxFp8, MxFp8Quant
 from ..draw import draw, with_extremes
-from ..fp8 import negate_
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, decoding, empty_output
+from ..inputs import TORCH_DTYPES, Inputs, QuantizerInputs, Tensors, decoding, empty_output
 from .draw import draw_operand
-from .quantize import dequantize_mx, quantize_mx
+from .quantize import dequantize_mx, empty_mx, quantize_mx
 
 _CHUNK_ELEMENTS = 1 << 22
 """Elements expanded to fp64 at once (32 MiB)."""
@@ -65,18 +64,9 @@ class MxFp8Inputs(Inputs):
         """
         return dequantize_mx(self.w, self.w_scale, dtype)
 
-    def empty_output(self) -> torch.Tensor:
-        """Allocate Y[M,N] in bf16, poisoned."""
-        return empty_output((self.problem.M, self.problem.N), TORCH_DTYPES[self.scheme.dtype], self.x.device)
-
     def empty_outputs(self) -> Tensors:
-        """Y[M,N]."""
-        return (self.empty_output(),)
-
-    def copy(self) -> "MxFp8Inputs":
-        """Return the same values in memory of their own, for rotation among copies."""
-        tensors = {name: getattr(self, name).clone() for name in ("x", "x_scale", "w", "w_scale")}
-        return replace(self, **tensors)
+        """Y[M,N] in bf16."""
+        return (empty_output((self.problem.M, self.problem.N), TORCH_DTYPES[self.scheme.dtype], self.x.device),)
 
     def refresh_activations(self, seed: int) -> None:
         """Draw new activations and quantize them, in place."""
@@ -84,10 +74,6 @@ class MxFp8Inputs(Inputs):
         x, scale = draw_operand(self.x.shape, self.scheme.rule, generator, self.x.device)
         self.x.copy_(x)
         self.x_scale.copy_(scale)
-
-    def negate(self) -> None:
-        """Flip the sign of every payload; the scales have none."""
-        negate_(self.x)
 
     def reference(self) -> Tensors:
         """Y[M,N] in fp64; W is expanded some rows at a time, which takes about 64 MiB beyond Y and X."""
@@ -100,33 +86,16 @@ class MxFp8Inputs(Inputs):
             result[:, part] = x @ dequantize_mx(self.w[part], self.w_scale[part], torch.float64).t()
         return (result,)
 
-    def negate_reference(self, truth: Tensors) -> None:
-        """Y(-X) = -Y(X)."""
-        truth[0].neg_()
 
-
-@dataclass(frozen=True, slots=True)
-class MxFp8QuantInputs(Inputs):
+class MxFp8QuantInputs(QuantizerInputs):
     """bf16 X[M,K] that is to be quantized. Results are bytes, so that comparing them compares bits:
 
     payload uint8 [M, K], the bits of float8_e4m3fn; scales uint8 [M, K/32], e8m0
     """
 
-    problem: Problem
+    __slots__ = ()
+
     scheme: MxFp8Quant
-    device: Device
-    seed: int
-    x: torch.Tensor
-
-    @property
-    def activations(self) -> Tensors:
-        """X."""
-        return (self.x,)
-
-    @property
-    def weights(self) -> Tensors:
-        """None."""
-        return ()
 
     def empty_outputs(self) -> Tensors:
         """Payload and scales, poisoned with 255, which is NaN in both formats."""
@@ -134,18 +103,10 @@ class MxFp8QuantInputs(Inputs):
         device = self.x.device
         return empty_output((m, k), torch.uint8, device), empty_output((m, k // BLOCK), torch.uint8, device)
 
-    def copy(self) -> "MxFp8QuantInputs":
-        """Return the same values in memory of their own, for rotation among copies."""
-        return replace(self, x=self.x.clone())
-
     def refresh_activations(self, seed: int) -> None:
         """Overwrite `x` in place with new random values; some blocks are zero, others very small or large."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
         draw(self.x, generator, 1, BLOCK, with_extremes(_SMALL, _LARGE, _USUAL))
-
-    def negate(self) -> None:
-        """Turn X into -X."""
-        self.x.neg_()
 
     def reference(self) -> Tensors:
         """Payload and scale bytes as fp64 numbers, quantized some rows at a time."""
@@ -185,3 +146,14 @@ def make_inputs(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, se
     w, w_scale = weight if weight is not None else make_weight(problem, scheme, device, seed)
     x, x_scale = draw_operand(shape, scheme.rule, generator, device.torch_name)
     return MxFp8Inputs(problem, scheme, device, seed, x, x_scale, w, w_scale)
+
+
+def placeholders(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device) -> MxFp8Inputs | MxFp8QuantInputs:
+    """Operands without memory."""
+    rows, columns, depth = problem.M, problem.N, problem.K
+    if isinstance(scheme, MxFp8Quant):
+        dense = torch.empty(rows, depth, dtype=TORCH_DTYPES[scheme.dtype], device="meta")
+        return MxFp8QuantInputs(problem, scheme, device, 0, dense)
+    return MxFp8Inputs(
+        problem, scheme, device, 0, *empty_mx((rows, depth), "meta"), *empty_mx((columns, depth), "meta")
+    )

@@ -67,6 +67,12 @@ def quantize_mx(x: torch.Tensor, rule: str) -> tuple[torch.Tensor, torch.Tensor]
     return payload.flatten(-2).view(torch.float8_e4m3fn), byte.to(torch.uint8)
 
 
+def empty_mx(shape: tuple[int, ...], device: torch.device | str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Allocate payload float8_e4m3fn [..., K] and scales uint8 [..., K/32]."""
+    payload = torch.empty(shape, dtype=torch.float8_e4m3fn, device=device)
+    return payload, torch.empty((*shape[:-1], shape[-1] // BLOCK), dtype=torch.uint8, device=device)
+
+
 def scale_values(scales: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Values 2^(byte - 127) of e8m0 bytes, NaN for 255, in fp32 or fp64: exact, byte 0 is subnormal in fp32."""
     wide = scales.to(torch.int32)

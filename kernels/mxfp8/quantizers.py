@@ -1,24 +1,23 @@
 """Quantizers to MX-FP8 as providers: the Triton kernel, and plain torch."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from ...shapes.device import Device
+from ...shapes.gpu_architectures import Architecture, architecture
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8Quant
-from ..aot import Request, kernel_path, large_operands
-from ..arch import NOT_ON_CPU
+from ..jit.call import Call
+from ..jit.provider import TritonProvider
+from ..needs import NOT_ON_CPU
 from ..provider import Config, Launch, Provider, Support
-from ..triton_launch import compile_launch
 from .inputs import MxFp8QuantInputs
-from .quantize import BLOCK, LARGEST_MANTISSA, quantize_mx
-from .triton_configs import group
-from .triton_quantize import quantize_mx_kernel
+from .quantize import LARGEST_MANTISSA, quantize_mx
+from .triton.quantize import quantize_mx_kernel
 
 
-class TritonQuantMx(Provider[MxFp8Quant, MxFp8QuantInputs]):
+class TritonQuantMx(TritonProvider[MxFp8Quant, MxFp8QuantInputs]):
     """One launch that reads X once and writes payload and scales once."""
 
     family = "mxfp8"
@@ -34,33 +33,23 @@ class TritonQuantMx(Provider[MxFp8Quant, MxFp8QuantInputs]):
         """Blocks of 32 per program: 128 are 8 KiB of X."""
         return [{"BLOCKS": blocks, "num_warps": 4} for blocks in (128, 64, 256)]
 
-    def prepare(self, inputs: MxFp8QuantInputs, config: Config | None = None) -> Launch:
-        """Allocate payload and scales, compile and warm up."""
-        config = config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0]
-        payload, scales = inputs.empty_outputs()
-        arguments = {"x": inputs.x, "payload": payload, "scales": scales, "blocks": scales.numel()}
-        grid = (-(-scales.numel() // config["BLOCKS"]), 1, 1)
-        constants = _constants(inputs.problem, inputs.scheme, inputs.device, config)
-        launch = compile_launch(quantize_mx_kernel, grid, arguments, constants, {"num_warps": config["num_warps"]})
-        outputs, ran = (payload, scales), dict(config)
-        return Launch(launch.run, outputs, ran, (launch.kernel,), artifact=launch.artifact, geometry=launch.geometry())
+    def calls(self, inputs: MxFp8QuantInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+        """The one kernel."""
+        payload, scales = outputs
+        blocks = scales.numel()
+        arguments = {"x": inputs.x, "payload": payload, "scales": scales, "blocks": blocks}
+        constants = {
+            "LARGEST_MANTISSA": LARGEST_MANTISSA[inputs.scheme.rule],
+            "NATIVE": inputs.device.is_gpu and _converts_e4m3(architecture(inputs.device.arch)),
+            "MASKED": blocks % config["BLOCKS"] != 0,
+            "BLOCKS": config["BLOCKS"],
+        }
+        grid = (-(-blocks // config["BLOCKS"]), 1, 1)
+        return [Call(quantize_mx_kernel, grid, arguments, constants, {"num_warps": config["num_warps"]})]
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8Quant, config: Config) -> int:
         """X, payload and scales, once each."""
         return scheme.compulsory_bytes(problem)
-
-    def builds(self, problem: Problem, scheme: MxFp8Quant, device: Device, config: Config) -> Sequence[Request]:
-        """The one kernel."""
-        elements = problem.M * problem.K
-        return [
-            Request(
-                kernel_path(quantize_mx_kernel),
-                {"x": "*bf16", "payload": "*u8", "scales": "*u8", "blocks": elements // BLOCK},
-                _constants(problem, scheme, device, config),
-                {"num_warps": config["num_warps"]},
-                large_operands({"x": 2 * elements, "payload": elements}),
-            )
-        ]
 
 
 class TorchQuantMx(Provider[MxFp8Quant, MxFp8QuantInputs]):
@@ -85,13 +74,9 @@ class TorchQuantMx(Provider[MxFp8Quant, MxFp8QuantInputs]):
         return Launch(run, (payload, scales))
 
 
-def _constants(problem: Problem, scheme: MxFp8Quant, device: Device, config: Config) -> dict[str, Any]:
-    return {
-        "LARGEST_MANTISSA": LARGEST_MANTISSA[scheme.rule],
-        "NATIVE": group(device.arch) in ("fp8", "sm100", "cdna4") and device.is_gpu,
-        "MASKED": problem.M * problem.K // BLOCK % config["BLOCKS"] != 0,
-        "BLOCKS": config["BLOCKS"],
-    }
+def _converts_e4m3(arch: Architecture) -> bool:
+    """Whether the hardware narrows to OCP's e4m3, saturating."""
+    return arch.multiplies_fp8 and not arch.fnuz and arch.family != "rdna"
 
 
 TRITON_QUANT = TritonQuantMx()

@@ -6,7 +6,7 @@ from ...shapes.device import Device
 from ...shapes.errors import RooflensError
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
-from ..arch import block_scaled_missing
+from ..needs import block_scaled_missing
 from ..provider import Config, Launch, Provider, Role, Support
 from .inputs import MxFp8Inputs
 
@@ -66,16 +66,10 @@ class TorchScaledMmMx(Provider[MxFp8, MxFp8Inputs]):
             return product
 
         try:
-            launch = Launch(lambda: None, multiply())
+            return Launch.returning(multiply, multiply())
         except (RuntimeError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]
             raise RooflensError(f"{self.name}: torch {torch.__version__} refuses MX scales here: {reason}") from error
-
-        def run() -> None:
-            launch.output = multiply()
-
-        launch.run = run
-        return launch
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
         """Operands and Y once; the scales of X are copied twice, padded."""

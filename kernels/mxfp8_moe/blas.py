@@ -4,7 +4,8 @@ Which slots belong to which expert is read in `prepare`: a framework that loops 
 device to learn it, and that is not counted here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,9 +14,10 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8 import BLOCK
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
-from ..mxfp8.quantize import dequantize_mx
-from ..provider import Config, Launch, Provider, Role, Support
-from ..saved import Saved
+from ..dense import Decoded, DenseBlas
+from ..inputs import Tensors
+from ..mxfp8.quantize import dequantize_mx, empty_mx
+from ..provider import Config, Role
 from .inputs import MoeInputs
 from .traffic import hit_elements
 
@@ -27,7 +29,16 @@ _BF16 = 2
 Step = Callable[[], object]
 
 
-class LoopBf16(Provider[MxFp8Moe, MoeInputs]):
+@dataclass(frozen=True, slots=True)
+class DenseExperts:
+    """bf16 x[M,K], bf16 weights [N,K] by expert, and what fills those of an expert before its product, if anything."""
+
+    x: torch.Tensor
+    weights: Mapping[int, torch.Tensor]
+    before: Mapping[int, Step] = field(default_factory=dict)
+
+
+class LoopBf16(DenseBlas[MxFp8Moe, MoeInputs]):
     """The GEMMs alone, with the gathering of rows and the scattering of results: a layer in bf16 has its X in bf16.
 
     X and the weights of the hit experts are dequantized beforehand.
@@ -35,21 +46,21 @@ class LoopBf16(Provider[MxFp8Moe, MoeInputs]):
 
     family = "mxfp8_moe"
     name = "loop_bf16_moe"
-    role = Role.REFERENCE
 
-    def supports(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> Support:
-        """Any problem, on any device."""
-        return Support.yes()
-
-    def prepare(self, inputs: MoeInputs, config: Config | None = None) -> Launch:
-        """Dequantize the experts that are hit; allocate output and scratch."""
+    def decode(self, inputs: MoeInputs, config: Config) -> Decoded:
+        """X, and the weights of the hit experts, once."""
         weights = {
             expert: dequantize_mx(inputs.w[expert], inputs.w_scale[expert], torch.bfloat16)
             for expert, _ in inputs.groups()
         }
         x, widen = _dense_x(inputs)
-        saved = Saved(inputs.activations, widen)
-        return loop_launch(inputs, saved.refresh, x, [], weights)
+        return Decoded(DenseExperts(x, weights), widen, inputs.activations, {"experts": len(weights)})
+
+    def multiply(
+        self, inputs: MoeInputs, operands: DenseExperts, outputs: Tensors, config: Config
+    ) -> Callable[[], object]:
+        """A loop over the hit experts."""
+        return loop_products(inputs, operands, outputs[0])
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
         """bf16 weights of the hit experts, bf16 rows read, gathered, read; products written, read, scattered."""
@@ -66,17 +77,17 @@ class LoopBf16(Provider[MxFp8Moe, MoeInputs]):
         """On a GPU, the dequantizer of X (also where it runs beforehand), and that of the weights inside the call."""
         if not device.is_gpu:
             return ()
-        from .triton_dequantize import dequantize_request
+        from .triton.dequantize import dequantize_call
 
-        return [dequantize_request(elements // BLOCK, device.arch) for elements in self.dequantized(problem)]
+        matrices = (empty_mx((rows, problem.K), "meta") for rows in self.dequantized_rows(problem))
+        return [
+            dequantize_call(payload, scales, torch.empty_like(payload, dtype=torch.bfloat16), device.arch).request()
+            for payload, scales in matrices
+        ]
 
-    def dequantized(self, problem: Problem) -> tuple[int, ...]:
-        """Elements of each matrix that a launch dequantizes."""
-        return (problem.M * problem.K,)
-
-    def math_dtype(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> str:
-        """bf16."""
-        return "bf16"
+    def dequantized_rows(self, problem: Problem) -> tuple[int, ...]:
+        """Rows of K elements of each matrix that a launch dequantizes: of X."""
+        return (problem.M,)
 
 
 class DequantLoop(LoopBf16):
@@ -85,22 +96,25 @@ class DequantLoop(LoopBf16):
     name = "dequant_loop_moe"
     role = Role.DEQUANT_BLAS
 
-    def prepare(self, inputs: MoeInputs, config: Config | None = None) -> Launch:
-        """Allocate the weight buffer [N,K], output and scratch; compile the dequantizer on a GPU."""
+    def decode(self, inputs: MoeInputs, config: Config) -> Decoded:
+        """X, and each expert before its product: all of them into one buffer [N,K]."""
         buffer = torch.empty(inputs.w.shape[1:], dtype=torch.bfloat16, device=inputs.x.device)
-        groups = inputs.groups()
-        steps = [dequantizer(inputs, inputs.w[expert], inputs.w_scale[expert], buffer) for expert, _ in groups]
+        steps = {
+            expert: dequantizer(inputs, inputs.w[expert], inputs.w_scale[expert], buffer)
+            for expert, _ in inputs.groups()
+        }
         x, widen = _dense_x(inputs)
-        return loop_launch(inputs, widen, x, steps, {expert: buffer for expert, _ in groups})
+        dense = DenseExperts(x, dict.fromkeys(steps, buffer), steps)
+        return Decoded(dense, widen, config={"experts": len(steps)})
 
     def moved_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
         """X and weights read quantized and written in bf16, beside what `loop_bf16_moe` moves."""
         elements = hit_elements(problem) + problem.M * problem.K
         return elements + elements // BLOCK + _BF16 * elements + super().moved_bytes(problem, scheme, config)
 
-    def dequantized(self, problem: Problem) -> tuple[int, ...]:
-        """X, and one expert."""
-        return problem.M * problem.K, problem.N * problem.K
+    def dequantized_rows(self, problem: Problem) -> tuple[int, ...]:
+        """Of X, and of one expert."""
+        return problem.M, problem.N
 
     def working_set_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
         """Quantized weights of the hit experts, one bf16 buffer, X with its bf16 copy, and Y."""
@@ -113,16 +127,9 @@ def _dense_x(inputs: MoeInputs) -> tuple[torch.Tensor, Step]:
     return x, dequantizer(inputs, inputs.x, inputs.x_scale, x)
 
 
-def loop_launch(
-    inputs: MoeInputs, first: Step, x: torch.Tensor, before: Sequence[Step], weights: dict[int, torch.Tensor]
-) -> Launch:
-    """Return the launch that loops over hit experts: gather rows of bf16 x[M,K], multiply, weight, scatter.
-
-    first   what runs before all; before  what runs before the product of each expert, or empty
-    weights  bf16 [N,K] by expert
-    """
+def loop_products(inputs: MoeInputs, dense: DenseExperts, output: torch.Tensor) -> Step:
+    """Return the loop over hit experts: gather rows of X, multiply, weight, scatter."""
     problem, device = inputs.problem, inputs.x.device
-    output = inputs.empty_output()
     groups = inputs.groups()
     most = max(slots.numel() for _, slots in groups)
     rows = torch.empty(most, problem.K, dtype=torch.bfloat16, device=device)
@@ -130,38 +137,37 @@ def loop_launch(
     factors = inputs.topk_weights.reshape(-1, 1) if inputs.topk_weights is not None else None
     plan = [
         (
-            before[index] if before else None,
-            weights[expert].t(),
+            dense.before.get(expert),
+            dense.weights[expert].t(),
             slots,
             slots // problem.top_k,
             rows[: slots.numel()],
             products[: slots.numel()],
             factors[slots] if factors is not None else None,
         )
-        for index, (expert, slots) in enumerate(groups)
+        for expert, slots in groups
     ]
 
     def run() -> None:
-        first()
         for step, weight, slots, tokens, gathered, product, factor in plan:
             if step is not None:
                 step()
-            torch.index_select(x, 0, tokens, out=gathered)
+            torch.index_select(dense.x, 0, tokens, out=gathered)
             torch.mm(gathered, weight, out=product)
             if factor is not None:
                 product.mul_(factor)
             output.index_copy_(0, slots, product)
 
-    config = {"experts": len(groups)}
-    return Launch(run, output, config if device.type != "cpu" else {**config, "threads": torch.get_num_threads()})
+    return run
 
 
 def dequantizer(inputs: MoeInputs, payload: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> Step:
     """Return the call that writes `out` [..., K] in bf16: one Triton kernel on a GPU, torch on the CPU."""
     if inputs.device.is_gpu:
-        from .triton_dequantize import prepare_dequantize
+        from ..jit.call import compile_calls
+        from .triton.dequantize import dequantize_call
 
-        return prepare_dequantize(payload, scales, out, inputs.device.arch)
+        return compile_calls([dequantize_call(payload, scales, out, inputs.device.arch)]).run
     blocks = out.view(*scales.shape, BLOCK)
     source = payload.view(*scales.shape, BLOCK)
     factor = torch.empty((*scales.shape, 1), dtype=torch.bfloat16, device=out.device)

@@ -6,18 +6,15 @@ has the same limit of 2 GiB.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
-from ..provider import Config, Launch, Provider, Support
+from ..dispatcher import Choice, Dispatcher
+from ..provider import AnyProvider, Config
 from .inputs import MoeInputs
-from .providers import GUARDED, Fused
+from .providers import GUARDED
 from .stock import STOCK_TRITON
-
-if TYPE_CHECKING:
-    from ..aot import Request
 
 GEMM1_ROWS = 16
 """Routed rows up to which the first GEMM (a_div > 1) engages, whatever the number of experts."""
@@ -52,55 +49,27 @@ def refusal(problem: Problem, scheme: MxFp8Moe) -> str:
     return f"{rows} routed rows are above {bound}" if rows > bound else ""
 
 
-class Dispatch(Provider[MxFp8Moe, MoeInputs]):
+class Dispatch(Dispatcher[MxFp8Moe, MoeInputs]):
     """`guarded_moe` inside the envelope, `stock_triton_moe` outside; which one ran is recorded."""
 
     family = "mxfp8_moe"
     name = "dispatch_moe"
 
-    def supports(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> Support:
-        """What the chosen kernel supports."""
-        chosen, _ = self.choose(problem, scheme, device)
-        return chosen.supports(problem, scheme, device)
-
-    def choose(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> tuple[Fused, str]:
-        """Return the kernel and what is recorded: its name, and why it is the fallback where it is."""
+    def choose(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> Choice:
+        """Return the kernel with its default: a dispatch rule does not search."""
         why = refusal(problem, scheme)
         if not why and device.is_gpu:
             why = GUARDED.supports(problem, scheme, device).reason
-        return (STOCK_TRITON, f"{STOCK_TRITON.name}: {why}") if why else (GUARDED, GUARDED.name)
+        chosen = STOCK_TRITON if why else GUARDED
+        return Choice(chosen, chosen.candidates(problem, scheme, device)[0], why)
+
+    def provider_of(self, config: Config) -> AnyProvider:
+        """Either kernel reads the weights of a hit expert once per block of its rows."""
+        return GUARDED
 
     def candidates(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> Sequence[Config]:
-        """The default of the chosen kernel: a dispatch rule does not search."""
-        chosen, _ = self.choose(problem, scheme, device)
-        return list(chosen.candidates(problem, scheme, device))[:1]
-
-    def prepare(self, inputs: MoeInputs, config: Config | None = None) -> Launch:
-        """Prepare the chosen kernel."""
-        chosen, record = self.choose(inputs.problem, inputs.scheme, inputs.device)
-        launch = chosen.prepare(inputs, config)
-        launch.dispatched = record
-        return launch
-
-    def moved_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
-        """Either kernel reads the weights of a hit expert once per block of its rows."""
-        return GUARDED.moved_bytes(problem, scheme, config)
-
-    def working_set_bytes(self, problem: Problem, scheme: MxFp8Moe, config: Config) -> int:
-        """Operands, Y, and the parts of a divided K, for either kernel."""
-        return GUARDED.working_set_bytes(problem, scheme, config)
-
-    def math_dtype(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> str:
-        """That of the chosen kernel."""
-        chosen, _ = self.choose(problem, scheme, device)
-        return chosen.math_dtype(problem, scheme, device)
-
-    def builds(
-        self, problem: Problem, scheme: MxFp8Moe, device: Device, config: Config
-    ) -> "Sequence[Request]":  # fmt: skip
-        """Those of the chosen kernel."""
-        chosen, _ = self.choose(problem, scheme, device)
-        return chosen.builds(problem, scheme, device, config)
+        """The configuration of the chosen kernel."""
+        return [self.choose(problem, scheme, device).config]
 
 
 DISPATCH = Dispatch()

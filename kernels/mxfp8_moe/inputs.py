@@ -1,17 +1,15 @@
 """Operands of an MX-FP8 MoE product, the routing of its rows, and its result in fp64."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
-from ...shapes.schemes.mxfp8 import BLOCK
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
-from ..fp8 import negate_
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
 from ..mxfp8.draw import draw_operand
-from ..mxfp8.quantize import dequantize_mx
+from ..mxfp8.quantize import dequantize_mx, empty_mx
 from .routing import route
 
 _CHUNK_ELEMENTS = 1 << 22
@@ -79,24 +77,10 @@ class MoeInputs(Inputs):
             if slots.numel()
         ]  # fmt: skip
 
-    def empty_output(self) -> torch.Tensor:
-        """Allocate Y [M * top_k, N] in bf16, poisoned."""
-        return empty_output((self.problem.rows, self.problem.N), TORCH_DTYPES[self.scheme.dtype], self.x.device)
-
     def empty_outputs(self) -> Tensors:
-        """Y [M * top_k, N]."""
-        return (self.empty_output(),)
-
-    def copy(self) -> "MoeInputs":
-        """Return the same values in memory of their own, for rotation among copies."""
-        return replace(
-            self,
-            x=self.x.clone(),
-            x_scale=self.x_scale.clone(),
-            experts=ExpertWeights(self.w.clone(), self.w_scale.clone()),
-            topk_ids=self.topk_ids.clone(),
-            topk_weights=self.topk_weights.clone() if self.topk_weights is not None else None,
-        )
+        """Y [M * top_k, N] in bf16."""
+        shape = (self.problem.rows, self.problem.N)
+        return (empty_output(shape, TORCH_DTYPES[self.scheme.dtype], self.x.device),)
 
     def refresh_activations(self, seed: int) -> None:
         """Draw new activations and quantize them, in place. The routing stays."""
@@ -104,10 +88,6 @@ class MoeInputs(Inputs):
         x, scale = draw_operand(self.x.shape, self.scheme.rule, generator, self.x.device)
         self.x.copy_(x)
         self.x_scale.copy_(scale)
-
-    def negate(self) -> None:
-        """Flip the sign of every payload; the scales have none."""
-        negate_(self.x)
 
     def reference(self) -> Tensors:
         """Y [M * top_k, N] in fp64; weights are expanded some rows at a time (about 64 MiB beyond Y and X)."""
@@ -125,17 +105,11 @@ class MoeInputs(Inputs):
             result *= self.topk_weights.reshape(-1, 1).double()
         return (result,)
 
-    def negate_reference(self, truth: Tensors) -> None:
-        """Y(-X) = -Y(X)."""
-        truth[0].neg_()
-
 
 def make_weight(problem: Problem, scheme: MxFp8Moe, device: Device, seed: int) -> ExpertWeights:
     """Draw W[E,N,K] (`mxfp8.draw`) expert by expert: E = 256 would not fit in fp32."""
     generator = torch.Generator(device.torch_name).manual_seed(seed)
-    shape = (problem.E, problem.N, problem.K)
-    w = torch.empty(shape, dtype=torch.float8_e4m3fn, device=device.torch_name)
-    w_scale = torch.empty((*shape[:2], problem.K // BLOCK), dtype=torch.uint8, device=device.torch_name)
+    w, w_scale = empty_mx((problem.E, problem.N, problem.K), device.torch_name)
     for expert in range(problem.E):
         payload, scale = draw_operand((problem.N, problem.K), scheme.rule, generator, device.torch_name)
         w[expert].copy_(payload)
@@ -158,3 +132,12 @@ def make_inputs(
     return MoeInputs(
         problem, scheme, device, seed, x, x_scale, weight, topk_ids.to(device.torch_name), topk_weights
     )  # fmt: skip
+
+
+def placeholders(problem: Problem, scheme: MxFp8Moe, device: Device) -> MoeInputs:
+    """Operands without memory."""
+    x, x_scale = empty_mx((problem.M, problem.K), "meta")
+    experts = ExpertWeights(*empty_mx((problem.E, problem.N, problem.K), "meta"))
+    topk_ids = torch.empty(problem.M, problem.top_k, dtype=torch.int32, device="meta")
+    topk_weights = torch.empty(topk_ids.shape, device="meta") if scheme.weighted else None
+    return MoeInputs(problem, scheme, device, 0, x, x_scale, experts, topk_ids, topk_weights)

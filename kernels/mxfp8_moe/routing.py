@@ -1,7 +1,7 @@
-"""Routing of tokens to experts, and the layouts in which grouped kernels read it (torch; kernels: `triton_align`).
+"""Routing of tokens to experts, and the layouts in which grouped kernels read it (torch; kernels: `triton.align`).
 
 A slot is one (token, choice) pair: slot i = token * top_k + choice. `align` sorts slots by expert and pads every expert
-to whole blocks of rows, as vLLM's and aiter's `moe_align_block_size` do; `moe_sorting` is aiter's other format.
+to whole blocks of rows, as vLLM's and aiter's `moe_align_block_size` do.
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,6 @@ import torch
 
 from ...shapes.errors import UsageError
 from ...shapes.schemes.mxfp8_moe import hit_experts
-
-SLOT_BITS = 24
-"""`moe_sorting`: an id holds the token in these low bits, the choice above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,42 +93,3 @@ def align(topk_ids: torch.Tensor, block: int, experts: int, expert_map: torch.Te
     result.expert_ids[: used.numel()] = (used if expert_map is None else expert_map.long()[used]).int()
     result.padded.copy_(ends[-1:])
     return result
-
-
-@dataclass(frozen=True, slots=True)
-class Sorted:
-    """aiter's `moe_sorting`: the same order as `Aligned`, other ids.
-
-    ids         int32 [numel + E * block - top_k], (choice << 24) | token; padding (top_k << 24) | T
-    weights     fp32, routing weight of each row, 0 of padding
-    expert_ids  int32, as in `Aligned`
-    valid       int32 [2], padded rows and tokens
-    """
-
-    ids: torch.Tensor
-    weights: torch.Tensor
-    expert_ids: torch.Tensor
-    valid: torch.Tensor
-
-
-def moe_sorting(aligned: Aligned, weights: torch.Tensor, experts: int) -> Sorted:
-    """Rewrite `aligned` in aiter's format; `weights` fp32 [T, top_k].
-
-    Raises UsageError when a token does not fit 24 bits.
-    """
-    tokens, top_k = weights.shape
-    if tokens >= 1 << SLOT_BITS:
-        raise UsageError(f"{tokens} tokens do not fit the {SLOT_BITS} bits of an id")
-    numel = aligned.numel
-    device = aligned.sorted_ids.device
-    length = numel + experts * aligned.block - top_k
-    ids = torch.full((length,), (top_k << SLOT_BITS) | tokens, dtype=torch.int32, device=device)
-    values = torch.zeros(length, dtype=torch.float32, device=device)
-    slots = aligned.sorted_ids  # never longer than `ids`: a token goes to top_k <= E experts
-    kept = slots.numel()
-    real = slots < numel
-    chosen = slots[real]
-    ids[:kept][real] = ((chosen % top_k) << SLOT_BITS) | (chosen // top_k)
-    values[:kept][real] = weights.reshape(-1)[chosen.long()]
-    valid = torch.cat([aligned.padded, torch.full_like(aligned.padded, tokens)])
-    return Sorted(ids, values, aligned.expert_ids, valid)

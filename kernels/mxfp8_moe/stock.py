@@ -4,20 +4,17 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ...shapes.device import Device
+from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
-from ..arch import converts_fp8, gpu_family
+from ..jit.tiles import Tile
+from ..mxfp8.triton_configs import emulated
 from ..provider import Config, Launch, Role, Support
 from .inputs import MoeInputs
 from .providers import Fused
-from .triton_configs import TileConfig
-from .triton_stock import stock_moe_kernel
+from .triton.stock import stock_moe_kernel
 
-_BLOCK_K = 128
-
-_SCALED = ("gfx950", "sm120", "sm121")
-"""Architectures where this tile of tl.dot_scaled becomes a matrix instruction with block scales (Triton 3.9). Elsewhere
-the compiler widens the operands to bf16; on sm100 too, whose scaled instructions want 128 rows."""
+_BLOCK_M, _BLOCK_N, _BLOCK_K = 64, 128, 128
 
 
 class StockTriton(Fused):
@@ -31,28 +28,28 @@ class StockTriton(Fused):
         """K in whole tiles, on a GPU for which Triton knows e4m3."""
         if problem.K % _BLOCK_K:
             return Support.no(f"K={problem.K} is not a multiple of {_BLOCK_K}: the loop over K has no mask")
-        if device.is_gpu and not converts_fp8(device.arch):
+        if device.is_gpu and not architecture(device.arch).converts_fp8:
             return Support.no("tl.dot_scaled on e4m3 needs sm89 or newer")
         return super().supports(problem, scheme, device)
 
-    def tiles(self, problem: Problem, device: Device) -> Sequence[TileConfig]:
+    def tiles(self, problem: Problem, device: Device) -> Sequence[Tile]:
         """One: the provider stands for the untuned default."""
-        return (TileConfig(64, 128, _BLOCK_K, 8, 3 if gpu_family(device.arch) == "cuda" else 2),)
+        return (Tile(_BLOCK_M, _BLOCK_N, _BLOCK_K, 8, 2 if architecture(device.arch).is_amd else 3),)
 
     def prepare(self, inputs: MoeInputs, config: Config | None = None) -> Launch:
         """As the other fused kernels; `emulated` is true where the matrix units multiply bf16 copies."""
         launch = super().prepare(inputs, config)
-        launch.config = {**launch.config, "emulated": is_emulated(inputs.device.arch)}
+        launch.config = {**launch.config, "emulated": _is_emulated(inputs.device)}
         return launch
 
     def math_dtype(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> str:
         """MX-FP8 where it is native, else bf16."""
-        return "bf16" if is_emulated(device.arch) else "mxfp8"
+        return "bf16" if _is_emulated(device) else "mxfp8"
 
 
-def is_emulated(arch: str) -> bool:
-    """Whether tl.dot_scaled on MX-FP8 compiles to bf16 matrix instructions on `arch`."""
-    return arch not in _SCALED
+def _is_emulated(device: Device) -> bool:
+    """Whether tl.dot_scaled in this tile multiplies bf16 copies."""
+    return emulated(device.arch, _BLOCK_M, _BLOCK_N)
 
 
 STOCK_TRITON = StockTriton()

@@ -17,10 +17,10 @@ def floors(device: Device) -> Iterator[tuple[str, Probe]]:
     torch writing one element, and no tile.
     """
     if device.is_gpu:
-        from . import triton_floors
+        from .triton import floors as on_gpu
 
-        yield "empty", triton_floors.empty_launch(device)
-        yield "tile", triton_floors.tile_launch(*triton_floors.tile_operands(device))
+        yield "empty", on_gpu.empty_launch(device)
+        yield "tile", on_gpu.tile_launch(*on_gpu.tile_operands(device))
         return
     try:
         empty = cpu_probes.empty_launch()

@@ -36,7 +36,7 @@ def read_once(device: Device, data: torch.Tensor) -> Probe:
     try:
         if not device.is_gpu:
             return cpu_probes.sweep(Pattern.READ, data, torch.get_num_threads())
-        from . import triton_streams as streams
+        from .triton import streams
 
         order = streams.once(data.nbytes, streams.PROGRAMS_PER_UNIT[0] * device.compute_units)
         return streams.sweep(Pattern.READ, data, order, streams.cache_modifier(device))
@@ -47,7 +47,7 @@ def read_once(device: Device, data: torch.Tensor) -> Probe:
 def _gpu_sweeps(device: Device, level: str, pattern: Pattern, data: torch.Tensor) -> Iterator[Probe]:
     if level == "dram":
         yield torch_sweeps.sweep(pattern, data)
-    from . import triton_streams as streams
+    from .triton import streams
 
     footprint = data.nbytes // 2 if pattern is Pattern.COPY else data.nbytes
     least_bytes = int(LEAST_S * CLOCK_HZ * CACHE_BYTES_PER_CLOCK * device.compute_units)

@@ -1,6 +1,7 @@
 """Library baselines: products of dequantized operands, and what a framework does without a blockwise-scaled GEMM."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -8,7 +9,9 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.torchao import BLOCK, Torchao
-from ..provider import Config, Launch, Provider, Role, Support
+from ..dense import Decoded, DenseBlas
+from ..inputs import Tensors
+from ..provider import Config, Role, Support
 from .groups import group_rows
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
@@ -22,8 +25,6 @@ from .traffic import (
     round_trip_bytes,
     round_trip_reads,
 )
-
-Tensors = tuple[torch.Tensor, ...]
 
 
 def dense_weight(inputs: ProductInputs | LinearInputs) -> torch.Tensor:
@@ -63,7 +64,7 @@ def dense_products(activations: Tensors, weight: torch.Tensor, ends: tuple[int, 
         torch.mm(dy_columns[first:last].t(), x_columns[first:last], out=gradients[expert])
 
 
-class Blas(Provider[Torchao, Any]):
+class Blas(DenseBlas[Torchao, Any]):
     """The products alone: W is dequantized in `prepare`, and X and dY are taken dequantized.
 
     This is what a linear in the scheme's dtype costs, at the values that FP8 has.
@@ -71,18 +72,24 @@ class Blas(Provider[Torchao, Any]):
 
     family = "torchao"
     name = "blas_bf16_ao"
-    role: ClassVar[Role] = Role.REFERENCE
     op: ClassVar[Op] = Op.GEMM
 
     def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
         """Its operation, anywhere."""
         return other_op(self.op, problem) or Support.yes()
 
-    def prepare(self, inputs: ProductInputs | LinearInputs, config: Config | None = None) -> Launch:
-        """Dequantize W once, allocate the results."""
-        weight, outputs = dense_weight(inputs), inputs.empty_outputs()
+    def decode(self, inputs: ProductInputs | LinearInputs, config: Config) -> Decoded:
+        """W, once: X and dY are there, dequantized with every draw."""
         activations = inputs.dense if isinstance(inputs, LinearInputs) else (inputs.a_dense,)
-        return _launch(lambda: dense_products(activations, weight, inputs.ends, outputs), outputs, inputs.device, {})
+        return Decoded((activations, dense_weight(inputs)))
+
+    def multiply(
+        self, inputs: ProductInputs | LinearInputs, operands: Any, outputs: Tensors, config: Config
+    ) -> Callable[[], object]:
+        """The vendor's GEMM, expert by expert."""
+        torch.set_float32_matmul_precision("highest")
+        activations, weight = operands
+        return partial(dense_products, activations, weight, inputs.ends, outputs)
 
     def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
         """Dense operands and results, each once per product."""
@@ -91,10 +98,6 @@ class Blas(Provider[Torchao, Any]):
     def working_set_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
         """Dense operands and results: a step reads one W twice."""
         return dense_memory_bytes(problem, scheme)
-
-    def math_dtype(self, problem: Problem, scheme: Torchao, device: Device) -> str:
-        """Nothing is multiplied in FP8."""
-        return scheme.dtype.value
 
 
 class DequantBlas(Blas):
@@ -106,22 +109,16 @@ class DequantBlas(Blas):
     name = "dequant_blas_ao"
     role = Role.DEQUANT_BLAS
 
-    def prepare(self, inputs: ProductInputs | LinearInputs, config: Config | None = None) -> Launch:
-        """Allocate dense operands and results; compile the Triton kernels where they serve."""
-        chosen = (config or {}).get("dequantize") or ("triton" if fp8_support(inputs.device).ok else "torch")
-        outputs = inputs.empty_outputs()
+    def decode(self, inputs: ProductInputs | LinearInputs, config: Config) -> Decoded:
+        """X, W and dY, through their FP8 forms where casts are inside."""
+        chosen = config.get("dequantize") or ("triton" if fp8_support(inputs.device).ok else "torch")
         if chosen == "triton":
             from .triton_dequantize import prepare_dequantize as prepare_triton
 
-            dequantize, activations, weight = prepare_triton(inputs)
+            fill, activations, weight = prepare_triton(inputs)
         else:
-            dequantize, activations, weight = _prepare_torch(inputs)
-
-        def run() -> None:
-            dequantize()
-            dense_products(activations, weight, inputs.ends, outputs)
-
-        return _launch(run, outputs, inputs.device, {"dequantize": chosen})
+            fill, activations, weight = _prepare_torch(inputs)
+        return Decoded((activations, weight), fill, config={"dequantize": chosen})
 
     def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
         """Casts if they are inside (W is cast once), FP8 read, dense operands written, then the products'."""
@@ -133,12 +130,6 @@ class DequantBlas(Blas):
         """What comes in, FP8 between if casts are inside, dense copies, and the results."""
         between = round_trip_bytes(problem, scheme) if casts_inside(scheme) else 0
         return scheme.compulsory_bytes(problem) + between + dequantized_bytes(problem, scheme)
-
-
-def _launch(run: Callable[[], object], outputs: Tensors, device: Device, config: Config) -> Launch:
-    torch.set_float32_matmul_precision("highest")
-    settings = {} if device.is_gpu else {"threads": torch.get_num_threads()}
-    return Launch(run, outputs if len(outputs) > 1 else outputs[0], {**config, **settings})
 
 
 def _prepare_torch(inputs: ProductInputs | LinearInputs) -> tuple[Callable[[], None], Tensors, torch.Tensor]:

@@ -50,22 +50,22 @@ class GroupedMM(Blas):
         if isinstance(inputs, ProductInputs) or inputs.dy is None:
             x = inputs.a_dense if isinstance(inputs, ProductInputs) else inputs.dense[0]
 
-            def run() -> None:
-                launch.output = grouped(x, weight.transpose(1, 2), offs=offs)
+            def call() -> Any:
+                return grouped(x, weight.transpose(1, 2), offs=offs)
 
         else:
             x, dy, x_columns, dy_columns = inputs.dense
 
-            def run() -> None:
-                launch.output = (
+            def call() -> Any:
+                return (
                     grouped(x, weight.transpose(1, 2), offs=offs),
                     grouped(dy, weight, offs=offs),
                     grouped(dy_columns.t(), x_columns, offs=offs),
                 )
 
         outputs = inputs.empty_outputs()
-        launch = Launch(run, outputs if len(outputs) > 1 else outputs[0], {"function": grouped.__name__})
-        return launch
+        output = outputs if len(outputs) > 1 else outputs[0]
+        return Launch.returning(call, output, {"function": grouped.__name__})
 
 
 def _function() -> Any:

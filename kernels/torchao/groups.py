@@ -2,6 +2,8 @@
 
 import random
 
+import torch
+
 from ...shapes.problem import Problem
 from ...shapes.schemes.torchao import AoGrouped, Torchao
 
@@ -31,3 +33,8 @@ def group_ends(problem: Problem, scheme: Torchao, seed: int) -> tuple[int, ...]:
 def group_rows(ends: tuple[int, ...]) -> list[tuple[int, int]]:
     """First and last (exclusive) row of every group."""
     return list(zip((0, *ends), ends, strict=False))
+
+
+def offsets(ends: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """Return the same ends as int32 [E] on the device."""
+    return torch.tensor(ends, dtype=torch.int32, device=device)

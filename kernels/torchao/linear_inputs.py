@@ -1,6 +1,6 @@
 """Operands of a linear that casts inside, dense or grouped over experts, with its results from the quantized values."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -9,10 +9,9 @@ from ...shapes.problem import Pass, Problem
 from ...shapes.schemes.torchao import BLOCK, AoGroupedLinear, AoLinear
 from ..draw import draw
 from ..fp8 import e4m3
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
-from .groups import group_ends, group_rows
-from .products import exact_rows
-from .quantize import Operand, quantize
+from ..inputs import Inputs, Tensors, empty_output
+from .groups import group_ends, group_rows, offsets
+from .quantize import Operand, exact_rows, quantize
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +36,14 @@ class LinearInputs(Inputs):
 
     @classmethod
     def empty(
-        cls,
-        problem: Problem,
-        scheme: AoLinear | AoGroupedLinear,
-        device: Device,
-        seed: int,
-        w: torch.Tensor,
-        offs: torch.Tensor,
-        ends: tuple[int, ...],
+        cls, problem: Problem, scheme: AoLinear | AoGroupedLinear, device: Device, seed: int, w: torch.Tensor
     ) -> "LinearInputs":
         """Allocate the activations beside the weights `w`."""
         x = torch.empty(problem.M, problem.K, dtype=w.dtype, device=w.device)
         dy = torch.empty(problem.M, problem.N, dtype=w.dtype, device=w.device) if problem.pass_ is Pass.STEP else None
         casts = [x] if dy is None else [x, dy, x, dy]
-        dense = tuple(torch.empty_like(source) for source in casts)
-        return cls(problem, scheme, device, seed, x, dy, w, dense, offs, ends)
-
-    @classmethod
-    def meta(cls, problem: Problem, scheme: AoLinear | AoGroupedLinear, device: Device) -> "LinearInputs":
-        """Shapes and types only, for compiling without the device."""
-        shape = (problem.E, problem.N, problem.K)
-        w = torch.empty(shape, dtype=TORCH_DTYPES[scheme.dtype], device="meta")
-        offs = torch.empty(problem.E, dtype=torch.int32, device="meta")
-        return cls.empty(problem, scheme, device, 0, w, offs, group_ends(problem, scheme, 0))
+        dense, ends = tuple(torch.empty_like(source) for source in casts), group_ends(problem, scheme, seed)
+        return cls(problem, scheme, device, seed, x, dy, w, dense, offsets(ends, w.device), ends)
 
     @property
     def fp8(self) -> torch.dtype:
@@ -82,17 +66,6 @@ class LinearInputs(Inputs):
         gradient = self.w.shape if isinstance(self.scheme, AoGroupedLinear) else self.w.shape[1:]
         shapes = [(rows, columns)] if self.dy is None else [(rows, columns), (rows, depth), tuple(gradient)]
         return tuple(empty_output(shape, self.w.dtype, self.w.device) for shape in shapes)
-
-    def copy(self) -> "LinearInputs":
-        """Return the same values in memory of their own."""
-        return replace(
-            self,
-            x=self.x.clone(),
-            dy=None if self.dy is None else self.dy.clone(),
-            w=self.w.clone(),
-            dense=tuple(tensor.clone() for tensor in self.dense),
-            offs=self.offs.clone(),
-        )
 
     def refresh_activations(self, seed: int) -> None:
         """Overwrite X, dY and what their casts leave."""

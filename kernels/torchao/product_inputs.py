@@ -1,6 +1,6 @@
 """Quantized operands of a GEMM, dense or grouped over experts, and its product in fp64."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -8,11 +8,9 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, blocks
 from ..draw import draw
-from ..fp8 import e4m3, negate_
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
-from .groups import group_ends, group_rows
-from .products import exact_rows
-from .quantize import Operand, quantize
+from .groups import group_ends, group_rows, offsets
+from .quantize import Operand, exact_rows, quantize
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +44,6 @@ class ProductInputs(Inputs):
         device: Device,
         seed: int,
         weight: tuple[torch.Tensor, torch.Tensor],
-        offs: torch.Tensor,
-        ends: tuple[int, ...],
     ) -> "ProductInputs":
         """Allocate the activations beside the weights: `b` and `b_scale`."""
         b, b_scale = weight
@@ -55,18 +51,8 @@ class ProductInputs(Inputs):
         a = torch.empty(rows, depth, dtype=b.dtype, device=b.device)
         a_scale = torch.empty(blocks(depth), rows, dtype=torch.float32, device=b.device)
         a_dense = torch.empty(rows, depth, dtype=TORCH_DTYPES[scheme.dtype], device=b.device)
-        return cls(problem, scheme, device, seed, a, a_scale, a_dense, b, b_scale, offs, ends)
-
-    @classmethod
-    def meta(cls, problem: Problem, scheme: AoGemm | AoGrouped, device: Device) -> "ProductInputs":
-        """Shapes and types only, for compiling without the device."""
-        experts, depth = problem.E, blocks(problem.K)
-        by_column = isinstance(scheme, AoGemm) and scheme.right == "128x1"
-        b = torch.empty(experts, problem.N, problem.K, dtype=e4m3(device), device="meta")
-        scale_shape = (experts, depth, problem.N) if by_column else (experts, blocks(problem.N), depth)
-        b_scale = torch.empty(scale_shape, dtype=torch.float32, device="meta")
-        offs = torch.empty(experts, dtype=torch.int32, device="meta")
-        return cls.empty(problem, scheme, device, 0, (b, b_scale), offs, group_ends(problem, scheme, 0))
+        ends = group_ends(problem, scheme, seed)
+        return cls(problem, scheme, device, seed, a, a_scale, a_dense, b, b_scale, offsets(ends, b.device), ends)
 
     @property
     def by_column(self) -> bool:
@@ -98,18 +84,10 @@ class ProductInputs(Inputs):
             return Operand(self.b[expert], self.b_scale[expert].t(), 1, BLOCK)
         return Operand(self.b[expert], self.b_scale[expert], BLOCK, BLOCK)
 
-    def empty_output(self) -> torch.Tensor:
-        """Y[M,N], poisoned."""
-        return empty_output((self.problem.M, self.problem.N), TORCH_DTYPES[self.scheme.dtype], self.a.device)
-
     def empty_outputs(self) -> Tensors:
-        """Y."""
-        return (self.empty_output(),)
-
-    def copy(self) -> "ProductInputs":
-        """Return the same values in memory of their own."""
-        names = ("a", "a_scale", "a_dense", "b", "b_scale", "offs")
-        return replace(self, **{name: getattr(self, name).clone() for name in names})
+        """Y[M,N]."""
+        shape = (self.problem.M, self.problem.N)
+        return (empty_output(shape, TORCH_DTYPES[self.scheme.dtype], self.a.device),)
 
     def refresh_activations(self, seed: int) -> None:
         """Draw new rows and quantize them."""
@@ -119,18 +97,9 @@ class ProductInputs(Inputs):
         self.a_scale.copy_(quantized.scale.t())
         self.left().dequantize(self.a_dense)
 
-    def negate(self) -> None:
-        """Turn a into -a: the scales stay."""
-        negate_(self.a)
-        self.a_dense.neg_()
-
     def reference(self) -> Tensors:
         """Y of the same bits, in fp64."""
         result = torch.empty(self.problem.M, self.problem.N, dtype=torch.float64, device=self.a.device)
         for expert, (first, last) in enumerate(group_rows(self.ends)):
             exact_rows(self.left().part(first, last), self.right(expert), result[first:last])
         return (result,)
-
-    def negate_reference(self, truth: Tensors) -> None:
-        """Y(-a) = -Y(a)."""
-        truth[0].neg_()

@@ -46,11 +46,6 @@ class Operand:
         scale = self.scale[first // self.rows : -(-last // self.rows)]
         return Operand(self.data[first:last], scale, self.rows, self.columns)
 
-    def section(self, first: int, last: int) -> "Operand":
-        """Columns first to last of the same operand; `first` begins a group."""
-        scale = self.scale[:, first // self.columns : -(-last // self.columns)]
-        return Operand(self.data[:, first:last], scale, self.rows, self.columns)
-
     def transposed(self) -> "Operand":
         """The same values as [C,R]; a view."""
         return Operand(self.data.t(), self.scale.t(), self.columns, self.rows)
@@ -132,3 +127,22 @@ def _empty(shape: tuple[int, int], columns_first: bool, dtype: torch.dtype, devi
     if columns_first:
         return torch.empty(shape[::-1], dtype=dtype, device=device).t()
     return torch.empty(shape, dtype=dtype, device=device)
+
+
+def exact_rows(left: Operand, right: Operand, out: torch.Tensor) -> None:
+    """out[R,S] = left[R,C] right[S,C]^T of the dequantized values, in fp64. Zero where C is 0.
+
+    Pieces of both sides are dequantized, about 256 MiB each.
+    """
+    depth = left.shape[1]
+    if not depth:
+        out.zero_()
+        return
+    for first, last in row_chunks(left.shape[0], depth):
+        rows = _exact(left.part(first, last))
+        for begin, end in row_chunks(right.shape[0], depth):
+            out[first:last, begin:end] = rows @ _exact(right.part(begin, end)).t()
+
+
+def _exact(operand: Operand) -> torch.Tensor:
+    return operand.dequantize(torch.empty(operand.shape, dtype=torch.float64, device=operand.data.device))

@@ -2,7 +2,7 @@
 
 from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
-from ..arch import fp8_missing
+from ..needs import fp8_missing
 from ..provider import Support
 
 

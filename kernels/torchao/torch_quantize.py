@@ -4,7 +4,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.torchao import AoQuant
 from ..provider import Config, Launch, Provider, Support
-from .quant_inputs import QuantInputs
+from .inputs import QuantInputs
 from .quantize import quantized_layout
 from .support import other_op
 
@@ -21,12 +21,8 @@ class TorchQuantize(Provider[AoQuant, QuantInputs]):
 
     def prepare(self, inputs: QuantInputs, config: Config | None = None) -> Launch:
         """Nothing to prepare: data and scales are allocated by every call."""
-
-        def run() -> None:
-            launch.output = quantized_layout(inputs.x, inputs.scheme.kind, inputs.fp8)
-
-        launch = Launch(run, inputs.empty_outputs())
-        return launch
+        kind, outputs = inputs.scheme.kind, inputs.empty_outputs()
+        return Launch.returning(lambda: quantized_layout(inputs.x, kind, inputs.fp8), outputs)
 
 
 TORCH_QUANTIZE = TorchQuantize()

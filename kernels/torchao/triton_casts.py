@@ -7,12 +7,12 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.schemes.torchao import BLOCK, blocks
+from ..jit.call import Call
+from ..jit.quantizing import newton
 from ..provider import Config
-from ..triton_quantizing import newton
 from .quantize import SMALLEST_AMAX
-from .triton_calls import Call
+from .triton.quantize import dequantize_kernel, quantize_blocks_kernel, quantize_columns_kernel, quantize_rows_kernel
 from .triton_configs import quantize_configs
-from .triton_quantize import dequantize_kernel, quantize_blocks_kernel, quantize_columns_kernel, quantize_rows_kernel
 
 LAYOUTS = {
     "act-lhs": ("rows", False),

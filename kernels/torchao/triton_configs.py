@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...shapes.device import Device
+from ...shapes.gpu_architectures import architecture
 from ...shapes.schemes.torchao import BLOCK
-from ..arch import gpu_family
+from ..jit.tiled_gemm import GROUP_M
+from ..jit.tiles import fitting_stages
 
 Tile = tuple[int, int, int, int]
 """BLOCK_M, BLOCK_N, warps, stages of prefetching."""
@@ -26,12 +28,8 @@ _PERSISTENT: dict[str, Tile] = {"sm90": (128, 128, 4, 3)}
 """The tile of the persistent kernel, which comes first where there is one."""
 
 _WIDE_STAGES = 2
-"""Stages where two such tiles are computed side by side.
-
-These keep 11 barriers per stage, single ones 8. Triton 3.6 gives the memory of one of them to an operand without a word
-to the hardware, which writes the barrier back over the data once more than 32 are in use (seen on an H200; Triton 3.9
-allots it elsewhere). Two and three stages stay well below that.
-"""
+"""Stages where two such tiles are computed side by side: three would need more barriers than are safe, as
+`fp8train.triton_configs` explains (`_SM90_NT`)."""
 
 _PERSISTENT_DEPTH = 512
 """Least contracted length of the persistent kernel; `fp8train.triton_configs.PERSISTENT_DEPTH` says why."""
@@ -42,14 +40,8 @@ _WIDE_WAVES = 4
 _UNALIGNED: Tile = (64, 32, 8, 1)
 _ALIGNMENT = 16
 
-_SMALL_SHARED = ("sm89", "sm120", "sm121")
-"""NVIDIA architectures with at most 99 KiB of shared memory per program."""
-
 WIDE = 256
 """Columns of two tiles side by side."""
-
-GROUP_M = 8
-"""Tile rows that share columns of b while they are in L2."""
 
 _QUANTIZE: dict[str, tuple[tuple[int, int], ...]] = {
     "rows": ((64, 4), (32, 4), (128, 8), (16, 4)),
@@ -63,7 +55,7 @@ _QUANTIZE_WHOLE_CUDA: dict[str, tuple[tuple[int, int, int], ...]] = {
     "columns": ((64, 2, 8), (64, 4, 4), (64, 4, 0)),
     "blocks": ((128, 4, 0), (128, 8, 8)),
 }
-"""The same for NVIDIA GPUs and tensors of whole groups, with VECTOR (`triton_quantizing`), by timings on an H200."""
+"""The same for NVIDIA GPUs and tensors of whole groups, with VECTOR (`jit.quantizing`), by timings on an H200."""
 
 _RAGGED: dict[str, tuple[tuple[int, int], ...]] = {"rows": ((16, 4), (32, 4)), "blocks": ((128, 16),)}
 """The same where the row length is not a multiple of 128."""
@@ -77,7 +69,7 @@ def gemm_configs(m: int, n: int, contraction: int, device: Device, *, wide: bool
     """
     if contraction % _ALIGNMENT:
         return [_tile(_UNALIGNED, device)]
-    rows = [_tile(tile, device) for tile in _GEMM[gpu_family(device.arch)]]
+    rows = [_tile(tile, device) for tile in architecture(device.arch).of(_GEMM)]
     if device.arch in _PERSISTENT and contraction >= _PERSISTENT_DEPTH:
         single = _tile(_PERSISTENT[device.arch], device) | {"PROGRAMS": device.compute_units}
         rows.insert(0, single)
@@ -101,7 +93,7 @@ def wgrad_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _tile(tile: Tile, device: Device) -> dict[str, Any]:
     bm, bn, warps, stages = tile
-    stages = min(stages, 2) if device.arch in _SMALL_SHARED else stages
+    stages = fitting_stages(stages, device.arch)
     return {"BLOCK_M": bm, "BLOCK_N": bn, "GROUP_M": GROUP_M, "num_warps": warps, "num_stages": stages}
 
 
@@ -110,7 +102,7 @@ def quantize_configs(kernel: str, m: int, k: int, device: Device) -> list[dict[s
 
     Rows that do not end with a group are read element by element, which takes registers: large tiles would spill.
     """
-    if gpu_family(device.arch) == "cuda" and m % BLOCK == 0 and k % BLOCK == 0:
+    if architecture(device.arch).family == "cuda" and m % BLOCK == 0 and k % BLOCK == 0:
         return [
             {"BLOCK": block, "num_warps": warps, "VECTOR": vector, "NEWTON": 1}
             for block, warps, vector in _QUANTIZE_WHOLE_CUDA[kernel]

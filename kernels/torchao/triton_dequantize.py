@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 
 from ...shapes.schemes.torchao import BLOCK
+from ..jit.call import Call, compile_calls
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .triton_calls import Call, launch_all
 from .triton_casts import cast, dequantize_call
 
 Tensors = tuple[torch.Tensor, ...]
@@ -16,8 +16,7 @@ Tensors = tuple[torch.Tensor, ...]
 def prepare_dequantize(inputs: ProductInputs | LinearInputs) -> tuple[Callable[[], None], Tensors, torch.Tensor]:
     """Compile. Return the call that fills dense activations and weights, and those, as `blas.dense_products` wants."""
     calls, activations, weight = dequantize_calls(inputs)
-    launch = launch_all(calls, weight, {})
-    return launch.__call__, activations, weight
+    return compile_calls(calls).run, activations, weight
 
 
 def dequantize_calls(inputs: ProductInputs | LinearInputs) -> tuple[list[Call], Tensors, torch.Tensor]:

@@ -6,15 +6,16 @@ import torch
 
 from ...shapes.schemes.torchao import BLOCK, AoGroupedLinear, AoLinear
 from ..geometry import Tiling, padded
+from ..jit.call import Call
+from ..jit.tiles import compiler_options
 from ..provider import Config
 from .groups import group_rows
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .triton_calls import Call
+from .triton.gemm import gemm_kernel, grouped_wgrad_kernel
+from .triton.persistent import gemm_persistent_kernel, tile_rows_kernel
 from .triton_casts import cast
 from .triton_configs import WIDE, wgrad_config
-from .triton_gemm import gemm_kernel, grouped_wgrad_kernel
-from .triton_persistent import gemm_persistent_kernel, tile_rows_kernel
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 """FP8 data and fp32 scales, as they lie in memory."""
@@ -114,7 +115,7 @@ def gemm_calls(
     if "PROGRAMS" in config:
         wide = "WIDE_STAGES" in config and n % WIDE == 0 and not by_column
         grid = (min(programs // 2 if wide else programs, config["PROGRAMS"]), 1, 1)
-        options = _options(config) | ({"num_stages": int(config["WIDE_STAGES"])} if wide else {})
+        options = compiler_options(config) | ({"num_stages": int(config["WIDE_STAGES"])} if wide else {})
         where = None if offs is None else torch.empty(4, tiles, dtype=torch.int32, device=offs.device)
         arguments |= {"where": where, "tiles": tiles}
         if wide:
@@ -126,7 +127,7 @@ def gemm_calls(
         return [_tile_rows_call(offs, where, config["BLOCK_M"], powers), gemm]
     arguments |= {"offs": offs}
     constants |= {"EXPERTS": powers, "WHOLE_K": k % BLOCK == 0}
-    return [Call(gemm_kernel, (programs, 1, 1), arguments, constants, _options(config), tiling)]
+    return [Call(gemm_kernel, (programs, 1, 1), arguments, constants, compiler_options(config), tiling)]
 
 
 def _tiling(block_m: int, block_n: int, ends: tuple[int, ...], n: int, k: int) -> Tiling:
@@ -168,8 +169,4 @@ def wgrad_call(
     constants = {"BM": config["BLOCK_M"], "BN": config["BLOCK_N"], "GROUP_M": config["GROUP_M"]}
     tiles = -(-n // config["BLOCK_M"]) * -(-k // config["BLOCK_N"])
     tiling = Tiling(config["BLOCK_M"], config["BLOCK_N"], tiles * contracted)
-    return Call(grouped_wgrad_kernel, (tiles, experts, 1), arguments, constants, _options(config), tiling)
-
-
-def _options(config: Config) -> dict[str, int]:
-    return {"num_warps": int(config["num_warps"]), "num_stages": int(config["num_stages"])}
+    return Call(grouped_wgrad_kernel, (tiles, experts, 1), arguments, constants, compiler_options(config), tiling)

@@ -1,36 +1,32 @@
-"""The Triton providers: quantizers, the dense and the grouped product, and the plain tiled GEMM beside them."""
+"""The Triton providers: quantizers, the dense and the grouped product, and the plain tiled GEMM."""
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
 
 from ...shapes.device import Device
+from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.torchao import AoGemm, AoQuant, Torchao
-from ..aot import Request
-from ..arch import gpu_family
-from ..geometry import Tiling, padded
-from ..provider import Config, Launch, Provider, Role, Support
-from ..triton_tiled import tiled_gemm_kernel
+from ..jit.call import Call
+from ..jit.provider import TritonProvider
+from ..jit.tiled_gemm import tiled_gemm_call
+from ..provider import Config, Role, Support
 from .blas import dense_operands
+from .inputs import QuantInputs
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .quant_inputs import QuantInputs
 from .support import LONGEST_ROW, fp8_support, other_op
 from .traffic import casts_inside, dense_bytes, fp8_bytes, quantized_bytes
-from .triton_calls import Call, launch_all, requests
 from .triton_casts import LAYOUTS, quantize_call
-from .triton_configs import GROUP_M, gemm_configs, quantize_configs
+from .triton_configs import gemm_configs, quantize_configs
 from .triton_products import linear_calls, product_calls
 
-AnyInputs = QuantInputs | ProductInputs | LinearInputs
 
-
-class _Triton(Provider[Torchao, Any]):
-    """Calls of Triton kernels on operands that are there, or on their shapes for compiling ahead of time."""
+class _Triton(TritonProvider[Torchao, Any]):
+    """Kernels of one operation, on a GPU with FP8."""
 
     family = "torchao"
     op: ClassVar[Op]
@@ -42,22 +38,6 @@ class _Triton(Provider[Torchao, Any]):
         if max(problem.M, problem.N, problem.K) >= LONGEST_ROW:
             return Support.no(f"M, N and K are limited to {LONGEST_ROW - 1} (32-bit offsets inside a tile)")
         return fp8_support(device)
-
-    def prepare(self, inputs: AnyInputs, config: Config | None = None) -> Launch:
-        """Allocate outputs and intermediates, compile and warm up."""
-        config = config or self.candidates(inputs.problem, inputs.scheme, inputs.device)[0]
-        outputs = inputs.empty_outputs()
-        calls = self._calls(inputs, outputs, config)
-        return launch_all(calls, outputs if len(outputs) > 1 else outputs[0], config)
-
-    def builds(self, problem: Problem, scheme: Torchao, device: Device, config: Config) -> Sequence[Request]:
-        """The kernels of one launch."""
-        inputs = meta_inputs(problem, scheme, device)
-        return requests(self._calls(inputs, inputs.empty_outputs(), config))
-
-    @abstractmethod
-    def _calls(self, inputs: Any, outputs: tuple[torch.Tensor, ...], config: Config) -> list[Call]:
-        """Kernel launches of one call, in order."""
 
 
 class Quantize(_Triton):
@@ -75,7 +55,8 @@ class Quantize(_Triton):
         """Everything once."""
         return scheme.compulsory_bytes(problem)
 
-    def _calls(self, inputs: QuantInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> list[Call]:
+    def calls(self, inputs: QuantInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> list[Call]:
+        """The quantizer of the layout."""
         data, scale = outputs
         return [quantize_call(inputs.x, inputs.scheme.kind, data, scale, config)]
 
@@ -103,9 +84,10 @@ class Products(_Triton):
         between = quantized_bytes(problem, scheme, every_expert=True) if casts_inside(scheme) else 0
         return scheme.compulsory_bytes(problem) + between
 
-    def _calls(
+    def calls(
         self, inputs: ProductInputs | LinearInputs, outputs: tuple[torch.Tensor, ...], config: Config
     ) -> list[Call]:
+        """Casts where the scheme has them inside, and products."""
         if isinstance(inputs, LinearInputs):
             return linear_calls(inputs, outputs, config, self.per_expert)
         return product_calls(inputs, outputs[0], config, self.per_expert)
@@ -150,7 +132,7 @@ class StockTriton(_Triton):
 
     def candidates(self, problem: Problem, scheme: Torchao, device: Device) -> Sequence[Config]:
         """One configuration: the provider stands for the untuned default."""
-        rdna, wide = gpu_family(device.arch) == "rdna", scheme.dtype.bytes == 4
+        rdna, wide = architecture(device.arch).family == "rdna", scheme.dtype.bytes == 4
         return [{"BLOCK_M": 64, "BLOCK_N": 64 if wide else 128, "BLOCK_K": 32 if rdna or wide else 64,
                  "num_warps": 4, "num_stages": 2}]  # fmt: skip
 
@@ -166,29 +148,12 @@ class StockTriton(_Triton):
         """Nothing is multiplied in FP8."""
         return scheme.dtype.value
 
-    def _calls(
+    def calls(
         self, inputs: ProductInputs | LinearInputs, outputs: tuple[torch.Tensor, ...], config: Config
     ) -> list[Call]:
+        """The kernel, on weights that are dequantized here."""
         x, weight = dense_operands(inputs)
-        problem = inputs.problem
-        tiles = -(-problem.M // config["BLOCK_M"]) * -(-problem.N // config["BLOCK_N"])
-        arguments = {
-            "x": x, "w": weight[0], "bias": None, "y": outputs[0], "M": problem.M, "N": problem.N, "K": problem.K,
-        }  # fmt: skip
-        constants = {"BM": config["BLOCK_M"], "BN": config["BLOCK_N"], "BK": config["BLOCK_K"]}
-        constants |= {"GROUP_M": GROUP_M, "BIAS": False}
-        options = {"num_warps": int(config["num_warps"]), "num_stages": int(config["num_stages"])}
-        tiling = Tiling(constants["BM"], constants["BN"], tiles * padded(problem.K, constants["BK"]))
-        return [Call(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, options, tiling)]
-
-
-def meta_inputs(problem: Problem, scheme: Torchao, device: Device) -> AnyInputs:
-    """Operands without memory."""
-    if isinstance(scheme, AoQuant):
-        return QuantInputs.empty(problem, scheme, device, 0, "meta")
-    kind: Any = LinearInputs if casts_inside(scheme) else ProductInputs
-    inputs: LinearInputs | ProductInputs = kind.meta(problem, scheme, device)
-    return inputs
+        return [tiled_gemm_call(x, weight[0], None, outputs[0], config)]
 
 
 QUANTIZE = Quantize()

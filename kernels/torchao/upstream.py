@@ -19,9 +19,9 @@ from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, AoGroupedLinear,
 from .. import needs
 from ..inputs import TORCH_DTYPES
 from ..provider import Config, Launch, Provider, Role, Support
+from .inputs import QuantInputs
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .quant_inputs import QuantInputs
 from .support import fp8_support
 
 _TRAINING = "torchao.prototype.blockwise_fp8_training"
@@ -76,12 +76,9 @@ class Upstream(Provider[Torchao, Any]):
             chosen = {"use_triton": bool((config or {}).get("use_triton", False))}
             function, call = _linear(inputs, chosen["use_triton"])
 
-        def run() -> None:
-            launch.output = call()
-
         outputs = inputs.empty_outputs()
         output = outputs if len(outputs) > 1 else outputs[0]
-        launch = Launch(run, output, {"torchao": version, **chosen}, dispatched=function)
+        launch = Launch.returning(call, output, {"torchao": version, **chosen}, dispatched=function)
         launch()
         return launch
 

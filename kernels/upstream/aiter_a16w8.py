@@ -5,6 +5,7 @@ which is timed, and writes into `y`.
 """
 
 import inspect
+from typing import Any
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
@@ -40,13 +41,14 @@ class AiterA16W8(Provider[A16W8, A16W8Inputs]):
             raise DeclinedError(f"{module.__name__}.batched_gemm_a16w8 is another function: it takes no {missing[0]}")
         out, prequant = inputs.empty_output(), inputs.scheme.prequant
 
-        def run() -> None:
-            launch.output = function(
+        def call() -> Any:
+            return function(
                 inputs.x, inputs.q, inputs.scale, bias=inputs.bias, dtype=inputs.dtype, y=out, prequant=prequant
             )
 
-        launch = Launch(run, out, {"aiter": version("aiter"), "function": f"{module.__name__}.batched_gemm_a16w8"})
-        launch.kernels = triton_kernels(run)
+        config = {"aiter": version("aiter"), "function": f"{module.__name__}.batched_gemm_a16w8"}
+        launch = Launch.returning(call, out, config)
+        launch.kernels = triton_kernels(launch.run)
         launch.dispatched = " ".join(launch.kernels)
         return launch
 

@@ -1,7 +1,7 @@
 """aiter's small-M MX-FP8 GEMM (ROCm/aiter pull request 3783), through its public wrapper.
 
 `mxfp8_gemv(xq, x_scale, wq, w_scale, out_dtype)` chooses between a GEMV and a kernel on the matrix units. It returns
-None for a problem that it leaves to others, and also when a kernel raises: both are told apart here.
+None for a problem that it leaves to others, and also when a kernel raises: this module distinguishes the two.
 """
 
 from typing import Any
@@ -44,16 +44,16 @@ class AiterMx(Provider[Scheme, MxFp8Inputs]):
         """
         module, function = find_function("aiter", _FILES, "mxfp8_gemv")
 
-        def run() -> None:
-            result = function(inputs.x, inputs.x_scale, inputs.w, inputs.w_scale, torch.bfloat16)
+        def call() -> torch.Tensor:
+            result: torch.Tensor | None = function(inputs.x, inputs.x_scale, inputs.w, inputs.w_scale, torch.bfloat16)
             if result is None:
                 raise DeclinedError(f"aiter's mxfp8_gemv returned None for {inputs.problem}: it leaves it to Triton")
-            launch.output = result
+            return result
 
-        launch = Launch(run, inputs.empty_output())
+        launch = Launch.returning(call, inputs.empty_output())
         with watched(module, _ENTRY_POINTS) as calls:
             try:
-                run()
+                launch()
             except DeclinedError as error:
                 raise _explained(error, calls) from None
         name, values = calls.made[-1] if calls.made else ("unknown", {})
@@ -63,7 +63,7 @@ class AiterMx(Provider[Scheme, MxFp8Inputs]):
         return launch
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
-        """Operands and Y once; beside them the fp32 parts of a divided K, and the padding of rows."""
+        """Operands and Y once; also the fp32 parts of a divided K, and the padding of rows."""
         total = scheme.compulsory_bytes(problem)
         if config.get("kernel") == "smallm_mxfp8_mfma":
             splits = int(config["k_splits"])

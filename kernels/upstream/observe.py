@@ -17,10 +17,10 @@ class Calls:
 
 @contextmanager
 def watched(module: ModuleType, functions: Mapping[str, Sequence[str]]) -> Iterator[Calls]:
-    """Note the calls of `functions` of `module` while the block runs.
+    """Record the calls of `functions` of `module` while the block runs.
 
-    functions  name -> names of its last positional parameters, whose values are kept. What does not exist is left out.
-    An exception is noted and goes on to the caller, which may swallow it.
+    functions  name -> names of its last positional parameters, whose values are kept. What does not exist is ignored.
+    An exception is recorded and propagates to the caller, which may swallow it.
     """
     calls = Calls()
     originals = {name: getattr(module, name) for name in functions if hasattr(module, name)}

@@ -18,7 +18,7 @@ INSTINCT = ("gfx942", "gfx950")
 def support(package: Package, files: Sequence[str], device: Device, arches: Sequence[str] = INSTINCT) -> Support:
     """Say whether `package` is installed with one of `files` (paths inside of it), and for this device.
 
-    A name can be another project's ("aiter" on PyPI is), or a version can lack the kernel: the files tell.
+    A name can be another project's ("aiter" on PyPI is), or a version can lack the kernel: its files decide.
     """
     folder = _folder(package.name)
     if folder is None:

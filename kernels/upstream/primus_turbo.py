@@ -60,18 +60,18 @@ class PrimusTurboFp8(Provider[Scheme, TrainInputs]):
             result: torch.Tensor = gemm(a, a_scale, b, b_scale, out_dtype=torch.bfloat16, **layout)
             return result
 
-        def run() -> None:
+        def call() -> tuple[torch.Tensor, ...]:
             refresh()
             results = []
             for product in products:
                 quantize(product)
                 results.append(multiply(product))
-            launch.output = tuple(results)
+            return tuple(results)
 
         recorded = {"primus_turbo": version("primus_turbo"), "fused_quantizer": dual}
-        launch = Launch(run, inputs.empty_outputs(), recorded)
-        run()  # its autotuner launches every candidate
-        launch.kernels = triton_kernels(run)
+        launch = Launch.returning(call, inputs.empty_outputs(), recorded)
+        launch()  # its autotuner launches every candidate
+        launch.kernels = triton_kernels(launch.run)
         launch.dispatched = " ".join(dict.fromkeys(launch.kernels))
         return launch
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from rooflens.analysis.camping import find
 from rooflens.analysis.comparison.effects import Order, measure_effects
-from rooflens.analysis.comparison.stored import from_runs
+from rooflens.analysis.comparison.versions import from_runs
 from rooflens.analysis.dispatch.study import Question, study
 from rooflens.analysis.frames.load import RunData
 from rooflens.analysis.history.history import follow

@@ -67,7 +67,7 @@ class Node:
 
     def stations(self):
         """Pids of the actors that are stations."""
-        return self.processes("ray::RayStation")
+        return self.processes("ray::RayWorker")
 
     def measuring(self):
         """Pids of the workers that measure, which stations started."""

@@ -6,17 +6,17 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from rooflens.cli.compare import devices as compare_devices
+from rooflens.cli.compare import devices as devices_module
 from rooflens.cli.compare.devices import devices
-from rooflens.cli.run.fleet_run import Where
+from rooflens.cli.run.fleet_run import FleetTarget
 from rooflens.harness.compare.replay import COORDINATES
-from rooflens.harness.compare.spec import Comparison, suite_hash, write_state
-from rooflens.harness.fleet.chunks import problems
+from rooflens.harness.compare.spec import CompareSpec, suite_hash, write_state
+from rooflens.harness.fleet.jobs import problems
 from rooflens.shapes.errors import UsageError
 
 from ..harness.repositories import repository
 
-WHAT = Comparison(
+WHAT = CompareSpec(
     repository="/nowhere", commits={"base": "a" * 40, "head": "b" * 40}, suite="llm4bit-quick", files=("k.py",),
     options=("--axis", "M=1,2,4", "--provider", "mine"), rounds=4, setup="", suite_hash=suite_hash("llm4bit-quick"),
 )  # fmt: skip
@@ -31,11 +31,11 @@ def fleet(monkeypatch, tmp_path):
         limits = limits or dict.fromkeys(offered)
 
         @contextmanager
-        def opened(where, device):
+        def opened(target, device):
             yield SimpleNamespace(offered=lambda: offered), limits
 
-        monkeypatch.setattr(compare_devices, "opened", opened)
-        with devices(Where("auto"), tmp_path / "both", what, None) as found:
+        monkeypatch.setattr(FleetTarget, "opened", opened)
+        with devices(FleetTarget("auto"), tmp_path / "both", what, None) as found:
             return found
 
     return call
@@ -68,7 +68,7 @@ def test_the_first_call_divides_by_its_devices_and_later_ones_keep_that(fleet, l
 
 
 def test_there_are_no_more_parts_than_problems(fleet):
-    rows = compare_devices._rows(WHAT, compare_devices._suite(WHAT))
+    rows = devices_module._rows(WHAT, devices_module._suite(WHAT))
     assert fleet(limits={"sm90": None}, offered={"sm90": 1000}).divided(WHAT).chunks == problems(rows)
 
 
@@ -78,17 +78,17 @@ def test_there_are_no_more_parts_than_problems(fleet):
 def test_a_filter_that_speaks_of_providers_is_left_to_the_arms(expression, sizes):
     """The plan has the providers of the suite; those of the repository are known to its checkouts alone."""
     what = replace(WHAT, options=(*WHAT.options, "--filter", expression))
-    rows = compare_devices._rows(what, compare_devices._suite(what))
+    rows = devices_module._rows(what, devices_module._suite(what))
     assert {row[COORDINATES.index("M")] for row in rows} == sizes
 
 
 def test_the_device_is_that_of_the_place_and_not_of_the_option(fleet, tmp_path):
     what = replace(WHAT, options=(*WHAT.options, "--device", "cuda:3", "--threads", "2", "--llc", "1MiB"), chunks=2)
-    brief = fleet(what)._brief(tmp_path / "both", what, compare_devices._suite(what))
-    assert brief.what.options == (*WHAT.options, "--threads", "2", "--llc", "1MiB", "--device", "cuda")
-    assert (brief.setup.device, brief.setup.threads, brief.setup.llc_bytes) == ("cuda", 2, 1 << 20)
-    assert brief.manifest.protocol.rounds == 4
-    assert brief.manifest.request is None
+    spec = fleet(what)._spec(tmp_path / "both", what, devices_module._suite(what))
+    assert spec.what.options == (*WHAT.options, "--threads", "2", "--llc", "1MiB", "--device", "cuda")
+    assert (spec.setup.device, spec.setup.threads, spec.setup.llc_bytes) == ("cuda", 2, 1 << 20)
+    assert spec.manifest.protocol.rounds == 4
+    assert spec.manifest.request is None
 
 
 def test_a_suite_that_has_changed_is_refused(fleet, tmp_path):

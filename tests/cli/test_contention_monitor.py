@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from rooflens.cli.run import contention_monitor
-from rooflens.cli.run.contention_monitor import Cores, Lookout
+from rooflens.cli.run.contention_monitor import ContentionMonitor, HostLoad
 from rooflens.harness.telemetry.linux import HostFacts
 from rooflens.harness.telemetry.source import Reading
 from rooflens.shapes.run_folder.manifest import Manifest, StoredDevice
@@ -44,9 +44,9 @@ def told(monkeypatch, kind="cpu", elsewhere=0.0, load=0.1, others=(), verdicts=(
     monkeypatch.setattr(
         contention_monitor.linux, "describe", lambda: HostFacts(4, 4, None, load, None, None, None, None)
     )
-    cores = Cores(Host(elsewhere), sleep=lambda seconds: None)
+    cores = HostLoad(Host(elsewhere), sleep=lambda seconds: None)
     stream = io.StringIO()
-    with Lookout(stream, Manifest(device=StoredDevice(kind=kind)), Store(*others), cores) as watch:
+    with ContentionMonitor(stream, Manifest(device=StoredDevice(kind=kind)), Store(*others), cores) as watch:
         watch.started(2, done)
         for verdict in verdicts:
             cell = SimpleNamespace(provider="p", shape=Shape(), problem="x", scheme="y", cache="warm")
@@ -80,17 +80,17 @@ def test_a_run_warns_of_what_the_doctor_would(monkeypatch, seen, begins):
 @pytest.mark.parametrize(("passed", "waits"), [(0.0, 0.26), (0.2, 0.06), (3.0, 0.0)])
 def test_only_what_is_missing_of_the_window_is_waited_for(passed, waits):
     times, slept = iter([10.0, 10.0 + passed]), []
-    Cores(Host(0.1), clock=lambda: next(times), sleep=slept.append).busy_elsewhere()
+    HostLoad(Host(0.1), clock=lambda: next(times), sleep=slept.append).busy_elsewhere()
     assert slept == [pytest.approx(waits)]
 
 
 def test_python_ends_only_after_what_is_imported_meanwhile():
     """Of a worker that cannot start: a thread that imports while the interpreter goes down can crash it."""
     code = (
-        "import sys, time\nfrom rooflens.cli.run.contention_monitor import Cores, Lookout\n"
+        "import sys, time\nfrom rooflens.cli.run.contention_monitor import HostLoad, ContentionMonitor\n"
         "from rooflens.shapes.run_folder.manifest import Manifest\n"
         "def importing():\n    time.sleep(0.3)\n    print('imported')\n"
-        "with Lookout(sys.stderr, Manifest(), None, Cores(), meanwhile=importing):\n    sys.exit(1)\n"
+        "with ContentionMonitor(sys.stderr, Manifest(), None, HostLoad(), meanwhile=importing):\n    sys.exit(1)\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout) == (1, "imported\n")

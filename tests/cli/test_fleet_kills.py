@@ -26,7 +26,7 @@ def at_work(nodes, kind):
     until = time.monotonic() + 60
     while time.monotonic() < until:
         for node in nodes.nodes:
-            if node.processes("ray::RayStation.measure") and (pids := getattr(node, kind)()):
+            if node.processes("ray::RayWorker.measure") and (pids := getattr(node, kind)()):
                 return pids[0]
     raise AssertionError("no station measures")
 
@@ -134,7 +134,7 @@ def test_a_killed_worker_costs_its_unit_as_in_a_run_of_one_device(hurt):
 def test_a_frozen_station_is_given_up_and_its_problem_measured_again(hurt):
     """SIGSTOP: the process is there, and says nothing ever again."""
     _, errors, _, victims = hurt
-    (line,) = [line for line in errors.splitlines() if "is lost: gave no sign for 13 s; " in line]
+    (line,) = [line for line in errors.splitlines() if "is lost: did not respond for 13 s; " in line]
     assert line.endswith(" is measured again")
     assert_gone(victims, seconds=30)
 
@@ -191,7 +191,5 @@ def test_a_sweep_that_is_killed_interrupted_and_out_of_time_goes_on_with_resume(
 def test_a_token_that_is_missing_is_named(without_token, two_nodes):
     code, errors = ended(without_token)
     assert code == 1
-    assert errors.startswith(
-        f"rooflens: error: the Ray cluster at {two_nodes.address} takes nobody without its token: "
-    )
+    assert errors.startswith(f"rooflens: error: the Ray cluster at {two_nodes.address} requires its token: ")
     assert errors.count("\n") == 1, errors

@@ -84,7 +84,7 @@ def test_a_lost_node_costs_the_problem_it_was_at(left):
 
 def test_a_node_with_other_code_of_a_provider_takes_no_part(left):
     *_, errors = left
-    (line,) = [line for line in errors.splitlines() if "takes no part" in line]
+    (line,) = [line for line in errors.splitlines() if "is excluded: " in line]
     assert "provider right is other code in" in line
 
 
@@ -160,6 +160,6 @@ def test_a_full_disk_on_one_node_leaves_the_sweep_to_the_other(two_nodes, place)
                 file.write(bytes(4096))
         code, errors = ended(process)
     assert code == 0, errors
-    (line,) = [line for line in errors.splitlines() if "takes no part" in line]
+    (line,) = [line for line in errors.splitlines() if "is excluded: " in line]
     assert "No space left on device" in line
     check_whole(place, cells=PROBLEMS)

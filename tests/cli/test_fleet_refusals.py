@@ -58,7 +58,9 @@ def test_without_ray_one_line_names_the_extra(place, command):
     (place / "sitecustomize.py").write_text(NO_RAY)
     done = fresh(place, *command, env={"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(place)})
     assert done.returncode == 1
-    assert done.stderr == "rooflens: error: a fleet runs on Ray, which is not here: pip install 'rooflens[fleet]'\n"
+    assert (
+        done.stderr == "rooflens: error: a fleet requires Ray, which is not installed: pip install 'rooflens[fleet]'\n"
+    )
     assert done.stdout == ""
 
 
@@ -78,7 +80,7 @@ def test_what_only_describes_a_fleet_needs_no_ray(place):
 @pytest.mark.parametrize("command", [HERE, [*HERE, "--address", "auto"], [*run_args(), "--jobs", "local:1"]])
 def test_the_variable_that_ray_refuses_is_named(refused, monkeypatch, command):
     monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "0")
-    assert "unset it, and choose AMD GPUs by HIP_VISIBLE_DEVICES instead" in refused(1, *command)
+    assert "unset it, and select AMD GPUs with HIP_VISIBLE_DEVICES instead" in refused(1, *command)
 
 
 @with_ray
@@ -120,7 +122,7 @@ def test_a_cpu_has_no_more_parts_than_cores(refused, command):
     cores = len(os.sched_getaffinity(0))
     line = refused(2, *(word.format(cores + 1) for word in command))
     assert line.endswith(
-        f"{cores + 1} parts of the CPU are asked for, and it has {cores} cores: ask for at most {cores}\n"
+        f"{cores + 1} parts of the CPU are requested, and it has {cores} cores: request at most {cores}\n"
     )
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rooflens.cli.run.fleet_run import Where, _lane
+from rooflens.cli.run.fleet_run import FleetTarget, _queue
 from rooflens.cli.run.run import run as run_here
-from rooflens.cli.run.run_request import call_of
+from rooflens.cli.run.run_request import read_request
 from rooflens.cli.run.selection import manifest
 from rooflens.cli.shared.runs import go_on
 from rooflens.harness.plan.extra_cells import PLACE
@@ -114,7 +114,7 @@ def test_the_report_has_the_architectures_side_by_side(several):
 @pytest.mark.slow
 def test_two_stations_do_not_share_a_device(several):
     place, done = several
-    assert done.stderr.count("takes no part: another station has the same device (GPU-1234)") == 1
+    assert done.stderr.count("is excluded: another worker has the same device (GPU-1234)") == 1
     (device,) = json.loads((place / "out" / arch_of("aarch64") / "run.json").read_text())["devices"]
     assert device["uuid"] == "GPU-1234"
 
@@ -231,13 +231,13 @@ def test_each_architecture_goes_on_with_what_it_was_refined_by(tmp_path):
     options = dict.fromkeys(parameter.name for parameter in run_here.params)
     given = {"suite": "llm4bit-quick", "axes": ("M=1,64",), "providers": ("blas", "dequant_blas"), "files": ()}
     options |= given | {"filter_expression": "N == 512", "caches": "cold", "dtype": "bf16", "resume": True}
-    call = call_of({**options, "output": tmp_path, "device": "cpu"}, tmp_path / "sm90")
-    row = {name: call.cells[0].fields[name] for name in PLACE} | {"M": 7, "providers": ["blas", "dequant_blas"]}
+    request = read_request({**options, "output": tmp_path, "device": "cpu"}, tmp_path / "sm90")
+    row = {name: request.cells[0].fields[name] for name in PLACE} | {"M": 7, "providers": ["blas", "dequant_blas"]}
     for arch, added in (("sm90", []), ("gfx950", [row])):
-        content = replace(manifest(tmp_path / arch, call.suite), refine=StoredRefinement(added=added))
+        content = replace(manifest(tmp_path / arch, request.suite), refine=StoredRefinement(added=added))
         (tmp_path / arch).mkdir()
         (tmp_path / arch / "run.json").write_text(content.to_text())
-        lane, _ = _lane(call, Where(), arch, None, tmp_path / arch)
-        sizes = {cell.problem.M for job in lane.landing.jobs.values() for cell in job.task.cells}
-        lane.landing.close()
+        queue, _ = _queue(request, FleetTarget(), arch, None, tmp_path / arch)
+        sizes = {cell.problem.M for job in queue.store.jobs.values() for cell in job.task.cells}
+        queue.store.close()
         assert sizes == {1, 64, *([7] if added else [])}

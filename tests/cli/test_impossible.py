@@ -98,7 +98,7 @@ def test_the_commands_that_decide_leave_them_out(folder, capsys):
     assert main(["dispatch", "planted", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["recommended"], found["gemms"], found["changes"]) == ("always dequant_blas", 8, [])
-    assert "left out, because they are faster than the device allows: 10 of 36 cells" in found["notes"]
+    assert "excluded, because they are faster than the device allows: 10 of 36 cells" in found["notes"]
     assert main(["crossover", "planted"]) == 0
     out, err = capsys.readouterr()
     told = " ".join((out + err).split())
@@ -109,7 +109,7 @@ def test_the_commands_that_decide_leave_them_out(folder, capsys):
 
 def test_camping_says_how_many_it_leaves_out(folder, capsys):
     assert main(["camping", "planted"]) == 0
-    assert "left out, because they are faster than the device allows: 10 of 36 cells" in capsys.readouterr().err
+    assert "excluded, because they are faster than the device allows: 10 of 36 cells" in capsys.readouterr().err
 
 
 def test_sums_of_passes_say_how_many_they_leave_out(tmp_path, capsys):
@@ -119,7 +119,7 @@ def test_sums_of_passes_say_how_many_they_leave_out(tmp_path, capsys):
     runs = [write_run(tmp_path / "runs" / str(seed), seed=seed, **(PLANTED | planted)) for seed in (1, 2)]
     assert main(["compare", *map(str, runs)]) == 0
     said = "".join(capsys.readouterr())
-    assert f"2 of {3 * len(MS) * 2} sums of fwd+bwd are left out: a time is faster than the device allows." in said
+    assert f"2 of {3 * len(MS) * 2} sums of fwd+bwd are excluded: a time is faster than the device allows." in said
 
 
 def test_a_comparison_gives_them_no_verdict(folder, tmp_path, capsys):
@@ -142,4 +142,4 @@ def test_a_history_has_none_of_them_in_a_series(tmp_path):
     found = follow(stories)
     assert (len(found.series), len(found.points)) == (26, 78)
     assert found.points["time_s"].min() > 1e-2
-    assert "30 of 108 times are left out, because they are faster than the device allows" in found.notes
+    assert "30 of 108 times are excluded, because they are faster than the device allows" in found.notes

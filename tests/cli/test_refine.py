@@ -170,7 +170,7 @@ def test_a_dry_run_says_what_is_not_known_yet(place):
     assert done.returncode == 0, done.stderr
     (told,) = [line for line in done.stdout.splitlines() if line.startswith("refined afterwards")]
     assert told.startswith("refined afterwards, the first challenger against constant: up to 4 further M")
-    assert "up to 40 units that are not in the count below" in told  # one shape x 4 M x 2 providers x 5 rounds
+    assert "up to 40 units beyond the count below" in told  # one shape x 4 M x 2 providers x 5 rounds
     assert planned(done).startswith("8 cells x 5 rounds = 40 units")
     assert not (place / "out").exists()
 

@@ -160,7 +160,7 @@ def test_a_dry_run_tells_how_long_it_takes_and_how_much_fits(place):
     assert (
         rooflens(place, "run", "tiny.toml", "--device", "tpu", "--dry-run")
         .stdout.splitlines()[-1]
-        .startswith("how long it takes is not known here: --device 'tpu'")
+        .startswith("no estimate of the time: --device 'tpu'")
     )
     minute = rooflens(place, "run", "tiny.toml", *ON_CPU, "--within", "60s", "--dry-run").stdout.splitlines()[-1]
     assert minute.startswith("within 1 min 0 s, about ")
@@ -183,8 +183,8 @@ def test_a_run_within_a_time_has_two_rounds_of_every_cell_and_more(place):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--max-time", "9m"], "--within ends the sweep by itself: leave out --max-time"),
-        (["--jobs", "local:2"], "--within is for one device: leave out --jobs"),
+        (["--max-time", "9m"], "--within ends the sweep by itself: omit --max-time"),
+        (["--jobs", "local:2"], "--within is for one device: omit --jobs"),
     ],
 )
 def test_what_does_not_go_with_a_time_budget(place, options, words):
@@ -289,7 +289,7 @@ def test_passes_that_a_scheme_lacks_are_left_out_with_a_line(place):
     text = SUITE.replace('"nf4-g64"', '"nf4-g64", "fp8-blockwise"').replace('"fp32"', '"bf16"')
     (place / "mixed.toml").write_text(text.replace("baseline =", 'passes = ["fwd", "dgrad"]\nbaseline ='))
     done = rooflens(place, "run", "mixed.toml", "--dry-run")
-    assert done.stderr == "note: left out, because the scheme has no such pass: dgrad of nf4-g64\n"
+    assert done.stderr == "note: skipped, because the scheme has no such pass: dgrad of nf4-g64\n"
     assert planned(done).startswith("18 cells x 2 rounds")  # 2 shapes x 3 M x (1 + 2 passes)
 
 

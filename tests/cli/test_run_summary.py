@@ -4,8 +4,7 @@ import json
 
 import pytest
 from rooflens.analysis.frames.load import load_run
-from rooflens.cli.run.end_of_run import finish
-from rooflens.cli.run.run_summary import outcome
+from rooflens.cli.run.end_of_run import finish, summary_lines
 from rooflens.shapes.errors import CorrectnessError, IncompleteError
 from rooflens.shapes.run_folder.columns import TUNING
 
@@ -16,7 +15,7 @@ SMALL = {"shapes": (("m", "l", 64, 96),), "Ms": (1, 2), "rounds": 2}
 
 
 def lines(folder, **options):
-    return list(outcome(load_run(write_run(folder, **(SMALL | options)))))
+    return list(summary_lines(load_run(write_run(folder, **(SMALL | options)))))
 
 
 def test_a_whole_run_in_one_line(tmp_path):
@@ -105,7 +104,7 @@ def test_candidates_that_failed_in_searches_are_named(tmp_path):
     folder = write_run(tmp_path, **SMALL)
     rows = [candidate(0, "right", "passed", time_s=1e-3), candidate(1, "wrong", "incorrect")]
     write_table(folder, TUNING, [*rows, candidate(2, "hang", "timeout"), candidate(0, "", "unsupported", "other")])
-    assert list(outcome(load_run(folder)))[1:] == [
+    assert list(summary_lines(load_run(folder)))[1:] == [
         "2 candidates failed in the searches: tri form=wrong incorrect, tri form=hang timeout (tuning.csv)"
     ]
 

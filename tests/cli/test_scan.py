@@ -105,8 +105,8 @@ def test_a_scan_of_K_by_providers_without_a_choice(place):
         (["--scan", "4096"], "write N=SIZES or K=SIZES"),
         (["--scan", ""], "write N=SIZES or K=SIZES"),
         (["--scan", "N=48~3x16"], "N=0 of tiny q is not a size"),
-        (["--scan", "N=48~1x16", "--tuned", "absent"], "leave --tuned and --tuning out"),
-        (["--scan", "N=48~1x16", "--tuning", "cold"], "leave --tuned and --tuning out"),
+        (["--scan", "N=48~1x16", "--tuned", "absent"], "omit --tuned and --tuning"),
+        (["--scan", "N=48~1x16", "--tuning", "cold"], "omit --tuned and --tuning"),
     ],
 )
 def test_a_dry_run_shows_the_variants_or_says_what_is_wrong(place, options, words):

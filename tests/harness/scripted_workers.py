@@ -30,15 +30,16 @@ class Silent:
 
     def __init__(self):
         self.remarks, self.done, self.totals = [], [], []
+        self.total = self.before = self.units = 0
 
     def started(self, total_units, finished_units):
-        self.total = total_units
+        self.total, self.before = total_units, finished_units
 
     def doing(self, what):
         self.done.append(what)
 
     def finished(self, cell, verdict, reason, units):
-        pass
+        self.units += units
 
     def grown(self, total_units):
         self.totals.append(total_units)
@@ -76,31 +77,31 @@ class Worker:
     def __init__(self, setup, script, source):
         providers = {name: ProviderInfo("candidate", source, "my.py") for name in setup.providers}
         self.ready = Ready(DEVICE, {}, providers, "host", "flush", "default", "unknown", 2)
-        self._script = script
-        self._answers = []
+        self._script, self.is_unscripted = script, script is None
+        self.answers = []
         self.calibrations = 0
 
     def send(self, message):
         if isinstance(message, Stored):
             return
         if self._script is not None:
-            self._answers = list(self._script)
+            self.answers = list(self._script)
         elif isinstance(message, Calibrate):
             self.calibrations += 1
             if self.calibration:
-                self._answers = [self.calibration]
+                self.answers = [self.calibration]
                 return
             low = f"measured llc bandwidth of {self.calibrations}.5 GB/s is low: busy?"
-            self._answers = [Step(1, 2, "dram read bandwidth"), Step(2, 2, "launch floors"), Ceilings([], [low])]
+            self.answers = [Step(1, 2, "dram read bandwidth"), Step(2, 2, "launch floors"), Ceilings([], [low])]
         elif isinstance(message, TakeCanary):
-            self._answers = [CanaryTaken({"at": "now", "gemm_s": 2e-3, "copy_s": 1e-3})]
+            self.answers = [CanaryTaken({"at": "now", "gemm_s": 2e-3, "copy_s": 1e-3})]
         elif isinstance(message, Work):
             units = [(index, number) for index, rounds in enumerate(message.rounds) for number in rounds]
-            self._answers = [answer for unit in units for answer in (Begin("measure", (unit,)), passed(*unit))]
-            self._answers.append(Done())
+            self.answers = [answer for unit in units for answer in (Begin("measure", (unit,)), passed(*unit))]
+            self.answers.append(Done())
 
     def receive(self, deadline):
-        answer = self._answers.pop(0)
+        answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
         return answer

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from rooflens.kernels import aot, aot_child, aot_compiler
-from rooflens.kernels.isa import binary
+from rooflens.kernels import aot
+from rooflens.kernels.isa import aot_child, aot_compiler, binary
 from rooflens.kernels.isa.compile_all import Cache
 
 HERE = Path(__file__).parent

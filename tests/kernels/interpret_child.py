@@ -6,20 +6,21 @@ import sys
 import interpreter_repairs
 import numpy as np
 import torch
-from rooflens.kernels.fourbit import triton_dequantize, triton_gemv, triton_mma, triton_providers, triton_simt
+from devices import CPU
+from rooflens.kernels.fourbit import triton_providers
 from rooflens.kernels.fourbit.inputs import FourBitInputs
+from rooflens.kernels.fourbit.triton import dequantize, gemv, mma, simt
 from rooflens.kernels.inputs import make_inputs
-from rooflens.shapes.device import Device
+from rooflens.kernels.jit.call import compile_calls, launch_calls
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 KERNELS = {
-    "simt_4bit": triton_simt.simt_4bit_kernel,
-    "gemv_4bit": triton_gemv.gemv_4bit_kernel,
-    "gemv_4bit_opt": triton_gemv.gemv_4bit_opt_kernel,
-    "mma_4bit": triton_mma.mma_4bit_kernel,
+    "simt_4bit": simt.simt_4bit_kernel,
+    "gemv_4bit": gemv.gemv_4bit_kernel,
+    "gemv_4bit_opt": gemv.gemv_4bit_opt_kernel,
+    "mma_4bit": mma.mma_4bit_kernel,
 }
 
 
@@ -48,7 +49,9 @@ def run_gemm(case: dict) -> dict:
     if case["kernel"] == "stock_triton":
         launch = triton_providers.STOCK_TRITON.prepare(inputs, case["config"])
     else:
-        launch = triton_providers.fused_launch(KERNELS[case["kernel"]], inputs, case["config"], case["isa"])
+        out = inputs.empty_output()
+        call = triton_providers.fused_call(KERNELS[case["kernel"]], inputs, out, case["config"], case["isa"])
+        launch = launch_calls([call], (out,), case["config"])
     for seed in range(case.get("launches", 1)):  # every launch must read X anew, and find its counters at zero again
         inputs.refresh_activations(seed)
         launch.output.fill_(torch.nan)
@@ -67,7 +70,7 @@ def run_dequantize(case: dict) -> dict:
     problem = Problem(1, case["N"], case["K"])
     inputs = make_inputs(problem, parse_scheme(case["scheme"], DType(case["dtype"])), CPU, case.get("seed", 1))
     out = torch.full((problem.N, problem.K), torch.nan, dtype=inputs.dtype)
-    triton_dequantize.dequantize_launch(inputs, out, case["isa"]).run()
+    compile_calls([dequantize.dequantize_call(inputs, out, case["isa"])]).run()
     reference = dense_weight(inputs)
     rounded = inputs.dequantized()
     return {

@@ -4,11 +4,10 @@ import json
 import sys
 
 import torch
-from rooflens.kernels.probes import triton_floors, triton_streams
+from devices import CPU
 from rooflens.kernels.probes.probe import Pattern
-from rooflens.shapes.device import Device
-
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+from rooflens.kernels.probes.triton import floors as triton_floors
+from rooflens.kernels.probes.triton import streams as triton_streams
 
 
 def run_sweep(case: dict) -> dict:

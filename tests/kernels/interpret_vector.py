@@ -4,7 +4,7 @@ import json
 import sys
 
 import torch
-from rooflens.kernels.probes import triton_vector as vector
+from rooflens.kernels.probes.triton import vector
 
 
 def run(case: dict) -> list:

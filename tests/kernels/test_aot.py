@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from rooflens.kernels import aot, aot_compiler
-from rooflens.kernels.fourbit.triton_dequantize import dequantize_4bit_kernel
-from rooflens.kernels.fourbit.triton_simt import simt_4bit_kernel
-from rooflens.kernels.triton_tiled import tiled_gemm_kernel
+from rooflens.kernels import aot
+from rooflens.kernels.fourbit.triton.dequantize import dequantize_4bit_kernel
+from rooflens.kernels.fourbit.triton.simt import simt_4bit_kernel
+from rooflens.kernels.isa.aot_compiler import Compiler
+from rooflens.kernels.jit.tiled_gemm import tiled_gemm_kernel
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.verdict import Verdict
 from triton.backends.compiler import GPUTarget
@@ -90,7 +91,8 @@ def request(kernel, **constants):
 
 def test_a_child_that_aborts_costs_one_request(probes, tmp_path):
     requests = [request("loop_kernel"), request("aborting_kernel"), request("mistake_kernel"), request("loop_kernel")]
-    builds = aot_compiler.compile_in_child("sm90", requests, tmp_path)
+    with Compiler(tmp_path) as compiler:
+        builds = [compiler.build("sm90", one) for one in requests]
     assert [build.verdict for build in builds] == [
         Verdict.PASSED,
         Verdict.CRASHED,
@@ -107,11 +109,12 @@ def test_a_child_that_aborts_costs_one_request(probes, tmp_path):
 
 def test_a_child_that_hangs_is_given_up(probes, tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_PROBES_SLEEP", "1")
-    (build,) = aot_compiler.compile_in_child("gfx942", [request("loop_kernel")], tmp_path, timeout_s=6)
+    with Compiler(tmp_path, timeout_s=6) as compiler:
+        build = compiler.build("gfx942", request("loop_kernel"))
     assert build.verdict is Verdict.TIMEOUT
     assert "6 s" in build.reason
 
 
 def test_unknown_architecture():
     with pytest.raises(UsageError, match="unknown architecture 'gfx943': did you mean gfx942"):
-        aot_compiler.compile_in_child("gfx943", [], Path())
+        aot.check_arch("gfx943")

@@ -9,16 +9,14 @@ from rooflens.kernels.fourbit import blas
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.reference import measure
-from rooflens.shapes.device import Device
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
-CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
-AMD = Device("cuda", 0, "AMD Instinct MI300X", "AMD", "gfx942", 304, 1 << 28, 1 << 22, 1 << 37)
-NVIDIA = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37)
+from .devices import CPU, H200, MI300X
+
 ONEDNN = torch.backends.mkldnn
 
 
@@ -82,7 +80,7 @@ def test_the_default_form_is_the_first_candidate(dtype: DType) -> None:
     scheme = FourBit("nf4", 64, dtype)
     for rows in (1, 4, 7, 64):
         problem = Problem(rows, 32, 64)
-        for device in (CPU, NVIDIA):
+        for device in (CPU, H200):
             candidates = [config["gemm"] for config in blas.BLAS.candidates(problem, scheme, device)]
             assert candidates[0] == blas_forms.default_form(problem, scheme, device.kind)
             assert len(set(candidates)) == len(candidates)
@@ -93,7 +91,7 @@ def test_default_forms_follow_the_measurements(monkeypatch: pytest.MonkeyPatch) 
     def form(rows: int, dtype: DType, kind: str = "cpu") -> str:
         return blas_forms.default_form(Problem(rows, 64, 64), FourBit("nf4", 64, dtype), kind)
 
-    monkeypatch.setattr(blas_forms, "_onednn_has", lambda dtype: dtype is DType.BF16)
+    monkeypatch.setattr(blas_forms, "onednn_has", lambda dtype: dtype is DType.BF16)
     assert [form(rows, DType.BF16) for rows in (1, 2, 256)] == ["native", "mm", "mm"]
     assert [form(rows, DType.FP32) for rows in (1, 2, 4, 8, 256)] == ["mm", "mm_t", "mm_t", "mm", "mm_t"]
     assert [form(rows, DType.FP16) for rows in (1, 7, 8, 64)] == ["mm", "mm", "fp32_mm", "fp32_mm_t"]
@@ -204,8 +202,8 @@ def test_a_refused_rocm_library_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("provider", (blas.BLAS_ROCBLAS, blas.BLAS_HIPBLASLT))
 def test_rocm_libraries_need_an_amd_gpu(provider: blas.Blas) -> None:
     problem, scheme = Problem(1, 64, 64), FourBit("nf4", 64, DType.BF16)
-    assert provider.supports(problem, scheme, AMD).ok
-    for device in (CPU, NVIDIA):
+    assert provider.supports(problem, scheme, MI300X).ok
+    for device in (CPU, H200):
         support = provider.supports(problem, scheme, device)
         assert not support.ok
         assert "needs an AMD GPU" in support.reason

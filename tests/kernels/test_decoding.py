@@ -20,8 +20,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from .contract_cases import schemes
-
-H200 = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37)
+from .devices import H200
 
 ENCODED = {
     "fourbit": ("nf4-g64", Problem(1, 4096, 4096)),

@@ -6,16 +6,15 @@ from dataclasses import replace
 import pytest
 import torch
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.mxfp8.launches import LARGEST_SCALE
+from rooflens.kernels.mxfp8.providers import LARGEST_SCALE
 from rooflens.kernels.reference import measure_all
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from .contract_cases import CASES, schemes
+from .devices import CPU
 
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 MI300X = replace(CPU, arch="gfx942")
 LONG = 16384
 """A row so long that one of its blocks hardly counts, as in the largest layers."""

@@ -7,14 +7,13 @@ import torch
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.needs import TORCHAO
-from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
-CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
-H200 = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37)
+from .devices import CPU, H200
+
 BF16 = DType.BF16
 
 

@@ -14,12 +14,14 @@ from rooflens.kernels import aot
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.fourbit.cpu import SIMD_CPU
 from rooflens.kernels.fourbit.cpu_library import FILLING, StreamArguments, instruction_sets, stream_call
-from rooflens.kernels.probes import cpu_probes, torch_sweeps, triton_floors, triton_streams
+from rooflens.kernels.probes import cpu_probes, torch_sweeps
 from rooflens.kernels.probes.floors import floors
 from rooflens.kernels.probes.probe import Pattern
 from rooflens.kernels.probes.products import products
 from rooflens.kernels.probes.sweeps import sweeps
-from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, BLOCK_WORDS, SLICES, again_and_again, once
+from rooflens.kernels.probes.triton import floors as triton_floors
+from rooflens.kernels.probes.triton import streams as triton_streams
+from rooflens.kernels.probes.triton.streams import BLOCK_BYTES, BLOCK_WORDS, SLICES, again_and_again, once
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
@@ -27,9 +29,9 @@ from rooflens.shapes.schemes.fourbit import FourBit
 from rooflens.shapes.verdict import Verdict
 
 from . import interpreter
+from .devices import CPU
 
 HERE = Path(__file__).parent
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 
 
 def visited(order, program):
@@ -160,7 +162,7 @@ def modifier(arch):
 
 
 def requests(arch):
-    streams, tiles = "rooflens.kernels.probes.triton_streams", "rooflens.kernels.probes.triton_floors"
+    streams, tiles = "rooflens.kernels.probes.triton.streams", "rooflens.kernels.probes.triton.floors"
     block = {"BLOCK": BLOCK_WORDS}
     loads = block | {"MODIFIER": modifier(arch)}
     sizes = {"M": triton_floors.TILE_M, "N": triton_floors.TILE_N, "K": triton_floors.TILE_K}

@@ -18,13 +18,13 @@ from rooflens.kernels.source_hash import source_hash
 from rooflens.shapes.device import Device
 from rooflens.shapes.scheme import DType
 
+from .checks import check_candidates
 from .contract_cases import CASES, schemes
+from .devices import H200, MI300X
 
 pytestmark = pytest.mark.usefixtures("eager")
 
 CPU = find_device("cpu")
-NVIDIA = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37)
-AMD = Device("cuda", 0, "AMD Instinct MI300X", "AMD", "gfx942", 304, 1 << 28, 1 << 22, 1 << 37)
 
 ON_EVERY_MACHINE = {
     "fourbit": ("blas", "dequant_blas"),
@@ -77,7 +77,7 @@ def test_bitsandbytes_is_upstream() -> None:
     assert {role for name, role in roles.items() if name.startswith("bitsandbytes")} == {Role.UPSTREAM}
 
 
-@pytest.mark.parametrize("device", (CPU, NVIDIA, AMD), ids=lambda device: device.name)
+@pytest.mark.parametrize("device", (CPU, H200, MI300X), ids=lambda device: device.name)
 def test_support_is_an_answer_with_a_reason(provider: AnyProvider, device: Device) -> None:
     for family in CASES:
         for dtype in DType:
@@ -91,7 +91,7 @@ def test_support_is_an_answer_with_a_reason(provider: AnyProvider, device: Devic
 
 
 def test_candidates_are_plain_json_without_a_device(provider: AnyProvider) -> None:
-    for device in (CPU, NVIDIA, AMD):
+    for device in (CPU, H200, MI300X):
         for scheme, problems in schemes(provider.family, DType.BF16):
             for problem in problems:
                 if support(provider, problem, scheme, device).ok:
@@ -175,17 +175,14 @@ def test_every_problem_of_a_family_can_be_computed_on_a_cpu(family: str) -> None
             assert any(support(one, problem, scheme, CPU).ok for one in able), f"{scheme.name} {problem}"
 
 
-def check_candidates(provider: AnyProvider, device: Device) -> None:
-    for inputs in supported(provider, DType.BF16, device):
-        for config in provider.candidates(inputs.problem, inputs.scheme, device):
-            launch = provider.prepare(inputs, config)
-            launch()
-            assert not failure(launch, inputs), f"{inputs.scheme.name} {inputs.problem} {dict(config)}"
-            assert dict(config).items() <= dict(launch.config).items(), "the config that ran is another one"
+def check_every_candidate(provider: AnyProvider, device: Device) -> None:
+    for scheme, problems in schemes(provider.family, DType.BF16):
+        for problem in problems:
+            check_candidates(provider, problem, scheme, device, seed=11)
 
 
 def test_every_candidate_is_right_on_the_cpu(provider: AnyProvider) -> None:
-    check_candidates(provider, CPU)
+    check_every_candidate(provider, CPU)
 
 
 @pytest.mark.gpu
@@ -198,4 +195,4 @@ def test_outputs_on_the_gpu(provider: AnyProvider, dtype: DType) -> None:
 
 @pytest.mark.gpu
 def test_every_candidate_is_right_on_the_gpu(provider: AnyProvider) -> None:
-    check_candidates(provider, find_device("cuda"))
+    check_every_candidate(provider, find_device("cuda"))

@@ -262,7 +262,7 @@ def test_shipped_providers_follow_their_imports_and_sources(monkeypatch: pytest.
     source_hash.source_hash(provider)
     names = {file.name for file in read}
     assert {"blas.py", "blas_forms.py", "quantize.py", "nested.py", "codes_4bit.csv", "provider.py"} <= names
-    assert {"cpu.py", "triton_dequantize.py"} <= names  # imported when they are needed only
+    assert {"cpu.py", "dequantize.py"} <= names  # imported when they are needed only
     assert any(name.endswith(".cpp") for name in names)
     assert not {"upstream_bitsandbytes.py", "registry.py", "columns.py", "aot.py"} & names
 

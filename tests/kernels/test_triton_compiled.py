@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import torch
 import triton
-from rooflens.kernels import aot
+from rooflens.kernels import aot, registry
 from rooflens.kernels.fourbit.quantize import code_table
-from rooflens.kernels.fourbit.triton_arguments import fused_constants, fused_options, fused_sizes, fused_types
+from rooflens.kernels.fourbit.triton.dequantize import dequantize_call
 from rooflens.kernels.fourbit.triton_codes import exact_planes, half_planes
 from rooflens.kernels.fourbit.triton_configs import tile_configs
-from rooflens.kernels.fourbit.triton_dequantize import BLOCK_WORDS
-from rooflens.kernels.fourbit.triton_operands import arch_isa
-from rooflens.shapes.device import Device
+from rooflens.kernels.fourbit.triton_providers import target_isa
+from rooflens.kernels.inputs import placeholders
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
@@ -23,14 +23,8 @@ from rooflens.shapes.verdict import Verdict
 
 from . import emulate_isa
 from .ahead_of_time import mostly_slow, sampled
+from .devices import gpu
 
-FAMILY = "rooflens.kernels.fourbit"
-MODULES = {
-    "simt_4bit": "triton_simt",
-    "gemv_4bit": "triton_gemv",
-    "gemv_4bit_opt": "triton_gemv",
-    "mma_4bit": "triton_mma",
-}
 WAVE = {arch: 64 if arch in ("gfx90a", "gfx942", "gfx950") else 32 for arch in aot.ARCHES}
 
 
@@ -70,34 +64,23 @@ def fused_cases(arch):
     return EVERYWHERE + (MORE if arch in THOROUGH else ())
 
 
-def device(arch):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, 132, 1 << 26, 1 << 26, 1 << 36)
-
-
 def configured(case, arch):
     problem, scheme = Problem(case.M, case.N, case.K), parse_scheme(case.scheme, DType(case.dtype))
-    return problem, scheme, tile_configs(case.kernel, problem, scheme, device(arch))[0].as_json()
+    return problem, scheme, tile_configs(case.kernel, problem, scheme, gpu(arch))[0].as_json()
 
 
 def fused_request(case, arch):
     problem, scheme, config = configured(case, arch)
-    words = case.K % 8 == 0
-    return aot.Request(
-        f"{FAMILY}.{MODULES[case.kernel]}:{case.kernel}_kernel",
-        {**fused_types(scheme, config, words), **fused_sizes(problem, config, words)},
-        fused_constants(problem, scheme, config, arch_isa(arch), words),
-        fused_options(config),
-    )
+    (request,) = registry.load([case.kernel])[case.kernel].builds(problem, scheme, gpu(arch), config)
+    return request
 
 
 def stock_request(arch, dtype):
+    provider, problem = registry.load(["stock_triton"])["stock_triton"], Problem(64, 4096, 4096)
     scheme = FourBit("nf4", 64, DType(dtype))
-    (tile, *_) = tile_configs("stock_triton", Problem(64, 4096, 4096), scheme, device(arch))
-    constants = {"BM": tile.block_m, "BN": tile.block_n, "BK": tile.block_k, "GROUP_M": 8, "BIAS": False}
-    arguments = {"x": f"*{dtype}", "w": f"*{dtype}", "bias": None, "y": f"*{dtype}", "M": 64, "N": 4096, "K": 4096}
-    options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    return aot.Request("rooflens.kernels.triton_tiled:tiled_gemm_kernel", arguments, constants, options)
+    (config,) = provider.candidates(problem, scheme, gpu(arch))
+    (request,) = provider.builds(problem, scheme, gpu(arch), config)
+    return request
 
 
 def planes_only(planes):
@@ -105,24 +88,12 @@ def planes_only(planes):
 
 
 def dequantize_request(arch):
-    constants = {
-        "GROUP": 64,
-        "NESTED": True,
-        "ALIGNED": True,
-        "MASKED": False,
-        "BW": BLOCK_WORDS,
-        "ISA": arch_isa(arch),
-    }
-    arguments = {
-        "packed": "*i32", "absmax": "*fp32", "q": "*u8", "nested_code": "*fp32", "nested_offset": "*fp32",
-        "out": "*bf16", "numel": 1 << 24,
-    }  # fmt: skip
-    constants |= planes_only(exact_planes("nf4"))
-    return aot.Request(f"{FAMILY}.triton_dequantize:dequantize_4bit_kernel", arguments, constants, {"num_warps": 4})
+    inputs = placeholders(Problem(1, 4096, 4096), parse_scheme("nf4-g64-nested", DType.BF16), gpu(arch))
+    return dequantize_call(inputs, torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta")).request()
 
 
 def decode_request(arch, planes):
-    constants = {**planes_only(planes), "BLOCK": 4 * WAVE[arch], "ISA": arch_isa(arch)}
+    constants = {**planes_only(planes), "BLOCK": 4 * WAVE[arch], "ISA": target_isa(gpu(arch))}
     return aot.Request("triton_probes:decode_kernel", {"words": "*i32", "out": "*fp32"}, constants, {"num_warps": 4})
 
 

@@ -2,27 +2,24 @@
 
 import pytest
 import torch
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
-from rooflens.kernels.fourbit.quantize import dequantize
-from rooflens.kernels.fourbit.triton_configs import FILL, MAX_SPLIT, tile_configs
+from rooflens.kernels.fourbit.triton_configs import FILL, tile_configs
 from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.jit.tiles import MAX_SPLIT
 from rooflens.kernels.provider import Role
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
+from .checks import check_candidates
+from .devices import CPU, gpu
+
 NAMES = ("simt_4bit", "gemv_4bit", "gemv_4bit_opt", "mma_4bit", "stock_triton")
 ARCHES = ("sm80", "sm89", "sm90", "sm100", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
 
 
-def gpu(arch="sm90", compute_units=132):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, compute_units, 1 << 26, 1 << 26, 1 << 36)
-
-
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 NF4 = FourBit("nf4", 64, DType.BF16)
 
 
@@ -110,12 +107,6 @@ def test_working_sets(providers):
     assert providers["stock_triton"].working_set_bytes(problem, scheme, config) == 128 * 256 * 2 + dense
 
 
-def this_gpu():
-    properties = torch.cuda.get_device_properties(0)
-    arch = getattr(properties, "gcnArchName", "").split(":")[0] or f"sm{properties.major}{properties.minor}"
-    return gpu(arch, properties.multi_processor_count)
-
-
 GPU_CASES = (
     (1, 4096, 4096, "nf4-g64"),
     (1, 512, 8192, "fp4-g64-nested-bias"),
@@ -130,30 +121,13 @@ GPU_CASES = (
 @pytest.mark.parametrize("dtype", DType)
 @pytest.mark.parametrize("name", NAMES)
 def test_results_on_the_gpu(providers, name, dtype):
-    device = this_gpu()
-    provider = providers[name]
     for m, n, k, scheme_name in GPU_CASES:
-        scheme, problem = parse_scheme(scheme_name, dtype), Problem(m, n, k)
-        inputs = make_inputs(problem, scheme, device, seed=5)
-        dense = dequantize(inputs.weight, torch.float32).double().view(n, k)
-        for config in provider.candidates(problem, scheme, device):
-            launch = provider.prepare(inputs, config)
-            for seed in (1, 2):
-                inputs.refresh_activations(seed)
-                launch.output.fill_(torch.nan)
-                torch.cuda.synchronize()
-                before = torch.cuda.memory_stats()["allocation.all.allocated"]
-                launch()
-                assert torch.cuda.memory_stats()["allocation.all.allocated"] == before, "a launch must not allocate"
-                out = launch.output.clone()
-                launch()
-                assert torch.equal(out, launch.output), ("not deterministic", problem, scheme_name, config)
-                reference = inputs.x.double() @ dense.T
-                if inputs.bias is not None:
-                    reference += inputs.bias.double()
-                noise = ((reference - out.double()) ** 2).sum()
-                snr = 10 * torch.log10((reference**2).sum() / noise).item()
-                assert snr > scheme.snr_floor_db, (snr, problem, scheme_name, config)
+        problem, scheme = Problem(m, n, k), parse_scheme(scheme_name, dtype)
+        for launch in check_candidates(providers[name], problem, scheme, find_device("cuda"), seed=5):
+            torch.cuda.synchronize()
+            before = torch.cuda.memory_stats()["allocation.all.allocated"]
+            launch()
+            assert torch.cuda.memory_stats()["allocation.all.allocated"] == before, "a launch must not allocate"
             assert launch.artifact
             assert len(launch.kernels) == 1
 
@@ -161,23 +135,24 @@ def test_results_on_the_gpu(providers, name, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DType)
 def test_dequantize_on_the_gpu(dtype):
-    from rooflens.kernels.fourbit.triton_dequantize import prepare_dequantize
+    from rooflens.kernels.fourbit.triton.dequantize import dequantize_call
+    from rooflens.kernels.jit.call import compile_calls
 
     for n, k, name in ((512, 1024, "nf4-g64"), (7, 333, "fp4-g32"), (64, 4096, "nf4-g4096")):
-        inputs = make_inputs(Problem(1, n, k), parse_scheme(name, dtype), this_gpu(), seed=5)
+        inputs = make_inputs(Problem(1, n, k), parse_scheme(name, dtype), find_device("cuda"), seed=5)
         out = torch.full((n, k), torch.nan, dtype=inputs.dtype, device=inputs.x.device)
-        prepare_dequantize(inputs, out)()
+        compile_calls([dequantize_call(inputs, out)]).run()
         assert torch.equal(out, inputs.dequantized()), "code * absmax in fp32, rounded once: to the bit"
 
 
 def test_dequantize_refuses_another_size():
-    from rooflens.kernels.fourbit.triton_dequantize import prepare_dequantize
+    from rooflens.kernels.fourbit.triton.dequantize import dequantize_call
 
     inputs = make_inputs(Problem(1, 8, 64), NF4, CPU, seed=5)
     with pytest.raises(ValueError, match="contiguous tensor of 512 elements"):
-        prepare_dequantize(inputs, torch.empty(8, 63))
+        dequantize_call(inputs, torch.empty(8, 63))
     with pytest.raises(ValueError, match="contiguous"):
-        prepare_dequantize(inputs, torch.empty(64, 8).T)
+        dequantize_call(inputs, torch.empty(64, 8).T)
 
 
 def test_each_m_has_the_tile_of_its_own_range() -> None:

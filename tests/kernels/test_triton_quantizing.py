@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from rooflens.kernels.triton_quantizing import newton
+from rooflens.kernels.jit.quantizing import newton
 
 FP32 = np.float32
 MAGNITUDES = {

@@ -19,14 +19,13 @@ from rooflens.shapes.scheme import DType, Scheme
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
+from .devices import CPU, H200, MI300X
+
 if importlib.util.find_spec("bitsandbytes") is None:
     pytest.skip("bitsandbytes is not installed: pip install 'rooflens[test]'", allow_module_level=True)
 
 pytestmark = pytest.mark.usefixtures("eager")
 
-CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
-H200 = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37)
-MI300X = Device("cuda", 0, "AMD Instinct MI300X", "AMD", "gfx942", 304, 1 << 28, 1 << 22, 1 << 37)
 ALL = (upstream.GEMM, upstream.GEMV, upstream.DEQUANT_LINEAR)
 BF16 = FourBit("nf4", 64, DType.BF16)
 

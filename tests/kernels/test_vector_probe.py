@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rooflens.kernels.aot import KNOWN_ARCHES, Request, is_amd, kernel_path, wave_size
+from rooflens.kernels.aot import KNOWN_ARCHES, Request, kernel_path
 from rooflens.kernels.isa import gcn, sass
 from rooflens.kernels.isa.loops import loops
-from rooflens.kernels.probes import triton_vector as vector
+from rooflens.kernels.probes.triton import vector
+from rooflens.shapes.gpu_architectures import architecture
 from rooflens.shapes.verdict import Verdict
 
 from . import interpreter
@@ -25,7 +26,7 @@ def request(arch, pattern):
     return Request(
         kernel_path(vector.KERNELS[pattern]),
         {"out": "*fp32" if pattern == "fma" else "*i32", **vector.operands(pattern, vector.ROUNDS)},
-        vector.constants(pattern, is_amd(arch)),
+        vector.constants(pattern, architecture(arch).is_amd),
         vector.OPTIONS,
     )
 
@@ -36,11 +37,11 @@ def test_an_iteration_has_the_instructions_that_are_counted(builder, arch, patte
     build = builder.build(arch, request(arch, pattern))
     assert build.verdict is Verdict.PASSED, build.reason
     assert build.spills == 0
-    code = gcn.parse(build.assembly) if is_amd(arch) else sass.parse(build.machine_code)
+    code = gcn.parse(build.assembly) if architecture(arch).is_amd else sass.parse(build.machine_code)
     body = max(loops(code), key=len)
     counts = Counter(code.instructions[index].opcode for index in body)
-    lanes = build.warps * wave_size(arch)
-    wanted = INSTRUCTIONS[pattern][is_amd(arch)]
+    lanes = build.warps * architecture(arch).wave_size
+    wanted = INSTRUCTIONS[pattern][architecture(arch).is_amd]
     expected = vector.INSTRUCTIONS[pattern] * vector.STEPS * vector.BLOCK // lanes
     assert sum(counts[name] for name in wanted) == expected
     assert len({counts[name] for name in wanted}) == 1

@@ -5,7 +5,7 @@ import time
 
 import triton
 import triton.language as tl
-from rooflens.kernels.fourbit.triton_decode import byte_permute, decode_word, load_table
+from rooflens.kernels.fourbit.triton.decode import byte_permute, decode_word, load_table
 
 if os.environ.get("TRITON_PROBES_SLEEP"):
     time.sleep(60)

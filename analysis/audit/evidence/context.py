@@ -12,6 +12,7 @@ from .changes import Resolved, resolve
 from .finding import Finding, Need, Severity
 from .pairs import pair_of
 from .rates import cells_of, completed, follow_rates, time_beside
+from .structure import blocks_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ def _available(sheet: Sheet) -> set[Need]:
         Need.SIZED_RATES: any(next(cells_of(sheet, one), None) for one in rates),
         Need.BANDWIDTHS: bool(sheet.of(Role.BANDWIDTH)),
         Need.MEASURED: bool(sheet.of(Role.TIME, Role.RATE, Role.BANDWIDTH, Role.THROUGHPUT)),
+        Need.FIGURES: any(any(one.is_result for one in figures) for figures, _ in blocks_of(sheet)),
         Need.SHARES: bool((rates or sheet.of(Role.BANDWIDTH)) and sheet.of(Role.PEAK_SHARE)),
         Need.SIDES: any(pair_of(sheet, one) or against_rows(sheet, one) for one in derived),
         Need.TIMED_RATES: any((time := time_beside(sheet, one)) and next(cells_of(sheet, time), None) for one in rates),

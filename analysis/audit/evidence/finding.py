@@ -50,6 +50,7 @@ class Need(StrEnum):
     SIZED_RATES = "rates of rows with M, N and K"
     BANDWIDTHS = "bandwidths"
     MEASURED = "times, rates or bandwidths"
+    FIGURES = "a column of four numbers or more"
     SHARES = "a share of a peak beside its rate"
     SIDES = "a ratio, change or difference with the two columns that it is of"
     TIMED_RATES = "rates beside their times, of rows with M, N and K"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ...imports.consistency import Span, gain, reduction
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.printed import Printed
-from ..reading.words import BASES, HEADS, STATISTICS
+from ..reading.words import BASES, HEADS, SPREADS, STATISTICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _follows(column: Column, pair: Pair, row: int) -> bool:
     return meets(printed, ratio(base, head) if pair.is_time else ratio(head, base))
 
 
-_SPREADS = frozenset(("min", "max", "std", "stddev", "iqr", "var", "cv", "p5", "p10", "p90", "p95", "p99"))
+_EXTREMES = SPREADS | {"min", "max", "p5", "p10", "p90", "p95", "p99"}
 """Words of a column that says how numbers vary; a ratio without them is of the numbers themselves."""
 
 _SUMMED = frozenset(("peak", "best", "worst", *STATISTICS))
@@ -198,7 +198,7 @@ def meets(printed: Span, allowed: Span) -> bool:
 def _candidates(sheet: Sheet, column: Column, columns: Sequence[Column]) -> list[Column]:
     """Columns of the same pass, and under the same size of a grid."""
     fits = [one for one in columns if dict(one.fixed) == dict(column.fixed)]
-    typical = [one for one in fits if not one.core & _SPREADS - column.core]
+    typical = [one for one in fits if not one.core & _EXTREMES - column.core]
     fits = typical if len(typical) > 1 else fits
     if column.pass_:
         return [one for one in fits if one.pass_ == column.pass_] or [one for one in fits if not one.pass_]

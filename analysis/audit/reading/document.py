@@ -14,6 +14,7 @@ from ....shapes.errors import UsageError, shorten
 from ....shapes.files.csv_file import split
 from ....shapes.files.file_text import decoded
 from ...imports.table import Table, parse
+from .bare_rows import BareRows
 from .box_table import WIDEST, BarredTables, DelimitedTables
 from .flattened import FlattenedTables
 from .headers import with_second_row
@@ -137,7 +138,10 @@ def _scan(text: str, name: str) -> Document:
     unread = _too_long(lines)
     for number in unread:
         lines[number - 1] = ""
-    readers = (HtmlTables(lines), LogLines(lines), BarredTables(lines), FlattenedTables(lines), DelimitedTables(lines))
+    readers = (
+        *(HtmlTables(lines), LogLines(lines), BarredTables(lines), FlattenedTables(lines), DelimitedTables(lines)),
+        BareRows(lines),
+    )
     tables: list[Titled] = []
     prose: list[int] = []
     place, last_table = 0, 0

@@ -113,7 +113,7 @@ def _named(
 ) -> tuple[list[str], list[list[str]]] | None:
     """Cut the header by its words: into the words of the rows if they are as many, else into their cells."""
     pieces = pieces_of(header)
-    if pieces and pieces[0] in "•*-":
+    if pieces and (pieces[0] in "•*-" or pieces[0].endswith(":")):
         return None
     wide = _GAPS.split(header)
     tokens = [_TOKENS.findall(line) for line in lines[first : first + len(rows)]]

@@ -20,11 +20,9 @@ _UNITS = {
     "percent": "%",
     "x": "x",
     "×": "x",
-    "s": "s",
-    "ms": "ms",
-    "us": "us",
-    "µs": "us",
-    "μs": "us",
+    **dict.fromkeys(("s", "sec", "seconds"), "s"),
+    **dict.fromkeys(("ms", "msec"), "ms"),
+    **dict.fromkeys(("us", "µs", "μs", "usec"), "us"),
     "ns": "ns",
     **{
         f"{prefix}{rest}": f"{prefix}flops"
@@ -41,7 +39,7 @@ EMPHASIS = re.compile(r"\*\*|(?<!\w)__|__(?!\w)|`|</?(?:b|i|u|em|strong|code|sub
 """Markdown and HTML that only changes how a text looks."""
 
 _NUMBER = re.compile(
-    r"(?P<about>[~≈]\s*)?(?P<digits>[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?|[+-]?\.\d+)\s*"
+    r"(?P<about>(?:[~≈≥≤]|>=|<=)\s*)?(?P<digits>[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?|[+-]?\.\d+)\s*"
     r"(?P<unit>[A-Za-z%×µμ][A-Za-z/]*(?:\s[a-z]+/s(?:ec(?:ond)?)?)?)?"
     r"(?:\s*(?:±|\+/-|\+-)\s*\d[\d.,]*\s*(?P<after>[A-Za-z%×µμ][A-Za-z/]*)?)?(?:\s*\([^()]*\))?(?:(?<=[x×])\s+faster)?"
 )

@@ -169,27 +169,6 @@ def _said_units(text: str) -> set[str]:
     return {(one["time"] or one["rate"] or one["bytes"]).lower() for one in _SAID_UNIT.finditer(text)}
 
 
-_NOT_TIMED = frozenset(
-    (
-        "diff",
-        "error",
-        "err",
-        "acc",
-        "accuracy",
-        "cosine",
-        "mse",
-        "rmse",
-        "snr",
-        "loss",
-        "std",
-        "score",
-        "ppl",
-        "memory",
-        "mem",
-    )
-)
-
-
 def _in_said_unit(columns: list[Column], titled: Titled) -> list[Column]:
     """Columns whose header gives no quantity are of the one that the title or the text above names, with its unit."""
     if any(column.role in (Role.TIME, Role.RATE, Role.THROUGHPUT, Role.BANDWIDTH) for column in columns):
@@ -209,7 +188,7 @@ def _in_said_unit(columns: list[Column], titled: Titled) -> list[Column]:
         replace(column, role=role, unit=scale, detail="")
         if column.role is Role.OTHER
         and (not column.is_whole or column.fixed)
-        and not set(known.words_of(column.name)) & _NOT_TIMED
+        and not set(known.words_of(column.name)) & known.ERRORS
         else column
         for column in columns
     ]
@@ -333,6 +312,7 @@ _POWERS = {
     Role.TIME: {"s": 0, "ms": -3, "us": -6, "ns": -9},
     Role.RATE: {"gflops": 9, "tflops": 12, "pflops": 15},
     Role.BANDWIDTH: {"gb/s": 9, "tb/s": 12},
+    Role.BYTES: {"kb": 3, "mb": 6, "gb": 9},
 }
 """Units of a cell, as powers of ten of the base unit."""
 
@@ -440,8 +420,8 @@ def _is_peak_share(said: set[str], percent: bool) -> bool:
 def _bytes(words: Sequence[str], units: set[str]) -> float | None:
     """Bytes per unit of a column of sizes in bytes, by its cells, else by its header; None for another."""
     own = units & {*known.BYTES}
-    if len(own) == 1 == len(units):
-        return known.BYTES[own.pop()]
+    if own and own == units:
+        return known.BYTES[min(own)]
     said = [known.BYTES[word] for word in words if word in known.BYTES]
     return said[0] if len(said) == 1 and units <= {""} else None
 

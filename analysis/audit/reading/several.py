@@ -8,7 +8,7 @@ from .printed import is_blank, read_printed
 
 _REMARK = re.compile(r"(?P<first>[^()]*[^()\s])\s*\((?P<second>[^()±]*)\)")
 
-_SLASH = re.compile(r"\s+/\s+")
+_SLASH = re.compile(r"\s+/\s+|(?<=[\d%])/(?=[\d.]+%?/|[\d.]+%?$)")
 
 _ARROW = re.compile(r"\s+(?:→|->|⟶)\s+")
 

@@ -122,6 +122,17 @@ COUNTS = frozenset(("cases", "count", "shapes", "n", "iters", "iterations"))
 
 CHANGES = frozenset(("gain", "delta", "Δ", "δ", "reduction", "change", "improvement", "diff", "difference", "saved"))
 
+ERRORS = frozenset(
+    (
+        *("diff", "error", "err", "acc", "accuracy", "cosine", "mse", "rmse", "snr", "loss", "std", "score", "ppl"),
+        *("memory", "mem"),
+    )
+)
+"""Words of a column that was not timed: results that are equal for equal inputs."""
+
+SPREADS = frozenset(("std", "stddev", "iqr", "var", "cv"))
+"""Words of a column that says how much numbers vary."""
+
 FILLER = frozenset(("this", "the", "of", "in", "per", "printed", "pct", "x", "time", "latency", "kernel_time", "avg"))
 """Words that name no side."""
 

@@ -15,6 +15,5 @@ stated          sentences that the rows contradict
 experts         FLOPs counted once per expert
 winner          columns that name the wrong best
 order           quantiles of a row that do not ascend
-proportion      one row out of proportion
-units           one cell in another unit than its column
+pattern         a number that breaks the pattern of its row and column
 """

@@ -7,8 +7,8 @@ from .experts import RULE as M_CONVENTION
 from .floor import RULE as LAUNCH_FLOOR
 from .order import RULE as ORDER
 from .parts import RULE as PART_ABOVE_WHOLE
+from .pattern import RULE as PATTERN
 from .peak_share import RULE as PERCENT_OF_PEAK
-from .proportion import RULE as PROPORTION
 from .ratios import LABEL as RATIO_LABEL
 from .ratios import VALUES as DOES_NOT_FOLLOW
 from .repeats import COPIES as COPIED_NUMBERS
@@ -19,7 +19,6 @@ from .roof import PEAK as ABOVE_PEAK
 from .rounding import RULE as BELOW_RESOLUTION
 from .slow import RULE as IMPLAUSIBLY_SLOW
 from .stated import RULE as STATED_SUMMARY
-from .units import RULE as ODD_UNIT
 from .winner import RULE as WINNER
 
 RULES: tuple[Rule, ...] = (
@@ -30,17 +29,16 @@ RULES: tuple[Rule, ...] = (
     PERCENT_OF_PEAK,
     DOES_NOT_FOLLOW,
     RATIO_LABEL,
-    PROPORTION,
     CONTRADICTORY_CHANGES,
     WINNER,
     ORDER,
     COUNTS,
     STATED_SUMMARY,
     IMPLAUSIBLY_SLOW,
-    ODD_UNIT,
     EQUAL_TIMES,
     REPEATED_ROWS,
     COPIED_NUMBERS,
     BELOW_RESOLUTION,
     LAUNCH_FLOOR,
+    PATTERN,
 )

@@ -1,6 +1,7 @@
 """Rows that appear twice, with the same numbers or with others, and one time for many sizes."""
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -9,6 +10,7 @@ from ..evidence.finding import Finding, Need, Severity
 from ..evidence.rates import Cell, cells_of
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.printed import Printed
+from ..reading.words import ERRORS, words_of
 from .floor import ranges
 from .roof import least_bytes
 
@@ -30,17 +32,17 @@ DIGITS = 3
 NOISY = (Role.TIME, Role.RATE, Role.BANDWIDTH, Role.THROUGHPUT)
 """Roles of what no two measurements agree on to many digits; errors and sizes may well be equal."""
 
-FEWEST_COPIED = 2
-"""Numbers of a row that are no coincidence together, ..."""
-
-DIGITS_COPIED = 8
-"""... with as many digits in all."""
-
-DIGITS_OF_ONE = 12
-"""Digits of a single number that no other has by chance."""
+FEWEST_DIGITS = 8
+"""Digits of two columns that are no coincidence."""
 
 DIGITS_OF_ONE_SIZE = 5
-"""Digits that tell where the rows are of one size, too: one measurement, printed under two names."""
+"""The same where the rows are of one size, too: one measurement, printed under two names."""
+
+FEW_COPIED = 0.3
+"""Share of the rows that are copies by mistake, at most."""
+
+DIGITS_COPIED = 6.0
+"""Digits of equal numbers that are no coincidence, with one more for every ten pairs of rows."""
 
 FEWEST_NAMES = 3
 """Names of cases, all different but two, from which on those two are one case."""
@@ -81,28 +83,22 @@ def check_copies(case: Case) -> Iterator[Finding]:
     """Find rows, and columns, of different names with the very same measured numbers."""
     for sheet in case.sheets:
         columns = _results(sheet)
-        # rates of times say nothing that these do not, but where the work is another
-        own = sheet.of(Role.TIME, Role.THROUGHPUT) or sheet.of(Role.RATE) or sheet.of(Role.BANDWIDTH)
-        own = own or sheet.of(Role.STATISTIC)
-        rates = [one for one in sheet.of(Role.RATE, Role.BANDWIDTH) if one not in own]
-        unnamed = [one for one in columns if one.role is Role.OTHER]
+        telling = sheet.of(*NOISY) or [one for one in columns if not {*words_of(one.name)} & ERRORS]
+        least = DIGITS_COPIED + math.log10(max(1, math.comb(len(sheet), 2)))
         seen: dict[tuple[str, ...], int] = {}
+        copies = []
         for row in range(len(sheet)):
             numbers = tuple(cell.digits for one in columns if (cell := one.cells[row]) is not None)
             first = seen.setdefault(numbers, row)
             if first == row or _names(sheet, columns, row) == _names(sheet, columns, first):
                 continue
-            is_other_work = bool(sheet.sizes(row) and sheet.sizes(first)) and sheet.sizes(row) != sheet.sizes(first)
-            shapes = [[sheet.sizes(at).get(name) for name in "NK"] for at in (row, first)]
-            known = [Role.RATE] * is_other_work + [Role.BANDWIDTH] * (is_other_work and shapes[0] != shapes[1])
-            telling = [*own, *(one for one in rates if one.role in known)]
-            if is_other_work and not telling:
-                telling = unnamed
-            timed = [cell for one in telling if (cell := one.cells[row]) is not None]
-            least = DIGITS_OF_ONE_SIZE if sheet.one_size(row, first) else DIGITS_COPIED
-            if sum(map(_digits, timed)) >= (least if len(timed) >= FEWEST_COPIED else DIGITS_OF_ONE):
+            cells = [one.cells[row] for one in telling]
+            enough = DIGITS_OF_ONE_SIZE if sheet.one_size(row, first) else least
+            if sum(_digits(cell) for cell in cells if cell is not None) >= enough:
                 message = f"all {len(numbers)} numbers are those of {sheet.label(first)} (line {sheet.line(first)})"
-                yield at(COPIES, Severity.QUESTION, sheet, row, message, COPIES.advice)
+                copies.append(at(COPIES, Severity.QUESTION, sheet, row, message, COPIES.advice))
+        if len(sheet) > 2 and len(copies) < max(2, FEW_COPIED * len(sheet)):  # else rows are repeated on purpose
+            yield from copies
         yield from _equal_columns(sheet)
 
 
@@ -120,7 +116,7 @@ def _equal_columns(sheet: Sheet) -> Iterator[Finding]:
         pairs = [(one, other) for one, other in zip(first.cells, second.cells, strict=True) if one and other]
         equal = [one for one, other in pairs if (one.value, one.unit) == (other.value, other.unit)]
         said = sum(map(_digits, equal))
-        if first.role is second.role and len(equal) == len(pairs) >= FEWEST and said >= DIGITS_COPIED:
+        if first.role is second.role and len(equal) == len(pairs) >= FEWEST and said >= FEWEST_DIGITS:
             message = f"{first.name} and {second.name} print the same in all {len(pairs)} rows"
             yield at(COPIES, Severity.QUESTION, sheet, 0, message, COPIES.advice, second, rows=float(len(pairs)))
 

@@ -1,7 +1,7 @@
 """Crossovers of every architecture side by side: the medians over shapes, and shape by shape."""
 
 from ....analysis.crossover.across_shapes import MedianCrossover
-from ....analysis.crossover.curve import Status
+from ....analysis.crossover.curve import CrossoverStatus
 from ....analysis.frames.coordinates import SETTING
 from ....analysis.run.architectures import crossings_apart, side
 from ... import formatting as fmt
@@ -21,7 +21,7 @@ def crossovers(subject: Architectures) -> Section:
         (median.challenger, *median.setting, name): median
         for name, view in subject.views.items()
         for median in view.medians
-        if median.is_told
+        if median.is_informative
     }
     if not medians:
         told = "; ".join(
@@ -121,7 +121,7 @@ def _shapes(subject: Architectures, part: Slice, challenger: str, table_id: str,
 
 
 def _is_told(row: Row) -> bool:
-    return bool(row["status"]) and Status(row["status"]).is_told
+    return bool(row["status"]) and CrossoverStatus(row["status"]).is_informative
 
 
 def _position(row: Row, why: Cell) -> tuple[Cell, ...]:

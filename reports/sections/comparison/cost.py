@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from ....analysis.comparison.breakdown import controls
-from ....analysis.comparison.cost import Cost, costs
-from ....analysis.comparison.evidence import binaries, settings
+from ....analysis.comparison.evidence import SearchCost, binaries, costs, settings
 from ....analysis.comparison.result import Result
 from ....analysis.isa.diff import Difference, summarize_changes
 from ... import formatting as fmt
@@ -41,7 +40,7 @@ def cost(result: Result) -> Section | None:
     return Section("compared-cost", "Cost of tuning", (table, *((Text(said),) if said else ())))
 
 
-def _cost(sides: dict[str, Cost]) -> tuple[Cell, ...]:
+def _cost(sides: dict[str, SearchCost]) -> tuple[Cell, ...]:
     pair = [sides.get(side) for side in ("base", "head")]
     searches = " → ".join("none" if one is None else str(one.searches) for one in pair)
     candidates = " → ".join("none" if one is None else str(one.candidates) for one in pair)
@@ -56,7 +55,7 @@ def _cost(sides: dict[str, Cost]) -> tuple[Cell, ...]:
     )
 
 
-def _seconds(found: list[Cost | None]) -> float:
+def _seconds(found: list[SearchCost | None]) -> float:
     """Wall time of all; NaN where one does not say, 0 without any."""
     return sum(one.seconds for one in found if one is not None)
 

@@ -1,6 +1,6 @@
 """How the changes are distributed: quantiles of both quantities, and cases beyond lines against what chance gives."""
 
-from ....analysis.comparison.breakdown import COUNTED, Count, Distribution, Quantity
+from ....analysis.comparison.breakdown import COUNTED, ChangeDistribution, Count, Quantity
 from ....analysis.comparison.effects import Order
 from ....analysis.comparison.parts import Part, parts
 from ....analysis.comparison.result import Result
@@ -43,7 +43,7 @@ def _quantiles(result: Result, found: list[Part]) -> Table:
     )
 
 
-def _row(quantity: Quantity, spread: Distribution, part: Part) -> tuple[Cell, ...]:
+def _row(quantity: Quantity, spread: ChangeDistribution, part: Part) -> tuple[Cell, ...]:
     values = (spread.median, spread.mean, spread.p25, spread.p75, spread.least, spread.most)
     cells = (Cell(share_text(quantity, one, part.cases), one) for one in values)
     return (Cell(str(spread.cases), spread.cases), *cells)

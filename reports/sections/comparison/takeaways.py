@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ....analysis.comparison.breakdown import Distribution, Quantity
+from ....analysis.comparison.breakdown import ChangeDistribution, Quantity
 from ....analysis.comparison.effects import Order, Status
 from ....analysis.comparison.parts import Part, leading, parts, problem_of
 from ....analysis.comparison.result import Result
@@ -60,7 +60,7 @@ def _range(result: Result, places: Places, part: Part) -> str:
     )
 
 
-def _beyond(result: Result, spread: Distribution, step: float) -> str:
+def _beyond(result: Result, spread: ChangeDistribution, step: float) -> str:
     """How many cases lie beyond a line: "82 / 83 (80 verified)"; of tables nothing is verified."""
     (count,) = [count for count in spread.counts if count.step == step]
     verified = "" if result.order is Order.IMPORTED else f" ({count.verified} verified)"

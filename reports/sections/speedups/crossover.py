@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ....analysis.crossover.across_shapes import MedianCrossover, Threshold
-from ....analysis.crossover.curve import MEANINGS, Status
+from ....analysis.crossover.curve import MEANINGS, CrossoverStatus
 from ... import formatting as fmt
 from ...model import Align, Cell, Column, Section, Table, Text, Tone
 from ...view import Row, Slice, View, anchors, chapter, shape_of
@@ -21,7 +21,7 @@ FURTHER = " Further M: sizes that a refinement added between those of the sweep 
 
 def crossover(view: View) -> Section:
     """Build the medians of all pairs, then one table per slice and challenger."""
-    told = [median for median in view.medians if median.is_told]
+    told = [median for median in view.medians if median.is_informative]
     if not told:
         return Section("crossover", "Crossover M", (Text(_nothing(view)),))
     blocks: list[Text | Table] = [Text(HOW.format(baseline=view.baseline)), _median_table(view, told)]
@@ -42,13 +42,13 @@ def _nothing(view: View) -> str:
 
 def position_cell(row: Row) -> Cell:
     """Show where the crossover of one shape lies."""
-    status = Status(row["status"])
+    status = CrossoverStatus(row["status"])
     note = "; ".join(row["warnings"])
     if status.is_beyond:
         return Cell(fmt.beyond(row["M_max"]), math.inf, note=note)
-    if status is Status.NEVER:
+    if status is CrossoverStatus.NEVER:
         return Cell(fmt.before(row["M_min"]), 0.0, note=note)
-    if status is Status.ONE_M:
+    if status is CrossoverStatus.ONE_M:
         return Cell("needs two M", note=note, tone=Tone.FAILED)
     if fmt.known(row["crossover_M"]):
         return Cell(fmt.crossover(row["crossover_M"]), float(row["crossover_M"]), note=note)
@@ -61,8 +61,8 @@ def _slice(view: View, part: Slice, number: int) -> Section:
         rows = view.rows(view.crossovers, part, challenger=challenger)
         if not rows:
             continue
-        statuses = [Status(row["status"]) for row in rows]
-        if not any(status.is_told for status in statuses):
+        statuses = [CrossoverStatus(row["status"]) for row in rows]
+        if not any(status.is_informative for status in statuses):
             blocks.append(Text(f"{challenger}: {'; '.join(dict.fromkeys(MEANINGS[status] for status in statuses))}."))
             continue
         refined = any(row["refined"] for row in rows)
@@ -96,7 +96,7 @@ def _counted(rows: Sequence[Row]) -> str:
     return f"{fmt.plural(len(rows), 'shape')}{left_out}."
 
 
-def _defined(statuses: Iterable[Status]) -> str:
+def _defined(statuses: Iterable[CrossoverStatus]) -> str:
     """Define the statuses that occur, in their usual order."""
     used = set(statuses)
     return "; ".join(f"{status}: {meaning}" for status, meaning in MEANINGS.items() if status in used) + "."
@@ -117,7 +117,7 @@ def _shape_row(row: Row, refined: bool) -> tuple[Cell, ...]:
 
 
 def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
-    used = [status for status in Status if any(status in median.statuses for median in medians)]
+    used = [status for status in CrossoverStatus if any(status in median.statuses for median in medians)]
     columns = (
         Column("challenger", align=Align.LEFT),
         Column("operands", align=Align.LEFT),
@@ -141,7 +141,7 @@ def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
     return Table("median-crossover", title, columns, rows, reading=reading, stub=2)
 
 
-def _median_row(view: View, median: MedianCrossover, used: Sequence[Status]) -> tuple[Cell, ...]:
+def _median_row(view: View, median: MedianCrossover, used: Sequence[CrossoverStatus]) -> tuple[Cell, ...]:
     counts = [median.statuses.get(status.value, 0) for status in used]
     places = _places(view.rows(view.crossovers, view.slice_of(median.setting), challenger=median.challenger))
     censored = sum(place in (0.0, math.inf) for place in places)
@@ -161,11 +161,11 @@ def _places(rows: Iterable[Row]) -> list[float]:
     """Return where the shapes in a median cross, ascending: inf beyond the last M, 0 before the first."""
     places = []
     for row in rows:
-        status = Status(row["status"])
+        status = CrossoverStatus(row["status"])
         if row["challenger_wins"] == "above":
             continue
-        if status.is_beyond or status is Status.NEVER:
-            places.append(0.0 if status is Status.NEVER else math.inf)
+        if status.is_beyond or status is CrossoverStatus.NEVER:
+            places.append(0.0 if status is CrossoverStatus.NEVER else math.inf)
         elif fmt.known(row["crossover_M"]):
             places.append(float(row["crossover_M"]))
     return sorted(places)

@@ -5,7 +5,7 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
-from ....analysis.crossover.curve import Status
+from ....analysis.crossover.curve import CrossoverStatus
 from ... import formatting as fmt
 from ...figures.axes import m_axis, octave_axis, time_axis, with_room
 from ...figures.chart import Axis, Chart, Data, Figure, LegendEntry, Point, Series, Span
@@ -63,7 +63,7 @@ def _panels(view: View, part: Slice, detail: bool) -> Figure | None:
     crossed: dict[ShapeKey, list[Row]] = {}
     for challenger in view.challengers:
         for row in view.rows(view.crossovers, part, challenger=challenger):
-            if Status(row["status"]).is_told:
+            if CrossoverStatus(row["status"]).is_informative:
                 crossed.setdefault(shape_of(row), []).append(row)
     decades = max(math.log10(high / low) for low, high in map(_range, by_shape.values()))
     # Ticks are those of the sweep: what a refinement added lies close together, between two of them.
@@ -158,7 +158,10 @@ def _points(rows: list[Row], provider: str) -> tuple[Point, ...]:
 def _span(view: View, row: Row) -> Span:
     low, high = float(row["low_M"]), float(row["high_M"])
     at = float(row["crossover_M"])
-    open_ended = (low <= 0 and math.isinf(high)) or Status(row["status"]) in (Status.NEVER, Status.ALWAYS)
+    open_ended = (low <= 0 and math.isinf(high)) or CrossoverStatus(row["status"]) in (
+        CrossoverStatus.NEVER,
+        CrossoverStatus.ALWAYS,
+    )
     return Span(
         str(row["challenger"]),
         view.styles.get(str(row["challenger"]), 1),

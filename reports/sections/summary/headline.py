@@ -86,7 +86,7 @@ def _crossover(found: Headline) -> KeyNumber:
         why = found.uncompared.partition(" (")[0]  # the card beside it tells of each challenger
         return KeyNumber("Median crossover M", "none", _sentence(why or "the run has no crossover"))
     label = f"Median crossover, {median.challenger} against {median.incumbent}"
-    if not median.is_told:
+    if not median.is_informative:
         return KeyNumber(label, median_text(median), _sentence("; ".join(median.warnings)))
     interval = f"95% interval {interval_text(median)}" if interval_text(median) else "no interval"
     where = f"{', '.join(median.setting_words)}; {fmt.plural(median.shapes, 'shape')}, {interval}"

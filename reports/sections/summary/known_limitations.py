@@ -8,7 +8,7 @@ import pandas as pd
 from ....analysis.camping import find
 from ....analysis.frames.coordinates import size_label
 from ....analysis.roofline.bounds import Bound
-from ....analysis.roofline.suspects import SUSPECT
+from ....analysis.roofline.notes import SUSPECT
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Align, Cell, Column, Section, Table

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ....analysis.crossover.curve import Status
+from ....analysis.crossover.curve import CrossoverStatus
 from ....analysis.roofline.bounds import Bound
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
@@ -80,12 +80,12 @@ def _ratios(view: View) -> Iterator[Item]:
 
 
 def _crossovers(view: View) -> Iterator[Item]:
-    for median in (one for one in view.medians if one.is_told):
+    for median in (one for one in view.medians if one.is_informative):
         part = view.slice_of(median.setting)
         rows = view.rows(view.crossovers, part, challenger=median.challenger)
-        told = [row for row in rows if Status(row["status"]).is_told]
+        told = [row for row in rows if CrossoverStatus(row["status"]).is_informative]
         where = f"{median.challenger}, {part.title}"
-        beyond = [row for row in told if Status(row["status"]).is_beyond and not row["missing"]]
+        beyond = [row for row in told if CrossoverStatus(row["status"]).is_beyond and not row["missing"]]
         if beyond:
             most = max(float(row["M_max"]) for row in beyond)
             yield (

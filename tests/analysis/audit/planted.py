@@ -409,6 +409,11 @@ def odd_unit(rng, fault):
     return Planted("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n", world.setting(), rows)
 
 
+def pattern(rng, fault):
+    """A product of two columns that one row does not have, or one time in another unit."""
+    return (proportion if rng.random() < 0.5 else odd_unit)(rng, fault)
+
+
 SCENARIOS = {
     "above-peak": above_peak,
     "above-bandwidth": above_bandwidth,
@@ -426,9 +431,8 @@ SCENARIOS = {
     "repeated-rows": repeated_rows,
     "stated-summary": stated_summary,
     "copied-numbers": copied_numbers,
-    "proportion": proportion,
+    "pattern": pattern,
     "winner": winner,
     "order": order,
-    "odd-unit": odd_unit,
 }
 """Rule: the scenario whose fault it is."""

@@ -187,7 +187,7 @@ def test_operations_of_a_run():
     runs = [(326, 3083.09, 19.50), (744, 1344.71, 44.72), (656, 1528.82, 39.33), (712, 1406.18, 42.76)]
     text = "\n".join(log.format(*run) for run in runs)
     assert not audited(text).findings
-    assert lines(audited(text.replace("39.33", "33.93")), "proportion") == [3]
+    assert lines(audited(text.replace("39.33", "33.93")), "pattern") == [3]
 
 
 def test_bandwidths_of_operands():

@@ -1,19 +1,14 @@
 """The time of an audit is linear in its text, and what is too long for it is refused or named."""
 
 import gc
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from audit_scaling import HOSTILE, cpu_seconds
 from rooflens.analysis.audit.reading.annotated_table import numbers_of
 from rooflens.analysis.audit.reading.document import LARGEST, LONGEST_LINE, WIDEST, read_document
 from rooflens.cli.main import main
 from rooflens.shapes.errors import UsageError
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
-from audit_scaling import HOSTILE, cpu_seconds
 
 SHORT = 10_000
 

@@ -6,29 +6,38 @@ from dataclasses import dataclass
 
 from .helpers import PUBLISHED, audited
 
+FIGURE = {
+    "above-bandwidth",
+    "above-peak",
+    "contradictory-changes",
+    "counts",
+    "does-not-follow",
+    "implausibly-slow",
+    "order",
+    "pattern",
+    "percent-of-peak",
+    "ratio-label",
+    "stated-summary",
+}
+"""Rules that name one wrong figure."""
+
 SHOWN_BY = {
-    "above peak": {"above-peak", "above-bandwidth", "percent-of-peak", "does-not-follow"},
-    "ratio": {"does-not-follow", "ratio-label", "stated-summary", "proportion"},
-    "inverted": {"does-not-follow", "ratio-label", "proportion"},
-    "change": {"does-not-follow", "ratio-label", "contradictory-changes"},
-    "difference": {"does-not-follow"},
-    "rate": {"does-not-follow", "implausibly-slow", "percent-of-peak", "proportion"},
-    "share": {"percent-of-peak", "does-not-follow", "proportion"},
-    "order": {"order", "proportion"},
-    "winner": {"winner"},
-    "total": {"does-not-follow", "counts", "part-above-whole"},
+    "derived": FIGURE,
+    "digits": FIGURE,
+    "swap": FIGURE,
+    "above peak": {"pattern", "above-peak", "above-bandwidth", "percent-of-peak", "does-not-follow"},
+    "ratio": {"does-not-follow", "ratio-label", "stated-summary", "pattern"},
+    "inverted": {"does-not-follow", "ratio-label", "pattern"},
+    "change": {"pattern", "does-not-follow", "ratio-label", "contradictory-changes"},
+    "difference": {"pattern", "does-not-follow"},
+    "rate": {"does-not-follow", "implausibly-slow", "percent-of-peak", "pattern"},
+    "share": {"percent-of-peak", "does-not-follow", "pattern"},
+    "order": {"order", "pattern"},
+    "winner": {"pattern", "winner"},
+    "total": {"pattern", "does-not-follow", "counts", "part-above-whole"},
     "prose": {"stated-summary", "counts", "percent-of-peak", "does-not-follow"},
-    "duplicate": {"repeated-rows", "copied-numbers", "equal-times", "does-not-follow"},
-    "unit": {
-        "does-not-follow",
-        "proportion",
-        "odd-unit",
-        "ratio-label",
-        "counts",
-        "implausibly-slow",
-        "above-peak",
-        "above-bandwidth",
-    },
+    "duplicate": {"pattern", "repeated-rows", "copied-numbers", "equal-times", "does-not-follow"},
+    "unit": FIGURE,
 }
 """Kind of a fault: the rules whose findings name it."""
 

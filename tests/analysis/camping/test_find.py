@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rooflens.analysis.camping import find
-from rooflens.analysis.camping.processes import Reproduced, reproduced
+from rooflens.analysis.camping.processes import reproduction
 
 from .planted import grid_of, in_waves, planted, usual
 
@@ -166,7 +166,7 @@ def test_scaling_all_times_changes_no_verdict():
     [(0, 0, "unknown"), (1, 1, "unknown"), (2, 2, "unknown"), (3, 3, "yes"), (8, 8, "yes"), (1, 2, "no"), (7, 8, "no")],
 )
 def test_three_processes_verify_and_one_refutes(shown, measured, verdict):
-    assert reproduced(shown, measured) is Reproduced(verdict)
+    assert reproduction(shown, measured)["reproduced"] == verdict
 
 
 def factors(slow):

@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.analysis.camping.neighbours import around
+from rooflens.analysis.camping.neighbour_test import around, neighbour_test
 from rooflens.analysis.camping.quantization import predicted
-from rooflens.analysis.camping.standing import standing
 
 
 def rows_of(sizes, times, expected, **columns):
@@ -17,7 +16,7 @@ def rows_of(sizes, times, expected, **columns):
 
 
 def stood(rows):
-    return standing(rows, rows["e"].to_numpy(), np.zeros(len(rows)), np.full(len(rows), np.nan))
+    return neighbour_test(rows, rows["e"].to_numpy(), np.zeros(len(rows)), np.full(len(rows), np.nan))
 
 
 @settings(max_examples=2 * settings().max_examples)
@@ -54,7 +53,7 @@ def test_a_size_that_only_a_model_of_waves_makes_slow_does_not_stand_out():
     sizes = 1024 + 16 * np.arange(40)
     rows = rows_of(sizes, sizes * 2e-9 * np.exp(np.random.default_rng(1).normal(0, 0.002, 40)), sizes * 1e-9)
     effect = np.where(np.arange(40) == 20, -0.4, 0.0)
-    found = standing(rows, rows["e"].to_numpy(), effect, np.full(40, np.nan))
+    found = neighbour_test(rows, rows["e"].to_numpy(), effect, np.full(40, np.nan))
     assert found.over[20] > 0.35
     assert not found.stands_out.any()
 
@@ -66,7 +65,7 @@ def test_an_excess_within_its_own_error_does_not_stand_out():
     rows = rows_of(sizes, times, sizes * 1e-9)
     for error, stands in ((0.001, True), (0.1, False)):
         errors = np.where(np.arange(40) == 20, error, np.nan)
-        assert standing(rows, rows["e"].to_numpy(), np.zeros(40), errors).stands_out[20] == stands
+        assert neighbour_test(rows, rows["e"].to_numpy(), np.zeros(40), errors).stands_out[20] == stands
 
 
 def test_neighbours_are_of_one_series_and_within_a_factor_of_two():

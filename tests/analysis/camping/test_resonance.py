@@ -4,7 +4,7 @@ from itertools import permutations as every_order
 
 import numpy as np
 import pytest
-from rooflens.analysis.camping.resonance import Candidate, Scan, candidates, centred, detrended, strata
+from rooflens.analysis.camping.resonance import PeriodScan, SizeSet, candidates, centred, detrended, strata
 from rooflens.analysis.camping.sawtooth import without_steps
 from scipy.stats import binomtest, kstest
 
@@ -22,7 +22,7 @@ def score(e, sizes=SIZES):
     sets = candidates(sizes, np.zeros(len(sizes), dtype=bool))
     cleaned = without_steps(e, sizes, sets)
     unknown = np.full(len(sizes), np.nan)
-    return Scan(detrended(cleaned.e, sizes), strata(unknown, unknown)[0], sets).score()
+    return PeriodScan(detrended(cleaned.e, sizes), strata(unknown, unknown)[0], sets).score()
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ def test_spread_of_a_score_is_that_of_all_orders():
     for part in (stratum == 0, stratum == 1):
         sums = [np.sum(np.array(order) * members[part]) for order in every_order(own[part])]
         variance += np.var(sums)
-    scored = Scan(values, stratum, [Candidate(3, members)]).score()
+    scored = PeriodScan(values, stratum, [SizeSet(3, members)]).score()
     assert scored.z == pytest.approx(np.sum(own[members]) / np.sqrt(variance))
 
 
@@ -113,7 +113,7 @@ def test_candidates_are_powers_of_two_and_three_times_those():
     assert periods == [192, 256, 384, 512, 768, 1024, 1536, 2048]
     grid = SIZES % 1024 == 0
     assert 0 in [one.period for one in candidates(SIZES, grid)]
-    same = Scan(np.random.default_rng(0).normal(0, 1, len(SIZES)) + 5 * grid, np.zeros(len(SIZES), dtype=int),
+    same = PeriodScan(np.random.default_rng(0).normal(0, 1, len(SIZES)) + 5 * grid, np.zeros(len(SIZES), dtype=int),
                 candidates(SIZES, grid)).score()  # fmt: skip
     assert {same.best.period, *same.also} == {0, 1024}
 

@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from rooflens.analysis.comparison.breakdown import Quantity, distribution
-from rooflens.analysis.comparison.cost import costs
 from rooflens.analysis.comparison.decide import Word
 from rooflens.analysis.comparison.effects import Order, measure_effects, sum_of_passes
-from rooflens.analysis.comparison.evidence import binaries, settings, settings_of
+from rooflens.analysis.comparison.evidence import binaries, costs, settings, settings_of
 from rooflens.analysis.comparison.identity import identity_of
 from rooflens.analysis.comparison.numbering import number_cases
 from rooflens.analysis.comparison.parts import by_problem, leading, parts

@@ -1,14 +1,9 @@
 """Verdicts on suites whose truth is known, against the targets: few false ones, changes found, honest intervals."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from rooflens.analysis.comparison.decide import MARGIN, Word, decide
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 from planted_suites import Noise, benchstat, planted
+from rooflens.analysis.comparison.decide import MARGIN, Word, decide
 
 KINDS = {
     "independent": Noise(),

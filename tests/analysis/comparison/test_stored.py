@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
-from rooflens.analysis.comparison.stored import devices_differ, from_runs, rounds_of
+from rooflens.analysis.comparison.versions import devices_differ, from_runs, rounds_of
 from rooflens.analysis.frames.load import load_run
 from rooflens.shapes.errors import UsageError
 

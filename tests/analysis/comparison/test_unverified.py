@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rooflens.analysis.comparison.decide import Word
 from rooflens.analysis.comparison.effects import Order, measure_effects
-from rooflens.analysis.comparison.pairing import pair
-from rooflens.analysis.comparison.unverified import Bound, rank_unverified
+from rooflens.analysis.comparison.unverified import RankingBound, rank_unverified
+from rooflens.analysis.comparison.versions import pair
 from rooflens.analysis.imports.read import read
 from rooflens.analysis.imports.table import parse
 from rooflens.analysis.imports.tidy import read as read_tidy
@@ -49,12 +49,12 @@ def test_a_change_of_one_step_is_never_ranked(steps, sign):
 def test_more_than_two_steps_are_needed(head, ranked):
     result = compare([("a", 1, "0.28")], [("a", 1, head)])
     assert result.cases["ranked"].tolist() == [ranked]
-    assert result.cases["bound"].tolist() == [Bound.RESOLUTION]
+    assert result.cases["bound"].tolist() == [RankingBound.RESOLUTION]
 
 
 def test_long_times_need_three_margins():
     result = compare([("a", 1, "100.00"), ("b", 2, "100.00")], [("a", 1, "103.00"), ("b", 2, "103.10")])
-    assert result.cases["bound"].tolist() == [Bound.MARGIN] * 2
+    assert result.cases["bound"].tolist() == [RankingBound.MARGIN] * 2
     assert result.cases["threshold"].tolist() == [0.03, 0.03]
     assert result.cases["ranked"].tolist() == [False, True]  # ln 1.030 is below 0.03
 
@@ -75,7 +75,7 @@ def test_equal_gemms_show_the_noise():
     assert result.duplicates.gemms == 1
     assert result.duplicates.rows == 3
     assert result.duplicates.spread == pytest.approx(spread)
-    assert set(result.cases["bound"]) == {Bound.DUPLICATES}
+    assert set(result.cases["bound"]) == {RankingBound.DUPLICATES}
     assert result.cases["threshold"].tolist() == pytest.approx([spread] * 5)
     assert result.cases["ranked"].tolist() == [False, False, True, False, True]
     assert "M=8192, 4096x4096 (fwd) change by +6.85% to +18.29% of time" in result.explanation()

@@ -141,7 +141,7 @@ def test_one_shape_and_one_M(tmp_path):
     assert needed in found["warnings"].iloc[0]
     median = median_crossover(found)
     assert (median.text, median.median_M, median.interval_text) == ("needs two M", None, "")
-    assert (median.shapes, median.is_told, median.threshold) == (0, False, None)
+    assert (median.shapes, median.is_informative, median.threshold) == (0, False, None)
     assert median.warnings == (f"the shape was {needed}",)
 
 
@@ -150,7 +150,7 @@ def test_shapes_of_one_M_are_apart_and_do_not_move_the_median():
         [row("a", crossover_M=8.0), *(row(f"one {i}", status="one_m", crossover_M=math.nan) for i in "bcd")]
     )
     median = median_crossover(frame)
-    assert (median.median_M, median.shapes, median.is_told) == (8.0, 1, True)
+    assert (median.median_M, median.shapes, median.is_informative) == (8.0, 1, True)
     assert any(text.startswith("3 of 4 shapes were measured at one M") for text in median.warnings)
 
 

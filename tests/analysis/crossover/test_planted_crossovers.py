@@ -1,13 +1,9 @@
 """Crossovers with planted truth under noise and censoring: the median, its interval, and what refining is worth."""
 
-import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 from planted_crossovers import MS, Noise, Shape, outcome, population, suite
 
 SUITES = 300

@@ -51,7 +51,7 @@ def plant(
             "cell_id": name, "provider": arm, "role": "candidate", "resolution_s": np.nan, "timer": "event",
             "verdict": "unsupported" if np.isnan(true) else "passed", "time_s": float(np.median(times)),
             "cold_by": "flush", "dispatched": "", "config": "{}", "flops": 2 * batch * m * n * k,
-            "compulsory_bytes": n * k // 2, "impossible": False,
+            "compulsory_bytes": n * k // 2, "impossible": False, "refined": False,
         }  # fmt: skip
         cells.append(row | dict(columns(case, arm)))
         if not np.isnan(true):

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from rooflens.analysis.dispatch.added import shared_weights
-from rooflens.analysis.dispatch.timings import timings
+from rooflens.analysis.dispatch.timings import shared_weights, timings
 
 from .planted import SHAPES, plant
 
@@ -66,7 +65,7 @@ def test_an_added_m_that_an_arm_was_not_asked_for_is_left_out_and_told():
     arms = ("old", "new", "third")
     table = timings(*refined(arms, unasked=("third",)), arms, "cold")
     assert set(table.cases["M"]) == {1, 16, 64}
-    assert table.notes == ("left out, because a refinement added them without all of these: 6 of 30 problems",)
+    assert table.notes == ("excluded, because a refinement added them without all of these: 6 of 30 problems",)
     pair = timings(*refined(arms, unasked=("third",)), ("old", "new"), "cold")
     assert set(table.cases["M"]) < set(pair.cases["M"]) == {1, 16, *ADDED, 64}
 

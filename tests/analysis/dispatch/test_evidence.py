@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rooflens.analysis.dispatch.evidence import region_gain, weigh_evidence
 from rooflens.analysis.dispatch.fit import Options, fit
-from rooflens.analysis.dispatch.policy import Status
+from rooflens.analysis.dispatch.policy import LeafStatus
 from scipy import stats
 
 from .planted import from_array
@@ -86,7 +86,7 @@ def test_no_more_than_5_percent_of_suites_without_a_difference_engage_anything(n
     for seed in range(SUITES):
         for policy in fit(noisy(seed, noise=noise, common=common), "x"):
             if policy.name in engaged:
-                engaged[policy.name] += any(leaf.status == Status.ENGAGED for leaf in policy.leaves)
+                engaged[policy.name] += any(leaf.status == LeafStatus.ENGAGED for leaf in policy.leaves)
     assert max(engaged.values()) <= 0.05 * SUITES, engaged
 
 
@@ -152,7 +152,7 @@ def test_the_margin_is_the_one_that_was_asked_for():
     assert weigh_evidence(table, 0.04).engaged[:, 1].all()
     assert not weigh_evidence(table, 0.06).engaged.any()
     statuses = {leaf.status for policy in fit(table, "x", Options(margin=0.06)) for leaf in policy.leaves}
-    assert Status.ENGAGED not in statuses
+    assert LeafStatus.ENGAGED not in statuses
 
 
 def test_the_step_of_a_coarse_timer_widens_the_interval():
@@ -172,7 +172,7 @@ def test_the_step_of_a_coarse_timer_widens_the_interval():
     )
 
 
-@pytest.mark.parametrize("slower, status", [(0.01, Status.PARITY), (0.10, Status.INCUMBENT)])
+@pytest.mark.parametrize("slower, status", [(0.01, LeafStatus.PARITY), (0.10, LeafStatus.INCUMBENT)])
 def test_slower_is_proven_beyond_the_margin_only(slower, status):
     ratios = np.zeros((8, 2, 4))
     ratios[:, 1] = slower + 0.0005 * np.random.default_rng(6).standard_normal((8, 4))

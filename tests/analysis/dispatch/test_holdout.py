@@ -5,9 +5,20 @@ import math
 import numpy as np
 import pytest
 from rooflens.analysis.dispatch.fit import Options, fit
-from rooflens.analysis.dispatch.holdout import MODEL, ORACLE, ROUND, SHAPES, by_model, by_round, by_shape, hold_out
 from rooflens.analysis.dispatch.policy import choices
-from rooflens.analysis.dispatch.regret import best, relative_time, score
+from rooflens.analysis.dispatch.regret import (
+    MODEL,
+    ORACLE,
+    ROUND,
+    SHAPES,
+    best,
+    by_model,
+    by_round,
+    by_shape,
+    hold_out,
+    relative_time,
+    score,
+)
 
 from .planted import plant_timings
 

@@ -7,13 +7,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.dispatch.fit import fit
-from rooflens.analysis.dispatch.policy import Leaf, Measured, Policy, Split, Table, choices
+from rooflens.analysis.dispatch.policy import Leaf, Measured, Policy, ShapeTable, Split, choices
 from rooflens.analysis.dispatch.timings import SHAPE
 
 from .planted import plant_timings
 
 SETTING = ("gemm", "fwd", "bf16", "nf4-g64")
-TABLE = Table({(1, 1, 1, 512, 1024): ((1, Leaf("gemv")), (8, Leaf("new")), (64, Leaf("old")), (128, Leaf("new")))})
+TABLE = ShapeTable({(1, 1, 1, 512, 1024): ((1, Leaf("gemv")), (8, Leaf("new")), (64, Leaf("old")), (128, Leaf("new")))})
 
 
 def policy_of(rule, largest_M=128):
@@ -53,9 +53,9 @@ def test_nothing_that_was_not_measured_routes():
 def test_shapes_that_are_not_in_the_table_follow_the_tree_if_there_is_one():
     at = ("sm90", "bf16", "nf4-g64", 4, 4096, 4096)
     assert policy_of(TABLE).choose(*at) == "old"
-    assert policy_of(Table(TABLE.rows, Split("M", 4, Leaf("new"), Leaf("old")))).choose(*at) == "new"
+    assert policy_of(ShapeTable(TABLE.rows, Split("M", 4, Leaf("new"), Leaf("old")))).choose(*at) == "new"
     # a shape of the table does not fall through to the tree beyond its last row
-    short = Table({(1, 1, 1, 512, 1024): ((2, Leaf("new")),)}, Leaf("new"))
+    short = ShapeTable({(1, 1, 1, 512, 1024): ((2, Leaf("new")),)}, Leaf("new"))
     assert policy_of(short).choose("sm90", "bf16", "nf4-g64", 4, 512, 1024) == "old"
 
 

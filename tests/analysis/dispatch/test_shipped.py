@@ -5,8 +5,9 @@ import math
 import pandas as pd
 import pytest
 from rooflens.analysis.dispatch.regret import best, score
-from rooflens.analysis.dispatch.shipped import decisions, refuse_unused, rule_names, word_of
-from rooflens.analysis.dispatch.timings import mean_over_rounds, timings
+from rooflens.analysis.dispatch.study import decisions, refuse_unused, rule_names, word_of
+from rooflens.analysis.dispatch.timings import timings
+from rooflens.analysis.statistics.arrays import moments
 from rooflens.shapes.errors import UsageError
 
 from .planted import plant
@@ -49,7 +50,7 @@ def test_a_rule_costs_what_its_worst_decision_does():
     assert rule_names(summary) == ("library",)
     table = timings(summary, rounds, ("large", "small"), "cold", rules=("library",))
     ratios, words = table.rules["library"]
-    own = score(mean_over_rounds(ratios), best(table), table.weights)
+    own = score(moments(ratios).mean, best(table), table.weights)
     assert own.mean == pytest.approx(math.log(1.6) / 4)
     assert table.cases["M"][own.worst_case] == 16
     chosen = decisions(words, table.arms, {})

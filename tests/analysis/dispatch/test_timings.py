@@ -43,8 +43,8 @@ def test_another_timer_is_left_out_and_told():
 
     table = plant_timings(half, Ms=(1, 2, 4), columns=columns, arms=("old", "new"))
     assert sorted(table.cases["M"].unique()) == [4]
-    assert table.notes[0].startswith("left out, because they were timed in another way than the incumbent's: 16 cells")
-    assert "left out, because old alone has a time: 16 of 24 problems" in table.notes
+    assert table.notes[0].startswith("excluded, because they were timed in another way than the incumbent's: 16 cells")
+    assert "excluded, because old alone has a time: 16 of 24 problems" in table.notes
 
 
 def test_rounds_of_several_timers_are_compared_with_nothing():
@@ -73,8 +73,8 @@ def test_times_without_a_round_in_common_are_no_comparison():
     assert len(table.cases) == 15
     assert np.isfinite(table.mean).all()
     assert table.notes == (
-        "left out, because they have no round in common with the incumbent: 1 cells",
-        "left out, because old alone has a time: 1 of 16 problems",
+        "excluded, because they have no round in common with the incumbent: 1 cells",
+        "excluded, because old alone has a time: 1 of 16 problems",
     )
 
 
@@ -84,7 +84,7 @@ def test_what_the_incumbent_does_not_take_is_left_out_and_told():
 
     table = plant_timings(seconds, Ms=(1, 8, 16))
     assert set(table.cases["M"]) == {1, 8}
-    assert table.notes == ("left out, because old has no time: 8 of 24 problems",)
+    assert table.notes == ("excluded, because old has no time: 8 of 24 problems",)
 
 
 def test_an_arm_that_does_not_take_a_problem_is_unknown_there():

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.dispatch.evidence import MARGIN, weigh_evidence
-from rooflens.analysis.dispatch.policy import Leaf, Split, Status
-from rooflens.analysis.dispatch.tree import THRESHOLD, Shape, describe, grow
+from rooflens.analysis.dispatch.policy import Leaf, LeafStatus, Split
+from rooflens.analysis.dispatch.tree import THRESHOLD, TreeShape, describe, grow
 from rooflens.analysis.dispatch.weights import weigh
 
 from .planted import from_array, plant_timings
 
-EXACT = Shape(fewest=1)
+EXACT = TreeShape(fewest=1)
 
 
 def tree(table, shape=EXACT, margin=MARGIN):
@@ -27,7 +27,7 @@ def test_a_planted_threshold_is_found():
     for noise in (0.0, 0.02):
         found = tree(plant_timings(seconds, noise=noise), THRESHOLD)
         assert describe(found) == ["M <= 8: new", "M > 8: old"]
-        assert (found.low.status, found.high.status) == (Status.ENGAGED, Status.INCUMBENT)
+        assert (found.low.status, found.high.status) == (LeafStatus.ENGAGED, LeafStatus.INCUMBENT)
         assert found.low.gain == pytest.approx(math.log(2), abs=0.01)
 
 
@@ -46,7 +46,7 @@ def test_a_planted_tree_is_found_with_noise_and_three_arms():
 
     shapes = [("m", f"{n} {k}", n, k) for n in (512, 1024, 2048, 2560, 4096) for k in (1024, 2048, 3072, 8192)]
     table = plant_timings(seconds, arms=("old", "gemv", "mma"), shapes=shapes, noise=0.02, seed=3)
-    found = tree(table, Shape(fewest=3))
+    found = tree(table, TreeShape(fewest=3))
     # halfway in log2: between 2048 and 2560 is 2289, between 2048 and 3072 is 2508
     assert describe(found) == [
         "M <= 4: gemv",
@@ -63,7 +63,7 @@ def test_a_tree_splits_on_waves_and_batch():
     def on_waves(case, arm):
         return 1e-5 * (1 if (case["N"] // 16 > 132) == (arm == "new") else 1.3)
 
-    found = tree(plant_timings(on_waves, columns=columns), Shape(features=("waves",)))
+    found = tree(plant_timings(on_waves, columns=columns), TreeShape(features=("waves",)))
     assert describe(found) == ["waves <= 1: old", "waves > 1: new"]
 
     def on_batch(case, arm):
@@ -78,7 +78,7 @@ def test_a_leaf_keeps_its_fewest_cases_and_a_split_its_worth():
         return 1e-5 * (1 if (arm == "new") == odd else 2)
 
     table = plant_timings(one_odd_case)
-    assert isinstance(tree(table, Shape(fewest=4)), Leaf)
+    assert isinstance(tree(table, TreeShape(fewest=4)), Leaf)
     assert isinstance(tree(table, EXACT), Split)
 
     def hardly(case, arm):  # 0.05 % on average: not worth a line
@@ -93,7 +93,7 @@ def test_a_side_that_is_not_proven_runs_the_incumbent_and_the_split_is_taken_bac
 
     found = tree(plant_timings(barely, noise=0.002))
     assert isinstance(found, Leaf)
-    assert (found.arm, found.status) == ("old", Status.PARITY)
+    assert (found.arm, found.status) == ("old", LeafStatus.PARITY)
 
 
 def test_a_region_that_takes_two_conditions_is_found():

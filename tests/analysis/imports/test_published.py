@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.comparison.effects import measure_effects, sum_of_passes
-from rooflens.analysis.comparison.pairing import pair
 from rooflens.analysis.comparison.unverified import rank_unverified
+from rooflens.analysis.comparison.versions import pair
 from rooflens.analysis.imports.consistency import (
     Claim,
     Span,

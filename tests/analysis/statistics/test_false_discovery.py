@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rooflens.analysis.statistics.false_discovery import adjusted
+from rooflens.analysis.statistics.moderation import adjusted
 from scipy.stats import false_discovery_control
 
 

@@ -1,13 +1,11 @@
 """The widths that the documentation promises are those of the stored runs."""
 
-import sys
 from pathlib import Path
 
 import pytest
+from interval_widths import table
 
 ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-from interval_widths import table  # noqa: E402
 
 
 @pytest.mark.parametrize("run", ["cpu-llm4bit-quick", "h200-fleet", "h200-roof"])

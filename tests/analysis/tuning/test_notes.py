@@ -2,7 +2,7 @@
 
 import pytest
 from rooflens.analysis.frames.tables import parse_table
-from rooflens.analysis.tuning.notes import disturbed, failures, whole_searches, why_no_drift
+from rooflens.analysis.tuning.searches import disturbed, failures, whole_searches, why_no_drift
 from rooflens.shapes.run_folder.columns import TUNING
 
 from ..synthetic import write_table

@@ -11,9 +11,9 @@ from rooflens.harness.ceilings import probe as module
 from rooflens.harness.ceilings.probe import footprints
 from rooflens.harness.timing.accelerator import TorchHost, accelerator
 from rooflens.harness.timing.timer import Batch
-from rooflens.kernels.probes import triton_vector
 from rooflens.kernels.probes.probe import Pattern, Probe
-from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, SLICES
+from rooflens.kernels.probes.triton import vector
+from rooflens.kernels.probes.triton.streams import BLOCK_BYTES, SLICES
 from rooflens.shapes import device as devices
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
@@ -144,9 +144,7 @@ def test_the_vector_rate_of_a_gpu_is_its_instructions_over_the_time(measured, mo
     monkeypatch.setattr(module, "BUDGET_S", {"cuda": 1e-9})
     monkeypatch.setattr(module, "footprints", lambda device: {})
     monkeypatch.setattr(module, "floors", lambda device: ())
-    monkeypatch.setattr(
-        triton_vector, "chains", lambda device, what: Probe(int, 0, what, lane_operations=per_launch[what])
-    )
+    monkeypatch.setattr(vector, "chains", lambda device, what: Probe(int, 0, what, lane_operations=per_launch[what]))
     gpu = dataclasses.replace(CPU, kind="cuda", spec=spec({"fp32": 67e12}, None))
     rows, remarks = measured(gpu, (), "graph")
     assert rows["vector", "", "integer", "measured"]["value"] == 20e12

@@ -7,7 +7,7 @@ import pytest
 import rooflens
 import torch
 from rooflens.harness.compare import environments
-from rooflens.harness.compare.environments import ArmEnvironment
+from rooflens.harness.compare.environments import VersionEnvironment
 from rooflens.shapes.errors import UsageError
 
 INSTALL = """
@@ -25,7 +25,7 @@ def environment(tmp_path):
     tree = tmp_path / "scratch" / "tree"
     (tree / "planted_package").mkdir(parents=True)
     (tree / "planted_package" / "__init__.py").write_text("")
-    return ArmEnvironment(tmp_path / "scratch", tree)
+    return VersionEnvironment(tmp_path / "scratch", tree)
 
 
 def ask(environment, code, has_setup=False, ours=False):

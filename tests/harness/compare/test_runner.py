@@ -4,8 +4,8 @@ import json
 from functools import partial
 
 import pytest
-from rooflens.harness.compare.runner import Comparing
-from rooflens.harness.compare.spec import Comparison, nothing_left
+from rooflens.harness.compare.runner import CompareRunner
+from rooflens.harness.compare.spec import CompareSpec, nothing_left
 from rooflens.harness.plan.plan import MODEL_FIELDS
 from rooflens.harness.storage.store import RunStore
 from rooflens.harness.worker.messages import Samples
@@ -27,7 +27,7 @@ class Silent:
         return lambda *what: self.said.append((name, *what))
 
 
-class Scripted(Comparing):
+class Scripted(CompareRunner):
     """`script[arm][round]` has the verdict of each M; what a failure has ended is in no later round."""
 
     def __init__(self, folder, what, script, **more):
@@ -55,7 +55,7 @@ class Scripted(Comparing):
 @pytest.fixture
 def comparing(tmp_path, monkeypatch):
     monkeypatch.setattr("rooflens.harness.compare.runner.suite_hash", lambda suite: "0123")
-    what = Comparison(
+    what = CompareSpec(
         repository=str(repository(tmp_path / "repo", {"README": ""})), commits={"base": "a" * 40, "head": "b" * 40},
         suite="tiny", files=("kernels.py",), options=(), rounds=8, setup="", suite_hash="0123",
     )  # fmt: skip

@@ -3,9 +3,9 @@
 import dataclasses
 import json
 
-from rooflens.harness.fleet.device_worker import Brief
+from rooflens.harness.fleet.device_worker import SweepWorkerSpec
 from rooflens.harness.fleet.jobs import jobs_of
-from rooflens.harness.fleet.protocol import Parcel, Slot
+from rooflens.harness.fleet.protocol import ResultArchive, Slot
 from rooflens.harness.fleet.result_archive import pack
 from rooflens.harness.plan.plan import plan, static_columns
 from rooflens.harness.storage.tables import fields
@@ -39,8 +39,8 @@ def quick_jobs(shapes=2, sizes=(1, 8), rounds=PROTOCOL.rounds):
     return jobs_of(plan(dataclasses.replace(quick, shapes=quick.shapes[:shapes])), rounds)
 
 
-def brief(cells=()):
-    return Brief(Setup("cuda", None, None, PROTOCOL, PROVIDERS, ()), run_manifest(), None, tuple(cells))
+def spec(cells=()):
+    return SweepWorkerSpec(Setup("cuda", None, None, PROTOCOL, PROVIDERS, ()), run_manifest(), None, tuple(cells))
 
 
 def run_json(**changes):
@@ -94,7 +94,7 @@ def manifest(place, name, uuid=None, elapsed_s=1.0, remarks=(), **changes):
     }
 
 
-def parcel(job, place, name="a", process=0, keep=lambda cell, number: True, verdict_of=None, **said):
+def archive(job, place, name="a", process=0, keep=lambda cell, number: True, verdict_of=None, **said):
     """A parcel of a job: its units as far as `keep`, passed unless `verdict_of(cell)` says (verdict, reason)."""
     cells, samples = [], []
     for index, cell in enumerate(job.task.cells):
@@ -127,7 +127,7 @@ def parcel(job, place, name="a", process=0, keep=lambda cell, number: True, verd
                 {"cell_id": cell_id, "round": number, "index": at, "time_s": 1e-5 + at * 1e-8}
                 for at in range(count or 0)
             ]
-    return Parcel(job.key, packed(manifest(place, name, **said), {CELLS: cells, SAMPLES: samples}))
+    return ResultArchive(job.key, packed(manifest(place, name, **said), {CELLS: cells, SAMPLES: samples}))
 
 
 def record(kind, place, name="a", gemm_s=1e-3, at="2026-01-01T00:00:00+00:00", process=0, **said):
@@ -143,7 +143,9 @@ def record(kind, place, name="a", gemm_s=1e-3, at="2026-01-01T00:00:00+00:00", p
         "source": "here",
     }
     canary = {"at": at, "process": process, "gemm_s": gemm_s, "copy_s": 2e-3}
-    return Parcel(f"{name}-{kind}", packed(manifest(place, name, **said), {CANARY: [canary], CEILINGS: [ceiling]}))
+    return ResultArchive(
+        f"{name}-{kind}", packed(manifest(place, name, **said), {CANARY: [canary], CEILINGS: [ceiling]})
+    )
 
 
 def packed(manifest, tables):

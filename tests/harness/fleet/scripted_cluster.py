@@ -1,8 +1,8 @@
 """A cluster without machines: stations answer at once, in a time of its own, and fail as the script says."""
 
-from rooflens.harness.fleet.cluster import Arrived, Gone, Refused, Sign
+from rooflens.harness.fleet.cluster import Answered, Failed, Heartbeat, Lost
 
-from .fabricated import parcel, record
+from .fabricated import archive, record
 
 
 class ScriptedCluster:
@@ -10,7 +10,7 @@ class ScriptedCluster:
     one), an exception class from the cluster's events with a reason, or "hang".
     """
 
-    def __init__(self, slots, script=lambda step, slot, order: None, seconds=1.0):
+    def __init__(self, slots, script=lambda step, slot, assignment: None, seconds=1.0):
         self.places = list(slots)
         self.script, self.seconds = script, seconds
         self.now = 0.0
@@ -26,21 +26,21 @@ class ScriptedCluster:
     def slots(self):
         return list(self.places)
 
-    def hire(self, slot, brief, name):
+    def start(self, slot, spec, name):
         assert slot not in self.alive, "two stations in one place"
-        self.alive[slot] = Sign("open", 0, 0)
+        self.alive[slot] = Heartbeat("open", 0, 0)
         self.names[slot] = name
         self._request("open", slot, None)
 
-    def order(self, slot, order):
+    def assign(self, slot, assignment):
         assert slot in self.alive
-        self._request("measure", slot, order)
+        self._request("measure", slot, assignment)
 
     def close(self, slot):
         self._request("close", slot, None)
 
-    def dismiss(self, slot):
-        self.log.append(("dismiss", slot, None))
+    def kill(self, slot):
+        self.log.append(("kill", slot, None))
         self.alive.pop(slot, None)
         self._due = [entry for entry in self._due if entry[1] != slot]
 
@@ -57,31 +57,31 @@ class ScriptedCluster:
         self._due = [entry for entry in self._due if entry[0] > self.now]
         return [event for _, _, event in ready]
 
-    def signs(self):
+    def heartbeats(self):
         return dict(self.alive)
 
-    def _request(self, step, slot, order):
-        self.log.append((step, slot, order.job if order else None))
-        said = self.script(step, slot, order)
+    def _request(self, step, slot, assignment):
+        self.log.append((step, slot, assignment.job if assignment else None))
+        said = self.script(step, slot, assignment)
         if said == "hang":
             return
         if isinstance(said, tuple):
             kind, reason = said
             event = kind(slot, reason)
-            if kind is Gone:
+            if kind is Lost:
                 self.places = [place for place in self.places if place != slot or "process" in reason]
         else:
-            event = Arrived(slot, said or self._usual(step, slot, order))
-        self.alive[slot] = Sign(step, 0, self.alive[slot].count + 1)
+            event = Answered(slot, said or self._usual(step, slot, assignment))
+        self.alive[slot] = Heartbeat(step, 0, self.alive[slot].count + 1)
         self._due.append((self.now + self.seconds, slot, event))
 
-    def _usual(self, step, slot, order):
+    def _usual(self, step, slot, assignment):
         if step == "measure":
-            return parcel(order.job, slot, self.names[slot], elapsed_s=self.seconds)
+            return archive(assignment.job, slot, self.names[slot], elapsed_s=self.seconds)
         return record(step, slot, self.names[slot])
 
     def measured(self):
         return [(slot, job.key) for step, slot, job in self.log if step == "measure"]
 
 
-__all__ = ["Gone", "Refused", "ScriptedCluster"]
+__all__ = ["Failed", "Lost", "ScriptedCluster"]

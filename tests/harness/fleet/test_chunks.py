@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.harness.compare.replay import COORDINATES
-from rooflens.harness.fleet.chunks import chunks_of, problems, rows_of
-from rooflens.harness.fleet.jobs import coordinates
+from rooflens.harness.fleet.jobs import chunks_of, coordinates, problems, rows_of
 from rooflens.harness.plan.plan import plan
 from rooflens.shapes import suite
 

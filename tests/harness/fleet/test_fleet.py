@@ -5,14 +5,15 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rooflens.harness.fleet.arch_queue import Lane
+from rooflens.harness.fleet.arch_queue import ArchQueue
 from rooflens.harness.fleet.fleet import MOST_FAULTS, Fleet
-from rooflens.harness.fleet.result_store import Landing
+from rooflens.harness.fleet.jobs import jobs_of
+from rooflens.harness.fleet.result_store import ResultStore
 from rooflens.shapes.errors import Interrupted, RooflensError
 
-from .fabricated import brief, parcel, quick_jobs, record, run_manifest, slot
-from .scripted_cluster import Gone, Refused, ScriptedCluster
-from .test_landing import planned, units
+from .fabricated import PROTOCOL, archive, quick_jobs, record, run_manifest, slot, spec
+from .scripted_cluster import Failed, Lost, ScriptedCluster
+from .test_result_store import planned, units
 
 JOBS = quick_jobs(shapes=3, sizes=(1, 2, 4, 8))
 """12 jobs of 2 cells in 2 rounds."""
@@ -30,8 +31,8 @@ class Quiet:
     def doing(self, what):
         pass
 
-    def looked(self, underway, stations, left_s, what):
-        self.looks.append((underway, dict(stations), left_s))
+    def looked(self, underway, workers, left_s, what):
+        self.looks.append((underway, dict(workers), left_s))
 
     def finished(self, cell, verdict, reason, units):
         self.units += units
@@ -51,15 +52,24 @@ class Trial:
         self.observer = Quiet()
 
     def run(self, cluster, jobs=JOBS, archs=("sm90",), stop=lambda: False, deadline=None, more=None, limit=None):
-        lanes = [Lane(arch, Landing(self.folder / arch, run_manifest(), jobs), brief(), limit, more) for arch in archs]
+        queues = [
+            ArchQueue(
+                arch,
+                ResultStore(self.folder / arch, run_manifest(), jobs),
+                spec(),
+                limit,
+                more and (lambda: jobs_of(more(), PROTOCOL.rounds)),
+            )
+            for arch in archs
+        ]
         self.observer = Quiet()
-        fleet = Fleet(lanes, cluster, self.observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
+        fleet = Fleet(queues, cluster, self.observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
         try:
             complete = fleet.run()
         finally:
-            for lane in lanes:
-                lane.landing.close()
-        self.left_out = fleet.left_out()
+            for queue in queues:
+                queue.store.close()
+        self.unmeasured = fleet.unmeasured()
         return complete
 
     def units(self, arch="sm90"):
@@ -95,10 +105,10 @@ def test_no_more_stations_than_jobs_or_than_asked_for(trial):
 def test_a_lost_station_costs_what_it_was_at_and_another_measures_it(trial):
     lost = []
 
-    def script(step, place, order):
+    def script(step, place, assignment):
         if step == "measure" and place == slot(0) and not lost:
-            lost.append(order.job.key)
-            return Gone, "its node does not answer"
+            lost.append(assignment.job.key)
+            return Lost, "its node does not answer"
         return None
 
     cluster = ScriptedCluster([slot(0), slot(1)], script)
@@ -110,47 +120,47 @@ def test_a_lost_station_costs_what_it_was_at_and_another_measures_it(trial):
 
 
 def test_a_station_that_gives_no_sign_is_given_up(trial):
-    def script(step, place, order):
+    def script(step, place, assignment):
         return "hang" if step == "measure" and place == slot(0) else None
 
     cluster = ScriptedCluster([slot(0), slot(1)], script)
     assert trial.run(cluster)
     assert trial.units() == planned(JOBS)
-    assert any("gave no sign for 150 s" in text for text in trial.observer.remarks)
+    assert any("did not respond for 150 s" in text for text in trial.observer.remarks)
 
 
 def test_a_place_that_loses_one_station_after_the_other_is_left_alone(trial):
-    def script(step, place, order):
-        return (Gone, "its process died") if place == slot(0) and step == "measure" else None
+    def script(step, place, assignment):
+        return (Lost, "its process died") if place == slot(0) and step == "measure" else None
 
     cluster = ScriptedCluster([slot(0), slot(1)], script)
     assert trial.run(cluster)
     assert trial.units() == planned(JOBS)
     assert sum(place == slot(0) for place, _ in cluster.measured()) == MOST_FAULTS
-    assert any("is left alone" in text for text in trial.observer.remarks)
+    assert any("is excluded: 2 workers in a row were lost there" in text for text in trial.observer.remarks)
 
 
 def test_a_job_that_ends_every_station_is_left_out_and_all_others_are_measured(trial):
     bad = JOBS[4]
 
-    def script(step, place, order):
-        return (Gone, "its process died") if step == "measure" and order.job.key == bad.key else None
+    def script(step, place, assignment):
+        return (Lost, "its process died") if step == "measure" and assignment.job.key == bad.key else None
 
     cluster = ScriptedCluster([slot(index) for index in range(4)], script)
     assert not trial.run(cluster)
     assert trial.units() == planned([job for job in JOBS if job is not bad])
-    (said,) = trial.left_out
-    assert "1 problems ended every sm90" in said
+    (said,) = trial.unmeasured
+    assert "1 problems crashed every sm90" in said
     assert str(bad.task.problem) in said
     assert trial.run(ScriptedCluster([slot(0)]))
     assert trial.units() == planned(JOBS)
 
 
 def test_a_full_disk_or_a_missing_provider_takes_only_that_place_out(trial):
-    def script(step, place, order):
+    def script(step, place, assignment):
         if place == slot(0) and step == "measure":
-            return Refused, "cannot write to /tmp/x: No space left on device"
-        return (Refused, "no provider blas") if place == slot(1) and step == "open" else None
+            return Failed, "cannot write to /tmp/x: No space left on device"
+        return (Failed, "no provider blas") if place == slot(1) and step == "open" else None
 
     cluster = ScriptedCluster([slot(0), slot(1), slot(2)], script)
     assert trial.run(cluster)
@@ -161,7 +171,7 @@ def test_a_full_disk_or_a_missing_provider_takes_only_that_place_out(trial):
 
 
 def test_where_no_place_can_measure_the_reason_is_the_error(trial):
-    cluster = ScriptedCluster([slot(0), slot(1)], lambda step, place, order: (Refused, "no provider blas"))
+    cluster = ScriptedCluster([slot(0), slot(1)], lambda step, place, assignment: (Failed, "no provider blas"))
     with pytest.raises(RooflensError, match="no sm90 of this cluster can measure: no provider blas"):
         trial.run(cluster)
 
@@ -169,14 +179,14 @@ def test_where_no_place_can_measure_the_reason_is_the_error(trial):
 def test_when_all_devices_are_gone_what_is_left_is_said_and_a_later_call_measures_it(trial):
     seen = []
 
-    def script(step, place, order):
+    def script(step, place, assignment):
         if step == "measure":
-            seen.append(order.job.key)
-        return (Gone, "its node does not answer") if len(seen) > 5 else None
+            seen.append(assignment.job.key)
+        return (Lost, "its node does not answer") if len(seen) > 5 else None
 
     cluster = ScriptedCluster([slot(0), slot(1)], script)
     assert not trial.run(cluster)
-    assert "no sm90 is left for" in trial.left_out[0]
+    assert "no sm90 is left for" in trial.unmeasured[0]
     done = trial.units()
     assert 0 < len(done) < len(planned(JOBS))
     later = ScriptedCluster([slot(0, "three")])
@@ -198,7 +208,7 @@ def test_a_node_that_comes_later_is_used(trial):
 
 
 def test_two_stations_on_one_device_are_refused(trial):
-    def script(step, place, order):
+    def script(step, place, assignment):
         return record(step, place, f"twin{place.index}", uuid="GPU-1") if step == "open" else None
 
     cluster = ScriptedCluster([slot(0), slot(1)], script)
@@ -208,7 +218,7 @@ def test_two_stations_on_one_device_are_refused(trial):
 
 
 def test_a_device_of_other_software_takes_no_part(trial):
-    def script(step, place, order):
+    def script(step, place, assignment):
         other = {"environment": {"torch": "2.11.0"}}
         return record(step, place, "b", **other) if step == "open" and place.host == "two" else None
 
@@ -220,8 +230,8 @@ def test_a_device_of_other_software_takes_no_part(trial):
 
 def test_parts_come_home_at_an_interruption_and_their_device_completes_them(trial):
     cluster = ScriptedCluster([slot(0), slot(1)], seconds=3.0)
-    cluster.script = lambda step, place, order: (
-        parcel(order.job, place, cluster.names[place], keep=lambda cell, number: number == 0)
+    cluster.script = lambda step, place, assignment: (
+        archive(assignment.job, place, cluster.names[place], keep=lambda cell, number: number == 0)
         if step == "measure" and cluster.now > 5
         else None
     )
@@ -235,8 +245,8 @@ def test_parts_come_home_at_an_interruption_and_their_device_completes_them(tria
     second = ScriptedCluster([slot(0), slot(1)])
     earlier = []
 
-    def look(step, place, order):
-        if step == "measure" and order.earlier:
+    def look(step, place, assignment):
+        if step == "measure" and assignment.earlier:
             earlier.append(place)
 
     second.script = look
@@ -249,7 +259,7 @@ def test_at_the_deadline_it_ends_and_is_not_complete(trial):
     cluster = ScriptedCluster([slot(0)], seconds=10.0)
     assert not trial.run(cluster, deadline=45.0)
     assert 0 < len(trial.units()) < len(planned(JOBS))
-    assert trial.left_out == []
+    assert trial.unmeasured == []
 
 
 def test_more_cells_are_measured_when_everything_else_is_home(trial):
@@ -284,9 +294,9 @@ def test_the_time_that_is_left_is_forecast_from_what_jobs_took(trial):
 @given(st.data())
 def test_under_any_faults_units_are_there_once_and_the_rest_is_told(tmp_path_factory, data):
     trial = Trial(tmp_path_factory.mktemp("any"))
-    fates = st.sampled_from([None] * 12 + ["hang", (Gone, "its process died"), (Gone, "node"), (Refused, "disk")])
+    fates = st.sampled_from([None] * 12 + ["hang", (Lost, "its process died"), (Lost, "node"), (Failed, "disk")])
     places = [slot(index) for index in range(data.draw(st.integers(1, 6)))]
-    cluster = ScriptedCluster(places, lambda step, place, order: data.draw(fates))
+    cluster = ScriptedCluster(places, lambda step, place, assignment: data.draw(fates))
     try:
         complete = trial.run(cluster)
     except RooflensError:
@@ -303,7 +313,7 @@ def test_under_any_faults_units_are_there_once_and_the_rest_is_told(tmp_path_fac
 def test_a_lane_that_is_done_is_asked_for_more_only_once(trial):
     asked = []
     cluster = ScriptedCluster([slot(0), slot(0, "amd", "gfx950")])
-    cluster.script = lambda step, place, order: "hang" if place.arch == "gfx950" and step == "measure" else None
+    cluster.script = lambda step, place, assignment: "hang" if place.arch == "gfx950" and step == "measure" else None
     trial.run(cluster, archs=("sm90", "gfx950"), more=lambda: asked.append(1) or (), deadline=100.0)
     assert len(asked) == 1
     assert trial.units("sm90") == planned(JOBS)
@@ -312,6 +322,6 @@ def test_a_lane_that_is_done_is_asked_for_more_only_once(trial):
 def test_no_job_is_handed_out_when_no_time_is_left_for_it(trial):
     cluster = ScriptedCluster([slot(0)], seconds=1.0)
     seconds = []
-    cluster.script = lambda step, place, order: seconds.append(order.seconds) if order else None
+    cluster.script = lambda step, place, assignment: seconds.append(assignment.seconds) if assignment else None
     assert not trial.run(cluster, deadline=8.5)
     assert min(seconds) > 2

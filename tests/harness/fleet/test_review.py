@@ -13,23 +13,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.harness.fleet import result_store
-from rooflens.harness.fleet.cluster import Arrived
-from rooflens.harness.fleet.device_worker import take_cores
-from rooflens.harness.fleet.protocol import Order
-from rooflens.harness.fleet.resource_request import lanes
+from rooflens.harness.fleet.cluster import Answered
+from rooflens.harness.fleet.inventory import take_cores
+from rooflens.harness.fleet.protocol import Assignment
+from rooflens.harness.fleet.resource_request import limits
 from rooflens.harness.fleet.result_archive import unpack
-from rooflens.harness.fleet.result_store import Landing
+from rooflens.harness.fleet.result_store import ResultStore
 from rooflens.shapes.errors import RooflensError, UsageError
 
 from ..scripted_workers import Workers
-from .fabricated import PROTOCOL, brief, parcel, quick_jobs, record, run_json, run_manifest, slot
-from .scripted_cluster import Gone, Refused, ScriptedCluster
+from .fabricated import PROTOCOL, archive, quick_jobs, record, run_json, run_manifest, slot, spec
+from .scripted_cluster import Failed, Lost, ScriptedCluster
+from .test_device_worker import interrupted, manifest, rows, worker
 from .test_fleet import JOBS, trial
-from .test_landing import planned
-from .test_landing import rows as stored_rows
-from .test_station import interrupted, manifest, rows, station
+from .test_result_store import planned
+from .test_result_store import rows as stored_rows
 
-__all__ = ["station", "trial"]
+__all__ = ["trial", "worker"]
 
 
 def named(call, name, workers, **more):
@@ -40,16 +40,16 @@ def named(call, name, workers, **more):
     return one
 
 
-def test_a_part_keeps_the_processes_of_the_station_that_began_it(station, tmp_path):
+def test_a_part_keeps_the_processes_of_the_station_that_began_it(worker, tmp_path):
     job, other = quick_jobs(shapes=1, sizes=(1, 8))
-    part = named(station, "s1", interrupted("source")).measure(Order(job, b"", 100.0))
-    second = named(station, "s2", Workers())
-    whole, next_one = second.measure(Order(job, part.content, None)), second.measure(Order(other, b"", None))
+    part = named(worker, "s1", interrupted("source")).measure(Assignment(job, b"", 100.0))
+    second = named(worker, "s2", Workers())
+    whole, next_one = second.measure(Assignment(job, part.content, None)), second.measure(Assignment(other, b"", None))
     assert {(row["round"], row["process"]) for row in rows(whole)} == {("0", "0"), ("1", "1")}
     assert {row["process"] for row in rows(next_one)} == {"0"}
-    run = Landing(tmp_path / "run", run_manifest(), [job, other])
+    run = ResultStore(tmp_path / "run", run_manifest(), [job, other])
     for one in (whole, next_one):
-        run.land(one)
+        run.add_result(one)
     run.close()
     number = {(row["M"], row["round"]): row["process"] for row in stored_rows(run.folder)}
     assert number["1", "0"] != number["1", "1"]
@@ -59,50 +59,49 @@ def test_a_part_keeps_the_processes_of_the_station_that_began_it(station, tmp_pa
     assert [sorted(device["processes"]) for device in said["devices"]] == [[0, 1]]
 
 
-def test_a_part_that_is_completed_twice_has_three_processes(station):
+def test_a_part_that_is_completed_twice_has_three_processes(worker):
     more = [dataclasses.replace(job, rounds=3) for job in quick_jobs(shapes=1, sizes=(1,))]
-    about = dataclasses.replace(brief().setup, protocol=dataclasses.replace(PROTOCOL, rounds=3))
-    about = dataclasses.replace(brief(), setup=about)
-    first = named(station, "s1", interrupted("source")).measure(Order(more[0], b"", 100.0))
-    second = named(station, "s2", Workers(), about=brief()).measure(Order(more[0], first.content, None))
-    third = named(station, "s3", Workers(), about=about).measure(Order(more[0], second.content, None))
+    about = dataclasses.replace(spec().setup, protocol=dataclasses.replace(PROTOCOL, rounds=3))
+    about = dataclasses.replace(spec(), setup=about)
+    first = named(worker, "s1", interrupted("source")).measure(Assignment(more[0], b"", 100.0))
+    second = named(worker, "s2", Workers(), about=spec()).measure(Assignment(more[0], first.content, None))
+    third = named(worker, "s3", Workers(), about=about).measure(Assignment(more[0], second.content, None))
     assert {(row["round"], row["process"]) for row in rows(third)} == {("0", "0"), ("1", "1"), ("2", "2")}
     assert manifest(third)["station"]["earlier"] == [{"name": "s1", "until": 1}, {"name": "s2", "until": 2}]
     assert manifest(third)["planned_units"] == 6
 
 
-def test_a_completed_part_says_how_much_is_measured_by_now(station):
+def test_a_completed_part_says_how_much_is_measured_by_now(worker):
     (job,) = quick_jobs(shapes=1, sizes=(1,))
-    part = named(station, "s1", interrupted("source")).measure(Order(job, b"", 100.0))
-    about = dataclasses.replace(
-        brief(), manifest=run_manifest(rounds=4, protocol={**run_json()["protocol"], "rounds": 4})
-    )
-    whole = manifest(named(station, "s2", Workers(), about=about).measure(Order(job, part.content, None)))
+    part = named(worker, "s1", interrupted("source")).measure(Assignment(job, b"", 100.0))
+    planned = run_manifest(rounds=4, protocol={**run_json()["protocol"], "rounds": 4})
+    about = dataclasses.replace(spec(), manifest=planned)
+    whole = manifest(named(worker, "s2", Workers(), about=about).measure(Assignment(job, part.content, None)))
     assert (whole["rounds"], whole["protocol"]["rounds"]) == (4, 4)
 
 
 @pytest.mark.parametrize("changes", [{"timeout_s": 90.0}, {"budget_s": 9.0}, {"caches": ["cold"]}, {"timer": "event"}])
 def test_how_much_is_measured_may_change(tmp_path, changes):
-    run = Landing(tmp_path / "run", run_manifest(), JOBS)
-    run.land(parcel(JOBS[0], slot(0)))
-    run.land(parcel(JOBS[1], slot(1), name="b", protocol={**run_json()["protocol"], **changes}))
+    run = ResultStore(tmp_path / "run", run_manifest(), JOBS)
+    run.add_result(archive(JOBS[0], slot(0)))
+    run.add_result(archive(JOBS[1], slot(1), name="b", protocol={**run_json()["protocol"], **changes}))
     assert len(run.done) == 2
     run.close()
 
 
 @pytest.mark.parametrize("changes", [{"cold_by": "rotation"}, {"timer": "graph"}])
 def test_how_it_is_measured_may_not(tmp_path, changes):
-    run = Landing(tmp_path / "run", run_manifest(), JOBS)
-    run.land(parcel(JOBS[0], slot(0)))
+    run = ResultStore(tmp_path / "run", run_manifest(), JOBS)
+    run.add_result(archive(JOBS[0], slot(0)))
     with pytest.raises(UsageError, match=next(iter(changes))):
-        run.land(parcel(JOBS[1], slot(1), name="b", **changes))
+        run.add_result(archive(JOBS[1], slot(1), name="b", **changes))
     run.close()
 
 
 def test_a_cluster_that_cannot_go_on_says_why_at_once(trial):
     assert not trial.run(ScriptedCluster([slot(0)]), deadline=10.0)
     assert trial.units()
-    other = ScriptedCluster([slot(0)], lambda step, place, order: (Refused, "provider blas is other code"))
+    other = ScriptedCluster([slot(0)], lambda step, place, assignment: (Failed, "provider blas is other code"))
     with pytest.raises(RooflensError, match="no sm90 of this cluster can measure: provider blas is other code"):
         trial.run(other)
     assert other.now < 10
@@ -111,8 +110,8 @@ def test_a_cluster_that_cannot_go_on_says_why_at_once(trial):
 def test_each_architecture_is_waited_for_in_full(trial):
     """One is alone from the start, the other 20 s later: each has its own patience of 30 s."""
 
-    def script(step, place, order):
-        return (Gone, "its node does not answer") if step == "measure" else None
+    def script(step, place, assignment):
+        return (Lost, "its node does not answer") if step == "measure" else None
 
     cluster = ScriptedCluster([slot(0)], script, seconds=10.0)
     back = []
@@ -120,13 +119,13 @@ def test_each_architecture_is_waited_for_in_full(trial):
     def places():
         if cluster.now > 45 and not back:  # within its 30 s, not within those of the first
             back.append(slot(0, "two"))
-            cluster.script = lambda step, place, order: None
+            cluster.script = lambda step, place, assignment: None
             cluster.places += back
         return list(cluster.places)
 
     cluster.slots = places
     assert not trial.run(cluster, archs=("gfx950", "sm90"))
-    assert trial.left_out == [f"no gfx950 is left for {len(JOBS)} problems"]
+    assert trial.unmeasured == [f"no gfx950 is left for {len(JOBS)} problems"]
     assert trial.units("sm90") == planned(JOBS)
 
 
@@ -134,9 +133,11 @@ def test_nothing_more_is_asked_of_a_sweep_that_is_not_at_home(trial):
     """A station whose time is over sends a part home a little before the fleet's own time is over."""
     asked = []
 
-    def script(step, place, order):
-        part = order and parcel(order.job, place, cluster.names[place], keep=lambda cell, number: number == 0)
-        return part if order and order.job.key == JOBS[-1].key else None
+    def script(step, place, assignment):
+        part = assignment and archive(
+            assignment.job, place, cluster.names[place], keep=lambda cell, number: number == 0
+        )
+        return part if assignment and assignment.job.key == JOBS[-1].key else None
 
     cluster = ScriptedCluster([slot(0)], script)
     assert not trial.run(cluster, more=lambda: asked.append(1) or ())
@@ -148,7 +149,7 @@ def test_nothing_more_is_asked_of_a_sweep_that_is_not_at_home(trial):
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_whatever_is_damaged_in_a_shard_it_is_named(data):
-    whole = parcel(JOBS[0], slot(0)).content
+    whole = archive(JOBS[0], slot(0)).content
     at = data.draw(st.integers(0, len(whole) - 1))
     damaged = whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :]
     said = "x.zip is damaged"  # where it is harmless: a date, say
@@ -160,7 +161,7 @@ def test_whatever_is_damaged_in_a_shard_it_is_named(data):
 
 
 def test_a_stream_that_cannot_be_unpacked_is_named():
-    whole = bytearray(parcel(JOBS[0], slot(0)).content)
+    whole = bytearray(archive(JOBS[0], slot(0)).content)
     at = 30 + len("run.json")
     whole[at : at + 40] = b"\xff" * 40
     with pytest.raises(zlib.error):
@@ -213,17 +214,17 @@ def test_a_parcel_in_another_way_of_packing_is_not_unpacked(method):
 
 def test_more_slots_than_cores_is_said_with_the_way_out():
     pytest.importorskip("ray")
-    from rooflens.harness.fleet.ray_worker import RayStation
+    from rooflens.harness.fleet.ray_worker import RayWorker
 
     many = dataclasses.replace(slot(0, arch="x86_64"), count=1 << 20)
-    about = dataclasses.replace(brief(), setup=dataclasses.replace(brief().setup, device="cpu"))
-    one = RayStation(about, many, "s1", board=None)
-    with pytest.raises(RooflensError, match=r"cores for 1048576 slots: ask for at most \d+$"):
+    about = dataclasses.replace(spec(), setup=dataclasses.replace(spec().setup, device="cpu"))
+    one = RayWorker(about, many, "s1", board=None)
+    with pytest.raises(RooflensError, match=r"cores for 1048576 slots: use at most \d+$"):
         one.open()
 
 
 def test_a_shard_is_safe_before_it_has_its_name_and_its_samples_stand_before_its_rows(tmp_path, monkeypatch):
-    run = Landing(tmp_path / "run", run_manifest(), JOBS)
+    run = ResultStore(tmp_path / "run", run_manifest(), JOBS)
     log, append, fsync, replace = [], result_store._append, os.fsync, os.replace
 
     def synced(handle):
@@ -235,7 +236,7 @@ def test_a_shard_is_safe_before_it_has_its_name_and_its_samples_stand_before_its
     monkeypatch.setattr(
         result_store, "_append", lambda path, text: (log.append(("rows", path.name)), append(path, text))
     )
-    run.land(parcel(JOBS[0], slot(0)))
+    run.add_result(archive(JOBS[0], slot(0)))
     name = f"{JOBS[0].key}.zip"
     assert log[:5] == [
         ("sync", f".{name}.partial"),
@@ -248,9 +249,9 @@ def test_a_shard_is_safe_before_it_has_its_name_and_its_samples_stand_before_its
 
 
 def test_the_ceilings_are_the_best_of_all_devices(tmp_path):
-    run = Landing(tmp_path / "run", run_manifest(), JOBS)
+    run = ResultStore(tmp_path / "run", run_manifest(), JOBS)
     for index in (1, 3, 2):
-        run.land(record("open", slot(index), name=f"s{index}"))
+        run.add_result(record("open", slot(index), name=f"s{index}"))
         best = 1e12 + max(1, index, 3 if index == 2 else 0)
         assert [float(row["value"]) for row in stored_rows(run.folder, "ceilings.csv")] == [best]
     run.close()
@@ -258,25 +259,25 @@ def test_the_ceilings_are_the_best_of_all_devices(tmp_path):
 
 def later(cluster, seconds, place, answer):
     """Let a station answer after so long, and not as the others do."""
-    cluster._due.append((cluster.now + seconds, place, Arrived(place, answer)))
+    cluster._due.append((cluster.now + seconds, place, Answered(place, answer)))
     return "hang"
 
 
 def test_who_is_free_may_be_silent_and_who_works_is_heard(trial):
     """One device takes 400 s over its job, longer than silence is suffered; the other has nothing to do meanwhile."""
 
-    def script(step, place, order):
+    def script(step, place, assignment):
         if step == "measure" and place == slot(0):
-            return later(cluster, 400.0, place, parcel(order.job, place, cluster.names[place]))
+            return later(cluster, 400.0, place, archive(assignment.job, place, cluster.names[place]))
         return None
 
-    def signs():
+    def heartbeats():
         if slot(0) in cluster.alive:
             cluster.alive[slot(0)] = dataclasses.replace(cluster.alive[slot(0)], count=int(cluster.now * 100))
         return dict(cluster.alive)
 
     cluster = ScriptedCluster([slot(0), slot(1)], script)
-    cluster.signs = signs
+    cluster.heartbeats = heartbeats
     assert trial.run(cluster, jobs=JOBS[:2])
     assert len(cluster.measured()) == 2
     assert not [text for text in trial.observer.remarks if "lost" in text]
@@ -285,17 +286,17 @@ def test_who_is_free_may_be_silent_and_who_works_is_heard(trial):
 def test_a_place_that_brings_something_home_between_two_losses_is_kept(trial):
     tries = []
 
-    def script(step, place, order):
+    def script(step, place, assignment):
         if step == "measure":
-            tries.append(order.job.key)
-        return (Gone, "its process died") if step == "measure" and len(tries) in (1, 3) else None
+            tries.append(assignment.job.key)
+        return (Lost, "its process died") if step == "measure" and len(tries) in (1, 3) else None
 
     assert trial.run(ScriptedCluster([slot(0)], script), jobs=JOBS[:4])
     assert trial.units() == planned(JOBS[:4])
 
 
 def test_of_three_stations_on_one_device_one_measures(trial):
-    def script(step, place, order):
+    def script(step, place, assignment):
         return record("open", place, cluster.names[place], uuid="GPU-1") if step == "open" else None
 
     cluster = ScriptedCluster([slot(0), slot(1), slot(2)], script)
@@ -304,25 +305,25 @@ def test_of_three_stations_on_one_device_one_measures(trial):
 
 
 def test_a_job_that_devices_refuse_is_not_given_up(trial):
-    def script(step, place, order):
-        return (Refused, "no space") if step == "measure" and place.index < 4 else None
+    def script(step, place, assignment):
+        return (Failed, "no space") if step == "measure" and place.index < 4 else None
 
     assert trial.run(ScriptedCluster([slot(index) for index in range(5)], script), jobs=JOBS[:1])
-    assert trial.left_out == []
+    assert trial.unmeasured == []
 
 
 @pytest.fixture
 def begun(trial):
     """Store a part of the first job, by slot 1; return the trial."""
-    half = parcel(JOBS[0], slot(1), keep=lambda cell, number: number == 0)
-    run = Landing(trial.folder / "sm90", run_manifest(), JOBS[:2])
-    run.land(half)
+    half = archive(JOBS[0], slot(1), keep=lambda cell, number: number == 0)
+    run = ResultStore(trial.folder / "sm90", run_manifest(), JOBS[:2])
+    run.add_result(half)
     run.close()
     return trial
 
 
 def test_a_part_waits_for_its_device_while_that_opens(begun):
-    def script(step, place, order):
+    def script(step, place, assignment):
         if step == "open" and place == slot(1):
             return later(cluster, 20.0, place, record("open", place, cluster.names[place]))
         return None
@@ -335,7 +336,9 @@ def test_a_part_waits_for_its_device_while_that_opens(begun):
 @pytest.mark.parametrize(("place", "is_handed"), [(slot(1), True), (slot(0), False), (slot(1, "two"), False)])
 def test_a_part_is_handed_to_its_device_alone(begun, place, is_handed):
     earlier = []
-    cluster = ScriptedCluster([place], lambda step, where, order: earlier.append(order.earlier) if order else None)
+    cluster = ScriptedCluster(
+        [place], lambda step, where, assignment: earlier.append(assignment.earlier) if assignment else None
+    )
     assert begun.run(cluster, jobs=JOBS[:1])
     assert [bool(part) for part in earlier] == [is_handed]
 
@@ -344,7 +347,7 @@ def test_what_is_home_already_tells_how_long_the_rest_takes(trial):
     assert trial.run(ScriptedCluster([slot(0)], seconds=7.0), jobs=JOBS[:6])
     assert not trial.run(ScriptedCluster([slot(0)], seconds=7.0), deadline=10.0)
     assert trial.observer.looks
-    known = [left for _, stations, left in trial.observer.looks if stations]
+    known = [left for _, workers, left in trial.observer.looks if workers]
     assert known[0] == pytest.approx(6 * 7.0)
 
 
@@ -355,7 +358,7 @@ def test_a_device_is_waited_for_as_long_as_was_said_and_no_longer(trial):
 
 
 def test_what_two_stations_say_is_told_once(trial):
-    def script(step, place, order):
+    def script(step, place, assignment):
         return record("open", place, cluster.names[place], remarks=("Ray is nice",)) if step == "open" else None
 
     cluster = ScriptedCluster([slot(0), slot(1)], script)
@@ -372,23 +375,23 @@ def test_slots_of_a_cpu_share_no_core(monkeypatch):
     assert taken == [[10, 11], [12, 13], [14, 15], [16, 17]]
 
 
-def test_a_station_leaves_nothing_of_a_job_that_is_home(station, tmp_path):
+def test_a_station_leaves_nothing_of_a_job_that_is_home(worker, tmp_path):
     (job,) = quick_jobs(shapes=1, sizes=(1,))
-    one = named(station, "s1", Workers())
-    one.measure(Order(job, b"", None))
+    one = named(worker, "s1", Workers())
+    one.measure(Assignment(job, b"", None))
     assert not [path for path in (tmp_path / "scratch").iterdir() if path.is_dir()]
 
 
-def test_the_name_of_a_shard_is_the_id_of_its_run(station):
+def test_the_name_of_a_shard_is_the_id_of_its_run(worker):
     """Without one it is no run, and rooflens merge takes none."""
     (job,) = quick_jobs(shapes=1, sizes=(1,))
-    about = dataclasses.replace(brief(), manifest=run_manifest(id=None))
-    one = station(Workers(), about=about)
+    about = dataclasses.replace(spec(), manifest=run_manifest(id=None))
+    one = worker(Workers(), about=about)
     opened = one.open()
     assert (opened.key, manifest(opened)["id"]) == ("s1-open", "s1-open")
-    home = one.measure(Order(job, b"", None))
-    assert manifest(home)["id"] == home.key == job.key
+    received = one.measure(Assignment(job, b"", None))
+    assert manifest(received)["id"] == received.key == job.key
 
 
 def test_all_that_is_there_can_be_asked_for():
-    assert lanes({"sm90": 8, "gfx950": None}, {"sm90": 8, "gfx950": 1}) == {"sm90": 8, "gfx950": None}
+    assert limits({"sm90": 8, "gfx950": None}, {"sm90": 8, "gfx950": 1}) == {"sm90": 8, "gfx950": None}

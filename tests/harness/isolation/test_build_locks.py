@@ -6,7 +6,7 @@ import sys
 import pytest
 from rooflens.harness.isolation.build_locks import left_locks
 from rooflens.harness.sweep.fault_attribution import limit_s, timed_out
-from rooflens.harness.worker.messages import Begin, Trying
+from rooflens.harness.worker.messages import Begin, CandidateBegun
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.verdict import Verdict
 from torch.utils.cpp_extension import _get_build_directory
@@ -58,8 +58,8 @@ def test_a_user_without_a_home_has_no_lock_there(monkeypatch):
     [
         (Begin("prepare", ((0, 0),)), 7.0, "--build-timeout"),
         (Begin("import the providers", ()), 7.0, "--build-timeout"),
-        (Trying(0, 1, "prepare"), 7.0, "--build-timeout"),
-        (Trying(0, 1), 3.0, "--timeout"),
+        (CandidateBegun(0, 1, "prepare"), 7.0, "--build-timeout"),
+        (CandidateBegun(0, 1), 3.0, "--timeout"),
         (Begin("measure", ((0, 0),)), 3.0, "--timeout"),
         (Begin("start the task", ()), 3.0, "--timeout"),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rooflens.harness.plan.extra_cells import scanned
 from rooflens.harness.plan.plan import plan
-from rooflens.harness.sweep.pinned_defaults import held_table
+from rooflens.harness.sweep.pinned_defaults import pinned_table
 from rooflens.harness.worker.messages import Setup
 from rooflens.shapes import suite, tuned
 from rooflens.shapes.errors import Interrupted, UsageError
@@ -25,7 +25,7 @@ def table(tmp_path, sizes, text):
     cells = plan(dataclasses.replace(quick, shapes=tuple(shapes), schemes=("nf4-g64",)))
     setup = Setup("cpu", None, None, Protocol(), ("tiled", "dequant_blas"), (KERNELS,))
     varied = scanned(cells, Scan.parse(text))
-    return varied, held_table(varied, setup, tmp_path / "log")
+    return varied, pinned_table(varied, setup, tmp_path / "log")
 
 
 def test_each_variant_is_pinned_to_the_default_of_its_shape(tmp_path):
@@ -58,7 +58,7 @@ def test_a_provider_that_does_not_answer_is_waited_for_until_a_stop(tmp_path):
     varied = scanned(plan(dataclasses.replace(quick, shapes=quick.shapes[:1])), Scan.parse("N=48"))
     setup = Setup("cpu", None, None, Protocol(), ("silent",), (tmp_path / "silent.py",))
     with pytest.raises(Interrupted):
-        held_table(varied, setup, log, lambda: log.exists() and "asked" in log.read_text())
+        pinned_table(varied, setup, log, lambda: log.exists() and "asked" in log.read_text())
 
 
 def test_shapes_that_become_one_GEMM_with_two_defaults_are_refused(tmp_path):

@@ -39,7 +39,7 @@ def within(tmp_path, monkeypatch):
             super().send(message)
             if isinstance(message, Work):
                 self.budgets.append(message.budget_s)
-                self._answers.insert(0, Begin(REFERENCE_PHASE, ()))
+                self.answers.insert(0, Begin(REFERENCE_PHASE, ()))
 
         def receive(self, deadline):
             answer = super().receive(deadline)

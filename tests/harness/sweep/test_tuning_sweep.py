@@ -6,35 +6,31 @@ import dataclasses
 import pytest
 from rooflens.harness.plan.plan import plan
 from rooflens.harness.storage.store import RunStore
-from rooflens.harness.sweep import tuning_sweep
+from rooflens.harness.sweep import session as sessions
 from rooflens.harness.sweep.fault_attribution import MOST_FRUITLESS
-from rooflens.harness.sweep.supervisor import WorkerEndedError, WorkerSetupError, WorkerTimeoutError
+from rooflens.harness.sweep.supervisor import WorkerSetupError
 from rooflens.harness.sweep.tuning_sweep import TuningSweep
 from rooflens.harness.worker.messages import (
     Begin,
+    CandidateBegun,
+    CandidateFailed,
     Done,
-    ProviderInfo,
-    Ready,
     Refused,
     Result,
+    SearchResult,
     Setup,
-    Spoilt,
-    Stored,
-    Trying,
-    Tune,
-    Tuned,
+    Work,
 )
 from rooflens.harness.worker.search import Candidate, Search, nothing_to_search
 from rooflens.shapes import suite
-from rooflens.shapes.device import Device
 from rooflens.shapes.errors import RooflensError, UsageError
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.run_folder.manifest import Manifest
 from rooflens.shapes.verdict import Verdict
 
-DEVICE = Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34)
-DIED = WorkerEndedError("worker killed by SIGSEGV")
-HUNG = WorkerTimeoutError("no answer before the time limit")
+from .. import scripted_workers
+from ..scripted_workers import DIED, HUNG, Silent
+
 PROVIDERS = ("blas", "dequant_blas")
 
 
@@ -42,66 +38,36 @@ def tuned(index, times=(2e-6, 1e-6)):
     winner = min(range(len(times)), key=times.__getitem__)
     rows = tuple(Candidate({"n": n}, Verdict.PASSED, time_s=time_s, samples=10) for n, time_s in enumerate(times))
     found = Search(rows, winner, 1.0)
-    return Tuned(index, found.columns(), found.winner)
+    return SearchResult(index, found.columns())
 
 
-class Workers:
+class Workers(scripted_workers.Workers):
     """Each worker answers its script; after the last script every search is done without a fault."""
 
     def __init__(self, *scripts, sources=()):
-        self.scripts, self.sources, self.asked = list(scripts), list(sources), []
-        self.begun = 0
+        super().__init__(*scripts, sources=sources)
+        self.asked, self.failed = [], []
 
     def __call__(self, setup, log, should_stop):
-        self.begun += 1
-        return Worker(self, self.scripts.pop(0) if self.scripts else None, self.sources.pop(0) if self.sources else "s")
+        worker = super().__call__(setup, log, should_stop)
+        plain_send = worker.send
 
+        def send(message):
+            if not isinstance(message, Work):
+                return
+            open_cells = tuple(index for index, rounds in enumerate(message.rounds) if rounds)
+            (number,) = {number for rounds in message.rounds for number in rounds}
+            assert message.searches_only
+            self.failed.append(message.failed_candidates)
+            failed = {index: sorted(candidates) for index, candidates in message.failed_candidates.items()}
+            self.asked.append((number, open_cells, failed))
+            plain_send(message)
+            if worker.is_unscripted:
+                found = [answer for index in open_cells for answer in (CandidateBegun(index, 0), tuned(index))]
+                worker.answers = [*found, Done()]
 
-class Worker:
-    def __init__(self, workers, script, source):
-        providers = {name: ProviderInfo("candidate", source, "my.py") for name in PROVIDERS}
-        fields = {field.name: "" for field in dataclasses.fields(Ready)}
-        fields |= {"device": DEVICE, "environment": {}, "providers": providers, "threads": 2}
-        self.ready = Ready(**fields | {"timer": "host", "cold_by": "flush"})
-        self._workers, self._script, self._answers = workers, script, []
-
-    def send(self, message):
-        if isinstance(message, Stored):
-            return
-        assert isinstance(message, Tune)
-        self._workers.asked.append(
-            (message.search, message.open, {index: sorted(spoilt) for index, spoilt in message.spoilt.items()})
-        )
-        if self._script is None:
-            self._answers = [answer for index in message.open for answer in (Trying(index, 0), tuned(index))] + [Done()]
-        else:
-            self._answers = list(self._script)
-
-    def receive(self, deadline):
-        answer = self._answers.pop(0)
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
-
-    def kill(self):
-        pass
-
-
-class Silent:
-    def __init__(self):
-        self.total = self.before = self.units = 0
-
-    def started(self, total_units, finished_units):
-        self.total, self.before = total_units, finished_units
-
-    def doing(self, what):
-        pass
-
-    def finished(self, cell, verdict, reason, units):
-        self.units += units
-
-    def remark(self, text):
-        pass
+        worker.send = send
+        return worker
 
 
 @pytest.fixture
@@ -109,7 +75,7 @@ def tune(tmp_path, monkeypatch):
     """Return `tune(workers)`: search one problem with two providers; the rows of tuning.csv and the observer."""
 
     def call(workers, searches=1):
-        monkeypatch.setattr(tuning_sweep, "SupervisedWorker", workers)
+        monkeypatch.setattr(sessions, "SupervisedWorker", workers)
         quick = suite.load("llm4bit-quick").override(axes={"M": (1,)}, providers=PROVIDERS)
         cells = plan(dataclasses.replace(quick, shapes=quick.shapes[:1], caches=quick.caches[:1]))
         setup = Setup("cpu", None, None, Protocol(tuning="cold"), PROVIDERS, ())
@@ -147,27 +113,16 @@ def test_each_search_asks_a_worker_of_its_own(tune):
 
 
 @pytest.mark.parametrize(("end", "verdict"), [(DIED, Verdict.CRASHED), (HUNG, Verdict.TIMEOUT)])
-def test_a_worker_that_ends_costs_the_candidate_it_had_turned_to(tune, monkeypatch, end, verdict):
-    workers = Workers([Trying(0, 0), tuned(0), Trying(1, 0), Trying(1, 1), end])
-    seen = []
-
-    def send(self, message):
-        if isinstance(message, Tune):
-            seen.append(message.spoilt)
-        _send(self, message)
-
-    monkeypatch.setattr(Worker, "send", send)
+def test_a_worker_that_ends_costs_the_candidate_it_had_turned_to(tune, end, verdict):
+    workers = Workers([CandidateBegun(0, 0), tuned(0), CandidateBegun(1, 0), CandidateBegun(1, 1), end])
     rows, _ = tune(workers)
     assert workers.asked == [(0, (0, 1), {}), (0, (1,), {1: [1]})]
     assert short(rows) == ALL
-    assert seen[-1][1][1][0] is verdict
-
-
-_send = Worker.send
+    assert workers.failed[-1][1][1][0] is verdict
 
 
 def test_a_worker_may_blame_the_candidate_itself(tune):
-    workers = Workers([Trying(0, 1), Spoilt(Verdict.RUNTIME_ERROR, "CUDA error"), Done(restart=True)])
+    workers = Workers([CandidateBegun(0, 1), CandidateFailed(Verdict.RUNTIME_ERROR, "CUDA error"), Done(restart=True)])
     rows, _ = tune(workers)
     assert workers.asked == [(0, (0, 1), {}), (0, (0, 1), {0: [1]})]
     assert short(rows) == ALL
@@ -196,7 +151,7 @@ def test_what_fails_for_the_whole_cell_is_its_row(tune):
 
 @pytest.mark.parametrize("end", [DIED, HUNG])
 def test_a_fault_after_a_result_blames_nobody(tune, end):
-    workers = Workers([Trying(0, 1), tuned(0), end])
+    workers = Workers([CandidateBegun(0, 1), tuned(0), end])
     rows, _ = tune(workers)
     assert short(rows) == ALL
     assert workers.asked[1] == (0, (1,), {})
@@ -210,7 +165,7 @@ def test_workers_that_never_begin_end_the_sweep(tune):
 
 
 def test_an_arm_that_imports_what_is_not_its_own_ends_the_sweep_with_its_reason(tune):
-    workers = Workers([Trying(0, 0), Refused("module mine comes from elsewhere", 1), DIED])
+    workers = Workers([CandidateBegun(0, 0), Refused("module mine comes from elsewhere", 1), DIED])
     with pytest.raises(RooflensError, match="module mine comes from elsewhere"):
         tune(workers)
     assert workers.begun == 1
@@ -218,7 +173,7 @@ def test_an_arm_that_imports_what_is_not_its_own_ends_the_sweep_with_its_reason(
 
 @pytest.mark.parametrize(("deaths", "survives"), [(MOST_FRUITLESS, True), (MOST_FRUITLESS + 1, False)])
 def test_a_worker_that_dies_while_it_starts_again_is_replaced_but_not_for_ever(tune, deaths, survives):
-    workers, starts = Workers([Trying(0, 0), DIED]), []
+    workers, starts = Workers([CandidateBegun(0, 0), DIED]), []
 
     def start(*given):
         starts.append(given)
@@ -260,7 +215,7 @@ def test_finished_searches_are_not_repeated_and_a_torn_one_is(tune, tmp_path):
 
 def test_a_table_of_other_code_is_refused(tune):
     tune(Workers())
-    with pytest.raises(UsageError, match="source of provider blas was s and is other now"):
+    with pytest.raises(UsageError, match="source of provider blas was source and is other now"):
         tune(Workers(sources=["other"]), searches=2)
 
 

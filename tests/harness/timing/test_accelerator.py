@@ -162,8 +162,8 @@ def test_flush_rotation_and_profiler_agree_on_cold_reads(gpu, megabytes):
 
     The read is one kernel that sweeps over a weight once.
     """
-    from rooflens.kernels.probes.triton_floors import empty_launch
-    from rooflens.kernels.probes.triton_streams import BLOCK_BYTES, cache_modifier, once, sweep
+    from rooflens.kernels.probes.triton.floors import empty_launch
+    from rooflens.kernels.probes.triton.streams import BLOCK_BYTES, cache_modifier, once, sweep
 
     device, machine = gpu
     size, flush = megabytes << 20, Flush(device)

@@ -217,7 +217,7 @@ def test_a_lost_device_ends_the_search():
 
 def test_candidates_that_killed_an_earlier_worker_keep_their_verdict_and_are_not_touched():
     script = Script()
-    found = script.search(named(a=2e-6, b=1e-6), spoilt={1: (Verdict.CRASHED, "worker killed by SIGSEGV")})
+    found = script.search(named(a=2e-6, b=1e-6), failed={1: (Verdict.CRASHED, "worker killed by SIGSEGV")})
     assert winner(found) == "a"
     assert script.prepared == [0]
     assert (found.rows[1].verdict, found.rows[1].reason) == (Verdict.CRASHED, "worker killed by SIGSEGV")

@@ -2,6 +2,7 @@
 
 import math
 import random
+import time
 from contextlib import nullcontext
 
 import pytest
@@ -181,3 +182,42 @@ def test_after_a_check_the_activations_are_those_that_were_drawn(operands):
     before = [tensor.clone() for tensor in operands.inputs.activations]
     caught(operands, 7)
     assert all(map(torch.equal, before, operands.inputs.activations))
+
+
+def timed_singly(operands, skips, copies=1):
+    """Compare single launches with 1 us each; a launch that does not follow another at once waits 2 ms for its cores.
+
+    It does so where other processes use them: threads that are awake keep theirs. `skips` is told whether the
+    activations are those of this copy's last launch.
+    """
+    kernel = Kernel(operands, copies)
+    ended, seen = [0.0], {}
+
+    def waiting(launch, inputs):
+        def run():
+            waits = time.perf_counter() - ended[0] > 2e-5
+            signs = tuple(inputs.activations[0].signbit().flatten().tolist())
+            if not skips(seen.get(id(inputs)) == signs):
+                time.sleep(waits * 2e-3)
+                launch.run()
+            seen[id(inputs)] = signs
+            ended[0] = time.perf_counter()
+
+        return Launch(run, launch.output)
+
+    launches = [
+        waiting(launch, inputs) for launch, inputs in zip(kernel.launches, operands.copies(copies), strict=True)
+    ]
+    subject = flushed_together(launches, nothing) if copies > 1 else warm(launches[0])
+    Watch(operands, launches, subject, HOST, 0.0).check_single([1e-6] * 5)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_launch_that_waits_for_cores_after_other_work_is_not_at_fault(operands, copies):
+    timed_singly(operands, lambda same: False, copies)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_launch_that_skips_the_same_activations_is_found_on_busy_cores(operands, copies):
+    with pytest.raises(IncorrectError, match="it does not compute again what it keeps"):
+        timed_singly(operands, lambda same: same, copies)

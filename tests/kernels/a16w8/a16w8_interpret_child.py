@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import interpreter_repairs
 import torch
-from rooflens.kernels.a16w8 import triton_configs, triton_launches, triton_providers
+from devices import cpu
+from rooflens.kernels.a16w8 import triton_configs, triton_providers
 from rooflens.kernels.a16w8.inputs import make_inputs
 from rooflens.kernels.a16w8.quantize import dequantize, prequantize
+from rooflens.kernels.a16w8.triton.dequantize import dequantize_call
+from rooflens.kernels.jit.call import compile_calls
 from rooflens.kernels.reference import measure
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
@@ -24,11 +26,6 @@ PROVIDERS = {
         triton_providers.STOCK_TRITON,
     )
 }
-
-
-def cpu(arch):
-    """The CPU under the name of a GPU architecture: FP8 type and configurations are that GPU's."""
-    return Device("cpu", 0, "cpu", "", arch, 2, 1 << 20, 1 << 20, 1 << 30)
 
 
 def operands(case):
@@ -65,7 +62,7 @@ def run_gemm(case):
 def run_dequantize(case):
     inputs = operands(case)
     out = torch.full(inputs.q.shape, torch.nan, dtype=inputs.dtype)
-    triton_launches.dequantize_launch(inputs, out).run()
+    compile_calls([dequantize_call(inputs, out)]).run()
     return {"differing": int((out != inputs.dequantized()).sum())}
 
 

@@ -6,13 +6,13 @@ import pytest
 from rooflens.kernels import aot
 from rooflens.kernels.a16w8 import blas, triton_providers
 from rooflens.kernels.provider import support
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.verdict import Verdict
 
 from ..ahead_of_time import sampled
+from ..devices import gpu
 
 ONE, ROWS, LARGE = Problem(1, 512, 128, B=16), Problem(128, 128, 512, B=16), Problem(8192, 8192, 8192, B=16)
 PLAIN, PREQUANT = "a16w8-128x128", "a16w8-128x128-prequant"
@@ -44,11 +44,6 @@ MATRIX_FP8 = {
 WIDE = r"LDG\.E\S*\.128|LDGSTS\S*\.128|(?:buffer|global)_load_(?:dwordx4|b128|lds_dwordx4)"
 WHOLE = "gfx950"
 """The one that every change compiles for; of the others, a sample."""
-
-
-def gpu(arch):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, 132, 1 << 26, 1 << 26, 1 << 36)
 
 
 def support_of(case, arch):

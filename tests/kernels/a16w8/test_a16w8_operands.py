@@ -13,8 +13,9 @@ from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
+from ..devices import CPU
+
 FN, FNUZ = torch.float8_e4m3fn, torch.float8_e4m3fnuz
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 MI300X = Device("cpu", 0, "the CPU, as an MI300X", "AMD", "gfx942", 304, 1 << 28, 1 << 22, 1 << 37)
 
 

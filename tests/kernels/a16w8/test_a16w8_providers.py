@@ -11,10 +11,12 @@ from rooflens.kernels.a16w8.triton_providers import KERNEL, STOCK_TRITON, TUNED,
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
+
+from ..checks import check_candidates
+from ..devices import gpu
 
 TRITON = (TUNED, KERNEL, WRAPPER, STOCK_TRITON)
 LIBRARY = (blas.BMM, blas.DEQUANT_BMM)
@@ -22,11 +24,6 @@ SCHEMES = tuple(f"a16w8-128x128{more}" for more in ("", "-bias", "-prequant", "-
 CPU = find_device("cpu")
 SMALL = Problem(32, 512, 128, B=16)
 GPUS = ("sm89", "sm90", "sm100", "sm120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
-
-
-def gpu(arch="sm90"):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, 132, 1 << 26, 1 << 26, 1 << 36)
 
 
 def scheme(name="a16w8-128x128", dtype=DType.BF16):
@@ -127,34 +124,14 @@ PROBLEMS = (Problem(1, 64, 128, B=3), Problem(33, 150, 300, B=2), Problem(5, 128
 
 
 def check(provider, name, dtype, device):
-    """Right for every candidate, from the activations of now, with the operands left alone."""
-    checked = 0
-    for problem in PROBLEMS:
-        if not provider.supports(problem, scheme(name, dtype), device).ok:
-            continue
-        inputs = make_inputs(problem, scheme(name, dtype), device, seed=3)
-        kept = [tensor.view(torch.uint8).clone() for tensor in inputs.weights]
-        for config in provider.candidates(problem, inputs.scheme, device):
-            launch = provider.prepare(inputs, config)
-            assert dict(config).items() <= dict(launch.config).items()
-            for seed in (1, 2):
-                inputs.refresh_activations(seed)
-                launch.output.fill_(torch.nan)
-                for _ in range(2):  # a launch that accumulates is right once only
-                    launch()
-                failure = measure(launch.output, inputs.reference()[0]).failure(inputs.scheme)
-                assert not failure, (provider.name, problem, dict(config), failure)
-            checked += 1
-        for tensor, before in zip(inputs.weights, kept, strict=True):
-            assert torch.equal(tensor.view(torch.uint8), before)
-    return checked
+    return [launch for one in PROBLEMS for launch in check_candidates(provider, one, scheme(name, dtype), device)]
 
 
 @pytest.mark.parametrize("provider", LIBRARY, ids=lambda provider: provider.name)
 @pytest.mark.parametrize("dtype", (DType.BF16, DType.FP16))
 @pytest.mark.parametrize("name", SCHEMES)
 def test_libraries_on_the_cpu(provider, name, dtype):
-    assert check(provider, name, dtype, CPU) == 2 * len(PROBLEMS)
+    assert len(check(provider, name, dtype, CPU)) == 2 * len(PROBLEMS)
 
 
 @pytest.mark.gpu
@@ -173,10 +150,11 @@ def test_dequantization_is_exact_on_the_gpu():
     inputs = make_inputs(Problem(1, 150, 300, B=2), scheme(), device, seed=1)
     if blas.DEQUANT_BMM.candidates(inputs.problem, inputs.scheme, device)[0]["dequantize"] != "triton":
         pytest.skip(f"Triton has no FP8 on {device.arch}")
-    from rooflens.kernels.a16w8.triton_launches import dequantize_launch
+    from rooflens.kernels.a16w8.triton.dequantize import dequantize_call
+    from rooflens.kernels.jit.call import compile_calls
 
     out = torch.full(inputs.q.shape, torch.nan, dtype=inputs.dtype, device=inputs.q.device)
-    dequantize_launch(inputs, out).run()
+    compile_calls([dequantize_call(inputs, out)]).run()
     assert torch.equal(out, inputs.dequantized())
 
 
@@ -203,8 +181,8 @@ def test_every_dequantizer_is_exact(form, dtype):
     octets = octets[(octets & 0x7F) != 0x7F]
     inputs.q.view(torch.uint8).copy_(octets.repeat(5 * 150 * 300 // 254 + 1)[: 5 * 150 * 300].view(5, 150, 300))
     made = dequantize.prepare(form, inputs, dtype)
-    made.weight.fill_(torch.nan)
-    made.run()
-    made.run()
+    made.operands.fill_(torch.nan)
+    made.fill()
+    made.fill()
     wide = inputs.scale.repeat_interleave(128, 1)[:, :150].repeat_interleave(128, 2)[:, :, :300]
-    assert torch.equal(made.weight, (inputs.q.float() * wide).to(dtype))
+    assert torch.equal(made.operands, (inputs.q.float() * wide).to(dtype))

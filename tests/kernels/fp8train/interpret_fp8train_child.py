@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import interpreter_repairs
 import torch
+from devices import CPU
 from rooflens.kernels.inputs import make_inputs, poison
 from rooflens.kernels.reference import measure, measure_all
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
-
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 
 
 def tile(block_m, block_n, group_m=2):
@@ -122,7 +120,8 @@ def run_quantize(case):
 def run_transposed_quantize(case):
     """Elements of the fused quantizer's transposed outputs that differ from the plain ones."""
     from rooflens.kernels.fp8train.quantize import Quantized, quantize
-    from rooflens.kernels.fp8train.triton_calls import compile_calls, quantize_call, transpose_call, weight_call
+    from rooflens.kernels.fp8train.triton_calls import quantize_call, transpose_call, weight_call
+    from rooflens.kernels.jit.call import compile_calls
 
     torch.manual_seed(3)
     m, k = case["M"], case["K"]
@@ -143,7 +142,7 @@ def run_transposed_quantize(case):
         weight_call(x, mine[2], turned, {"num_warps": 8}, turned_scale),
         transpose_call(turned, back),
     ]
-    compile_calls(calls)()  # the interpreter runs nothing while it "compiles"
+    compile_calls(calls).run()  # the interpreter runs nothing while it "compiles"
     pairs = (
         (mine[0].data, row.data),
         (mine[0].scale.t(), row.scale),

@@ -7,13 +7,13 @@ from rooflens.kernels import aot
 from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
 from rooflens.kernels.fp8train.quantizers import TRITON_QUANT
 from rooflens.kernels.fp8train.stock import STOCK_TRITON
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.verdict import Verdict
 
 from ..ahead_of_time import mostly_slow, sampled
+from ..devices import gpu
 
 STEP = Problem(4096, 6144, 2048, pass_=Pass.STEP)
 WGRAD = Problem(4096, 6144, 2048, pass_=Pass.WGRAD)
@@ -25,11 +25,6 @@ WHOLE = "gfx950"
 """The one that every change compiles for; of the others, a sample."""
 
 
-def device(arch):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, 132, 1 << 26, 1 << 26, 1 << 36)
-
-
 def scheme_of(name):
     return parse_scheme(name, DType.BF16)
 
@@ -39,11 +34,11 @@ def wanted(arch):
     found = {}
 
     def add(what, provider, problem, scheme, *, configs=1):
-        if not provider.supports(problem, scheme_of(scheme), device(arch)).ok:
+        if not provider.supports(problem, scheme_of(scheme), gpu(arch)).ok:
             return
-        offered = provider.candidates(problem, scheme_of(scheme), device(arch))
+        offered = provider.candidates(problem, scheme_of(scheme), gpu(arch))
         for config in offered[:configs]:
-            for request in provider.builds(problem, scheme_of(scheme), device(arch), config):
+            for request in provider.builds(problem, scheme_of(scheme), gpu(arch), config):
                 if request not in found.values():
                     found[what, len(found)] = request
 

@@ -113,9 +113,10 @@ def test_the_plain_quantizer_is_the_same_on_cpu_and_gpu():
 
 
 def test_transposed_forms_are_exact():
-    from rooflens.kernels.arch import fp8_missing
-    from rooflens.kernels.fp8train.triton_calls import compile_calls, quantize_call, transpose_call, weight_call
+    from rooflens.kernels.fp8train.triton_calls import quantize_call, transpose_call, weight_call
     from rooflens.kernels.fp8train.triton_configs import QUANT
+    from rooflens.kernels.jit.call import compile_calls
+    from rooflens.kernels.needs import fp8_missing
 
     device = find_device("cuda")
     if missing := fp8_missing(device):

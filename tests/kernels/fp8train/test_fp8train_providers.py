@@ -13,20 +13,17 @@ from rooflens.kernels.fp8train.scaled_mm import TORCH_SCALED_MM
 from rooflens.kernels.fp8train.stock import STOCK_TRITON
 from rooflens.kernels.inputs import poison
 from rooflens.kernels.reference import measure
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
+
+from ..devices import gpu
 
 CPU = find_device("cpu")
 GEMMS = (SHARED, SPECIALISED, STOCK_TRITON, DEQUANT_BLAS, BLAS_BF16, TORCH_SCALED_MM)
 QUANTIZERS = (TRITON_QUANT, TORCH_QUANT)
 SCHEMES = ("fp8-blockwise", "fp8-blockwise-hybrid", "fp8-blockwise-prequantized", "fp8-blockwise-prequantized-hybrid")
 SIZES = ((64, 128, 256), (1, 33, 130), (70, 150, 200))
-
-
-def gpu(arch):
-    return Device("cuda", 0, arch, "AMD" if arch.startswith("gfx") else "NVIDIA", arch, 132, 1 << 26, 1 << 26, 1 << 37)
 
 
 def scheme_of(name):

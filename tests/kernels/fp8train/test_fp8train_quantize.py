@@ -7,17 +7,14 @@ import torch
 from rooflens.kernels.fp8train import products, quantize
 from rooflens.kernels.fp8train.inputs import make_inputs, make_weight
 from rooflens.kernels.fp8train.quantize import decode, fp8_dtype
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
+from ..devices import cpu
+
 TYPES = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2)
 GROUPS = {"row": (1, 128), "col": (128, 1), "weight": (128, 128)}
-
-
-def device(arch="x86-64"):
-    return Device("cpu", 0, "cpu", "", arch, 2, 1 << 20, 1 << 20, 1 << 30)
 
 
 def divide(a, b):
@@ -60,17 +57,17 @@ def test_pieces_do_not_show(kind, monkeypatch):
 
 
 def test_largest_values_are_those_of_the_device():
-    assert fp8_dtype(device("gfx942")) is torch.float8_e4m3fnuz
-    assert fp8_dtype(device("gfx942"), gradient=True) is torch.float8_e5m2fnuz
+    assert fp8_dtype(cpu("gfx942")) is torch.float8_e4m3fnuz
+    assert fp8_dtype(cpu("gfx942"), gradient=True) is torch.float8_e5m2fnuz
     for arch in ("sm90", "gfx950", "gfx1201", "x86-64"):
-        assert fp8_dtype(device(arch)) is torch.float8_e4m3fn
-        assert fp8_dtype(device(arch), gradient=True) is torch.float8_e5m2
+        assert fp8_dtype(cpu(arch)) is torch.float8_e4m3fn
+        assert fp8_dtype(cpu(arch), gradient=True) is torch.float8_e5m2
     x = torch.randn(8, 128).bfloat16()
     assert quantize.quantize(x, "row", torch.float8_e4m3fnuz).data.float().abs().max() == 240
 
 
 def inputs_of(scheme, pass_, arch="x86-64", sizes=(70, 150, 200)):
-    return make_inputs(Problem(*sizes, pass_=pass_), parse_scheme(scheme, DType.BF16), device(arch), seed=3)
+    return make_inputs(Problem(*sizes, pass_=pass_), parse_scheme(scheme, DType.BF16), cpu(arch), seed=3)
 
 
 def plain(q):
@@ -145,17 +142,17 @@ def test_prequantized_operands_are_the_quantized_ones():
 
 def test_a_weight_is_shared():
     problem, scheme = Problem(8, 150, 200), parse_scheme("fp8-blockwise-prequantized", DType.BF16)
-    weight = make_weight(problem, scheme, device(), 5)
-    inputs = make_inputs(problem, scheme, device(), 5, weight)
+    weight = make_weight(problem, scheme, cpu(), 5)
+    inputs = make_inputs(problem, scheme, cpu(), 5, weight)
     assert inputs.given["w"] is weight
-    other = make_inputs(Problem(9, 150, 200), scheme, device(), 5)
+    other = make_inputs(Problem(9, 150, 200), scheme, cpu(), 5)
     assert torch.equal(other.given["w"].scale, weight.scale)
 
 
 @pytest.mark.parametrize("kind", ["row", "col", "rowcol", "weight"])
 def test_operands_of_a_quantizer(kind):
     problem, scheme = Problem(130, 1, 260, op=Op.QUANTIZE), parse_scheme(f"fp8-quant-{kind}", DType.BF16)
-    inputs = make_inputs(problem, scheme, device(), 5, make_weight(problem, scheme, device(), 5))
+    inputs = make_inputs(problem, scheme, cpu(), 5, make_weight(problem, scheme, cpu(), 5))
     truth = inputs.reference()
     assert [result.shape for result in truth] == [output.shape for output in inputs.empty_outputs()]
     assert all(output.double().isnan().all() for output in inputs.empty_outputs())

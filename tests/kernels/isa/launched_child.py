@@ -4,11 +4,12 @@ import json
 from types import SimpleNamespace
 
 import triton
-from rooflens.kernels import aot, aot_child, registry
+from rooflens.kernels import aot, registry
 from rooflens.kernels.geometry import Binary
-from rooflens.kernels.isa import launched
+from rooflens.kernels.isa import aot_child, launched
 from rooflens.kernels.isa.account import account
 from rooflens.kernels.isa.scan import described_device
+from rooflens.shapes.gpu_architectures import architecture
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
@@ -24,7 +25,8 @@ for arch in ("sm90", "gfx942", "gfx1201"):
     (request,) = provider.builds(problem, scheme, device, config)
     signature, constants, attributes = aot.specialize_request(arch, request)
     source = ASTSource(aot.find_kernel(request.kernel), signature, constexprs=constants, attrs=attributes)
-    target = GPUTarget("hip", arch, aot.wave_size(arch)) if aot.is_amd(arch) else GPUTarget("cuda", int(arch[2:]), 32)
+    amd = architecture(arch).is_amd
+    target = GPUTarget("hip", arch, architecture(arch).wave_size) if amd else GPUTarget("cuda", int(arch[2:]), 32)
     compiled = triton.compile(source, target=target, options=dict(request.options))
     build = aot_child.compile_here(arch, request)
     # registers are known to the driver, which is not here

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from rooflens.kernels import registry
-from rooflens.kernels.aot import is_amd, wave_size
 from rooflens.kernels.isa import compile_all as compiling
 from rooflens.kernels.isa.account import account, amd_registers
 from rooflens.kernels.isa.compile_all import Cache, compile_all
 from rooflens.kernels.isa.occupancy import waves_by_registers
 from rooflens.kernels.isa.scan import Asked, scan
+from rooflens.shapes.gpu_architectures import architecture
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
@@ -67,7 +67,7 @@ def test_the_main_loop_multiplies_one_tile_of_k(compiled, arch):
     assert values["loop_matrix"] * m * n * k * mma_build.warps // together == tile, name
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE, [arch for arch in ARCHES if is_amd(arch)]))
+@pytest.mark.parametrize("arch", mostly_slow(WHOLE, [arch for arch in ARCHES if architecture(arch).is_amd]))
 def test_occupancy_by_registers_is_what_the_compiler_writes(compiled, arch):
     for _, build in compiled(arch):
         written = re.search(r"^; Occupancy: (\d+)", build.assembly, re.MULTILINE)
@@ -80,14 +80,14 @@ def test_weights_of_simt_are_decoded_in_the_loop(compiled, arch):
     """2 to 2.75 permutes per weight (test_triton_compiled), and the multiply-add, unpacking and scale beside them."""
     (entry, build), _ = compiled(arch)
     values = account(build, arch, entry.request.decoded)
-    lanes = build.warps * wave_size(arch)
+    lanes = build.warps * architecture(arch).wave_size
     assert values["decoded"] == entry.config["BLOCK_N"] * entry.config["BLOCK_K"]
     work = values["loop_valu"] + values["loop_convert"]
     assert values["decode_per_weight"] == pytest.approx(work / (values["decoded"] / lanes), rel=1e-3)
     assert 3 < values["decode_per_weight"] < 8
     if arch in ("sm80", "sm90"):  # the permutes; the multiply-add and the conversion are none
         assert 2 < values["decode_integer_per_weight"] < values["decode_per_weight"] - 2
-    elif is_amd(arch):
+    elif architecture(arch).is_amd:
         assert "decode_integer_per_weight" not in values
 
 

@@ -11,7 +11,7 @@ from rooflens.kernels import aot
 from rooflens.kernels.geometry import Binary
 from rooflens.kernels.isa import launched
 from rooflens.kernels.isa.binary import warps_of
-from rooflens.kernels.isa.launched import architecture, facts
+from rooflens.kernels.isa.launched import arch_of, facts
 
 CHILD = Path(__file__).parent / "launched_child.py"
 
@@ -61,9 +61,9 @@ def fake(cubin=b"a cubin", registers=128, shared=49152, arch=90):
 
 
 def test_architectures():
-    assert architecture(fake()) == "sm90"
+    assert arch_of(fake()) == "sm90"
     target = SimpleNamespace(backend="hip", arch="gfx942:sramecc+:xnack-")
-    assert architecture(SimpleNamespace(metadata=SimpleNamespace(target=target))) == "gfx942"
+    assert arch_of(SimpleNamespace(metadata=SimpleNamespace(target=target))) == "gfx942"
 
 
 def test_resident_workgroups_by_the_limits_of_an_sm():

@@ -8,11 +8,11 @@ import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.aot import LARGE_BYTES
-from rooflens.kernels.fourbit import triton_providers
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.isa.scan import Asked, compiles, described_device, scan, specialization
+from rooflens.kernels.jit import call
+from rooflens.kernels.jit.launch import CompiledLaunch
 from rooflens.kernels.provider import Launch, Provider, Support
-from rooflens.kernels.triton_launch import CompiledLaunch
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
@@ -39,7 +39,7 @@ def test_a_build_asks_for_what_a_launch_compiles(name, arch, monkeypatch):
         launched.update(kernel=kernel, arguments=arguments, constants=constants, options=options)
         return CompiledLaunch(lambda: None, "", "")
 
-    monkeypatch.setattr(triton_providers, "compile_launch", record)
+    monkeypatch.setattr(call, "compile_launch", record)
     provider, device = registry.load([name])[name], described_device(arch)
     for scheme_name, m, n, k in (
         ("nf4-g64", 1, 64, 256),

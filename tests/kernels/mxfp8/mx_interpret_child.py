@@ -6,15 +6,14 @@ import sys
 import interpreter_repairs
 import numpy as np
 import torch
-from rooflens.kernels.mxfp8 import launches, stock, triton_quantize
+from devices import CPU
+from rooflens.kernels.mxfp8 import providers, stock
 from rooflens.kernels.mxfp8.inputs import make_inputs
 from rooflens.kernels.mxfp8.quantize import LARGEST_MANTISSA, quantize_mx
-from rooflens.shapes.device import Device
+from rooflens.kernels.mxfp8.triton import quantize as triton_quantize
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8
-
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 
 
 def values(q, scales):
@@ -29,8 +28,8 @@ def values(q, scales):
 def run_gemm(case):
     problem = Problem(case["M"], case["N"], case["K"])
     inputs = make_inputs(problem, MxFp8("rceil", DType.BF16), CPU, case.get("seed", 1))
-    prepare = stock.STOCK_TRITON.prepare if case["config"].get("kernel") is None else launches.tile_launch
-    launch = prepare(inputs, case["config"])
+    provider = stock.STOCK_TRITON if case["config"].get("kernel") is None else providers.MMA
+    launch = provider.prepare(inputs, case["config"])
     for seed in range(case.get("launches", 1)):  # every launch reads X anew, and finds its counters at zero again
         inputs.refresh_activations(seed)
         launch.output.fill_(torch.nan)

@@ -4,17 +4,17 @@ import re
 
 import pytest
 from rooflens.kernels import aot
-from rooflens.kernels.mxfp8.blas import decode_request
+from rooflens.kernels.mxfp8.blas import BLAS_BF16
 from rooflens.kernels.mxfp8.providers import GEMV, MMA
 from rooflens.kernels.mxfp8.quantizers import TRITON_QUANT
 from rooflens.kernels.mxfp8.stock import SMALL_TILE, STOCK_TRITON
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
 from rooflens.shapes.verdict import Verdict
 
 from ..ahead_of_time import mostly_slow, sampled
+from ..devices import gpu
 
 GEMM, QUANT = MxFp8("rceil", DType.BF16), MxFp8Quant("rceil", DType.BF16)
 CASES = ((GEMV, 1), (GEMV, 16), (MMA, 64), (STOCK_TRITON, 64), (SMALL_TILE, 16))
@@ -28,34 +28,29 @@ WHOLE = "gfx950"
 """The one that every change compiles for; of the others, a sample."""
 
 
-def device(arch):
-    return Device("cuda", 0, arch, "AMD" if arch.startswith("gfx") else "NVIDIA", arch, 132, 1 << 26, 1 << 26, 1 << 36)
-
-
 def gemm_requests(arch):
     """{(provider name, M): (config, Request)} of the default configurations of what the architecture supports."""
     requests = {}
     for provider, m in CASES:
         problem = Problem(m, 2304, 6144)
-        if provider.supports(problem, GEMM, device(arch)).ok:
-            config = provider.candidates(problem, GEMM, device(arch))[0]
-            (request,) = provider.builds(problem, GEMM, device(arch), config)
+        if provider.supports(problem, GEMM, gpu(arch)).ok:
+            config = provider.candidates(problem, GEMM, gpu(arch))[0]
+            (request,) = provider.builds(problem, GEMM, gpu(arch), config)
             requests[provider.name, m] = (config, request)
     return requests
 
 
 def quantize_request(arch):
     problem = Problem(64, 1, 6144, op=Op.QUANTIZE)
-    (request,) = TRITON_QUANT.builds(
-        problem, QUANT, device(arch), TRITON_QUANT.candidates(problem, QUANT, device(arch))[0]
-    )
+    (request,) = TRITON_QUANT.builds(problem, QUANT, gpu(arch), TRITON_QUANT.candidates(problem, QUANT, gpu(arch))[0])
     return request
 
 
 def requests(arch):
     """{key: Request} of all kernels."""
     chosen = {key: request for key, (_, request) in gemm_requests(arch).items()}
-    return chosen | {"quantize": quantize_request(arch), "decode": decode_request(2304, 6144)}
+    _, decode = BLAS_BF16.builds(Problem(1, 2304, 6144), GEMM, gpu(arch), {})
+    return chosen | {"quantize": quantize_request(arch), "decode": decode}
 
 
 @pytest.fixture(scope="module")

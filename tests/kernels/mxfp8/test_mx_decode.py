@@ -4,7 +4,7 @@ import re
 import struct
 
 import numpy as np
-from rooflens.kernels.mxfp8.triton_parts import PLANES_ASM
+from rooflens.kernels.mxfp8.triton.parts import PLANES_ASM
 
 MASK = 0xFFFFFFFF
 

@@ -9,10 +9,11 @@ from rooflens.kernels.mxfp8.providers import GEMV, MMA
 from rooflens.kernels.mxfp8.quantizers import TORCH_QUANT, TRITON_QUANT
 from rooflens.kernels.mxfp8.scaled_mm import TORCH_SCALED_MM
 from rooflens.kernels.mxfp8.stock import SMALL_TILE, STOCK_TRITON
-from rooflens.kernels.reference import measure_all
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
+
+from ..checks import check_candidates
 
 pytestmark = pytest.mark.gpu
 
@@ -30,22 +31,9 @@ def device():
 @pytest.mark.parametrize("provider", PRODUCTS, ids=lambda provider: provider.name)
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 7, 8, 16, 17, 32, 64])
 def test_every_configuration_is_correct(device, provider, m):
-    tried = 0
-    for n, k in ((1152, 6144), (200, 1536), (72, 416)):
-        problem = Problem(m, n, k)
-        if not provider.supports(problem, GEMM, device).ok:
-            continue
-        inputs = make_inputs(problem, GEMM, device, m)
-        for config in provider.candidates(problem, GEMM, device) or (None,):
-            launch = provider.prepare(inputs, config)
-            for seed in (1, 2):
-                inputs.refresh_activations(seed)
-                launch.outputs[0].fill_(torch.nan)
-                launch()
-                (accuracy,) = measure_all(launch.outputs, inputs.reference())
-                assert accuracy.passes(GEMM), (problem, config, accuracy)
-            tried += 1
-    if not tried:
+    sizes = ((1152, 6144), (200, 1536), (72, 416))
+    checked = [check_candidates(provider, Problem(m, n, k), GEMM, device, m) for n, k in sizes]
+    if not any(checked):
         pytest.skip(provider.supports(Problem(m, 1152, 6144), GEMM, device).reason)
 
 

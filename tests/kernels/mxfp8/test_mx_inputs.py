@@ -5,13 +5,13 @@ import torch
 from rooflens.kernels.inputs import make_inputs, make_weight
 from rooflens.kernels.mxfp8.quantize import dequantize_mx, quantize_mx
 from rooflens.kernels.reference import measure
-from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
 
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+from ..devices import CPU
+
 GEMM = MxFp8("rceil", DType.BF16)
 QUANT = MxFp8Quant("even", DType.BF16)
 

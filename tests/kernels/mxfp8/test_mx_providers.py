@@ -6,12 +6,11 @@ from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.mxfp8 import blas, scaled_mm
 from rooflens.kernels.mxfp8.blas import BLAS_BF16, DEQUANT_BLAS
 from rooflens.kernels.mxfp8.dispatch import DISPATCH
-from rooflens.kernels.mxfp8.launches import scratch_bytes, tile_launch
-from rooflens.kernels.mxfp8.providers import GEMV, MMA
+from rooflens.kernels.mxfp8.providers import GEMV, MMA, check_scales, scratch_bytes
 from rooflens.kernels.mxfp8.quantizers import TORCH_QUANT, TRITON_QUANT
 from rooflens.kernels.mxfp8.scaled_mm import TORCH_SCALED_MM, swizzle, swizzled_shape
 from rooflens.kernels.mxfp8.stock import SMALL_TILE, STOCK_TRITON
-from rooflens.kernels.mxfp8.triton_configs import Tile, emulated, parts
+from rooflens.kernels.mxfp8.triton_configs import MxTile, emulated, parts
 from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.device import Device
@@ -20,7 +19,8 @@ from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
 
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
+from ..devices import CPU
+
 GEMM, QUANT = MxFp8("rceil", DType.BF16), MxFp8Quant("rceil", DType.BF16)
 QKV = Problem(4, 2304, 6144)
 
@@ -122,12 +122,12 @@ def test_k_is_divided_until_the_device_is_full_and_no_part_is_empty():
 
 def test_moved_bytes():
     """qkv at M = 4: everything once is the compulsory traffic; parts of K are written and read as fp32 tiles."""
-    config = Tile("diagonal", 4, 64, 256, 4, 4, split_k=8).as_json("sm90")
+    config = MxTile(4, 64, 256, 4, 4, split_k=8, kernel="diagonal").as_json("sm90")
     assert GEMV.moved_bytes(QKV, GEMM, config) == 2308 * 6144 * 33 // 32 + 8 * 2304 + 2 * 4 * 8 * 4 * 2304
-    assert scratch_bytes(QKV, Tile("diagonal", 4, 64, 256, 4, 4, split_k=1)) == 0
-    assert scratch_bytes(Problem(3, 100, 256), Tile("bf16", 16, 64, 128, 4, 4, split_k=2)) == 4 * 2 * 2 * 64 * 16
+    assert scratch_bytes(QKV, MxTile(4, 64, 256, 4, 4, kernel="diagonal").as_json()) == 0
+    assert scratch_bytes(Problem(3, 100, 256), MxTile(16, 64, 128, 4, 4, 2, "bf16").as_json()) == 4 * 2 * 2 * 64 * 16
     five = Problem(5, 64, 1024)
-    config = Tile("vector", 4, 8, 1024, 4, 3).as_json("sm90")
+    config = MxTile(4, 8, 1024, 4, 3, kernel="vector").as_json("sm90")
     weights = 64 * 1024 * 33 // 32
     assert GEMV.moved_bytes(five, GEMM, config) == 2 * weights + 5 * 1024 * 33 // 32 + 2 * 5 * 64
     assert STOCK_TRITON.moved_bytes(five, GEMM, {}) == GEMM.compulsory_bytes(five)
@@ -144,7 +144,7 @@ def test_working_sets():
     five = Problem(5, 64, 1024)
     weights, x, y = 64 * 1024 * 33 // 32, 5 * 1024 * 33 // 32, 2 * 5 * 64
     for split in (1, 4):
-        config = Tile("vector", 4, 8, 1024, 4, 3, split_k=split).as_json("sm90")
+        config = MxTile(4, 8, 1024, 4, 3, split_k=split, kernel="vector").as_json("sm90")
         parts = 4 * split * 8 * 64 if split > 1 else 0  # 5 rows are two tiles of 4
         for provider in (GEMV, MMA):
             assert provider.working_set_bytes(five, GEMM, config) == weights + x + y + parts
@@ -239,7 +239,7 @@ def test_scales_beyond_what_a_decode_can_represent_are_refused(kernel, byte):
     inputs = make_inputs(Problem(2, 16, 128), GEMM, CPU, 1)
     inputs.w_scale[3, 1] = byte
     with pytest.raises(RooflensError, match="takes scales up to 2\\^"):
-        tile_launch(inputs, Tile(kernel, 16, 16, 128, 4, 2).as_json("sm90"))
+        check_scales(inputs, kernel)
 
 
 def test_swizzled_scales_are_in_the_documented_place():

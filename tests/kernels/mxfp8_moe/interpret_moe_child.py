@@ -6,24 +6,24 @@ from dataclasses import replace
 
 import interpreter_repairs
 import torch
+from devices import CPU
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.mxfp8_moe import triton_gemv, triton_grouped, triton_stock
-from rooflens.kernels.mxfp8_moe.align import prepare_align
-from rooflens.kernels.mxfp8_moe.launch import moe_launch
-from rooflens.kernels.mxfp8_moe.routing import align
+from rooflens.kernels.jit.call import compile_calls
+from rooflens.kernels.mxfp8_moe.providers import moe_call
+from rooflens.kernels.mxfp8_moe.routing import align, empty_aligned
+from rooflens.kernels.mxfp8_moe.triton import gemv, grouped, stock
+from rooflens.kernels.mxfp8_moe.triton.align import align_calls
+from rooflens.kernels.mxfp8_moe.triton.dequantize import dequantize_call
 from rooflens.kernels.mxfp8_moe.triton_configs import Traits
-from rooflens.kernels.mxfp8_moe.triton_dequantize import prepare_dequantize
 from rooflens.kernels.reference import measure
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 KERNELS = {
-    "grouped": triton_grouped.grouped_moe_kernel,
-    "gemv": triton_gemv.gemv_moe_kernel,
-    "stock": triton_stock.stock_moe_kernel,
+    "grouped": grouped.grouped_moe_kernel,
+    "gemv": gemv.gemv_moe_kernel,
+    "stock": stock.stock_moe_kernel,
 }
 
 
@@ -55,9 +55,8 @@ def run_gemm(case):
     config = case["config"]
     aligned = align(inputs.topk_ids, config["BLOCK_M"], problem.E, expert_map)
     output = inputs.empty_output()
-    launch = moe_launch(
-        KERNELS[case["kernel"]], inputs, aligned, output, config, Traits(**case["traits"]), case["wide"]
-    )
+    chosen = Traits(**case["traits"])
+    launch = compile_calls([moe_call(KERNELS[case["kernel"]], inputs, aligned, output, config, case["wide"], chosen)])
     for seed in range(case.get("launches", 1)):  # every launch must read X anew, and find its counters at zero again
         if not case.get("extreme"):
             inputs.refresh_activations(seed)
@@ -66,17 +65,18 @@ def run_gemm(case):
     reference = dense_product(inputs)
     reference[torch.isin(inputs.topk_ids.reshape(-1), torch.tensor(absent, dtype=torch.int32))] = 0
     accuracy = measure(output, reference)
-    return {"snr_db": accuracy.snr_db, "failure": accuracy.failure(scheme), "kernel": launch.kernel}
+    return {"snr_db": accuracy.snr_db, "failure": accuracy.failure(scheme), "kernel": launch.kernels[0]}
 
 
 def run_align(case):
     topk_ids = torch.tensor(case["topk_ids"], dtype=torch.int32)
     expert_map = torch.tensor(case["expert_map"], dtype=torch.int32) if case.get("expert_map") else None
-    run, aligned = prepare_align(topk_ids, case["block"], case["experts"], expert_map)
+    aligned = empty_aligned(topk_ids.numel(), case["block"], case["experts"], "cpu")
+    launches = compile_calls(align_calls(topk_ids, aligned, case["experts"], expert_map))
     for _ in range(2):
         for tensor in (aligned.sorted_ids, aligned.expert_ids, aligned.padded):
             tensor.fill_(-7)
-        run()
+        launches.run()
     return {
         "sorted_ids": aligned.sorted_ids.tolist(),
         "expert_ids": aligned.expert_ids.tolist(),
@@ -91,7 +91,7 @@ def run_dequantize(case):
     payload = payload.view(torch.float8_e4m3fn)
     scales = torch.tensor([127] * 8 + [0, 1, 100, 119, 130, 131, 132, 133], dtype=torch.uint8)
     out = torch.full((512,), torch.nan, dtype=torch.bfloat16)
-    prepare_dequantize(payload, scales, out, case["arch"])()
+    compile_calls([dequantize_call(payload, scales, out, case["arch"])]).run()
     exact = payload.double().unflatten(0, (-1, 32)) * torch.exp2(scales.double() - 127)[:, None]
     return {"equal": torch.equal(out, exact.flatten().bfloat16())}
 

@@ -5,16 +5,15 @@ import re
 import pytest
 from rooflens.kernels import aot
 from rooflens.kernels.mxfp8_moe.blas import DEQUANT_LOOP
-from rooflens.kernels.mxfp8_moe.end_to_end import GROUPED_WITH_ALIGN
-from rooflens.kernels.mxfp8_moe.providers import GEMV, GROUPED, GUARDED
-from rooflens.kernels.mxfp8_moe.stock import STOCK_TRITON, is_emulated
-from rooflens.shapes.device import Device
+from rooflens.kernels.mxfp8_moe.providers import GEMV, GROUPED, GROUPED_WITH_ALIGN, GUARDED
+from rooflens.kernels.mxfp8_moe.stock import STOCK_TRITON
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 from rooflens.shapes.verdict import Verdict
 
 from ..ahead_of_time import sampled
+from ..devices import gpu
 
 PLAIN = MxFp8Moe("rceil", DType.BF16)
 WEIGHTED = MxFp8Moe("rceil", DType.BF16, weighted=True)
@@ -47,23 +46,18 @@ WHOLE = "gfx950"
 """The one that every change compiles for; of the others, a sample."""
 
 
-def device(arch):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, 132, 1 << 26, 1 << 26, 1 << 36)
-
-
 def requests(arch):
     chosen = {}
     for name, (provider, problem, scheme) in CASES.items():
         thorough = arch in THOROUGH
-        if not provider.supports(problem, scheme, device(arch)).ok or not (thorough or name in EVERYWHERE):
+        if not provider.supports(problem, scheme, gpu(arch)).ok or not (thorough or name in EVERYWHERE):
             continue
-        candidates = provider.candidates(problem, scheme, device(arch))
+        candidates = provider.candidates(problem, scheme, gpu(arch))
         for index, config in enumerate(candidates[: 3 if name == "few rows" and thorough else 1]):
-            (chosen[f"{name} {index}"],) = provider.builds(problem, scheme, device(arch), config)
-    config = GROUPED.candidates(FEW, PLAIN, device(arch))[0]
-    count, place, _ = GROUPED_WITH_ALIGN.builds(FEW, PLAIN, device(arch), config)
-    _, weights = DEQUANT_LOOP.builds(FEW, PLAIN, device(arch), {})
+            (chosen[f"{name} {index}"],) = provider.builds(problem, scheme, gpu(arch), config)
+    config = GROUPED.candidates(FEW, PLAIN, gpu(arch))[0]
+    count, place, _ = GROUPED_WITH_ALIGN.builds(FEW, PLAIN, gpu(arch), config)
+    _, weights = DEQUANT_LOOP.builds(FEW, PLAIN, gpu(arch), {})
     return chosen | {"align count": count, "align place": place, "dequantize": weights}
 
 
@@ -113,7 +107,7 @@ def test_kernels_compile_without_spills_to_the_intended_instructions(builds, arc
     matrix = set(re.findall(ANY_MATRIX, text(build)))
     if name == "stock 0":
         native = any("scale" in one for one in matrix)
-        assert native != is_emulated(arch), matrix
+        assert native == (STOCK_TRITON.math_dtype(FEW, PLAIN, gpu(arch)) == "mxfp8"), matrix
         return  # an untuned baseline, which may spill
     assert build.spills == 0, (build.registers, build.spills)
     if CASES.get(name.rpartition(" ")[0], (None,))[0] in (GROUPED, GUARDED):
@@ -135,9 +129,9 @@ def test_loads_of_the_main_loop_are_prefetched_on_sm90(builds):
 
 
 def test_offsets_into_more_than_2_gib_are_64_bit():
-    config = GROUPED.candidates(FEW, PLAIN, device("gfx942"))[0]
-    (large,) = GROUPED.builds(moe(2, 1536, 6144, 256, 4), PLAIN, device("gfx942"), config)
-    (small,) = GUARDED.builds(FEW, PLAIN, device("gfx942"), config)
+    config = GROUPED.candidates(FEW, PLAIN, gpu("gfx942"))[0]
+    (large,) = GROUPED.builds(moe(2, 1536, 6144, 256, 4), PLAIN, gpu("gfx942"), config)
+    (small,) = GUARDED.builds(FEW, PLAIN, gpu("gfx942"), config)
     assert large.constants["WIDE"]
     assert list(large.large) == ["w"]
     assert not small.constants["WIDE"]

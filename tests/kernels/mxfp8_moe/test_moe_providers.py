@@ -2,33 +2,28 @@
 
 import pytest
 import torch
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.mxfp8_moe import blas
-from rooflens.kernels.mxfp8_moe.align import prepare_align
 from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH, ENVELOPE, refusal
-from rooflens.kernels.mxfp8_moe.routing import align
+from rooflens.kernels.mxfp8_moe.routing import align, empty_aligned
 from rooflens.kernels.mxfp8_moe.traffic import expected_blocks
-from rooflens.kernels.mxfp8_moe.triton_arguments import max_blocks
 from rooflens.kernels.mxfp8_moe.triton_configs import FILL, grouped_configs
 from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
+
+from ..checks import check_candidates
+from ..devices import CPU, gpu
 
 FUSED = ("grouped_moe", "gemv_moe", "guarded_moe", "dispatch_moe", "grouped_with_align_moe", "stock_triton_moe")
 LOOPS = ("dequant_loop_moe", "loop_bf16_moe")
 ARCHES = ("sm80", "sm89", "sm90", "sm100", "sm120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
 PLAIN = MxFp8Moe("rceil", DType.BF16)
 WEIGHTED = MxFp8Moe("rceil", DType.BF16, weighted=True)
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
-
-
-def gpu(arch="sm90", compute_units=132):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, compute_units, 1 << 26, 1 << 26, 1 << 36)
 
 
 def moe(m, n, k, e, top_k):
@@ -120,8 +115,9 @@ DISPATCHED = (
 
 @pytest.mark.parametrize(("problem", "scheme", "record"), DISPATCHED, ids=[str(line[0]) for line in DISPATCHED])
 def test_dispatch(providers, problem, scheme, record):
-    chosen, recorded = DISPATCH.choose(problem, scheme, gpu("gfx950"))
-    assert recorded == record
+    choice = DISPATCH.choose(problem, scheme, gpu("gfx950"))
+    assert str(choice) == record
+    chosen = choice.provider
     assert chosen is providers[record.partition(":")[0]]
     config = DISPATCH.candidates(problem, scheme, gpu("gfx950"))
     assert config == [chosen.candidates(problem, scheme, gpu("gfx950"))[0]]
@@ -170,10 +166,8 @@ def test_k_is_divided_until_the_grid_fills_the_device():
 
 def test_grid_covers_every_block_in_use():
     for m, experts, top_k, block in ((4, 128, 4, 8), (300, 4, 2, 16), (7, 9, 1, 64)):
-        problem = moe(m, 64, 64, experts, top_k)
         ids = torch.stack([torch.randperm(experts)[:top_k] for _ in range(m)])
         aligned = align(ids, block, experts)
-        assert max_blocks(problem, block) == aligned.max_blocks
         assert int(aligned.padded) <= aligned.max_blocks * block
 
 
@@ -341,12 +335,6 @@ def test_reference_is_the_product_of_the_same_bits():
             assert truth[slot, n].item() == pytest.approx(expected, rel=1e-12)
 
 
-def this_gpu():
-    properties = torch.cuda.get_device_properties(0)
-    arch = getattr(properties, "gcnArchName", "").split(":")[0] or f"sm{properties.major}{properties.minor}"
-    return gpu(arch, properties.multi_processor_count)
-
-
 GPU_CASES = (
     (4, 1536, 6144, 32, 4),
     (8, 6144, 768, 64, 1),
@@ -361,33 +349,20 @@ GPU_CASES = (
 @pytest.mark.parametrize("scheme", [PLAIN, WEIGHTED], ids=lambda scheme: scheme.name)
 @pytest.mark.parametrize("name", [*FUSED, *LOOPS])
 def test_results_on_the_gpu(providers, name, scheme):
-    device = this_gpu()
-    provider = providers[name]
     for sizes in GPU_CASES:
-        problem = moe(*sizes)
-        if not provider.supports(problem, scheme, device).ok:
-            continue
-        inputs = make_inputs(problem, scheme, device, seed=5)
-        for config in provider.candidates(problem, scheme, device) or ({},):
-            launch = provider.prepare(inputs, config)
-            for seed in (1, 2):
-                inputs.refresh_activations(seed)
-                launch.output.fill_(torch.nan)
-                launch()
-                out = launch.output.clone()
-                failure = measure(out, inputs.reference()[0]).failure(scheme)
-                assert not failure, (failure, problem, config)
-                launch()
-                assert torch.equal(out, launch.output), ("not deterministic", problem, config)
+        check_candidates(providers[name], moe(*sizes), scheme, find_device("cuda"))
 
 
 @pytest.mark.gpu
 def test_align_on_the_gpu():
+    from rooflens.kernels.jit.call import compile_calls
+    from rooflens.kernels.mxfp8_moe.triton.align import align_calls
+
     for tokens, experts, top_k, block in ((1, 8, 2, 16), (64, 128, 4, 8), (3000, 256, 8, 64)):
         generator = torch.Generator().manual_seed(tokens)
         ids = torch.rand(tokens, experts, generator=generator).argsort(1)[:, :top_k].int().cuda()
-        run, aligned = prepare_align(ids, block, experts)
-        run()
+        aligned = empty_aligned(ids.numel(), block, experts, ids.device)
+        compile_calls(align_calls(ids, aligned, experts))
         truth = align(ids, block, experts)
         assert torch.equal(aligned.padded, truth.padded)
         assert torch.equal(aligned.expert_ids, truth.expert_ids)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from rooflens.kernels.mxfp8_moe.routing import align, moe_sorting, route
+from rooflens.kernels.mxfp8_moe.routing import align, route
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.schemes.mxfp8_moe import expected_hits, hit_experts
 
@@ -104,19 +104,6 @@ def test_tokens_are_still_independent_of_each_other_s_order():
     assert counts.max() < 100 + 5 * 10
 
 
-def test_moe_sorting_has_choice_and_token_in_one_id():
-    weights = torch.arange(12, dtype=torch.float32).reshape(4, 3) + 1
-    result = moe_sorting(align(VECTOR, 4, 4), weights, 4)
-    nothing = (3 << 24) | 4
-    expected = [1, 2, 3, nothing, 0, (1 << 24) | 1, (1 << 24) | 3, nothing]  # slots 3 6 9, and 0 4 10
-    assert result.ids.tolist()[:8] == expected
-    assert result.ids.numel() == 12 + 4 * 4 - 3
-    assert set(result.ids.tolist()[16:]) == {nothing}
-    assert result.weights.tolist()[:8] == [4, 7, 10, 0, 1, 5, 11, 0]
-    assert result.valid.tolist() == [16, 4]
-    assert result.expert_ids.tolist() == [0, 1, 2, 3, 0, 0]
-
-
 def test_what_cannot_be_laid_out_is_refused():
     with pytest.raises(UsageError, match="block=0"):
         align(VECTOR, 0, 4)
@@ -126,5 +113,3 @@ def test_what_cannot_be_laid_out_is_refused():
         align(-VECTOR, 4, 4)
     with pytest.raises(UsageError, match="32-bit"):
         align(VECTOR, 1 << 30, 4)
-    with pytest.raises(UsageError, match="24 bits"):
-        moe_sorting(align(VECTOR, 4, 4), torch.empty(1 << 24, 0), 4)

@@ -6,10 +6,10 @@ import sys
 import interpreter_repairs
 import torch
 from rooflens.kernels.inputs import make_inputs, poison
+from rooflens.kernels.jit.call import compile_calls
 from rooflens.kernels.reference import measure_all
 from rooflens.kernels.torchao import triton_providers
 from rooflens.kernels.torchao.quantize import quantized_layout
-from rooflens.kernels.torchao.triton_calls import launch_all
 from rooflens.kernels.torchao.triton_dequantize import dequantize_calls
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
@@ -75,7 +75,7 @@ def run_dequantize(case):
     """Dense operands of the fused dequantizer against those that the inputs hold."""
     inputs = operands(case)
     calls, activations, weight = dequantize_calls(inputs)
-    launch_all(calls, weight, {})()
+    compile_calls(calls).run()
     expected = inputs.dense if hasattr(inputs, "dense") else (inputs.a_dense,)
     from rooflens.kernels.torchao.blas import dense_weight
 

@@ -4,17 +4,18 @@ import re
 
 import pytest
 from rooflens.kernels import aot
+from rooflens.kernels.inputs import placeholders
+from rooflens.kernels.jit.call import requests as described
 from rooflens.kernels.provider import support
 from rooflens.kernels.torchao import triton_providers as providers
-from rooflens.kernels.torchao.triton_calls import requests as launched_requests
 from rooflens.kernels.torchao.triton_dequantize import dequantize_calls
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.torchao import QUANTIZERS, AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
 from rooflens.shapes.verdict import Verdict
 
 from ..ahead_of_time import sampled
+from ..devices import gpu
 
 BF16, G, STEP = DType.BF16, Op.GROUPED_GEMM, Pass.STEP
 CASES = (
@@ -53,33 +54,28 @@ def specialization(request):
     return repr((request.kernel, arguments, request.constants, request.options, request.large))
 
 
-def device(arch):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, 132, 1 << 26, 1 << 26, 1 << 36)
-
-
 def test_every_architecture_is_compiled_for_or_has_a_reason():
     assert set(aot.ARCHES) == {*MATRIX, *NO_FP8}
     for arch in NO_FP8:
         for provider, problem, scheme in CASES[:-1]:
-            answer = support(provider, problem, scheme, device(arch))
+            answer = support(provider, problem, scheme, gpu(arch))
             assert not answer.ok
             assert "no FP8" in answer.reason
-        assert support(*CASES[-1], device(arch)).ok, "dense operands need no FP8 instructions"
+        assert support(*CASES[-1], gpu(arch)).ok, "dense operands need no FP8 instructions"
 
 
 def requests(arch):
     """{kernel and number: Request}; what becomes the same binary stands once."""
     wanted = {}
     for provider, problem, scheme in CASES:
-        config = provider.candidates(problem, scheme, device(arch))[0]
-        for request in provider.builds(problem, scheme, device(arch), config):
+        config = provider.candidates(problem, scheme, gpu(arch))[0]
+        for request in provider.builds(problem, scheme, gpu(arch), config):
             wanted.setdefault(specialization(request), request)
-    for tile in providers.GEMM.candidates(*CASES[5][1:], device(arch)) if arch in EVERY_TILE else ():
-        (request,) = providers.GEMM.builds(*CASES[5][1:], device(arch), tile)
+    for tile in providers.GEMM.candidates(*CASES[5][1:], gpu(arch)) if arch in EVERY_TILE else ():
+        (request,) = providers.GEMM.builds(*CASES[5][1:], gpu(arch), tile)
         wanted.setdefault(specialization(request), request)
-    inputs = providers.meta_inputs(Problem(384, 256, 512, pass_=STEP), AoLinear(BF16), device(arch))
-    for request in launched_requests(dequantize_calls(inputs)[0]):
+    inputs = placeholders(Problem(384, 256, 512, pass_=STEP), AoLinear(BF16), gpu(arch))
+    for request in described(dequantize_calls(inputs)[0]):
         wanted.setdefault(specialization(request), request)
     return {f"{request.kernel.partition(':')[2]} {number}": request for number, request in enumerate(wanted.values())}
 
@@ -91,7 +87,7 @@ def builds(builder):
 
 @pytest.mark.parametrize("arch", MATRIX)
 def test_every_kernel_is_among_those_compiled(arch):
-    assert all(support(*case, device(arch)).ok for case in CASES)
+    assert all(support(*case, gpu(arch)).ok for case in CASES)
     persistent = {"gemm_persistent_kernel", "tile_rows_kernel"} if arch == "sm90" else set()
     assert {name.partition(" ")[0] for name in requests(arch)} == {
         "quantize_rows_kernel", "quantize_columns_kernel", "quantize_blocks_kernel", "dequantize_kernel",
@@ -116,6 +112,6 @@ def test_operands_beyond_2_gib_are_named():
     """AMD's buffer instructions reach 2 GiB: the JIT looks at each tensor, and a build must not differ from it."""
     problem, scheme = Problem(128000, 16384, 5120), AoGemm("128x128", BF16)
     (request,) = providers.GEMM.builds(
-        problem, scheme, device("gfx942"), providers.GEMM.candidates(*CASES[5][1:], device("gfx942"))[0]
+        problem, scheme, gpu("gfx942"), providers.GEMM.candidates(*CASES[5][1:], gpu("gfx942"))[0]
     )
     assert list(request.large) == ["c"], "128000 x 16384 x 2 bytes; a has 655 MB"

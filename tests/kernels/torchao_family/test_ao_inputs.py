@@ -7,17 +7,14 @@ import torch
 from rooflens.kernels.inputs import make_inputs, make_weight
 from rooflens.kernels.torchao.groups import group_ends, group_rows
 from rooflens.kernels.torchao.quantize import quantize
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.torchao import AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
 
+from ..devices import cpu
+
 BF16 = DType.BF16
 G = Op.GROUPED_GEMM
-
-
-def cpu(arch="x86-64"):
-    return Device("cpu", 0, "cpu", "", arch, 2, 1 << 20, 1 << 20, 1 << 30)
 
 
 CASES = (

@@ -15,8 +15,9 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.torchao import QUANTIZERS, AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
 
+from ..devices import CPU
+
 BF16, G, STEP = DType.BF16, Op.GROUPED_GEMM, Pass.STEP
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 H200 = Device("cuda", 0, "H200", "NVIDIA", "sm90", 132, 60 << 20, 60 << 20, 141 << 30)
 ALL = (
     triton_providers.QUANTIZE,

@@ -14,24 +14,19 @@ from rooflens.kernels.upstream import observe
 from rooflens.kernels.upstream.aiter_a16w8 import AITER_A16W8
 from rooflens.kernels.upstream.aiter_mx import AITER_MX
 from rooflens.kernels.upstream.primus_turbo import PRIMUS_TURBO_FP8
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
+from ..devices import CPU, gpu
+
 STUB = Path(__file__).parent / "stub"
 PACKAGES = ("aiter", "primus_turbo")
-CPU = Device("cpu", 0, "cpu", "", "x86-64", 2, 1 << 20, 1 << 20, 1 << 30)
 ADAPTERS = {
     AITER_A16W8: ("a16w8-128x128", Problem(3, 130, 140, B=2)),
     AITER_MX: ("mxfp8-rceil", Problem(3, 64, 128)),
     PRIMUS_TURBO_FP8: ("fp8-blockwise", Problem(130, 140, 150)),
 }
-
-
-def gpu(arch):
-    vendor = "AMD" if arch.startswith("gfx") else "NVIDIA"
-    return Device("cuda", 0, arch, vendor, arch, 256, 1 << 28, 1 << 22, 1 << 37)
 
 
 def forget():

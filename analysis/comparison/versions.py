@@ -1,0 +1,129 @@
+"""The two versions of a comparison: two stored runs, or two imported tables."""
+
+import numpy as np
+import pandas as pd
+
+from ...shapes.errors import UsageError
+from ...shapes.verdict import Verdict
+from ..frames.coordinates import CASE, METHOD
+from ..frames.load import RunData
+from ..imports.entries import Imported
+from ..run.summarize import round_medians, summarize
+from .effects import Order, Versions, align
+
+
+def from_runs(base: RunData, head: RunData, order: Order) -> Versions:
+    """Align two runs. Raises UsageError when they have no case in common, or were not measured in the same way.
+
+    Of interleaved runs, round i of one is paired with round i of the other, and both must have had the same operands.
+    """
+    sides = {"base": base, "head": head}
+    summaries = {side: summarize(run) for side, run in sides.items()}
+    cases = align(*(_settled(summaries[side], run) for side, run in sides.items()))
+    if not ((cases["base_verdict"] != "") & (cases["head_verdict"] != "")).any():
+        raise UsageError(
+            f"{base.folder} and {head.folder} have no case in common (same shape, M, pass, dtype, scheme, cache and "
+            "provider): compare runs of one suite"
+        )
+    _refuse_other_method(cases, base, head)
+    position = {key: number for number, key in enumerate(cases[[*CASE]].itertuples(index=False, name=None))}
+    rounds = pd.DataFrame({"case": pd.Series(dtype="int64"), "round": pd.Series(dtype="int64")})
+    for side, run in sides.items():
+        keys = summaries[side].set_index("cell_id")[[*CASE]].apply(tuple, axis=1).map(position)
+        medians = round_medians(run)
+        joined = medians.assign(case=medians["cell_id"].map(keys)).dropna(subset="case").astype({"case": "int64"})
+        joined = joined[["case", "round", "median_s"]].rename(columns={"median_s": f"{side}_s"})
+        rounds = rounds.merge(joined, on=["case", "round"], how="outer")
+    if order is Order.INTERLEAVED:
+        _refuse_other_operands(base, head)
+    return Versions(cases, rounds, order)
+
+
+MIXED = "mixed"
+"""Configuration or artifact of a case that had several over its rounds: it says neither "same" nor "another"."""
+
+
+def _settled(summary: pd.DataFrame, run: RunData) -> pd.DataFrame:
+    """Mark what differs between the rounds of a case."""
+    passed = run.cells[run.cells["verdict"] == Verdict.PASSED].groupby("cell_id")
+    found = summary.copy()
+    for name in ("config", "artifact"):
+        counts = passed[name].nunique()
+        found[name] = found[name].mask(found["cell_id"].isin(counts.index[counts > 1]), MIXED)
+    return found
+
+
+def _refuse_other_method(cases: pd.DataFrame, base: RunData, head: RunData) -> None:
+    """A time by another timer, or of another way to a cold cache, is another quantity."""
+    both = (cases["base_time_s"] > 0) & (cases["head_time_s"] > 0)
+    for name in METHOD[:2]:
+        differs = both & (cases[f"base_{name}"] != cases[f"head_{name}"])
+        if differs.any():
+            first = cases[differs].iloc[0]
+            raise UsageError(
+                f"{name} is {first[f'base_{name}']} in {base.folder} and {first[f'head_{name}']} in {head.folder}: "
+                "such times are not comparable; measure one of them again in the other's way"
+            )
+    kinds = [(run.device.name, run.device.arch) for run in (base, head)]
+    if kinds[0] != kinds[1]:
+        raise UsageError(f"{base.folder} is of {kinds[0][0]}, {head.folder} of {kinds[1][0]}: compare on one device")
+
+
+def _refuse_other_operands(base: RunData, head: RunData) -> None:
+    """Interleaved arms get the same operands bit for bit: their checksums must agree, round by round."""
+    key = [*CASE, "round"]
+    columns = [run.cells.loc[run.cells["operands"] != "", [*key, "operands"]] for run in (base, head)]
+    joined = columns[0].merge(columns[1], on=key, suffixes=("_base", "_head"))
+    differs = joined["operands_base"] != joined["operands_head"]
+    if differs.any():
+        row = joined[differs].iloc[0]
+        raise UsageError(
+            f"round {row['round']} of {row['provider']} {row['model']} {row['layer']} M={row['M']}: the arms had other "
+            "operands, so their environments draw other random numbers: use the same torch in both"
+        )
+
+
+def devices_differ(base: RunData, head: RunData) -> bool:
+    """Tell whether the runs were on two devices of one kind."""
+    return bool(base.device.uuid) and base.device.uuid != head.device.uuid
+
+
+def rounds_of(versions: Versions) -> tuple[int, int]:
+    """Least and most rounds that a case has in both versions; (0, 0) without any."""
+    counts = versions.rounds.dropna(subset=["base_s", "head_s"]).groupby("case").size()
+    return (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
+
+
+def pair(base: Imported, head: Imported) -> Versions:
+    """Join two tables case by case; each time is the only round of its version.
+
+    Raises UsageError when they have no case in common, naming the column that keeps them apart if it is one.
+    """
+    cases = align(base.frame, head.frame)
+    both = (cases["base_verdict"] != "") & (cases["head_verdict"] != "")
+    if not both.any():
+        raise UsageError(f"the tables have no case in common: {_apart(base.frame, head.frame)}")
+    rounds = pd.DataFrame(
+        {
+            "case": np.arange(len(cases)),
+            "round": 0,
+            "base_s": cases["base_time_s"].to_numpy(),
+            "head_s": cases["head_time_s"].to_numpy(),
+        }
+    )
+    return Versions(cases, rounds, Order.IMPORTED)
+
+
+def _apart(base: pd.DataFrame, head: pd.DataFrame) -> str:
+    for name in CASE:
+        ours, theirs = set(base[name]), set(head[name])
+        if not ours & theirs:
+            return (
+                f"{name} is {_some(ours)} in the base and {_some(theirs)} in the head; map it: --columns {name}=COLUMN"
+            )
+    return "every single column has values in common, but no row has all of them; compare files of one suite"
+
+
+def _some(values: set[object]) -> str:
+    texts = sorted(str(value) for value in values)
+    return ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")

@@ -1,0 +1,76 @@
+"""The base of the baselines that multiply decoded operands with the vendor's GEMM."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..shapes.device import Device
+from ..shapes.problem import Problem
+from .inputs import Tensors
+from .provider import Config, InputsT, Launch, Provider, Role, SchemeT
+from .saved import Saved
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Dense operands of a launch.
+
+    fill     decodes them, again at every call; None: they stay as they are
+    sources  what `fill` reads that changes between measurements
+    config   what was chosen for decoding; kernels, artifact  as in `Launch`
+    """
+
+    operands: Any
+    fill: Callable[[], object] | None = None
+    sources: Tensors = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    kernels: tuple[str, ...] = ()
+    artifact: str = ""
+
+
+class DenseBlas(Provider[SchemeT, InputsT]):
+    """What a layer in 16 bits costs: operands are decoded before the timed call, and when they were overwritten.
+
+    With the role DEQUANT_BLAS, what a framework does without a fused kernel: they are decoded in the timed call.
+    """
+
+    role = Role.REFERENCE
+
+    @abstractmethod
+    def decode(self, inputs: InputsT, config: Config) -> Decoded:
+        """Allocate dense operands; compile what decodes them."""
+
+    @abstractmethod
+    def multiply(self, inputs: InputsT, operands: Any, outputs: Tensors, config: Config) -> Callable[[], object]:
+        """Return the call that writes the outputs from dense operands; its scratch is allocated here."""
+
+    def prepare(self, inputs: InputsT, config: Config | None = None) -> Launch:
+        """Allocate, decode once, and choose the form of the product."""
+        config = config or self.default_config(inputs)
+        outputs = inputs.empty_outputs()
+        decoded = self.decode(inputs, config)
+        multiply = self.multiply(inputs, decoded.operands, outputs, config)
+        fill = decoded.fill
+        if fill and self.role is Role.REFERENCE:
+            fill = Saved(decoded.sources, fill).refresh
+
+        def run() -> None:
+            if fill:
+                fill()
+            multiply()
+
+        ran = {**config, **decoded.config, **cpu_threads(inputs.device)}
+        output = outputs if len(outputs) > 1 else outputs[0]
+        return Launch(run if fill else multiply, output, ran, decoded.kernels, artifact=decoded.artifact)
+
+    def math_dtype(self, problem: Problem, scheme: SchemeT, device: Device) -> str:
+        """Nothing is multiplied in the format of the weights."""
+        return scheme.dtype.value
+
+
+def cpu_threads(device: Device) -> dict[str, int]:
+    """Threads of a product on the CPU, as they are recorded."""
+    return {} if device.is_gpu else {"threads": torch.get_num_threads()}

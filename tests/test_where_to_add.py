@@ -1,0 +1,492 @@
+"""The table "Where to add what" of docs/architecture.md is true: each row is tried in a temporary copy of the project.
+
+A row is tried with the files that it names, and no others. All rows are added to one copy, and checked in one process.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "cli")
+PAGE = ROOT / "docs" / "architecture.md"
+
+
+@dataclass(frozen=True)
+class Addition:
+    """Code that asserts the result, new files, and insertions: file -> what is there, what to add before and behind."""
+
+    check: str
+    files: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, tuple[str, str, str] | list[tuple[str, str, str]]] = field(default_factory=dict)
+
+
+PROVIDER = """
+import torch
+from {kernels}provider import Launch, Provider
+
+class Added(Provider):
+    name, family = "{name}", "{family}"
+
+    def prepare(self, inputs, config=None):
+        (out,) = inputs.empty_outputs()
+        return Launch(lambda: torch.mm(inputs.x, inputs.dequantized().t(), out=out), out)
+
+ADDED = Added()
+PROVIDERS = [ADDED]
+"""
+
+SCHEME = """
+from dataclasses import dataclass
+from ..scheme import DType, Scheme
+
+@dataclass(frozen=True, slots=True)
+class Plain(Scheme):
+    dtype: DType
+    family = "added"
+    grammar = "plain"
+    name = "plain"
+
+    @classmethod
+    def read(cls, name, dtype):
+        return cls(dtype) if name == "plain" else None
+
+    def weight_bytes(self, problem):
+        return problem.N * problem.K * self.dtype.bytes
+
+    def scale_bytes(self, problem):
+        return 0
+"""
+
+INPUTS = """
+from dataclasses import dataclass, replace
+from typing import Any
+import torch
+from ..inputs import TORCH_DTYPES, Inputs, empty_output, normal
+
+@dataclass(frozen=True, slots=True)
+class PlainInputs(Inputs):
+    problem: Any
+    scheme: Any
+    device: Any
+    seed: int
+    x: torch.Tensor
+    weight: torch.Tensor
+
+    activations = property(lambda self: (self.x,))
+    weights = property(lambda self: (self.weight,))
+
+    def dequantized(self):
+        return self.weight
+
+    def empty_outputs(self):
+        return (empty_output((self.problem.M, self.problem.N), self.x.dtype, self.x.device),)
+
+    def copy(self):
+        return replace(self, x=self.x.clone(), weight=self.weight.clone())
+
+    def refresh_activations(self, seed):
+        self.x.copy_(normal(self.x.shape, torch.Generator().manual_seed(seed), "cpu"))
+
+    def negate(self):
+        self.x.neg_()
+
+    def reference(self):
+        return (self.x.double() @ self.weight.double().t(),)
+
+    def negate_reference(self, truth):
+        truth[0].neg_()
+
+def make_weight(problem, scheme, device, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return normal((problem.N, problem.K), generator, "cpu").to(TORCH_DTYPES[scheme.dtype])
+
+def make_inputs(problem, scheme, device, seed, weight=None):
+    weight = make_weight(problem, scheme, device, seed) if weight is None else weight
+    x = normal((problem.M, problem.K), torch.Generator().manual_seed(seed + 1), "cpu").to(weight.dtype)
+    return PlainInputs(problem, scheme, device, seed, x, weight)
+"""
+
+SUITE = """
+name = "added"
+shapes = "added"
+schemes = ["nf4-g64"]
+dtypes = ["fp32"]
+caches = ["warm"]
+providers = ["dequant_blas", "blas"]
+baseline = "dequant_blas"
+challengers = ["blas"]
+[axes]
+M = [1]
+"""
+
+SHAPES = """suite,model,layer,op,N,K,B,E,top_k,tp,M_list,seqlen,notes
+added,added-model,q,gemm,64,64,,,,,,,
+"""
+
+TIMER = """
+from .host_timer import HostTimer
+
+class AddedTimer(HostTimer):
+    name = "added"
+"""
+
+TELEMETRY = """
+from .host import HostTelemetry
+
+class AddedTelemetry(HostTelemetry):
+    name = "added"
+"""
+
+IMPORTER = """
+from .entries import Entry, Imported, frame_of
+
+SOURCE = "added"
+
+def matches(table):
+    return table.header[0] == "added_ms"
+
+def read(table, columns):
+    entries = [
+        Entry(place=f"line {n}", reading=one, provider="mine", M=n)
+        for n, one in enumerate(table.readings("added_ms", "0.001"), 1)
+    ]
+    return Imported(SOURCE, frame_of(entries, table.where), {}, "", ())
+"""
+
+EMITTER = """
+def emit_added(policy, provenance):
+    return f"a policy: {policy.name}"
+"""
+
+RULE = """
+from ..evidence.context import Rule, at
+from ..evidence.finding import Severity
+
+def check(case):
+    for sheet in case.sheets:
+        yield at(RULE, Severity.QUESTION, sheet, None, "a table", RULE.advice)
+
+RULE = Rule("added-rule", "tables", "nothing to do", check)
+"""
+
+SECTION = """
+from {model}model import Section, Text
+
+def added(subject):
+    return Section("added", "An added chapter", (Text("added text"),))
+"""
+
+DEVICES = (ROOT / "shapes" / "devices.csv").read_text("utf-8").splitlines(keepends=True)
+RADEON = next(line for line in DEVICES if line.startswith("AMD Radeon RX 7900 XTX,RX 7900 XTX,"))
+
+ADDITIONS = {
+    "a provider": Addition(
+        """
+        from rooflens.kernels import registry
+        assert registry.load(["added_4bit"])["added_4bit"].family == "fourbit"
+        assert "added_4bit" in printed("list", "providers")
+        """,
+        {"kernels/fourbit/added.py": PROVIDER.format(kernels="..", name="added_4bit", family="fourbit")},
+        {
+            "kernels/registry.py": (
+                "BUILTIN = {\n",
+                "",
+                '"added_4bit": Shipped("fourbit", "candidate", "fourbit.added:ADDED"),\n',
+            )
+        },
+    ),
+    "a family": Addition(
+        """
+        from rooflens.kernels import registry
+        from rooflens.kernels.inputs import make_inputs
+        from rooflens.harness.machine.device import find_device
+        from rooflens.shapes.problem import Problem
+        from rooflens.shapes.scheme import DType
+        from rooflens.shapes.schemes import parse_scheme
+        inputs = make_inputs(Problem(2, 8, 16), parse_scheme("plain", DType.FP32), find_device("cpu"), seed=1)
+        launch = registry.load(["plain_mm"])["plain_mm"].prepare(inputs)
+        launch()
+        assert (launch.output - inputs.reference()[0]).abs().max() < 1e-5
+        """,
+        {
+            "shapes/schemes/added.py": SCHEME,
+            "kernels/added/inputs.py": INPUTS,
+            "kernels/added/plain.py": PROVIDER.format(kernels="..", name="plain_mm", family="added"),
+        },
+        {
+            "shapes/schemes/__init__.py": (
+                "FAMILIES: tuple[type[Scheme], ...] = (\n",
+                "from .added import Plain\n",
+                "Plain,\n",
+            ),
+            "kernels/registry.py": (
+                '    "kernel_a16w8": Shipped(',
+                '"plain_mm": Shipped("added", "candidate", "added.plain:ADDED"),\n',
+                "",
+            ),
+        },
+    ),
+    "a provider of your own repository": Addition(
+        f"""
+        file = work / "mine.py"
+        file.write_text({PROVIDER.format(kernels="rooflens.kernels.", name="mine", family="fourbit")!r})
+        from rooflens.kernels import registry
+        assert registry.load(["mine"], [file])["mine"].family == "fourbit"
+        found = printed("run", "llm4bit-quick", "--providers", file, "-p", "mine", "-p", "blas", "--dry-run")
+        assert "providers 2" in found or "providers 3" in found, found
+        """
+    ),
+    "a shape set, a suite": Addition(
+        """
+        assert "added" in printed("list", "shapes")
+        assert "added" in printed("run", "added", "--dry-run")
+        """,
+        {"shapes/sets/added.csv": SHAPES, "shapes/suites/added.toml": SUITE},
+    ),
+    "a device": Addition(
+        """
+        from rooflens.shapes.device import match_spec
+        assert match_spec("Added GPU", "gfx1100").name == "Added GPU"
+        printed("list", "devices", "--check")
+        """,
+        lines={
+            "shapes/devices.csv": (
+                RADEON,
+                "",
+                RADEON.replace("AMD Radeon RX 7900 XTX,RX 7900 XTX,", "Added GPU,Added GPU,"),
+            )
+        },
+    ),
+    "a stored column": Addition(
+        """
+        from rooflens.cli.listing.columns_page import columns_page
+        from rooflens.shapes.run_folder.columns import CELLS, TABLES
+        assert "added_s" in CELLS.names
+        assert "`added_s`" in columns_page(TABLES)
+        """,
+        lines={
+            "shapes/run_folder/columns.py": (
+                '"one row per finished (cell, round): the commit record, written after its samples",\n    (\n',
+                "",
+                'Column("added_s", Kind.FLOAT, "an added column", "s"),\n',
+            )
+        },
+    ),
+    "a timer": Addition(
+        """
+        from rooflens.harness.timing.timers import TIMERS
+        from rooflens.reports.sections.conditions import timing
+        assert TIMERS["added"].name == "added"
+        assert timing.TIMERS["added"] == "an added timer"
+        printed("run", "llm4bit-quick", "--device", "cpu", "--timer", "added", "--dry-run")
+        """,
+        {"harness/timing/added_timer.py": TIMER},
+        {
+            "harness/timing/timers.py": (
+                "TIMERS: dict[str, Callable[..., Timer]] = {\n",
+                "from .added_timer import AddedTimer\n",
+                '"added": AddedTimer,\n',
+            ),
+            "shapes/protocol.py": ('TIMERS = ("auto", ', "", '"added", '),
+            "harness/worker/bench.py": ("WATCHED = (", "", '"added", '),
+            "reports/sections/conditions/timing.py": ("TIMERS = {\n", "", '"added": "an added timer",\n'),
+        },
+    ),
+    "a source of telemetry": Addition(
+        """
+        from rooflens.harness.machine.device import find_device
+        from rooflens.harness.telemetry.source import telemetry
+        assert telemetry(find_device("cpu")).name == "added"
+        """,
+        {"harness/telemetry/added.py": TELEMETRY},
+        {
+            "harness/telemetry/source.py": (
+                "            return HostTelemetry()\n",
+                "            from .added import AddedTelemetry\n            return AddedTelemetry()\n",
+                "",
+            )
+        },
+    ),
+    "an importer of another tool's table": Addition(
+        """
+        from rooflens.analysis.imports.read import read
+        (work / "times.csv").write_text("added_ms,other\\n1.5,1\\n2.5,2\\n")
+        found = read(work / "times.csv")
+        assert (found.source, len(found.frame)) == ("added", 2)
+        """,
+        {"analysis/imports/added.py": IMPORTER},
+        {
+            "analysis/imports/read.py": (
+                "FORMATS = (\n",
+                "from . import added\n",
+                "Format(added.SOURCE, added.matches, added.read),\n",
+            )
+        },
+    ),
+    "a form to emit a policy in": Addition(
+        """
+        found = printed("dispatch", STORED, "--emit", "added")
+        assert found.startswith("a policy: "), found
+        """,
+        {"analysis/dispatch/emit_added.py": EMITTER},
+        {
+            "cli/dispatch.py": [
+                ("FILES = {", "", '"added": "dispatch.txt", '),
+                (
+                    "    emitters: dict[",
+                    "    from ..analysis.dispatch.emit_added import emit_added\n",
+                    "",
+                ),
+                ('        "json": emit_json,\n', "", '"added": emit_added,\n'),
+            ]
+        },
+    ),
+    "a rule of the audit": Addition(
+        """
+        (work / "table.md").write_text("| M | ms |\\n|---|---|\\n| 1 | 2.5 |\\n| 2 | 3.5 |\\n")
+        assert "added-rule" in printed("audit", work / "table.md")
+        """,
+        {"analysis/audit/rules/added.py": RULE},
+        {
+            "analysis/audit/rules/registry.py": (
+                "RULES: tuple[Rule, ...] = (\n",
+                "from .added import RULE as ADDED\n",
+                "ADDED,\n",
+            )
+        },
+    ),
+    "advice of the doctor": Addition(
+        """
+        assert "added advice" in printed("doctor")
+        """,
+        lines={
+            "harness/machine/advice_host.py": (
+                "def host_load(",
+                'def added(survey):\n    yield warn("host", "added advice")\n\n\n',
+                "",
+            ),
+            "harness/machine/advice.py": ("RULES: tuple[Rule, ...] = (\n", "", "advice_host.added,\n"),
+        },
+    ),
+    "a report section": Addition(
+        """
+        from rooflens.reports.presets import PRESETS
+        assert PRESETS["full"].chapters[0](None).title == "An added chapter"
+        """,
+        {"reports/sections/summary/added.py": SECTION.format(model="...")},
+        {"reports/presets.py": ('"everything that is known of a run",\n            (\n', "", "added,\n")},
+    ),
+    "a chapter on two versions": Addition(
+        """
+        from rooflens.reports.sections.comparison.chapters import CHAPTERS
+        assert CHAPTERS[0](None).id == "added"
+        """,
+        {"reports/sections/comparison/added.py": SECTION.format(model="...")},
+        {
+            "reports/sections/comparison/chapters.py": (
+                "CHAPTERS: tuple[Callable[[Result], Section | None], ...] = (\n",
+                "from .added import added\n",
+                "added,\n",
+            )
+        },
+    ),
+    "a preset": Addition(
+        """
+        assert "added text" in printed("report", STORED, "--preset", "added-preset", "--text", "-")
+        """,
+        lines={
+            "reports/presets.py": (
+                "OF_A_RUN: dict[str, Preset[View]] = {\n    preset.name: preset\n    for preset in (\n",
+                "from .sections.summary.added import added\n",
+                'Preset("added-preset", "an added chapter", (added,)),\n',
+            ),
+            "cli/report/report.py": ('metavar="NAME", help="', "", "added-preset, "),
+        },
+    ),
+}
+
+CHECKS = """
+import contextlib, io, json, sys, textwrap, traceback
+from pathlib import Path
+import rooflens
+from rooflens.cli.main import main
+
+root, work = Path(sys.argv[1]) / "rooflens", Path(sys.argv[1]) / "work"
+assert Path(rooflens.__file__) == root / "__init__.py"
+
+def printed(*arguments):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        main([str(argument) for argument in arguments])
+    return out.getvalue()
+
+wrong = {}
+for what, check in json.load(sys.stdin).items():
+    try:
+        exec(textwrap.dedent(check), {"printed": printed, "root": root, "work": work, "STORED": sys.argv[2]})
+    except BaseException:
+        wrong[what] = traceback.format_exc()
+print(json.dumps(wrong))
+"""
+
+
+def table() -> dict[str, str]:
+    """Return what can be added -> what to touch, by the page."""
+    text = PAGE.read_text("utf-8").partition("## Where to add what")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ", 1) for line in text.splitlines() if line.startswith("| ")]
+    return {what: touch for what, touch in rows if what != "to add"}
+
+
+def test_every_row_is_tried():
+    assert list(table()) == list(ADDITIONS)
+
+
+@pytest.mark.parametrize("what", ADDITIONS)
+def test_a_row_names_the_files_that_it_takes(what):
+    named = [re.sub(r"<\w+>", "*", name) for name in re.findall(r"`([^`]*/[^`]*)`", table()[what])]
+    for path in (*ADDITIONS[what].files, *ADDITIONS[what].lines):
+        assert any(fnmatch(path, f"{name}*") for name in named), f"{path} is not among {named}"
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory) -> dict[str, str]:
+    """Add everything to a copy; return the rows whose check fails, with the reason."""
+    place = tmp_path_factory.mktemp("copy")
+    project = place / "rooflens"
+    (place / "work").mkdir()
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "__init__.py", project)
+    for addition in ADDITIONS.values():
+        for name, text in addition.files.items():
+            (project / name).parent.mkdir(exist_ok=True)
+            (project / name).write_text(text, "utf-8")
+        for name, insertions in addition.lines.items():
+            text = (project / name).read_text("utf-8")
+            for there, before, behind in [insertions] if isinstance(insertions, tuple) else insertions:
+                assert text.count(there) == 1, f"{name} has no place for an addition"
+                text = text.replace(there, before + there + behind)
+            (project / name).write_text(text, "utf-8")
+    checks = {what: addition.check for what, addition in ADDITIONS.items()}
+    stored = ROOT / "docs" / "results" / "cpu-llm4bit-quick"
+    done = subprocess.run(
+        [sys.executable, "-c", CHECKS, str(place), str(stored)],
+        cwd=place / "work", env=os.environ | {"PYTHONPATH": str(place)}, input=json.dumps(checks),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("what", ADDITIONS)
+def test_what_a_row_says_is_enough(wrong, what):
+    assert what not in wrong, wrong[what]
