@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ...shapes.errors import UsageError
 from ...shapes.files.json_file import parse_object
-from ...shapes.run_folder.manifest import MANIFEST, SHARDS, Manifest, StoredStation, glance
+from ...shapes.run_folder.manifest import MANIFEST, SHARDS, Manifest, StoredWorker, glance
 from ..compare.runner import LOG
 from ..compare.spec import CompareSpec, balanced, write_state
 from ..storage.lock import locked
@@ -56,7 +56,7 @@ class CompareStore:
                 _remove_halves(folder, list(what.commits), self.jobs)
             self._stores: dict[str, ResultStore] = {}
             for arm in what.commits:
-                self._stores[arm] = ResultStore(folder / arm, _began(manifest, folder / arm), self.jobs.values())
+                self._stores[arm] = ResultStore(folder / arm, _of_arm(manifest, folder / arm), self.jobs.values())
                 held.callback(self._stores[arm].release)
             self._write_state()
             self._held = held.pop_all()
@@ -101,7 +101,7 @@ class CompareStore:
             read = {arm: self._stores[arm].read(shard.key, shard.content) for arm, shard in shards.items()}
             for arm, store in self._stores.items():
                 store.keep(read[arm], shards[arm])
-        worker = StoredStation.read(parse_object(files[WORKER_FILE], archive.key), archive.key)
+        worker = StoredWorker.read(parse_object(files[WORKER_FILE], archive.key), archive.key)
         return JobResult(Manifest(station=worker), {}, {})
 
     def event(self, text: str) -> None:
@@ -136,7 +136,7 @@ class CompareStore:
             file.write(text)
 
 
-def _began(manifest: Manifest, folder: Path) -> Manifest:
+def _of_arm(manifest: Manifest, folder: Path) -> Manifest:
     """Return run.json of an arm as it begins; when and how it began is kept from an earlier call."""
     own, earlier = deepcopy(manifest), glance(folder)
     own.id, own.folder = folder.name, str(folder)

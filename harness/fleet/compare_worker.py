@@ -213,8 +213,8 @@ class CompareWorker(DeviceWorker):
 
     def _record(self, kind: str) -> ResultArchive:
         """Pack what opens and closes a worker: the device, and the output of --setup."""
-        created_at, station = CLOCK.now("seconds"), self.described(0.0)
-        manifest = replace(self._manifest, shapes=[], planned_units=0, created_at=created_at, station=station)
+        created_at, worker = CLOCK.now("seconds"), self.described(0.0)
+        manifest = replace(self._manifest, shapes=[], planned_units=0, created_at=created_at, station=worker)
         files = {MANIFEST: manifest.to_text().encode()}
         log = self.scratch / "open" / LOG
         if kind == "open" and log.is_file():

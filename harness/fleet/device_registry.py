@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import replace
 
-from ...shapes.run_folder.manifest import EarlierStation, Manifest, StoredDevice, StoredProvider, StoredStation
+from ...shapes.run_folder.manifest import EarlierWorker, Manifest, StoredDevice, StoredProvider, StoredWorker
 from ..storage.manifest import common, joined_texts
 
 _ALIKE = ("device_spec", "timer", "cold_by", "tuning", "telemetry", "threads")
@@ -49,7 +49,7 @@ class DeviceRegistry:
         return self._processes[key]
 
     def describe(self, manifest: Manifest) -> None:
-        """Complete the run.json of the run; nothing is known before the first shard."""
+        """Complete the run.json of the run with devices and software, once there is a shard."""
         if self._last is None:
             return
         for key in _ALIKE:
@@ -61,15 +61,15 @@ class DeviceRegistry:
         manifest.processes = len(self._processes)
 
 
-def earlier_workers(manifest: Manifest) -> list[EarlierStation]:
+def earlier_workers(manifest: Manifest | None) -> list[EarlierWorker]:
     """Return `earlier` for a worker that continues the part of this run.json; its own numbers begin there."""
-    worker = manifest.station
-    if worker is None:
+    if manifest is None or manifest.station is None:
         return []
-    return [*worker.earlier, EarlierStation(name=worker.session or worker.name, until=manifest.processes)]
+    worker = manifest.station
+    return [*worker.earlier, EarlierWorker(name=worker.session or worker.name, until=manifest.processes)]
 
 
-def _process_of(worker: StoredStation, number: int) -> tuple[str, int]:
+def _process_of(worker: StoredWorker, number: int) -> tuple[str, int]:
     """Return the worker of process `number` of a shard, and its own number for it."""
     first = 0
     for one in worker.earlier:

@@ -153,8 +153,7 @@ class SweepWorker(DeviceWorker):
                     (folder / file).write_bytes(content)
         with RunStore.reopen(folder) if earlier else RunStore.create(folder) as store:
             before = store.read_manifest() if earlier else None
-            others = earlier_workers(before) if before else []
-            # the processes of the earlier part keep their numbers
+            others = earlier_workers(before)  # their processes keep their numbers
             offset, spent_s = (others[-1].until, before.of_station.elapsed_s) if before else (0, 0.0)
             session.turn_to(store, self._manifest(name, cells, before))
             session.process += offset
@@ -167,8 +166,7 @@ class SweepWorker(DeviceWorker):
                 session.remark("interrupted", aloud=False)
             finally:
                 session.process -= offset
-            worker = self.described(time.monotonic() - began + spent_s)
-            session.manifest.station = replace(worker, earlier=others)
+            session.manifest.station = replace(self.described(time.monotonic() - began + spent_s), earlier=others)
             store.write_manifest(session.manifest)
             content = packed_folder(folder, {WORKER_LOG: take(self.scratch / WORKER_LOG)})
         shutil.rmtree(folder, ignore_errors=True)

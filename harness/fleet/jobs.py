@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
 
-from ...shapes.run_folder.manifest import Manifest, StoredStation
+from ...shapes.run_folder.manifest import Manifest, StoredWorker
 from ...shapes.verdict import Verdict
 from ..compare.replay import COORDINATES, Row
 from ..plan.plan import MODEL_FIELDS, Cell, Task, tasks
@@ -40,7 +40,7 @@ class JobResult:
     reasons: Mapping[Coordinates, str]
 
     @property
-    def worker(self) -> StoredStation:
+    def worker(self) -> StoredWorker:
         """The device worker that measured it."""
         return self.manifest.of_station
 

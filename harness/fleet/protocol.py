@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...shapes.errors import RooflensError
-from ...shapes.run_folder.manifest import Manifest, StoredStation
+from ...shapes.run_folder.manifest import Manifest, StoredWorker
 from ..sweep.observer import JobObserver
 from ..worker.messages import Setup
 from .jobs import Job
@@ -74,12 +74,11 @@ class DeviceWorker(ABC):
     def close(self) -> ResultArchive:
         """Take the last readings, and leave nothing behind."""
 
-    def described(self, elapsed_s: float) -> StoredStation:
+    def described(self, elapsed_s: float) -> StoredWorker:
         """Return what run.json of a shard says of this worker, with the remarks since the last time."""
         remarks, self.remarks = self.remarks, []
-        return StoredStation(
-            name=self.name, host=self.slot.host, slot=self.slot.index, elapsed_s=elapsed_s, remarks=remarks
-        )
+        host, slot = self.slot.host, self.slot.index
+        return StoredWorker(name=self.name, host=host, slot=slot, elapsed_s=elapsed_s, remarks=remarks)
 
     def refuse_other_device(self, arch: str) -> None:
         """Raise RooflensError unless a device of this architecture is what the slot says."""

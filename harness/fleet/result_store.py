@@ -228,7 +228,7 @@ class ResultStore:
     def _take(self, content: StoredShard) -> None:
         """Register a stored shard, and append its rows unless it holds only a part of its job."""
         self._registry.add(content.manifest)
-        self.manifest.challengers = union((self.manifest.challengers, content.manifest.challengers))
+        self.manifest.challengers = union(one.challengers for one in (self.manifest, content.manifest))
         job = self.jobs.get(content.key)
         if job and (missing := job.missing(content)):
             self.begun[job.key] = device_of(content.manifest)

@@ -189,7 +189,7 @@ class StoredShard(Record):
 
 
 @dataclass(slots=True, kw_only=True)
-class EarlierStation(Record):
+class EarlierWorker(Record):
     """A device worker that measured a part of a shard."""
 
     name: str = about("its name")
@@ -197,7 +197,7 @@ class EarlierStation(Record):
 
 
 @dataclass(slots=True, kw_only=True)
-class StoredStation(Record):
+class StoredWorker(Record):
     """The device worker of a fleet that measured a shard; `session` is there where it counts its processes anew."""
 
     always: ClassVar[tuple[str, ...]] = ("remarks",)
@@ -208,7 +208,7 @@ class StoredStation(Record):
     elapsed_s: Number = about("seconds that it spent on the shard", 0.0)
     remarks: list[str] = about("remarks on the way", make=list)
     session: str = about("name under which its processes are counted, where not its own", "")
-    earlier: list[EarlierStation] = about("device workers that measured parts of it before", make=list)
+    earlier: list[EarlierWorker] = about("device workers that measured parts of it before", make=list)
     rounds: Whole | None = about("of a comparison: rounds that all versions have finished", None)
     steps: Whole | None = about("of a comparison: finished (round, version)", None)
     finished: Whole | None = about("of a comparison: finished rounds of this version", None)
@@ -254,7 +254,7 @@ class Manifest(Record):
     scan: StoredScan | None = about("what --scan varied", None)
     refine: StoredRefinement | None = about("what --refine added", None)
     fleet: StoredFleet | None = about("of the run of a fleet", None)
-    station: StoredStation | None = about("of a shard of a fleet: who measured it", None)
+    station: StoredWorker | None = about("of a shard of a fleet: who measured it", None)
     shards: list[StoredShard] = about("of a merged run: what it was merged from", make=list)
 
     @property
@@ -269,7 +269,7 @@ class Manifest(Record):
         return self.device
 
     @property
-    def of_station(self) -> StoredStation:
+    def of_station(self) -> StoredWorker:
         """The device worker, in a shard of a fleet."""
         if self.station is None:
             raise UsageError(f"{MANIFEST} of {self.id or 'a shard'}: key 'station' is missing; delete the shard")
