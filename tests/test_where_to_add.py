@@ -185,6 +185,11 @@ def added(subject):
     return Section("added", "An added chapter", (Text("added text"),))
 """
 
+RENDERER = """
+def files(report, path, ascii_only):
+    return {path: f"added: {report.title}".encode()}
+"""
+
 DEVICES = (ROOT / "shapes" / "devices.csv").read_text("utf-8").splitlines(keepends=True)
 RADEON = next(line for line in DEVICES if line.startswith("AMD Radeon RX 7900 XTX,RX 7900 XTX,"))
 
@@ -385,17 +390,30 @@ ADDITIONS = {
         {"reports/sections/summary/added.py": SECTION.format(model="...")},
         {"reports/presets.py": ('"everything that is known of a run",\n            (\n', "", "added,\n")},
     ),
-    "a chapter on two versions": Addition(
+    "a chapter on two versions, or on several architectures": Addition(
         """
-        from rooflens.reports.sections.comparison.chapters import CHAPTERS
-        assert CHAPTERS[0](None).id == "added"
+        from rooflens.reports.presets import OF_TWO_VERSIONS
+        assert OF_TWO_VERSIONS["branch"].chapters[0](None).id == "added"
         """,
         {"reports/sections/comparison/added.py": SECTION.format(model="...")},
         {
-            "reports/sections/comparison/chapters.py": (
-                "CHAPTERS: tuple[Callable[[Result], Section | None], ...] = (\n",
-                "from .added import added\n",
-                "added,\n",
+            "reports/presets.py": [
+                ("from .view import View\n", "from .sections.comparison.added import added as added_chapter\n", ""),
+                ('"what changed between two versions",\n        (\n', "", "added_chapter,\n"),
+            ]
+        },
+    ),
+    "an output format": Addition(
+        """
+        printed("report", STORED, "--added", work / "r.added")
+        assert (work / "r.added").read_text().startswith("added: ")
+        """,
+        {"reports/render/added.py": RENDERER},
+        {
+            "reports/render/formats.py": (
+                "FORMATS = {\n",
+                "",
+                '"added": Format("added", "Write what was added here."),\n',
             )
         },
     ),

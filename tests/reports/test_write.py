@@ -106,9 +106,9 @@ def test_a_folder_that_is_a_file(tmp_path):
 
 
 def test_a_format_is_a_renderer_and_a_line(tmp_path, monkeypatch):
-    renderer = types.ModuleType("rooflens.reports.render.shouted")
+    renderer = types.ModuleType("rooflens.reports.render.planted")
     renderer.files = lambda report, path, ascii_only: {path: report.title.upper().encode()}
     monkeypatch.setitem(sys.modules, renderer.__name__, renderer)
-    monkeypatch.setitem(FORMATS, "shouted", Format("shouted", "Write it in capitals here."))
-    assert write_report(report(), {"shouted": tmp_path / "r"}) == [tmp_path / "r"]
+    monkeypatch.setitem(FORMATS, "planted", Format("planted", "Write it in capitals here."))
+    assert write_report(report(), {"planted": tmp_path / "r"}) == [tmp_path / "r"]
     assert (tmp_path / "r").read_text("utf-8") == report().title.upper()

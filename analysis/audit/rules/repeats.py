@@ -95,7 +95,8 @@ def check_copies(case: Case) -> Iterator[Finding]:
             cells = [one.cells[row] for one in telling]
             enough = DIGITS_OF_ONE_SIZE if sheet.one_size(row, first) else least
             if sum(_digits(cell) for cell in cells if cell is not None) >= enough:
-                message = f"all {len(numbers)} numbers are those of {sheet.label(first)} (line {sheet.line(first)})"
+                repeated = f"all {len(numbers)} numbers are" if len(numbers) > 1 else "the number is"
+                message = f"{repeated} the same as for {sheet.label(first)} (line {sheet.line(first)})"
                 copies.append(at(COPIES, Severity.QUESTION, sheet, row, message, COPIES.advice))
         if len(sheet) > 2 and len(copies) < max(2, FEW_COPIED * len(sheet)):  # else rows are repeated on purpose
             yield from copies
