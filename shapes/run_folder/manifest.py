@@ -289,7 +289,7 @@ class SweepManifest(Record):
     suite: str = about("suite name")
     created_at: str = about("UTC time at which it began")
     ordered_at: str = about("as in run.json", "")
-    architectures: list[str] = about("names of the run folders beside it", make=list)
+    architectures: list[str] = about("names of the run folders beside it")
 
 
 _ROUND = Annotated[
