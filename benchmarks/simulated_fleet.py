@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 
 from rooflens.harness.fleet.cluster import Answered, Event, Failed, Heartbeat, Lost
-from rooflens.harness.fleet.device_registry import STATION
 from rooflens.harness.fleet.device_worker import SweepWorkerSpec
 from rooflens.harness.fleet.jobs import SweepJob
 from rooflens.harness.fleet.protocol import Assignment, ResultArchive, Slot, WorkerSpec
@@ -208,9 +207,9 @@ class SimulatedCluster:
     def _packed(self, slot: Slot, key: str, shapes: list[object], tables: Mapping[str, str]) -> ResultArchive:
         name = self._names[slot]
         if name not in self._manifests:
-            self._manifests[name] = {**self._briefs[slot].manifest, **_description(slot)}
+            self._manifests[name] = {**self._briefs[slot].manifest.to_json(), **_description(slot)}
         station = {"name": name, "host": slot.host, "slot": slot.index, "elapsed_s": 8.0, "remarks": []}
-        manifest = {**self._manifests[name], "shapes": shapes, "planned_units": 0, STATION: station}
+        manifest = {**self._manifests[name], "shapes": shapes, "planned_units": 0, "station": station}
         files = {"run.json": json.dumps(manifest, indent=1), **{f"{table}.csv": text for table, text in tables.items()}}
         return ResultArchive(key, pack({name: text.encode() for name, text in files.items()} | {"worker.log": b""}))
 

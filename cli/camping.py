@@ -70,7 +70,7 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], scan_csv: bool, 
         print_json({"run": data.id} | output.everything(found))
     else:
         shown = data.cells.loc[data.cells["provider"].isin(providers or known)]
-        show(output.section(found, tuple(held(shown, data.manifest))))
+        show(output.section(found, tuple(held(shown, data.manifest.scan))))
 
 
 def _deciding_rounds(run: "RunData") -> "pd.DataFrame":

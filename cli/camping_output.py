@@ -238,7 +238,7 @@ def _conclusion(found: Camping, suspects: pd.DataFrame) -> Iterator[str]:
 def _notes(found: Camping) -> Iterator[str]:
     if left := int(found.coverage["impossible"].sum()):
         yield (
-            "left out, because they are faster than the device allows: "
+            "excluded, because they are faster than the device allows: "
             f"{left} of {int(found.coverage['cells'].sum())} cells"
         )
     explained = found.suspects.loc[found.suspects["explained"] != ""]

@@ -48,7 +48,7 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
     summary = summarize(data)
     if challenger:
         data.refuse_reference(challenger, "--challenger")
-    refined = refined_pair(data.manifest) if not (challenger or incumbent) else None
+    refined = refined_pair(data.manifest.refinements) if not (challenger or incumbent) else None
     pair = refined or (challenger or _first_challenger(data), incumbent or _measured_baseline(data))
     shapes = crossovers(summary, round_medians(data), *pair)
     medians = median_crossovers(shapes)

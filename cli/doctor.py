@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..shapes.gpu_architectures import architecture
+from ..shapes.verdict import reason_groups
 from .shared.output import print_json
-from .shared.reason_groups import grouped
 from .shared.tables import print_table
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _offers(offers: "Iterable[Offer]") -> Iterator[Row]:
     """Those that can be had in one row, the others by their reason."""
     listed = list(offers)
     yield "yes", " ".join(one.name for one in listed if one.available)
-    for reason, names in grouped((one.name, one.reason) for one in listed if not one.available).items():
+    for reason, names, _ in reason_groups((one.name, one.reason) for one in listed if not one.available):
         yield "no", f"{' '.join(names)}: {reason}"
 
 
@@ -174,7 +174,7 @@ def _by_family(providers: "Iterable[ProviderOffer]") -> Iterator[Row]:
         here = [one.name for one in kin if one.available]
         count = f"{len(here)} of {len(kin)}:" if here else f"none of {len(kin)}"
         yield family or "any family", " ".join([count, *here])
-    for reason, names in grouped((one.name, one.reason) for one in listed if not one.available).items():
+    for reason, names, _ in reason_groups((one.name, one.reason) for one in listed if not one.available):
         yield "no", f"{' '.join(names) if len(names) <= NAMED else f'{len(names)} providers'}: {reason}"
     yield "all", ALL
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from ..shapes.errors import UsageError
-from .shared.runs import TUNE, find_run
+from .shared.runs import find_run
 
 
 @click.command()
@@ -35,7 +35,7 @@ def merge(runs: tuple[Path, ...], output: Path) -> None:
 
     with opened(runs) as shards:
         for shard in shards:
-            if shard.units or TUNE in shard.manifest:
+            if shard.units or shard.manifest.tune is not None:
                 load_run(shard.folder)  # names what is damaged by file, line and column, and refuses what is no run
         if not any(shard.units for shard in shards):
             raise UsageError("no cell of these runs is finished: there is nothing to merge")

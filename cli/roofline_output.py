@@ -19,7 +19,8 @@ from ..reports.listing import listing
 from ..reports.model import Block, Remarks, Section
 from ..reports.terms import GAP_PARTS
 from ..shapes.run_folder.columns import CELLS, Kind
-from .shared.reason_groups import grouped, kind
+from ..shapes.run_folder.manifest import StoredDevice
+from ..shapes.verdict import reason_groups
 
 Row = Mapping[Hashable, Any]
 
@@ -153,7 +154,7 @@ def pairs_of(placed: pd.DataFrame) -> Section:
     return _section(*tables, remarks=[f"{fmt.plural(count, 'pair')}: {reason}" for reason, count in reasons if reason])
 
 
-def roofs_of(placed: pd.DataFrame, limits: pd.DataFrame, device: Mapping[str, Any]) -> Section:
+def roofs_of(placed: pd.DataFrame, limits: pd.DataFrame, device: StoredDevice) -> Section:
     """List the limits in use, and those beside one."""
     rows = [
         (
@@ -179,10 +180,9 @@ def _head(row: Row) -> tuple[str, ...]:
 
 def _declined(cells: pd.DataFrame) -> Sequence[str]:
     """Count the cells that were declined for each kind of reason, and name who declined them."""
-    counts = Counter(map(kind, cells["reason"]))
     return [
-        f"{fmt.plural(counts[kind(reason)], 'unsupported cell')} of {', '.join(names)}: {reason}"
-        for reason, names in grouped(zip(cells["provider"], cells["reason"], strict=True)).items()
+        f"{fmt.plural(count, 'unsupported cell')} of {', '.join(names)}: {reason}"
+        for reason, names, count in reason_groups(zip(cells["provider"], cells["reason"], strict=True))
     ]
 
 

@@ -95,11 +95,11 @@ def take_inventory(run: "RunData") -> Inventory:
         failures = [word for word in words if Verdict(word).is_final]
         verdicts[failures[0] if failures else Verdict.PASSED.value] += 1
     begun = set(zip(run.cells["model"], run.cells["layer"], strict=True))
-    shapes = [(str(shape["model"]), str(shape["layer"])) for shape in run.manifest["shapes"]]
+    shapes = [(shape.model, shape.layer) for shape in run.manifest.shapes]
     return Inventory(
         run=run.id,
         folder=run.folder,
-        suite=str(run.manifest["suite"]),
+        suite=run.manifest.suite,
         planned_units=run.planned_units,
         stored_units=len(run.cells),
         missing_units=run.missing_units,

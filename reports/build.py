@@ -43,7 +43,7 @@ def build_report(run: RunData, preset: str = DEFAULT, challengers: tuple[str, ..
 def report_of(view: View, preset: str = DEFAULT) -> Report:
     """Lay out the report of a run that is analysed already."""
     return Report(
-        title=f"{view.manifest['suite']} on {view.device_name}",
+        title=f"{view.manifest.suite} on {view.device_name}",
         facts=_facts(view),
         sections=of_a_run(preset).sections(view),
         generator=f"rooflens {__version__}",
@@ -59,16 +59,16 @@ def _challenged(run: RunData, challengers: tuple[str, ...]) -> RunData:
         if name == run.baseline:
             raise UsageError(f"--challenger {name}: it is the baseline of {run.id}")
         run.refuse_reference(name, "--challenger")
-    return replace(run, manifest={**run.manifest, "challengers": list(challengers)}) if challengers else run
+    return replace(run, manifest=replace(run.manifest, challengers=list(challengers))) if challengers else run
 
 
 def _facts(view: View) -> tuple[tuple[str, str], ...]:
     device = view.run.device
     facts = [
         ("run", view.run_id),
-        ("measured", str(view.manifest.get("created_at", ""))),
-        ("device", " ".join(filter(None, (view.device_name, f"({device['arch']})" if device.get("arch") else "")))),
-        ("measured on", fmt.plural(len(view.manifest["devices"]), "device") if view.run.several_devices else ""),
+        ("measured", view.manifest.created_at),
+        ("device", " ".join(filter(None, (view.device_name, f"({device.arch})" if device.arch else "")))),
+        ("measured on", fmt.plural(len(view.manifest.devices), "device") if view.run.several_devices else ""),
         ("operands", _operands(view)),
         ("cache", ", ".join(view.caches)),
         ("baseline", view.baseline),

@@ -12,10 +12,10 @@ from ..analysis.crossover.across_shapes import MedianCrossover, median_crossover
 from ..analysis.crossover.per_shape import crossovers
 from ..analysis.frames.coordinates import SETTING, size_label
 from ..analysis.frames.load import RunData
-from ..analysis.frames.notes import parts
+from ..analysis.run.headline import why_uncompared
 from ..analysis.run.pipeline import Analysis
-from ..analysis.run.uncompared import why_uncompared
 from ..shapes.problem import Op, Pass
+from ..shapes.run_folder.manifest import Manifest, StoredProvider
 from ..shapes.verdict import Verdict
 from .formatting import count
 from .model import Block, Section
@@ -79,8 +79,8 @@ class View:
     """Rows by frame and slice. The frames themselves are held: one that were freed could be taken for a later one."""
 
     @property
-    def manifest(self) -> Mapping[str, Any]:
-        """The run's manifest."""
+    def manifest(self) -> Manifest:
+        """run.json of the run."""
         return self.run.manifest
 
     @property
@@ -91,7 +91,7 @@ class View:
     @property
     def run_path(self) -> str:
         """Where the run was stored when it was measured, for commands that a reader may repeat."""
-        return str(self.manifest.get("folder") or f"runs/{self.run_id}")
+        return self.manifest.folder or f"runs/{self.run_id}"
 
     @property
     def baseline(self) -> str:
@@ -120,13 +120,13 @@ class View:
     @property
     def device_name(self) -> str:
         """Name of the device."""
-        return str(self.run.device.get("name") or "an unnamed device")
+        return self.run.device.name or "an unnamed device"
 
     @cached_property
     def providers(self) -> tuple[str, ...]:
-        """Providers with cells: in the manifest's order, then any others."""
+        """Providers with cells: in the order of run.json, then any others."""
         present = list(dict.fromkeys(self.cells["provider"]))
-        known = [name for name in self.manifest["providers"] if name in present]
+        known = [name for name in self.manifest.providers if name in present]
         return (*known, *(name for name in present if name not in known))
 
     @cached_property
@@ -144,10 +144,9 @@ class View:
         return f" {REFERENCES}" if any(map(self.run.is_reference, providers)) else ""
 
     @property
-    def provider_entries(self) -> Mapping[str, Mapping[str, Any]]:
-        """Role and source hash of each provider of the manifest."""
-        entries: Mapping[str, Mapping[str, Any]] = self.manifest["providers"]
-        return entries
+    def provider_entries(self) -> Mapping[str, StoredProvider]:
+        """Role and source hash of each provider of run.json."""
+        return self.manifest.providers
 
     @cached_property
     def styles(self) -> dict[str, int]:
@@ -170,7 +169,7 @@ class View:
         frame = self.cells
         columns = [frame[name].tolist() for name in ShapeKey._fields]
         present = dict.fromkeys(ShapeKey(*values) for values in zip(*columns, strict=True))
-        order = [(shape.get("model"), shape.get("layer")) for shape in self.manifest["shapes"]]
+        order = [(shape.model, shape.layer) for shape in self.manifest.shapes]
         return tuple(sorted(present, key=lambda shape: _position((shape.model, shape.layer), order)))
 
     @property
@@ -238,13 +237,13 @@ class View:
 
     @cached_property
     def _shared_notes(self) -> frozenset[str]:
-        """Parts of notes that every cell with a time has: a footnote on each of them would tell nothing apart."""
-        texts = self.cells.loc[self.cells["verdict"] == Verdict.PASSED, "note"].unique()
-        return frozenset.intersection(*(frozenset(parts(text)) for text in texts)) if len(texts) else frozenset()
+        """Remarks that every cell with a time has: a footnote on each of them would tell nothing apart."""
+        found = set(self.cells.loc[self.cells["verdict"] == Verdict.PASSED, "remarks"])
+        return frozenset.intersection(*map(frozenset, found)) if found else frozenset()
 
     def footnote(self, row: Row) -> str:
         """What is to be known of how one cell was measured, and not of all."""
-        return "; ".join(part for part in parts(str(row["note"])) if part not in self._shared_notes)
+        return "; ".join(remark for remark in row["remarks"] if remark not in self._shared_notes)
 
     @cached_property
     def crossovers(self) -> pd.DataFrame:

@@ -1,6 +1,12 @@
-"""What became of one cell. A timing exists if and only if the verdict is `passed`."""
+"""What became of one cell, and why. A timing exists if and only if the verdict is `passed`."""
 
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple, Self
+
+_SIZES = re.compile(r"(?:(?<=\b[BEMNK]=)|(?<=\btop_k=))(\d+)\b")
 
 
 class Verdict(StrEnum):
@@ -28,3 +34,49 @@ RETRIED = tuple(
     verdict for verdict in Verdict if verdict not in (Verdict.PASSED, Verdict.INCORRECT, Verdict.UNSUPPORTED)
 )
 """Failures that the state of the machine can have caused, so that --retry may name them: never a wrong output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a cell has no time. Reasons that differ in nothing but the `sizes` of a problem have the same `words`.
+
+    A provider writes sizes as `M=1`; `words` are the texts around them.
+    """
+
+    words: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the reason that a provider gave."""
+        words, *rest = _SIZES.split(text)
+        return cls((words, *rest[1::2]), tuple(map(int, rest[::2])))
+
+    @staticmethod
+    def merged(reasons: "Iterable[Reason]") -> str:
+        """Write reasons of the same words as one, each size as the range of its values: "M=1..64 is not taken"."""
+        first, *others = reasons
+        columns = zip(first.sizes, *(one.sizes for one in others), strict=True)
+        ranges = [f"{min(sizes)}..{max(sizes)}" if len(set(sizes)) > 1 else str(sizes[0]) for sizes in columns]
+        return first.words[0] + "".join(map("".join, zip(ranges, first.words[1:], strict=True)))
+
+
+class ReasonGroup(NamedTuple):
+    """Reasons that differ in sizes only: as one text, whose they are, and how many there are."""
+
+    text: str
+    names: list[str]
+    total: int
+
+
+def reason_groups(reasons: Iterable[tuple[str, str]]) -> list[ReasonGroup]:
+    """Group (name, reason) pairs, in the order of their first appearance; each name of a group once."""
+    found: dict[tuple[str, ...], list[tuple[str, Reason]]] = {}
+    for name, text in reasons:
+        reason = Reason.parse(text)
+        found.setdefault(reason.words, []).append((name, reason))
+    groups = []
+    for alike in found.values():
+        names, merged = dict.fromkeys(name for name, _ in alike), Reason.merged(reason for _, reason in alike)
+        groups.append(ReasonGroup(merged, list(names), len(alike)))
+    return groups

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...shapes.run_folder.manifest import ComparisonState
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
@@ -55,31 +57,31 @@ class Identity:
         return sum(file.removed or 0 for file in self.files or ())
 
 
-def identity_of(state: Mapping[str, Any]) -> Identity | None:
+def identity_of(state: ComparisonState) -> Identity | None:
     """Read what compare.json says; without `identity`, as older ones are, the hashes alone. None without any."""
-    commits = state.get("commits") or {}
-    stored = state.get("identity") or {}
+    commits, stored = state.commits, state.identity
     if not {"base", "head"} <= set(commits):
         return None
     files = stored.get("files")
     return Identity(
-        _version(stored.get("base"), str(commits["base"])),
-        _version(stored.get("head"), str(commits["head"])),
+        _version(stored.get("base"), commits["base"]),
+        _version(stored.get("head"), commits["head"]),
         stored.get("commits"),
         None if files is None else tuple(ChangedFile(str(path), came, went) for path, came, went in files),
-        tuple(_command(state, commits)) if state.get("suite") else (),
+        tuple(_command(state)) if state.suite else (),
     )
 
 
-def _command(state: Mapping[str, Any], commits: Mapping[str, Any]) -> Iterator[str]:
-    yield from ("rooflens", "compare", "--git", f"{str(commits['base'])[:12]}..{str(commits['head'])[:12]}")
-    yield str(state["suite"])
-    for file in state.get("files") or ():
-        yield from ("--providers", str(file))
-    yield from map(str, state.get("options") or ())
-    for option in ("setup", "rounds"):
-        if state.get(option):
-            yield from (f"--{option}", str(state[option]))
+def _command(state: ComparisonState) -> Iterator[str]:
+    yield from ("rooflens", "compare", "--git", f"{state.commits['base'][:12]}..{state.commits['head'][:12]}")
+    yield state.suite
+    for file in state.files:
+        yield from ("--providers", file)
+    yield from state.options
+    if state.setup:
+        yield from ("--setup", state.setup)
+    if state.rounds:
+        yield from ("--rounds", str(state.rounds))
 
 
 def _version(stored: Mapping[str, Any] | None, commit: str) -> Version:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -210,7 +209,7 @@ def _of_rounds(versions: Versions) -> Iterator[str]:
 
 def _of_environments(base: RunData, head: RunData) -> Iterator[str]:
     """Name the versions of software, and the numbers of CPU threads, that differ."""
-    sides: list[Mapping[str, Any]] = [run.manifest.get("environment") or {} for run in (base, head)]
+    sides = [run.manifest.environment for run in (base, head)]
     differing = [
         f"{name} {sides[0].get(name) or 'unknown'} and {sides[1].get(name) or 'unknown'}"
         for name in dict.fromkeys((*sides[0], *sides[1]))
@@ -218,7 +217,7 @@ def _of_environments(base: RunData, head: RunData) -> Iterator[str]:
     ]
     if differing:
         yield f"The versions ran with different software: {', '.join(differing)}. A difference may be theirs."
-    threads = [run.manifest.get("threads") for run in (base, head)]
+    threads = [run.manifest.threads for run in (base, head)]
     if None not in threads and threads[0] != threads[1]:
         yield f"The versions ran on {threads[0]} and {threads[1]} CPU threads. A difference may be theirs."
 
@@ -228,7 +227,7 @@ _SOFTWARE = ("rooflens", "python", "torch", "triton", "CUDA", "HIP", "driver", "
 
 def _disagreements(order: Order, base: RunData, head: RunData, effects: Effects, null: Effects | None) -> Iterator[str]:
     """Say where the versions differ in what is the same in both: the device, by its canary, and identical code."""
-    most = math.log1p(SLOWDOWN_ON_CPU if base.device.get("kind") == "cpu" else SLOWDOWN)
+    most = math.log1p(SLOWDOWN_ON_CPU if base.device.is_cpu else SLOWDOWN)
     for kind in KINDS:
         before, after = (np.log(run.canary[f"{kind}_s"].dropna().to_numpy(dtype=np.float64)) for run in (base, head))
         if not (len(before) and len(after)):

@@ -64,7 +64,7 @@ def _refuse_other_method(cases: pd.DataFrame, base: RunData, head: RunData) -> N
                 f"{name} is {first[f'base_{name}']} in {base.folder} and {first[f'head_{name}']} in {head.folder}: "
                 "such times are not comparable; measure one of them again in the other's way"
             )
-    kinds = [(run.device.get("name"), run.device.get("arch")) for run in (base, head)]
+    kinds = [(run.device.name, run.device.arch) for run in (base, head)]
     if kinds[0] != kinds[1]:
         raise UsageError(f"{base.folder} is of {kinds[0][0]}, {head.folder} of {kinds[1][0]}: compare on one device")
 
@@ -85,7 +85,7 @@ def _refuse_other_operands(base: RunData, head: RunData) -> None:
 
 def devices_differ(base: RunData, head: RunData) -> bool:
     """Tell whether the runs were on two devices of one kind."""
-    return bool(base.device.get("uuid")) and base.device.get("uuid") != head.device.get("uuid")
+    return bool(base.device.uuid) and base.device.uuid != head.device.uuid
 
 
 def rounds_of(versions: Versions) -> tuple[int, int]:

@@ -9,14 +9,14 @@ edge, when neither end can come nearer to the undecided M between them, or when 
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Pass
+from ...shapes.run_folder.manifest import StoredRefinement
 from ..frames.coordinates import SETTING, SHAPE
 
 RATIO = 1.1
@@ -27,12 +27,6 @@ MOST = 6
 
 PLACE = (*SHAPE, *SETTING)
 """What one crossover is of."""
-
-REFINE = "refine"
-"""Key of run.json under which a refined run keeps its pair, its limits and the M that were added."""
-
-_KEYS = {*PLACE, "M", "providers"}
-"""What an added M says of itself in run.json."""
 
 Place = tuple[Any, ...]
 """Values of `PLACE`."""
@@ -151,12 +145,12 @@ def _block(config: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def is_added(cells: pd.DataFrame, manifest: Mapping[str, Any]) -> "pd.Series[bool]":
+def is_added(cells: pd.DataFrame, refinements: Iterable[StoredRefinement]) -> "pd.Series[bool]":
     """Per row of `cells`, True where its M was added by a refinement: it was not swept over all shapes."""
     added = {
         (*(row[name] for name in PLACE), row["M"], provider)
-        for part in refinements(manifest)
-        for row in part["added"]
+        for part in refinements
+        for row in part.added
         for provider in row["providers"]
     }
     if not added:
@@ -165,28 +159,10 @@ def is_added(cells: pd.DataFrame, manifest: Mapping[str, Any]) -> "pd.Series[boo
     return pd.Series([row in added for row in rows], index=cells.index)
 
 
-def refinements(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what a run.json says of its refinement, or those of the shards that it was merged from; each has `added`.
-
-    `added` is a list of objects with the values of `PLACE` by name, `M`, and the names of the `providers` measured.
-    Raises UsageError when it is something else.
-    """
-    own = [manifest[REFINE]] if REFINE in manifest else []
-    for part in own:
-        rows = part.get("added") if isinstance(part, Mapping) else None
-        if not isinstance(rows, list) or not all(isinstance(row, Mapping) and set(row) >= _KEYS for row in rows):
-            raise UsageError(
-                f"run.json: {REFINE}.added must be a list of objects with the keys {', '.join(sorted(_KEYS))}; "
-                "restore the file from a copy"
-            )
-    return own + [part for shard in manifest.get("shards", ()) for part in refinements(shard)]
-
-
-def refined_pair(manifest: Mapping[str, Any]) -> tuple[str, str] | None:
+def refined_pair(refinements: Iterable[StoredRefinement]) -> tuple[str, str] | None:
     """Return the challenger and the incumbent whose crossover was refined; None without one pair, known by name."""
-    pairs = {(part.get("challenger"), part.get("incumbent")) for part in refinements(manifest)}
-    pair = pairs.pop() if len(pairs) == 1 else ("", "")
-    return (str(pair[0]), str(pair[1])) if all(pair) else None
+    pairs = {part.pair for part in refinements}
+    return pairs.pop() if len(pairs) == 1 else None
 
 
 def swept(cells: pd.DataFrame) -> pd.DataFrame:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...shapes.run_folder.manifest import StoredProvider
 from ..frames.load import RunData
 from .study import Study
 
@@ -63,21 +64,20 @@ def provenance(run: RunData, study: Study, name: str, weights: str) -> Provenanc
     """Gather it for the policy `name` of a study."""
     scored = study.of(name)
     table = study.timings
-    stored: Mapping[str, Any] = run.manifest.get("environment") or {}
-    units = run.device.get("compute_units")
+    stored = run.manifest.environment
     return Provenance(
         policy=name,
         run=run.id,
-        created_at=str(run.manifest.get("created_at", "")),
-        device=str(run.device.get("name", "")),
+        created_at=run.manifest.created_at,
+        device=run.device.name,
         arch=study.arch,
-        compute_units=int(units) if units else None,
+        compute_units=run.device.compute_units,
         cache=str(table.cases["cache"].iloc[0]),
         gemms=len(table.cases),
         rounds=table.rounds,
         margin=study.options.margin,
         weights=weights,
-        sources={arm: str((run.manifest["providers"].get(arm) or {}).get("source", "")) for arm in table.arms},
+        sources={arm: run.manifest.providers.get(arm, StoredProvider()).source for arm in table.arms},
         environment={key: str(stored[key]) for key in _ENVIRONMENT if stored.get(key)},
         regret=_rounded(scored.in_sample.mean),
         held_out={way: _rounded(one.mean) if one else None for way, one in scored.held_out.items()},

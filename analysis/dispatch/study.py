@@ -94,12 +94,12 @@ def study(run: RunData, question: Question = Question()) -> Study:
     summary, rounds = summarize(run), round_medians(run)
     cache = question.cache or _cache(summary)
     arms, rules = _names(run, summary, question, cache)
-    units = float(run.device.get("compute_units") or np.nan)
+    units = float(run.device.compute_units or np.nan)
     table = timings(summary, rounds, arms, cache, units, rules)
     if question.histogram is not None:
         table = weigh(table, question.histogram)
     options = Options(question.margin, question.tree)
-    arch = str(run.device.get("arch", ""))
+    arch = run.device.arch
     held = hold_out(table, arch, options)
     zero = best(table)
     scored = [*_fitted(table, arch, options, held, zero), *_shipped(table, question.stand_ins, zero, held)]

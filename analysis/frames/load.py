@@ -3,10 +3,9 @@
 import gzip
 import hashlib
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,16 +15,11 @@ from ...shapes.errors import UsageError
 from ...shapes.files.json_file import read_object
 from ...shapes.files.stored_file import read_stored
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
-from ...shapes.run_folder.manifest import check_manifest
+from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredDevice, StoredProvider, checked
 from ...shapes.verdict import Verdict
 from .tables import empty_table, line_of, parse_table
 
 Ints = NDArray[np.int64]
-
-MANIFEST = "run.json"
-
-TUNE = "tune"
-"""Key of run.json that the folder of a rooflens tune has in place of `request`."""
 
 _REQUIRED = ("id", "suite", "baseline", "challengers", "rounds", "planned_units", "device", "providers", "shapes")
 """Keys of run.json that the analysis cannot do without."""
@@ -45,7 +39,7 @@ _KEY = ["cell_id", "round"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunData:
-    """One run: its manifest (run.json) and tables, per `run_folder.columns`, with samples of finished units only.
+    """One run: its run.json and tables, per `run_folder.columns`, with samples of finished units only.
 
     `cells` has one row per finished (cell, round), in file order; `samples` every raw timing of a passed one, those
     that do not count among them; `telemetry` what the device said during them. `telemetry`, `canary` and `tuning` have
@@ -54,7 +48,7 @@ class RunData:
     """
 
     folder: Path
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     cells: pd.DataFrame
     samples: pd.DataFrame
     ceilings: pd.DataFrame
@@ -66,12 +60,12 @@ class RunData:
     @property
     def id(self) -> str:
         """Name of the run."""
-        return str(self.manifest["id"])
+        return self.manifest.id
 
     @property
     def baseline(self) -> str:
         """Provider that speedups are relative to."""
-        return str(self.manifest["baseline"])
+        return self.manifest.baseline
 
     @property
     def challengers(self) -> tuple[str, ...]:
@@ -80,12 +74,12 @@ class RunData:
         Those that run.json names, without the baseline and without references: what pays for no decoding or
         quantization is nothing that could be dispatched to.
         """
-        others = (name for name in self.manifest["challengers"] if name != self.baseline)
+        others = (name for name in self.manifest.challengers if name != self.baseline)
         return tuple(name for name in others if not self.is_reference(name))
 
     def role(self, provider: str) -> str:
         """Role of a provider by run.json, "" where it does not say."""
-        return str((self.manifest["providers"].get(provider) or {}).get("role", ""))
+        return self.manifest.providers.get(provider, StoredProvider()).role
 
     def is_reference(self, provider: str) -> bool:
         """True for a provider that pays for no decoding in its timed call: it wins nothing."""
@@ -100,15 +94,14 @@ class RunData:
             )
 
     @property
-    def device(self) -> Mapping[str, Any]:
-        """Device of the run: name, kind, arch, llc_bytes, ..."""
-        device: Mapping[str, Any] = self.manifest["device"]
-        return device
+    def device(self) -> StoredDevice:
+        """Device of the run; of several, what they have in common."""
+        return self.manifest.of_device
 
     @property
     def several_devices(self) -> bool:
         """True for a run of several devices, as shards or a fleet measured it; `device_of` tells them apart."""
-        return len(self.manifest.get("devices") or ()) > 1
+        return len(self.manifest.devices) > 1
 
     @property
     def device_of(self) -> Mapping[int, int] | None:
@@ -118,18 +111,18 @@ class RunData:
         """
         if not self.several_devices:
             return None
-        entries = enumerate(self.manifest["devices"])
-        return {int(process): number for number, entry in entries for process in entry.get("processes") or ()}
+        entries = enumerate(self.manifest.devices)
+        return {process: number for number, entry in entries for process in entry.processes or ()}
 
     @property
     def planned_units(self) -> int:
         """Number of (cell, round) units that the run is to have."""
-        return int(self.manifest["planned_units"])
+        return self.manifest.planned_units or 0
 
     @property
     def missing_units(self) -> int:
         """Number of planned units that are still to be measured. A failure ends its cell, whatever its round."""
-        rounds = int(self.manifest["rounds"])
+        rounds = self.manifest.rounds or 0
         passed = self.cells["verdict"] == Verdict.PASSED
         stored = passed.groupby(self.cells["cell_id"]).agg(["size", "all"])
         settled = int(stored["size"].clip(upper=rounds).where(stored["all"], rounds).sum())
@@ -156,13 +149,16 @@ def load_run(folder: Path) -> RunData:
         else empty_table(table)
         for table in (CEILINGS, TELEMETRY, CANARY, TUNING)
     )
-    cells["role"] = cells["role"].mask(_were_references(cells["provider"], cells["role"]), REFERENCE)
+    renamed = [_was_reference(*pair) for pair in zip(cells["provider"], cells["role"], strict=True)]
+    cells["role"] = cells["role"].mask(np.array(renamed, dtype=bool), REFERENCE)
     # Of a provider that is found to read decoded operands, the rows say so, and run.json says what its author did.
     found = set(cells.loc[cells["role"] == REFERENCE, "provider"])
     cells["role"] = cells["role"].mask(cells["provider"].isin(found), REFERENCE)
-    manifest |= {"providers": _as_references(manifest["providers"], found)}
+    for name, provider in manifest.providers.items():
+        if name in found or _was_reference(name, provider.role):
+            provider.role = REFERENCE
     if cells.empty:
-        raise UsageError(f"{folder}: no cell of this run is finished; go on with it: rooflens run --resume -o {folder}")
+        raise UsageError(f"{folder}: no cell is finished; resume with: rooflens run -o {folder} --resume")
     _check_commits_once(cells, contents[CELLS.name], str(folder / CELLS.file))
     units = _units(samples, cells)
     passed = (cells["verdict"] == Verdict.PASSED).to_numpy()
@@ -201,35 +197,22 @@ def table_content(folder: Path, table: Table) -> bytes | None:
     return None
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def _manifest(folder: Path) -> Manifest:
     if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder; rooflens list runs shows the runs that are there")
+        raise UsageError(f"{folder}: no such folder; rooflens list runs lists the stored runs")
     path = folder / MANIFEST
     try:
-        manifest = read_object(path)
+        content = read_object(path)
     except FileNotFoundError:
-        raise UsageError(f"{folder}: no {MANIFEST} there, so it is not the folder of a run") from None
-    if TUNE in manifest:
+        raise UsageError(f"{folder} is not the folder of a run: it has no {MANIFEST}") from None
+    if "tune" in content:
         raise UsageError(f"{folder} is a tuned table: use it with rooflens run SUITE --tuned {folder}")
-    check_manifest(manifest, path, _REQUIRED)
-    return manifest | {"providers": _with_roles(manifest["providers"])}
+    return checked(content, path, _REQUIRED)
 
 
-def _with_roles(providers: Mapping[str, Any]) -> dict[str, Any]:
-    """Give references of older runs their role."""
-    names = pd.Series(list(providers), dtype=str)
-    roles = pd.Series([(entry or {}).get("role", "") for entry in providers.values()], dtype=str)
-    changed = set(names[_were_references(names, roles)])
-    return _as_references(providers, changed)
-
-
-def _as_references(providers: Mapping[str, Any], which: Collection[str]) -> dict[str, Any]:
-    return {name: (entry or {}) | {"role": REFERENCE} if name in which else entry for name, entry in providers.items()}
-
-
-def _were_references(names: "pd.Series[str]", roles: "pd.Series[str]") -> "pd.Series[bool]":
-    """Tell which providers an older run stored under another role than that of a reference."""
-    return (roles == _WAS_REFERENCE) | ((roles == "stock_triton") & names.isin(_WERE_STOCK))
+def _was_reference(name: str, role: str) -> bool:
+    """Tell whether an older run stored a reference under another role."""
+    return role == _WAS_REFERENCE or (role == "stock_triton" and name in _WERE_STOCK)
 
 
 def _check_commits_once(cells: pd.DataFrame, content: bytes, where: str) -> None:
@@ -239,7 +222,7 @@ def _check_commits_once(cells: pd.DataFrame, content: bytes, where: str) -> None
         cell, number = cells.loc[record, _KEY]
         first = int(((cells["cell_id"] == cell) & (cells["round"] == number)).to_numpy().argmax())
         raise UsageError(
-            f"{where} line {line_of(content, record)}, column round: round {number} of cell {cell} stands already in "
+            f"{where} line {line_of(content, record)}, column round: round {number} of cell {cell} duplicates "
             f"line {line_of(content, first)}; delete one of them"
         )
 

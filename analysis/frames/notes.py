@@ -1,15 +1,12 @@
-"""What a reader must know of how one cell was measured, each with what to try next.
+"""What a reader must know of how a cell, or the whole run, was measured, each with what to try next."""
 
-The parts of a note are joined by `; ` and contain none, so that a report can take them apart: equal ones share one
-footnote. `generic` drops the numbers that only one cell has.
-"""
-
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from ...shapes.run_folder.disturbance import disturbances
 from ...shapes.verdict import Verdict
 from .telemetry import WORTH_COOLING
 
@@ -25,49 +22,55 @@ _UNBLOCKED = "host latency is in it, because the device waited for launches: --t
 _POWER_CAP = "the power limit held its clock down, as it may under a large GEMM: compare it at the same limit only"
 
 
-def notes(summary: pd.DataFrame, reasons: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return one text per row of a summary that is still without its notes, "" where there is nothing to say.
+class Topic(StrEnum):
+    """What a warning about the whole run is about."""
+
+    UNFINISHED = "unfinished"
+    FAILED = "failed"
+    IMPOSSIBLE = "impossible"
+    CALIBRATION = "calibration"
+    ROOFLINE = "roofline"
+
+
+class RunWarning(str):
+    """A sentence about the whole run; `topic` says what it is about where a reader may know that already."""
+
+    topic: Topic
+
+    def __new__(cls, text: str, topic: Topic) -> "RunWarning":
+        """Write a warning."""
+        made = super().__new__(cls, text)
+        made.topic = topic
+        return made
+
+
+def topic_of(warning: str) -> Topic | None:
+    """Return what a warning about a run is about, None where it has no topic."""
+    return warning.topic if isinstance(warning, RunWarning) else None
+
+
+class Note(NamedTuple):
+    """A remark on a cell. `shared` is `text` without the numbers of one cell: alike for all that it concerns."""
+
+    text: str
+    shared: str
+
+
+def add_notes(summary: pd.DataFrame, reasons: Mapping[str, Iterable[str]]) -> pd.DataFrame:
+    """Add `note`, all remarks on a cell as one text, "" without any, and `remarks`, a tuple of them in shared form.
 
     `reasons` are those of discarded samples, by cell_id. Rows need superseded, configs and what `summarize` describes.
     """
     rows = map(_Row, *(summary[name].tolist() for name in _Row._fields))
-    return ["; ".join(_parts(row, reasons)) for row in rows]
+    found = [_notes(row, reasons) for row in rows]
+    remarks = pd.Series([tuple(note.shared for note in notes) for notes in found], index=summary.index, dtype="object")
+    return summary.assign(note=["; ".join(note.text for note in notes) for notes in found], remarks=remarks)
 
 
-def parts(note: str) -> list[str]:
-    """Take a note apart, without the numbers that only one cell has."""
-    return [generic(part) for part in note.split("; ") if part]
-
-
-def disturbed(what: str, *named: str) -> str:
-    """Say that something moved while `what` was measured: `named` causes, each told once."""
-    told = ", ".join(dict.fromkeys(named))
-    return f"something moved while {what} was measured ({told}): stop other work and measure again"
-
-
-def causes(text: str) -> list[str]:
-    """Name the causes in the text of a `disturbed` column, without the numbers that only one cell has."""
-    return [_cause(cause) for cause in text.split("; ") if cause]
-
-
-def _cause(cause: str) -> str:
-    """Name one cause of a `disturbed` column in a word or two, alike for all cells that it concerns."""
-    if cause.startswith("canary slowed down"):
-        return f"canary's {' and '.join(re.findall(r'[(]([a-z]+)[)]', cause))}"
-    if cause.startswith("clock from"):
-        return "clock"
-    if cause.startswith("other processes used"):
-        return "other processes on the cores"
-    if re.match(r"\d+ other process", cause):
-        return "other processes on the device"
-    return re.sub(r"\d[\d.]*", "some", cause.partition(" during ")[0])
-
-
-def generic(part: str) -> str:
-    """Drop the numbers of one cell from a part of a note."""
-    if part.startswith("timer step"):
-        return "the timer's step is a visible part of the time" + part.partition(" of the time")[2]
-    return re.sub(r"the mean over \d+ launches", "the mean over many launches", part)
+def disturbed(what: str, *texts: str) -> str:
+    """Say what disturbed the measurement of `what`, by texts of `disturbed` columns; each cause once."""
+    names = dict.fromkeys(one.name for text in texts for one in disturbances(text))
+    return f"disturbed while {what} was measured ({', '.join(names)}): stop other work and measure again"
 
 
 class _Row(NamedTuple):
@@ -90,7 +93,13 @@ class _Row(NamedTuple):
     disturbed: str
 
 
-def _parts(row: _Row, reasons: Mapping[str, Iterable[str]]) -> list[str]:
+def _notes(row: _Row, reasons: Mapping[str, Iterable[str]]) -> list[Note]:
+    alike = [Note(text, text) for text in _alike(row, reasons)]
+    return [*alike, *_of_timer(row)] if row.verdict == Verdict.PASSED else alike
+
+
+def _alike(row: _Row, reasons: Mapping[str, Iterable[str]]) -> list[str]:
+    """Remarks that have no number of the cell."""
     found = []
     if row.superseded:
         found.append(_SUPERSEDED)
@@ -107,33 +116,29 @@ def _parts(row: _Row, reasons: Mapping[str, Iterable[str]]) -> list[str]:
     if lost:
         found.append(f"samples were discarded ({', '.join(lost)}): {_after(lost)}")
     if row.disturbed:
-        found += [disturbed("it", cause) for cause in dict.fromkeys(causes(row.disturbed))]
+        found += dict.fromkeys(disturbed("it", cause) for cause in row.disturbed.split("; "))
     words = row.slowdown.split()
     hot = [word for word in words if word in WORTH_COOLING]
     if hot and not any("slowdown" in reason for reason in lost):
         found.append(f"its clock was held down ({', '.join(hot)}): {_after(['slowdown'])}")
     if "power_cap" in words:
         found.append(_POWER_CAP)
-    return [*found, *_of_timer(row)]
+    return found
 
 
-def _of_timer(row: _Row) -> list[str]:
+def _of_timer(row: _Row) -> Iterator[Note]:
     """Say what a time of this timer means here."""
-    found = []
     if row.launches_per_sample > 1:
-        found.append(
-            f"a sample is the mean over {row.launches_per_sample:.0f} launches, so single launches vary more than "
-            "its interval says: --timer event shows them"
-        )
-    if row.reason:
-        found.append(str(row.reason).replace("; ", ", "))
-    elif not pd.isna(row.blocked) and not row.blocked:
-        found.append(_UNBLOCKED)
+        mean = "a sample is the mean over {} launches, so single launches vary more than its interval says: "
+        event = "--timer event shows them"
+        yield Note(mean.format(f"{row.launches_per_sample:.0f}") + event, mean.format("many") + event)
+    if remark := row.reason.replace("; ", ", ") or ("" if pd.isna(row.blocked) or row.blocked else _UNBLOCKED):
+        yield Note(remark, remark)
     if row.resolution_s / row.time_s > RESOLUTION_SHARE:
         share = row.resolution_s / row.time_s
         way_out = ": --timer graph divides it by many launches" if row.timer == "event" else ""
-        found.append(f"timer step {row.resolution_s * 1e6:.3g} us is {share:.1%} of the time{way_out}")
-    return found
+        text = f"timer step {row.resolution_s * 1e6:.3g} us is {share:.1%} of the time{way_out}"
+        yield Note(text, f"the timer's step is a visible part of the time{way_out}")
 
 
 def _after(reasons: Iterable[str]) -> str:

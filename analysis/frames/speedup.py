@@ -13,7 +13,7 @@ from pandas.api.typing import DataFrameGroupBy
 from ...shapes.verdict import Verdict
 from ..statistics.intervals import mean_interval
 from .coordinates import COORDINATES, GEMM, METHOD, SETTING
-from .notes import MIXED, causes, disturbed
+from .notes import MIXED, disturbed
 
 IMPOSSIBLE = "faster than the device allows, so that its time decides nothing"
 """Why a cell with a time enters no comparison."""
@@ -107,7 +107,7 @@ def _means_of_all(groups: "DataFrameGroupBy[Any, Any]") -> pd.DataFrame:
 
 
 def all_disturbed(summary: pd.DataFrame) -> bool:
-    """Tell whether something moved under every cell with a time: then it is said of the run, and of no single ratio."""
+    """Tell whether every cell with a time was disturbed: then it is said of the run, and of no single ratio."""
     passed = summary.loc[summary["verdict"] == Verdict.PASSED, "disturbed"]
     return bool(len(passed)) and bool((passed != "").all())
 
@@ -201,13 +201,13 @@ def _reason(row: _Sides, baseline: str) -> str:
 
 
 def _note(row: _Sides, baseline: str, telling: bool) -> str:
-    """Say what qualifies a ratio; `telling`: that something moved does not go without saying."""
+    """Say what qualifies a ratio; `telling`: a disturbance does not go without saying."""
     notes = []
     if row.tuning != row.baseline_tuning:
         notes.append(f"{_difference('tuning', row, baseline)}: tune both to compare them at their best")
     sides = [text for text in (row.disturbed, row.baseline_disturbed) if isinstance(text, str) and text]
     if telling and sides:
-        notes.append(disturbed(f"it or {baseline}", *(cause for text in sides for cause in causes(text))))
+        notes.append(disturbed(f"it or {baseline}", *sides))
     return "; ".join(notes)
 
 

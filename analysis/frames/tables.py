@@ -1,7 +1,7 @@
 """Read one stored table against its schema, or say in which line and column it is wrong.
 
 A table is read twice at most: in one go by pandas, and only if anything about the result is off, field by field to find
-the first fault. The second pass decides what is told; the first is there because a run holds a million samples.
+the first fault. The second pass decides what is reported; the first is there because a run holds a million samples.
 """
 
 import io
@@ -57,7 +57,7 @@ def parse_table(content: bytes, table: Table, where: str) -> pd.DataFrame:
     if _has_ragged_rows(whole, len(header), where):
         raise _first_fault(whole, table, header, where, "rows differ in length")
     try:
-        with np.errstate(all="ignore"):  # a field of 1e300 in a column of whole numbers is told below
+        with np.errstate(all="ignore"):  # a field of 1e300 in a column of whole numbers is reported below
             frame = _read(whole, table, header)
     except _FAULTS as error:
         raise _first_fault(whole, table, header, where, str(error)) from None

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ...shapes.errors import UsageError, quote
-from ...shapes.run_folder.manifest import made_at
 from ..frames.coordinates import COORDINATES, METHOD
 from ..frames.load import RunData
 from ..run.summarize import summarize
@@ -62,18 +61,16 @@ def observe(run: RunData, commit: str = "") -> Story:
 
     Raises UsageError when run.json does not say when it was made.
     """
-    created_at = str(run.manifest.get("created_at", ""))
-    when = made_at(run.manifest)
+    created_at = run.manifest.created_at
+    when = run.manifest.made_at
     if when == -math.inf:
         raise UsageError(
             f"{run.folder}: created_at = {quote(created_at)} in run.json is not a time, so its place is "
             "unknown; exclude this run"
         )
     summary = summarize(run)
-    environment = {**(run.manifest.get("environment") or {}), "threads": ""}
-    if run.device.get("kind") == "cpu":
-        environment["threads"] = run.manifest.get("threads", "")
-    key = {"device": run.device.get("name", ""), "arch": run.device.get("arch", "")}
+    environment = run.manifest.environment | {"threads": run.manifest.threads if run.device.is_cpu else ""}
+    key = {"device": run.device.name, "arch": run.device.arch}
     key |= {name: environment.get(name, "") for name in _VERSIONS}
     cells = summary[[*CELL, *METHOD, "verdict", "time_s", "resolution_s", "impossible", *SAID]]
     canary = {f"{kind}_s": float(run.canary[f"{kind}_s"].median()) if len(run.canary) else None for kind in KINDS}
@@ -83,7 +80,7 @@ def observe(run: RunData, commit: str = "") -> Story:
         created_at=created_at,
         made_at=when,
         commit=commit,
-        uuid=str(run.device.get("uuid") or ""),
+        uuid=run.device.uuid,
         **canary,
     )
     return Story(mark, cells.assign(**{name: "" if value is None else str(value) for name, value in key.items()}))

@@ -97,7 +97,7 @@ def _notes(table: Table, times: Mapping[Pass, list[Reading]]) -> list[str]:
     checks = [table.text(row, "Check").upper() for row in range(len(table))]
     notes = []
     if failures := checks.count("FAIL"):
-        notes.append(f"{table.where}: Check FAIL in {failures} rows; their times are of wrong results and left out")
+        notes.append(f"{table.where}: Check FAIL in {failures} rows; their times are of wrong results, and excluded")
     if errors := checks.count("ERROR"):
         notes.append(f"{table.where}: Check ERROR in {errors} rows, which the script averages as 0 TFLOPS")
     if "Check" not in table:

@@ -1,15 +1,17 @@
 """The limits of the device that cells are held against, each with its source."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from ...shapes.device import match_spec
 from ...shapes.published_ceilings import missed
 from ...shapes.run_folder.columns import PUBLISHED
+from ...shapes.run_folder.manifest import StoredDevice
+from ..frames.notes import RunWarning, Topic
 
 _MATCHING = {"read": ("read", "copy"), "copy": ("copy",)}
 """Bandwidth patterns that stand for a traffic. Reads alone are never slower than a copy: where the read benchmark came
@@ -166,7 +168,7 @@ class Ceilings:
 
 
 def ceiling_warnings(
-    table: pd.DataFrame, dtypes: Iterable[str], levels: Iterable[str], device: Mapping[str, Any]
+    table: pd.DataFrame, dtypes: Iterable[str], levels: Iterable[str], device: StoredDevice
 ) -> tuple[str, ...]:
     """Say which limits that the cells need are missing, only published, or suspiciously low.
 
@@ -178,15 +180,16 @@ def ceiling_warnings(
     needed = [(f"{level} bandwidth", known_of.get(level, ""), "", ceilings.bandwidth(level)) for level in levels]
     needed += [(f"{dtype} GEMM peak", "peak", dtype, ceilings.peak(dtype)) for dtype in dtypes]
     needed.append(("launch floor", "", "", ceilings.launch()))
-    spec = match_spec(str(device.get("name", "")), str(device.get("arch", "")))
-    warnings = [
+    spec = match_spec(device.name, device.arch)
+    warnings: list[str] = [
         f"measured {level} bandwidth is below that of memory, which stands in: was the device busy?"
         for level in levels
         if (own := ceilings.bandwidth(level)) and level != "dram" and own.name.startswith("dram ")
     ]
     for name, what, dtype, ceiling in needed:
         if ceiling is None:
-            warnings.append(f"no {name} in ceilings.csv: it limits no cell here, and bound classes may be wrong")
+            text = f"no {name} in ceilings.csv: it limits no cell here, and bound classes may be wrong"
+            warnings.append(RunWarning(text, Topic.CALIBRATION))
         elif ceiling.kind in PUBLISHED:
             word = "published" if ceiling.kind == "spec" else "derived"
             warnings.append(f"{name} was not measured: the {word} value stands in ({ceiling.source})")

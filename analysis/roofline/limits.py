@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.device import match_spec
+from ...shapes.run_folder.manifest import StoredDevice
 from ..statistics.arrays import Flags, Floats, Ints, floats
 from .bounds import IMPOSSIBLE_FACTOR, LIMITS, Bound, terms
 from .ceilings import Ceiling, Ceilings
@@ -53,7 +54,7 @@ def memory_level(summary: pd.DataFrame) -> "pd.Series[str]":
     return summary["cache_level"].where(summary["cache"] != "cold", "dram")
 
 
-def choose(summary: pd.DataFrame, ceilings: Ceilings, device: Mapping[str, Any]) -> Used:
+def choose(summary: pd.DataFrame, ceilings: Ceilings, device: StoredDevice) -> Used:
     """Find the ceilings of each cell."""
     keys = pd.DataFrame(
         {
@@ -64,7 +65,7 @@ def choose(summary: pd.DataFrame, ceilings: Ceilings, device: Mapping[str, Any])
         }
     )
     groups = keys.groupby([*keys.columns], sort=False, dropna=False).ngroup()
-    arch = str(device.get("arch", ""))
+    arch = device.arch
     kinds = tuple(
         _limits(ceilings, arch, *row) for row in keys[~groups.duplicated()].itertuples(index=False, name=None)
     )
@@ -87,7 +88,7 @@ def _limits(
     }
 
 
-def impossible(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, Any]) -> "pd.Series[bool]":
+def impossible(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -> "pd.Series[bool]":
     """Find the cells whose time is under 0.98 of `hard_times`; False without a time.
 
     `ceilings` are the rows of ceilings.csv, and `device` is that of run.json. `place` marks the same cells.
@@ -97,19 +98,19 @@ def impossible(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[st
     return summary["time_s"] < IMPOSSIBLE_FACTOR * hard
 
 
-def published_clock(device: Mapping[str, Any]) -> Ceiling | None:
+def published_clock(device: StoredDevice) -> Ceiling | None:
     """Clock of the published rates by the device table, for runs whose ceilings lack it."""
-    spec = match_spec(str(device.get("name", "")), str(device.get("arch", "")))
+    spec = match_spec(device.name, device.arch)
     if spec is None or spec.clock_hz is None:
         return None
     return Ceiling(spec.clock_hz, "boost clock", "spec", spec.source)
 
 
 def limit_times(
-    cells: pd.DataFrame, used: Used, device: Mapping[str, Any]
+    cells: pd.DataFrame, used: Used, device: StoredDevice
 ) -> dict[str, "pd.Series[Any] | Floats | list[str]"]:
     """Return the columns of `place` that are times of limits, and what they are made of."""
-    llc_bytes = float(device.get("llc_bytes") or 0)
+    llc_bytes = float(device.llc_bytes or 0)
     level = memory_level(cells)
     time = floats(cells, "time_s")
     flops = floats(cells, "flops")
@@ -148,8 +149,8 @@ def limit_times(
     }
 
 
-def _units(device: Mapping[str, Any]) -> float:
-    return float(device.get("compute_units") or np.nan)
+def _units(device: StoredDevice) -> float:
+    return float(device.compute_units or np.nan)
 
 
 def _tile_factor(cells: pd.DataFrame, flops: Floats) -> Floats:
@@ -160,7 +161,7 @@ def _tile_factor(cells: pd.DataFrame, flops: Floats) -> Floats:
     return np.where(flops > 0, factor, 1.0)
 
 
-def _wave_share(cells: pd.DataFrame, device: Mapping[str, Any]) -> Floats:
+def _wave_share(cells: pd.DataFrame, device: StoredDevice) -> Floats:
     """Mean load of the units over that of the busiest: (workgroups / units) / ceil(workgroups / units).
 
     Workgroups that share a unit share its rate, and one that has it alone has all of it, so the busiest unit has
@@ -218,7 +219,7 @@ def _memory_times(
     return times, accepted
 
 
-def hard_times(cells: pd.DataFrame, ceilings: Ceilings, device: Mapping[str, Any]) -> Floats:
+def hard_times(cells: pd.DataFrame, ceilings: Ceilings, device: StoredDevice) -> Floats:
     """Return the least possible seconds of each cell, 0 where nothing is known that no kernel can beat.
 
     Reads that no cache can hold at the published bandwidth, useful FLOPs at the published or derived peak. Published
@@ -236,9 +237,9 @@ def hard_times(cells: pd.DataFrame, ceilings: Ceilings, device: Mapping[str, Any
     return np.asarray(np.nan_to_num(np.fmax(memory, compute), nan=0.0), dtype=np.float64)
 
 
-def uncached_bytes(cells: pd.DataFrame, device: Mapping[str, Any]) -> Floats:
+def uncached_bytes(cells: pd.DataFrame, device: StoredDevice) -> Floats:
     """Bytes that each cell must read from memory, whatever stays in the last-level cache."""
-    llc_bytes = float(device.get("llc_bytes") or 0)
+    llc_bytes = float(device.llc_bytes or 0)
     reads = cells["compulsory_bytes"] - output_bytes(cells)
     return np.asarray(reads.where(cells["cache"] == "cold", (reads - llc_bytes).clip(lower=0)), dtype=np.float64)
 

@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.problem import Op
+from ...shapes.run_folder.manifest import StoredDevice
 from ...shapes.verdict import Verdict
 from ..frames.load import REFERENCE
+from ..frames.notes import RunWarning, Topic
 from ..stability.canary import SLOWDOWN_ON_CPU, Drift
 from .bounds import IMPOSSIBLE_FACTOR, UNEXPLAINED_FACTOR, Bound
 from .ceilings import Ceilings, ceiling_warnings
@@ -25,7 +27,7 @@ _FAST = "faster than its bound: a ceiling was measured too low, or output stayed
 _FIXED = "time does not grow with M: a fixed cost (dequantization, latency, partition camping)"
 
 
-def cell_notes(placed: pd.DataFrame, ceilings: Ceilings, device: Mapping[str, Any]) -> list[str]:
+def cell_notes(placed: pd.DataFrame, ceilings: Ceilings, device: StoredDevice) -> list[str]:
     """Return one text per placed cell, "" where its class says it all. Needs `hard_time_s` and `math_type`."""
     bound = placed["bound_class"]
     impossible = (bound == Bound.IMPOSSIBLE).to_numpy()
@@ -36,7 +38,7 @@ def cell_notes(placed: pd.DataFrame, ceilings: Ceilings, device: Mapping[str, An
     for position in np.flatnonzero(impossible):
         row = placed.iloc[position].to_dict()
         share = row["time_s"] / row["hard_time_s"]
-        named = "; ".join(_suspects(row, ceilings, float(device.get("llc_bytes") or 0)))
+        named = "; ".join(_suspects(row, ceilings, float(device.llc_bytes or 0)))
         texts[position] = f"takes {share:.2f} of the least possible time{SUSPECT}{named}"
     return [str(text) for text in texts]
 
@@ -93,7 +95,7 @@ _OPTIONAL = {
 
 
 def roofline_warnings(
-    placed: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, Any], canary: Sequence[Drift] = ()
+    placed: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice, canary: Sequence[Drift] = ()
 ) -> tuple[str, ...]:
     """Say which limits are missing, low, raised or excluded, and how many cells have no explanation or cannot be.
 
@@ -104,7 +106,7 @@ def roofline_warnings(
     levels = sorted(set(passed["memory_level"]) - {""})
     warnings = list(ceiling_warnings(ceilings, pd.unique(math_dtypes(passed)), levels, device))
     warnings += _raised(ceilings, canary)
-    warnings += _left_out(passed, Ceilings.of(ceilings))
+    warnings += _missing(passed, Ceilings.of(ceilings))
     if count := int((passed["bound_class"] == Bound.UNEXPLAINED).sum()):
         unexplained = passed.loc[passed["bound_class"] == Bound.UNEXPLAINED]
         warnings.append(
@@ -113,10 +115,11 @@ def roofline_warnings(
         )
     impossible = passed.loc[passed["bound_class"] == Bound.IMPOSSIBLE, "bound_note"]
     if len(impossible):
-        warnings.append(
+        text = (
             f"{len(impossible)} of {len(passed)} cells are faster than possible, and no time of theirs is to be used "
             f"before it is known why. Main suspect: {_main_suspect(impossible)}"
         )
+        warnings.append(RunWarning(text, Topic.IMPOSSIBLE))
     return tuple(warnings)
 
 
@@ -138,14 +141,15 @@ def _raised(ceilings: pd.DataFrame, canary: Sequence[Drift]) -> Iterator[str]:
         yield f"probes fall short of what cells reach, which stands in for them: {', '.join(raised)}"
 
 
-def _left_out(passed: pd.DataFrame, ceilings: Ceilings) -> Iterator[str]:
+def _missing(passed: pd.DataFrame, ceilings: Ceilings) -> Iterator[str]:
     """Name limits that no cell has although all else of it is known."""
     if "decode_per_weight" in passed and passed["decode_per_weight"].notna().any() and not ceilings.vector():
-        yield "no vector rate in ceilings.csv: decoding limits no cell here; rooflens calibrate measures it"
+        text = "no vector rate in ceilings.csv: decoding limits no cell here; rooflens calibrate measures it"
+        yield RunWarning(text, Topic.ROOFLINE)
     multiplied = passed.loc[(passed["flops"] > 0) & (passed["bound_class"] != "")]
     unknown = [words for column, words in _OPTIONAL.items() if multiplied[column].isna().all()]
     if unknown and len(multiplied):
-        yield f"not known here, so it limits no cell: {', '.join(unknown)}"
+        yield RunWarning(f"not known here, so it limits no cell: {', '.join(unknown)}", Topic.ROOFLINE)
 
 
 def _missing_limit(unexplained: pd.DataFrame) -> str:

@@ -3,13 +3,14 @@
 Only what was measured is raised. What is published or derived is a limit of the device: a cell beyond it is impossible.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ...shapes.run_folder.manifest import StoredDevice
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import shape_label
 from ..statistics.arrays import Floats, floats
@@ -22,7 +23,7 @@ REACHED = "reached by "
 """How the source of a raised ceiling begins."""
 
 
-def raise_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, Any]) -> pd.DataFrame:
+def raise_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -> pd.DataFrame:
     """Return the rows of ceilings.csv, and one more for each measured ceiling that a cell of `summary` beats.
 
     Raised are GEMM peaks (useful FLOPs over time), bandwidths of memory (bytes that must be read from it over time) and
@@ -46,7 +47,7 @@ def _peaks(cells: pd.DataFrame, limits: Ceilings) -> Iterator[dict[str, Any]]:
         )
 
 
-def _bandwidths(cells: pd.DataFrame, limits: Ceilings, device: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _bandwidths(cells: pd.DataFrame, limits: Ceilings, device: StoredDevice) -> Iterator[dict[str, Any]]:
     patterns = np.array(pattern(cells), dtype=object)
     rates = uncached_bytes(cells, device) / floats(cells, "time_s")
     for name in dict.fromkeys(patterns):

@@ -4,12 +4,13 @@ The matrix units have three: the published peak, that peak at the clock that was
 measured. The yardstick is the last one; the gap of a cell starts at the first.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from ...shapes.run_folder.manifest import StoredDevice
 from ...shapes.verdict import Verdict
 from .bounds import Bound
 from .ceilings import Ceiling, Ceilings
@@ -33,12 +34,12 @@ class CeilingInUse(NamedTuple):
     bounds: int
 
 
-def roofs(placed: pd.DataFrame, ceilings: pd.DataFrame, device: Mapping[str, Any]) -> pd.DataFrame:
+def roofs(placed: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -> pd.DataFrame:
     """Return one row per known ceiling in use, memory first; columns: the fields of `CeilingInUse`."""
     limits = Ceilings.of(ceilings)
     passed = placed.loc[placed["verdict"] == Verdict.PASSED]
     rows = [*_of_memory(passed, limits), *_of_matrix_units(passed, limits, device)]
-    rows += _of_vector_units(passed, limits, str(device.get("arch", "")))
+    rows += _of_vector_units(passed, limits, device.arch)
     if launch := limits.launch():
         rows.append(_roof("launch", launch, len(passed), _count(passed, Bound.LAUNCH)))
     for cache in pd.unique(passed["cache"]):
@@ -61,7 +62,7 @@ def _of_memory(passed: pd.DataFrame, limits: Ceilings) -> Iterator[CeilingInUse]
             yield _roof("bandwidth", published, 0, 0)
 
 
-def _of_matrix_units(passed: pd.DataFrame, limits: Ceilings, device: Mapping[str, Any]) -> Iterator[CeilingInUse]:
+def _of_matrix_units(passed: pd.DataFrame, limits: Ceilings, device: StoredDevice) -> Iterator[CeilingInUse]:
     multiplied = passed.loc[passed["flops"] > 0]
     clock = limits.clock() or published_clock(device)
     for dtype, cells in multiplied.groupby(math_dtypes(multiplied), sort=False):

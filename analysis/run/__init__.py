@@ -2,8 +2,7 @@
 
 summarize      raw samples to one row per cell
 pipeline       all steps, in order
-headline       the three numbers at the top of a report
-uncompared     why there is no headline
+headline       the three numbers at the top of a report, or why there are none
 scan_check     what else changed along a scan
 architectures  several runs side by side
 """

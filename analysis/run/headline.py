@@ -14,10 +14,13 @@ from ..frames.coordinates import shape_label
 from ..frames.speedup import best_speedups
 from ..roofline import bound_shares
 from .pipeline import Analysis
-from .uncompared import why_uncompared
 
 SETTLED = 2.0
 """Largest ratio of the ends of an interval within which one number may stand for it."""
+
+
+MOST_REASONS = 3
+"""Different reasons that are named where nothing is compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class BestSpeedup:
 
     @property
     def settled(self) -> bool:
-        """True where the interval is narrow enough for `ratio` to be told: its ends are within a factor of two."""
+        """True where the interval is narrow enough for `ratio` to be stated: its ends are within a factor of two."""
         return self.low is not None and self.high is not None and self.high <= SETTLED * self.low
 
     @property
@@ -131,9 +134,49 @@ def _best(analysis: Analysis) -> BestSpeedup | None:
         dtype=row["dtype"],
         scheme=row["scheme"],
         cache=row["cache"],
-        device=str(analysis.run.device.get("name", "")),
+        device=analysis.run.device.name,
         note=row["note"],
         largest=float(pool["ratio"].max()),
         cells=len(pool),
         slower=int((pool["verdict"] == "slower").sum()),
     )
+
+
+def why_uncompared(analysis: Analysis) -> str:
+    """Return a sentence without its full stop; "" when some challenger and the baseline have a time for one cell."""
+    run, cells = analysis.run, analysis.cells
+    ratios = analysis.speedups
+    mine = ratios.loc[ratios["provider"].isin(run.challengers)]
+    if mine["ratio"].notna().any():
+        return ""
+    baseline = cells.loc[cells["provider"] == run.baseline]
+    if not (baseline["verdict"] == Verdict.PASSED).any():
+        return f"the baseline {run.baseline} has no time here{_because(baseline)}"
+    if not run.challengers:
+        return "no challenger is named in this run"
+    present = cells.loc[cells["provider"].isin(run.challengers)]
+    if present.empty:
+        return f"no challenger ({', '.join(run.challengers)}) was measured"
+    by_reason: dict[str, list[str]] = {}
+    for name, rows in present.groupby("provider", sort=False):
+        by_reason.setdefault(_because(rows), []).append(str(name))
+    stated = [f"{', '.join(names)}{reason}" for reason, names in by_reason.items()]
+    named = "; ".join(stated[:MOST_REASONS]) + (
+        f"; and {len(stated) - MOST_REASONS} more" if len(stated) > MOST_REASONS else ""
+    )
+    if (present["verdict"] == Verdict.UNSUPPORTED).all():
+        return f"no challenger can run on this device ({named})"
+    if (present["verdict"] == Verdict.PASSED).any():
+        reasons = list(dict.fromkeys(mine["reason"].loc[mine["reason"] != ""]))
+        return f"no challenger has a time beside one of {run.baseline} ({'; '.join(reasons[:MOST_REASONS])})"
+    return f"no challenger has a time ({named})"
+
+
+def _because(cells: pd.DataFrame) -> str:
+    """Write ": " and the first stored reason, with its verdict where that is not that it is unsupported."""
+    failed = cells.loc[cells["verdict"] != Verdict.PASSED]
+    if failed.empty:
+        return ""
+    verdict, reason = str(failed["verdict"].iloc[0]), str(failed["reason"].iloc[0])
+    said = reason if verdict == Verdict.UNSUPPORTED and reason else ", ".join(filter(None, (verdict, reason)))
+    return f": {said}"

@@ -1,12 +1,10 @@
 """All steps of the analysis of one run: what the command line prints and what a report shows are these objects."""
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
 
-from ...shapes.run_folder.disturbance import kind, worst
+from ...shapes.run_folder.disturbance import Cause, disturbances, worst
 from ...shapes.verdict import Verdict
 from ..crossover.across_shapes import MedianCrossover, median_crossovers
 from ..crossover.curve import DELTA
@@ -14,6 +12,7 @@ from ..crossover.per_shape import CROSSOVER_COLUMNS, crossovers
 from ..crossover.refine import swept
 from ..frames.deciding import deciding
 from ..frames.load import RunData
+from ..frames.notes import RunWarning, Topic
 from ..frames.speedup import ALIKE, all_disturbed, geometric_means, speedups
 from ..frames.telemetry import Conditions, conditions
 from ..roofline import place, raise_ceilings, roofline_warnings
@@ -127,16 +126,15 @@ def _first_challenger(run: RunData, summary: pd.DataFrame) -> str:
 
 def _coverage(run: RunData, summary: pd.DataFrame, challenger: str) -> list[str]:
     """Say what of the plan is missing, and what failed."""
-    warnings = []
+    warnings: list[str] = []
     if missing := run.missing_units:
         finished = run.planned_units - missing
-        warnings.append(
-            f"{finished} of {run.planned_units} planned rounds are finished: resume with rooflens run --resume"
-        )
+        text = f"{finished} of {run.planned_units} planned rounds are finished: resume with rooflens run --resume"
+        warnings.append(RunWarning(text, Topic.UNFINISHED))
     failed = summary.loc[~summary["verdict"].isin([Verdict.PASSED, Verdict.UNSUPPORTED])]
     counts = failed.groupby(["provider", "verdict"], sort=False).size().reset_index(name="cells")
     for provider, verdict, count in counts.itertuples(index=False, name=None):
-        warnings.append(f"{provider}: {count} cells ended as {verdict}; their rows say why")
+        warnings.append(RunWarning(f"{provider}: {count} cells ended as {verdict}; their rows say why", Topic.FAILED))
     if run.baseline not in set(summary["provider"]):
         warnings.append(f"the baseline {run.baseline} has no cell here: no speedups, no crossovers")
     if not challenger:
@@ -159,28 +157,20 @@ def _mixtures(summary: pd.DataFrame) -> list[str]:
 
 
 def _disturbances(summary: pd.DataFrame) -> list[str]:
-    """Say what disturbed every cell, with the worst figure: no note of a single cell tells it then."""
+    """Say what disturbed every cell, with the worst figure: no single cell has a note of it then."""
     if not all_disturbed(summary):
         return []
-    causes: dict[str, list[str]] = {}
     passed = summary.loc[summary["verdict"] == Verdict.PASSED, "disturbed"]
-    for text in passed:
-        for cause in text.split("; "):
-            causes.setdefault(kind(cause), []).append(cause)
-    shared = [worst(told) for told in causes.values() if len(told) == len(passed)]
+    common = set.intersection(*({one.kind for one in disturbances(text)} for text in passed))
+    shared = [one for one in disturbances(worst(passed)) if one.kind in common]
     cells = f"all {len(passed)} cells were" if len(passed) > 1 else "the only cell was"
     way_out = "stop other work and measure again"
     if not shared:
         return [f"{cells} disturbed while they were measured, not all by the same: {way_out}"]
-    return [f"{cells} measured while {_at_worst(shared)}: {way_out}"]
+    parts = [f"other processes used up to {one.values[0]:.0f} % of the cores" for one in shared if one.cause is _CORES]
+    if others := ", ".join(str(one) for one in shared if one.cause is not _CORES):
+        parts.append(f"the device was disturbed, at worst: {others}")
+    return [f"{cells} measured while {' and '.join(parts)}: {way_out}"]
 
 
-def _at_worst(causes: Iterable[str]) -> str:
-    """Write the worst causes of each kind as a part of a sentence."""
-    busy, others = [], []
-    for cause in causes:
-        if share := re.fullmatch(r"other processes used (\d+) ?% of the cores", cause):
-            busy.append(f"other processes used up to {share[1]} % of the cores")
-        else:
-            others.append(cause)
-    return " and ".join([*busy, *([f"the device was disturbed, at worst: {', '.join(others)}"] if others else [])])
+_CORES = Cause.CORES

@@ -1,15 +1,12 @@
 """What of a scan was held while its size changed: the configuration of each provider, and the number of workgroups."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pandas as pd
 
+from ...shapes.run_folder.manifest import StoredScan
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import SETTING
-
-SCAN = "scan"
-"""Key of run.json under which a scan keeps its `axis`, its `sizes` and the shapes that it is `of`."""
 
 MOST_SIZES = 6
 """Sizes that stand in a line."""
@@ -17,15 +14,14 @@ MOST_SIZES = 6
 PINNED = "pinned"
 
 
-def held(cells: pd.DataFrame, manifest: Mapping[str, Any]) -> Iterator[str]:
+def held(cells: pd.DataFrame, scan: StoredScan | None) -> Iterator[str]:
     """Yield a line per provider of a scan: what was held, what was not, and which sizes are equal in workgroups.
 
     `cells` are rows of cells.csv. Yields nothing for a run that is no scan.
     """
-    scan = manifest.get(SCAN)
-    if not isinstance(scan, Mapping) or scan.get("axis") not in cells:
+    if scan is None or scan.axis not in cells:
         return
-    axis = str(scan["axis"])
+    axis = scan.axis
     passed = cells.loc[cells["verdict"] == Verdict.PASSED].drop_duplicates("cell_id")
     base = passed["layer"].str.replace(rf" {axis}=\d+$", "", regex=True)
     for provider, mine in passed.assign(base=base).groupby("provider", sort=False):

@@ -16,7 +16,7 @@ from ...shapes.verdict import Verdict
 from ..crossover.refine import is_added
 from ..frames.coordinates import COORDINATES, METHOD
 from ..frames.load import RunData
-from ..frames.notes import MIXED, notes
+from ..frames.notes import MIXED, add_notes
 from ..frames.telemetry import by_cell
 from ..roofline.limits import impossible
 from ..stability.canary import SLOWDOWN, SLOWDOWN_ON_CPU, disturbances
@@ -55,9 +55,9 @@ def summarize(run: RunData) -> pd.DataFrame:
     flops_per_s, bandwidth_bytes_per_s (compulsory), moved_bandwidth_bytes_per_s; snr_db, relative_error, cosine (worst
     round), max_abs_error; config, kernels, dispatched, artifact, source; timer, cold_by and tuning ("mixed" where
     rounds differ), copies, launches_per_sample, candidates, tuning_s (the most of any round), blocked, stop_reason,
-    cache_level, elapsed_s, prepare_s; disturbed (what its rounds say moved, and the canary around them), clock_hz
+    cache_level, elapsed_s, prepare_s; disturbed (what its rounds say, and the canary around them), clock_hz
     (median) and slowdown (words seen) from telemetry; refined (its M was added by a refinement); impossible (its time
-    is shorter than the device allows); note (`notes`).
+    is shorter than the device allows); note and remarks (`notes.add_notes`).
 
     An impossible time is shown, and decides nothing: every step that compares times reads this one column.
     A cell has passed when all its stored rounds have. A failed one keeps no time, whatever its earlier rounds gave.
@@ -79,9 +79,8 @@ def summarize(run: RunData) -> pd.DataFrame:
     summary["impossible"] = impossible(summary, run.ceilings, run.device)
     summary = summary.join(_intervals(timed, summary))
     summary = _newest(summary.reset_index())
-    summary["refined"] = is_added(summary, run.manifest)
-    summary["note"] = notes(summary, _reasons(lost))
-    return _ordered(summary, run)[[*_COLUMNS]]
+    summary["refined"] = is_added(summary, run.manifest.refinements)
+    return _ordered(add_notes(summary, _reasons(lost)), run)[[*_COLUMNS]]
 
 
 _COLUMNS = (
@@ -94,7 +93,7 @@ _COLUMNS = (
     *("snr_db", "relative_error", "cosine", "max_abs_error"),
     *("config", "kernels", "dispatched", "artifact", "source", *METHOD, "copies", "launches_per_sample"),
     *("candidates", "tuning_s", "blocked", "stop_reason", "cache_level", "elapsed_s", "prepare_s"),
-    *("disturbed", "clock_hz", "slowdown", "refined", "impossible", "note"),
+    *("disturbed", "clock_hz", "slowdown", "refined", "impossible", "note", "remarks"),
 )
 
 
@@ -219,16 +218,14 @@ def _reasons(lost: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def _disturbed(cell_ids: "pd.Index[str]", run: RunData) -> list[str]:
-    """Per cell what moved while it was measured: what its rounds say, and the canary around them.
+    """Per cell what disturbed it: what its rounds say, and the canary around them.
 
-    Of causes that differ in their numbers only, as rounds give them, the one with the largest is told.
+    Of causes that differ in their numbers only, as rounds give them, the worst is kept.
     """
     passed = run.cells.loc[run.cells["verdict"] == Verdict.PASSED]
     said = passed.loc[passed["disturbed"] != "", ["cell_id", "disturbed"]].drop_duplicates()
     texts: dict[str, list[str]] = {}
-    canary = disturbances(
-        passed, run.canary, run.device_of, SLOWDOWN_ON_CPU if run.device.get("kind") == "cpu" else SLOWDOWN
-    )
+    canary = disturbances(passed, run.canary, run.device_of, SLOWDOWN_ON_CPU if run.device.is_cpu else SLOWDOWN)
     for cell, text in (*said.itertuples(index=False, name=None), *canary.items()):
         texts.setdefault(str(cell), []).append(text)
     return [worst(texts.get(cell, ())) for cell in cell_ids]
@@ -243,7 +240,7 @@ def _newest(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ordered(summary: pd.DataFrame, run: RunData) -> pd.DataFrame:
-    shapes = [(shape.get("model"), shape.get("layer")) for shape in run.manifest["shapes"]]
+    shapes = [(shape.model, shape.layer) for shape in run.manifest.shapes]
     keys = pd.DataFrame(
         {
             "cache": summary["cache"],
@@ -255,7 +252,7 @@ def _ordered(summary: pd.DataFrame, run: RunData) -> pd.DataFrame:
             "N": summary["N"],
             "K": summary["K"],
             "M": summary["M"],
-            "provider": _rank(summary["provider"].tolist(), list(run.manifest["providers"])),
+            "provider": _rank(summary["provider"].tolist(), list(run.manifest.providers)),
         }
     )
     order = keys.sort_values(list(keys.columns), kind="stable").index

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ...shapes.run_folder.disturbance import Cause, Disturbance
 from ..statistics.arrays import Floats
 
 KINDS = ("gemm", "copy")
@@ -114,7 +115,7 @@ def disturbances(
     """Say per cell_id by how much the canary slowed down across its rounds; an undisturbed cell is not in it."""
     found = changes(cells, canary, device_of)
     largest = pd.DataFrame({kind: _largest(found[kind], cells["cell_id"], threshold) for kind in KINDS})
-    texts = [_text(dict(zip(KINDS, row, strict=True))) for row in largest.itertuples(index=False, name=None)]
+    texts = [str(_slowed(row)) for row in largest.itertuples(index=False, name=None)]
     return pd.Series(texts, index=largest.index, dtype="str")
 
 
@@ -152,6 +153,6 @@ def _largest(changes: "pd.Series[float]", cell_ids: "pd.Series[str]", threshold:
     return slower.groupby(cell_ids.loc[slower.index]).max()
 
 
-def _text(changes: dict[str, float]) -> str:
-    parts = [f"{change:.1%} ({kind})".replace("%", " %") for kind, change in changes.items() if not np.isnan(change)]
-    return f"canary slowed down by {', '.join(parts)}"
+def _slowed(changes: Iterable[float]) -> Disturbance:
+    parts = {kind: 100 * change for kind, change in zip(KINDS, changes, strict=True) if not np.isnan(change)}
+    return Disturbance(Cause.CANARY, tuple(parts.values()), " ".join(parts))

@@ -1,6 +1,6 @@
 """Do the devices of one run run alike? Their canaries say: the same frozen work, timed on each of them.
 
-1. Each device stands for the median of its readings; one with a single reading cannot be told from noise: left out.
+1. Each device stands for the median of its readings; a single reading cannot be told from noise, and is excluded.
 2. The noise of a reading is the median distance between two readings of one device (Shamos 1976; divided by 0.954 it
    is the standard deviation of normal noise), over all devices, and for a device with enough readings its own where
    that is larger. A burst of other work moves neither it nor the median.
@@ -74,16 +74,16 @@ def spreads(run: RunData, devices: Sequence[MeasuredDevice]) -> tuple[Spread, ..
 
 def device_warnings(run: RunData, found: Sequence[Spread]) -> Iterator[str]:
     """Say in one line by how much devices differ, what that means for the numbers, and what to do; nothing else."""
-    margin = SLOWDOWN_ON_CPU if run.device.get("kind") == "cpu" else SLOWDOWN
-    told = [one for one in found if one.proven and one.excess > margin]
-    if not told:
+    margin = SLOWDOWN_ON_CPU if run.device.is_cpu else SLOWDOWN
+    proven = [one for one in found if one.proven and one.excess > margin]
+    if not proven:
         return
     said = "; ".join(
         f"the canary's {_NAMES[one.kind]} takes {one.excess:.1%} longer on {one.slowest.label} than on "
         f"{one.fastest.label}{f' (slowest and fastest of {one.devices})' if one.devices > 2 else ''}"
-        for one in told
+        for one in proven
     )
-    slow = " and ".join(dict.fromkeys(one.slowest.label for one in told))
+    slow = " and ".join(dict.fromkeys(one.slowest.label for one in proven))
     yield (
         f"devices differ: {said}. So do times of problems that different devices measured{_of_speedups(run)}. "
         f"Look at clock, power limit, temperature and other work of {slow}, or measure without it"

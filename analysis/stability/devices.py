@@ -1,17 +1,17 @@
 """Which device of a run measured what: one entry per device, with its name, its share of the work and its canary.
 
 run.json lists under `devices` what each one says of itself, and in `processes` the worker processes that it had.
-A device whose entry does not say so (older merged runs) is not told apart, and is left out here.
+A device whose entry does not say so (older merged runs) cannot be told apart, and is excluded.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 import pandas as pd
 
+from ...shapes.run_folder.manifest import StoredDevice
 from ..frames.load import RunData
 from .canary import KINDS, Drift, device_numbers
 
@@ -27,7 +27,7 @@ class MeasuredDevice:
     """One device of a run. `label` is distinct among them; `place` is where on its host it is (index or slot).
 
     number      its position among `devices` of run.json, and its number in `canary.device_numbers`
-    host, uuid  "" where unknown; `short_uuid` is the beginning that tells it from the others
+    host, uuid  "" where unknown; `short_uuid` is the beginning that identifies it
     cells       distinct cells with a row in cells.csv, whatever their verdict; rounds: rows
     readings    of the canary; `canary_s` their median time by part (`canary.KINDS`), in seconds, empty without any
     drifts      `canary.drifts_by_device`, empty without a reading
@@ -50,12 +50,12 @@ class MeasuredDevice:
 
 
 def measured_devices(run: RunData, drifts: Mapping[int, tuple[Drift, ...]]) -> tuple[MeasuredDevice, ...]:
-    """List the devices of a run of several, in the order of run.json; empty where there is one, or nothing is told.
+    """List the devices of a run of several, in the order of run.json; empty for one device, or without their processes.
 
     `drifts` is `canary.drifts_by_device` of the run.
     """
     entries = device_entries(run)
-    if not any("processes" in entry for entry in entries):
+    if all(entry.processes is None for entry in entries):
         return ()
     names, uuids = labels(entries), short_uuids(entries)
     owners = device_numbers(run.cells["process"], run.device_of)
@@ -63,26 +63,26 @@ def measured_devices(run: RunData, drifts: Mapping[int, tuple[Drift, ...]]) -> t
     readings = run.canary.groupby(device_numbers(run.canary["process"], run.device_of))
     medians = readings[[f"{kind}_s" for kind in KINDS]].median()
     taken = readings.size()
-    starts = [int(shard.get("first_process", 0)) for shard in run.manifest.get("shards") or ()]
+    starts = [shard.first_process for shard in run.manifest.shards]
     begun = Counter(device_numbers(pd.Series(starts, dtype="int64"), run.device_of))
     return tuple(
         MeasuredDevice(
             number=number,
             label=names[number],
-            host=str(entry.get("host") or ""),
+            host=entry.host,
             place=_place(entry),
-            arch=str(entry.get("arch") or ""),
-            uuid=str(entry.get("uuid") or ""),
+            arch=entry.arch,
+            uuid=entry.uuid,
             short_uuid=uuids[number],
             cells=int(counts["nunique"].get(number, 0)),
             rounds=int(counts["size"].get(number, 0)),
             readings=int(taken.get(number, 0)),
             canary_s={kind: float(medians[f"{kind}_s"][number]) for kind in KINDS} if number in taken else {},
             drifts=drifts.get(number, ()),
-            restarts=max(0, len(entry["processes"]) - (entry.get("stations") or max(1, begun[number]))),
+            restarts=max(0, len(entry.processes) - (entry.stations or max(1, begun[number]))),
         )
         for number, entry in enumerate(entries)
-        if "processes" in entry
+        if entry.processes is not None
     )
 
 
@@ -108,29 +108,29 @@ def device_name(run: RunData, number: int) -> str:
     return f"worker {-1 - number}" if number < 0 else labels(device_entries(run))[number]
 
 
-def device_entries(run: RunData) -> list[Mapping[str, Any]]:
+def device_entries(run: RunData) -> list[StoredDevice]:
     """What run.json says of each device; empty for a run of one device."""
-    return list(run.manifest["devices"]) if run.several_devices else []
+    return run.manifest.devices if run.several_devices else []
 
 
-def labels(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+def labels(entries: Sequence[StoredDevice]) -> list[str]:
     """Name devices so that no two are called the same: host, where there are several, and uuid, slot or index.
 
     The uuid goes before the index, which a process counts among the devices that it is allowed to see.
     """
-    hosts = {str(entry.get("host") or "") for entry in entries}
+    hosts = {entry.host for entry in entries}
     uuids = short_uuids(entries)
     names = []
     for entry, uuid in zip(entries, uuids, strict=True):
-        host = str(entry.get("host") or "") if len(hosts) > 1 else ""
+        host = entry.host if len(hosts) > 1 else ""
         names.append(" ".join(filter(None, (host, uuid or _place(entry)))))
     again = Counter(names)
     return [f"{name} #{number}" if again[name] > 1 else name for number, name in enumerate(names, start=1)]
 
 
-def short_uuids(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+def short_uuids(entries: Sequence[StoredDevice]) -> list[str]:
     """Beginnings of the uuids, as nvidia-smi writes them (GPU-8f6d2c1e), long enough to differ; "" without one."""
-    whole = [str(entry.get("uuid") or "").removeprefix(_PREFIX) for entry in entries]
+    whole = [entry.uuid.removeprefix(_PREFIX) for entry in entries]
     known = {uuid for uuid in whole if uuid}
     longest = max(map(len, known), default=0)
     length = next((length for length in range(SHORT, longest) if _differ(known, length)), longest)
@@ -141,8 +141,8 @@ def _differ(uuids: set[str], length: int) -> bool:
     return len({uuid[:length] for uuid in uuids}) == len(uuids)
 
 
-def _place(entry: Mapping[str, Any]) -> str:
+def _place(entry: StoredDevice) -> str:
     """Where on its host a device is: a slot of a CPU, else kind and index."""
-    if (slot := entry.get("slot")) is not None:
-        return f"slot {slot}"
-    return "CPU" if entry.get("kind") == "cpu" else f"GPU {entry.get('index', '')}".strip()
+    if entry.slot is not None:
+        return f"slot {entry.slot}"
+    return "CPU" if entry.is_cpu else f"GPU {'' if entry.index is None else entry.index}".strip()

@@ -1,6 +1,6 @@
 """When telemetry and the canary were read: their values over the time of the run, and thinned to what can be drawn.
 
-Telemetry is stored per batch of a (cell, round), whose row of cells.csv tells begin and duration. Batches share that
+Telemetry is stored per batch of a (cell, round), whose row of cells.csv has begin and duration. Batches share that
 time evenly: a batch has no clock of its own, and a round takes far less time than a picture can resolve.
 """
 
@@ -20,7 +20,7 @@ QUANTITIES = ("clock_hz", "temperature_c", "power_w", "busy_elsewhere")
 def telemetry_over_time(run: RunData) -> pd.DataFrame:
     """Return the rows of telemetry.csv by time: at_s (seconds since `origin`), process, `QUANTITIES`, slowdown.
 
-    Rows of a cell that tells no time are left out.
+    Rows of a cell without a time are excluded.
     """
     columns = ["at_s", "process", *QUANTITIES, "slowdown"]
     if run.telemetry.empty:
@@ -55,7 +55,7 @@ def thinned(rows: pd.DataFrame, names: Sequence[str], bins: int) -> pd.DataFrame
     """Cut the time into `bins` equal parts; return at_s (median of the part's readings) and per name three columns.
 
     They are `name`, the median of the part, and `<name>_low` and `<name>_high`, its least and largest value: nothing
-    that stuck out is lost. Parts without a reading are left out. With no more than `bins` readings each is a part of
+    that stood out is lost. Parts without a reading are skipped. With no more than `bins` readings each is a part of
     its own.
     """
     if len(rows) <= bins:

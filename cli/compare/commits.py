@@ -11,9 +11,10 @@ import click
 from click.core import ParameterSource
 
 from ...analysis.comparison.result import Result
-from ...harness.compare.spec import STATE, CompareSpec, stored, suite_hash
+from ...harness.compare.spec import CompareSpec, stored, suite_hash
 from ...harness.compare.worktrees import Repository
 from ...shapes.errors import UsageError
+from ...shapes.run_folder.manifest import COMPARISON
 from ..report.replay import flips, replay
 from ..report.stored_comparison import OWN_CHOICE, go_on, stored_comparison
 from ..run.selection import refuse_other_options, stop_signals
@@ -44,7 +45,7 @@ def measured(options: dict[str, Any], passed_on: Collection[str]) -> tuple[Resul
     else:
         folder = options["output"] or new_folder("compare")
         what = _what(options, passed_on, folder)
-        if (folder / STATE).exists():
+        if (folder / COMPARISON).exists():
             raise UsageError(f"{folder} holds a comparison already: resume it with --resume, or choose another -o")
     deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
     with ExitStack() as held:

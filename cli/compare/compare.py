@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...shapes.errors import UsageError
+from ...shapes.run_folder.manifest import COMPARISON
 from ..run.selection import RETRY, SELECTION, refuse_retry
 from ..shared.runs import find_run
 
@@ -145,7 +146,7 @@ def _read(options: dict[str, Any]) -> "tuple[Result, bool]":
     targets: tuple[str, ...] = options["targets"]
     from ..report.stored_comparison import imported, stored_comparison, stored_runs
 
-    if len(targets) == 1 and (Path(targets[0]) / "compare.json").is_file():
+    if len(targets) == 1 and (Path(targets[0]) / COMPARISON).is_file():
         return stored_comparison(Path(targets[0]))
     if len(targets) != 2:
         raise UsageError(

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...harness.compare.runner import CompareRunner
-from ...harness.compare.spec import STATE, CompareSpec, scratch_of, suite_hash
+from ...harness.compare.spec import CompareSpec, scratch_of, suite_hash
 from ...harness.compare.worktrees import Repository
 from ...kernels.cache_folder import make_private
 from ...shapes.errors import Interrupted, RooflensError, UsageError
+from ...shapes.run_folder.manifest import COMPARISON, MANIFEST
 from ..report.stored_comparison import go_on
 from ..run.fleet_folder import refuse_another
 from ..run.fleet_progress import FleetProgress
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from ...harness.fleet.compare_worker import CompareWorkerSpec
     from ...harness.fleet.ray_cluster import RayCluster
     from ...shapes.suite import Suite
-
-_NOT_OF_ARMS = ("request", "challengers", "id", "folder")
-"""Keys of run.json that an arm sets itself, or that depend on its providers."""
 
 
 class OneDevice:
@@ -140,7 +138,9 @@ class Devices:
         device = "cuda" if is_gpu(self._arch) else "cpu"
         content = manifest(folder, suite)
         describe(content, suite, _cells(what, suite), options)
-        content = {key: value for key, value in content.items() if key not in _NOT_OF_ARMS}
+        # an arm sets these itself, or they depend on its providers
+        content.id, content.folder, content.request, content.challengers = "", "", None, []
+        content.tuning = suite.protocol.tuning
         setup = Setup(
             device=device,
             llc_bytes=llc_bytes(options),
@@ -154,7 +154,7 @@ class Devices:
         others = [part for name, value in pairs if name != "--device" for part in (name, value)]
         return CompareWorkerSpec(
             setup=setup,
-            manifest=content | {"challengers": [], "tuning": suite.protocol.tuning},
+            manifest=content,
             what=replace(what, options=(*others, "--device", device)),
             place=f"comparison-{scratch_of(folder).name}",
             tables={path: Path(path).read_text(encoding="utf-8") for path in what.tables.values()},
@@ -186,7 +186,7 @@ def devices(target: FleetTarget, folder: Path, what: CompareSpec, deadline: floa
             raise UsageError(
                 f"a comparison is of one architecture, and this cluster has {' and '.join(names)}: add --on {names[0]}"
             )
-        if (folder / STATE).exists() and (folder / "base" / "run.json").is_file():
+        if (folder / COMPARISON).exists() and (folder / "base" / MANIFEST).is_file():
             refuse_another(folder / "base", list(limits))
         ((arch, limit),) = limits.items()
         offered = cluster.offered()[arch]

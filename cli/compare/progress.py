@@ -43,7 +43,7 @@ class Progress:
         self._bar.stop()
 
     def started(self, finished: int) -> None:
-        """Tell how many rounds an earlier call has finished."""
+        """Show how many rounds an earlier call has finished."""
         self._done = finished
         self._bar.update(self._task, completed=finished)
         if finished:

@@ -2,7 +2,9 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ...shapes.run_folder.manifest import ComparisonState
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,28 +20,26 @@ def deciding_command(
     before: int,
     after: int,
     proposals: Sequence["Proposal"],
-    states: Mapping[str, Mapping[str, Any]],
+    states: Mapping[str, ComparisonState],
 ) -> str:
     """Write the command that compares what lies before and after: the commits where they are known, else the runs."""
     base, head = found.runs[before], found.runs[after]
-    states_of = [states.get(run.folder) or {} for run in (base, head)]
-    measured = [{name: state.get(name) for name in ("repository", "files", "suite")} for state in states_of]
-    if not (base.commit and head.commit and base.commit != head.commit and measured[0] == measured[1]):
+    other, state = (states.get(run.folder, ComparisonState()) for run in (base, head))
+    is_alike = (other.repository, other.files, other.suite) == (state.repository, state.files, state.suite)
+    if not (base.commit and head.commit and base.commit != head.commit and is_alike):
         return shlex.join(["rooflens", "compare", base.folder, head.folder])
-    state = states_of[1]
-    words = ["rooflens", "compare", "--git", f"{base.commit[:12]}..{head.commit[:12]}", "--repo", state["repository"]]
-    for file in state["files"]:
+    words = ["rooflens", "compare", "--git", f"{base.commit[:12]}..{head.commit[:12]}", "--repo", state.repository]
+    for file in state.files:
         words += ["--providers", file]
-    if state.get("setup"):
-        words += ["--setup", state["setup"]]
-    options = list(state.get("options") or ())
+    if state.setup:
+        words += ["--setup", state.setup]
     cells = found.series.loc[[one.series for one in proposals]]
-    if not {"-p", "--provider"} & set(options):
+    if not {"-p", "--provider"} & set(state.options):
         words += [word for name in dict.fromkeys(cells["provider"]) for word in ("-p", name)]
     condition = _condition(cells, found.series)
-    if "--filter" not in options and condition:
+    if "--filter" not in state.options and condition:
         words += ["--filter", condition]
-    return shlex.join([*words, *options, state["suite"]])
+    return shlex.join([*words, *state.options, state.suite])
 
 
 def _condition(cells: "pd.DataFrame", known: "pd.DataFrame") -> str:

@@ -8,6 +8,7 @@ import click
 
 from ...shapes.errors import UsageError
 from ...shapes.files.json_file import read_object
+from ...shapes.run_folder.manifest import COMPARISON, ComparisonState
 from ..shared.output import plain, print_json
 from ..shared.runs import find_run
 from ..shared.tables import show
@@ -15,7 +16,6 @@ from ..shared.tables import show
 if TYPE_CHECKING:
     from ...analysis.history.history import History
 
-STATE = "compare.json"
 """What `rooflens compare --git` leaves above the run folders of its arms: commits, repository, files, suite."""
 
 
@@ -45,11 +45,11 @@ def history(runs: tuple[str, ...], providers: tuple[str, ...], expression: str, 
     from ...analysis.history.run_story import observe
     from .output import section
 
-    states: dict[str, dict[str, Any]] = {}
+    states: dict[str, ComparisonState] = {}
     stories = []
     for folder in _folders(runs):
         states[str(folder)] = state = _comparison(folder)
-        stories.append(observe(load_run(folder), str((state.get("commits") or {}).get(folder.name, ""))))
+        stories.append(observe(load_run(folder), state.commits.get(folder.name, "")))
     found = follow(stories, providers, expression, raw)
     if as_json:
         print_json(_as_json(found, states))
@@ -65,16 +65,16 @@ def _folders(names: Sequence[str]) -> list[Path]:
     return list(found.values())
 
 
-def _comparison(folder: Path) -> dict[str, Any]:
+def _comparison(folder: Path) -> ComparisonState:
     """Read what the comparison says that a run folder is an arm of; nothing when it is none."""
     try:
-        state = read_object(folder.resolve().parent / STATE)
-        return state if folder.resolve().name in state["commits"] else {}
-    except (OSError, UsageError, KeyError, TypeError):
-        return {}
+        state = ComparisonState.glance(read_object(folder.resolve().parent / COMPARISON))
+    except (OSError, UsageError):
+        return ComparisonState()
+    return state if folder.resolve().name in state.commits else ComparisonState()
 
 
-def _as_json(found: "History", states: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _as_json(found: "History", states: Mapping[str, ComparisonState]) -> dict[str, Any]:
     """Spell everything out: runs and series by position, as in `analysis.history`."""
     from .commands import deciding_command
     from .output import sources_of

@@ -12,6 +12,7 @@ from ...analysis.history.run_story import key_differences
 from ...reports import formatting as fmt
 from ...reports.listing import listing
 from ...reports.model import Remarks, Section, Table, Text
+from ...shapes.run_folder.manifest import ComparisonState
 from .commands import deciding_command
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -28,7 +29,7 @@ WIDEST = 40
 """Characters of a trend; of more runs, neighbours share one."""
 
 
-def section(found: History, states: Mapping[str, Mapping[str, Any]], raw: bool) -> Section:
+def section(found: History, states: Mapping[str, ComparisonState], raw: bool) -> Section:
     """Show what was found; `states` are what compare.json says above the folder of a run."""
     first, last = found.runs[0], found.runs[-1]
     how = "as measured" if raw else "over the canary of their run, relative to the first run of the series"

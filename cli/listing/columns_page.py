@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 from ...shapes.run_folder.columns import Table
+from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, SWEEP, ComparisonState, Manifest, SweepManifest
+from ...shapes.run_folder.record import documented
 
 
 def columns_page(tables: Sequence[Table]) -> str:
-    """Render one markdown table per stored table; pure, so that a test can compare it with the page in docs/."""
+    """Render one markdown table per stored table and JSON file; pure, so that a test can compare it with the page."""
     parts = [
         "# Columns of a run\n",
-        "<!-- `make docs` generates this page from shapes/run_folder/columns.py: edit that file. -->\n",
+        "<!-- `make docs` generates this page from columns.py and manifest.py in shapes/run_folder/: edit them. -->\n",
         "A run folder holds these CSV files beside `run.json`. Values are in base units (seconds, bytes, FLOP);\n"
         "an unknown value is an empty field, never 0. A column marked \\* is never empty.\n",
     ]
@@ -20,6 +22,16 @@ def columns_page(tables: Sequence[Table]) -> str:
         for column in table.columns:
             name = f"`{column.name}`" + (" \\*" if column.required else "")
             lines.append(f"| {name} | {column.kind} | {column.unit} | {column.better} | {_cell(column.description)} |")
+        parts.append("\n".join(lines) + "\n")
+    parts.append(
+        "## JSON files\n\nA key that is absent or null is unknown; one that is not listed here is kept when the file "
+        "is written again.\n`list[].key` is a key of each item, `object.*.key` a key of each value.\n"
+    )
+    for file, kind in ((MANIFEST, Manifest), (SWEEP, SweepManifest), (COMPARISON, ComparisonState)):
+        parts.append(f"### `{file}`\n")
+        parts.append(f"{str(kind.__doc__).partition(': ')[2].capitalize()}\n")
+        lines = ["| key | value | description |", "|---|---|---|"]
+        lines += [f"| `{key}` | {noun} | {_cell(description)} |" for key, noun, description in documented(kind)]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 

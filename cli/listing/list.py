@@ -110,14 +110,14 @@ def providers(files: tuple[Path, ...], as_json: bool) -> None:
       rooflens list providers
       rooflens list providers --providers my_kernels.py
     """
-    from ..shared.reason_groups import grouped
+    from ...shapes.verdict import reason_groups
     from .availability import provider_rows
 
     device, rows = provider_rows(files)
     body = [(row.name, row.family, row.role, "yes" if row.supported else "no") for row in rows]
-    reasons = grouped((row.name, row.reason) for row in rows if not row.supported)
+    reasons = reason_groups((row.name, row.reason) for row in rows if not row.supported)
     why = table(
-        ("here", "why not"), [("no", f"{' '.join(names)}: {reason}") for reason, names in reasons.items()],
+        ("here", "why not"), [("no", f"{' '.join(names)}: {reason}") for reason, names, _ in reasons],
         long=("why not",),
     )  # fmt: skip
     parts = [Section("why", "", (why,))] if reasons else []

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...shapes.errors import UsageError, unknown_name
-from ..shared.runs import HTML, MANIFEST, StoredSweep, count_rows, read_sweep
+from ...shapes.run_folder.manifest import MANIFEST
+from ..shared.runs import HTML, StoredSweep, count_rows, read_sweep
 
 if TYPE_CHECKING:
     from ...reports.model import Report

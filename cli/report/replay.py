@@ -15,7 +15,7 @@ from ...analysis.frames.load import RunData, load_run
 from ...analysis.run.summarize import round_medians, summarize
 from ...harness.compare.replay import write_only, write_table
 from ...harness.compare.spec import CompareSpec, read_state
-from ..shared.runs import MANIFEST
+from ...shapes.run_folder.manifest import MANIFEST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ def attributed(folder: Path, result: "Result") -> "pd.DataFrame | None":
     Rows have CASE, both configurations, and the columns of `attribute`.
     """
     state = read_state(folder / FOLDER)
-    if state is None or len(state["done"]) < state["rounds"] * len(state["commits"]):
+    if state is None or not state.is_complete:
         return None
     runs = {arm: load_run(folder / FOLDER / arm) for arm in ARMS if (folder / FOLDER / arm / MANIFEST).is_file()}
     if set(runs) != set(ARMS):

@@ -12,7 +12,8 @@ import click
 from ...reports.render.formats import FORMATS
 from ...reports.render.layout import WIDTH
 from ...shapes.errors import UsageError
-from ..shared.runs import COMPARISON, MANIFEST, find_folder, find_run, is_sweep, read_sweep
+from ...shapes.run_folder.manifest import COMPARISON, MANIFEST
+from ..shared.runs import find_folder, find_run, is_sweep, read_sweep
 from ..shared.tables import NO_WIDTH, terminal_width
 from ..shared.terminal import own
 

@@ -4,7 +4,7 @@ import hashlib
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...analysis.comparison.effects import Order
 from ...analysis.comparison.identity import Identity, Version, identity_of
@@ -17,6 +17,7 @@ from ...harness.compare.spec import read_state
 from ...shapes.errors import IncompleteError
 from ...shapes.run_folder.columns import CELLS, SAMPLES, TUNING
 from ...shapes.run_folder.columns_isa import ISA
+from ...shapes.run_folder.manifest import ComparisonState
 from ..shared import values
 from ..shared.runs import count_rows
 from .replay import attributed
@@ -37,23 +38,21 @@ def stored_comparison(folder: Path) -> tuple[Result, bool]:
     """Compare what is in the folder of a comparison; rounds that only one version has are left out."""
     state = read_state(folder)
     assert state is not None
-    runs = {arm: load_run(folder / arm) for arm in state["commits"] if count_rows(folder / arm)}
+    runs = {arm: load_run(folder / arm) for arm in state.commits if count_rows(folder / arm)}
     if not {"base", "head"} <= set(runs):
-        raise IncompleteError(f"nothing to compare yet: resume with: {go_on(folder, bool(state.get('chunks')))}")
+        raise IncompleteError(f"nothing to compare yet: resume with: {go_on(folder, bool(state.chunks))}")
     identity = identity_of(state)
     sides = {arm: (_side(_label(identity, arm), folder / arm), runs[arm]) for arm in _SIDES}
-    complete = len(state["done"]) == state["rounds"] * len(state["commits"])
     result = compare_runs(sides["base"], sides["head"], Order.INTERLEAVED, runs.get("null"), runs.get(OWN_CHOICE))
     tuned = {side: frame for side in _SIDES if len(frame := _rows(folder / "tuned" / side, TUNING))}
-    ended = str(state.get("ended", ""))
     return replace(
         result,
-        notes=(*([f"The comparison {ended}."] if ended else []), *result.notes),
+        notes=(*([f"The comparison {state.ended}."] if state.ended else []), *result.notes),
         causes=attributed(folder, result),
         identity=identity,
         searches=tuned or result.searches,
         isa=_isa(folder / "base", folder / "head"),
-    ), complete
+    ), state.is_complete
 
 
 def go_on(folder: Path, fleet: bool) -> str:
@@ -74,11 +73,11 @@ def stored_runs(base: Path, head: Path) -> tuple[Result, bool]:
     return replace(result, isa=_isa(base, head)), True
 
 
-def _common_state(base: Path, head: Path) -> dict[str, Any] | None:
+def _common_state(base: Path, head: Path) -> ComparisonState | None:
     """What compare.json says of the comparison that two run folders are different arms of; None when they are not."""
     here, there = base.resolve(), head.resolve()
     state = read_state(here.parent) if here.parent == there.parent and here != there else None
-    return state if state and {here.name, there.name} <= set(state["commits"]) else None
+    return state if state and {here.name, there.name} <= set(state.commits) else None
 
 
 def imported(base: str, head: str, columns: str | None) -> Result:

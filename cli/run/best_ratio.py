@@ -11,21 +11,21 @@ class BestRatio:
     """Collects the medians of rounds, and knows the cell at which a challenger is fastest against the baseline.
 
     Nothing is verified yet: a ratio of geometric means of the rounds so far. A time below `least_time` (seconds)
-    decides nothing, as in the analysis: it is left out and counted.
+    decides nothing, as in the analysis: it is excluded and counted.
     """
 
     def __init__(
         self, baseline: str, challengers: Collection[str], least_time: Callable[[Cell], float] = lambda cell: 0.0
     ) -> None:
         self._baseline, self._challengers, self._least_time = baseline, challengers, least_time
-        self._left_out = 0
+        self._excluded = 0
         self._times: defaultdict[Hashable, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         self._ratios: dict[tuple[Hashable, str], tuple[float, Cell]] = {}
 
     def add(self, cell: Cell, time_s: float) -> None:
         """Take in the median of a round."""
         if time_s < self._least_time(cell):
-            self._left_out += 1
+            self._excluded += 1
             return
         place = (cell.shape, cell.problem, cell.scheme, cell.cache)
         times = self._times[place]
@@ -49,6 +49,6 @@ class BestRatio:
             return ""
         (_, name), (ratio, cell) = max(self._ratios.items(), key=lambda item: item[1][0])
         where = f"M={cell.problem.M} N={cell.problem.N} K={cell.problem.K} {cell.scheme.dtype} {cell.cache}"
-        left = f"{self._left_out} round{'s' * (self._left_out > 1)} left out, faster than the device allows"
-        left = f"; {left}" if self._left_out else ""
+        left = f"{self._excluded} round{'s' * (self._excluded > 1)} excluded, faster than the device allows"
+        left = f"; {left}" if self._excluded else ""
         return f"{name} {ratio:.3g}x over {self._baseline} at {where}{left}"

@@ -1,11 +1,11 @@
 """Progress of a run that also warns, at its start, of others at work: what the doctor would say, without its survey."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from threading import Thread
-from typing import IO, Any, Self
+from typing import IO, Self
 
 from ...harness.machine.advice_device import shared_device
 from ...harness.machine.advice_host import busy_host
@@ -14,6 +14,7 @@ from ...harness.storage.store import RunStore
 from ...harness.telemetry import linux
 from ...harness.telemetry.host import WINDOW_S, HostTelemetry
 from ...shapes.run_folder.columns import TELEMETRY
+from ...shapes.run_folder.manifest import Manifest, StoredProvider
 from ...shapes.verdict import Verdict
 from ..shared.progress import Progress
 from .best_ratio import BestRatio
@@ -40,7 +41,7 @@ class HostLoad:
 
 
 def _quietly(action: Callable[[], object]) -> None:
-    """Do what is done again where it is needed: there its failure is told."""
+    """Ignore a failure: the action is repeated where it is needed, and fails there."""
     with suppress(Exception):
         action()
 
@@ -51,7 +52,7 @@ class ContentionMonitor(Progress):
     def __init__(
         self,
         stream: IO[str],
-        manifest: Mapping[str, Any],
+        manifest: Manifest,
         store: RunStore,
         cores: HostLoad,
         deadline: float | None = None,
@@ -63,7 +64,7 @@ class ContentionMonitor(Progress):
         """
         super().__init__(stream, deadline=deadline)
         self._meanwhile = Thread(target=_quietly, args=(meanwhile,))
-        self._ratios = BestRatio(manifest.get("baseline", ""), manifest.get("challengers", ()), LeastTime(manifest))
+        self._ratios = BestRatio(manifest.baseline, manifest.challengers, LeastTime(manifest))
         self._manifest, self._store, self._cores = manifest, store, cores
         self._facts = linux.describe()
         self._elsewhere: float | None = None
@@ -81,7 +82,7 @@ class ContentionMonitor(Progress):
         self._meanwhile.join()
         if finished_units == total_units:
             return
-        is_gpu = self._manifest["device"]["kind"] != "cpu"
+        is_gpu = not self._manifest.of_device.is_cpu
         elsewhere = None if is_gpu else self._elsewhere
         # The load of the last minute may be that of our own last run: a look at the present is worth more.
         facts = self._facts if elsewhere is None else replace(self._facts, load_1min=None)
@@ -90,7 +91,7 @@ class ContentionMonitor(Progress):
 
     def timed(self, cell: Cell, time_s: float) -> None:
         """Show the best ratio so far, the first one at once."""
-        if cell.provider != self._manifest.get("baseline") and self._is_reference(cell.provider):
+        if cell.provider != self._manifest.baseline and self._is_reference(cell.provider):
             self._ratios.drop(cell)
         else:
             self._ratios.add(cell, time_s)
@@ -99,11 +100,11 @@ class ContentionMonitor(Progress):
         self._best = str(self._ratios)
 
     def _is_reference(self, provider: str) -> bool:
-        entry = self._manifest.get("providers", {}).get(provider, {})
-        return bool(entry.get("decoded")) or entry.get("role") == "reference"
+        entry = self._manifest.providers.get(provider, StoredProvider())
+        return bool(entry.decoded) or entry.role == "reference"
 
     def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
-        """Warn of others on the device, which the telemetry of the first measured unit tells."""
+        """Warn of other processes on the device, known from the telemetry of the first measured unit."""
         super().finished(cell, verdict, reason, units)
         if verdict not in (Verdict.PASSED, Verdict.UNSUPPORTED):
             self._ratios.drop(cell)

@@ -10,15 +10,13 @@ import click
 
 from ...harness.sweep.time_budget import TimeBudget
 from ...shapes.device import Device
-from ...shapes.errors import RooflensError, UsageError, quote
-from ...shapes.files.json_file import read_object
+from ...shapes.errors import RooflensError, UsageError
 from ...shapes.run_folder.columns import CELLS
-from ...shapes.run_folder.manifest import check_manifest
+from ...shapes.run_folder.manifest import MANIFEST, read_manifest
 from ...shapes.suite import Suite
 from ...shapes.tuned import TunedTable
 from ...shapes.verdict import Verdict
 from ..shared import values
-from ..shared.runs import MANIFEST
 from ..shared.tables import print_table
 from .refine import Refinement
 from .run_request import RunRequest, llc_bytes
@@ -110,7 +108,7 @@ def _within(
         + (
             f"where rounds scatter by 1 %, a ratio is known to +-{_half_width(request, fit, unable):.1%}"
             if fit > 1
-            else "a single one tells no interval"
+            else "a single one has no interval"
         )
     )
 
@@ -174,22 +172,16 @@ def _stored_units(folder: Path, suite: Suite, cells: "tuple[Cell, ...]", table: 
     from ...analysis.frames.tables import parse_table
     from ...harness.plan.plan import cell_id
     from ...harness.storage.store import refuse_merged
-    from ...shapes.device import Device
 
     path = folder / CELLS.file
     try:
-        manifest = read_object(folder / MANIFEST)
-        check_manifest(manifest, folder / MANIFEST)
+        manifest = read_manifest(folder / MANIFEST, ("device", "providers", "timer"))
         rows = parse_table(path.read_bytes(), CELLS, str(path))
-        sources = {name: info["source"] for name, info in manifest["providers"].items()}
-        device = Device(**manifest["device"])
-        protocol = replace(suite.protocol, timer=manifest["timer"], cold_by=manifest["cold_by"])
     except FileNotFoundError as error:
         raise UsageError(f"no run to resume: {error.filename} does not exist; omit --resume to start one") from None
-    except RooflensError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"cannot resume {folder}: {folder / MANIFEST} does not say enough ({quote(error)})") from None
+    sources = {name: info.source for name, info in manifest.providers.items()}
+    device = manifest.of_device.device
+    protocol = replace(suite.protocol, timer=manifest.timer, cold_by=manifest.cold_by or suite.protocol.cold_by)
     refuse_merged(folder, manifest)
     refuse_another(manifest, suite)
     rounds: dict[str, set[int]] = {}

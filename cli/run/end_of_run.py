@@ -1,14 +1,14 @@
 """What `rooflens run` prints at its end: headline, means, what became of the cells, and where everything is."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ...harness.storage.worker_log import WORKER_LOG
 from ...shapes.errors import CorrectnessError, IncompleteError, RooflensError, UsageError
+from ...shapes.run_folder.manifest import EVENTS, WORKER_LOG, StoredRefinement
 from ...shapes.verdict import Verdict
 from ..shared.runs import go_on, is_sweep, read_sweep
 from ..shared.terminal import style
@@ -27,15 +27,6 @@ TRACED = {Verdict.RUNTIME_ERROR, Verdict.COMPILE_ERROR, Verdict.OOM, Verdict.CRA
 
 MOST_CONCERNS = 3
 """Notes on the run as a whole; the report has them all."""
-
-OF_THE_ROOFLINE = ("not known here, so it limits no cell", "no vector rate in ceilings.csv")
-"""Beginnings of notes that only matter to readers of the roofline."""
-
-WITHOUT_CALIBRATION = "ceilings.csv: it limits no cell here"
-"""Text of notes that follow from --no-calibrate."""
-
-IMPOSSIBLE = "faster than possible"
-"""Text of the note that comes first: it says which numbers are wrong."""
 
 MOST_NAMES = 4
 """Names in one line; the tables have them all."""
@@ -79,7 +70,6 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
 
     Returns the error for a wrong output, a failed cell or an incomplete sweep, None without any.
     """
-    from ...analysis.crossover.refine import refinements
     from ...analysis.frames.load import load_run
     from ...analysis.run.pipeline import analyze
     from ...analysis.run.scan_check import held
@@ -93,19 +83,19 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
         click.echo(go_on(folder), err=True)
         return IncompleteError(f"no round was finished: {go_on(folder)}")
     view = View(run, analyze(run))
-    written, concerns = _write_report(view, folder) if report else ([], list(view.analysis.warnings))
+    written = _write_report(view, folder) if report else []
     print_final_table(view, best=not report)
-    refining = any(not part["complete"] for part in refinements(run.manifest)) and not complete
+    refining = any(not part.complete for part in run.manifest.refinements) and not complete
     for line in summary_lines(run, "" if refining else _stopped_at(folder)):
         click.echo(line)
-    for part in refinements(run.manifest):
+    for part in run.manifest.refinements:
         click.echo(_refined(part))
-    for line in held(run.cells, run.manifest):
+    for line in held(run.cells, run.manifest.scan):
         click.echo(line)
     verdicts = set(run.cells["verdict"])
     if not verdicts & {Verdict.PASSED}:
         click.echo("no cell has a time: the reasons are above, and in the column `reason` of cells.csv", err=True)
-    _show_concerns(run, concerns)
+    _show_concerns(run, view.analysis.warnings)
     unfinished = refining or (not complete and run.missing_units > 0)
     if unfinished:
         click.echo(go_on(folder), err=True)
@@ -118,14 +108,14 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     return _blemish(run, folder, unfinished)
 
 
-def _refined(part: Mapping[str, Any]) -> str:
+def _refined(part: StoredRefinement) -> str:
     """Describe what a refinement added."""
-    shapes = {tuple(value for name, value in row.items() if name not in ("M", "providers")) for row in part["added"]}
+    shapes = {tuple(value for name, value in row.items() if name not in ("M", "providers")) for row in part.added}
     if not shapes:
         return "refined: nothing added, no crossover with a verified winner on both sides is wider than requested"
-    several = f"{len(part['added'])} further M at {len(shapes)} shape{'s' * (len(shapes) > 1)}"
-    so_far = "" if part["complete"] else ", so far"
-    return f"refined: {several}, {part['challenger']} against {part['incumbent']}{so_far}"
+    several = f"{len(part.added)} further M at {len(shapes)} shape{'s' * (len(shapes) > 1)}"
+    so_far = "" if part.complete else ", so far"
+    return f"refined: {several}, {part.challenger} against {part.incumbent}{so_far}"
 
 
 def _failed(run: "RunData") -> "pd.DataFrame":
@@ -148,11 +138,13 @@ def _blemish(run: "RunData", folder: Path, unfinished: bool) -> RooflensError | 
 
 def _show_concerns(run: "RunData", concerns: Sequence[str]) -> None:
     """Print notes on the run as a whole, without those that repeat other lines: failures, how to resume."""
-    repeated = (*(f"{name}: " for name in set(_failed(run)["provider"])), *OF_THE_ROOFLINE)
-    left = [one for one in concerns if not one.startswith(repeated) and "--resume" not in one]
-    if (run.manifest.get("request") or {}).get("calibrate") is False:
-        left = [one for one in left if WITHOUT_CALIBRATION not in one]
-    left.sort(key=lambda one: IMPOSSIBLE not in one)
+    from ...analysis.frames.notes import Topic, topic_of
+
+    known = [Topic.FAILED, Topic.UNFINISHED, Topic.ROOFLINE]
+    if (run.manifest.request or {}).get("calibrate") is False:
+        known.append(Topic.CALIBRATION)
+    left = [one for one in concerns if topic_of(one) not in known]
+    left.sort(key=lambda one: topic_of(one) != Topic.IMPOSSIBLE)  # it says which numbers are wrong
     for concern in left[:MOST_CONCERNS]:
         click.echo(f"note: {concern}", err=True)
     if len(left) > MOST_CONCERNS:
@@ -162,31 +154,26 @@ def _show_concerns(run: "RunData", concerns: Sequence[str]) -> None:
 def _stopped_at(folder: Path) -> str:
     """Return the UTC time of the last event that says so, "" without one."""
     try:
-        lines = (folder / "events.log").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (folder / EVENTS).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
     stamps = [stamp for stamp, _, text in (line.partition(" ") for line in lines) if text == "stopped at --max-time"]
     return stamps[-1] if stamps else ""
 
 
-def _write_report(view: "View", folder: Path) -> tuple[list[Path], list[str]]:
-    """Write both forms of the report and print its headline; return the paths, and what the headline warns of."""
+def _write_report(view: "View", folder: Path) -> list[Path]:
+    """Write both forms of the report and print its headline; return their paths."""
     from ...reports.build import report_of
-    from ...reports.model import KeyNumbers, Remarks
+    from ...reports.model import KeyNumbers
     from ...reports.write import write_report
     from ..shared.runs import HTML, MARKDOWN
 
     built = report_of(view)
     written = write_report(built, {"html": folder / HTML, "markdown": folder / MARKDOWN})
-    concerns: list[str] = []
-    for section in built.sections:
-        if any(isinstance(block, KeyNumbers) for block in section.blocks):
-            for block in section.blocks:
-                if isinstance(block, KeyNumbers):
-                    _print_headline(block)
-                elif isinstance(block, Remarks):
-                    concerns += block.items
-    return [path for path in written if path in (folder / HTML, folder / MARKDOWN)], concerns
+    for block in (block for section in built.sections for block in section.blocks):
+        if isinstance(block, KeyNumbers):
+            _print_headline(block)
+    return [path for path in written if path in (folder / HTML, folder / MARKDOWN)]
 
 
 def _print_headline(block: "KeyNumbers") -> None:
@@ -208,7 +195,7 @@ def summary_lines(run: "RunData", stopped_at: str = "") -> Iterator[str]:
         yield "note: every cell is finished; only the closing calibration is missing: there was no time left for it"
     if failed := _failed_candidates(run.tuning):
         yield failed
-    if (run.manifest.get("protocol") or {}).get("tuning") == "pinned" and "scan" not in run.manifest:
+    if run.manifest.protocol.tuning == "pinned" and not run.manifest.scan:
         yield from _unpinned(run.cells)
 
 
@@ -217,7 +204,7 @@ def _cells(run: "RunData") -> str:
     verdicts = _verdict_of_each(run.cells)
     counts = verdicts["verdict"].value_counts()
     unsupported = int(counts.get(Verdict.UNSUPPORTED, 0))
-    planned = max(len(verdicts), run.planned_units // int(run.manifest["rounds"])) - unsupported
+    planned = max(len(verdicts), run.planned_units // (run.manifest.rounds or 1)) - unsupported
     parts = [f"{int(counts.get(Verdict.PASSED, 0))} of {planned} have a time"]
     for verdict in Verdict:
         if verdict not in (Verdict.PASSED, Verdict.UNSUPPORTED) and verdict in counts.index:

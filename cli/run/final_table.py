@@ -28,7 +28,7 @@ MOST_LINES = 10
 """Rows of the table: with the headline and the paths, the end of a run fits on 24 lines."""
 
 MOST_NAMED = 2
-"""Challengers of which the worst cell is told."""
+"""Challengers whose worst cell is printed."""
 
 CROSSOVER = "crossover"
 
@@ -71,7 +71,7 @@ def print_final_table(view: "View", best: bool = False) -> None:
     for text in _laid_out(view, shown, width, fancy):
         click.echo(text)
     if impossible := int(view.cells["impossible"].sum()):
-        text = f"left out, faster than the device allows: {impossible} of {view.cells['time_s'].notna().sum()} cells"
+        text = f"excluded, faster than the device allows: {impossible} of {view.cells['time_s'].notna().sum()} cells"
         click.echo("\n".join(wrap(text, width)))
     if left := len(every) - len(shown):
         click.echo(f"{left} more line{'s' * (left > 1)} in the grids of the report")
@@ -106,9 +106,9 @@ def _title(view: "View", part: "Slice") -> str:
 
 def _chosen(lines: Sequence[Line], challengers: Sequence[str]) -> list[Line]:
     """Keep what fits: all providers, else the challengers, else the first of them, of the first slices at least."""
-    mine = [line for line in lines if line.provider in challengers] or list(lines)
-    first = [line for line in mine if line.provider == mine[0].provider]
-    for some in (list(lines), mine):
+    own = [line for line in lines if line.provider in challengers] or list(lines)
+    first = [line for line in own if line.provider == own[0].provider]
+    for some in (list(lines), own):
         if len(some) + _headings(some) <= MOST_LINES:
             return some
     return first[:MOST_LINES]
@@ -137,7 +137,7 @@ def _laid_out(view: "View", lines: Sequence[Line], width: int, fancy: bool) -> I
             last = line.part
             yield last
         yield grid.row(line, label)
-    if left := len(grid.sizes) - len(grid.told):
+    if left := len(grid.sizes) - len(grid.shown_sizes):
         yield f"{left} more M between these are in the report"
 
 
@@ -150,23 +150,23 @@ class _Grid:
         self._widths = {m: 1 + max(len(str(m)), *(len(_text(line.means.get(m))) for line in lines)) for m in self.sizes}
         crossing = max(len(line.crossover) for line in lines)
         self._tail = 2 + max(len(CROSSOVER), crossing) if crossing else 0
-        self.told = self.sizes
-        while len(self.told) > 2 and self._taken() > width:
-            self.told = _thinned(self.sizes, len(self.told) - 1)
+        self.shown_sizes = self.sizes
+        while len(self.shown_sizes) > 2 and self._taken() > width:
+            self.shown_sizes = _thinned(self.sizes, len(self.shown_sizes) - 1)
         self._blocks = fancy and len(self.sizes) > 2 and self._taken() + 2 + len(self.sizes) <= width
 
     def _taken(self) -> int:
-        return self._name + sum(self._widths[m] for m in self.told) + self._tail
+        return self._name + sum(self._widths[m] for m in self.shown_sizes) + self._tail
 
     def header(self) -> str:
         blocks = " " * (2 + len(self.sizes)) if self._blocks else ""
-        sizes = "".join(f"{m:>{self._widths[m]}}" for m in self.told)
+        sizes = "".join(f"{m:>{self._widths[m]}}" for m in self.shown_sizes)
         return f"{'M':<{self._name}}{blocks}{sizes}" + (f"  {CROSSOVER}" if self._tail else "")
 
     def row(self, line: Line, label: str) -> str:
         """Write one line: its label, its course over every M, its numbers and its crossover."""
         course = f"  {_course(line, self.sizes)}" if self._blocks else ""
-        cells = "".join(_coloured(line.means.get(m), self._widths[m], self._fancy) for m in self.told)
+        cells = "".join(_coloured(line.means.get(m), self._widths[m], self._fancy) for m in self.shown_sizes)
         text = f"{label}{' ' * (self._name - cell_len(label))}{course}{cells}"
         return f"{text}  {line.crossover}" if line.crossover else text.rstrip()
 

@@ -1,14 +1,12 @@
 """The folder of a fleet's sweep: one run, or with several architectures one run for each."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ...shapes.errors import RooflensError, UsageError
-from ...shapes.files.json_file import read_object
 from ...shapes.protocol import Protocol
-from ..shared.runs import FLEET, MANIFEST, OF_A_FLEET, created, is_sweep, read_sweep
+from ...shapes.run_folder.manifest import MANIFEST, SWEEP, Manifest, SweepManifest, read_manifest
+from ..shared.runs import created, is_sweep, read_sweep
 
 
 def run_folders(folder: Path, archs: Sequence[str]) -> dict[str, Path]:
@@ -28,7 +26,7 @@ def refuse_foreign(folder: Path, resume: bool) -> None:
         raise UsageError(f"{folder} holds a run already: add --resume to resume it, or choose another -o")
     if resume and not there:
         raise UsageError(f"{folder}: no run to resume; omit --resume to start one")
-    if resume and not is_sweep(folder) and OF_A_FLEET not in _content(folder):
+    if resume and not is_sweep(folder) and not _content(folder).fleet:
         raise UsageError(f"{folder} was measured by one device: resume with rooflens run -o {folder} --resume")
 
 
@@ -42,7 +40,7 @@ def refuse_another(folder: Path, archs: Sequence[str]) -> None:
         )
 
 
-def refuse_other_ways(folder: Path, stored: Mapping[str, Any], protocol: Protocol, threads: int | None) -> None:
+def refuse_other_ways(folder: Path, stored: Manifest, protocol: Protocol, threads: int | None) -> None:
     """Raise UsageError when a call would measure differently from the run of this run.json, before changing it."""
     asked = {
         "timer": None if protocol.timer == "auto" else protocol.timer,
@@ -51,7 +49,7 @@ def refuse_other_ways(folder: Path, stored: Mapping[str, Any], protocol: Protoco
         "threads": threads,
     }
     for what, found in asked.items():
-        was = stored.get(what)
+        was = getattr(stored, what) or None
         if None not in (was, found) and was != found:
             raise UsageError(
                 f"cannot resume {folder}: {what} was {was} and is {found} now; timings of the two do not mix: "
@@ -63,8 +61,8 @@ def stored_architectures(folder: Path) -> list[str]:
     """Return the architectures of the sweep in `folder`; [] before any is known."""
     if is_sweep(folder):
         return list(read_sweep(folder).architectures)
-    arch = (_content(folder).get("device") or {}).get("arch") if (folder / MANIFEST).exists() else None
-    return [str(arch)] if arch else []
+    device = _content(folder).device if (folder / MANIFEST).exists() else None
+    return [device.arch] if device and device.arch else []
 
 
 def write_sweep(folder: Path, suite: str, archs: Sequence[str]) -> None:
@@ -73,15 +71,18 @@ def write_sweep(folder: Path, suite: str, archs: Sequence[str]) -> None:
         return
     from ...harness.storage.tables import replace, reported
 
-    content = {"id": folder.name, "suite": suite, **created(folder), "architectures": list(archs)}
+    created_at, ordered_at = created(folder)
+    content = SweepManifest(
+        id=folder.name, suite=suite, created_at=created_at, ordered_at=ordered_at, architectures=list(archs)
+    )
     with reported(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        replace(folder / FLEET, json.dumps(content, indent=1) + "\n")
+        replace(folder / SWEEP, content.to_text())
 
 
-def _content(folder: Path) -> dict[str, Any]:
+def _content(folder: Path) -> Manifest:
     try:
-        return read_object(folder / MANIFEST)
+        return read_manifest(folder / MANIFEST)
     except FileNotFoundError as error:
         raise RooflensError(
             f"cannot read {folder / MANIFEST}: {error.strerror}; restore the file from a copy"

@@ -13,14 +13,13 @@ import click
 
 from ...shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError, quote
 from ...shapes.files import csv_file
-from ...shapes.files.json_file import read_object
-from ...shapes.run_folder.manifest import made_at
-from ..shared.runs import ADDRESS, MANIFEST, OF_A_FLEET, SLOTS, go_on
+from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, StoredFleet, glance, read_manifest
+from ..shared.runs import go_on
 from .end_of_run import conclude
 from .fleet_folder import refuse_another, refuse_foreign, refuse_other_ways, run_folders, write_sweep
 from .fleet_progress import FleetProgress
 from .refine import Refiner, stored_cells
-from .run_request import TUNED_COPY, RunRequest
+from .run_request import RunRequest
 from .selection import describe, manifest, stop_signals
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from ...harness.fleet.jobs import SweepJob
     from ...harness.fleet.ray_cluster import RayCluster
 
-_OF_A_SHARD = ("suite", "description", "baseline", "challengers", "seed", "rounds", "protocol", "command")
+_OF_A_SHARD = ("version", "suite", "description", "baseline", "challengers", "seed", "rounds", "protocol", "command")
 """Keys of run.json that every shard repeats, so that each is a run of its own."""
 
 
@@ -55,10 +54,9 @@ class FleetTarget:
         return cls(slots=int(match[1]) if match[1] else None)
 
     @property
-    def stored(self) -> dict[str, str | int]:
+    def stored(self) -> StoredFleet:
         """What run.json keeps of it, so that `runs.go_on` names the same target."""
-        kept = {ADDRESS: self.address} if self.address else {SLOTS: self.slots}
-        return {key: value for key, value in kept.items() if value is not None}
+        return StoredFleet(address=self.address) if self.address else StoredFleet(slots=self.slots)
 
     @contextmanager
     def opened(self, device: str) -> "Iterator[tuple[RayCluster, dict[str, int | None]]]":
@@ -152,12 +150,12 @@ def _queue(
     from ...shapes.architectures import is_gpu
 
     rounds, is_stored = request.suite.protocol.rounds, request.resume and (folder / MANIFEST).is_file()
-    content = read_object(folder / MANIFEST) if is_stored else manifest(folder, request.suite)
+    content = read_manifest(folder / MANIFEST) if is_stored else manifest(folder, request.suite)
     if is_stored:  # each architecture has its own refinement
         request = replace(request, cells=tuple(dict.fromkeys((*request.cells, *stored_cells(folder, request.cells)))))
         refuse_other_ways(folder, content, request.suite.protocol, request.options["threads"])
     describe(content, request.suite, request.cells, request.options)
-    content[OF_A_FLEET] = target.stored
+    content.fleet = target.stored
     jobs = jobs_of(request.cells, rounds)
     store = ResultStore(folder, content, jobs)
     table = request.table.path.read_text(encoding="utf-8") if request.table else None
@@ -167,7 +165,7 @@ def _queue(
     refiner = Refiner(request.refinement, folder, request.cells, content) if request.refinement else None
     spec = SweepWorkerSpec(
         setup=request.setup(device="cuda" if is_gpu(arch) else "cpu"),
-        manifest={key: value for key, value in content.items() if key in _OF_A_SHARD},
+        manifest=Manifest(**{key: getattr(content, key) for key in _OF_A_SHARD}),
         tuned=table,
         cells=request.cells if request.options["calibrate"] else (),
     )
@@ -186,12 +184,9 @@ def known_seconds(parent: Path, suite: str, arch: str, jobs: "Sequence[SweepJob]
 
     newest, folder = -math.inf, parent
     for path in parent.glob(f"*/{MANIFEST}"):
-        try:
-            content = read_object(path)
-            if (content["suite"], content["device"]["arch"]) == (suite, arch) and made_at(content) > newest:
-                newest, folder = made_at(content), path.parent
-        except (OSError, UsageError, KeyError, TypeError):
-            continue
+        stored = glance(path.parent)
+        if stored.suite == suite and stored.device and stored.device.arch == arch and stored.made_at > newest:
+            newest, folder = stored.made_at, path.parent
     if newest == -math.inf:
         return {}
     took: dict[tuple[str, ...], float] = {}

@@ -1,13 +1,10 @@
 """The least time that a device allows for a cell, known before anything is measured: from what is published of it."""
 
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Hashable
 
 from ...harness.ceilings.known_limits import known_limits
 from ...harness.plan.plan import Cell
-from ...shapes.device import Device, match_spec
-
-FIELDS = ("kind", "index", "name", "vendor", "arch", "compute_units", "llc_bytes", "l2_bytes", "memory_bytes")
+from ...shapes.run_folder.manifest import Manifest
 
 
 class LeastTime:
@@ -17,7 +14,7 @@ class LeastTime:
     Which type a provider multiplies in is not asked: the faster of the activations' and the scheme's counts.
     """
 
-    def __init__(self, manifest: Mapping[str, Any]) -> None:
+    def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._known: dict[Hashable, float] = {}
 
@@ -29,10 +26,9 @@ class LeastTime:
         return self._known[place]
 
     def _of(self, cell: Cell) -> float:
-        said = self._manifest["device"]
-        spec = match_spec(said["name"], said["arch"])
+        device = self._manifest.of_device
         types = list(dict.fromkeys([cell.scheme.dtype.value, cell.scheme.math_dtype]))
-        limits = known_limits(Device(**{name: said[name] for name in FIELDS}, spec=spec), types)
+        limits = known_limits(device.device, types)
         if not limits:
             return 0.0
         import pandas as pd
@@ -53,4 +49,4 @@ class LeastTime:
             "cache": cell.cache.value,
         }
         rows = pd.DataFrame([row | {"math_dtype": name} for name in types])
-        return IMPOSSIBLE_FACTOR * float(hard_times(rows, Ceilings.of(pd.DataFrame(limits)), said).min())
+        return IMPOSSIBLE_FACTOR * float(hard_times(rows, Ceilings.of(pd.DataFrame(limits)), device).min())

@@ -1,6 +1,6 @@
 """`rooflens run --refine crossover`: after the sweep, measure the M at which the winner changes more finely.
 
-What is added stands in run.json before any of it is measured, so that a run that was killed goes on with it.
+What is added is stored in run.json before any of it is measured, so that a run that was killed can be resumed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...shapes.errors import RooflensError, UsageError, quote, unknown_name
-from ...shapes.files.json_file import read_object
+from ...shapes.run_folder.manifest import Manifest, StoredRefinement, glance
 from ...shapes.suite import Suite
 from ..shared import values
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 CROSSOVER = "crossover"
 """What can be refined."""
-
-REFINE = "refine"
-"""Key of run.json, as in `analysis.crossover.refine`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ class Refinement:
     @classmethod
     def of(cls, request: Mapping[str, Any], suite: Suite) -> "Refinement | None":
         """Read the options; None without --refine. Raises UsageError for a pair that the run does not measure."""
-        text: str | None = request[REFINE]
+        text: str | None = request["refine"]
         if text is None:
             if given := [name for name in ("refine_to", "refine_most") if request[name] is not None]:
                 raise UsageError(f"--{given[0].replace('_', '-')} goes with --refine crossover")
@@ -70,34 +67,31 @@ class Refinement:
 
 
 class Refiner:
-    """Adds M to the plan of one run. `content` becomes run.json; what is added and why is kept there."""
+    """Adds M to the plan of one run. `manifest` becomes run.json; what is added and why is kept there."""
 
-    def __init__(self, what: Refinement, folder: Path, cells: "Sequence[Cell]", content: dict[str, Any]) -> None:
+    def __init__(self, what: Refinement, folder: Path, cells: "Sequence[Cell]", manifest: Manifest) -> None:
         from ...harness.plan.extra_cells import Surroundings
 
         self._what, self._folder, self._around = what, folder, Surroundings(cells)
-        earlier = content.get(REFINE, {})
-        self._state: dict[str, Any] = {
-            "of": CROSSOVER,
-            "challenger": what.challenger,
-            "incumbent": what.incumbent,
-            "ratio": what.ratio,
-            "most": what.most,
-            "complete": False,
-            "added": earlier.get("added", []),
-        }
-        content[REFINE] = self._state
+        manifest.refine = self._state = StoredRefinement(
+            of=CROSSOVER,
+            challenger=what.challenger,
+            incumbent=what.incumbent,
+            ratio=what.ratio,
+            most=what.most,
+            added=manifest.refine.added if manifest.refine else [],
+        )
 
     @property
     def complete(self) -> bool:
-        """True when there was nothing left to ask for."""
-        return bool(self._state["complete"])
+        """True when no further M is needed."""
+        return self._state.complete
 
     def more(self) -> "tuple[Cell, ...]":
         """Return the cells to measure next; none when every bracket is narrow, or has had all its M."""
         rows = [self._row(one) for one in self._wanted()]
-        self._state["added"] += rows
-        self._state["complete"] = not rows
+        self._state.added += rows
+        self._state.complete = not rows
         return self._around.cells(rows)
 
     def _wanted(self) -> "list[Further]":
@@ -114,13 +108,13 @@ class Refiner:
         challenger = self._what.challenger or _first_challenger(run, self._what.incumbent)
         if not {challenger, self._what.incumbent} <= set(run.cells["provider"]):
             return []
-        self._state["challenger"] = challenger
+        self._state.challenger = challenger
         pair = [challenger, self._what.incumbent]
         cells = summarize(run)
         found = crossovers(cells, round_medians(run), challenger, self._what.incumbent)
         added = [
             Further(tuple(row[name] for name in PLACE), row["M"])
-            for row in self._state["added"]
+            for row in self._state.added
             if row["providers"] == pair
         ]
         return further(found, cells, added, self._what.ratio, self._what.most, self._can)
@@ -134,21 +128,18 @@ class Refiner:
 
         plain = (value if isinstance(value, str) else int(value) for value in one.place)  # numpy's are no JSON
         place = dict(zip(PLACE, plain, strict=True))
-        return place | {"M": one.M, "providers": [self._state["challenger"], self._what.incumbent]}
+        return place | {"M": one.M, "providers": [self._state.challenger, self._what.incumbent]}
 
 
 def stored_cells(folder: Path, cells: "Sequence[Cell]") -> "tuple[Cell, ...]":
     """Return the cells that earlier calls added to the run in `folder`, as far as `cells` has any like them.
 
-    What cannot be read adds nothing here: whoever goes on with the run says what is wrong with it.
+    An unreadable run.json adds nothing: resuming the run reports what is wrong with it.
     """
     from ...harness.plan.extra_cells import Surroundings
 
-    try:
-        rows = read_object(folder / "run.json")[REFINE]["added"]
-    except (OSError, UsageError, KeyError, TypeError):
-        return ()
-    return Surroundings(cells).cells(rows)
+    refinement = glance(folder).refine
+    return Surroundings(cells).cells(refinement.added) if refinement else ()
 
 
 def _first_challenger(run: "RunData", incumbent: str) -> str:

@@ -10,10 +10,11 @@ import click
 
 from ...shapes.errors import IncompleteError, Interrupted
 from ...shapes.protocol import TUNINGS
+from ...shapes.run_folder.manifest import TUNED_COPY, Manifest
 from ..shared.runs import go_on
 from .fleet_folder import stored_run
 from .refine import Refiner
-from .run_request import TUNED_COPY, RunRequest, read_request
+from .run_request import RunRequest, read_request
 from .scan import describe_scan, pin_defaults
 from .selection import RETRY, SELECTION, refuse_retry
 
@@ -158,7 +159,7 @@ def _measure(request: RunRequest, load: "HostLoad", report: bool) -> bool:
             return complete and (refiner is None or refiner.complete)
 
 
-def _pinned(request: RunRequest, store: "RunStore", content: dict[str, Any], stopped: Callable[[], bool]) -> "Setup":
+def _pinned(request: RunRequest, store: "RunStore", content: Manifest, stopped: Callable[[], bool]) -> "Setup":
     """Return the setup with the tuned table of the run: that of --tuned, or the defaults of a scan that begins."""
     setup = request.setup(store.keep(TUNED_COPY, request.table.path) if request.table else None)
     if not request.scan or request.resume:
@@ -166,7 +167,7 @@ def _pinned(request: RunRequest, store: "RunStore", content: dict[str, Any], sto
     path = pin_defaults(store, TUNED_COPY, request.varied, setup, stopped)
     if path is None:
         return setup
-    content["protocol"] |= {"tuning": "pinned"}
+    content.protocol.tuning = "pinned"
     return replace(setup, protocol=replace(setup.protocol, tuning="pinned"), tuned=path)
 
 

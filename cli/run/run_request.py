@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...shapes import tuned
 from ...shapes.errors import UsageError
-from ...shapes.files.json_file import read_object
-from ...shapes.run_folder.manifest import check_manifest
+from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, read_manifest
 from ...shapes.scan import Scan
 from ...shapes.suite import Suite
 from ...shapes.tuned import TunedTable
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from ...harness.storage.store import RunStore
     from ...harness.sweep.time_budget import TimeBudget
     from ...harness.worker.messages import Setup
-
-TUNED_COPY = "tuned.csv"
-"""Copy of the tuned table in the run folder: the original may change during the run."""
 
 OF_THIS_CALL = (
     *("output", "resume", "dry_run", "report", "strict", "max_time", "within", "calibrate", "arm", "only"),
@@ -87,8 +83,8 @@ class RunRequest:
         )
 
     @contextmanager
-    def opened(self) -> "Iterator[tuple[RunStore, dict[str, Any], Callable[[], bool]]]":
-        """Yield the store, the content of run.json, and a function that says whether the user asked to stop."""
+    def opened(self) -> "Iterator[tuple[RunStore, Manifest, Callable[[], bool]]]":
+        """Yield the store, run.json, and a function that says whether the user asked to stop."""
         from ...harness.storage.store import RunStore
 
         with ExitStack() as held:
@@ -187,16 +183,15 @@ def _stored_options(folder: Path | None) -> Options:
     refuse_foreign_owner(folder)
     from ...harness.storage.store import refuse_merged
 
-    path = folder / "run.json"
+    path = folder / MANIFEST
     try:
-        content = read_object(path)
+        stored = read_manifest(path)
     except FileNotFoundError:
         raise UsageError(f"no run to resume: {path} does not exist; name the folder of the run with -o") from None
-    check_manifest(content, path)
-    refuse_merged(folder, content)
-    if is_tuned(folder):
+    refuse_merged(folder, stored)
+    if stored.tune is not None:
         raise _is_a_table(folder)
-    options: Options = content.get("request") or {}
+    options: Options = stored.request or {}
     if missing := [name for name in ("suite", "axes", "files", "providers") if options.get(name) is None]:
         raise UsageError(f"cannot resume {folder}: {path} does not say how it was started (request.{missing[0]})")
     return options

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...shapes.errors import UsageError
+from ...shapes.run_folder.manifest import WORKER_LOG, Manifest
 from ...shapes.scan import Scan
 from ...shapes.suite import Suite
 
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
     from ...harness.plan.plan import Cell
     from ...harness.storage.store import RunStore
     from ...harness.worker.messages import Setup
-
-SCAN = "scan"
-"""Key of run.json, as in `analysis.run.scan_check`."""
 
 
 def scan_of(request: Mapping[str, Any], suite: Suite) -> Scan | None:
@@ -36,9 +34,9 @@ def variants(cells: "tuple[Cell, ...]", scan: Scan) -> "dict[Cell, Cell]":
     return scanned(cells, scan)
 
 
-def describe_scan(content: dict[str, Any], scan: Scan | None, varied: "Mapping[Cell, Cell]", resume: bool) -> None:
+def describe_scan(content: Manifest, scan: Scan | None, varied: "Mapping[Cell, Cell]", resume: bool) -> None:
     """Describe the scan in run.json. Raises UsageError when the resumed run is of another scan, or of none."""
-    before, now = (content.get(SCAN) or {}).get("text"), scan.text if scan else None
+    before, now = content.scan.text if content.scan else None, scan.text if scan else None
     if resume and before != now:
         raise UsageError(
             f"cannot resume: --scan was {before or 'not given'} and is {now or 'not given'} now; choose another -o"
@@ -46,14 +44,13 @@ def describe_scan(content: dict[str, Any], scan: Scan | None, varied: "Mapping[C
     if scan:
         from ...harness.plan.extra_cells import described
 
-        content[SCAN] = described(scan, varied)
+        content.scan = described(scan, varied)
 
 
 def pin_defaults(
     store: "RunStore", name: str, varied: "Mapping[Cell, Cell]", setup: "Setup", should_stop: Callable[[], bool]
 ) -> Path | None:
     """Store the table of the pinned defaults as file `name` of the run; None when no provider has any."""
-    from ...harness.storage.worker_log import WORKER_LOG
     from ...harness.sweep.pinned_defaults import pinned_table
 
     text = pinned_table(varied, setup, store.folder / WORKER_LOG, should_stop)

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from ...shapes import suite as suites
 from ...shapes.errors import UsageError, nearest, quote, unknown_name
 from ...shapes.protocol import COLD_BY, TIMERS
+from ...shapes.run_folder.manifest import VERSION, Manifest, StoredProtocol, StoredShape
 from ...shapes.scheme import DType
 from ...shapes.schemes import parse_scheme
 from ...shapes.suite import Suite, cache_state
@@ -178,33 +179,30 @@ def plan_of(suite: Suite, options: Options) -> "tuple[Cell, ...]":
     return cells
 
 
-def manifest(folder: Path, suite: Suite) -> dict[str, Any]:
+def manifest(folder: Path, suite: Suite) -> Manifest:
     """Return run.json as it begins; the worker completes it with device, environment and providers."""
-    return {
-        "id": folder.name,
-        "folder": str(folder),
-        **created(folder),
-        "command": ["rooflens", *sys.argv[1:]],
-        "suite": suite.name,
-        "seed": suite.protocol.seed,
-        "shapes": [],
-    }
+    created_at, ordered_at = created(folder)
+    return Manifest(
+        version=VERSION,
+        id=folder.name,
+        folder=str(folder),
+        command=["rooflens", *sys.argv[1:]],
+        suite=suite.name,
+        seed=suite.protocol.seed,
+        created_at=created_at,
+        ordered_at=ordered_at,
+    )
 
 
-def describe(content: dict[str, Any], suite: Suite, cells: "tuple[Cell, ...]", options: Options) -> None:
+def describe(content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", options: Options) -> None:
     """Describe the run in run.json. On resume, the plan is that of the latest call; earlier shapes stay."""
     refuse_another(content, suite)
-    stored = content.get("shapes", [])
-    shapes = [asdict(shape) for shape in dict.fromkeys(cell.shape for cell in cells)]
-    content |= {
-        "request": _storable(options),
-        "description": suite.description,
-        "baseline": suite.baseline,
-        "challengers": list(suite.challengers),
-        "shapes": stored + [shape for shape in shapes if shape not in stored],
-        "rounds": suite.protocol.rounds,
-        "protocol": asdict(suite.protocol) | {"caches": [cache.value for cache in suite.caches]},
-    }
+    shapes = [StoredShape(**asdict(shape)) for shape in dict.fromkeys(cell.shape for cell in cells)]
+    content.request, content.description = _storable(options), suite.description
+    content.baseline, content.challengers = suite.baseline, list(suite.challengers)
+    content.shapes += [shape for shape in shapes if shape not in content.shapes]
+    content.rounds = suite.protocol.rounds
+    content.protocol = StoredProtocol(**asdict(suite.protocol), caches=[cache.value for cache in suite.caches])
 
 
 def refuse_retry(options: Mapping[str, Any]) -> None:
@@ -230,11 +228,11 @@ def refuse_other_options(of_this_call: Sequence[str], done: str) -> None:
             )
 
 
-def refuse_another(content: Mapping[str, Any], suite: Suite) -> None:
+def refuse_another(content: Manifest, suite: Suite) -> None:
     """Raise UsageError when the run of this run.json is of another suite or seed."""
-    for what, found in (("suite", suite.name), ("seed", suite.protocol.seed)):
-        if content.get(what) != found:
-            raise UsageError(f"cannot resume: {what} was {content.get(what)} and is {found} now; choose another -o")
+    for what, was, found in (("suite", content.suite, suite.name), ("seed", content.seed, suite.protocol.seed)):
+        if was != found:
+            raise UsageError(f"cannot resume: {what} was {was} and is {found} now; choose another -o")
 
 
 @contextmanager

@@ -6,6 +6,5 @@ terminal       the only place that prints
 progress       progress on stderr
 runs           finds stored runs
 values         lists, sizes and times as people type them
-reason_groups  joins reasons that differ in sizes
 import_limit   a time limit for importing a provider file
 """

@@ -13,8 +13,7 @@ from rich.text import Text
 
 from ...harness.plan.plan import Cell
 from ...reports.render.visible import visible
-from ...shapes.verdict import Verdict
-from .reason_groups import grouped, kind
+from ...shapes.verdict import Reason, Verdict, reason_groups
 from .terminal import console
 
 LINE_EVERY_S = 20.0
@@ -82,7 +81,7 @@ class Progress:
             disable=not self._console.is_terminal,
         )
         self._task: TaskID = self._bar.add_task("", total=None)
-        self._failures: Counter[tuple[str, str, str]] = Counter()
+        self._failures: Counter[tuple[object, ...]] = Counter()
         self._declined: list[tuple[str, str]] = []
         self._deadline = deadline
         self._best = ""
@@ -128,7 +127,7 @@ class Progress:
             self._tell_declined()
         if verdict is Verdict.PASSED:
             return
-        key = (cell.provider, verdict.value, kind(reason) if verdict is Verdict.UNSUPPORTED else reason)
+        key = (cell.provider, verdict.value, Reason.parse(reason).words if verdict is Verdict.UNSUPPORTED else reason)
         self._failures[key] += 1
         if self._failures[key] > 1:
             return
@@ -138,7 +137,7 @@ class Progress:
             self.remark(f"{cell.provider} {verdict} ({cell.shape.label}, {cell.problem}, {cell.cache}): {reason}")
 
     def _tell_declined(self) -> None:
-        for reason, names in grouped(self._declined).items():
+        for reason, names, _ in reason_groups(self._declined):
             self.remark(f"{', '.join(names)} unsupported: {reason}")
         self._declined.clear()
 

@@ -5,26 +5,21 @@ import os
 import re
 import shlex
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from ...shapes.errors import UsageError, nearest, quote
 from ...shapes.files.json_file import read_object
 from ...shapes.files.stored_file import read_stored
-from ...shapes.run_folder.manifest import made_at
+from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, SWEEP, Manifest, SweepManifest, glance, made_at
 
 RUNS = Path("runs")
 """Where runs are stored unless -o says otherwise, relative to the working directory."""
 
 LATEST = "latest"
-MANIFEST = "run.json"
-
-FLEET = "fleet.json"
-"""What tells the folder of a sweep over several architectures, which holds a run folder for each, from a run."""
 
 HTML, MARKDOWN = "report.html", "report.md"
 """Reports in the folder of a run, or of several."""
@@ -34,21 +29,6 @@ MOST_OF_A_SECOND = 1000
 
 NEWEST = 5
 """Runs that are named to somebody who asks for one that does not exist."""
-
-COMPARISON = "compare.json"
-"""What tells the folder of a rooflens compare --git, which holds a run folder for each version."""
-
-OF_A_FLEET = "fleet"
-"""Key of run.json that only the run of a fleet has, as in `harness.storage.store`."""
-
-SLOTS = "slots"
-"""Key in that: N of --jobs local:N, where that is how it was measured."""
-
-ADDRESS = "address"
-"""Another: --address of the cluster on which it was measured last."""
-
-TUNE = "tune"
-"""Key of run.json that the folder of a rooflens tune has in place of `request`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +76,7 @@ def stored_runs(parent: Path = RUNS) -> list[StoredRun]:
     A tuned table is none, nor is what has no readable manifest.
     """
     found = [_at_a_glance(manifest.parent) for manifest in parent.glob(f"*/{MANIFEST}")]
-    found += [_sweep_at_a_glance(manifest.parent) for manifest in parent.glob(f"*/{FLEET}")]
+    found += [_sweep_at_a_glance(manifest.parent) for manifest in parent.glob(f"*/{SWEEP}")]
     return sorted((run for run in found if run), key=lambda run: (run.made_at, run.id), reverse=True)
 
 
@@ -107,28 +87,28 @@ def new_folder(name: str, parent: Path = RUNS) -> Path:
     return next((folder for folder in tried if not folder.exists()), first)
 
 
-def created(folder: Path) -> dict[str, str]:
-    """What run.json or fleet.json of a new `folder` says of its time: when it was made, in UTC.
+def created(folder: Path) -> tuple[str, str]:
+    """Return `created_at` and `ordered_at` for run.json or fleet.json of a new `folder`.
 
-    Where the clock is behind a neighbour's, as after it was set back, `ordered_at` is what comes after all of them.
+    The latter is "", unless the clock is behind a neighbour's, as after it was set back: then it is later than theirs.
     """
     from ...harness.telemetry.clock import CLOCK
 
-    said = {"created_at": CLOCK.now("seconds")}
-    newest = max((made_at(content) for content in _neighbours(folder)), default=-math.inf)
-    if newest < made_at(said):
-        return said
+    now = CLOCK.now("seconds")
+    newest = max(_neighbours(folder), default=-math.inf)
+    if newest < made_at(now):
+        return now, ""
     try:
-        return said | {"ordered_at": datetime.fromtimestamp(newest + 1, UTC).isoformat(timespec="seconds")}
+        return now, datetime.fromtimestamp(newest + 1, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError):  # a neighbour of the year 9999
-        return said
+        return now, ""
 
 
-def _neighbours(folder: Path) -> Iterator[dict[str, Any]]:
-    for name in (MANIFEST, FLEET):
+def _neighbours(folder: Path) -> Iterator[float]:
+    for name in (MANIFEST, SWEEP):
         for path in folder.resolve().parent.glob(f"*/{name}"):
             with suppress(OSError, UsageError):
-                yield read_object(path)
+                yield Manifest.glance(read_object(path)).made_at
 
 
 def find_run(text: str, parent: Path = RUNS) -> Path:
@@ -176,51 +156,37 @@ def find_folder(text: str, parent: Path = RUNS) -> Path:
 
 def is_sweep(folder: Path) -> bool:
     """True for the folder of a sweep over several architectures."""
-    return (folder / FLEET).is_file()
+    return (folder / SWEEP).is_file()
 
 
 def read_sweep(folder: Path) -> StoredSweep:
     """Read fleet.json. Raises UsageError, which says what is wrong with it."""
-    path = folder / FLEET
+    path = folder / SWEEP
     try:
-        manifest = read_object(path)
+        sweep = SweepManifest.read(read_object(path), path)
     except FileNotFoundError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; restore the file from a copy") from None
-    for key in ("id", "suite", "created_at"):
-        if not isinstance(manifest.get(key), str):
-            raise UsageError(f"{path}: {key} = {quote(manifest.get(key))} must be a text; restore the file from a copy")
-    return StoredSweep(
-        manifest["id"],
-        folder,
-        manifest["suite"],
-        manifest["created_at"],
-        _architectures(manifest, path),
-        made_at(manifest),
-    )
-
-
-def _architectures(manifest: Mapping[str, Any], path: Path) -> tuple[str, ...]:
-    """Names of the folders beside a fleet.json; nothing outside of its own folder."""
-    names = manifest.get("architectures")
-    given = names if isinstance(names, list) else []
-    allowed = [name for name in given if isinstance(name, str) and re.fullmatch(r"\w[\w.+-]{0,79}", name)]
-    if given and allowed == given and len(set(allowed)) == len(allowed):
-        return tuple(allowed)
-    raise UsageError(
-        f"{path}: architectures = {quote(names)} must be a list of names of folders beside it; "
-        "restore the file from a copy"
-    )
+    names = sweep.architectures
+    is_beside = all(re.fullmatch(r"\w[\w.+-]{0,79}", name) for name in names)
+    if not names or not is_beside or len(set(names)) < len(names):
+        raise UsageError(
+            f"{path}: architectures = {quote(names)} must be a list of names of folders beside it; "
+            "restore the file from a copy"
+        )
+    when = made_at(sweep.ordered_at or sweep.created_at)
+    return StoredSweep(sweep.id, folder, sweep.suite, sweep.created_at, tuple(names), when)
 
 
 def go_on(folder: Path) -> str:
     """Say how to resume an unfinished run; without a manifest nothing was measured, and there is none."""
-    if shards := _merged_from(folder):
-        return f"resume its shards ({', '.join(shards)}), then merge them again"
-    if slots := (_manifest_of(folder).get(OF_A_FLEET) or {}).get(SLOTS):
-        return f"resume with: rooflens run -o {shlex.quote(str(folder))} --resume --jobs local:{slots}"
+    manifest = glance(folder)
+    if manifest.shards:
+        return f"resume its shards ({', '.join(shard.folder for shard in manifest.shards)}), then merge them again"
+    if manifest.fleet and manifest.fleet.slots:
+        return f"resume with: rooflens run -o {shlex.quote(str(folder))} --resume --jobs local:{manifest.fleet.slots}"
     if (folder.parent / COMPARISON).is_file():
         return f"resume with: rooflens compare -o {shlex.quote(str(folder.parent))} --resume"
-    if is_sweep(folder) or OF_A_FLEET in _manifest_of(folder):
+    if is_sweep(folder) or manifest.fleet:
         return f"resume with: rooflens fleet run -o {shlex.quote(str(folder))} --resume{_on_a_cluster(folder)}"
     if (folder / MANIFEST).is_file():
         return f"resume with: rooflens run -o {shlex.quote(str(folder))} --resume"
@@ -230,8 +196,8 @@ def go_on(folder: Path) -> str:
 def _on_a_cluster(folder: Path) -> str:
     """The option for the cluster that a fleet measured on; "" where that was one of its own."""
     runs = read_sweep(folder).runs if is_sweep(folder) else (folder,)
-    address = next(filter(None, ((_manifest_of(run).get(OF_A_FLEET) or {}).get(ADDRESS) for run in runs)), "")
-    return f" --address {shlex.quote(str(address))}" if address else ""
+    addresses = [fleet.address for run in runs if (fleet := glance(run).fleet) and fleet.address]
+    return f" --address {shlex.quote(addresses[0])}" if addresses else ""
 
 
 def refuse_foreign_owner(folder: Path) -> None:
@@ -239,7 +205,7 @@ def refuse_foreign_owner(folder: Path) -> None:
 
     So is one of a group in which another user has replaced what names them.
     """
-    for path in (folder, *(folder / name for name in (MANIFEST, COMPARISON, FLEET))):
+    for path in (folder, *(folder / name for name in (MANIFEST, COMPARISON, SWEEP))):
         try:
             owner = path.stat().st_uid
         except OSError:
@@ -253,42 +219,22 @@ def refuse_foreign_owner(folder: Path) -> None:
 
 def is_tuned(folder: Path) -> bool:
     """True for the folder of a rooflens tune: a table of configurations, not a run."""
-    return TUNE in _manifest_of(folder)
-
-
-def _merged_from(folder: Path) -> list[str]:
-    """Folders that a merged run was merged from."""
-    try:
-        return [str(shard["folder"]) for shard in _manifest_of(folder).get("shards", [])]
-    except (KeyError, TypeError):
-        return []
-
-
-def _manifest_of(folder: Path) -> dict[str, Any]:
-    """Return what run.json says; {} where it is not to be read: whoever needs it says what is wrong with it."""
-    try:
-        return read_object(folder / MANIFEST)
-    except (OSError, UsageError):
-        return {}
+    return glance(folder).tune is not None
 
 
 def _at_a_glance(folder: Path) -> StoredRun | None:
-    try:
-        manifest = read_object(folder / MANIFEST)
-        if TUNE in manifest:
-            return None
-        device, suite = manifest["device"], manifest["suite"]
-        return StoredRun(
-            id=folder.name,
-            folder=folder,
-            suite=str(suite["name"] if isinstance(suite, dict) else suite),
-            created_at=str(manifest["created_at"]),
-            device=str(device["name"] if isinstance(device, dict) else device),
-            rows=count_rows(folder),
-            made_at=made_at(manifest),
-        )
-    except (OSError, UsageError, ValueError, KeyError, TypeError):
+    manifest = glance(folder)
+    if manifest.tune is not None or not (manifest.suite and manifest.created_at and manifest.device):
         return None
+    return StoredRun(
+        id=folder.name,
+        folder=folder,
+        suite=manifest.suite,
+        created_at=manifest.created_at,
+        device=manifest.device.name,
+        rows=count_rows(folder),
+        made_at=manifest.made_at,
+    )
 
 
 def _sweep_at_a_glance(folder: Path) -> StoredRun | None:

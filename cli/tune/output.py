@@ -48,15 +48,15 @@ def write(table: Path, frame: "pd.DataFrame", file: Path) -> None:
         if counts
     ]
     left = slower.total() + without.total()
-    told = f"; {plural(left, 'cell')} left out: {', '.join(parts)}" if left else ""
-    click.echo(f"{plural(len(rows), 'row')} written to {file}{told}", err=True)
+    excluded = f"; {plural(left, 'cell')} excluded: {', '.join(parts)}" if left else ""
+    click.echo(f"{plural(len(rows), 'row')} written to {file}{excluded}", err=True)
 
 
 MOST_FAILURES = 12
 """Notes on failed candidates; the table has the rest."""
 
 MOST_CAUSES = 3
-"""Kinds of disturbances that are told."""
+"""Kinds of disturbances that are printed."""
 
 
 def show_gains(frame: "pd.DataFrame") -> None:
@@ -87,7 +87,7 @@ def show_gains(frame: "pd.DataFrame") -> None:
 
 
 def show_drift(frame: "pd.DataFrame") -> None:
-    """Say how far searches of one cell disagree, and what that costs."""
+    """Print how much searches of one cell disagree, and what that costs."""
     from ...analysis.tuning.searches import drift, summarize_drift, why_no_drift
 
     drifted = summarize_drift(drift(frame))
@@ -113,7 +113,7 @@ def show_drift(frame: "pd.DataFrame") -> None:
 
 
 def show_failures(frame: "pd.DataFrame") -> None:
-    """Tell each configuration that failed once."""
+    """Print each configuration that failed, once."""
     from ...analysis.tuning.searches import failures
 
     rows = failures(frame).to_dict("records")
@@ -129,16 +129,16 @@ def show_failures(frame: "pd.DataFrame") -> None:
 
 
 def show_disturbed(frame: "pd.DataFrame") -> None:
-    """Say how many searches cannot be relied on because something moved."""
+    """Print how many searches are unreliable because they were disturbed."""
     from ...analysis.tuning.searches import disturbed
 
     found = disturbed(frame)
     if not found.searches:
         return
     causes = found.worst.split("; ")
-    told = "; ".join(causes[:MOST_CAUSES]) + (" and more" if len(causes) > MOST_CAUSES else "")
+    worst = "; ".join(causes[:MOST_CAUSES]) + (" and more" if len(causes) > MOST_CAUSES else "")
     searches = plural(found.of, "search was", "searches were")
-    click.echo(f"note: {found.searches} of {searches} disturbed, at worst: {told}; tune again", err=True)
+    click.echo(f"note: {found.searches} of {searches} disturbed, at worst: {worst}; tune again", err=True)
 
 
 def _config(text: str) -> "dict[str, object]":

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...shapes.errors import IncompleteError, Interrupted, UsageError
-from ...shapes.files.json_file import read_object
 from ...shapes.run_folder.columns import TUNING
-from ...shapes.run_folder.manifest import check_manifest
+from ...shapes.run_folder.manifest import MANIFEST, read_manifest
 from ..run.run_request import RunRequest
 from ..run.selection import SELECTION, Options, completed, own_providers, plan_of, refuse_other_options, suite_of
 from ..shared import values
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
 TUNED = Path("tuned")
 """Default folder of tuned tables: they are no runs that `latest` could mean."""
-
-REQUEST = "tune"
-"""Key of run.json for the options of the searches."""
 
 _OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json", "arm")
 """Options that do not change what is searched."""
@@ -109,24 +105,21 @@ def _stored_options(folder: Path | None) -> Options:
     if folder is None:
         raise UsageError("--resume needs -o RUN, the folder of the table to resume")
     refuse_foreign_owner(folder)
-    path = folder / "run.json"
+    path = folder / MANIFEST
     try:
-        content = read_object(path)
+        options: Options | None = read_manifest(path).tune
     except FileNotFoundError:
         raise UsageError(f"no table to resume: {path} does not exist; name its folder with -o") from None
-    check_manifest(content, path)
-    if REQUEST not in content:
+    if options is None:
         raise UsageError(f"cannot resume {folder}: it is not a folder of rooflens tune; choose another -o")
-    options: Options = content[REQUEST]
     return options
 
 
 def _is_complete(folder: Path) -> bool:
     """Tell whether the table holds everything that its last call asked for, unchanged since."""
     from ...analysis.tuning.searches import whole_searches
-    from ...harness.storage.tuning_table import COMPLETE
 
-    stored = read_object(folder / "run.json").get(COMPLETE)
+    stored = read_manifest(folder / MANIFEST).complete_searches
     path = folder / TUNING.file
     return stored is not None and path.is_file() and whole_searches(_table(path)) == stored
 
@@ -146,7 +139,7 @@ def _search(request: RunRequest) -> bool:
     if request.resume:
         _stored_options(folder)
     with request.opened() as (store, content, stopped):
-        content |= {REQUEST: content.pop("request"), "planned_units": 0}
+        content.tune, content.request, content.planned_units = content.request, None, 0
         with Progress(sys.stderr) as progress:
             sweep = TuningSweep(
                 store,
@@ -164,7 +157,7 @@ def _search(request: RunRequest) -> bool:
 
 
 def _go_on(folder: Path) -> str:
-    if (folder / "run.json").is_file():
+    if (folder / MANIFEST).is_file():
         return f"resume with: rooflens tune -o {shlex.quote(str(folder))} --resume"
     return "nothing was searched: give the same command again"
 

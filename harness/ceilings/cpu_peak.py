@@ -71,10 +71,10 @@ def maximum_clock_hz(root: Path = ROOT) -> float | None:
     clocks = []
     for core in sorted(os.sched_getaffinity(0)):
         folder = root / f"sys/devices/system/cpu/cpu{core}/cpufreq"
-        told = text(folder / "cpuinfo_max_freq") or ""  # kHz
-        if text(folder / "scaling_driver") not in _TURBO_IN_MAXIMUM or not told.isdecimal() or not int(told):
+        frequency = text(folder / "cpuinfo_max_freq") or ""  # kHz
+        if text(folder / "scaling_driver") not in _TURBO_IN_MAXIMUM or not frequency.isdecimal() or not int(frequency):
             return None
-        clocks.append(1e3 * int(told))
+        clocks.append(1e3 * int(frequency))
     return max(clocks, default=None)
 
 

@@ -1,4 +1,4 @@
-"""Rows of ceilings.csv that nobody measures: what is published of a device, and what follows from that. No torch."""
+"""Rows of ceilings.csv that are not measured: published limits of a device, and those derived from them. No torch."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -70,7 +70,7 @@ def calibrate(
 ) -> tuple[list[Row], list[str]]:
     """Measure the ceilings of `device`, which must be the current one; `machine` is `accelerator(device)`.
 
-    `step` is told the number of each step from 1, how many there are, and what it measures, before it begins. After
+    `step` is called before each step with its number from 1, how many there are, and what it measures. After
     `within_s` seconds no probe begins: those that bound the fewest cells come last.
     Returns rows of ceilings.csv, the published and derived ones last, and remarks on what was refused, is low or was
     not measured.
@@ -133,9 +133,10 @@ def _fastest(
     while elapsed_s < budget_s or (len(times) < fewest and elapsed_s < OVERRUN * budget_s):
         batch = timer.batch(size)
         taken += len(batch.times_s)
-        reasons = batch.discarded or ("",) * len(batch.times_s)
         # The least counts, and losing a core only makes a sample longer.
-        times += [seconds for seconds, reason in zip(batch.times_s, reasons, strict=True) if reason in ("", PREEMPTED)]
+        times += [
+            seconds for seconds, reason in zip(batch.times_s, batch.reasons, strict=True) if reason in ("", PREEMPTED)
+        ]
         elapsed_s = time.perf_counter() - begin
         # At the pace of whole samples: the flush before an empty launch takes a thousand times as long as that.
         size = max(1, min(LARGEST_BATCH, int(budget_s / FEWEST / elapsed_s * taken)))
@@ -149,7 +150,7 @@ class _OverError(Exception):
 
 
 _LATE = "late: "
-"""How the remark on a probe begins that came too late; they are told together."""
+"""Prefix of remarks on probes that came too late; they are reported together."""
 
 
 @contextmanager
@@ -328,7 +329,7 @@ def _behind_memory(rows: list[Row]) -> list[str]:
 
 
 _UNITS = {"byte/s": (1e9, "GB/s"), "FLOP/s": (1e12, "TFLOPS"), "op/s": (1e12, "Top/s"), "s": (1e-6, "us")}
-"""Base unit -> what a reader is told: its size in base units, and its name."""
+"""Base unit -> unit for readers: its size in base units, and its name."""
 
 
 def _amount(row: Row, value: float | None = None) -> str:

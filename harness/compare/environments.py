@@ -1,6 +1,6 @@
-"""What one version of a repository runs in: a virtual environment, caches and a search path of its own.
+"""The environment of one version of a repository: its virtual environment, caches and search path.
 
-Everything else (torch, Triton, rooflens with its harness) is what the invoking Python has: the environment sees those
+Everything else (torch, Triton, rooflens with its harness) comes from the invoking Python: the environment sees those
 packages after its own.
 """
 
@@ -22,13 +22,13 @@ _SOURCES = (".py", ".toml", ".csv")
 
 
 def refuse_other_harness(tree: Path, arm: str) -> None:
-    """Raise UsageError when rooflens' own checkout measures, or describes problems, in another way than this one."""
+    """Raise UsageError when a checkout of rooflens measures, or describes problems, differently from this one."""
     root = Path(__file__).resolve().parents[2]
     for name in ("harness", "shapes"):
         if _folder_hash(tree / name) != _folder_hash(root / name):
             raise UsageError(
-                f"{arm}: its {name}/ is not that of the rooflens that compares, so that a difference would not be the "
-                "kernels'; run rooflens compare from a checkout with the same one, or compare two stored runs"
+                f"{arm}: its {name}/ differs from that of the rooflens that compares, so that a difference might not "
+                "be the kernels'; run rooflens compare from a checkout with the same one, or compare two stored runs"
             )
 
 
@@ -44,7 +44,7 @@ def _folder_hash(folder: Path) -> str:
 _VISIBLE = "zzz-invoking-python.pth"
 """Read after the .pth files of what --setup installed, so that those win."""
 
-_SAID_LINES = 5
+_SHOWN_LINES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +80,15 @@ class VersionEnvironment:
             "TRITON_CACHE_DIR": str(self.folder / "triton"),
             "TORCH_EXTENSIONS_DIR": str(self.folder / "extensions"),
             "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor"),
-            # what triton.autotune has found is kept beside its kernels: one search per arm, not one per round
+            # what triton.autotune has found is stored beside its kernels: one search per arm, not one per round
             "TRITON_CACHE_AUTOTUNING": "1",
         }
 
 
 def create(environment: VersionEnvironment, setup: str, log: Path, ours: bool) -> None:
-    """Make the virtual environment and run `setup` in the checkout; its output goes to `log`.
+    """Create the virtual environment and run `setup` in the checkout; its output goes to `log`.
 
-    Raises UsageError with the last lines that it printed when it fails.
+    Raises UsageError with the last lines of the output when it fails.
     """
     venv.EnvBuilder(system_site_packages=True, clear=True, symlinks=True, with_pip=bool(setup)).create(
         environment.prefix
@@ -104,7 +104,7 @@ def create(environment: VersionEnvironment, setup: str, log: Path, ours: bool) -
 
 
 def overlay(environment: VersionEnvironment) -> None:
-    """Make a package rooflens of the invoking one and the kernels of the checkout, to compare rooflens itself."""
+    """Combine the invoking rooflens with the kernels of the checkout, to compare rooflens itself."""
     root = Path(__file__).resolve().parents[2]
     folder = environment.folder / "overlay" / "rooflens"
     shutil.rmtree(folder, ignore_errors=True)
@@ -142,5 +142,5 @@ def _run_setup(environment: VersionEnvironment, setup: str, log: Path, ours: boo
     if done.returncode in (-signal.SIGINT, 128 + signal.SIGINT):
         raise Interrupted("interrupted during --setup")
     if done.returncode:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SAID_LINES:]
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SHOWN_LINES:]
         raise UsageError(f"--setup failed with exit code {done.returncode}; {log} ends: {' | '.join(lines)}")

@@ -1,4 +1,4 @@
-"""A command of rooflens in a process of an arm: watched, ended with this one, and its failure told in one line."""
+"""Runs a command of rooflens in a process that ends with this one; reports its failure in one line."""
 
 import ctypes
 import signal
@@ -23,10 +23,10 @@ def run_command(
     should_stop: Callable[[], bool],
     look: Callable[[], None],
 ) -> bool:
-    """Run `command` in `folder` to its end; what it prints is added to `log`, and `look` is called meanwhile.
+    """Run `command` in `folder`; its output is appended to `log`, and `look` is called while it runs.
 
-    False when it ended itself at its --max-time, to be gone on with. Raises Interrupted when `should_stop` or the
-    command says so, and what the command told as its error, about `what`.
+    False when it ended at its --max-time, to be resumed. Raises Interrupted when `should_stop` or the command says so,
+    and an error with the message of the command, about `what`.
     """
     with log.open("a+b") as opened:
         opened.write(f"{what}\n".encode())
@@ -50,21 +50,22 @@ def run_command(
         finally:
             _stop(process)
         opened.seek(began)
-        said = opened.read().decode(errors="replace").splitlines()
-    if process.returncode == IncompleteError.exit_code:  # the next call goes on with it
+        output = opened.read().decode(errors="replace").splitlines()
+    if process.returncode == IncompleteError.exit_code:  # the next call resumes it
         return False
     if process.returncode:
-        raise _explained(what, process.returncode, said, log)
+        raise _explained(what, process.returncode, output, log)
     return True
 
 
-def _explained(what: str, code: int, said: list[str], log: Path) -> RooflensError:
+def _explained(what: str, code: int, output: list[str], log: Path) -> RooflensError:
     if code == Interrupted.exit_code:
         return _interrupted(log)
     mark = "rooflens: error: "
-    told = [line.partition(mark)[2] for line in said if mark in line] or said[-1:] or [f"exit code {code}"]
+    errors = [line.partition(mark)[2] for line in output if mark in line]
+    message = (errors or output or [f"exit code {code}"])[-1]
     kind = UsageError if code == UsageError.exit_code else RooflensError
-    return kind(f"{what}: {told[-1]}; see {log}")
+    return kind(f"{what}: {message}; see {log}")
 
 
 def _interrupted(log: Path) -> Interrupted:
@@ -72,13 +73,13 @@ def _interrupted(log: Path) -> Interrupted:
 
 
 def _end_with_parent() -> None:
-    """Ask Linux for a SIGTERM when the parent dies: the run then ends as at Ctrl-C, and keeps what it has."""
+    """Ask Linux for a SIGTERM when the parent dies: the run then ends as after Ctrl-C, and keeps what it has."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """End a run that is still going, and wait until it has stored what it has."""
+    """End a run that is still running, and wait until it has stored what it has."""
     if process.poll() is None:
         process.terminate()
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...shapes.files.csv_file import csv_text
 from ...shapes.run_folder.columns import TUNING
+from ...shapes.run_folder.manifest import StoredDevice
 from ..plan.plan import MODEL_FIELDS, Cell
 from ..storage.tables import fields, replace
 
@@ -17,14 +18,14 @@ Row = tuple[Any, ...]
 """Values of `COORDINATES`; a provider that is None is any."""
 
 
-def write_table(path: Path, rows: Iterable[Mapping[Hashable, Any]], side: str, device: Mapping[str, Any]) -> Path:
+def write_table(path: Path, rows: Iterable[Mapping[Hashable, Any]], side: str, device: StoredDevice) -> Path:
     """Write a tuned table that pins the configuration `<side>_config` (JSON text) of each row."""
     found = []
     for number, row in enumerate(rows):
         known = {name: row[name] for name in TUNING.names if name in row}
         known |= {
-            "cell_id": f"{side}-{number}", "search": 0, "candidate": 0, "arch": device["arch"],
-            "compute_units": device["compute_units"], "config": json.loads(row[f"{side}_config"]), "verdict": "passed",
+            "cell_id": f"{side}-{number}", "search": 0, "candidate": 0, "arch": device.arch,
+            "compute_units": device.compute_units, "config": json.loads(row[f"{side}_config"]), "verdict": "passed",
             "time_s": row[f"{side}_time_s"], "winner": True, "near_tie": False, "candidates": 1,
             "source": row[f"{side}_source"],
         }  # fmt: skip

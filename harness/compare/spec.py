@@ -1,4 +1,4 @@
-"""What `rooflens compare --git` compares, and where that is noted.
+"""What `rooflens compare --git` compares, and the file that records it.
 
 FOLDER/compare.json   a `CompareSpec`; `done`: which (round, arm) are finished; `ended`: why no case is left to measure
 """
@@ -7,16 +7,16 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from ...kernels.cache_folder import cache_folder
 from ...shapes import suite as suites
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, quote
 from ...shapes.files.json_file import read_object
 from ...shapes.run_folder.columns import CELLS
-from ...shapes.run_folder.manifest import COMPARISON, check_manifest
+from ...shapes.run_folder.manifest import COMPARISON, ComparisonState
 from ...shapes.verdict import Verdict
 from ..plan.plan import MODEL_FIELDS
 from ..storage.tables import replace, rows_of
@@ -34,9 +34,6 @@ def balanced(arms: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
         order = [*arms[turn:], *arms[:turn]]
         for arm in reversed(order) if number % 2 else order:
             yield number, arm
-
-
-STATE = "compare.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,41 +81,42 @@ def suite_hash(name: str) -> str:
 
 
 def write_state(folder: Path, what: CompareSpec, done: Collection[tuple[int, str]], ended: str = "") -> None:
-    """Note what is compared and which (round, arm) are finished; a kill leaves the former note or this one.
+    """Record what is compared and which (round, arm) are finished; a kill leaves the former file or this one.
 
-    `ended` says why further rounds would measure nothing, "" where they would.
+    `ended` says why further rounds would measure nothing, "" if they would.
     """
-    said = asdict(what) | {"done": sorted(done)} | ({"ended": ended} if ended else {})
-    replace(folder / STATE, json.dumps(said, indent=1) + "\n")
+    state = asdict(what) | {"done": sorted(done)} | ({"ended": ended} if ended else {})
+    replace(folder / COMPARISON, json.dumps(state, indent=1) + "\n")
 
 
-def read_state(folder: Path) -> dict[str, Any] | None:
+_REQUIRED = ("repository", "commits", "suite", "files", "options", "rounds", "setup", "suite_hash", "done")
+
+
+def read_state(folder: Path) -> ComparisonState | None:
     """Return what compare.json of a folder holds, None when there is none. Raises UsageError when it cannot be read."""
     try:
-        state = read_object(folder / STATE)
+        content = read_object(folder / COMPARISON)
     except FileNotFoundError:
         return None
-    check_manifest(state, folder / STATE, ("done", "rounds", "commits"), COMPARISON)
-    return state
+    return ComparisonState.read(content, folder / COMPARISON, _REQUIRED)
 
 
 def stored(folder: Path) -> CompareSpec:
     """Return the comparison that `folder` was started with. Raises UsageError when it holds none."""
     state = read_state(folder)
     if state is None:
-        raise UsageError(f"no comparison to resume with: {folder / STATE} does not exist; name its folder with -o")
-    try:
-        del state["done"]
-        state.pop("ended", None)
-        return CompareSpec(**state | {"files": tuple(state["files"]), "options": tuple(state["options"])})
-    except (KeyError, TypeError) as error:
-        raise UsageError(f"{folder / STATE} is not of this version of rooflens ({error}); compare anew") from None
+        raise UsageError(f"no comparison to resume: {folder / COMPARISON} does not exist; name its folder with -o")
+    if state.unknown:
+        unknown = quote(next(iter(state.unknown)))
+        raise UsageError(f"{folder / COMPARISON} is not of this version of rooflens (key {unknown}); compare anew")
+    stated: dict[str, Any] = {one.name: getattr(state, one.name) for one in fields(CompareSpec)}
+    return CompareSpec(**stated | {"files": tuple(state.files), "options": tuple(state.options)})
 
 
 def nothing_left(folder: Path, rounds: int) -> str:
     """Say why further rounds would compare nothing; "" while there is a case that neither base nor head has failed."""
     tables = {side: folder / side / CELLS.file for side in ("base", "head")}
-    if not all(path.is_file() for path in tables.values()):  # the next round says what is wrong
+    if not all(path.is_file() for path in tables.values()):  # the next round reports what is wrong
         return ""
     stored = {side: [row for _, row in rows_of(path)] for side, path in tables.items()}
     verdicts = {

@@ -1,4 +1,4 @@
-"""Two commits of a git repository, each checked out in a folder of its own beside the user's working tree."""
+"""Commits of a git repository, each checked out in a separate folder."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ class Repository:
         return self._commit(base), self._commit(head or "HEAD")
 
     def has(self, commit: str) -> bool:
-        """Tell whether a commit is here, by its hash. Raises RooflensError when this is no repository."""
+        """Tell whether the repository has a commit. Raises RooflensError when it is no repository."""
         _git(self.top, "rev-parse", "--git-dir")
         try:
             return bool(_git(self.top, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"))
@@ -43,13 +43,13 @@ class Repository:
             return False
 
     def forget_worktrees(self, place: str) -> None:
-        """Forget worktrees in folders of that name, wherever they lie: of processes that were killed.
+        """Remove git's records of worktrees in folders of that name, left by processes that were killed.
 
-        Unlike `git worktree prune` it leaves alone whatever else is not there just now.
+        Unlike `git worktree prune`, it keeps other worktrees that are temporarily unavailable.
         """
         common = Path(_git(self.top, "rev-parse", "--path-format=absolute", "--git-common-dir"))
         for note in common.glob("worktrees/*/gitdir"):
-            with suppress(OSError):  # git itself may be at work there
+            with suppress(OSError):  # git itself may be using it
                 if place in Path(note.read_text(encoding="utf-8").strip()).parts:
                     shutil.rmtree(note.parent, ignore_errors=True)
 
@@ -58,10 +58,9 @@ class Repository:
         return _git(self.top, "log", "-1", "--format=%h %s", commit)
 
     def identity(self, span: str, base: str, head: str) -> dict[str, Any]:
-        """What a report says of the commits of "BASE..HEAD": names and subjects, commits between, files with lines.
+        """Describe the commits of "BASE..HEAD": names and subjects, number of commits between, files with lines.
 
-        Files are those that differ between the two trees, which is what a comparison measures: (path, added, removed),
-        None for the lines of a binary file.
+        Files are those that differ between the two trees: (path, added, removed), None for the lines of a binary file.
         """
         names = dict(zip(("base", "head"), span.split("..", 1), strict=True))
         versions = {
@@ -83,7 +82,7 @@ class Repository:
         return bool(_git(self.top, "status", "--porcelain", "--untracked-files=no"))
 
     def add_worktree(self, folder: Path, commit: str) -> None:
-        """Check `commit` out at `folder`, submodules included. What an earlier attempt left there is replaced."""
+        """Check `commit` out at `folder`, submodules included, replacing what an earlier attempt left there."""
         self.remove_worktree(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         _git(self.top, "worktree", "add", "--detach", "--force", str(folder), commit)
@@ -91,9 +90,9 @@ class Repository:
             _git(folder, "submodule", "update", "--init", "--recursive")
 
     def remove_worktree(self, folder: Path) -> None:
-        """Remove the folder and what git knows of it; nothing happens where neither is there.
+        """Remove the folder and git's record of it, if they exist.
 
-        Never by `git worktree prune`, which forgets the user's own worktrees whose disk is not there just now.
+        Not by `git worktree prune`, which also forgets the user's own worktrees on a disk that is not mounted.
         """
         with suppress(RooflensError):  # git does not know it
             _git(self.top, "worktree", "remove", "--force", "--force", str(folder))
@@ -114,7 +113,7 @@ def _lines(text: str) -> int | None:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """Run git in `folder` and return what it prints. Raises RooflensError with the last line of its complaint."""
+    """Run git in `folder` and return its output. Raises RooflensError with the last line of its error message."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
@@ -127,6 +126,6 @@ def _git(folder: Path, *arguments: str) -> str:
     except FileNotFoundError:
         raise RooflensError("git is not installed: install it, or compare two stored runs") from None
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
-        raise RooflensError(f"git {arguments[0]}: {said}")
+        message = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        raise RooflensError(f"git {arguments[0]}: {message}")
     return done.stdout.strip()

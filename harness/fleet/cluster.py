@@ -50,7 +50,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A worker is alive and reports why it cannot go on: no device, a full disk, a missing provider."""
+    """A worker is alive and reports why it cannot continue: no device, a full disk, a missing provider."""
 
     slot: Slot
     reason: str

@@ -8,36 +8,31 @@ A chunk counts when all arms have its shard from the same worker: what a crash l
 measured again.
 """
 
-import json
 import os
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import ExitStack, suppress
+from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 from ...shapes.errors import UsageError
-from ...shapes.files.json_file import read_object
+from ...shapes.files.json_file import parse_object
+from ...shapes.run_folder.manifest import MANIFEST, SHARDS, Manifest, StoredWorker, glance
 from ..compare.runner import LOG
 from ..compare.spec import CompareSpec, balanced, write_state
 from ..storage.lock import locked
 from ..storage.merge_conflicts import different_conditions
 from ..storage.shards import Shard, manifest_of
-from ..storage.store import MANIFEST
 from ..storage.tables import reported
 from ..telemetry.clock import CLOCK
-from .device_registry import STATION
 from .jobs import Chunk, Job, JobResult
 from .protocol import ResultArchive
 from .result_archive import SUFFIX, entries, pack, unpack
-from .result_store import SHARDS, ResultStore
+from .result_store import ResultStore
 
 SHARD = ".zip"
 
 WORKER_FILE = "station.json"
 """Describes the worker in the archive of a chunk, even when no arm has begun."""
-
-DONE, STEPS, FINISHED = "rounds", "steps", "finished"
-"""Progress of a chunk, under `STATION`: rounds that all arms have, (round, arm) in all, rounds of the shard's arm."""
 
 
 def shard_of(arm: str) -> str:
@@ -48,7 +43,7 @@ def shard_of(arm: str) -> str:
 class CompareStore:
     """The only writer of the folder of a comparison by a fleet; holds its lock until `close`."""
 
-    def __init__(self, folder: Path, what: CompareSpec, manifest: Mapping[str, Any], chunks: Iterable[Chunk]) -> None:
+    def __init__(self, folder: Path, what: CompareSpec, manifest: Manifest, chunks: Iterable[Chunk]) -> None:
         """Begin a comparison, or resume the one in `folder`; `manifest` is common to run.json of all arms."""
         self.folder, self.what = folder, what
         self.jobs: dict[str, Job] = {chunk.key: chunk for chunk in chunks}
@@ -61,8 +56,7 @@ class CompareStore:
                 _remove_halves(folder, list(what.commits), self.jobs)
             self._stores: dict[str, ResultStore] = {}
             for arm in what.commits:
-                content = {**manifest, **_began(folder / arm), "id": arm, "folder": str(folder / arm)}
-                self._stores[arm] = ResultStore(folder / arm, content, self.jobs.values())
+                self._stores[arm] = ResultStore(folder / arm, _of_arm(manifest, folder / arm), self.jobs.values())
                 held.callback(self._stores[arm].release)
             self._write_state()
             self._held = held.pop_all()
@@ -95,7 +89,7 @@ class CompareStore:
             self._append(f"--- {archive.key}\n".encode() + text)
         if archive.key not in self.jobs:
             manifest = manifest_of(files.get(MANIFEST, b""), Path(archive.key) / MANIFEST)
-            shard = Shard(Path(manifest[STATION]["host"]), manifest, (), {})
+            shard = Shard(Path(manifest.of_station.host), manifest, (), {})
             self._first = self._first or shard
             for conflict in different_conditions(self._first, shard):
                 raise UsageError(conflict.reason)
@@ -107,7 +101,8 @@ class CompareStore:
             read = {arm: self._stores[arm].read(shard.key, shard.content) for arm, shard in shards.items()}
             for arm, store in self._stores.items():
                 store.keep(read[arm], shards[arm])
-        return JobResult({STATION: json.loads(files[WORKER_FILE])}, {}, {})
+        worker = StoredWorker.read(parse_object(files[WORKER_FILE], archive.key), archive.key)
+        return JobResult(Manifest(station=worker), {}, {})
 
     def event(self, text: str) -> None:
         """Append a line to compare.log."""
@@ -141,13 +136,13 @@ class CompareStore:
             file.write(text)
 
 
-def _began(folder: Path) -> dict[str, Any]:
-    """Return what run.json of an arm keeps from an earlier call."""
-    try:
-        earlier = read_object(folder / MANIFEST)
-        return {key: earlier[key] for key in ("created_at", "command")}
-    except (OSError, UsageError, KeyError):
-        return {}
+def _of_arm(manifest: Manifest, folder: Path) -> Manifest:
+    """Return run.json of an arm as it begins; when and how it began is kept from an earlier call."""
+    own, earlier = deepcopy(manifest), glance(folder)
+    own.id, own.folder = folder.name, str(folder)
+    if earlier.created_at and earlier.command:
+        own.created_at, own.command = earlier.created_at, earlier.command
+    return own
 
 
 def _remove_halves(folder: Path, arms: list[str], jobs: Mapping[str, Job]) -> None:
@@ -166,4 +161,4 @@ def _remove_halves(folder: Path, arms: list[str], jobs: Mapping[str, Job]) -> No
 
 def _worker(shard: Path) -> str:
     manifest = manifest_of(unpack(shard.read_bytes(), str(shard)).get(MANIFEST, b""), shard / MANIFEST)
-    return str(manifest[STATION]["name"])
+    return manifest.of_station.name

@@ -1,29 +1,26 @@
 """The worker of a comparison: rounds of all arms in separate processes, chunk by chunk."""
 
-import json
 import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ...shapes.errors import Interrupted, RooflensError
+from ...shapes.run_folder.manifest import MANIFEST, WORKER_LOG, Manifest, read_manifest
 from ..compare.replay import write_rows
 from ..compare.runner import LOG, CompareRunner
-from ..compare.spec import STATE, CompareSpec, suite_hash, version, write_state
+from ..compare.spec import CompareSpec, read_state, suite_hash, version, write_state
 from ..compare.worktrees import Repository
-from ..storage.manifest import description
-from ..storage.store import MANIFEST
+from ..storage.manifest import describe
 from ..storage.tables import reported
-from ..storage.worker_log import WORKER_LOG
 from ..sweep.observer import JobObserver
 from ..sweep.supervisor import SETUP_TIMEOUT_S, SupervisedWorker
 from ..telemetry.clock import CLOCK
-from .compare_store import DONE, FINISHED, SHARD, STEPS, WORKER_FILE, shard_of
-from .device_registry import STATION
+from .compare_store import SHARD, WORKER_FILE, shard_of
 from .jobs import Chunk
 from .protocol import OPENING_S, Assignment, DeviceWorker, ResultArchive, Slot, WorkerSpec
 from .result_archive import entries, pack, packed_folder, unpack
@@ -34,7 +31,7 @@ BUILDING_S = 3600.0
 
 @dataclass(frozen=True)
 class CompareWorkerSpec(WorkerSpec):
-    """What every worker of a comparison is told; its `setup` has no providers.
+    """What all workers of a comparison share; its `setup` has no providers.
 
     what      the comparison; `only` is set per chunk
     place     name of the folder for checkouts and environments, in the scratch folder of the worker
@@ -105,7 +102,7 @@ class CompareWorker(DeviceWorker):
         super().__init__(slot, name, scratch, should_stop, remarks)
         self._spec, self._what = spec, spec.what
         self._progress = _Progress(observer)
-        self._manifest: dict[str, Any] = {}
+        self._manifest = Manifest()
         self._preparing: CompareRunner | None = None
 
     def open(self) -> ResultArchive:
@@ -204,18 +201,21 @@ class CompareWorker(DeviceWorker):
             local[path].write_text(text, encoding="utf-8")
         return {arm: str(local[path]) for arm, path in self._what.tables.items()}
 
-    def _described(self) -> dict[str, Any]:
+    def _described(self) -> Manifest:
         """Start a worker process to find out what device this is."""
         self._progress.doing("find the device")
         worker = SupervisedWorker(self._spec.setup, self.scratch / WORKER_LOG, self.should_stop)
         worker.kill()
         self.refuse_other_device(worker.ready.device.arch)
-        return {**self._spec.manifest, **description(worker.ready)}
+        manifest = deepcopy(self._spec.manifest)
+        describe(manifest, worker.ready)
+        return manifest
 
     def _record(self, kind: str) -> ResultArchive:
         """Pack what opens and closes a worker: the device, and the output of --setup."""
-        fields = {"shapes": [], "planned_units": 0, "created_at": CLOCK.now("seconds"), STATION: self.described(0.0)}
-        files = {MANIFEST: json.dumps(self._manifest | fields).encode()}
+        created_at, worker = CLOCK.now("seconds"), self.described(0.0)
+        manifest = replace(self._manifest, shapes=[], planned_units=0, created_at=created_at, station=worker)
+        files = {MANIFEST: manifest.to_text().encode()}
         log = self.scratch / "open" / LOG
         if kind == "open" and log.is_file():
             files[LOG] = log.read_bytes()
@@ -223,20 +223,21 @@ class CompareWorker(DeviceWorker):
 
     def _chunk(self, chunk: Chunk, folder: Path, elapsed_s: float) -> ResultArchive:
         """Pack the run folders of all arms that have begun, with their progress."""
-        done = json.loads((folder / STATE).read_text(encoding="utf-8"))["done"]
-        finished = {arm: sum(name == arm for _, name in done) for arm in self._what.commits}
-        worker = self.described(elapsed_s) | {
-            "session": f"{self.name} {chunk.key}",
-            DONE: min(finished.values()),
-            STEPS: len(done),
-        }
-        files = {WORKER_FILE: json.dumps(worker).encode()}
+        state = read_state(folder)
+        assert state
+        finished = {arm: sum(name == arm for _, name in state.done) for arm in self._what.commits}
+        worker = replace(
+            self.described(elapsed_s),
+            session=f"{self.name} {chunk.key}",
+            rounds=min(finished.values()),
+            steps=len(state.done),
+        )
+        files = {WORKER_FILE: worker.to_text().encode()}
         for arm in self._what.commits:
             path = folder / arm / MANIFEST
             if path.is_file():
-                manifest = json.loads(path.read_text(encoding="utf-8"))
-                manifest |= {STATION: worker | {FINISHED: finished[arm]}}
-                files[shard_of(arm)] = packed_folder(folder / arm, {MANIFEST: json.dumps(manifest, indent=1).encode()})
+                manifest = replace(read_manifest(path), station=replace(worker, finished=finished[arm]))
+                files[shard_of(arm)] = packed_folder(folder / arm, {MANIFEST: manifest.to_text().encode()})
         if (folder / LOG).is_file():
             files[LOG] = (folder / LOG).read_bytes()
         return ResultArchive(chunk.key, pack(files))
@@ -254,8 +255,8 @@ def _unpacked(earlier: bytes, folder: Path, what: CompareSpec) -> float:
         (folder / arm).mkdir()
         for file, text in unpack(content, name).items():
             (folder / arm / file).write_bytes(text)
-        worker = json.loads((folder / arm / MANIFEST).read_text(encoding="utf-8"))[STATION]
-        done |= {(number, arm) for number in range(worker[FINISHED])}
-        elapsed_s = worker["elapsed_s"]
+        worker = read_manifest(folder / arm / MANIFEST).of_station
+        done |= {(number, arm) for number in range(worker.finished or 0)}
+        elapsed_s = worker.elapsed_s
     write_state(folder, what, done)
     return elapsed_s

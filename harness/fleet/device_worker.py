@@ -2,20 +2,21 @@
 
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from ...shapes.errors import Interrupted
+from ...shapes.run_folder.manifest import WORKER_LOG, Manifest, StoredShape
 from ..plan.plan import Cell
 from ..storage.store import RunStore
 from ..storage.tables import reported
-from ..storage.worker_log import WORKER_LOG, take
+from ..storage.worker_log import take
 from ..sweep.observer import JobObserver, Observer
 from ..sweep.session import OutOfTimeError, Session
 from ..telemetry.clock import CLOCK
-from .device_registry import STATION, earlier_workers
+from .device_registry import earlier_workers
 from .jobs import SweepJob
 from .protocol import Assignment, DeviceWorker, ResultArchive, Slot, WorkerSpec
 from .result_archive import packed_folder, unpack
@@ -151,10 +152,10 @@ class SweepWorker(DeviceWorker):
                 for file, content in unpack(earlier, folder.name).items():
                     (folder / file).write_bytes(content)
         with RunStore.reopen(folder) if earlier else RunStore.create(folder) as store:
-            before = store.read_manifest() if earlier else {}
-            others = earlier_workers(before)
-            offset = others[-1]["until"] if others else 0  # the processes of the earlier part keep their numbers
-            session.turn_to(store, self._manifest(name, cells) | self._kept(before))
+            before = store.read_manifest() if earlier else None
+            others = earlier_workers(before)  # their processes keep their numbers
+            offset, spent_s = (others[-1].until, before.of_station.elapsed_s) if before else (0, 0.0)
+            session.turn_to(store, self._manifest(name, cells, before))
             session.process += offset
             try:
                 act()
@@ -165,23 +166,20 @@ class SweepWorker(DeviceWorker):
                 session.remark("interrupted", aloud=False)
             finally:
                 session.process -= offset
-            worker = self.described(time.monotonic() - began + before.get(STATION, {}).get("elapsed_s", 0.0))
-            store.write_manifest(session.manifest | {STATION: worker | ({"earlier": others} if others else {})})
+            session.manifest.station = replace(self.described(time.monotonic() - began + spent_s), earlier=others)
+            store.write_manifest(session.manifest)
             content = packed_folder(folder, {WORKER_LOG: take(self.scratch / WORKER_LOG)})
         shutil.rmtree(folder, ignore_errors=True)
         return ResultArchive(name, content)
 
-    def _manifest(self, name: str, cells: tuple[Cell, ...]) -> dict[str, Any]:
-        shapes = dict.fromkeys(cell.shape for cell in cells)
-        return {
-            **self._spec.manifest,
-            "id": name,
-            "created_at": CLOCK.now("seconds"),
-            "shapes": [asdict(shape) for shape in shapes],
-            "planned_units": len(cells) * self._spec.setup.protocol.rounds,
-        }
-
-    def _kept(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what an earlier part keeps of its run.json; how much is to be measured is determined anew."""
-        fresh = {*self._spec.manifest, "shapes", "planned_units", STATION}
-        return {key: value for key, value in before.items() if key not in fresh}
+    def _manifest(self, name: str, cells: tuple[Cell, ...], before: Manifest | None) -> Manifest:
+        """Return run.json of a shard; `before` is that of an earlier part, which keeps what was found."""
+        manifest = before or Manifest(id=name, created_at=CLOCK.now("seconds"))
+        for one in fields(Manifest):
+            stated = getattr(self._spec.manifest, one.name)
+            if stated and one.name not in ("id", "created_at"):
+                setattr(manifest, one.name, deepcopy(stated))
+        manifest.shapes = [StoredShape(**asdict(shape)) for shape in dict.fromkeys(cell.shape for cell in cells)]
+        manifest.planned_units = len(cells) * self._spec.setup.protocol.rounds
+        manifest.station = None
+        return manifest

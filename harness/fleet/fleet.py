@@ -266,14 +266,14 @@ class Fleet:
                 return
             self._devices[slot.arch].add(device)
             self._opened.add(slot.arch)
-        for text in result.worker.get("remarks", ()):
+        for text in result.worker.remarks:
             self._remark(text, slot)
         self._turn(slot, worker, State.IDLE)
         if worker.job is not None:
             job, worker.job = worker.job, None
             self._faults[slot] = 0
             if job.key in queue.store.done:
-                queue.forecast.finished(job, float(result.worker["elapsed_s"]))
+                queue.forecast.finished(job, result.worker.elapsed_s)
             job.report(result, self._observer)
 
     def _exclude(self, slot: Slot, reason: str) -> None:

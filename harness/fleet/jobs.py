@@ -10,13 +10,12 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import Any
 
+from ...shapes.run_folder.manifest import Manifest, StoredWorker
 from ...shapes.verdict import Verdict
 from ..compare.replay import COORDINATES, Row
 from ..plan.plan import MODEL_FIELDS, Cell, Task, tasks
 from ..sweep.observer import JobObserver
-from .device_registry import STATION
 
 Coordinates = tuple[str, ...]
 """A cell as stored rows name it: the texts of `plan.MODEL_FIELDS`."""
@@ -36,15 +35,14 @@ _ROW_SIZES = [COORDINATES.index(name) for name in ("M", "N", "K")]
 class JobResult:
     """What is stored of a job: run.json and, by cell, the verdicts of its rounds and the reason of the last failure."""
 
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     verdicts: Mapping[Coordinates, Mapping[int, Verdict]]
     reasons: Mapping[Coordinates, str]
 
     @property
-    def worker(self) -> Mapping[str, Any]:
+    def worker(self) -> StoredWorker:
         """The device worker that measured it."""
-        found: Mapping[str, Any] = self.manifest[STATION]
-        return found
+        return self.manifest.of_station
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class SweepJob:
         """Units that progress counts: (cell, round)."""
         return len(self.task.cells) * self.rounds
 
-    def planned(self, manifest: Mapping[str, Any] | None) -> int:
+    def planned(self, manifest: Manifest | None) -> int:
         """Number of its (cell, round) in the tables."""
         return self.units
 
@@ -154,11 +152,11 @@ class Chunk:
         """Units that progress counts: (arm, round)."""
         return self.rounds * self.arms
 
-    def planned(self, manifest: Mapping[str, Any] | None) -> int:
+    def planned(self, manifest: Manifest | None) -> int:
         """Number of (cell, round) in the tables; one provider is assumed until a shard's run.json names them all."""
         if manifest is None:
             return len(self.rows) * self.rounds
-        return int(manifest["planned_units"]) // int(manifest["rounds"]) * self.rounds
+        return (manifest.planned_units or 0) // (manifest.rounds or 1) * self.rounds
 
     def holds(self, place: Coordinates) -> bool:
         """Tell whether a stored row can belong to it."""
@@ -166,11 +164,11 @@ class Chunk:
 
     def missing(self, stored: JobResult) -> int:
         """Number of units counted from the first round that some arm has not finished: the same for all arms."""
-        return max(0, self.rounds - int(stored.worker["rounds"])) * self.arms
+        return max(0, self.rounds - (stored.worker.rounds or 0)) * self.arms
 
     def report(self, stored: JobResult, observer: JobObserver) -> None:
         """Report the rounds of arms that are stored."""
-        observer.received(int(stored.worker["steps"]))
+        observer.received(stored.worker.steps or 0)
 
     @property
     def _first(self) -> list[tuple[str, object]]:

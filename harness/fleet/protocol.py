@@ -1,12 +1,12 @@
 """What a fleet and its device workers exchange, whatever the workers measure. Imports no Ray."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...shapes.errors import RooflensError
+from ...shapes.run_folder.manifest import Manifest, StoredWorker
 from ..sweep.observer import JobObserver
 from ..worker.messages import Setup
 from .jobs import Job
@@ -74,16 +74,11 @@ class DeviceWorker(ABC):
     def close(self) -> ResultArchive:
         """Take the last readings, and leave nothing behind."""
 
-    def described(self, elapsed_s: float) -> dict[str, Any]:
+    def described(self, elapsed_s: float) -> StoredWorker:
         """Return what run.json of a shard says of this worker, with the remarks since the last time."""
         remarks, self.remarks = self.remarks, []
-        return {
-            "name": self.name,
-            "host": self.slot.host,
-            "slot": self.slot.index,
-            "elapsed_s": elapsed_s,
-            "remarks": remarks,
-        }
+        host, slot = self.slot.host, self.slot.index
+        return StoredWorker(name=self.name, host=host, slot=slot, elapsed_s=elapsed_s, remarks=remarks)
 
     def refuse_other_device(self, arch: str) -> None:
         """Raise RooflensError unless a device of this architecture is what the slot says."""
@@ -102,7 +97,7 @@ class WorkerSpec(ABC):
     """
 
     setup: Setup
-    manifest: Mapping[str, Any]
+    manifest: Manifest
 
     closes_at_once = False
     """True where closing measures nothing, so that a worker can clean up when there is no time left."""

@@ -9,8 +9,7 @@ from pathlib import Path
 from ...shapes.errors import UsageError
 from ...shapes.files.stored_file import MOST_SHRUNK, most_bytes
 from ...shapes.run_folder.columns import TABLES
-from ..storage.store import EVENTS, MANIFEST
-from ..storage.worker_log import WORKER_LOG
+from ...shapes.run_folder.manifest import EVENTS, MANIFEST, WORKER_LOG
 
 FILES = (MANIFEST, *(table.file for table in TABLES), EVENTS, WORKER_LOG)
 """The files of a run folder that are packed, if they exist."""

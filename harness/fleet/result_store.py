@@ -8,34 +8,33 @@ may still complete it, or another one measure all of it.
 """
 
 import io
-import json
 import os
 import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
 
 from ...shapes.errors import UsageError
 from ...shapes.files.csv_file import csv_text
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, TABLES, Table
+from ...shapes.run_folder.manifest import EVENTS, MANIFEST, SHARDS, WORKER_LOG, Manifest, StoredFleet
 from ...shapes.verdict import Verdict
 from ..plan.plan import MODEL_FIELDS
 from ..storage.lock import locked
-from ..storage.manifest_merge import ceilings_of, union
+from ..storage.manifest import union
 from ..storage.merge_conflicts import KnownCode, different_conditions
 from ..storage.shards import ALWAYS, Shard, manifest_of, parsed
-from ..storage.store import EVENTS, FLEET, MANIFEST, better_of
-from ..storage.tables import replace, reported
-from ..storage.worker_log import WORKER_LOG, trim
+from ..storage.store import better_of, ceilings_of
+from ..storage.tables import fields, replace, reported
+from ..storage.worker_log import trim
 from ..telemetry.clock import CLOCK
 from .device_registry import DeviceRegistry, device_of
 from .jobs import Coordinates, Job, JobResult
 from .protocol import ResultArchive
 from .result_archive import SUFFIX, unpack
-
-SHARDS = "shards"
 
 MANIFEST_EVERY_S = 2.0
 
@@ -46,7 +45,7 @@ _READ = [CELLS.names.index(name) for name in ("round", "verdict", "reason", *MOD
 """Columns of cells.csv that the fleet reads."""
 
 _HOW_MUCH = ("rounds", "caches", "target_ci", "min_samples", "budget_s")
-"""Settings that may change when a sweep goes on, as in `rooflens run`."""
+"""Settings that may change when a sweep is resumed, as in `rooflens run`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class ResultStore:
     that is stored in part.
     """
 
-    def __init__(self, folder: Path, manifest: dict[str, Any], jobs: Iterable[Job]) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, jobs: Iterable[Job]) -> None:
         """Begin a run, or resume the one in `folder`. `manifest` is completed and becomes run.json.
 
         Raises UsageError for shards that are damaged, or that are not of one run.
@@ -151,10 +150,12 @@ class ResultStore:
         planned = sum(
             self._planned[key] if key in self._planned else job.planned(None) for key, job in self.jobs.items()
         )
-        self.manifest |= {**self._registry.described(), "planned_units": planned}
-        self.manifest[FLEET] = {**self.manifest.get(FLEET, {}), "jobs": len(self.jobs), "done": len(self.done)}
+        self._registry.describe(self.manifest)
+        self.manifest.planned_units = planned
+        stated = self.manifest.fleet or StoredFleet()
+        self.manifest.fleet = replace_fields(stated, jobs=len(self.jobs), done=len(self.done))
         with reported(self.folder):
-            replace(self.folder / MANIFEST, json.dumps(self.manifest, indent=1) + "\n")
+            replace(self.folder / MANIFEST, self.manifest.to_text())
         self._written = time.monotonic()
 
     def event(self, text: str) -> None:
@@ -214,11 +215,11 @@ class ResultStore:
         job = self.jobs.get(content.key)
         if job and not all(map(job.holds, content.verdicts)):
             raise UsageError(f"{self._path(content.key)} holds cells of another problem: delete it")
-        protocol = {key: value for key, value in content.manifest["protocol"].items() if key not in _HOW_MUCH}
-        protocol |= {key: content.manifest.get(key) for key in ("timer", "cold_by")}  # "auto" is what it chose
-        manifest = {**content.manifest, "rounds": None, "protocol": protocol}
-        worker = content.worker
-        shard = Shard(Path(f"{worker['host']} slot {worker['slot']}"), manifest, (), {})
+        manifest, worker = content.manifest, content.worker
+        how: dict[str, Any] = dict.fromkeys(_HOW_MUCH) | {"timer": manifest.timer, "cold_by": manifest.cold_by}
+        protocol = replace_fields(manifest.protocol, **how)  # "auto" is what it chose
+        where = Path(f"{worker.host} slot {worker.slot}")
+        shard = Shard(where, replace_fields(manifest, rounds=None, protocol=protocol), (), {})
         if self._first is None:
             self._first = shard
         for conflict in (*different_conditions(self._first, shard), *self._code.differences(shard)):
@@ -227,7 +228,7 @@ class ResultStore:
     def _take(self, content: StoredShard) -> None:
         """Register a stored shard, and append its rows unless it holds only a part of its job."""
         self._registry.add(content.manifest)
-        self.manifest["challengers"] = union(one.get("challengers", ()) for one in (self.manifest, content.manifest))
+        self.manifest.challengers = union(one.challengers for one in (self.manifest, content.manifest))
         job = self.jobs.get(content.key)
         if job and (missing := job.missing(content)):
             self.begun[job.key] = device_of(content.manifest)
@@ -236,7 +237,7 @@ class ResultStore:
         if job:
             self.begun.pop(job.key, None)
             self._missing.pop(job.key, None)
-            self.done[job.key] = float(content.worker["elapsed_s"])
+            self.done[job.key] = content.worker.elapsed_s
             self._planned[job.key] = job.planned(content.manifest)
         self._append_rows(content)
 
@@ -259,7 +260,7 @@ class ResultStore:
                     if not path.exists():
                         replace(path, csv_text(table.names, []))
                     _append(path, rows)
-            host = str(content.worker["host"])
+            host = content.worker.host
             if events := content.files.get(EVENTS):
                 lines = (line.partition(" ") for line in events.decode(errors="replace").splitlines())
                 _append(self.folder / EVENTS, "".join(f"{at} {host}: {text}\n" for at, _, text in lines).encode())
@@ -286,9 +287,7 @@ class ResultStore:
         if better == self._ceilings:  # so for most devices of a large fleet
             return
         self._ceilings = better
-        rows = (
-            [repr(row[name]) if name == "value" else row[name] for name in CEILINGS.names] for row in self._ceilings
-        )
+        rows = (fields(CEILINGS, row) for row in self._ceilings)
         replace(self.folder / CEILINGS.file, csv_text(CEILINGS.names, rows))
 
 

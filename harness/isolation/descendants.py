@@ -66,7 +66,7 @@ def name(pid: int) -> str:
 
 
 def unattended(processes: list[int]) -> list[int]:
-    """Return those children of this process that no Python object stands for, so that nobody can use or await them."""
+    """Return those children of this process that no Python object represents, so that nothing can use or await them."""
     if not processes:
         return []
     kinds = (subprocess.Popen, multiprocessing.process.BaseProcess)

@@ -74,8 +74,8 @@ def describe(error: BaseException) -> str:
     What its provider has left behind (`guard`) is in its notes.
     """
     name = "" if isinstance(error, _SPEAKING) else f"{type(error).__name__}: "
-    said = "; ".join(" ".join(text.split()) for text in (str(error), *getattr(error, "__notes__", ())))
-    return f"{name}{said}"[:500] + (_place(error) if name else "")
+    text = "; ".join(" ".join(part.split()) for part in (str(error), *getattr(error, "__notes__", ())))
+    return f"{name}{text}"[:500] + (_place(error) if name else "")
 
 
 def _place(error: BaseException) -> str:

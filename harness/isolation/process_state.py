@@ -1,4 +1,4 @@
-"""What a provider changes in the process that all providers share is put back before anybody else's code runs."""
+"""Restores what a provider changes in the shared process before any other provider's code runs."""
 
 import os
 import sys
@@ -12,7 +12,9 @@ from weakref import WeakKeyDictionary
 
 from .descendants import birth, children, descendants, end, name, unattended
 from .faults import IncorrectError, LeftBehindError, ProviderError, describe, mark_lost
-from .settings import settings
+from .process_settings import process_settings
+from .setting import Setting
+from .torch_settings import torch_settings
 
 WINDOW_S = 0.02
 """How long a thread that was left behind is watched."""
@@ -25,9 +27,14 @@ Guarded = Callable[[], AbstractContextManager[object]]
 """Makes a context for the code of one provider: `Guard.around`."""
 
 
+def settings() -> tuple[Setting, ...]:
+    """Return all settings that are restored, in the order in which they are written back."""
+    return (*torch_settings(), *process_settings())
+
+
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What was found changed, in words: what was put back, what of that decides on times, and what could not be."""
+    """What a provider changed: what was restored, what of that affects times, and what could not be restored."""
 
     restored: tuple[str, ...]
     paced: tuple[str, ...]
@@ -35,12 +42,12 @@ class Left:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """What matters most first."""
+        """The most important first."""
         return self.lost + self.paced + self.restored
 
 
 class Guard:
-    """Keeps the settings of this process (`settings`) and its threads as they are around the code of providers."""
+    """Restores `settings`, and checks threads and processes, after the code of providers."""
 
     def __init__(self) -> None:
         self._settings = settings()
@@ -53,12 +60,12 @@ class Guard:
 
     @contextmanager
     def around(self, provider: str) -> Iterator[list[str]]:
-        """Run code of `provider`, then put back what it has changed, also after an exception.
+        """Run code of `provider`, then restore what it has changed, also after an exception.
 
-        What was put back is in the list at the end. Raises ProviderError where times depend on it, or where a thread
-        that the provider has started raised something, and LeftBehindError for what cannot be put back and for a
-        thread that goes on using a core: after it nobody else must be timed in this process. Of an exception, the notes
-        tell the same.
+        The list at the end says what was restored. Raises ProviderError if times depend on it, or if a thread of the
+        provider raised an exception, and LeftBehindError for what cannot be restored and for a thread that keeps using
+        a core: no other provider may be timed in this process then. An exception of the provider gets the same texts as
+        notes.
         """
         before = [setting.now() for setting in self._settings]
         outer, self._provider = self._provider, provider
@@ -71,7 +78,7 @@ class Guard:
                 error.add_note(text)
             if left.lost:
                 mark_lost(error)
-            # What a thread did not compute is missing in the output: the cause is worth more than the symptom.
+            # What a thread did not compute is missing in the output: report the cause, not the symptom.
             if isinstance(error, IncorrectError) and not left.lost:
                 self._raise_for_threads(provider)
             raise
@@ -87,7 +94,7 @@ class Guard:
             self._provider = outer
 
     def _put_back(self, before: list[object]) -> Left:
-        """Put every setting back, and look at the threads that are new."""
+        """Restore every setting, and check new threads and processes."""
         restored: list[str] = []
         paced: list[str] = []
         lost = [busy] if (busy := self._busy_thread()) else []
@@ -107,9 +114,9 @@ class Guard:
         return Left(tuple(restored), tuple(paced), tuple(lost))
 
     def _end_orphans(self) -> list[str]:
-        """End the processes that providers have started and that nobody in this process can await; say whose they were.
+        """End processes of providers that nothing in this process can await; say whose they were.
 
-        What a library holds a handle of (a pool of compilers, say) stays until the worker ends.
+        A process that a library has a handle of, such as a pool of compilers, stays until the worker ends.
         """
         for pid in descendants(os.getpid()):
             self._started.setdefault((pid, birth(pid)), self._provider)
@@ -122,7 +129,7 @@ class Guard:
         return remarks
 
     def _thread_raised(self, raised: threading.ExceptHookArgs) -> None:
-        """Keep what ended a thread for the provider that started it."""
+        """Attribute the exception that ended a thread to the provider that started it."""
         self._report_thread(raised)  # into the worker's log
         owner = self._owners.get(raised.thread, self._provider) if raised.thread else self._provider
         if owner and raised.exc_value is not None:
@@ -147,9 +154,9 @@ class Guard:
         return used
 
     def _busy_thread(self) -> str:
-        """Name a new Python thread that uses a core although nobody waits for it; "" when there is none.
+        """Name a new Python thread that uses a core although nothing waits for it; "" when there is none.
 
-        Only Python's threads are looked at: those of OpenMP spin for a while by design.
+        Only Python's threads are checked: those of OpenMP spin for a while by design.
         """
         for thread in threading.enumerate():
             if thread in self._owners or thread.native_id is None:

@@ -24,7 +24,7 @@ VARIABLES = (
 
 
 def environment(device: Device) -> dict[str, str]:
-    """Collect versions, driver, clocks, load and the variables that matter, each as text; unknown is left out."""
+    """Collect versions, driver, clocks, load and the variables that matter, each as text; unknown ones are omitted."""
     record = {
         "os": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),

@@ -121,8 +121,8 @@ def _triton_version() -> str:
     triton = find_spec("triton")
     if triton is None or triton.origin is None:
         return ""
-    said = re.search(r"""^__version__ = ["'](.+)["']""", Path(triton.origin).read_text("utf-8"), re.MULTILINE)
-    return said[1] if said else version("triton")
+    match = re.search(r"""^__version__ = ["'](.+)["']""", Path(triton.origin).read_text("utf-8"), re.MULTILINE)
+    return match[1] if match else version("triton")
 
 
 def _compiler() -> str:

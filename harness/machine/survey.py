@@ -29,7 +29,7 @@ WATCH_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Something that can be asked for by name; `reason` says why it cannot be had, or what it is, in one line."""
+    """Something that can be requested by name; `reason` says why it is not available, or what it is, in one line."""
 
     name: str
     available: bool
@@ -87,7 +87,7 @@ def survey(
 ) -> Survey:
     """Look at the machine, and at the device `name` ("auto", "cpu", "cuda", "cuda:N").
 
-    `providers` is asked for what can run on the device; `runs` is where runs are going to be stored. Raises
+    `providers` returns what can run on the device; `runs` is where runs will be stored. Raises
     RooflensError when there is no such device.
     """
     device = find_device(name)
@@ -132,7 +132,7 @@ def _reading(source: Telemetry, device: Device) -> Reading:
 def _caches(device: Device) -> Caches:
     if not device.is_gpu:
         known = (linux.ROOT / "sys/devices/system/cpu/cpu0/cache/index0").exists()
-        source = "/sys" if known else "assumed: this CPU does not tell"
+        source = "/sys" if known else "assumed: this CPU does not report it"
         return Caches(device.l2_bytes, source, device.llc_bytes, source, None)
     import torch
 

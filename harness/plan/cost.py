@@ -1,4 +1,4 @@
-"""How long a sweep takes, told before it begins: what it does, at the rates of an ordinary device of its kind.
+"""How long a sweep takes, estimated before it begins: what it does, at the rates of an ordinary device of its kind.
 
 A forecast for `--dry-run`, right within a factor of about two: the rates are those of a slow two-core virtual machine
 and of an H200, and what a kernel takes is what its bytes or its products take at least.

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from ...shapes.errors import UsageError, quote
+from ...shapes.run_folder.manifest import StoredScan
 from ...shapes.scan import Scan
 from .plan import MODEL_FIELDS, Cell
 
@@ -29,15 +30,15 @@ def scanned(cells: Sequence[Cell], scan: Scan) -> dict[Cell, Cell]:
     return found
 
 
-def described(scan: Scan, varied: Mapping[Cell, Cell]) -> dict[str, Any]:
-    """Return what run.json keeps of a scan: axis, what the user wrote, all sizes, and the shapes that it is of."""
+def described(scan: Scan, varied: Mapping[Cell, Cell]) -> StoredScan:
+    """Return what run.json keeps of a scan."""
     bases = dict.fromkeys(cell.shape for cell in varied.values())
-    return {
-        "axis": scan.axis,
-        "text": scan.text,
-        "sizes": sorted({int(getattr(cell.problem, scan.axis)) for cell in varied}),
-        "of": [{"model": one.model, "layer": one.layer, "N": one.N, "K": one.K} for one in bases],
-    }
+    return StoredScan(
+        axis=scan.axis,
+        text=scan.text,
+        sizes=sorted({int(getattr(cell.problem, scan.axis)) for cell in varied}),
+        of=[{"model": one.model, "layer": one.layer, "N": one.N, "K": one.K} for one in bases],
+    )
 
 
 PLACE = tuple(name for name in MODEL_FIELDS if name not in ("suite", "provider", "M"))

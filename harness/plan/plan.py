@@ -86,7 +86,7 @@ class Task:
 def plan(suite: Suite, filter_expression: str = "") -> tuple[Cell, ...]:
     """List the cells of a suite: problems of one weight are neighbours (by rising M), and so are cells of one problem.
 
-    Passes that a scheme does not have are left out, see `left_out`. `filter_expression` is a pandas query over
+    Passes that a scheme does not have are excluded, see `left_out`. `filter_expression` is a pandas query over
     `MODEL_FIELDS`, such as "M <= 64 and model.str.startswith('llama')". Raises UsageError for what no scheme of the
     suite can store, and where no cell is left.
     """
@@ -150,7 +150,7 @@ def cell_id(
 
     `pinned` is the configuration that a tuned table has for the cell.
 
-    Rounds, budgets and timeouts are left out: they decide how much is measured, not what.
+    Rounds, budgets and timeouts are excluded: they decide how much is measured, not what.
     """
     content = {
         **cell.fields,

@@ -6,10 +6,9 @@ worker_log       what workers print, within bounds
 tuning_table     searches in tuning.csv
 recovery         cuts off what an interrupted writer left
 lock             one writer, or many readers
-manifest         device, software and code in run.json: a run does not mix two of any
+manifest         device, software and code in run.json: a run does not mix two of any, and joins those of several
 shards           a run folder as a merge reads it
 merge            joins shards into a run
 merge_conflicts  why shards cannot be joined
-manifest_merge   joins what several runs say in run.json
 scratch          private temporary folders, removed by their owner alone
 """

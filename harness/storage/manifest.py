@@ -1,61 +1,56 @@
-"""What run.json says of the device, the software and the code of a run, and that a run does not mix two of any."""
+"""What run.json says of the device, the software and the code of a run, or of several runs that are joined."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...shapes.errors import UsageError
+from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredDevice, StoredProvider
 from ..worker.messages import Ready
 
-DEVICE_FIELDS = (
-    "kind",
-    "index",
-    "name",
-    "vendor",
-    "arch",
-    "compute_units",
-    "llc_bytes",
-    "l2_bytes",
-    "memory_bytes",
-    "uuid",
-)
 
-
-def description(ready: Ready) -> dict[str, Any]:
-    """What run.json says of the device, its software and the providers."""
-    device = ready.device
-    return {
-        "device": {name: getattr(device, name) for name in DEVICE_FIELDS},
-        "device_spec": device.spec.name if device.spec else None,
-        "environment": ready.environment,
-        "providers": {
-            name: {"role": info.role, "source": info.source, "file": info.file}
-            for name, info in ready.providers.items()
-        },
-        "timer": ready.timer,
-        "cold_by": ready.cold_by,
-        "tuning": ready.tuning,
-        "telemetry": ready.telemetry,
-        "threads": ready.threads,
-    }
-
-
-def refuse_mixture(manifest: dict[str, Any], found: dict[str, Any]) -> None:
-    """One run speaks of one device, one set of versions and one state of the code."""
+def describe(manifest: Manifest, ready: Ready) -> None:
+    """Complete a run.json with what its first worker found. Raises UsageError when a later one finds something else."""
+    device, spec = StoredDevice.of(ready.device), ready.device.spec
+    if manifest.device is None:
+        manifest.device, manifest.device_spec = device, spec.name if spec else ""
+        manifest.environment, manifest.telemetry = dict(ready.environment), ready.telemetry
+        manifest.timer, manifest.cold_by, manifest.tuning = ready.timer, ready.cold_by, ready.tuning
+        manifest.threads = ready.threads
     for key in ("name", "arch", "uuid", "llc_bytes"):
-        _same(f"device {key}", manifest["device"].get(key), found["device"][key])
+        _same(f"device {key}", getattr(manifest.device, key), getattr(device, key))
     for key in ("torch", "triton", "bitsandbytes"):
-        _same(key, manifest.get("environment", {}).get(key), found["environment"].get(key))
+        _same(key, manifest.environment.get(key), ready.environment.get(key))
     for key in ("timer", "cold_by", "tuning", "threads"):
-        _same(key, manifest.get(key), found[key])
-    providers = manifest.setdefault("providers", {})
-    for name, info in found["providers"].items():
-        if stored := providers.get(name):
-            _same(f"source of provider {name}", stored.get("source"), info["source"])
-        else:
-            providers[name] = info
+        _same(key, getattr(manifest, key), getattr(ready, key))
+    for name, info in ready.providers.items():
+        found = StoredProvider(role=info.role, source=info.source, file=info.file)
+        _same(f"source of provider {name}", manifest.providers.setdefault(name, found).source, found.source)
 
 
 def _same(what: str, stored: object, found: object) -> None:
-    if stored != found:
+    if stored != found and (stored or found):
         raise UsageError(
-            f"cannot resume: {what} was {stored} and is {found} now; timings of the two do not mix: start a new run"
+            f"cannot resume: {what} was {stored or 'unknown'} and is {found or 'unknown'} now; timings of the two do "
+            "not mix: start a new run"
         )
+
+
+def union(lists: Iterable[Iterable[Any]]) -> list[Any]:
+    """Join lists, each item once, in the order of their first appearance."""
+    joined: list[Any] = []
+    for items in lists:
+        joined += [item for item in items if item not in joined]
+    return joined
+
+
+def common(devices: Sequence[StoredDevice]) -> StoredDevice:
+    """Return what all devices have in common, besides where they are and which processes they had."""
+    first, *others = (one.to_json() for one in devices)
+    shared = {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}
+    return replace(StoredDevice.read(shared, MANIFEST), host="", slot=None, stations=None, processes=None)
+
+
+def joined_texts(mappings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return all that they say, different texts with `;` between them."""
+    return {name: "; ".join(union([str(one[name])] for one in mappings if name in one)) for name in union(mappings)}

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,15 +18,16 @@ from typing import Any, TextIO
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import write_rows
 from ...shapes.run_folder.columns import CEILINGS, TABLES, Table
-from .manifest_merge import ceilings_of, common, joined_texts, union
+from ...shapes.run_folder.manifest import EVENTS, MANIFEST, VERSION, Manifest, StoredDevice, StoredShard
+from .manifest import common, joined_texts, union
 from .merge_conflicts import obstacles
 from .scratch import make_scratch, remove_scratch
 from .shards import ALWAYS, Shard, rows
-from .store import EVENTS, MANIFEST, SHARDS, better_of
-from .tables import sync_folder
+from .store import better_of, ceilings_of
+from .tables import fields, sync_folder
 
-UNIONS = ("shapes", "challengers")
-"""Lists of run.json that are joined; `providers` is joined by name."""
+_JOINED = ("shapes", "challengers", "providers", "processes", "devices")
+"""Keys of run.json of which the merged run has what all shards say."""
 
 
 def merge(shards: Sequence[Shard], output: Path, command: Sequence[str]) -> None:
@@ -57,10 +59,10 @@ def merge(shards: Sequence[Shard], output: Path, command: Sequence[str]) -> None
         ) from error
 
 
-def merged_manifest(shards: Sequence[Shard], output: Path, command: Sequence[str]) -> dict[str, Any]:
+def merged_manifest(shards: Sequence[Shard], output: Path, command: Sequence[str]) -> Manifest:
     """Return the run.json of all shards: what they have in common, what they add up to, and under `shards` the rest.
 
-    device         what all devices say alike, null where they differ
+    device         what all devices have in common
     devices        one entry per device, with its host and its worker processes, counted as in the tables
     environment    a text that differs is all of its texts, with `;` between them
     planned_units  the sum of theirs, where a cell that is stored in several shards counts once. A cell that one shard
@@ -71,87 +73,82 @@ def merged_manifest(shards: Sequence[Shard], output: Path, command: Sequence[str
     A merged run is not resumed: each shard is, by the options it was started with.
     """
     manifests = [shard.manifest for shard in shards]
-    first = manifests[0]
+    contents = [one.to_json() for one in manifests]
     shared = {
         key: value
-        for key, value in first.items()
-        if key not in (SHARDS, "request") and all(one.get(key) == value for one in manifests)
+        for key, value in contents[0].items()
+        if key not in ("shards", "request") and all(one.get(key) == value for one in contents)
     }
-    merged = {
-        **shared,
-        "id": output.name,
-        "folder": str(output),
-        **{name: first[name] for name in ("created_at", "ordered_at") if name in first},
-        "command": list(command),
-        **{name: union(one.get(name, []) for one in manifests) for name in UNIONS},
-        "planned_units": _planned_units(shards),
-        "processes": sum(shard.processes for shard in shards),
-        "device": common([one["device"] for one in manifests]),
-        "devices": _devices(shards),
-        "environment": joined_texts([one["environment"] for one in manifests]),
-        "providers": {name: info for one in manifests for name, info in one["providers"].items()},
-    }
+    merged = replace(
+        Manifest.read(shared, MANIFEST),
+        version=VERSION,
+        id=output.name,
+        folder=str(output),
+        created_at=manifests[0].created_at,
+        ordered_at=manifests[0].ordered_at,
+        command=list(command),
+        shapes=union(one.shapes for one in manifests),
+        challengers=union(one.challengers for one in manifests),
+        planned_units=_planned_units(shards),
+        processes=sum(shard.processes for shard in shards),
+        device=common([one.of_device for one in manifests]),
+        devices=_devices(shards),
+        environment=joined_texts([one.environment for one in manifests]),
+        providers={name: info for one in manifests for name, info in one.providers.items()},
+    )
     parts = zip(shards, _first_processes(shards), strict=True)
-    return merged | {SHARDS: [entry for shard, process in parts for entry in _provenance(shard, process, merged)]}
+    merged.shards = [entry for shard, process in parts for entry in _provenance(shard, process, merged)]
+    return merged
 
 
 def _planned_units(shards: Sequence[Shard]) -> int:
-    rounds = int(shards[0].manifest["rounds"])
+    rounds = shards[0].manifest.rounds or 0
     cells = [{cell for cell, _ in shard.units} for shard in shards]
     shared = sum(map(len, cells)) - len(set().union(*cells))
-    return sum(int(shard.manifest["planned_units"]) for shard in shards) - rounds * shared
+    return sum((shard.manifest.planned_units or 0) for shard in shards) - rounds * shared
 
 
 def _first_processes(shards: Sequence[Shard]) -> list[int]:
     return list(accumulate((shard.processes for shard in shards[:-1]), initial=0))
 
 
-def _provenance(shard: Shard, first_process: int, merged: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _provenance(shard: Shard, first_process: int, merged: Manifest) -> list[StoredShard]:
     """What the merged run.json keeps of one shard: where it is, and what it does not share with all."""
-    if earlier := shard.manifest.get(SHARDS):  # merged itself
-        return [{**entry, "first_process": entry["first_process"] + first_process} for entry in earlier]
-    left = {
-        key: value
-        for key, value in shard.manifest.items()
-        if key not in (*UNIONS, "providers", "processes", "devices") and merged.get(key) != value
-    }
-    return [{**left, "folder": str(shard.folder), "units": len(shard.units), "first_process": first_process}]
+    if earlier := shard.manifest.shards:  # merged itself
+        return [replace(entry, first_process=entry.first_process + first_process) for entry in earlier]
+    joined, own = merged.to_json(), shard.manifest.to_json()
+    left = {key: value for key, value in own.items() if key not in _JOINED and joined.get(key) != value}
+    stated = {"folder": str(shard.folder), "units": len(shard.units), "first_process": first_process}
+    return [StoredShard.read(left | stated, shard.folder / MANIFEST)]
 
 
-def _devices(shards: Sequence[Shard]) -> list[dict[str, Any]]:
-    """List every device once, with the processes of all its shards; without them where one does not tell its own."""
-    entries: dict[str, dict[str, Any]] = {}
-    processes: dict[str, set[int] | None] = {}
+def _devices(shards: Sequence[Shard]) -> list[StoredDevice]:
+    """List every device once, with the processes of all its shards; without them where one does not state its own."""
+    entries: dict[str, StoredDevice] = {}
     for shard, first_process in zip(shards, _first_processes(shards), strict=True):
-        listed = shard.manifest.get("devices") or [_device(shard.manifest)]
-        every = range(shard.processes) if len(listed) == 1 else None
+        listed = shard.manifest.devices or [_device(shard)]
         for entry in listed:
-            key, own = _identity(entry), entry.get("processes", every)
-            entries.setdefault(key, {name: entry[name] for name in entry if name != "processes"})
-            earlier = processes.get(key, set())
-            if own is None or earlier is None:
-                processes[key] = None
-            else:
-                processes[key] = earlier | {first_process + number for number in own}
-    return [
-        entry | ({} if (own := processes[key]) is None else {"processes": sorted(own)})
-        for key, entry in entries.items()
-    ]
+            own = entry.processes
+            if own is None and len(listed) == 1:
+                own = list(range(shard.processes))
+            key, numbered = _identity(entry), None if own is None else {first_process + number for number in own}
+            known = entries.setdefault(key, replace(entry, processes=[]))
+            if known.processes is not None:
+                known.processes = None if numbered is None else sorted(numbered.union(known.processes))
+    return list(entries.values())
 
 
-def _identity(device: Mapping[str, Any]) -> str:
-    """What tells a device from others: host and uuid; without a uuid (a CPU) all that it says."""
-    if device.get("uuid"):
-        return json.dumps([device.get("host"), device["uuid"]])
-    return json.dumps({key: device[key] for key in sorted(device) if key != "processes"})
+def _identity(device: StoredDevice) -> str:
+    """What identifies a device: host and uuid; without a uuid (a CPU) all that it says."""
+    stated = [device.host, device.uuid] if device.uuid else replace(device, processes=None).to_json()
+    return json.dumps(stated, sort_keys=True)
 
 
-def _device(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    host = manifest["environment"].get("host")
-    return {**manifest["device"], **({"host": host} if host else {})}
+def _device(shard: Shard) -> StoredDevice:
+    return replace(shard.manifest.of_device, host=str(shard.manifest.environment.get("host", "")))
 
 
-def _write(folder: Path, shards: Sequence[Shard], manifest: Mapping[str, Any]) -> None:
+def _write(folder: Path, shards: Sequence[Shard], manifest: Manifest) -> None:
     """Write every table, the events, and run.json last; each synced to disk."""
     for table in TABLES:
         if table in ALWAYS or any((shard.folder / table.file).exists() for shard in shards):
@@ -161,7 +158,7 @@ def _write(folder: Path, shards: Sequence[Shard], manifest: Mapping[str, Any]) -
     with _synced(folder / EVENTS) as file:
         file.writelines(_events(shards))
     with _synced(folder / MANIFEST) as file:
-        file.write(json.dumps(manifest, indent=1) + "\n")
+        file.write(manifest.to_text())
 
 
 def _all_rows(shards: Sequence[Shard], table: Table) -> Iterator[list[str]]:
@@ -186,7 +183,7 @@ def _best_ceilings(shards: Sequence[Shard]) -> Iterator[list[str]]:
     for shard in shards:
         best = better_of(best, ceilings_of(rows(shard.folder, CEILINGS), shard.folder / CEILINGS.file))
     for kept in best:
-        yield [repr(kept[name]) if name == "value" else kept[name] for name in CEILINGS.names]
+        yield fields(CEILINGS, kept)
 
 
 def _events(shards: Sequence[Shard]) -> Iterator[str]:

@@ -1,14 +1,14 @@
 """What keeps shards from being one run: other conditions, other code, the same unit twice."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...shapes.protocol import LIMITS
 from ...shapes.run_folder.columns import CELLS
+from ...shapes.run_folder.manifest import MANIFEST, Manifest
 from ..plan.plan import MODEL_FIELDS
 from .shards import Commit, Shard
-from .store import MANIFEST
 
 DEVICE_FACTS = ("kind", "name", "arch", "llc_bytes")
 """What the devices of all shards have in common. Their uuid may differ: a fleet measures one sweep together."""
@@ -39,14 +39,14 @@ def obstacles(shards: Sequence[Shard]) -> list[Obstacle]:
     return [*found, *_repeated(distinct.values())]
 
 
-def _facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(manifest: Manifest) -> dict[str, object]:
     """What shards must agree in, by the name that the user knows it by."""
     return {
-        **{key: manifest.get(key) for key in ("suite", "seed", "rounds", "baseline")},
-        **{f"protocol {key}": value for key, value in manifest["protocol"].items() if key not in LIMITS},
-        **{f"device {key}": manifest["device"].get(key) for key in DEVICE_FACTS},
-        **{key: manifest.get(key) for key in ("timer", "threads")},
-        **{name: manifest["environment"].get(name) for name in PACKAGES},
+        **{key: getattr(manifest, key) for key in ("suite", "seed", "rounds", "baseline")},
+        **{f"protocol {key}": value for key, value in manifest.protocol.to_json().items() if key not in LIMITS},
+        **{f"device {key}": getattr(manifest.device, key) for key in DEVICE_FACTS},
+        **{key: getattr(manifest, key) for key in ("timer", "threads")},
+        **{name: manifest.environment.get(name) for name in PACKAGES},
     }
 
 
@@ -70,8 +70,8 @@ class KnownCode:
 
     def differences(self, shard: Shard) -> Iterator[Obstacle]:
         """Find providers of this shard that are other code than in one before; its own are known from here on."""
-        for name, info in shard.manifest["providers"].items():
-            code = info["role"], info["source"]  # its file may lie elsewhere on another machine
+        for name, info in shard.manifest.providers.items():
+            code = info.role, info.source  # its file may lie elsewhere on another machine
             stored, where = self._known.setdefault(name, (code, shard.folder))
             if stored != code:
                 yield Obstacle(
@@ -82,37 +82,37 @@ class KnownCode:
 
 
 def _repeated(shards: Iterable[Shard]) -> Iterator[Obstacle]:
-    """Find units, coordinates and tables of a cell that stand in two shards; the first of each pair is told."""
+    """Find units, coordinates and tables of a cell that are in two shards; the first of each pair is reported."""
     units: dict[tuple[str, int], tuple[Path, Commit]] = {}
     cells: dict[tuple[str, ...], tuple[Path, Commit]] = {}
     owners: dict[tuple[str, str], Path] = {}
-    told = set()
+    reported = set()
     for shard in shards:
         for commit in shard.commits:
             where, earlier = units.setdefault(commit.unit, (shard.folder, commit))
-            if earlier is not commit and ("unit", where) not in told:
-                told.add(("unit", where))
+            if earlier is not commit and ("unit", where) not in reported:
+                reported.add(("unit", where))
                 yield Obstacle(
                     shard.folder,
-                    f"{_at(shard.folder, commit)}: round {commit.unit[1]} of cell {commit.unit[0]} stands already in "
-                    f"{_at(where, earlier)}: a unit counts once, leave one of the two runs out",
+                    f"{_at(shard.folder, commit)}: round {commit.unit[1]} of cell {commit.unit[0]} duplicates "
+                    f"{_at(where, earlier)}: exclude one of the two runs",
                 )
             where, earlier = cells.setdefault(commit.coordinates, (shard.folder, commit))
-            if earlier.unit[0] != commit.unit[0] and ("cell", where) not in told:
-                told.add(("cell", where))
+            if earlier.unit[0] != commit.unit[0] and ("cell", where) not in reported:
+                reported.add(("cell", where))
                 yield Obstacle(
                     shard.folder,
                     f"{_at(shard.folder, commit)}: {_named(commit)} is cell {commit.unit[0]}, but {earlier.unit[0]} in "
                     f"{_at(where, earlier)}: other code or another device, so their times are not of one cell",
                 )
-        told.clear()
+        reported.clear()
         for table, names in shard.per_cell.items():
             shared = [name for name in sorted(names) if owners.setdefault((table, name), shard.folder) != shard.folder]
             if shared:
                 where = owners[table, shared[0]]
                 yield Obstacle(
                     shard.folder,
-                    f"cell {shared[0]} is in {table}.csv of both {shard.folder} and {where}: leave one of the two out",
+                    f"cell {shared[0]} is in {table}.csv of both {shard.folder} and {where}: exclude one of the two",
                 )
 
 
@@ -121,9 +121,11 @@ def _at(folder: Path, commit: Commit) -> str:
 
 
 def _named(commit: Commit) -> str:
-    told = dict(zip(MODEL_FIELDS, commit.coordinates, strict=True))
-    return " ".join((told["provider"], told["model"], told["layer"], f"M={told['M']}", told["dtype"], told["cache"]))
+    fields = dict(zip(MODEL_FIELDS, commit.coordinates, strict=True))
+    return " ".join(
+        (fields["provider"], fields["model"], fields["layer"], f"M={fields['M']}", fields["dtype"], fields["cache"])
+    )
 
 
 def _shown(value: object) -> str:
-    return "unknown" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return "unknown" if value in (None, "") else ", ".join(map(str, value)) if isinstance(value, list) else str(value)

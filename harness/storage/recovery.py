@@ -48,7 +48,7 @@ def committed(path: Path) -> dict[Unit, str]:
         try:
             verdicts[row["cell_id"], int(row["round"])] = Verdict(row["verdict"]).value
         except (TypeError, ValueError):
-            raise UsageError(f"{path} line {line}: not a row of {path.name}; mend it or delete the line") from None
+            raise UsageError(f"{path} line {line}: not a row of {path.name}; repair it or delete the line") from None
     return verdicts
 
 

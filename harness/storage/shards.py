@@ -5,31 +5,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.files import csv_file
 from ...shapes.files.json_file import parse_object
 from ...shapes.files.stored_file import open_regular, read_stored
 from ...shapes.run_folder.columns import CEILINGS, CELLS, SAMPLES, TABLES, Table
-from ...shapes.run_folder.manifest import check_manifest, made_at
+from ...shapes.run_folder.manifest import MANIFEST, Manifest, checked
 from ..plan.plan import MODEL_FIELDS
 from .lock import reading
 from .recovery import Unit
-from .store import MANIFEST
 
-REQUIRED: dict[str, type] = {
-    "suite": str,
-    "rounds": int,
-    "planned_units": int,
-    "created_at": str,
-    "device": dict,
-    "environment": dict,
-    "providers": dict,
-    "shapes": list,
-    "protocol": dict,
-}
-"""Keys of run.json that a merge needs, and their types."""
+REQUIRED = (
+    *("suite", "rounds", "planned_units", "created_at", "device", "environment", "providers", "shapes", "protocol"),
+)
+"""Keys of run.json that a merge needs."""
 
 ALWAYS = (CELLS, SAMPLES, CEILINGS)
 """Tables that every run folder has; the others may be absent."""
@@ -49,7 +40,7 @@ class Shard:
     """One of the runs to merge. `per_cell` has the cell ids of each table that speaks of cells but not of rounds."""
 
     folder: Path
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     commits: Sequence[Commit]
     per_cell: Mapping[str, frozenset[str]]
 
@@ -62,7 +53,7 @@ class Shard:
     def processes(self) -> int:
         """Number of worker processes that its rows may name, counted from 0."""
         highest = max((commit.process for commit in self.commits), default=-1)
-        return max(int(self.manifest.get("processes", 0)), highest + 1)
+        return max(self.manifest.processes, highest + 1)
 
 
 @contextmanager
@@ -79,11 +70,11 @@ def opened(folders: Sequence[Path]) -> Iterator[tuple[Shard, ...]]:
 
 def in_order(shards: Sequence[Shard]) -> tuple[Shard, ...]:
     """Sort shards by their start: what is made of them does not depend on the order in which they were named."""
-    return tuple(sorted(shards, key=lambda one: (made_at(one.manifest), one.folder.name, str(one.folder))))
+    return tuple(sorted(shards, key=lambda one: (one.manifest.made_at, one.folder.name, str(one.folder))))
 
 
 def rows(folder: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
-    """Yield the whole rows of one table with their line numbers; a last line without a line break is left out.
+    """Yield the whole rows of one table with their line numbers; a last line without a line break is skipped.
 
     Raises UsageError where the file is not of this schema. A table that may be absent has no rows then.
     """
@@ -137,11 +128,11 @@ def commits_of(numbered: Iterable[tuple[int, list[str]]], path: Path) -> list[Co
             unit = row[cell], int(row[number])
             commits.append(Commit(line, unit, tuple(row[at] for at in positions), int(row[process])))
         except ValueError:
-            raise UsageError(f"{path} line {line}: not a row of {CELLS.file}; mend it first") from None
+            raise UsageError(f"{path} line {line}: not a row of {CELLS.file}; repair it first") from None
     return commits
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def _manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     try:
         return manifest_of(read_stored(path), path)
@@ -149,15 +140,11 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: {error}; restore the file from a copy") from None
 
 
-def manifest_of(content: bytes, path: Path) -> dict[str, Any]:
+def manifest_of(content: bytes, path: Path) -> Manifest:
     """Parse a run.json and check the keys that a merge needs. Raises UsageError that names `path`."""
-    manifest = parse_object(content, path)
-    check_manifest(manifest, path)
-    for key, kind in REQUIRED.items():
-        if not isinstance(manifest.get(key), kind):
-            raise UsageError(f"{path}: key {key!r} is missing or wrong; merge with the rooflens version that wrote it")
-    for name, info in manifest["providers"].items():
-        if not info or None in (info.get("role"), info.get("source")):
+    manifest = checked(parse_object(content, path), path, REQUIRED)
+    for name, info in manifest.providers.items():
+        if not (info.role and info.source):
             raise UsageError(
                 f"{path}: role or source of provider {quote(name)} is missing; restore the file from a copy"
             )

@@ -5,9 +5,8 @@ unit counts when its commit row is whole and its samples are there. Opening a fo
 left: a torn last line, samples without a commit row, and (after a loss of power) a commit row without its samples.
 """
 
-import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -15,27 +14,17 @@ from typing import Any
 
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import csv_text
-from ...shapes.files.json_file import read_object
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
-from ...shapes.run_folder.manifest import check_manifest
+from ...shapes.run_folder.manifest import EVENTS, MANIFEST, Manifest, read_manifest
 from ..plan.plan import MODEL_FIELDS
 from ..telemetry.clock import CLOCK
-from ..worker.messages import Samples
+from ..timing.samples import Samples
 from .lock import LOCK, locked
 from .recovery import Unit, committed, cut_orphans, cut_torn_line, cut_unbacked, last_moment, sample_counts
 from .tables import append, fields, replace, reported, rows_of, written_to
 
-MANIFEST = "run.json"
-EVENTS = "events.log"
-
 WHEN_NEEDED = (TELEMETRY, CANARY, TUNING)
 """Tables that are created with their first row; the others are in every run folder."""
-
-FLEET = "fleet"
-"""Key of run.json that only the run of a fleet has: how many jobs there are, and how many are done."""
-
-SHARDS = "shards"
-"""Key of run.json that only a merged run has: what it was merged from."""
 
 
 class RunStore:
@@ -78,11 +67,12 @@ class RunStore:
     def reopen(cls, folder: Path) -> "RunStore":
         """Resume a run: recover the tables and read which units are finished."""
         if not (folder / MANIFEST).is_file():
-            raise UsageError(f"{folder}: no {MANIFEST} there, so no run to resume; leave out --resume to start one")
+            raise UsageError(f"{folder} holds no run to resume: it has no {MANIFEST}; omit --resume to start one")
         store = cls(folder)
         try:
-            refuse_merged(folder, store.read_manifest())
-            refuse_fleet(folder, store.read_manifest())
+            manifest = store.read_manifest()
+            refuse_merged(folder, manifest)
+            refuse_fleet(folder, manifest)
         except UsageError:
             store.close()
             raise
@@ -122,26 +112,24 @@ class RunStore:
             if (self.folder / table.file).exists():
                 cut_orphans(self.folder / table.file, self.verdicts)
 
-    def read_manifest(self) -> dict[str, Any]:
-        """Return the content of run.json."""
+    def read_manifest(self) -> Manifest:
+        """Return what run.json says."""
         path = self.folder / MANIFEST
         try:
-            manifest = read_object(path)
+            return read_manifest(path)
         except FileNotFoundError as error:
             raise UsageError(f"{path}: {error}") from None
-        check_manifest(manifest, path)
-        return manifest
 
-    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+    def write_manifest(self, manifest: Manifest) -> None:
         """Replace run.json as a whole."""
         with reported(self.folder):
-            replace(self.folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+            replace(self.folder / MANIFEST, manifest.to_text())
 
     def add_ceilings(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Merge ceilings into ceilings.csv: of each, the better measurement stays."""
         path = self.folder / CEILINGS.file
         with reported(self.folder):
-            stored = [{**row, "value": _ceiling_value(path, line, row)} for line, row in rows_of(path)]
+            stored = ceilings_of(((line, list(row.values())) for line, row in rows_of(path)), path)
             merged = [fields(CEILINGS, row) for row in better_of(stored, rows)]
             replace(path, csv_text(CEILINGS.names, merged))
 
@@ -221,7 +209,7 @@ class RunStore:
         self.close()
 
     def _discard(self) -> None:
-        """Leave no trace of a run that never began (no such device, say), unless a worker left its last words."""
+        """Leave no trace of a run that never began (no such device, say), unless a worker logged something."""
         names = [*(table.file for table in TABLES), EVENTS, LOCK, *self._kept]
         names += [path.name for path in self.folder.glob("*.log") if path.stat().st_size == 0]
         for name in set(names) - self._existed:
@@ -230,20 +218,32 @@ class RunStore:
             self.folder.rmdir()
 
 
-def refuse_merged(folder: Path, manifest: Mapping[str, Any]) -> None:
+def refuse_merged(folder: Path, manifest: Manifest) -> None:
     """Raise UsageError when a run was merged: its plan is that of its shards, each with options of its own."""
-    if shards := manifest.get(SHARDS):
-        names = ", ".join(str(shard["folder"]) for shard in shards)
+    if manifest.shards:
+        names = ", ".join(shard.folder for shard in manifest.shards)
         raise UsageError(f"{folder} was merged: resume its shards ({names}), then merge them again")
 
 
-def refuse_fleet(folder: Path, manifest: Mapping[str, Any]) -> None:
+def refuse_fleet(folder: Path, manifest: Manifest) -> None:
     """Raise UsageError when a run was measured by a fleet: its tables are made anew from its shards."""
-    if FLEET in manifest:
+    if manifest.fleet:
         raise UsageError(
             f"{folder} was measured by a fleet: resume with rooflens fleet run -o {folder} --resume, or on this "
             f"machine alone with rooflens run -o {folder} --resume --jobs local:N"
         )
+
+
+def ceilings_of(numbered: Iterable[tuple[int, Sequence[str]]], path: Path) -> list[Mapping[str, Any]]:
+    """Return rows of ceilings.csv with their values as numbers; `path` is for messages."""
+    found: list[Mapping[str, Any]] = []
+    for line, row in numbered:
+        try:
+            named = dict(zip(CEILINGS.names, row, strict=True))
+            found.append({**named, "value": float(named["value"])})
+        except (TypeError, ValueError):
+            raise UsageError(f"{path} line {line}, column value: not a number; delete the line") from None
+    return found
 
 
 def better_of(first: Iterable[Mapping[str, Any]], second: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -264,10 +264,3 @@ def _is_foreign(path: Path, table: Table) -> bool:
 
 def _holds_rows(path: Path) -> bool:
     return path.exists() and path.read_bytes().count(b"\n") > 1
-
-
-def _ceiling_value(path: Path, line: int, row: Mapping[str, str]) -> float:
-    try:
-        return float(row["value"])
-    except (TypeError, ValueError):
-        raise UsageError(f"{path} line {line}, column value: not a number; delete the line") from None

@@ -13,9 +13,6 @@ from .tables import replace, reported
 SearchUnit = tuple[str, int]
 """(cell_id, search)."""
 
-COMPLETE = "complete_searches"
-"""Key of run.json: searches in the table when everything that was asked for was in it; absent before that."""
-
 
 def tuning_columns(cell: Cell, ready: Ready) -> dict[str, Any]:
     """Columns of TUNING that follow from the cell and the device alone."""
@@ -30,7 +27,7 @@ def recover(store: RunStore) -> set[SearchUnit]:
     path = store.folder / TUNING.file
     for line, row in enumerate(store.rows(TUNING), start=2):
         if not all(row[name].isdecimal() for name in ("search", "candidates")):
-            raise UsageError(f"{path} line {line}: not a row of {path.name}; mend it or delete the line")
+            raise UsageError(f"{path} line {line}: not a row of {path.name}; repair it or delete the line")
         groups.setdefault((row["cell_id"], int(row["search"])), []).append(row)
     whole = {unit for unit, rows in groups.items() if len(rows) == int(rows[0]["candidates"])}
     if len(whole) < len(groups):

@@ -5,8 +5,6 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-WORKER_LOG = "worker.log"
-
 MOST_BYTES = 16 << 20
 """A log above this size is trimmed."""
 

@@ -1,4 +1,4 @@
-"""The parent process: drives workers, and survives them.
+"""The parent process: drives workers, and survives their faults.
 
 sweep              measures the planned cells on one device
 tuning_sweep       searches configurations instead
@@ -7,5 +7,5 @@ supervisor         starts a worker, talks to it, says how it ended
 fault_attribution  which provider made a worker crash or hang
 time_budget        divides the time of --within
 pinned_defaults    configurations for the variants of a scan
-observer           what a progress display is told
+observer           the interface of a progress display
 """

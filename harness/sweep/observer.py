@@ -1,4 +1,4 @@
-"""What a progress display is told."""
+"""The interface of a progress display."""
 
 from typing import Protocol
 

@@ -1,7 +1,7 @@
-"""Hold the configurations of a scan: each variant runs the default of the shape that it is a variant of.
+"""Pin the configurations of a scan: each variant runs the default of the shape that it varies.
 
 A default may depend on N and K. So that nothing but the size changes along a scan, the providers are asked, in a
-process of their own, for the defaults of the shapes themselves, and a table pins these for all variants.
+separate process, for the defaults of the shapes themselves, and a table pins these for all variants.
 """
 
 import time
@@ -47,19 +47,19 @@ def pinned_table(
     return csv_text(TUNING.names, (_row(number, *item) for number, item in enumerate(rows.items())))
 
 
-def _row(number: int, key: Key, of: tuple[Cell, Mapping[str, Any]]) -> list[str]:
-    base, config = of
+def _row(number: int, key: Key, pinned: tuple[Cell, Mapping[str, Any]]) -> list[str]:
+    base, config = pinned
     place = {name.rstrip("_"): value for name, value in key._asdict().items()}
-    said = {
+    columns = {
         "cell_id": f"held-{number}", "search": 0, "candidate": 0, "config": dict(config), "verdict": HELD,
         "reason": f"the default of {base.shape.label} at M={base.problem.M}", "winner": True, "near_tie": False,
         "candidates": 1, "source": "",
     }  # fmt: skip
-    return fields(TUNING, place | said)
+    return fields(TUNING, place | columns)
 
 
 def _ask(bases: tuple[Cell, ...], setup: Setup, log: Path, should_stop: Callable[[], bool]) -> tuple[Device, Defaults]:
-    """Ask a worker; also say which device it found."""
+    """Ask a worker; also return the device that it found."""
     worker = SupervisedWorker(setup, log, should_stop)
     try:
         worker.send(AskDefaults(bases))

@@ -14,13 +14,13 @@ from ...shapes import tuned
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.median import median
 from ...shapes.run_folder.columns import CANARY, TUNING
+from ...shapes.run_folder.manifest import WORKER_LOG, Manifest
 from ...shapes.verdict import Verdict
 from ..isolation.build_locks import left_locks
 from ..plan.plan import Cell, Task, cell_id, static_columns
-from ..storage.manifest import description, refuse_mixture
+from ..storage.manifest import describe
 from ..storage.store import RunStore
 from ..storage.tuning_table import recover, tuning_columns
-from ..storage.worker_log import WORKER_LOG
 from ..telemetry.clock import CLOCK
 from ..worker.messages import (
     CANARY_PHASE,
@@ -80,7 +80,7 @@ class Session:
     sampled_s: float = field(default=0.0, init=False)
     """Seconds of all tasks so far before their first round, and of all units while sampling."""
     store: RunStore = field(init=False)
-    manifest: dict[str, Any] = field(default_factory=dict, init=False)
+    manifest: Manifest = field(default_factory=Manifest, init=False)
     process: int = field(default=0, init=False)
     """Number of the current worker process, as in the column `process`."""
     ids: dict[Cell, str] = field(default_factory=dict, init=False)
@@ -91,7 +91,7 @@ class Session:
     _since: float | None = field(default=None, init=False)
     _remarked: set[str] = field(default_factory=set, init=False)
 
-    def turn_to(self, store: RunStore, manifest: dict[str, Any]) -> None:
+    def turn_to(self, store: RunStore, manifest: Manifest) -> None:
         """Store in `store` from here on; `manifest` is its run.json, which this session completes."""
         self.store, self.manifest = store, manifest
         self._searches = Counter(name for name, _ in recover(store))
@@ -131,12 +131,8 @@ class Session:
 
     def describe(self) -> None:
         """Complete run.json, or on resume check that device, software and code are the same."""
-        found = description(self.ready)
-        if "device" in self.manifest:
-            refuse_mixture(self.manifest, found)
-        else:
-            self.manifest |= found
-        self.manifest["processes"] = self.process + 1
+        describe(self.manifest, self.ready)
+        self.manifest.processes = self.process + 1
         self.store.write_manifest(self.manifest)
 
     def missing(self, cells: Sequence[Cell]) -> list[tuple[int, ...]]:
@@ -239,9 +235,9 @@ class Session:
         self.end()
         self._worker = None
         self._worker = worker = started_again(self._supervised)
-        refuse_mixture(self.manifest, description(worker.ready))  # a kernel file may have been edited
+        describe(self.manifest, worker.ready)  # a kernel file may have been edited
         self.process += 1
-        self.manifest["processes"] = self.process + 1
+        self.manifest.processes = self.process + 1
         self.store.write_manifest(self.manifest)
 
     def _supervised(self) -> SupervisedWorker:
@@ -267,7 +263,7 @@ class Session:
             return
         self.store.append(CANARY, [taken.row | {"process": self.process}])
         readings = self.store.rows(CANARY)
-        self.manifest["canary_drift"] = {
+        self.manifest.canary_drift = {
             name: _drift(readings, f"{name}_s", str(self.store.folder / CANARY.file)) for name in ("gemm", "copy")
         }
         self.store.write_manifest(self.manifest)
@@ -357,9 +353,9 @@ class Session:
 
     def _is_reference(self, provider: str) -> None:
         """Remark once that a provider counts as a reference although it does not declare itself one."""
-        entry = self.manifest["providers"][provider]
-        if not entry.get("decoded"):
-            entry["decoded"] = True
+        entry = self.manifest.providers[provider]
+        if not entry.decoded:
+            entry.decoded = True
             self.remark(
                 f"{provider} asked for a decoded operand in prepare(), so that its launch does not pay for decoding: "
                 "it counts as a reference, which wins nowhere; write role = Role.REFERENCE, or decode in the launch"

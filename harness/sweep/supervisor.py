@@ -1,4 +1,4 @@
-"""The parent's side of a worker: start it, talk to it, and tell how it ended."""
+"""The parent's side of a worker: start it, exchange messages, and report how it ended."""
 
 import multiprocessing
 import os
@@ -20,7 +20,7 @@ from ..worker.messages import Begin, Ready, Refused, Setup
 from .fault_attribution import MOST_FRUITLESS, limit_s, timed_out
 
 POLL_S = 0.1
-"""How often a waiting parent looks at deadlines and at Ctrl-C."""
+"""Interval at which a waiting parent checks deadlines and Ctrl-C."""
 
 KILL_WAIT_S = 2.0
 
@@ -41,7 +41,7 @@ class WorkerSetupError(RooflensError):
 
 
 class SupervisedWorker:
-    """One worker process. Every wait looks at the deadline and at `should_stop`."""
+    """One worker process. Every wait checks the deadline and `should_stop`."""
 
     def __init__(self, setup: Setup, log: Path, should_stop: Callable[[], bool]) -> None:
         self._should_stop = should_stop
@@ -51,7 +51,7 @@ class SupervisedWorker:
         self._process = context.Process(
             target=_enter, args=(CLOCK.origin_s, theirs, setup, os.getpid(), log), daemon=True
         )
-        # A Ctrl-C reaches the whole foreground group: the worker is started ignoring it and dies by the parent's hand.
+        # A Ctrl-C reaches the whole foreground group: the worker ignores it, and the parent kills it.
         previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             with _without_main():
@@ -65,7 +65,7 @@ class SupervisedWorker:
         except (WorkerEndedError, WorkerTimeoutError) as error:
             self.kill()
             raise WorkerSetupError(f"the worker could not be set up: {error}; see {log}") from None
-        except BaseException:  # nobody else knows this worker yet
+        except BaseException:  # nothing else can kill this worker yet
             self.kill()
             raise
         if isinstance(answer, Refused):
@@ -75,7 +75,7 @@ class SupervisedWorker:
         self.ready = answer
 
     def send(self, message: Any) -> None:
-        """Hand over a message; a worker that is gone is noticed by the next `receive`."""
+        """Send a message; the next `receive` notices a worker that is gone."""
         with suppress(BrokenPipeError, ConnectionResetError):
             self._connection.send(message)
 
@@ -85,7 +85,7 @@ class SupervisedWorker:
         Raises WorkerEndedError, WorkerTimeoutError (the worker is killed) or Interrupted.
         """
         while True:
-            # Before every message, not only while none comes: fast cells leave no pause in which to look.
+            # Before every message, not only while waiting: fast cells leave no pause.
             self._stop_if_asked()
             trim(self._log)
             try:
@@ -93,16 +93,16 @@ class SupervisedWorker:
                     return self._connection.recv()
             except (EOFError, OSError):  # OSError: it died in the middle of a message
                 death = self._death()
-                self._stop_if_asked()  # a SIGTERM to the whole process group is no fault of the kernel in flight
+                self._stop_if_asked()  # a SIGTERM to the whole process group is not the fault of the kernel in flight
                 raise WorkerEndedError(death) from None
             if time.monotonic() >= deadline:
                 self.kill()
                 raise WorkerTimeoutError("no answer before the time limit")
 
     def kill(self) -> None:
-        """End the worker and whatever it has started, and wait until it is gone.
+        """End the worker and all processes that it has started, and wait for it.
 
-        A process that hangs inside of a driver may not go even then: after `KILL_WAIT_S` it is left to the system.
+        A process that hangs inside a driver may not end: after `KILL_WAIT_S` it is left to the system.
         """
         if self._process.pid is not None:
             end_all_of(self._process.pid, self._mark, KILL_WAIT_S)
@@ -136,7 +136,7 @@ class SupervisedWorker:
 
 
 def started_again(start: Callable[[], SupervisedWorker]) -> SupervisedWorker:
-    """Start the worker that replaces another; one that dies while it starts is replaced too, but not for ever."""
+    """Start a replacement worker; one that dies while it starts is replaced too, a limited number of times."""
     for _ in range(MOST_FRUITLESS):
         with suppress(WorkerSetupError):
             return start()
@@ -145,7 +145,7 @@ def started_again(start: Callable[[], SupervisedWorker]) -> SupervisedWorker:
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Keep a child from importing the program of this process again: the console script, or under Ray its worker."""
+    """Keep a child from importing the main program again: the console script, or Ray's worker."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -155,7 +155,7 @@ def _without_main() -> Iterator[None]:
 
 
 def _kill_group(pid: int | None) -> None:
-    """Kill the process group of a worker, if it has come so far as to lead one."""
+    """Kill the process group of a worker, if it leads one by now."""
     with suppress(ProcessLookupError, PermissionError):
         if pid is not None and pid != os.getpgid(0):
             os.killpg(pid, signal.SIGKILL)

@@ -1,12 +1,12 @@
-"""Run the planned cells on one device: what is missing, what follows from it, and how it ends."""
+"""Run the planned cells on one device: what is missing, further cells and rounds, and the end."""
 
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ...shapes.errors import Interrupted
+from ...shapes.run_folder.manifest import Manifest
 from ...shapes.verdict import Verdict
 from ..plan.plan import Cell, Task, tasks
 from ..storage.store import RunStore
@@ -16,19 +16,19 @@ from .session import OutOfTimeError, Session
 from .time_budget import LEAST_ROUNDS, TaskCost, TimeBudget
 
 CALIBRATION_SHARE, CALIBRATION_S, LEAST_CALIBRATION_S = 1 / 6, 10.0, 2.0
-"""Of a time budget, the ceilings take so much at most; and so many seconds where it is over already."""
+"""Limits on the time for the ceilings: the share and seconds of a time budget, and the seconds once it is over."""
 
 
 @dataclass(slots=True)
 class Sweep:
     """One invocation of `rooflens run` on a run folder. `deadline` is a monotonic time, None without a limit.
 
-    `more` is asked, when everything is measured, for further cells that follow from what is stored; no more: the end.
-    What it changes in the manifest is stored together with the plan, before the first of them is measured.
+    When everything is measured, `more` returns further cells that follow from the results; none ends the sweep. Its
+    changes of the manifest are stored together with the plan, before the first of them is measured.
 
-    With a `budget`, the rounds of the protocol are the least: further ones follow as long as they fit before its
-    deadline. The first problem is measured even where the start takes all of the time. `timed` is told the median of
-    every unit, and `half_width` says from all of them, by cell, how precise a ratio will be after so many rounds.
+    With a `budget`, the rounds of the protocol are the minimum: further ones follow while they fit before its deadline.
+    The first problem is measured even if the start takes all of the time. `timed` receives the median of every unit;
+    `half_width` estimates from all of them, by cell, the precision of a ratio after a number of rounds.
 
     `retry` has the verdicts with which planned cells are measured again.
     """
@@ -50,7 +50,7 @@ class Sweep:
     _is_calibrated: bool = field(default=False, init=False)
     _began: float = field(init=False)
 
-    def run(self, manifest: dict[str, Any]) -> bool:
+    def run(self, manifest: Manifest) -> bool:
         """Measure what is missing. Returns True when everything is finished, False when --max-time ended it.
 
         `manifest` is completed with device, environment and providers and stored before the first cell. Raises
@@ -59,10 +59,12 @@ class Sweep:
         self._began = time.monotonic()
         self.observer.doing("start the worker: import torch and the providers, find the device")
         deadline = None if self.budget else self.deadline
-        self._session = session = Session(self.setup, self.observer, self.should_stop, deadline, timed=self._heard)
+        self._session = session = Session(
+            self.setup, self.observer, self.should_stop, deadline, timed=self._record_time
+        )
         session.turn_to(self.store, manifest)
         try:
-            ready = session.start(manifest.get("processes", 0))
+            ready = session.start(manifest.processes)
             session.identify(self.cells)
             if self.budget:
                 self._plan_rounds(max(self.setup.protocol.rounds, min(self.budget.most_rounds, self._stored_rounds())))
@@ -96,9 +98,9 @@ class Sweep:
         return True
 
     def _forget_failures(self) -> None:
-        """Make the failures of `retry` to do again, now that device and code are those which they were measured with.
+        """Mark the failures of `retry` for measurement, now that device and code are known to be the same.
 
-        What is stored of cells outside of the plan stays: nobody would measure it.
+        Cells outside of the plan stay as they are.
         """
         planned = set(self._session.ids.values())
         if units := {unit for unit in self.store.ended_with(self.retry) if unit[0] in planned}:
@@ -107,7 +109,7 @@ class Sweep:
             self.observer.remark(f"measure again what failed: {count}; events.log has the reasons")
 
     def _measure(self, cells: tuple[Cell, ...]) -> None:
-        """Measure all tasks of `cells`, and the ceilings after the first: its times are what a reader waits for."""
+        """Measure all tasks of `cells`, and the ceilings after the first, whose times the user waits for."""
         left = self._missing(cells)
         for task in tasks(cells):
             rounds = [len(numbers) for numbers in self._session.missing(task.cells)]
@@ -120,14 +122,10 @@ class Sweep:
                 self._calibrate()
 
     def _measure_within(self, budget: TimeBudget, task: Task, rounds: list[int], left: int) -> None:
-        """Measure one task, of which `rounds` are missing, in its share of the time, and keep what it cost."""
+        """Measure one task, of which `rounds` are missing, in its share of the time, and record its cost."""
         session = self._session
-        begun, prepared_s, sampled_s, units = (
-            time.monotonic(),
-            session.prepared_s,
-            session.sampled_s,
-            self._timed_units(),
-        )
+        begun, units = time.monotonic(), self._timed_units()
+        prepared_s, sampled_s = session.prepared_s, session.sampled_s
         session.measure(task, budget.sampling_s(begun, left, self.setup.protocol.budget_s))
         cost = TaskCost(
             wall_s=time.monotonic() - begun,
@@ -141,7 +139,7 @@ class Sweep:
             session.deadline = self.deadline
 
     def _calibrate(self) -> None:
-        """Measure the ceilings; of a time budget in their share of it, or in what little is left, but to their end."""
+        """Measure the ceilings; with a time budget, within their share of it or what is left."""
         self._is_calibrated = True
         if not self.calibrate:
             return
@@ -157,7 +155,7 @@ class Sweep:
             self._session.deadline = deadline
 
     def _further(self) -> tuple[Cell, ...]:
-        """Make what `more` asks for a part of the plan."""
+        """Add the cells of `more` to the plan."""
         if self.more is None:
             return ()
         session = self._session
@@ -172,7 +170,7 @@ class Sweep:
         return fresh
 
     def _further_rounds(self) -> tuple[Cell, ...]:
-        """Plan as many further rounds of all cells as the time budget holds, and say how precise they will be."""
+        """Plan as many further rounds of all cells as fit in the time budget, and estimate their precision."""
         if self.budget is None:
             return ()
         rounds = self.setup.protocol.rounds
@@ -187,12 +185,12 @@ class Sweep:
         return self.cells
 
     def _open_tasks(self) -> int:
-        """Tasks of which a further round could be measured."""
+        """Number of tasks that could have a further round."""
         failed = self._failed()
         return sum(any(self._session.ids[cell] not in failed for cell in task.cells) for task in tasks(self.cells))
 
     def _stored_rounds(self) -> int:
-        """Rounds that every cell has stored which has not failed."""
+        """Number of rounds stored of every cell that has not failed."""
         failed, stored = self._failed(), Counter(name for name, _ in self.store.verdicts)
         return min((stored[name] for name in self._session.ids.values() if name not in failed), default=0)
 
@@ -200,15 +198,14 @@ class Sweep:
         return {name for (name, _), verdict in self.store.verdicts.items() if Verdict(verdict).is_final}
 
     def _set_rounds(self, rounds: int) -> None:
-        """Plan so many rounds of every cell, and store that."""
+        """Set the number of rounds, and store the plan."""
         self._plan_rounds(rounds)
         self._replan()
 
     def _plan_rounds(self, rounds: int) -> None:
         self.setup = replace(self.setup, protocol=replace(self.setup.protocol, rounds=rounds))
         self._session.setup = self.setup
-        self._session.manifest["rounds"] = rounds
-        self._session.manifest["protocol"] |= {"rounds": rounds}
+        self._session.manifest.rounds = self._session.manifest.protocol.rounds = rounds
 
     def _replan(self) -> None:
         self._count_planned()
@@ -216,9 +213,9 @@ class Sweep:
         self.observer.grown(len(self.cells) * self.setup.protocol.rounds)
 
     def _is_short(self) -> bool:
-        """Tell whether the time was too short for the least rounds.
+        """Tell whether the time was too short for the minimum of rounds.
 
-        Else the plan becomes the rounds that all cells have.
+        Otherwise the plan becomes the rounds that all cells have.
         """
         if self.budget is None:
             return True
@@ -228,7 +225,7 @@ class Sweep:
             self._set_rounds(whole)
         return bool(self._missing(self.cells))
 
-    def _heard(self, cell: Cell, time_s: float) -> None:
+    def _record_time(self, cell: Cell, time_s: float) -> None:
         self._times[self._session.ids[cell]].append(time_s)
         self.timed(cell, time_s)
 
@@ -240,4 +237,4 @@ class Sweep:
 
     def _count_planned(self) -> None:
         cells = {*self._session.ids.values(), *(unit[0] for unit in self.store.verdicts)}
-        self._session.manifest["planned_units"] = len(cells) * self.setup.protocol.rounds
+        self._session.manifest.planned_units = len(cells) * self.setup.protocol.rounds

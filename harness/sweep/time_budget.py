@@ -5,21 +5,21 @@ from dataclasses import dataclass, field
 from statistics import median
 
 LEAST_ROUNDS = 2
-"""Rounds that every cell gets first: with fewer, nothing tells how far a time can be trusted."""
+"""Rounds that every cell gets first: with fewer there is no interval."""
 
 MOST_ROUNDS = 30
-"""Rounds beyond which a run ends before its time is over: they narrow an interval by 2 % each."""
+"""Rounds after which a run ends early: further ones narrow an interval by 2 % each."""
 
 IN_HAND = 0.15
-"""Share of the time that is left which is not planned with: the pace of what is to come is only an estimate."""
+"""Share of the remaining time that is held in reserve: the pace is only an estimate."""
 
 SHORTEST_S = 1e-3
-"""A unit samples at least so long, and takes its fewest samples whatever that takes."""
+"""Least sampling time of a unit, which takes its fewest samples in any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCost:
-    """What one task took: seconds in all, of which in preparation, of which sampling, for so many measured units."""
+    """Cost of one task: seconds in all, in preparation, and sampling, for the number of measured units."""
 
     wall_s: float
     prepared_s: float
@@ -29,13 +29,13 @@ class TaskCost:
 
     @property
     def overhead_s(self) -> float:
-        """Seconds beside sampling, per unit."""
+        """Seconds per unit other than sampling."""
         return (self.wall_s - self.sampled_s) / self.units
 
 
 @dataclass(slots=True)
 class TimeBudget:
-    """Divides the time until `deadline` (monotonic seconds) among units; `most_rounds` is what the user allows."""
+    """Divides the time until `deadline` (monotonic seconds) among units, for at most `most_rounds`."""
 
     deadline: float
     most_rounds: int = MOST_ROUNDS
@@ -44,14 +44,14 @@ class TimeBudget:
     _measured: int = 0
 
     def took(self, cost: TaskCost, planned: int) -> None:
-        """Learn what a task of `planned` units took, of which some may be unsupported."""
+        """Add the cost of a task of `planned` units, of which some may be unsupported."""
         self._planned += planned
         self._measured += cost.units
         if cost.units:
             self._costs.append(cost)
 
     def sampling_s(self, now: float, units_left: int, most_s: float) -> float:
-        """Seconds that each of the units that are left may sample, `most_s` at most."""
+        """Seconds that each remaining unit may sample, at most `most_s`."""
         expected = units_left * (self._measured / self._planned if self._planned else 1.0)
         if not expected:
             return most_s
@@ -61,10 +61,10 @@ class TimeBudget:
         return min(most_s, max(SHORTEST_S, each))
 
     def rounds_that_fit(self, now: float, rounds: int, tasks: int) -> int:
-        """Rounds of `tasks` tasks beyond `rounds` that the time holds at the pace so far, with one preparation of each.
+        """Rounds of `tasks` tasks beyond `rounds` that fit at the pace so far, with one preparation of each.
 
-        One is tried where only the preparation stands in the way (what was compiled the first time will not be again),
-        and where nothing was to be measured yet, because all was stored.
+        One is tried when only the preparation does not fit (what was compiled once is not compiled again), and when
+        nothing was measured yet because all was stored.
         """
         if not self._costs:
             return min(1, max(0, self.most_rounds - rounds)) if not self._planned and now < self.deadline else 0
@@ -78,7 +78,7 @@ class TimeBudget:
         return max(0, min(self.most_rounds - rounds, math.floor(fit)))
 
     def begin_pass(self) -> None:
-        """Forget the tasks so far: those of the next pass over the cells tell its pace."""
+        """Forget the tasks so far: the next pass over the cells has its own pace."""
         self._costs.clear()
 
     def _left(self, now: float) -> float:

@@ -11,11 +11,12 @@ from typing import Any
 from ...shapes.device import Device
 from ...shapes.errors import Interrupted
 from ...shapes.run_folder.columns import TUNING
+from ...shapes.run_folder.manifest import Manifest
 from ...shapes.tuned import Key
 from ...shapes.verdict import Verdict
 from ..plan.plan import Cell, Task, tasks
 from ..storage.store import RunStore
-from ..storage.tuning_table import COMPLETE, SearchUnit, recover, tuning_columns
+from ..storage.tuning_table import SearchUnit, recover, tuning_columns
 from ..worker.messages import Begin, Result, SearchResult, Setup, Stored, Work
 from ..worker.search import nothing_to_search
 from .fault_attribution import FaultAttribution
@@ -38,7 +39,7 @@ class TuningSweep:
     should_stop: Callable[[], bool] = lambda: False
     deadline: float | None = None
 
-    def run(self, manifest: dict[str, Any]) -> bool:
+    def run(self, manifest: Manifest) -> bool:
         """Search what is missing. Returns True when everything is finished, False when --max-time ended it.
 
         `manifest` is completed with device, environment and providers and stored before the first search. Raises
@@ -48,17 +49,17 @@ class TuningSweep:
         session.turn_to(self.store, manifest)
         try:
             self.observer.doing("start the worker: import torch and the providers, find the device")
-            session.start(manifest.get("processes", 0))
+            session.start(manifest.processes)
             cells = distinct(self.cells, session.ready.device)
             session.identify(cells)
             planned = {(session.ids[cell], number) for cell in cells for number in range(self.searches)}
-            manifest["planned_searches"] = len(planned)
-            manifest.pop(COMPLETE, None)
+            manifest.planned_searches, manifest.complete_searches = len(planned), None
             session.describe()
             self.observer.started(len(planned), len(session.finished & planned))
             for session.number in range(self.searches):
                 session.search(cells)
-            self.store.write_manifest(manifest | {COMPLETE: len(session.finished)})
+            manifest.complete_searches = len(session.finished)
+            self.store.write_manifest(manifest)
         except (OutOfTimeError, Interrupted) as error:
             is_over = isinstance(error, OutOfTimeError)
             self.store.event("stopped at --max-time" if is_over else "interrupted")
@@ -79,7 +80,7 @@ class _SearchSession(Session):
     finished: set[SearchUnit] = field(default_factory=set, init=False)
     _is_used: bool = field(default=False, init=False)
 
-    def turn_to(self, store: RunStore, manifest: dict[str, Any]) -> None:
+    def turn_to(self, store: RunStore, manifest: Manifest) -> None:
         self.store, self.manifest = store, manifest
         self.finished = recover(store)
 

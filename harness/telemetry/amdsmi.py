@@ -3,7 +3,7 @@
 Written against the documented Python interface of amdsmi 6.2 to 7.2 and tested with a stand-in that has its
 signatures: it was NOT run on an AMD GPU.
 
-Everything comes from one call, `amdsmi_get_gpu_metrics_info`, where it answers. Slowdowns are told by its counters of
+Everything comes from one call, `amdsmi_get_gpu_metrics_info`, where it answers. Slowdowns follow from its counters of
 the time spent under each limit (MI300 and newer): a counter that grew since the reading before names the reason. That
 covers the whole interval, and `amdsmi_get_violation_status`, the other way to learn it, sleeps 100 ms. Older chips only
 say that they are slowed down, not why.

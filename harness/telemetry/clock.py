@@ -1,4 +1,4 @@
-"""One clock for all processes of a call: no time that it tells is before an earlier one, however the machine's is set.
+"""One clock for all processes of a call: none of its times is before an earlier one, however the machine's is set.
 
 It reads the machine's clock once, and goes on by one that nobody can set. Times of one run are thereby in the order of
 what happened, also where a run goes on: it goes on after what it has stored.

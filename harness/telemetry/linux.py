@@ -1,4 +1,4 @@
-"""What Linux tells of the host: cores, load, clock settings, container quota, memory. Unknown is None.
+"""What Linux reports of the host: cores, load, clock settings, container quota, memory. Unknown is None.
 
 Every function takes the `root` that /proc and /sys lie under, so that tests can bring their own.
 """

@@ -31,8 +31,8 @@ REFUSALS = frozenset(
 """Errors that the same question will meet again."""
 
 SETUP_ERRORS = {
-    "NVMLError_LibraryNotFound": "libnvidia-ml.so is not here: it comes with the NVIDIA driver, and into a container "
-    "with the NVIDIA runtime and NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+    "NVMLError_LibraryNotFound": "libnvidia-ml.so is not installed: it comes with the NVIDIA driver, and into a "
+    "container with the NVIDIA runtime and NVIDIA_DRIVER_CAPABILITIES=compute,utility",
     "NVMLError_DriverNotLoaded": "the NVIDIA driver is not loaded",
     "NVMLError_NoPermission": "NVML may not be used by this user",
 }

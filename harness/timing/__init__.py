@@ -2,6 +2,7 @@
 
 timer           the interface of a timer, and the subject that it times
 timers          the timers by name
+samples         what a timer measured, and what is stored of it
 profiler_timer  what the device recorded of a launch: the default on a GPU
 event_timer     device events around a launch
 graph_timer     many launches in one graph, between two events

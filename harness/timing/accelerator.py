@@ -76,9 +76,9 @@ class Host(Interface):
         """True where the device gives records of the kernels that it ran."""
 
     def end_persistence(self) -> bool:
-        """Turn lines that were told to stay in the cache into ordinary ones, which a flush evicts.
+        """Turn persisting cache lines into ordinary ones, which a flush evicts.
 
-        Returns True when the device lets launches make such lines, so that this is needed before every sample.
+        Returns True when launches can create such lines, so that this is needed before every sample.
         """
 
 
@@ -138,7 +138,7 @@ class TorchHost:
         return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
     def end_persistence(self) -> bool:
-        """Return False: no CPU cache line can be told to stay."""
+        """Return False: a CPU has no persisting cache lines."""
         return False
 
 
@@ -166,7 +166,7 @@ class TorchAccelerator:
         return time.perf_counter()
 
     def preemptions(self) -> int:
-        """Return 0: the device goes on without the host."""
+        """Return 0: the device continues without the host."""
         return 0
 
     def synchronize(self) -> None:

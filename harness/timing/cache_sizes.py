@@ -28,7 +28,7 @@ def flush_bytes(device: Device) -> int:
 def copies_needed(bytes_each: int, device: Device) -> int:
     """Number of copies such that `REUSE` last-level caches of other bytes pass between two uses of one.
 
-    Raises UsageError where that is more than anybody wants to prepare.
+    Raises UsageError for more than `MOST_COPIES`.
     """
     copies = 1 + -(-REUSE * device.llc_bytes // max(1, bytes_each))
     if copies > MOST_COPIES:

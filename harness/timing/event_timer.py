@@ -6,7 +6,8 @@ from itertools import pairwise
 from statistics import median
 
 from .accelerator import Accelerator, Action, Event
-from .timer import NOT_BLOCKED, Batch, Subject, nothing
+from .samples import NOT_BLOCKED, Samples
+from .timer import Subject, nothing
 
 MAX_QUEUED = 200
 """Operations queued at once: past some 1,000 the driver blocks the host, which then waits for the blocker."""
@@ -87,7 +88,7 @@ class EventTimer:
         self._first_pace = Pace()
         self._marks: list[tuple[Event, Event]] = []
 
-    def batch(self, count: int, meanwhile: Action = nothing) -> Batch:
+    def batch(self, count: int, meanwhile: Action = nothing) -> Samples:
         """Queue up to `count` samples behind a blocker, fewer with a longer one where the device caught up."""
         count = min(count, self._most)
         host: tuple[float, ...] = ()
@@ -114,7 +115,7 @@ class EventTimer:
             "negative time" if value <= 0 else NOT_BLOCKED if in_time and was_late else ""
             for value, was_late in zip(times, late, strict=True)
         )
-        return Batch(tuple(times), reasons if any(reasons) else (), host, blocked=in_time)
+        return Samples(tuple(times), reasons if any(reasons) else (), host, blocked=in_time)
 
     def _pair(self, number: int) -> tuple[Event, Event]:
         """Events of one sample. They are used again in every batch, and made when the device has something to do."""

@@ -2,7 +2,8 @@
 
 from .accelerator import Accelerator, Action, rehearse
 from .event_timer import EventTimer
-from .timer import Batch, Subject, nothing
+from .samples import Samples
+from .timer import Subject, nothing
 
 LEAST_S = 200e-6
 """A graph is made to run this long: what surrounds it (one graph launch, the events' step) is spread over it."""
@@ -23,7 +24,7 @@ class GraphTimer:
 
     def __init__(self, device: Accelerator, subject: Subject) -> None:
         assert not subject.operations, "what precedes a launch is not in its graph"
-        # What a launch tells to stay in the cache, only the host can release, and not from inside of a graph.
+        # Only the host can release persisting cache lines, and not inside a graph.
         persists = device.end_persistence()
         self.launches_per_sample = subject.period
         rehearse(device, subject.launch)
@@ -37,11 +38,11 @@ class GraphTimer:
             self._whole = replayed(device, subject.launch, self.launches_per_sample)
         self.resolution_s = device.resolution_s / self.launches_per_sample
 
-    def batch(self, count: int, meanwhile: Action = nothing) -> Batch:
+    def batch(self, count: int, meanwhile: Action = nothing) -> Samples:
         """Time up to `count` replays as the event timer times launches."""
         whole = self._whole.batch(count, meanwhile)
         times = tuple(time / self.launches_per_sample for time in whole.times_s)
-        return Batch(times, whole.discarded, blocked=whole.blocked)
+        return Samples(times, whole.discarded, blocked=whole.blocked)
 
 
 def replayed(device: Accelerator, action: Action, count: int) -> EventTimer:

@@ -3,7 +3,8 @@
 import math
 
 from .accelerator import Action, Host
-from .timer import Batch, Subject, nothing
+from .samples import Samples
+from .timer import Subject, nothing
 
 LEAST_READINGS = 1000
 """A sample is made to last as long as this many readings of the clock, so that reading it adds a thousandth at most."""
@@ -37,7 +38,7 @@ class HostTimer:
             self.launches_per_sample = min(MOST_LAUNCHES, math.ceil(least / max(once, 1e-9)))
         self.resolution_s = host.resolution_s / self.launches_per_sample
 
-    def batch(self, count: int, meanwhile: Action = nothing) -> Batch:
+    def batch(self, count: int, meanwhile: Action = nothing) -> Samples:
         """Take each sample on its own."""
         self._host.synchronize()
         self._host.end_persistence()
@@ -49,7 +50,7 @@ class HostTimer:
             # A launch whose threads meet at a barrier waits a whole time slice when one of them has lost its core.
             reasons.append(PREEMPTED if self._host.preemptions() > before else "")
         meanwhile()
-        return Batch(tuple(times), tuple(reasons) if any(reasons) else ())
+        return Samples(tuple(times), tuple(reasons) if any(reasons) else ())
 
     def _sample(self) -> float:
         now, synchronize, launch = self._host.now, self._host.synchronize, self._subject.launch

@@ -4,13 +4,15 @@ import gc
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import fields
 
 from ...shapes.errors import RooflensError
-from ..telemetry.source import INVALIDATING, Reading, Telemetry
+from ...shapes.run_folder.disturbance import Cause, Disturbance, joined
+from ..telemetry.source import Reading, Telemetry
 from .accelerator import Host
+from .samples import Measurement, Samples
 from .stop import BUDGET_OVERRUN, FEWEST, StopRule
-from .timer import NOT_BLOCKED, Batch, Subject, Timer
+from .timer import Subject, Timer
 
 WARMUPS = 1
 """Untimed samples before the timed ones, in the same cache state; of a rotation, one launch of each copy.
@@ -23,83 +25,11 @@ LARGEST_BATCH = 200
 LEAST_BATCH_S = 1.5e-3
 """Shorter batches are not worth their synchronization."""
 
-MOST_DISCARDED = 1 / 3
-"""A cell that would lose a larger share of its samples keeps them all, and is flagged."""
-
 STEADY_CLOCK = 0.05
-"""Relative range of the clock during one round beyond which it counts as moved, unless a power limit explains it."""
+"""Relative range of the clock in one round beyond which it counts as disturbed, unless a power limit explains it."""
 
 BUSY_ELSEWHERE = 0.1
 """Share of the host's cores that others may use before a cell timed on the host counts as disturbed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """Raw samples of one round in seconds, in order, and how they were taken; fields as in `timer.Batch`.
-
-    `discarded` has one reason per sample, "" for those that count. `readings` are the device's own words with the index
-    of the first sample that each speaks of.
-    """
-
-    times_s: tuple[float, ...]
-    discarded: tuple[str, ...]
-    host_s: tuple[float, ...]
-    event_s: tuple[float, ...]
-    kernels_s: tuple[float, ...]
-    blocked: bool | None
-    kernels: tuple[str, ...]
-    launches_per_sample: int
-    readings: tuple[tuple[int, Reading], ...]
-    stop_reason: str
-    disturbed: str
-    remark: str
-    elapsed_s: float
-
-
-@dataclass(slots=True)
-class _Taken:
-    """Samples so far."""
-
-    times: list[float] = field(default_factory=list)
-    discarded: list[str] = field(default_factory=list)
-    host: list[float] = field(default_factory=list)
-    event: list[float] = field(default_factory=list)
-    summed: list[float] = field(default_factory=list)
-    blocked: bool | None = None
-    kernels: tuple[str, ...] = ()
-    readings: list[tuple[int, Reading]] = field(default_factory=list)
-
-    def add(self, batch: Batch, reading: Reading | None) -> None:
-        """Append a batch. What the device says of itself during it counts against all its samples."""
-        reasons = list(batch.discarded or [""] * len(batch.times_s))
-        if reading is not None:
-            self.readings.append((len(self.times), reading))
-            if bad := " ".join(word for word in reading.slowdown if word in INVALIDATING):
-                reasons = [reason or f"{bad} slowdown" for reason in reasons]
-        if batch.blocked is False:
-            reasons = [reason or NOT_BLOCKED for reason in reasons]
-        if batch.blocked is not None:
-            self.blocked = batch.blocked and self.blocked is not False
-        self.times += batch.times_s
-        self.discarded += reasons
-        self.host += batch.host_s
-        self.event += batch.event_s
-        self.summed += batch.kernels_s
-        self.kernels = self.kernels or batch.kernels
-
-    def settled(self) -> list[str]:
-        """Reasons as they are stored: a cell that would lose too many samples keeps them all.
-
-        Impossible times stay out whatever their number; what a hot or a busy device gave is all there is.
-        """
-        if sum(map(bool, self.discarded)) <= MOST_DISCARDED * len(self.times):
-            return self.discarded
-        return [why if time <= 0 else "" for why, time in zip(self.discarded, self.times, strict=True)]
-
-    @property
-    def counting(self) -> list[float]:
-        """Times that count, in rising order: the stop rule looks at their ranks only, again and again."""
-        return sorted(time for time, reason in zip(self.times, self.settled(), strict=True) if not reason)
 
 
 def measure(subject: Subject, timer: Timer, rule: StopRule, machine: Host, telemetry: Telemetry) -> Measurement:
@@ -108,49 +38,38 @@ def measure(subject: Subject, timer: Timer, rule: StopRule, machine: Host, telem
     Raises RooflensError where none of them counts.
     """
     begin = machine.now()
-    taken, latest = _Taken(), _Latest(telemetry)
+    taken = Samples()
+    reading: list[Reading] = []
+
+    def read() -> None:
+        reading[:] = [telemetry.read()]  # a batch that the device repeats is read again
+
     with _no_garbage_collection():
         pace = _warm_up(subject, rule, machine)
         size = _first_size(rule, pace)
         while True:
             if machine.end_persistence():
                 size = 1
-            taken.add(timer.batch(size, latest.read), latest.reading)
+            batch = timer.batch(size, read)
+            taken = taken.extended(batch, reading[0] if reading else None)
             elapsed = machine.now() - begin
-            counting = taken.counting
-            if reason := rule.decide(counting, elapsed, len(taken.times)):
+            # In rising order: the stop rule looks at their ranks only, again and again.
+            counting = sorted(time for time, reason in zip(taken.times_s, taken.settled, strict=True) if not reason)
+            if reason := rule.decide(counting, elapsed, len(taken.times_s)):
                 break
-            size = _next_size(rule, counting, len(taken.times), elapsed)
-    disturbed, settled = _disturbances(taken), taken.settled()
+            size = _next_size(rule, counting, len(taken.times_s), elapsed)
+    disturbed, settled = _disturbances(taken), taken.settled
     if all(settled):
-        raise RooflensError(f"timer {timer.name}: none of {len(taken.times)} samples has a positive time")
+        raise RooflensError(f"timer {timer.name}: none of {len(taken.times_s)} samples has a positive time")
+    samples = {field.name: getattr(taken, field.name) for field in fields(Samples)}
     return Measurement(
-        times_s=tuple(taken.times),
-        discarded=tuple(settled),
-        host_s=tuple(taken.host),
-        event_s=tuple(taken.event),
-        kernels_s=tuple(taken.summed),
-        blocked=taken.blocked,
-        kernels=taken.kernels,
+        **samples | {"discarded": settled},
         launches_per_sample=timer.launches_per_sample,
-        readings=tuple(taken.readings),
         stop_reason=reason,
         disturbed=disturbed,
         remark=timer.remark,
         elapsed_s=machine.now() - begin,
     )
-
-
-class _Latest:
-    """Keeps what the telemetry said last; a batch that the device repeats is read again."""
-
-    def __init__(self, telemetry: Telemetry) -> None:
-        self._telemetry = telemetry
-        self.reading: Reading | None = None
-
-    def read(self) -> None:
-        """Ask the device."""
-        self.reading = self._telemetry.read()
 
 
 @contextmanager
@@ -201,23 +120,20 @@ def _next_size(rule: StopRule, counting: Sequence[float], count: int, elapsed_s:
     return max(1, min(max(missing, worth), count, fits, LARGEST_BATCH))
 
 
-def _disturbances(taken: _Taken) -> str:
-    """Say what moved while the samples were taken; "" when nothing did."""
+def _disturbances(taken: Samples) -> str:
+    """Say what disturbed the samples while they were taken; "" when nothing did."""
     found = []
-    if taken.settled() is not taken.discarded:
-        reasons = Counter(why for why, time in zip(taken.discarded, taken.times, strict=True) if why and time > 0)
-        found += [
-            f"{why} during {count} of {len(taken.times)} samples, all of them kept"
-            for why, count in reasons.most_common()
-        ]
+    if taken.settled != taken.reasons:
+        reasons = Counter(why for why, time in zip(taken.discarded, taken.times_s, strict=True) if why and time > 0)
+        found += [Disturbance(Cause.SAMPLES, (count, len(taken.times_s)), why) for why, count in reasons.most_common()]
     readings = [reading for _, reading in taken.readings]
     clocks = [reading.clock_hz for reading in readings if reading.clock_hz]
     capped = any("power_cap" in reading.slowdown for reading in readings)
     if clocks and not capped and max(clocks) - min(clocks) > STEADY_CLOCK * max(clocks):
-        found.append(f"clock from {min(clocks) / 1e6:.0f} to {max(clocks) / 1e6:.0f} MHz")
+        found.append(Disturbance(Cause.CLOCK, (min(clocks) / 1e6, max(clocks) / 1e6)))
     if others := max((reading.other_processes or 0 for reading in readings), default=0):
-        found.append(f"{others} other process{'es' if others > 1 else ''} on the device")
+        found.append(Disturbance(Cause.PROCESSES, (others,)))
     busy = max((reading.busy_elsewhere or 0.0 for reading in readings), default=0.0)
     if busy > BUSY_ELSEWHERE:
-        found.append(f"other processes used {busy:.0%} of the cores")
-    return "; ".join(found)
+        found.append(Disturbance(Cause.CORES, (100 * busy,)))
+    return joined(found)

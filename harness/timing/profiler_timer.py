@@ -5,7 +5,8 @@ from dataclasses import replace
 from ...shapes.errors import RooflensError
 from .accelerator import Accelerator, Action, KernelRecord
 from .event_timer import EventTimer
-from .timer import Batch, Subject, nothing
+from .samples import Samples
+from .timer import Subject, nothing
 
 BOUNDARIES = 2
 """Operations of one sample beside those of the event timer: the kernels before and after the launch."""
@@ -16,7 +17,7 @@ class ProfilerTimer(EventTimer):
 
     A sample lasts from the start of its first kernel to the end of its last one, whatever streams they ran on.
     Launching is not in it, gaps between the kernels of one launch are, and the blocker keeps the host out of these. A
-    spin kernel stands before and after every launch: what was queued between the two belongs to it.
+    spin kernel runs before and after every launch: what was queued between the two belongs to it.
 
     Raises RooflensError where the device gives no records, or where they do not divide into launches alike.
     """
@@ -38,7 +39,7 @@ class ProfilerTimer(EventTimer):
         self._samples: list[list[KernelRecord]] = []
         self._kernels: tuple[str, ...] = ()
 
-    def batch(self, count: int, meanwhile: Action = nothing) -> Batch:
+    def batch(self, count: int, meanwhile: Action = nothing) -> Samples:
         """Trace up to `count` samples."""
         batch = super().batch(count, meanwhile)
         return replace(

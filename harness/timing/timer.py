@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from typing import Protocol as Interface
 
 from ...shapes.device import Device
+from .samples import Samples
 
 if TYPE_CHECKING:  # it imports torch, and `unavailable` is asked where there may be none yet
     from .accelerator import Action
@@ -19,10 +20,6 @@ if TYPE_CHECKING:  # it imports torch, and `unavailable` is asked where there ma
 
 def nothing() -> None:
     """Do nothing."""
-
-
-NOT_BLOCKED = "not blocked"
-"""Reason of a sample that the device had reached before it was queued: the host's latency may be in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +40,6 @@ class Subject:
     copy: Callable[[], int] = int
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Durations of consecutive samples, in order, in seconds.
-
-    `discarded` has a reason for each sample that does not count, "" for the others; empty when all count. `host_s` are
-    wall times of single launches, where the timer is not the host's. Of the profiler, `event_s` are the times between
-    events around the same launches, and `kernels_s` the summed durations of their kernels. `blocked` says whether the
-    device was busy until each launch was queued (None where that has no meaning). `kernels` are the names of what one
-    launch ran, where the timer sees them.
-    """
-
-    times_s: tuple[float, ...]
-    discarded: tuple[str, ...] = ()
-    host_s: tuple[float, ...] = ()
-    event_s: tuple[float, ...] = ()
-    kernels_s: tuple[float, ...] = ()
-    blocked: bool | None = None
-    kernels: tuple[str, ...] = ()
-
-
 class Timer(Interface):
     """One way to take time, of one subject."""
 
@@ -70,9 +47,9 @@ class Timer(Interface):
     resolution_s: float
     launches_per_sample: int
     remark: str
-    """What a reader of the times should know of how they were taken; usually nothing."""
+    """A note for readers of the times on how they were taken; usually ""."""
 
-    def batch(self, count: int, meanwhile: "Action" = nothing) -> Batch:
+    def batch(self, count: int, meanwhile: "Action" = nothing) -> Samples:
         """Take up to `count` samples, or what one graph holds.
 
         `meanwhile` is called once, while the device works where it works by itself.

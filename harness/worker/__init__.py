@@ -9,6 +9,7 @@ operands          operands of a problem, with copies for rotation, and whether t
 prepared          a provider made ready for a cell
 geometry          how a launch divides its work
 watch             checks that timed launches do their work
+configurations    which configuration a cell runs
 search            finds the fastest configuration: knows no device
 trial             times one candidate of a search
 code_origin       refuses code from outside the checkout that is measured

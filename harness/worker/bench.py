@@ -20,12 +20,13 @@ from ..timing.accelerator import accelerator
 from ..timing.cache import Flush, Rotation, flushed_together, level_of, rotated, warm
 from ..timing.cache_sizes import copies_needed, copies_per_flush, flush_bytes
 from ..timing.canary import Canary
-from ..timing.measure import Measurement, measure
+from ..timing.measure import measure
+from ..timing.samples import Measurement
 from ..timing.stop import StopRule
 from ..timing.timer import Subject, automatic, unavailable
 from ..timing.timers import make_timer
 from .geometry import geometry_columns
-from .messages import PREPARE_PHASE, TRY_PHASE, Choice, Failure, Samples
+from .messages import PREPARE_PHASE, TRY_PHASE, Choice, Failure
 from .operands import Operands
 from .prepared import Prepared, prepare, require_json
 from .search import Search, nothing_to_search, search
@@ -45,7 +46,7 @@ class Bench:
     def __init__(self, device: Device, protocol: Protocol) -> None:
         self.device, self._protocol = device, protocol
         if protocol.timer != "auto" and (reason := unavailable(protocol.timer, device)):
-            raise UsageError(f"timer {protocol.timer}: {reason}; leave --timer out, or use --timer host")
+            raise UsageError(f"timer {protocol.timer}: {reason}; omit --timer, or use --timer host")
         if protocol.timer == "graph" and protocol.cold_by == "flush":
             raise UsageError("--timer graph: launches in a graph cannot be flushed before; use --cold-by rotation")
         if flush_bytes(device) > device.memory_bytes / 2:
@@ -54,6 +55,7 @@ class Bench:
                 f"the memory of {device.name}; give the right size with --llc"
             )
         self.machine = accelerator(device)
+        self.seed = protocol.seed
         self.timer = automatic(device, self.machine.traces) if protocol.timer == "auto" else protocol.timer
         self.cold_by = protocol.cold_by
         if self.cold_by == "auto":
@@ -86,7 +88,7 @@ class Bench:
     ) -> Measurement:
         """Take the samples of one round, for `budget_s` instead of the protocol's time.
 
-        `threads_s` tells the processor time of the provider's threads. Raises IncorrectError or LeftBehindError for
+        `threads_s` returns the processor time of the provider's threads. Raises IncorrectError or LeftBehindError for
         launches that do less than their work while they are timed (`watch`).
         """
         operands.flip(0)  # what copies compute before they are timed must be wrong later
@@ -241,15 +243,6 @@ def _whole_bytes(what: str, value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 63 or value != int(value):
         raise ProviderError(f"{what}() returned {value!r}: a positive whole number of bytes is expected, or None")
     return int(value)
-
-
-def samples_of(taken: Measurement) -> Samples:
-    """What is stored of the samples, and of what the device said during them."""
-    telemetry = tuple(
-        {"batch": batch, "first": first, **asdict(reading), "slowdown": " ".join(reading.slowdown)}
-        for batch, (first, reading) in enumerate(taken.readings)
-    )
-    return Samples(taken.times_s, taken.discarded, taken.host_s, taken.event_s, taken.kernels_s, telemetry)
 
 
 def _rotated_bytes(cell: Cell) -> int:

@@ -115,13 +115,13 @@ class Origin:
 
     def _is_built_here(self, found: metadata.Distribution) -> bool:
         """By what pip notes of a local installation (PEP 610); what says nothing is believed."""
-        said = found.read_text("direct_url.json")
-        if said is None:
+        record = found.read_text("direct_url.json")
+        if record is None:
             return found.read_text("INSTALLER") is None
-        return Path(str(json.loads(said).get("url", "")).removeprefix("file://")).is_relative_to(self.tree)
+        return Path(str(json.loads(record).get("url", "")).removeprefix("file://")).is_relative_to(self.tree)
 
 
-def told(module: str, ours: bool = False) -> str:
+def provider_file(module: str, ours: bool = False) -> str:
     """File of a provider's module, as a run stores it; of a shipped one its place in the package."""
     if module.startswith(f"{_OURS}.") and not ours:
         return f"{module.replace('.', '/')}.py"

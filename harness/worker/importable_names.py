@@ -44,8 +44,8 @@ def _folders(tree: Path, depth: int, foreign: Collection[Path]) -> Iterator[Path
 def _submodules(tree: Path) -> set[Path]:
     """Folders of a checkout that hold other repositories, by its .gitmodules."""
     with suppress(OSError):
-        said = (tree / ".gitmodules").read_text(encoding="utf-8", errors="replace")
-        return {tree / path.strip('"') for path in re.findall(r"^\s*path\s*=\s*(.*\S)", said, re.MULTILINE)}
+        modules = (tree / ".gitmodules").read_text(encoding="utf-8", errors="replace")
+        return {tree / path.strip('"') for path in re.findall(r"^\s*path\s*=\s*(.*\S)", modules, re.MULTILINE)}
     return set()
 
 

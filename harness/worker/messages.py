@@ -1,4 +1,4 @@
-"""What the parent and its worker process say to each other; plain values, so that they can cross a pipe."""
+"""The messages between the parent and its worker process: plain values, sent through a pipe."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from ...shapes.protocol import Protocol
 from ...shapes.scheme import Scheme
 from ...shapes.verdict import Verdict
 from ..plan.plan import Cell, Task
+from ..timing.samples import Samples
 from .code_origin import Origin
 
 CANARY_PHASE = "time the canary"
@@ -34,9 +35,9 @@ Failure = tuple[Verdict, str]
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Everything a worker needs before its first task. `threads` None: as many as this process may use cores.
+    """Everything a worker needs before its first task. `threads` None: all cores that this process may use.
 
-    `tuned` is the table that pinned configurations come from, `contests` who is compared on which problem
+    `tuned` is the table of pinned configurations, `contests` which providers are compared on which problem
     (`plan.contests`), `origin` where the code of an arm may come from.
     """
 
@@ -121,7 +122,7 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the worker reported last is written: it may go on, or is to leave the task where it is (`enough`)."""
+    """The last report of the worker is stored: it may continue, or must leave the task unfinished (`enough`)."""
 
     enough: bool = False
 
@@ -178,37 +179,18 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
-    """What one round adds to samples.csv and telemetry.csv, in seconds; fields may be shorter than `times_s`."""
-
-    times_s: tuple[float, ...] = ()
-    discarded: tuple[str, ...] = ()
-    host_s: tuple[float, ...] = ()
-    event_s: tuple[float, ...] = ()
-    kernels_s: tuple[float, ...] = ()
-    telemetry: tuple[dict[str, Any], ...] = ()
-
-    @property
-    def counting(self) -> list[float]:
-        """Times that were not discarded."""
-        if not self.discarded:
-            return list(self.times_s)
-        return [time for time, reason in zip(self.times_s, self.discarded, strict=True) if not reason]
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     """One finished unit: columns of its row beside the static ones, and its samples."""
 
     index: int
     round: int
     columns: dict[str, Any]
-    samples: Samples = Samples()
+    samples: Samples = field(default_factory=Samples)
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateBegun:
-    """A search turns to a candidate of a cell: what is to blame if the worker dies from now on."""
+    """A search begins a candidate of a cell, which is to blame if the worker dies from now on."""
 
     index: int
     candidate: int
@@ -217,7 +199,7 @@ class CandidateBegun:
 
 @dataclass(frozen=True, slots=True)
 class CandidateFailed:
-    """The candidate that was turned to last cost the device or the operands; `Done` follows."""
+    """The last candidate begun cost the device or the operands; `Done` follows."""
 
     verdict: Verdict
     reason: str
@@ -240,7 +222,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The setup failed, or an arm imported what is not its own: for a reason that the user can act on."""
+    """The setup failed, or an arm imported code that is not its own; the user can act on the message."""
 
     message: str
     exit_code: int

@@ -95,7 +95,7 @@ SIGNS = 32
 
 
 class Operands:
-    """Inputs of one problem with as many bit-identical copies as were asked for, and the outputs they must give.
+    """Inputs of one problem with as many bit-identical copies as requested, and the outputs they must produce.
 
     Weights never change; activations are drawn anew in every round. `truth` holds the outputs for the present ones, in
     fp64, which took `reference_s`; `checksum` stands for the bits of weights and activations, each in its place.
@@ -157,8 +157,8 @@ class Operands:
         self._flipped = 0
         self.inputs.refresh_activations(self._seed)
         for copy in self._copies[1:]:
-            for mine, original in zip(copy.activations, self.inputs.activations, strict=True):
-                mine.copy_(original)
+            for copied, original in zip(copy.activations, self.inputs.activations, strict=True):
+                copied.copy_(original)
 
     def outputs_of(self, launch: Launch) -> tuple[torch.Tensor, ...]:
         """What a launch has written. Raises ProviderError for what computes when it is read, and for another type."""
@@ -169,7 +169,7 @@ class Operands:
                 )
             if output.dtype != dtype:
                 raise ProviderError(
-                    f"its output is {output.dtype}, and {dtype} is asked for: see inputs.empty_outputs()"
+                    f"its output is {output.dtype}, and {dtype} is expected: see inputs.empty_outputs()"
                 )
         return launch.outputs
 
@@ -196,8 +196,8 @@ class Operands:
         """Write the activations of `truth` into all copies again, or their negation (`negated_truth`)."""
         self._flipped = int(negated) << SIGNS
         for copy in self._copies:
-            for mine, known in zip(copy.activations, self._known, strict=True):
-                mine.copy_(known)
+            for copied, known in zip(copy.activations, self._known, strict=True):
+                copied.copy_(known)
             if negated:
                 copy.negate()
 

@@ -66,8 +66,8 @@ def offered(config: Config | None, candidates: Sequence[Config]) -> Config | Non
     """
     if exact := {_text(candidate): candidate for candidate in candidates}.get(_text(config)):
         return exact
-    said = _plain(config)
-    within = [candidate for candidate in candidates if candidate and _plain(candidate).items() <= said.items()]
+    values = _plain(config)
+    within = [candidate for candidate in candidates if candidate and _plain(candidate).items() <= values.items()]
     return within[0] if len(within) == 1 else None
 
 

@@ -22,7 +22,7 @@ class DeviceTrial:
     """A `search.Trial`: a prepared configuration whose output was found right before it is timed.
 
     It is launched within `guarded()`. `begin` is called before every pass; `check_again` once, after the first pass: it
-    raises when the output is wrong by then. `disturbed` is what moved during the passes so far, the worst of each kind.
+    raises when the output is wrong by then. `disturbed` is what disturbed the passes so far, the worst of each kind.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class DeviceTrial:
         self.error_ratio: float | None = max(error_ratio(output, expected) for output, expected in pairs)
 
     def sample(self, rule: StopRule) -> Sequence[float]:
-        """Time launches until `rule` stops; samples that do not count are left out."""
+        """Time launches until `rule` stops; discarded samples are excluded."""
         self._begin()
         rule = replace(rule, resolution_s=self.resolution_s)
         with self._guarded():
@@ -55,7 +55,7 @@ class DeviceTrial:
             if not self._is_proven:
                 self._check_again()
                 self._is_proven = True
-        return [time for time, reason in zip(taken.times_s, taken.discarded, strict=True) if not reason]
+        return taken.counting
 
 
 def error_ratio(output: torch.Tensor, truth: torch.Tensor) -> float:

@@ -72,7 +72,7 @@ class _Kept:
 class Watch:
     """Changes the activations of a cell's launches, and keeps outputs of samples drawn at random.
 
-    `subject` does what the given one does, watched, in `budget_s` or so. `threads_s` tells the processor time of the
+    `subject` does what the given one does, watched, in `budget_s` or so. `threads_s` returns the processor time of the
     provider's threads.
     """
 
@@ -152,13 +152,13 @@ class Watch:
             return
         outputs = self._outputs()
         kept = self._kept.get(self._slot)
-        if kept is None or [mine.shape for mine in kept.outputs] != [output.shape for output in outputs]:
+        if kept is None or [clone.shape for clone in kept.outputs] != [output.shape for output in outputs]:
             clones = [output.clone() for output in outputs]
             self._kept[self._slot] = _Kept(clones, self._negated, self._operands.flipped)
             return
         kept.negated, kept.flipped = self._negated, self._operands.flipped
-        for mine, output in zip(kept.outputs, outputs, strict=True):
-            mine.copy_(output)
+        for clone, output in zip(kept.outputs, outputs, strict=True):
+            clone.copy_(output)
 
     def _outputs(self) -> tuple[torch.Tensor, ...]:
         """Of the latest launch."""

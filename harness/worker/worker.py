@@ -12,7 +12,6 @@ import random
 import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -29,8 +28,6 @@ from ..ceilings.probe import calibrate
 from ..isolation.child import die_with, redirect_output
 from ..isolation.faults import (
     IncorrectError,
-    ProviderError,
-    SearchError,
     StateLostError,
     describe,
     explain,
@@ -43,8 +40,9 @@ from ..machine.device import find_device
 from ..plan.plan import Cell
 from ..telemetry.clock import CLOCK
 from ..timing.canary import EVERY_S
-from .bench import Bench, samples_of
+from .bench import Bench
 from .code_origin import OriginError
+from .configurations import Configurations
 from .messages import (
     CANARY_PHASE,
     IMPORT_PHASE,
@@ -54,10 +52,7 @@ from .messages import (
     Begin,
     Calibrate,
     CanaryTaken,
-    CandidateBegun,
-    CandidateFailed,
     Ceilings,
-    Choice,
     Defaults,
     Done,
     Refused,
@@ -70,8 +65,8 @@ from .messages import (
     Work,
 )
 from .operands import Operands
-from .prepared import Prepared, offered, prepare
-from .search import Search, nothing_to_search
+from .prepared import Prepared, prepare
+from .search import nothing_to_search
 from .task_progress import TaskProgress
 from .worker_info import ready
 
@@ -123,10 +118,13 @@ class Worker:
             setup.origin.check_code()
         if setup.protocol.tuning == "pinned" and setup.tuned is None:
             raise UsageError("tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
-        self._tuned = tuned.load(setup.tuned) if setup.tuned else None
+        table = tuned.load(setup.tuned) if setup.tuned else None
         self._weight: tuple[object, Any] = (None, None)
         self._canary_due = 0.0
         self._guard = Guard()
+        self._configurations = Configurations(
+            self._bench, self._providers, self._guard, setup.protocol.tuning, table, self._send, self._report
+        )
         self._send(ready(setup, self.device, self._providers, self._bench))
 
     def answer(self, message: Any) -> bool:
@@ -214,7 +212,7 @@ class Worker:
                 cell = job.task.cells[index]
                 around = self._guard.around(cell.provider)
                 try:
-                    found = self._search(cell, operands, index, work, f"{number} {cell}", around)
+                    found = self._configurations.search(cell, operands, index, work, f"{number} {cell}", around)
                 except StateLostError:
                     raise
                 except Exception as error:  # it ends the search itself, and not one candidate
@@ -222,31 +220,6 @@ class Worker:
                 self._check_origin()  # what the launches of the search import
                 self._report(SearchResult(index, found.columns()))
         self._send(Done())
-
-    def _search(
-        self,
-        cell: Cell,
-        operands: Operands,
-        index: int,
-        work: Work,
-        seed: str,
-        around: contextlib.AbstractContextManager[object] = contextlib.nullcontext(),  # noqa: B008
-    ) -> Search:
-        """Search the configuration of one cell, within `around`. Raises StateLostError when the process is lost."""
-
-        def begin(candidate: int, phase: str) -> None:
-            self._send(CandidateBegun(index, candidate, phase))
-
-        guarded = partial(self._guard.around, cell.provider)
-        failed = work.failed_candidates.get(index)
-        try:
-            with around:
-                return self._bench.search(self._providers[cell.provider], cell, operands, begin, guarded, seed, failed)
-        except Exception as error:
-            if is_lost(error):
-                self._send(CandidateFailed(*explain(error, "searching")))
-                raise StateLostError from error
-            raise
 
     def _make_operands(self, job: TaskProgress) -> Operands | None:
         job.begin("make the operands of", job.open_cells)
@@ -266,21 +239,21 @@ class Worker:
         """Prepare each provider for its cells, once where they agree; what cannot be prepared gets its verdict here."""
         found: dict[int, Prepared] = {}
         for name in dict.fromkeys(job.task.cells[index].provider for index in job.open_cells):
-            mine = [index for index in job.open_cells if job.task.cells[index].provider == name]
+            indices = [index for index in job.open_cells if job.task.cells[index].provider == name]
             provider, inputs = self._providers[name], operands.inputs
-            job.begin(PREPARE_PHASE, mine)
+            job.begin(PREPARE_PHASE, indices)
             ready: dict[tuple[str, int], Prepared] = {}
             chosen: dict[int, Prepared] = {}
             try:
                 with self._guard.around(name) as left:
                     support = providers.support(provider, inputs.problem, inputs.scheme, self.device)
                     if not support.ok:
-                        job.fail_all(mine, Verdict.UNSUPPORTED, support.reason)
+                        job.fail_all(indices, Verdict.UNSUPPORTED, support.reason)
                         continue
-                    for index in mine:
-                        choice = self._choose(job, operands, index, work)
+                    for index in indices:
+                        choice = self._configurations.choose(job, operands, index, work)
                         copies = self._bench.copies(job.task.cells[index])
-                        job.begin(PREPARE_PHASE, mine)
+                        job.begin(PREPARE_PHASE, indices)
                         key = (str(choice.config), copies)
                         if key not in ready:
                             ready[key] = prepare(provider, operands.copies(copies), choice, self._bench.machine)
@@ -293,48 +266,9 @@ class Worker:
                 raise
             except Exception as error:
                 _note_change(error, operands)
-                job.fail_all(mine, *explain(error, "prepare"))
+                job.fail_all(indices, *explain(error, "prepare"))
                 raise_if_lost(error)
         return found
-
-    def _choose(self, job: TaskProgress, operands: Operands, index: int, work: Work) -> Choice:
-        """Decide on the configuration of a cell: the default, the table's, or the winner of a search."""
-        cell = job.task.cells[index]
-        provider = self._providers[cell.provider]
-        candidates = self._bench.candidates(provider, cell)
-        default = candidates[0] if candidates else None
-        tuning = self._protocol.tuning
-        if tuning == "default" or not candidates:
-            return Choice(default, "default")
-        if self._tuned:
-            config = self._tuned.lookup(self.device, cell.problem, cell.scheme, cell.provider, cell.cache)
-            if config is None:
-                return Choice(default, "default", remark="not in the tuned table")
-            own = offered(config, candidates)
-            if own is None:
-                return Choice(default, "default", remark="the provider no longer offers the tuned configuration")
-            return Choice(own, "pinned")
-        if earlier := work.chosen.get(index):
-            own = offered(earlier.config, candidates)
-            if own is None:
-                raise ProviderError(f"the configuration that was searched, {earlier.config}, is no candidate any more")
-            return replace(earlier, config=own)
-        if len(candidates) < 2:
-            return Choice(default, "default")
-        return self._searched(job, operands, index, work)
-
-    def _searched(self, job: TaskProgress, operands: Operands, index: int, work: Work) -> Choice:
-        """Search the configuration of a cell, report all that was tried, and choose the winner."""
-        cell = job.task.cells[index]
-        if operands.truth is None:
-            operands.draw(self._protocol.seed + operands.inputs.problem.M)
-        found = self._search(cell, operands, index, work, str(cell))
-        job.begin(PREPARE_PHASE, [index])
-        self._report(SearchResult(index, found.columns()))
-        if found.winner is None:
-            first = found.rows[0]
-            raise SearchError(first.verdict, f"no candidate passed; the first: {first.reason}")
-        return Choice(found.config, "cold", len(found.rows), found.seconds)
 
     def _round(
         self,
@@ -345,13 +279,13 @@ class Worker:
         budget_s: float | None,
     ) -> None:
         """Measure every open cell once, in an order of its own, on fresh activations whose reference all share."""
-        mine = [index for index in job.open_cells if number in job.missing[index]]
-        if not mine:
+        indices = [index for index in job.open_cells if number in job.missing[index]]
+        if not indices:
             return
-        if not self._draw(job, operands, mine, number):
+        if not self._draw(job, operands, indices, number):
             return
-        random.Random(f"{self._protocol.seed} {number} {operands.inputs.problem}").shuffle(mine)
-        for order, index in enumerate(mine):
+        random.Random(f"{self._protocol.seed} {number} {operands.inputs.problem}").shuffle(indices)
+        for order, index in enumerate(indices):
             job.begin("measure", [index], number)
             self._measure(job, operands, prepared[index], index, number, order, budget_s)
 
@@ -396,15 +330,15 @@ class Worker:
             raise_if_lost(error)
             operands.restore()
             return
-        job.finish(Result(index, number, columns, samples_of(taken)))
+        job.finish(Result(index, number, columns, taken))
 
-    def _draw(self, job: TaskProgress, operands: Operands, mine: list[int], number: int) -> bool:
-        """Draw the activations of a round and compute their reference; False when that failed, for all of `mine`."""
-        job.begin(REFERENCE_PHASE, mine, number)
+    def _draw(self, job: TaskProgress, operands: Operands, indices: list[int], number: int) -> bool:
+        """Draw the activations of a round and compute their reference; False when that failed, for all of `indices`."""
+        job.begin(REFERENCE_PHASE, indices, number)
         try:
             operands.draw(self._protocol.seed + 1000 * (number + 1) + operands.inputs.problem.M)
         except Exception as error:
-            job.fail_all(mine, *explain(error, "computing the reference"), number)
+            job.fail_all(indices, *explain(error, "computing the reference"), number)
             raise_if_lost(error)
             return False
         return True

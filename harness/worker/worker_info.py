@@ -11,7 +11,7 @@ from ...shapes.problem import Problem
 from ...shapes.scheme import Scheme
 from ..machine.environment import environment
 from .bench import Bench
-from .code_origin import told
+from .code_origin import provider_file
 from .messages import ProviderInfo, Ready, Setup
 
 OURS = "rooflens."
@@ -64,7 +64,9 @@ def ready(setup: Setup, device: Device, providers: Mapping[str, AnyProvider], be
         device=device,
         environment=environment(device),
         providers={
-            name: ProviderInfo(provider.role.value, source_hash(provider), told(type(provider).__module__, ours))
+            name: ProviderInfo(
+                provider.role.value, source_hash(provider), provider_file(type(provider).__module__, ours)
+            )
             for name, provider in providers.items()
         },
         timer=bench.timer,

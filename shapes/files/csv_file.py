@@ -113,7 +113,7 @@ def rows(
     *,
     way_out: str = CORRECT,
 ) -> Iterator[Row]:
-    """Yield the rows below the header; empty lines are left out. Text that is no CSV raises as in `records`.
+    """Yield the rows below the header; empty lines are skipped. Text that is no CSV raises as in `records`.
 
     Raises UsageError as well for a header that lacks one of the `needed` columns, has one twice, or has one that is not
     among the `known` ones, where there are any; and for a row with more or fewer fields than the header.

@@ -2,6 +2,7 @@
 
 columns      every column of every table
 columns_isa  those of isa.csv
-manifest     the keys of run.json
-disturbance  the text of `disturbed`
+manifest     run.json and its neighbours: names of files, and what they say
+record       JSON objects as dataclasses: read, checked, written, documented
+disturbance  what disturbed a measurement, and the text of `disturbed`
 """

@@ -174,7 +174,7 @@ CELLS = Table(
         _text("cache_level", "warm: the level that the working set fits in (l2, llc or dram); cold: dram"),
         _int("samples", "number of samples in samples.csv, discarded ones included"),
         _int("discarded", "samples that do not count; samples.csv says why for each"),
-        _text("disturbed", "what moved while it was measured (clock, other processes, ...); empty when nothing did"),
+        _text("disturbed", "what disturbed the measurement (clock, other processes, ...); empty when nothing did"),
         _text(
             "stop_reason",
             "converged (interval of the median narrow enough), resolution (one timer step) or budget",
@@ -273,7 +273,7 @@ TUNING = Table(
         _float("time_low_s", "lower end of the 95 % interval of the median", "s", Better.LOWER),
         _float("time_high_s", "upper end of the 95 % interval of the median", "s", Better.LOWER),
         _int("samples", "samples behind the median"),
-        _text("disturbed", "what moved while it was timed (clock, other processes, ...); empty when nothing did"),
+        _text("disturbed", "what disturbed the timing (clock, other processes, ...); empty when nothing did"),
         _float(
             "error_ratio",
             "share of the output outside rtol = atol = 1e-2 of the fp64 product rounded to the output type; a correct "

@@ -54,7 +54,7 @@ ISA = Table(
         Column(
             "specialization",
             Kind.JSON,
-            "what the compiler was told of each argument: its type, :16 for a multiple of 16, :2GiB for less than that",
+            "what the compiler knew of each argument: its type, :16 for a multiple of 16, :2GiB for less than that",
         ),
         _int("vgprs", "vector registers per lane, without accumulation registers"),
         _int("agprs", "accumulation registers per lane (AMD, gfx9)"),

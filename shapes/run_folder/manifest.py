@@ -1,198 +1,368 @@
-"""What run.json may say: the types of the keys that somebody reads. Others are passed on as they are.
+"""run.json, and the other files of a run folder beside its tables.
 
-Who looks a key up may rely on its type, on the keys that are required, and on every item of a list and of a mapping.
-A key that is not required may be absent or null: unknown.
+`Manifest` is run.json as a value: `read_manifest` checks it, `to_text` writes it. What is unknown is "", an empty
+list or None. docs/columns.md is generated from these classes.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
 
-from ..errors import UsageError, quote
-from ..protocol import LIMITS
+from ..device import Device, match_spec
+from ..errors import UsageError
+from ..files.json_file import read_object
+from .record import Check, Keys, Number, Record, Scalar, Size, Whole, about
 
-LARGEST = 1 << 63
+MANIFEST = "run.json"
+EVENTS = "events.log"
+WORKER_LOG = "worker.log"
+TUNED_COPY = "tuned.csv"
+"""The tuned table of a run: the original may change while the run goes on."""
 
+SHARDS = "shards"
+"""Folder of the results that a fleet received."""
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A value that stands for itself: what it must be, in words, and whether it is."""
+SWEEP = "fleet.json"
+"""In the folder of a sweep over several architectures, which holds a run folder for each."""
 
-    noun: str
-    holds: Callable[[Any], bool]
+COMPARISON = "compare.json"
+"""In the folder of a comparison of commits, which holds a run folder for each version."""
 
+VERSION = 1
+"""Version of run.json. It rises when a reader of the former one would take a key for something else."""
 
-@dataclass(frozen=True, slots=True)
-class Object:
-    """An object with these keys, of which some are required; `others` is what further values must be."""
+Name = Annotated[str, Check("the name of a provider", lambda value: isinstance(value, str))]
 
-    keys: Mapping[str, "Kind"] = field(default_factory=dict)
-    required: tuple[str, ...] = ()
-    others: "Kind | None" = None
-    noun: str = "an object"
+_PLACE: dict[str, Any] = dict.fromkeys(("model", "layer", "op", "pass", "dtype", "scheme", "cache"), str)
+_SIZES: dict[str, Any] = dict.fromkeys(("B", "E", "top_k", "M", "N", "K"), Size)
 
-
-@dataclass(frozen=True, slots=True)
-class Items:
-    """A list whose items are all of one kind."""
-
-    of: "Kind"
-    noun: str = "a list"
-
-
-Kind = Value | Object | Items
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+Request = Annotated[
+    dict[str, Any],
+    Keys(
+        dict.fromkeys(("suite", "filter_expression", "device", "dtype", "caches", "llc", "timer", "cold_by"), str)
+        | dict.fromkeys(("tuning", "tuned", "scan", "refine", "refine_to"), str)
+        | dict.fromkeys(("timeout", "build_timeout", "budget", "target_ci"), str)
+        | dict.fromkeys(("threads", "seed", "rounds", "refine_most", "searches"), Whole)
+        | {"axes": list[str], "files": list[str], "providers": list[Name], "calibrate": bool}
+    ),
+]
 
 
-TEXT = Value("a text", lambda value: isinstance(value, str))
-NAME = Value("the name of a provider", lambda value: isinstance(value, str))
-WHOLE = Value("a whole number", _is_whole)
-SIZE = Value("a positive whole number", lambda value: _is_whole(value) and value > 0)
-NUMBER = Value("a number", _is_number)
-FLAG = Value("true or false", lambda value: isinstance(value, bool))
-SCALAR = Value("a text or a number", lambda value: value is None or isinstance(value, str | bool) or _is_number(value))
+_BYTES = ("llc_bytes", "l2_bytes", "memory_bytes")
+_OF_A_DEVICE = ("kind", "index", "name", "vendor", "arch", "compute_units", *_BYTES, "uuid")
 
-DEVICE = Object(
-    dict.fromkeys(("kind", "name", "vendor", "arch", "uuid", "host"), TEXT)
-    | dict.fromkeys(("index", "llc_bytes", "l2_bytes", "memory_bytes"), WHOLE)
-    | {"compute_units": SIZE, "processes": Items(WHOLE)}
-)
 
-_PLACE: dict[str, Kind] = dict.fromkeys(("model", "layer", "op", "pass", "dtype", "scheme", "cache"), TEXT)
-_SIZES: dict[str, Kind] = dict.fromkeys(("B", "E", "top_k", "M", "N", "K"), SIZE)
+@dataclass(slots=True, kw_only=True)
+class StoredDevice(Record):
+    """A device as run.json describes it."""
 
-REFINE = Object(
-    {
-        "challenger": NAME,
-        "incumbent": NAME,
-        "complete": FLAG,
-        "most": WHOLE,
-        "ratio": NUMBER,
-        "added": Items(Object(_PLACE | _SIZES | {"providers": Items(NAME)}), "a list of objects"),
-    }
-)
+    kind: str = about("cpu or cuda (NVIDIA and AMD alike)", "")
+    index: Whole | None = about("number among the devices that the process saw", None)
+    name: str = about("name that the driver reports", "")
+    vendor: str = about("NVIDIA, AMD, or that of the CPU", "")
+    arch: str = about("architecture: sm90, gfx942, x86-64-avx512, ...", "")
+    compute_units: Size | None = about("SMs or CUs (gfx11, gfx12: pairs of CUs), or cores", None)
+    llc_bytes: Whole | None = about("last-level cache, which a cold sample evicts", None)
+    l2_bytes: Whole | None = about("L2 cache", None)
+    memory_bytes: Whole | None = about("device memory", None)
+    uuid: str = about("absent where there is none, as of a CPU", "")
+    host: str = about("of several devices: host name", "")
+    slot: Whole | None = about("of a fleet: position on its host", None)
+    stations: Whole | None = about("of a fleet: device workers that measured on it", None)
+    processes: list[Whole] | None = about("of several devices: its values of the column `process`", None)
 
-SHARD = Object({"folder": TEXT, "first_process": WHOLE, "refine": REFINE})
+    @classmethod
+    def of(cls, device: Device) -> Self:
+        """Describe a device."""
+        return cls(**{name: getattr(device, name) for name in _OF_A_DEVICE})
 
-REQUEST = Object(
-    dict.fromkeys(("suite", "filter_expression", "device", "dtype", "caches", "llc", "timer", "cold_by"), TEXT)
-    | dict.fromkeys(("tuning", "tuned", "scan", "refine", "refine_to"), TEXT)
-    | dict.fromkeys(("timeout", "build_timeout", "budget", "target_ci"), TEXT)
-    | dict.fromkeys(("threads", "seed", "rounds", "refine_most", "searches"), WHOLE)
-    | {"axes": Items(TEXT), "files": Items(TEXT), "providers": Items(NAME), "calibrate": FLAG}
-)
-"""What a call of `rooflens run`, or of `rooflens tune`, asked for."""
+    @property
+    def device(self) -> Device:
+        """The device that is described, with its published peaks."""
+        stated: dict[str, Any] = {name: getattr(self, name) or 0 for name in ("index", "compute_units", *_BYTES)}
+        texts: dict[str, Any] = {name: getattr(self, name) for name in ("kind", "name", "vendor", "arch", "uuid")}
+        return Device(**stated, **texts, spec=match_spec(self.name, self.arch))
 
-RUN = Object(
-    {
-        **dict.fromkeys(("id", "suite", "created_at", "ordered_at", "description", "folder"), TEXT),
-        **dict.fromkeys(("timer", "cold_by", "tuning", "telemetry", "device_spec"), TEXT),
-        "baseline": NAME,
-        "challengers": Items(NAME, "a list of provider names"),
-        "rounds": WHOLE,
-        "planned_units": WHOLE,
-        "seed": WHOLE,
-        "threads": WHOLE,
-        "processes": WHOLE,
-        "device": DEVICE,
-        "devices": Items(DEVICE, "a list of objects"),
-        "environment": Object(others=SCALAR),
-        "protocol": Object(
-            dict.fromkeys(("timer", "cold_by", "tuning"), TEXT)
-            | dict.fromkeys(("target_ci", "budget_s", *LIMITS), NUMBER)
-            | dict.fromkeys(("rounds", "min_samples", "seed", "threads", "llc_bytes"), WHOLE)
-            | {"caches": Items(TEXT)}
+    @property
+    def is_cpu(self) -> bool:
+        """Tell whether cells were timed on the host."""
+        return self.kind == "cpu"
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredProvider(Record):
+    """A provider as run.json describes it."""
+
+    role: str = about("as in the column `role`", "")
+    source: str = about("hash of its source files", "")
+    file: str = about("its source file", "")
+    decoded: bool | None = about("true: it read decoded operands, so it counts as a reference", None)
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredShape(Record):
+    """A weight shape of the plan."""
+
+    model: str = about("model that it comes from")
+    layer: str = about("layer of that model")
+    N: Size | None = about("output features", None)
+    K: Size | None = about("input features", None)
+    B: Size | None = about("batch of independent GEMMs", None)
+    alias: str = about("short name for tables", "")
+    E: Size | None = about("groups or experts", None)
+    top_k: Size | None = about("experts per token", None)
+    Ms: list[Size] | None = about("values of M of this shape, where it has its own", None)
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredProtocol(Record):
+    """How the run was to be measured; see `shapes.protocol.Protocol`."""
+
+    rounds: Whole | None = about("measurement rounds per cell", None)
+    target_ci: Number | None = about("half width of the interval of a median at which a round stops", None)
+    min_samples: Whole | None = about("least samples per round", None)
+    budget_s: Number | None = about("seconds per (cell, round) after which sampling stops", None)
+    timeout_s: Number | None = about("seconds after which a cell counts as hung", None)
+    build_timeout_s: Number | None = about("the same while a provider is imported or prepared", None)
+    timer: str = about("timer asked for", "")
+    cold_by: str = about("way to a cold cache asked for", "")
+    tuning: str = about("default, pinned or cold", "")
+    seed: Whole | None = about("seed of operands and order", None)
+    caches: list[str] | None = about("cache states", None)
+    threads: Whole | None = about("CPU threads asked for", None)
+    llc_bytes: Whole | None = about("last-level cache asked for", None)
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredRefinement(Record):
+    """What --refine added to the plan."""
+
+    always: ClassVar[tuple[str, ...]] = ("challenger", "added")
+
+    of: str = about("what is refined: crossover", "")
+    challenger: Name = about("provider whose crossover is refined", "")
+    incumbent: Name = about("provider that it is compared with", "")
+    ratio: Number | None = about("last over first M of a bracket that is narrow enough", None)
+    most: Whole | None = about("most added M per shape and setting", None)
+    complete: bool = about("true once nothing is left to add", False)
+    added: list[Annotated[dict[str, Any], Keys(_PLACE | _SIZES | {"providers": list[Name]}, required=True)]] = about(
+        "added M, each with the columns that identify its shape, and its `providers`"
+    )
+
+    @property
+    def pair(self) -> tuple[str, str] | None:
+        """Challenger and incumbent, None where one of them is unknown."""
+        return (self.challenger, self.incumbent) if self.challenger and self.incumbent else None
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredScan(Record):
+    """What --scan varied."""
+
+    axis: str = about("N or K", "")
+    text: str = about("the option as given", "")
+    sizes: list[Whole] | None = about("all sizes", None)
+    of: list[dict[str, Scalar]] | None = about("model, layer, N and K of the shapes that were varied", None)
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredFleet(Record):
+    """How a fleet measures a run, and how far it is."""
+
+    address: str = about("address of the Ray cluster", "")
+    slots: Whole | None = about("N of --jobs local:N", None)
+    jobs: Whole | None = about("planned jobs", None)
+    done: Whole | None = about("jobs whose results are complete", None)
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredShard(Record):
+    """A run that was merged into this one. Keys of its run.json that differ from those of the merged run follow."""
+
+    folder: str = about("its folder", "")
+    units: Whole | None = about("finished (cell, round) rows that it contributed", None)
+    first_process: Whole = about("added to its values of the column `process`", 0)
+    refine: StoredRefinement | None = about("what --refine added to it", None)
+
+
+@dataclass(slots=True, kw_only=True)
+class EarlierWorker(Record):
+    """A device worker that measured a part of a shard."""
+
+    name: str = about("its name")
+    until: Whole = about("its processes have numbers below this")
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredWorker(Record):
+    """The device worker of a fleet that measured a shard; `session` is there where it counts its processes anew."""
+
+    always: ClassVar[tuple[str, ...]] = ("remarks",)
+
+    name: str = about("its name", "")
+    host: str = about("host name", "")
+    slot: Whole = about("position of its device on the host", 0)
+    elapsed_s: Number = about("seconds that it spent on the shard", 0.0)
+    remarks: list[str] = about("remarks on the way", make=list)
+    session: str = about("name under which its processes are counted, where not its own", "")
+    earlier: list[EarlierWorker] = about("device workers that measured parts of it before", make=list)
+    rounds: Whole | None = about("of a comparison: rounds that all versions have finished", None)
+    steps: Whole | None = about("of a comparison: finished (round, version)", None)
+    finished: Whole | None = about("of a comparison: finished rounds of this version", None)
+
+
+@dataclass(slots=True, kw_only=True)
+class Manifest(Record):
+    """run.json: what was measured, where and how."""
+
+    always: ClassVar[tuple[str, ...]] = ("challengers", "shapes", "environment", "providers")
+
+    version: Whole | None = about(f"version of this file: {VERSION}; absent in earlier ones", None)
+    id: str = about("name of the run", "")
+    folder: str = about("folder that it was written to", "")
+    created_at: str = about("UTC time at which it began", "")
+    ordered_at: str = about("by which runs are ordered, where the clock was behind another run", "")
+    command: list[str] = about("command line", make=list)
+    suite: str = about("suite name", "")
+    seed: Whole | None = about("seed of operands and order", None)
+    shapes: list[StoredShape] = about("weight shapes of the plan", make=list)
+    request: Request | None = about("options of `rooflens run`, as --resume repeats them", None)
+    tune: Request | None = about("those of `rooflens tune`; such a folder holds a tuned table and is no run", None)
+    description: str = about("description of the suite", "")
+    baseline: Name = about("provider that speedups are relative to", "")
+    challengers: list[Name] = about("providers whose speedup is of interest, the most interesting first", make=list)
+    rounds: Whole | None = about("measurement rounds per cell", None)
+    protocol: StoredProtocol = about("how it was to be measured", make=StoredProtocol)
+    planned_units: Whole | None = about("planned (cell, round) rows of cells.csv", None)
+    planned_searches: Whole | None = about("of a tuned table: planned searches", None)
+    complete_searches: Whole | None = about("of a tuned table: its searches, once all of them are there", None)
+    device: StoredDevice | None = about("the device; of several, what they have in common", None)
+    device_spec: str = about("its row in the table of published peaks", "")
+    devices: list[StoredDevice] = about("of several devices: each of them", make=list)
+    environment: dict[str, Scalar] = about("versions and settings that timings depend on", make=dict)
+    providers: dict[str, StoredProvider] = about("providers by name", make=dict)
+    timer: str = about("timer that was used", "")
+    cold_by: str = about("way to a cold cache that was used", "")
+    tuning: str = about("where configurations came from", "")
+    telemetry: str = about("source of telemetry.csv", "")
+    threads: Whole | None = about("CPU threads", None)
+    processes: Whole = about("worker processes so far", 0)
+    canary_drift: dict[str, Number] = about("largest over smallest time of each part of the canary, less 1", make=dict)
+    scan: StoredScan | None = about("what --scan varied", None)
+    refine: StoredRefinement | None = about("what --refine added", None)
+    fleet: StoredFleet | None = about("of the run of a fleet", None)
+    station: StoredWorker | None = about("of a shard of a fleet: who measured it", None)
+    shards: list[StoredShard] = about("of a merged run: what it was merged from", make=list)
+
+    @property
+    def made_at(self) -> float:
+        """Seconds since 1970 by which runs are ordered; -inf for what is no time."""
+        return made_at(self.ordered_at or self.created_at)
+
+    @property
+    def of_device(self) -> StoredDevice:
+        """The device, once it is known."""
+        assert self.device
+        return self.device
+
+    @property
+    def of_station(self) -> StoredWorker:
+        """The device worker, in a shard of a fleet."""
+        if self.station is None:
+            raise UsageError(f"{MANIFEST} of {self.id or 'a shard'}: key 'station' is missing; delete the shard")
+        return self.station
+
+    @property
+    def refinements(self) -> list[StoredRefinement]:
+        """What --refine added to this run, or to the runs that it was merged from."""
+        return [part for part in (self.refine, *(shard.refine for shard in self.shards)) if part]
+
+
+@dataclass(slots=True, kw_only=True)
+class SweepManifest(Record):
+    """fleet.json: a sweep over several architectures."""
+
+    id: str = about("name of the sweep")
+    suite: str = about("suite name")
+    created_at: str = about("UTC time at which it began")
+    ordered_at: str = about("as in run.json", "")
+    architectures: list[str] = about("names of the run folders beside it")
+
+
+_ROUND = Annotated[
+    Any,
+    Check(
+        "a round and the name of a version",
+        lambda value: (
+            isinstance(value, list)
+            and len(value) == 2
+            and isinstance(value[0], int)
+            and not isinstance(value[0], bool)
+            and isinstance(value[1], str)
         ),
-        "providers": Object(others=Object(dict.fromkeys(("role", "source", "file"), TEXT))),
-        "shapes": Items(
-            Object(_SIZES | {"model": TEXT, "layer": TEXT, "alias": TEXT, "Ms": Items(SIZE)}, ("model", "layer")),
-            "a list of objects",
-        ),
-        "command": Items(TEXT),
-        "request": REQUEST,
-        "tune": REQUEST,
-        "canary_drift": Object(others=NUMBER),
-        "refine": REFINE,
-        "scan": Object({"axis": TEXT}),
-        "fleet": Object({"address": TEXT, "slots": WHOLE, "jobs": WHOLE, "done": WHOLE}),
-        "shards": Items(SHARD, "a list of objects"),
-    }
-)
+    ),
+]
 
 
-_ROUND = Value(
-    "a round and the name of a version",
-    lambda value: isinstance(value, list) and len(value) == 2 and _is_whole(value[0]) and isinstance(value[1], str),
-)
+@dataclass(slots=True, kw_only=True)
+class ComparisonState(Record):
+    """compare.json: a comparison of commits, and how far it is."""
 
-COMPARISON = Object(
-    {
-        **dict.fromkeys(("repository", "suite", "setup", "suite_hash", "only", "ended"), TEXT),
-        "files": Items(TEXT),
-        "options": Items(TEXT),
-        "commits": Object(others=TEXT),
-        "tables": Object(others=TEXT),
-        "searches": Object(others=WHOLE),
-        "identity": Object(),
-        "rounds": SIZE,
-        "chunks": WHOLE,
-        "done": Items(_ROUND),
-    }
-)
-"""compare.json of a rooflens compare --git."""
+    always: ClassVar[tuple[str, ...]] = ("commits", "files", "options", "setup", "suite_hash", "done", "only")
+
+    repository: str = about("top of the repository", "")
+    commits: dict[str, str] = about("commit by version", make=dict)
+    suite: str = about("suite", "")
+    files: list[str] = about("provider files in the repository", make=list)
+    options: list[str] = about("options of `rooflens run`", make=list)
+    rounds: Size | None = about("rounds", None)
+    setup: str = about("command that prepares a checkout", "")
+    suite_hash: str = about("hash of all that the suite says", "")
+    tables: dict[str, str] = about("tuned table by version", make=dict)
+    only: str = about("file with the cells to measure", "")
+    searches: dict[str, Whole] = about("searches by version", make=dict)
+    identity: dict[str, Any] = about("what git says of base and head", make=dict)
+    chunks: Whole = about("parts that a fleet divides the suite into", 0)
+    done: list[_ROUND] = about("finished (round, version)", make=list)
+    ended: str = about("why it ended before its last round", "")
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether every round of every version is finished."""
+        return len(self.done) >= (self.rounds or 0) * len(self.commits)
 
 
-def made_at(manifest: Mapping[str, Any]) -> float:
-    """Seconds since 1970 by which runs are ordered; -inf for what is no time.
+def read_manifest(path: Path, required: Sequence[str] = ()) -> Manifest:
+    """Read a run.json. Raises FileNotFoundError, and UsageError for anything else that is wrong with it."""
+    return checked(read_object(path), path, required)
 
-    That is `created_at`, or `ordered_at` where the clock was behind a run that was there already.
-    """
+
+def checked(content: Mapping[str, Any], where: object, required: Sequence[str] = ()) -> Manifest:
+    """Return the content of a run.json as a value. Raises UsageError, see `Record.read`; `where` names the file."""
+    manifest = Manifest.read(content, where, required)
+    if manifest.version and manifest.version > VERSION:
+        raise UsageError(
+            f"{where} is of version {manifest.version}, and this rooflens reads {VERSION}: read it with the rooflens "
+            "version that wrote it"
+        )
+    return manifest
+
+
+def glance(folder: Path) -> Manifest:
+    """Return what can be made out of the run.json of a folder; whoever needs it says what is wrong with it."""
     try:
-        found = datetime.fromisoformat(str(manifest.get("ordered_at") or manifest.get("created_at")))
+        return Manifest.glance(read_object(folder / MANIFEST))
+    except (OSError, UsageError):
+        return Manifest()
+
+
+def made_at(stamp: str) -> float:
+    """Seconds since 1970 of an ISO 8601 text, in UTC unless it says otherwise; -inf for what is none."""
+    try:
+        found = datetime.fromisoformat(stamp)
         return found.replace(tzinfo=found.tzinfo or UTC).timestamp()
     except (ValueError, OverflowError):
         return -math.inf
-
-
-def check_manifest(
-    manifest: Mapping[str, Any], where: object, required: tuple[str, ...] = (), kind: Object = RUN
-) -> None:
-    """Raise UsageError for the first key of a run.json that has another type, or that is `required` and absent."""
-    for key in required:
-        if manifest.get(key) is None:
-            raise UsageError(f"{where}: key {key!r} is missing; read the run with the rooflens version that wrote it")
-    for path, value, expected in _faults(manifest, kind, ""):
-        raise UsageError(f"{where}: {path} = {quote(value)} must be {expected.noun}; restore the file from a copy")
-
-
-def _faults(value: Any, kind: Kind, path: str) -> Iterator[tuple[str, Any, Kind]]:
-    match kind:
-        case Value():
-            if not kind.holds(value):
-                yield path, value, kind
-        case Items():
-            if not isinstance(value, list):
-                yield path, value, kind
-                return
-            for number, item in enumerate(value):
-                yield from _faults(item, kind.of, f"{path}[{number}]")
-        case Object():
-            if not isinstance(value, Mapping):
-                yield path, value, kind
-                return
-            for key in kind.required:
-                if value.get(key) is None:
-                    yield f"{path}.{key}" if path else key, None, kind.keys[key]
-            for key, item in value.items():
-                inner = kind.keys.get(key, kind.others)
-                if inner is not None and item is not None:
-                    yield from _faults(item, inner, f"{path}.{quote(key)[1:-1]}" if path else key)

@@ -1,4 +1,4 @@
-"""A problem of ordinary size for each operation of each family: what tells which providers run at all."""
+"""A problem of ordinary size for each operation of each family: it shows which providers run at all."""
 
 from ..problem import Op, Pass, Problem
 from ..scheme import DType, Scheme

@@ -8,6 +8,7 @@ from rooflens.cli.run.least_time import LeastTime
 from rooflens.harness.ceilings import known_limits
 from rooflens.harness.plan.plan import Cell
 from rooflens.shapes.problem import Problem as Gemm
+from rooflens.shapes.run_folder.manifest import Manifest, StoredDevice
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.suite import Cache
@@ -78,7 +79,7 @@ def test_a_time_that_the_device_does_not_allow_is_left_out_and_counted():
     best = BestRatio("base", ("a",), least_time=lambda cell: 2e-3)
     for provider, M, time_s in (("base", 1, 6e-3), ("a", 1, 1.9e-3), ("base", 8, 4e-3), ("a", 8, 2e-3)):
         best.add(cell(provider, M), time_s)
-    told = "a 2x over base at M=8 N=512 K=2048 bf16 cold; 1 rounds left out, faster than the device allows"
+    told = "a 2x over base at M=8 N=512 K=2048 bf16 cold; 1 rounds excluded, faster than the device allows"
     assert str(best) == told.replace("1 rounds", "1 round")
 
 
@@ -95,9 +96,9 @@ def test_the_least_time_of_a_device_follows_from_what_is_published_or_derived(mo
     monkeypatch.setattr(known_limits, "maximum_clock_hz", lambda: 4e9)
     monkeypatch.setattr(known_limits.cpu_info, "flags", lambda: frozenset({"sse2", "avx", "avx512f"}))
     one = Cell("s", None, Gemm(M=M, N=4096, K=4096), parse_scheme("nf4-g64", DType.BF16), "p", Cache.COLD)
-    least = LeastTime({"device": device.device})
+    least = LeastTime(Manifest(device=StoredDevice(**device.device)))
     assert least(one) == pytest.approx(0.98 * least_s)
     assert least(one) == least(one)
     monkeypatch.setattr(known_limits, "maximum_clock_hz", lambda: None)
-    unknown = LeastTime({"device": device.device | {"name": "a device that no table has"}})
+    unknown = LeastTime(Manifest(device=StoredDevice(**device.device | {"name": "a device that no table has"})))
     assert unknown(one) == 0

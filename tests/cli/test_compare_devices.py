@@ -87,8 +87,8 @@ def test_the_device_is_that_of_the_place_and_not_of_the_option(fleet, tmp_path):
     spec = fleet(what)._spec(tmp_path / "both", what, devices_module._suite(what))
     assert spec.what.options == (*WHAT.options, "--threads", "2", "--llc", "1MiB", "--device", "cuda")
     assert (spec.setup.device, spec.setup.threads, spec.setup.llc_bytes) == ("cuda", 2, 1 << 20)
-    assert spec.manifest["protocol"]["rounds"] == 4
-    assert "request" not in spec.manifest
+    assert spec.manifest.protocol.rounds == 4
+    assert spec.manifest.request is None
 
 
 def test_a_suite_that_has_changed_is_refused(fleet, tmp_path):

@@ -10,6 +10,7 @@ from rooflens.cli.run import contention_monitor
 from rooflens.cli.run.contention_monitor import ContentionMonitor, HostLoad
 from rooflens.harness.telemetry.linux import HostFacts
 from rooflens.harness.telemetry.source import Reading
+from rooflens.shapes.run_folder.manifest import Manifest, StoredDevice
 from rooflens.shapes.verdict import Verdict
 
 
@@ -45,7 +46,7 @@ def told(monkeypatch, kind="cpu", elsewhere=0.0, load=0.1, others=(), verdicts=(
     )
     cores = HostLoad(Host(elsewhere), sleep=lambda seconds: None)
     stream = io.StringIO()
-    with ContentionMonitor(stream, {"device": {"kind": kind}}, Store(*others), cores) as watch:
+    with ContentionMonitor(stream, Manifest(device=StoredDevice(kind=kind)), Store(*others), cores) as watch:
         watch.started(2, done)
         for verdict in verdicts:
             cell = SimpleNamespace(provider="p", shape=Shape(), problem="x", scheme="y", cache="warm")
@@ -87,8 +88,9 @@ def test_python_ends_only_after_what_is_imported_meanwhile():
     """Of a worker that cannot start: a thread that imports while the interpreter goes down can crash it."""
     code = (
         "import sys, time\nfrom rooflens.cli.run.contention_monitor import HostLoad, ContentionMonitor\n"
+        "from rooflens.shapes.run_folder.manifest import Manifest\n"
         "def importing():\n    time.sleep(0.3)\n    print('imported')\n"
-        "with ContentionMonitor(sys.stderr, {}, None, HostLoad(), meanwhile=importing):\n    sys.exit(1)\n"
+        "with ContentionMonitor(sys.stderr, Manifest(), None, HostLoad(), meanwhile=importing):\n    sys.exit(1)\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout) == (1, "imported\n")

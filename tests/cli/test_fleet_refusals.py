@@ -148,7 +148,7 @@ def test_a_cluster_without_the_architecture_says_what_it_offers(two_nodes, place
     address = ("--address", two_nodes.address)
     done = fresh(place, *HERE, *address, "--on", "gfx950", env=two_nodes.environment)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert f"1 x gfx950 is asked for, and this cluster offers 2 x {cpu_arch()}: " in done.stderr
+    assert f"1 x gfx950 is requested, and this cluster offers 2 x {cpu_arch()}: " in done.stderr
     assert not (place / "out").exists()
     done = fresh(place, *HERE, *address, "--on", f"{cpu_arch()}=3", env=two_nodes.environment)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rooflens.cli.run.run_request import read_request
 from rooflens.cli.run.selection import manifest
 from rooflens.cli.shared.runs import go_on
 from rooflens.harness.plan.extra_cells import PLACE
+from rooflens.shapes.run_folder.manifest import StoredRefinement
 
 from .fleet_runs import SMALL, arch_of, ended, fleet_args, planted, rows_by_unit, started, wait_for_problems
 from .ray_nodes import cpu_arch, is_loopback, listening, processes_of
@@ -232,9 +234,9 @@ def test_each_architecture_goes_on_with_what_it_was_refined_by(tmp_path):
     request = read_request({**options, "output": tmp_path, "device": "cpu"}, tmp_path / "sm90")
     row = {name: request.cells[0].fields[name] for name in PLACE} | {"M": 7, "providers": ["blas", "dequant_blas"]}
     for arch, added in (("sm90", []), ("gfx950", [row])):
-        content = {**manifest(tmp_path / arch, request.suite), "refine": {"added": added}}
+        content = replace(manifest(tmp_path / arch, request.suite), refine=StoredRefinement(added=added))
         (tmp_path / arch).mkdir()
-        (tmp_path / arch / "run.json").write_text(json.dumps(content))
+        (tmp_path / arch / "run.json").write_text(content.to_text())
         queue, _ = _queue(request, FleetTarget(), arch, None, tmp_path / arch)
         sizes = {cell.problem.M for job in queue.store.jobs.values() for cell in job.task.cells}
         queue.store.close()

@@ -79,7 +79,7 @@ def test_the_report_shows_them_and_counts_what_it_leaves_out(view, capsys):
     assert "10 times left out, faster than the device allows" in text
     print_final_table(view, best=True)
     out = capsys.readouterr().out
-    assert "left out, faster than the device allows: 10 of 36 cells" in " ".join(out.split())
+    assert "excluded, faster than the device allows: 10 of 36 cells" in " ".join(out.split())
     (best,) = (line for line in out.splitlines() if line.startswith("simt_4bit best"))
     assert best.split()[2].startswith(("0.4", "0.5"))
 

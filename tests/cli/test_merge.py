@@ -114,7 +114,7 @@ def test_an_incomplete_merged_run_goes_on_with_its_shards(plant, tmp_path, capsy
     [
         (["-o", "all", "M1", "M1"], "these runs do not merge: M1 is given twice"),
         (["-o", "M1", "M1", "M8"], "M1 exists already: choose another -o"),
-        (["-o", "all", "M1", "planted"], "these runs do not merge: .*round 0 of cell .* stands already in"),
+        (["-o", "all", "M1", "planted"], "these runs do not merge: .*round 0 of cell .* duplicates"),
         (["-o", "all", "M1", "other"], "these runs do not merge: seed is 0 in M1/run.json and 7 in other/run.json"),
         (["-o", "all", "M1", "damaged"], "damaged/cells.csv line 2, column snr_db: 'loud' is not a number"),
         (["-o", "all", "M1", "empty"], "cannot|empty"),

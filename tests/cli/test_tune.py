@@ -128,7 +128,7 @@ def test_cells_without_a_winner_say_why_and_are_not_searched_again(place):
     }
     assert "note: refuses: unsupported in 2 of 2 searches (only on Tuesdays)" in done.stderr
     assert "note: hopeless do=wrong: incorrect in 2 of 2 searches (SNR" in done.stderr
-    assert "1 row written to tuned.csv; 3 cells left out: 3 without a winner" in done.stderr
+    assert "1 row written to tuned.csv; 3 cells excluded: 3 without a winner" in done.stderr
     assert "note: hopeless: 1 cell without any winner" in done.stderr
     (exported,) = csv.DictReader((place / "tuned.csv").read_text().splitlines())
     assert (exported["libtype"], exported["kernelName"]) == ("no_choice", "no_choice")
@@ -149,7 +149,7 @@ def test_a_complete_table_is_shown_again_without_torch_and_without_a_worker(plac
     assert again.returncode == 0, again.stderr
     assert again.stdout == done.stdout
     assert "note: hopeless: 1 cell without any winner" in again.stderr
-    assert "1 row written to again.csv; 1 cell left out: 1 without a winner (hopeless 1)" in again.stderr
+    assert "1 row written to again.csv; 1 cell excluded: 1 without a winner (hopeless 1)" in again.stderr
     assert {path: path.read_bytes() for path in (place / "out").iterdir()} == files
     (place / "out" / "tuning.csv").write_text((place / "out" / "tuning.csv").read_text().rpartition("\n")[0][:-20])
     assert "torch must not be imported" in fresh(place, "tune", "-o", "out", "--resume", env=blocked).stderr

@@ -6,7 +6,6 @@ import pytest
 from click.testing import CliRunner
 from rooflens.cli.tune.tune import tune
 from rooflens.harness.storage.tables import fields
-from rooflens.harness.storage.tuning_table import COMPLETE
 from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.run_folder.columns import TUNING
 
@@ -38,7 +37,7 @@ def show(tmp_path):
         out.mkdir()
         rows = [fields(TUNING, row) for rows in found for row in rows]
         (out / TUNING.file).write_text(csv_text(TUNING.names, rows))
-        (out / "run.json").write_text(json.dumps({"tune": {}, COMPLETE: len(found)}))
+        (out / "run.json").write_text(json.dumps({"tune": {}, "complete_searches": len(found)}))
         return CliRunner().invoke(tune, ["-o", str(out), "--resume", *map(str, arguments)], catch_exceptions=False)
 
     return call
@@ -136,7 +135,7 @@ def test_an_export_says_what_it_leaves_out(show, tmp_path):
         arguments=["--export", file],
     )
     assert done.stderr.splitlines()[-1] == (
-        f"2 rows written to {file}; 3 cells left out: 2 slower than another provider's (simt 1, mma 1), "
+        f"2 rows written to {file}; 3 cells excluded: 2 slower than another provider's (simt 1, mma 1), "
         "1 without a winner (tri 1)"
     )
     assert [line.split(",")[6] for line in file.read_text().splitlines()[1:]] == ["tri", "simt"]

@@ -123,7 +123,7 @@ def test_everything_that_keeps_runs_from_merging_is_listed(shards, capsys):
     lines = capsys.readouterr().out.splitlines()
     told = lines[lines.index("these 3 runs do not merge:") + 1 :]
     assert [line.split(" in ")[0] for line in told[:2]] == ["- seed is 0", "- threads is unknown"]
-    assert len([line for line in told if "stands already in" in line]) == 2
+    assert len([line for line in told if "duplicates" in line]) == 2
     assert len(told) == 4
     assert main(["validate", "M1", "M8", "planted", "--strict"]) == 4
     assert "these 3 runs do not merge: seed is 0 in " in capsys.readouterr().err

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
-from rooflens.harness.isolation.settings import settings
+from rooflens.harness.isolation.process_state import settings
 from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.provider import Launch, Provider, Role
 from torch.overrides import TorchFunctionMode

@@ -1,6 +1,7 @@
 """Workers that answer a script in place of a process, and an observer that keeps what it is told."""
 
 from rooflens.harness.sweep.supervisor import WorkerEndedError, WorkerTimeoutError
+from rooflens.harness.timing.samples import Samples
 from rooflens.harness.worker.messages import (
     Begin,
     Calibrate,
@@ -10,7 +11,6 @@ from rooflens.harness.worker.messages import (
     ProviderInfo,
     Ready,
     Result,
-    Samples,
     Step,
     Stored,
     TakeCanary,

@@ -5,6 +5,7 @@ import json
 import pandas as pd
 from rooflens.analysis.comparison.identity import ChangedFile, Identity, Version, identity_of
 from rooflens.reports.render import html
+from rooflens.shapes.run_folder.manifest import ComparisonState
 
 from .branches import ROW, codes, digest_of, exactly, report_of, table_of, training
 from .planted import all_text, tables, texts
@@ -33,14 +34,16 @@ def test_identity_of_commits_with_their_files():
 
 
 def test_the_commands_that_measured_stand_in_the_report():
-    state = {
-        "commits": {"base": "06b8d3f" + "0" * 33, "head": "4b1402d" + "1" * 33},
-        "suite": "llm4bit",
-        "files": ["bench/kernels.py"],
-        "options": ["--axis", "M=1,16", "--filter", "N == 512"],
-        "setup": "pip install -e .",
-        "rounds": 8,
-    }
+    state = ComparisonState.glance(
+        {
+            "commits": {"base": "06b8d3f" + "0" * 33, "head": "4b1402d" + "1" * 33},
+            "suite": "llm4bit",
+            "files": ["bench/kernels.py"],
+            "options": ["--axis", "M=1,16", "--filter", "N == 512"],
+            "setup": "pip install -e .",
+            "rounds": 8,
+        }
+    )
     (command, _) = sorted(codes(report_of(table_of([ROW]), identity=identity_of(state))), key=lambda code: code.digest)
     assert command.text.split() == [
         "rooflens",

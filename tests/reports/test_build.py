@@ -316,7 +316,7 @@ def test_table_ids_are_anchors(quick):
 def test_a_command_with_quotes_can_be_read_and_typed(tmp_path):
     run = load_run(synthetic.write_run(tmp_path / "run", shapes=SMALL[:1], Ms=(1,), samples=2))
     words = ["rooflens", "run", "--filter", "model == 'a' or layer == 'k/v'", "it's $5", "a b"]
-    view = View(replace(run, manifest=run.manifest | {"command": words}), analyze(run))
+    view = View(replace(run, manifest=replace(run.manifest, command=words)), analyze(run))
     (code,) = (block for block in reproduce(view).blocks if isinstance(block, Code))
     line = code.text.splitlines()[0]
     assert shlex.split(line) == words

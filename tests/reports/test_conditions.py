@@ -93,13 +93,13 @@ def test_the_list_of_disturbed_cells_is_bounded_and_says_so(tmp_path):
 def test_a_disturbed_cell_has_a_footnote_in_the_cell_table_and_in_the_grid(calm):
     found = tables(calm)
     rows = {row[2].text: row for row in found["cells-bf16-nf4-g64-cold-m1"].rows if row[0].text == "toy up"}
-    assert rows["blas"][3].note.startswith("something moved while it was measured")
+    assert rows["blas"][3].note.startswith("disturbed while it was measured")
     assert rows["simt_4bit"][3].note.startswith("samples were discarded (negative time)")
     assert rows["dequant_blas"][3].note == ""
     grid = found["speedup-bf16-nf4-g64-cold-blas"]
     assert [bool(cell.note) for cell in grid.rows[0][2:]] == [True, False]
     assert {row[2]: row[1] for row in texts(found["remarks"])[1:] if row[0] == "blas"} == {
-        next(text for text in calm.notes if text.startswith("something moved while it was measured")): "2",
+        next(text for text in calm.notes if text.startswith("disturbed while it was measured")): "2",
         next(text for text in calm.notes if text.startswith("the power limit held")): "2",
     }
 
@@ -107,7 +107,7 @@ def test_a_disturbed_cell_has_a_footnote_in_the_cell_table_and_in_the_grid(calm)
 def test_what_is_true_of_every_cell_is_no_footnote(watched):
     grid = tables(watched)["speedup-bf16-nf4-g64-cold-simt-4bit"]
     assert not any(cell.note for row in grid.rows for cell in row)
-    assert "something moved" not in grid.reading
+    assert "disturbed while" not in grid.reading
     said = [
         item for block in watched.sections[0].blocks if isinstance(block, Bullets | Remarks) for item in block.items
     ]
@@ -115,10 +115,8 @@ def test_what_is_true_of_every_cell_is_no_footnote(watched):
         "all 16 cells were measured while the device was disturbed, at worst: canary slowed down by 4.1 % (gemm): stop "
         "other work and measure again"
     ]
-    own = [text for text in watched.notes if text.startswith("something moved while it was measured")]
-    assert own == [
-        "something moved while it was measured (other processes on the device): stop other work and measure again"
-    ]
+    own = [text for text in watched.notes if text.startswith("disturbed while it was measured")]
+    assert own == ["disturbed while it was measured (other processes on the device): stop other work and measure again"]
 
 
 def test_html_and_markdown_say_the_same_of_it(watched):

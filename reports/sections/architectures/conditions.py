@@ -1,7 +1,6 @@
 """How each architecture was measured, where its own report is, and what could not run on which."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pandas as pd
 
@@ -37,15 +36,15 @@ def conditions(subject: Architectures) -> Section:
 
 def _conditions(view: View) -> Iterator[tuple[str, str]]:
     """Rows (what, how) of one architecture; an unknown one has an empty text."""
-    device, stored = view.run.device, view.manifest.get("environment") or {}
+    device, stored = view.run.device, view.manifest.environment
     yield "run", view.run_id
     yield "device", view.device_name
-    yield "architecture", str(device.get("arch") or "")
-    yield ("cores" if device.get("kind") == "cpu" else "compute units"), str(device.get("compute_units") or "")
-    yield "last-level cache", fmt.bytes_size(device.get("llc_bytes") or None)
-    yield "memory", fmt.bytes_size(device.get("memory_bytes") or None)
-    yield from ((str(name), str(value)) for name, value in stored.items())
-    yield "started", str(view.manifest.get("created_at") or "")
+    yield "architecture", device.arch
+    yield ("cores" if device.is_cpu else "compute units"), str(device.compute_units or "")
+    yield "last-level cache", fmt.bytes_size(device.llc_bytes or None)
+    yield "memory", fmt.bytes_size(device.memory_bytes or None)
+    yield from ((name, str(value)) for name, value in stored.items())
+    yield "started", view.manifest.created_at
     finished = view.run.planned_units - view.run.missing_units
     yield "planned rounds of cells", fmt.count(finished, view.run.planned_units)
     yield "rounds", str(view.rounds)
@@ -80,12 +79,12 @@ def _state(view: View) -> Iterator[tuple[str, str]]:
 
 def _differences(subject: Architectures) -> tuple[Text, ...]:
     """Name the software that differs: then the hardware is not all that does."""
-    stored: list[Mapping[str, Any]] = [view.manifest.get("environment") or {} for view in subject.views.values()]
+    stored = [view.manifest.environment for view in subject.views.values()]
     differ = [name for name in SOFTWARE if len({str(found.get(name) or "") for found in stored}) > 1]
     hashes: dict[str, set[str]] = {}
     for view in subject.views.values():
         for provider, entry in view.provider_entries.items():
-            hashes.setdefault(provider, set()).add(str(entry.get("source") or ""))
+            hashes.setdefault(provider, set()).add(entry.source)
     sources = [provider for provider, found in hashes.items() if len(found) > 1]
     said = []
     if differ:

@@ -1,7 +1,6 @@
 """Where a comparison comes from: commits and files, runs and hashes, what limits it; and the digest to commit."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from ....analysis.comparison.effects import Status
 from ....analysis.comparison.identity import Identity, Version
@@ -53,7 +52,7 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
         yield from zip(_SIDES, (result.base.label, result.head.label), strict=True)
     runs = [result.runs[side] for side in _SIDES if side in result.runs]
     if runs:
-        yield "suite", _both(str(run.manifest["suite"]) for run in runs)
+        yield "suite", _both(run.manifest.suite for run in runs)
         yield "device", _both(_device(run) for run in runs)
     yield "cases", _cases(result)
     said = {name: list(dict.fromkeys(map(str, result.effects.cases[name]))) for name in GROUP}
@@ -68,8 +67,8 @@ def _commit(version: Version, with_name: bool) -> str:
 
 
 def _device(run: RunData) -> str:
-    arch = f" ({run.device['arch']})" if run.device.get("arch") else ""
-    return f"{run.device.get('name') or 'unnamed'}{arch}"
+    arch = f" ({run.device.arch})" if run.device.arch else ""
+    return f"{run.device.name or 'unnamed'}{arch}"
 
 
 def _both(values: Iterator[str]) -> str:
@@ -140,7 +139,7 @@ def _origins(result: Result) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield "commit", (result.identity.base.commit, result.identity.head.commit)
     runs: list[RunData | None] = [result.runs.get(side) for side in _SIDES]
     yield "run", tuple(run.id if run else "" for run in runs)
-    yield "measured", tuple(str(run.manifest.get("created_at", "")) if run else "" for run in runs)
+    yield "measured", tuple(run.manifest.created_at if run else "" for run in runs)
     yield "rounds", tuple(str(run.cells["round"].nunique()) if run else "" for run in runs)
     for number in range(max(len(side.files) for side in sides)):
         named = [side.files[number] if number < len(side.files) else ("", "") for side in sides]
@@ -151,13 +150,13 @@ def _origins(result: Result) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _sources(runs: list[RunData | None]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    entries: list[Mapping[str, Any]] = [run.manifest["providers"] if run else {} for run in runs]
+    entries = [run.manifest.providers if run else {} for run in runs]
     for name in dict.fromkeys((*entries[0], *entries[1])):
-        yield f"source of {name}", tuple(str((one.get(name) or {}).get("source") or "") for one in entries)
+        yield f"source of {name}", tuple(one[name].source if name in one else "" for one in entries)
 
 
 def _environments(runs: list[RunData | None]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    found: list[Mapping[str, Any]] = [(run.manifest.get("environment") or {}) if run else {} for run in runs]
+    found = [run.manifest.environment if run else {} for run in runs]
     for name in dict.fromkeys((*found[0], *found[1])):
         yield name, tuple(str(one.get(name) or "") for one in found)
 
@@ -167,8 +166,8 @@ def reproduce(result: Result) -> Section | None:
     if result.identity is not None and result.identity.command:
         text = "In a checkout of the repository; the versions are measured in turn."
         return Section("compared-reproduce", "How to reproduce", (Text(text), Code(shell(result.identity.command))))
-    words = [run.manifest.get("command") or () for side in _SIDES if (run := result.runs.get(side))]
-    commands = list(dict.fromkeys(shell(map(str, one)) for one in words if one))
+    words = [run.manifest.command for side in _SIDES if (run := result.runs.get(side))]
+    commands = list(dict.fromkeys(shell(one) for one in words if one))
     if not commands:
         return None
     text = "Each version was measured by a command of its own, in the state that its source hashes tell."

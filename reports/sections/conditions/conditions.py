@@ -62,7 +62,7 @@ def _overview(view: View, seen: Conditions | None, drifts: tuple[Drift, ...]) ->
 
 
 def _source(view: View, seen: Conditions | None) -> str:
-    name = str(view.manifest.get("telemetry") or "")
+    name = view.manifest.telemetry
     if seen is not None:
         return SOURCES.get(name, name or "of a source that run.json does not name")
     return f"{NOT_RECORDED} ({name})" if name else NOT_RECORDED

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ....shapes.run_folder.manifest import StoredProvider
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Column, Section, Table, Text, integer, number_columns, text_columns, texts
@@ -27,22 +28,19 @@ def configurations(view: View) -> Section | None:
         mine = timed[timed["provider"] == name]
         if mine.empty:
             continue
-        entry = view.provider_entries.get(name) or {}
+        entry = view.provider_entries.get(name, StoredProvider())
         count = mine["config"].nunique()
         ways = ", ".join(TUNINGS.get(str(way), str(way) or "not recorded") for way in dict.fromkeys(mine["tuning"]))
         lines.append(
             (
                 *texts(
                     name,
-                    "baseline" if name == view.baseline else str(entry.get("role", "")),
+                    "baseline" if name == view.baseline else entry.role,
                     described(mine["config"]) or "none to choose",
                 ),
                 integer(count),
                 integer(len(mine)),
-                *texts(
-                    ways,
-                    ", ".join(filter(None, dict.fromkeys(map(str, mine["source"])))) or str(entry.get("source", "")),
-                ),
+                *texts(ways, ", ".join(filter(None, dict.fromkeys(map(str, mine["source"])))) or entry.source),
             )
         )
     if not lines:
@@ -98,7 +96,7 @@ def _one_of(values: list[Any]) -> str:
 
 
 def _versions(view: View) -> str:
-    stored: Mapping[str, Any] = view.manifest.get("environment") or {}
+    stored = view.manifest.environment
     known = [f"{name} {stored[name]}" for name in _VERSIONS if stored.get(name)]
     return f"Versions: {', '.join(known)}. " if known else ""
 

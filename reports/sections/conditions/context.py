@@ -1,9 +1,9 @@
 """Chapters about the run rather than its results: how and where it was measured, and what it cannot say."""
 
 import shlex
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from ....shapes.run_folder.manifest import StoredProtocol
 from ... import formatting as fmt
 from ...model import Bullets, Cell, Code, Section, Table, Text, text_columns, texts
 from ...view import View
@@ -14,27 +14,26 @@ from .timing import how_timed, sample_counts
 def reproduce(view: View) -> Section:
     """Say which commands measured this and which one writes this report from the stored files."""
     manifest = view.manifest
-    commands = [shell(str(word) for word in manifest.get("command") or [])] if manifest.get("command") else []
+    commands = [shell(manifest.command)] if manifest.command else []
     commands.append(
         shell(["rooflens", "report", view.run_path, *view.options, "--html", "report.html", "--markdown", "report.md"])
     )
-    seed = manifest.get("seed")
     rows = [
-        ("suite", manifest.get("suite", "")),
-        ("seed of order and operands", "" if seed is None else str(seed)),
+        ("suite", manifest.suite),
+        ("seed of order and operands", "" if manifest.seed is None else str(manifest.seed)),
         ("schemes", ", ".join(view.schemes)),
         ("dtypes", ", ".join(view.dtypes)),
         ("M", fmt.sizes(view.Ms)),
         ("shapes", str(len(view.shapes))),
-        ("started", str(manifest.get("created_at", ""))),
+        ("started", manifest.created_at),
     ]
     providers = tuple(
         (
             Cell(name, name),
             *texts(
-                entry.get("role", ""),
+                entry.role,
                 "baseline" if name == view.baseline else "challenger" if name in view.challengers else "",
-                entry.get("source", ""),
+                entry.source,
             ),
         )
         for name, entry in view.provider_entries.items()
@@ -68,17 +67,17 @@ _ACTIVE = frozenset('"$`\\!\n')
 
 def protocol(view: View) -> Section:
     """Say how times were taken and what every printed statistic is."""
-    stated: Mapping[str, Any] = view.manifest.get("protocol") or {}
+    stated = view.manifest.protocol
     rows = [
         *how_timed(view),
-        ("caches", ", ".join(map(str, stated.get("caches") or view.caches))),
+        ("caches", ", ".join(stated.caches or view.caches)),
         ("stop rule", _stop_rule(stated)),
-        ("rounds", str(view.manifest.get("rounds", ""))),
+        ("rounds", str(view.manifest.rounds or "")),
         ("samples per cell", sample_counts(view)),
-        ("timeout per cell", f"{stated['timeout_s']:g} s" if stated.get("timeout_s") else ""),
-        ("timeout per build", f"{stated['build_timeout_s']:g} s" if stated.get("build_timeout_s") else ""),
-        ("threads", str(stated["threads"]) if stated.get("threads") else ""),
-        ("last-level cache evicted when cold", fmt.bytes_size(stated.get("llc_bytes"))),
+        ("timeout per cell", f"{stated.timeout_s:g} s" if stated.timeout_s else ""),
+        ("timeout per build", f"{stated.build_timeout_s:g} s" if stated.build_timeout_s else ""),
+        ("threads", str(stated.threads or "")),
+        ("last-level cache evicted when cold", fmt.bytes_size(stated.llc_bytes)),
     ]
     return Section(
         "protocol",
@@ -107,27 +106,26 @@ def protocol(view: View) -> Section:
 
 def environment(view: View) -> Section:
     """List the device and the software that ran."""
-    device: Mapping[str, Any] = view.manifest.get("device") or {}
-    compute = "cores" if device.get("kind") == "cpu" else "compute units"
+    device = view.run.device
+    compute = "cores" if device.is_cpu else "compute units"
     rows = [
-        ("device", str(device.get("name", ""))),
-        ("vendor", str(device.get("vendor", ""))),
-        ("architecture", str(device.get("arch", ""))),
-        (compute, str(device.get("compute_units") or "")),
-        ("L2 cache", fmt.bytes_size(device.get("l2_bytes") or None)),
-        ("last-level cache", fmt.bytes_size(device.get("llc_bytes") or None)),
-        ("memory", fmt.bytes_size(device.get("memory_bytes") or None)),
-        ("published specification", str(view.manifest.get("device_spec") or "none known for this device")),
+        ("device", device.name),
+        ("vendor", device.vendor),
+        ("architecture", device.arch),
+        (compute, str(device.compute_units or "")),
+        ("L2 cache", fmt.bytes_size(device.l2_bytes or None)),
+        ("last-level cache", fmt.bytes_size(device.llc_bytes or None)),
+        ("memory", fmt.bytes_size(device.memory_bytes or None)),
+        ("published specification", view.manifest.device_spec or "none known for this device"),
     ]
-    stored: Mapping[str, Any] = view.manifest.get("environment") or {}
-    rows += [(str(name), str(value)) for name, value in stored.items()]
+    rows += [(name, str(value)) for name, value in view.manifest.environment.items()]
     blocks = (_facts("environment-table", "Device and software", rows), *conditions(view))
     return Section("environment", "Environment", blocks)
 
 
 def limits(view: View) -> Section:
     """Say what a reader must not conclude."""
-    device = (view.manifest.get("device") or {}).get("name") or "this device"
+    device = view.run.device.name or "this device"
     seen = (
         "Clocks, temperature and power were read once per batch of samples: what is shorter is not seen, and a canary "
         "that moved between two readings does not say when."
@@ -155,7 +153,7 @@ def limits(view: View) -> Section:
             "round to round (5 or more are needed), and those of ratios rest on few values: read small differences as "
             "undecided.",
         )
-    if (view.manifest.get("device") or {}).get("kind") == "cpu":
+    if view.run.device.is_cpu:
         items.insert(0, "It was measured on a CPU. It says nothing about how these kernels compare on a GPU.")
     return Section("limits", "What this report cannot tell", (Bullets(tuple(items)),))
 
@@ -165,12 +163,12 @@ def _facts(table_id: str, title: str, rows: list[tuple[str, str]]) -> Table:
     return Table(table_id, title, text_columns("item", "value"), cells)
 
 
-def _stop_rule(stated: Mapping[str, Any]) -> str:
+def _stop_rule(stated: StoredProtocol) -> str:
     parts = []
-    if stated.get("target_ci"):
-        parts.append(f"interval of the median within ±{stated['target_ci'] * 100:g}%")
-    if stated.get("min_samples"):
-        parts.append(f"at least {stated['min_samples']} samples")
-    if stated.get("budget_s"):
-        parts.append(f"at most {stated['budget_s']:g} s per round")
+    if stated.target_ci:
+        parts.append(f"interval of the median within ±{stated.target_ci * 100:g}%")
+    if stated.min_samples:
+        parts.append(f"at least {stated.min_samples} samples")
+    if stated.budget_s:
+        parts.append(f"at most {stated.budget_s:g} s per round")
     return ", ".join(parts)

@@ -46,7 +46,7 @@ def devices(view: View) -> Section | None:
                 "What each device measured, and how fast it was",
                 (*columns, *_MEASURED),
                 rows,
-                reading=_reading(every, len(view.manifest["devices"])),
+                reading=_reading(every, len(view.manifest.devices)),
                 how_to_read=READING,
                 stub=len(naming),
             ),

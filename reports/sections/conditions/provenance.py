@@ -1,10 +1,7 @@
 """Which files are behind the tables: run, versions, and a checksum of every file that was read."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from ....analysis.frames.load import MANIFEST
 from ....shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING
+from ....shapes.run_folder.manifest import MANIFEST
 from ... import formatting as fmt
 from ...model import Cell, Column, Section, Table, Text, integer, text_columns, texts
 from ...view import View
@@ -42,13 +39,13 @@ def provenance(view: View) -> Section:
         if name in run.digests
     )
     columns = (*text_columns("file", "what comes from it"), Column("rows"), *text_columns("SHA-256"))
-    stored: Mapping[str, Any] = manifest.get("environment") or {}
+    stored = manifest.environment
     versions = [f"{name} {stored[name]}" for name in ("rooflens", "commit", "torch", "triton") if stored.get(name)]
-    merged = f", merged from {len(manifest['devices'])} devices" if run.several_devices else ""
+    merged = f", merged from {len(manifest.devices)} devices" if run.several_devices else ""
     planned = f"{fmt.count(run.planned_units - run.missing_units, run.planned_units)} planned rounds of cells"
     said = f"; {', '.join(versions)}" if versions else ""
     lead = (
-        f"Run {view.run_id} of {manifest.get('created_at') or 'an unknown time'}{merged}, {planned}"
+        f"Run {view.run_id} of {manifest.created_at or 'an unknown time'}{merged}, {planned}"
         f"{said}. Everything above is computed from these files; source "
         "hashes of the providers are under “How to reproduce”."
     )

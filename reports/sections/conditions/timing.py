@@ -31,7 +31,7 @@ def how_timed(view: View) -> list[tuple[str, str]]:
     """Return the rows (what, how) of the protocol table; what does not apply has an empty text."""
     timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
     cold = timed[timed["cache"] == "cold"]
-    stated = str(view.manifest.get("timer") or (view.manifest.get("protocol") or {}).get("timer", ""))
+    stated = view.manifest.timer or view.manifest.protocol.timer
     return [
         ("timer", _ways(timed["timer"], TIMERS) or TIMERS.get(stated, stated)),
         ("launching", _launching(timed)),

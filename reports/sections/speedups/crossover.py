@@ -127,7 +127,7 @@ def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
         "count in the median; parity, one_m, unmeasured and shapes where the challenger wins above the crossover do "
         "not. A median is not a dispatch rule: see the constant threshold."
     )
-    arch = str(view.run.device.get("arch") or "")
+    arch = view.run.device.arch
     title = f"Median crossover over shapes{f', {arch}' if arch else ''}"
     return Table("median-crossover", title, columns, rows, reading, stub=2, how_to_read=how)
 

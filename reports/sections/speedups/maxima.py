@@ -83,10 +83,8 @@ def coordinates(view: View, row: Row) -> str:
     setting = (*pass_, str(row["dtype"]), str(row["scheme"]), str(row["cache"]))
     alias = _aliases(view).get((shape.model, shape.layer), "")
     named = f"{shape.label}{f' ({alias})' if alias else ''} {shape.size}"
-    return ", ".join(filter(None, (str(view.run.device.get("arch") or ""), *setting, named, f"M={int(row['M'])}")))
+    return ", ".join(filter(None, (view.run.device.arch, *setting, named, f"M={int(row['M'])}")))
 
 
 def _aliases(view: View) -> dict[Any, str]:
-    return {
-        (shape.get("model"), shape.get("layer")): str(shape.get("alias") or "") for shape in view.manifest["shapes"]
-    }
+    return {(shape.model, shape.layer): shape.alias for shape in view.manifest.shapes}

@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-from ....analysis.frames.notes import parts
 from ....shapes.scheme import SNR_FLOOR_DB, DType
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
@@ -119,9 +118,9 @@ def _failure_row(key: dict[str, Any], group: pd.DataFrame) -> tuple[Cell, ...]:
 
 def _remarks(summary: pd.DataFrame) -> list[Text | Table]:
     counts = Counter(
-        (str(provider), part)
-        for provider, note in zip(summary["provider"], summary["note"], strict=True)
-        for part in parts(str(note))
+        (str(provider), remark)
+        for provider, remarks in zip(summary["provider"], summary["remarks"], strict=True)
+        for remark in remarks
     )
     if not counts:
         return []

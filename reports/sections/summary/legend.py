@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ....analysis.crossover.refine import REFINE
 from ....shapes.problem import Op
 from ... import formatting as fmt
 from ...model import Bullets, Cell, Column, Section, Table, integer, text_columns
@@ -94,14 +93,13 @@ def _values(family: _Family, name: str) -> Cell:
 
 def _why(view: View) -> list[str]:
     manifest = view.manifest
-    request = manifest.get("request") or {}
-    asked = [str(axis) for axis in request.get("axes") or () if str(axis).startswith("M=")]
+    asked = [axis for axis in (manifest.request or {}).get("axes") or () if axis.startswith("M=")]
     sizes = fmt.sizes(view.Ms)
-    where = f"the command line asked for {asked[-1]}" if asked else f"as the suite {manifest['suite']} lists them"
+    where = f"the command line asked for {asked[-1]}" if asked else f"as the suite {manifest.suite} lists them"
     items = [f"M = {sizes}: {where}. {_stands_for(view)}"]
-    if description := str(manifest.get("description") or ""):
-        items.append(f"The suite {manifest['suite']}: {description}.")
-    if manifest.get(REFINE):
+    if manifest.description:
+        items.append(f"The suite {manifest.suite}: {manifest.description}.")
+    if manifest.refine:
         items.append("Further M around each crossover were added by a refinement; they are in the crossovers only.")
     return items
 

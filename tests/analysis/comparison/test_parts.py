@@ -16,6 +16,7 @@ from rooflens.analysis.comparison.parts import by_problem, leading, parts
 from rooflens.analysis.comparison.result import Result, Side
 from rooflens.analysis.comparison.suite import suite_change
 from rooflens.shapes import shapeset
+from rooflens.shapes.run_folder.manifest import ComparisonState
 
 from ..compared import versions
 
@@ -171,22 +172,18 @@ COMMITS = {"commits": {"base": "a" * 40, "head": "b" * 40}}
 
 
 def test_identity_is_read_as_far_as_it_was_noted():
-    bare = identity_of(COMMITS)
+    bare = identity_of(ComparisonState.glance(COMMITS))
     assert (bare.base.label, bare.head.name, bare.commits, bare.files) == ("aaaaaaa", "", None, None)
-    told = identity_of(
-        COMMITS
-        | {
-            "identity": {
-                "base": {"name": "main", "commit": "a" * 40, "subject": "one"},
-                "head": {"name": "fast", "commit": "b" * 40, "subject": "two"},
-                "commits": 2,
-                "files": [["a.py", 3, 1], ["b.png", None, None]],
-            }
-        }
-    )
+    identity = {
+        "base": {"name": "main", "commit": "a" * 40, "subject": "one"},
+        "head": {"name": "fast", "commit": "b" * 40, "subject": "two"},
+        "commits": 2,
+        "files": [["a.py", 3, 1], ["b.png", None, None]],
+    }
+    told = identity_of(ComparisonState.glance(COMMITS | {"identity": identity}))
     assert (told.head.label, told.added, told.removed, told.commits) == ("bbbbbbb two", 3, 1, 2)
-    assert identity_of({"commits": {"base": "a"}}) is None
-    assert identity_of({}) is None
+    assert identity_of(ComparisonState(commits={"base": "a"})) is None
+    assert identity_of(ComparisonState()) is None
 
 
 def test_cost_counts_each_search_once():

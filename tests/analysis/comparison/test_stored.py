@@ -140,7 +140,7 @@ def test_a_difference_of_threads_is_noted(runs, base, head, told):
     note = "The versions ran on 2 and 1 CPU threads. A difference may be theirs."
     written = zip(("base", "head"), runs(), (base, head), strict=True)
     sides = [
-        (Side(name, ""), replace(run, manifest={**run.manifest, "threads": count})) for name, run, count in written
+        (Side(name, ""), replace(run, manifest=replace(run.manifest, threads=count))) for name, run, count in written
     ]
     assert (note in compare_runs(*sides, Order.SEQUENTIAL).notes) is told
 

@@ -128,7 +128,7 @@ def test_a_missing_folder_is_named(tmp_path):
 
 def test_a_run_without_a_finished_cell_says_how_to_go_on(tmp_path):
     folder = write_run(tmp_path, **ONE, rounds=0)
-    with pytest.raises(UsageError, match=r"no cell of this run is finished.*--resume"):
+    with pytest.raises(UsageError, match=r"no cell is finished; resume with: rooflens run -o .* --resume"):
         load_run(folder)
 
 
@@ -277,7 +277,7 @@ def test_columns_may_stand_in_another_order(tmp_path):
 def test_a_unit_that_is_committed_twice_is_named_with_both_lines(tmp_path):
     folder = write_run(tmp_path, **ONE)
     edit(folder / "cells.csv", lambda lines: lines.append(lines[2]))
-    with pytest.raises(UsageError, match=r"cells\.csv line 14, column round: .* stands already in line 3"):
+    with pytest.raises(UsageError, match=r"cells\.csv line 14, column round: .* duplicates line 3"):
         load_run(folder)
 
 

@@ -128,7 +128,7 @@ def test_a_disturbed_side_is_noted_on_every_ratio_that_it_is_in(tmp_path, who, n
     found = ratios_of(tmp_path, **GRID, **EXACT, **only(who, disturbed="2 other processes on the device"))
     assert set(found.loc[found["note"] != "", "provider"]) == noted
     assert set(found["note"]) - {""} == {
-        "something moved while it or dequant_blas was measured (other processes on the device): stop other work and "
+        "disturbed while it or dequant_blas was measured (other processes on the device): stop other work and "
         "measure again"
     }
     assert found["ratio"].notna().all()

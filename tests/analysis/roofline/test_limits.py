@@ -1,6 +1,7 @@
 """Each limit in closed form: a cell that takes exactly as long gets its class, and stands at its bound."""
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -9,13 +10,14 @@ from hypothesis import strategies as st
 from rooflens.analysis.roofline import place, roofline_warnings
 from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.roofline.roofs import roofs
+from rooflens.shapes.run_folder.manifest import StoredDevice
 
 from ..planted_frames import GEOMETRY, ceilings, cell
 
 N = K = 4096
 NK = N * K
 NF4 = NK // 2 + 4 * (NK // 64)
-DEVICE = {"llc_bytes": 32 << 20, "compute_units": 100, "name": "a device", "arch": "none"}
+DEVICE = StoredDevice(llc_bytes=32 << 20, compute_units=100, name="a device", arch="none")
 
 TABLE = ceilings(
     ("bandwidth", "dram", "read", "", 4e12, "measured"),
@@ -41,7 +43,7 @@ def one(row, table=TABLE, device=DEVICE) -> pd.Series:
 
 def exactly(limit, expected_s, **what):
     """Place a cell that takes `expected_s`, and check that it stands at that limit."""
-    found = one(cell(expected_s, **what), NO_FILL, DEVICE | {"llc_bytes": 64 << 20})
+    found = one(cell(expected_s, **what), NO_FILL, replace(DEVICE, llc_bytes=64 << 20))
     assert found["bound_class"] == limit
     assert found["implemented_time_s"] == pytest.approx(expected_s)
     assert found["fraction_of_implemented"] == pytest.approx(1)
@@ -127,7 +129,7 @@ def test_two_kinds_of_instructions_at_once_where_each_has_half_of_the_issue_slot
     """An A100 issues 128 lanes per clock, of which fp32 units take 64 and integer ones 64."""
     other = TABLE[TABLE["ceiling"] != "vector"]
     rates = ("vector", "", "fma", "", 16e12, "measured"), ("vector", "", "integer", "", 15.9e12, "measured")
-    table, a100 = pd.concat([other, ceilings(*rates)], ignore_index=True), DEVICE | {"arch": "sm80"}
+    table, a100 = pd.concat([other, ceilings(*rates)], ignore_index=True), replace(DEVICE, arch="sm80")
     both = {"decode_per_weight": 20.0, "decoded_weights": float(NK), "decode_integer_per_weight": 10.0}
     assert one(cell(1e-3, **both), table, a100)["alu_time_s"] == pytest.approx(10 * NK / 15.9e12)
     assert one(cell(1e-3, **both), table)["alu_time_s"] == pytest.approx(20 * NK / 16e12)
@@ -217,7 +219,7 @@ def test_the_roof_at_the_observed_clock():
 def test_the_published_clock_comes_from_the_device_table_where_no_ceiling_tells_it():
     table = TABLE[TABLE["ceiling"] != "clock"]
     assert math.isnan(one(cell(1e-3, clock_hz=1.5e9), table)["clock_ratio"])
-    h200 = DEVICE | {"name": "NVIDIA H200", "arch": "sm90"}
+    h200 = replace(DEVICE, name="NVIDIA H200", arch="sm90")
     assert one(cell(1e-3, clock_hz=1.83e9), table, h200)["clock_ratio"] == pytest.approx(1)
 
 

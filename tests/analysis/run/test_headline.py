@@ -233,7 +233,7 @@ def test_what_disturbed_every_cell_is_said_once_of_the_run(tmp_path, disturbed, 
     analysis = analyzed(tmp_path, **SAYING, columns=lambda cell, round_: {"disturbed": disturbed(cell)})
     said = [text for text in analysis.warnings if "were measured while" in text or "were disturbed" in text]
     assert said == [f"{text}: stop other work and measure again" for text in told]
-    assert analysis.speedups["note"].str.contains("something moved").any() == (not told)
+    assert analysis.speedups["note"].str.contains("disturbed while").any() == (not told)
 
 
 LITTLE = {

@@ -3,8 +3,9 @@
 import pandas as pd
 import pytest
 from rooflens.analysis.run.scan_check import held
+from rooflens.shapes.run_folder.manifest import StoredScan
 
-MANIFEST = {"scan": {"axis": "N", "sizes": [64, 80, 96], "of": []}}
+SCAN = StoredScan(axis="N", sizes=[64, 80, 96], of=[])
 
 
 def cells(*rows):
@@ -22,7 +23,7 @@ def cells(*rows):
 
 
 def test_a_run_that_is_no_scan_says_nothing():
-    assert list(held(cells(("a", 64, "default", 4)), {})) == []
+    assert list(held(cells(("a", 64, "default", 4)), None)) == []
 
 
 @pytest.mark.parametrize(
@@ -36,32 +37,32 @@ def test_a_run_that_is_no_scan_says_nothing():
 )
 def test_workgroups(workgroups, words):
     rows = [("a", n, "pinned", count) for n, count in zip((64, 80, 96), workgroups, strict=True)]
-    assert list(held(cells(*rows), MANIFEST)) == [f"scan of N: a held its configuration; {words}"]
+    assert list(held(cells(*rows), SCAN)) == [f"scan of N: a held its configuration; {words}"]
 
 
 def test_what_could_not_be_held_is_named_with_its_sizes():
     rows = [("a", n, "pinned" if n < 70 else "default", None) for n in (64, 80, 96)]
     rows += [("b", n, "default", None) for n in (64, 80)]
-    first, second = held(cells(*rows), MANIFEST)
+    first, second = held(cells(*rows), SCAN)
     assert "a was not held at N=80,96, where it does not offer that configuration" in first
     assert "b chooses for itself at every size" in second
     many = [("a", 64, "pinned", None), *(("a", 100 + n, "default", None) for n in range(9))]
-    assert "N=100,101,102,103,104,105 and 3 more" in next(held(cells(*many), MANIFEST))
+    assert "N=100,101,102,103,104,105 and 3 more" in next(held(cells(*many), SCAN))
 
 
 def test_failed_cells_say_nothing():
     frame = cells(("a", 64, "pinned", 4))
-    assert list(held(frame.assign(verdict="oom"), MANIFEST)) == []
+    assert list(held(frame.assign(verdict="oom"), SCAN)) == []
 
 
 def test_one_series_with_equal_workgroups_is_enough_to_say_so():
     rows = [("a", n, "pinned", count) for n, count in ((64, 4), (80, 4), (96, 6))]
     frame = cells(*rows)
     other = frame.assign(M=2, workgroups=frame["N"] // 16, cell_id="again " + frame["cell_id"])  # 4, 5, 6
-    (told,) = held(pd.concat([frame, other]), MANIFEST)
+    (told,) = held(pd.concat([frame, other]), SCAN)
     assert told.endswith("at most 2 sizes have as many workgroups")
 
 
-@pytest.mark.parametrize("scan", [None, "N=64", {}, {"axis": "Q"}, {"axis": None}])
+@pytest.mark.parametrize("scan", [None, StoredScan(), StoredScan(axis="Q")])
 def test_a_scan_that_run_json_does_not_tell_says_nothing(scan):
-    assert list(held(cells(("a", 64, "pinned", 4)), {"scan": scan})) == []
+    assert list(held(cells(("a", 64, "pinned", 4)), scan)) == []

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from rooflens.analysis.frames.load import load_run
-from rooflens.analysis.frames.notes import parts
 from rooflens.analysis.run.summarize import round_medians, summarize
 from scipy import stats
 
@@ -241,7 +240,7 @@ def test_how_a_time_was_taken_is_in_the_summary(tmp_path):
         assert (row["timer"], row["cold_by"], row["tuning"]) == ("graph", "rotation", "default")
         assert (row["copies"], row["launches_per_sample"]) == (8, 66)
         assert row["note"].startswith("a sample is the mean over 66 launches")
-        assert parts(row["note"]) == [row["note"].replace("66", "many")]
+        assert row["remarks"] == (row["note"].replace("66", "many"),)
 
 
 def test_notes_of_timers_say_what_to_try(tmp_path):

@@ -125,8 +125,8 @@ def test_the_summary_joins_what_rounds_and_canary_say(tmp_path):
     summary = summarize(run_with_canary(tmp_path, columns=said)).set_index("provider")
     assert summary.loc["dequant_blas", "disturbed"] == "canary slowed down by 4.1 % (gemm)"
     assert summary.loc["simt_4bit", "disturbed"] == "clock from 1500 to 1980 MHz; canary slowed down by 4.1 % (gemm)"
-    assert summary["note"].str.startswith("something moved while it was measured").all()
-    canary = "something moved while it was measured (canary's gemm): stop other work and measure again"
+    assert summary["note"].str.startswith("disturbed while it was measured").all()
+    canary = "disturbed while it was measured (canary's gemm): stop other work and measure again"
     assert summary.loc["dequant_blas", "note"] == canary  # one footnote for all, whatever the numbers
     assert summary.loc["simt_4bit", "note"].split("; ") == [canary.replace("canary's gemm", "clock"), canary]
 

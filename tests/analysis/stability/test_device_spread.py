@@ -9,6 +9,7 @@ from rooflens.analysis.run.pipeline import analyze
 from rooflens.analysis.stability.canary import drifts_by_device
 from rooflens.analysis.stability.device_spread import device_warnings, spreads
 from rooflens.analysis.stability.devices import measured_devices
+from rooflens.shapes.run_folder.manifest import StoredDevice
 
 from ..several_devices import fleet, gpu, noisy, reading
 from ..synthetic import CPU, write_run
@@ -25,7 +26,9 @@ def with_canary(run, rows, entries=None):
     """The run as devices of these canaries measured it, one per process unless `entries` say otherwise."""
     numbers = sorted({row["process"] for row in rows})
     entries = entries or [gpu(0, [number], uuid=f"{number:08d}") for number in numbers]
-    return replace(run, canary=pd.DataFrame(rows), manifest={**run.manifest, "devices": entries})
+    return replace(
+        run, canary=pd.DataFrame(rows), manifest=replace(run.manifest, devices=[StoredDevice(**one) for one in entries])
+    )
 
 
 def found_in(run):
@@ -102,7 +105,7 @@ def test_a_cpu_may_differ_by_10_percent_and_a_gpu_by_3(run, kind, slow, expected
     canary = [
         reading(minute, time, process=number) for number, time in enumerate((1e-3, slow * 1e-3)) for minute in (0, 1)
     ]
-    there = replace(run, manifest={**run.manifest, "device": {**run.manifest["device"], "kind": kind}})
+    there = replace(run, manifest=replace(run.manifest, device=replace(run.device, kind=kind)))
     assert len(told(with_canary(there, canary))) == expected
 
 
@@ -165,7 +168,7 @@ def test_it_concerns_the_run_as_a_whole(tmp_path):
 def test_slots_of_one_cpu_are_devices(run):
     canary = [reading(minute, time, process=number) for number, time in enumerate((1e-3, 1.2e-3)) for minute in (0, 1)]
     entries = [CPU.device | {"host": "a", "slot": slot, "processes": [slot]} for slot in (0, 1)]
-    cpu = replace(run, manifest={**run.manifest, "device": CPU.device})
+    cpu = replace(run, manifest=replace(run.manifest, device=StoredDevice(**CPU.device)))
     (warning,) = told(with_canary(cpu, canary, entries))
     assert "20.0% longer on slot 1 than on slot 0" in warning
 

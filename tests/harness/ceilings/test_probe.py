@@ -10,7 +10,7 @@ from rooflens.harness.ceilings import known_limits
 from rooflens.harness.ceilings import probe as module
 from rooflens.harness.ceilings.probe import footprints
 from rooflens.harness.timing.accelerator import TorchHost, accelerator
-from rooflens.harness.timing.timer import Batch
+from rooflens.harness.timing.samples import Samples
 from rooflens.kernels.probes.probe import Pattern, Probe
 from rooflens.kernels.probes.triton import vector
 from rooflens.kernels.probes.triton.streams import BLOCK_BYTES, SLICES
@@ -37,7 +37,7 @@ class Millisecond:
 
     def batch(self, count, meanwhile=None):
         times = (3e-3,) * count + (1e-3, 1e-6)
-        return Batch(times, ("",) * (count + 1) + ("negative time",))
+        return Samples(times, ("",) * (count + 1) + ("negative time",))
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_the_peak_is_that_of_the_fastest_product_and_names_it(measured, monkeypa
     class Scripted(Millisecond):
         def batch(self, count, meanwhile=None):
             seconds = self.subject.launch()
-            return Batch((seconds or 1e-3,) * count)
+            return Samples((seconds or 1e-3,) * count)
 
     monkeypatch.setattr(module, "make_timer", lambda name, machine, subject, device: Scripted(subject))
     planted = (lambda: 4e-3, "slow"), (lambda: 2e-3, "fast"), (lambda: 3e-3, "middling")
@@ -272,7 +272,7 @@ def test_a_slow_launch_gets_few_samples_and_a_fast_one_fills_its_budget(monkeypa
             def batch(self, count, meanwhile=None):
                 taken.append(count)
                 clock[0] += count * seconds
-                return Batch((seconds,) * count)
+                return Samples((seconds,) * count)
 
         monkeypatch.setattr(module, "make_timer", lambda name, machine, subject, device: Scripted(subject))
         begin = clock[0]

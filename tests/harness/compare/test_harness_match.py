@@ -27,20 +27,22 @@ def test_a_version_with_the_same_harness_is_welcome(checkout):
 def test_a_version_that_measures_otherwise_is_refused(checkout, file):
     with (checkout / file).open("a") as opened:
         opened.write("\n# another one\n")
-    with pytest.raises(UsageError, match=rf"base: its {file.split('/')[0]}/ is not that of the rooflens that compares"):
+    with pytest.raises(
+        UsageError, match=rf"base: its {file.split('/')[0]}/ differs from that of the rooflens that compares"
+    ):
         refuse_other_harness(checkout, "base")
 
 
 def test_a_file_more_is_another_harness(checkout):
     (checkout / "harness" / "more.py").write_text("")
-    with pytest.raises(UsageError, match="harness/ is not that"):
+    with pytest.raises(UsageError, match="harness/ differs from that"):
         refuse_other_harness(checkout, "head")
 
 
 def test_other_content_under_another_name_is_another_harness(checkout):
     """Names count as well as contents: a module that moved is imported otherwise."""
     (checkout / "harness" / "timing" / "stop.py").rename(checkout / "harness" / "timing" / "stopping.py")
-    with pytest.raises(UsageError, match="harness/ is not that"):
+    with pytest.raises(UsageError, match="harness/ differs from that"):
         refuse_other_harness(checkout, "head")
 
 

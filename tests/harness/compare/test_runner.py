@@ -8,8 +8,9 @@ from rooflens.harness.compare.runner import CompareRunner
 from rooflens.harness.compare.spec import CompareSpec, nothing_left
 from rooflens.harness.plan.plan import MODEL_FIELDS
 from rooflens.harness.storage.store import RunStore
-from rooflens.harness.worker.messages import Samples
+from rooflens.harness.timing.samples import Samples
 from rooflens.shapes.errors import Interrupted, UsageError
+from rooflens.shapes.run_folder.manifest import Manifest
 
 from ..repositories import repository
 
@@ -36,11 +37,11 @@ class Scripted(CompareRunner):
     def prepare(self):
         return dict.fromkeys(self.what.commits)
 
-    def _measure(self, environment, arm, number, should_stop, deadline):
+    def _measure(self, environment, arm, number):
         self.steps.append((number, arm))
         folder = self.folder / arm
         with RunStore.reopen(folder) if (folder / "run.json").is_file() else RunStore.create(folder) as store:
-            store.write_manifest({"id": arm})
+            store.write_manifest(Manifest(id=arm))
             for m, verdict in self.script[arm][number].items():
                 unit = f"{arm}-{m}", number
                 failed = any(cell == unit[0] and word != "passed" for (cell, _), word in store.verdicts.items())

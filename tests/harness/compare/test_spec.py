@@ -21,19 +21,17 @@ WHAT = spec.CompareSpec(
 def test_what_was_noted_is_gone_on_with(tmp_path, what):
     spec.write_state(tmp_path, what, {(1, "head"), (0, "base")})
     assert spec.stored(tmp_path) == what
-    assert spec.read_state(tmp_path)["done"] == [[0, "base"], [1, "head"]]
+    assert spec.read_state(tmp_path).done == [[0, "base"], [1, "head"]]
 
 
 def test_a_folder_without_a_note_holds_no_comparison(tmp_path):
     assert spec.read_state(tmp_path) is None
-    with pytest.raises(
-        UsageError, match=r"no comparison to resume with: .*compare\.json does not exist; name its folder"
-    ):
+    with pytest.raises(UsageError, match=r"no comparison to resume: .*compare\.json does not exist; name its folder"):
         spec.stored(tmp_path)
 
 
 def test_a_note_that_cannot_be_read_is_told(tmp_path):
-    (tmp_path / spec.STATE).write_text('{"reposi')
+    (tmp_path / spec.COMPARISON).write_text('{"reposi')
     with pytest.raises(UsageError, match=r"compare\.json line 1, column 2: .*; restore the file from a copy"):
         spec.read_state(tmp_path)
 
@@ -41,8 +39,8 @@ def test_a_note_that_cannot_be_read_is_told(tmp_path):
 @pytest.mark.parametrize("change", [{"rounds": ...}, {"files": ...}, {"done": ...}, {"speed": 3}], ids=str)
 def test_a_note_of_another_version_is_told(tmp_path, change):
     spec.write_state(tmp_path, WHAT, [])
-    state = json.loads((tmp_path / spec.STATE).read_text()) | change
-    (tmp_path / spec.STATE).write_text(json.dumps({name: v for name, v in state.items() if v is not ...}))
+    state = json.loads((tmp_path / spec.COMPARISON).read_text()) | change
+    (tmp_path / spec.COMPARISON).write_text(json.dumps({name: v for name, v in state.items() if v is not ...}))
     with pytest.raises(
         UsageError,
         match=r"is not of this version of rooflens|key '\w+' is missing; read the run with the rooflens version that",

@@ -14,6 +14,7 @@ from rooflens.shapes import suite
 from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES
+from rooflens.shapes.run_folder.manifest import Manifest
 
 PROVIDERS = ("blas", "dequant_blas")
 PROTOCOL = Protocol(rounds=2, timeout_s=20.0, build_timeout_s=30.0)
@@ -39,7 +40,7 @@ def quick_jobs(shapes=2, sizes=(1, 8), rounds=PROTOCOL.rounds):
 
 
 def spec(cells=()):
-    return SweepWorkerSpec(Setup("cuda", None, None, PROTOCOL, PROVIDERS, ()), run_json(), None, tuple(cells))
+    return SweepWorkerSpec(Setup("cuda", None, None, PROTOCOL, PROVIDERS, ()), run_manifest(), None, tuple(cells))
 
 
 def run_json(**changes):
@@ -57,6 +58,10 @@ def run_json(**changes):
         "command": ["rooflens"],
         **changes,
     }
+
+
+def run_manifest(**changes):
+    return Manifest.read(run_json(**changes), "run.json")
 
 
 def slot(index=0, host="one", arch="sm90", count=8):

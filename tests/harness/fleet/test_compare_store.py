@@ -22,7 +22,7 @@ from rooflens.harness.worker.messages import Setup
 from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
 from rooflens.shapes.run_folder.columns import CELLS, SAMPLES
 
-from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_json, slot
+from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_manifest, slot
 from .scripted_cluster import Failed, Lost, ScriptedCluster
 from .test_fleet import Quiet
 
@@ -105,7 +105,7 @@ class Stations(ScriptedCluster):
 
 
 def spec():
-    return CompareWorkerSpec(Setup("cuda", None, None, PROTOCOL, (), ()), run_json(), WHAT, "place")
+    return CompareWorkerSpec(Setup("cuda", None, None, PROTOCOL, (), ()), run_manifest(), WHAT, "place")
 
 
 class Trial:
@@ -115,7 +115,7 @@ class Trial:
         self.folder = folder
 
     def arms(self, what=WHAT, chunks=CHUNKS):
-        return CompareStore(self.folder, what, run_json(challengers=[], rounds=what.rounds), chunks)
+        return CompareStore(self.folder, what, run_manifest(challengers=[], rounds=what.rounds), chunks)
 
     def run(self, cluster, stop=lambda: False, deadline=None, what=WHAT, chunks=CHUNKS):
         arms = self.arms(what, chunks)
@@ -172,14 +172,14 @@ def test_every_chunk_is_measured_once_and_lands_in_both_arms(trial):
     assert len({device for found in trial.device_by_problem("base").values() for device in found}) == 3
     assert trial.observer.units == trial.observer.total == len(CHUNKS) * ROUNDS * 2
     state = read_state(trial.folder)
-    assert sorted(map(tuple, state["done"])) == [(number, arm) for number in range(ROUNDS) for arm in ARMS]
-    assert state["chunks"] == WHAT.chunks
+    assert sorted(map(tuple, state.done)) == [(number, arm) for number in range(ROUNDS) for arm in ARMS]
+    assert state.chunks == WHAT.chunks
     for arm in ARMS:
         run = load_run(trial.folder / arm)
         assert run.missing_units == 0
-        assert run.manifest["challengers"] == ["mine"]
-        assert run.manifest["processes"] == len(CHUNKS) * ROUNDS, "every chunk has processes of its own"
-        assert {info["source"] for info in run.manifest["providers"].values()} == {arm}
+        assert run.manifest.challengers == ["mine"]
+        assert run.manifest.processes == len(CHUNKS) * ROUNDS, "every chunk has processes of its own"
+        assert {info.source for info in run.manifest.providers.values()} == {arm}
         assert len(list((trial.folder / arm / "shards").glob("chunk-*.zip"))) == len(CHUNKS)
     assert (trial.folder / "compare.log").read_text().count("-open\nset up\n") == 3
 
@@ -207,7 +207,7 @@ def test_what_is_home_is_not_measured_again(trial):
 
     assert not trial.run(Stations([slot(0)], script))
     assert trial.unmeasured == ["no sm90 is left for 2 parts of the suite"]
-    assert read_state(trial.folder)["done"] == []
+    assert read_state(trial.folder).done == []
     assert load_run(trial.folder / "base").missing_units > 0
     later = Stations([slot(0, "three")])
     assert trial.run(later)
@@ -253,7 +253,7 @@ def test_at_a_stop_who_is_free_cleans_up(trial):
 def test_a_part_with_one_arm_only_is_no_shard(trial):
     arms = trial.arms()
     content = arms.add_result(chunk_parcel(CHUNKS[0], slot(0), finished={"base": 1, "head": 0}))
-    assert content.manifest["station"]["steps"] == 1
+    assert content.manifest.station.steps == 1
     assert arms.begun == {}
     assert arms.done == {}
     arms.close()

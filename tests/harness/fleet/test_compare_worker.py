@@ -19,7 +19,7 @@ from rooflens.shapes.device import Device
 from rooflens.shapes.errors import Interrupted, RooflensError
 
 from ..repositories import git, repository
-from .fabricated import PROTOCOL, run_json, slot
+from .fabricated import PROTOCOL, run_json, run_manifest, slot
 from .test_compare_store import CHUNKS
 
 DEVICE = Device("cuda", 0, "Simulated", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37, "GPU-7")
@@ -97,7 +97,7 @@ def worker(tmp_path, what):
 
     def call(name="first", place=None, stop=lambda: False, shipped=None, **changes):
         setup = Setup("cuda", None, None, PROTOCOL, (), ())
-        spec = CompareWorkerSpec(setup, run_json(), replace(what, **changes), "comparison-1", shipped or {})
+        spec = CompareWorkerSpec(setup, run_manifest(), replace(what, **changes), "comparison-1", shipped or {})
         heard = RemarkCollector()
         made = CompareWorker(spec, place or slot(), name, tmp_path / f"scratch-{name}", heard, stop, ["a remark"])
         made.heard = heard

@@ -16,7 +16,7 @@ from rooflens.harness.worker.messages import Begin
 from rooflens.shapes.errors import RooflensError, UsageError
 
 from ..scripted_workers import DEVICE, DIED, Silent, Worker, Workers, passed
-from .fabricated import quick_jobs, run_json, spec
+from .fabricated import quick_jobs, run_manifest, spec
 
 JOBS = quick_jobs(shapes=1, sizes=(1, 8))
 HERE = Slot("node", "vm", DEVICE.arch, 0, 1)
@@ -69,7 +69,7 @@ def test_each_job_comes_home_as_a_run_of_its_own(worker, tmp_path):
     }
     assert len(rows(closed, "canary.csv")) == 1
     assert not (tmp_path / "scratch").exists()
-    store = ResultStore(tmp_path / "run", run_json(), JOBS)
+    store = ResultStore(tmp_path / "run", run_manifest(), JOBS)
     for archive in (opened, *archives, closed):
         store.add_result(archive)
     store.close()

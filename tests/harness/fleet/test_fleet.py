@@ -11,7 +11,7 @@ from rooflens.harness.fleet.jobs import jobs_of
 from rooflens.harness.fleet.result_store import ResultStore
 from rooflens.shapes.errors import Interrupted, RooflensError
 
-from .fabricated import PROTOCOL, archive, quick_jobs, record, run_json, slot, spec
+from .fabricated import PROTOCOL, archive, quick_jobs, record, run_manifest, slot, spec
 from .scripted_cluster import Failed, Lost, ScriptedCluster
 from .test_result_store import planned, units
 
@@ -55,7 +55,7 @@ class Trial:
         queues = [
             ArchQueue(
                 arch,
-                ResultStore(self.folder / arch, run_json(), jobs),
+                ResultStore(self.folder / arch, run_manifest(), jobs),
                 spec(),
                 limit,
                 more and (lambda: jobs_of(more(), PROTOCOL.rounds)),

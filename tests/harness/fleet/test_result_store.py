@@ -12,7 +12,7 @@ from rooflens.harness.storage.merge import merge
 from rooflens.harness.storage.shards import opened
 from rooflens.shapes.errors import RooflensError, UsageError
 
-from .fabricated import archive, quick_jobs, record, run_json, slot
+from .fabricated import archive, quick_jobs, record, run_manifest, slot
 
 JOBS = quick_jobs()
 """4 jobs of 2 cells in 2 rounds."""
@@ -24,7 +24,7 @@ def store(tmp_path):
     opened = []
 
     def call(jobs=JOBS):
-        opened.append(ResultStore(tmp_path / "run", run_json(), jobs))
+        opened.append(ResultStore(tmp_path / "run", run_manifest(), jobs))
         return opened[-1]
 
     yield call

@@ -22,7 +22,7 @@ from rooflens.harness.fleet.result_store import ResultStore
 from rooflens.shapes.errors import RooflensError, UsageError
 
 from ..scripted_workers import Workers
-from .fabricated import PROTOCOL, archive, quick_jobs, record, run_json, slot, spec
+from .fabricated import PROTOCOL, archive, quick_jobs, record, run_json, run_manifest, slot, spec
 from .scripted_cluster import Failed, Lost, ScriptedCluster
 from .test_device_worker import interrupted, manifest, rows, worker
 from .test_fleet import JOBS, trial
@@ -47,7 +47,7 @@ def test_a_part_keeps_the_processes_of_the_station_that_began_it(worker, tmp_pat
     whole, next_one = second.measure(Assignment(job, part.content, None)), second.measure(Assignment(other, b"", None))
     assert {(row["round"], row["process"]) for row in rows(whole)} == {("0", "0"), ("1", "1")}
     assert {row["process"] for row in rows(next_one)} == {"0"}
-    run = ResultStore(tmp_path / "run", run_json(), [job, other])
+    run = ResultStore(tmp_path / "run", run_manifest(), [job, other])
     for one in (whole, next_one):
         run.add_result(one)
     run.close()
@@ -74,14 +74,16 @@ def test_a_part_that_is_completed_twice_has_three_processes(worker):
 def test_a_completed_part_says_how_much_is_measured_by_now(worker):
     (job,) = quick_jobs(shapes=1, sizes=(1,))
     part = named(worker, "s1", interrupted("source")).measure(Assignment(job, b"", 100.0))
-    about = dataclasses.replace(spec(), manifest=run_json(rounds=4, protocol={**run_json()["protocol"], "rounds": 4}))
+    about = dataclasses.replace(
+        spec(), manifest=run_manifest(rounds=4, protocol={**run_json()["protocol"], "rounds": 4})
+    )
     whole = manifest(named(worker, "s2", Workers(), about=about).measure(Assignment(job, part.content, None)))
     assert (whole["rounds"], whole["protocol"]["rounds"]) == (4, 4)
 
 
 @pytest.mark.parametrize("changes", [{"timeout_s": 90.0}, {"budget_s": 9.0}, {"caches": ["cold"]}, {"timer": "event"}])
 def test_how_much_is_measured_may_change(tmp_path, changes):
-    run = ResultStore(tmp_path / "run", run_json(), JOBS)
+    run = ResultStore(tmp_path / "run", run_manifest(), JOBS)
     run.add_result(archive(JOBS[0], slot(0)))
     run.add_result(archive(JOBS[1], slot(1), name="b", protocol={**run_json()["protocol"], **changes}))
     assert len(run.done) == 2
@@ -90,7 +92,7 @@ def test_how_much_is_measured_may_change(tmp_path, changes):
 
 @pytest.mark.parametrize("changes", [{"cold_by": "rotation"}, {"timer": "graph"}])
 def test_how_it_is_measured_may_not(tmp_path, changes):
-    run = ResultStore(tmp_path / "run", run_json(), JOBS)
+    run = ResultStore(tmp_path / "run", run_manifest(), JOBS)
     run.add_result(archive(JOBS[0], slot(0)))
     with pytest.raises(UsageError, match=next(iter(changes))):
         run.add_result(archive(JOBS[1], slot(1), name="b", **changes))
@@ -223,7 +225,7 @@ def test_more_slots_than_cores_is_said_with_the_way_out():
 
 
 def test_a_shard_is_safe_before_it_has_its_name_and_its_samples_stand_before_its_rows(tmp_path, monkeypatch):
-    run = ResultStore(tmp_path / "run", run_json(), JOBS)
+    run = ResultStore(tmp_path / "run", run_manifest(), JOBS)
     log, append, fsync, replace = [], result_store._append, os.fsync, os.replace
 
     def synced(handle):
@@ -248,7 +250,7 @@ def test_a_shard_is_safe_before_it_has_its_name_and_its_samples_stand_before_its
 
 
 def test_the_ceilings_are_the_best_of_all_devices(tmp_path):
-    run = ResultStore(tmp_path / "run", run_json(), JOBS)
+    run = ResultStore(tmp_path / "run", run_manifest(), JOBS)
     for index in (1, 3, 2):
         run.add_result(record("open", slot(index), name=f"s{index}"))
         best = 1e12 + max(1, index, 3 if index == 2 else 0)
@@ -315,7 +317,7 @@ def test_a_job_that_devices_refuse_is_not_given_up(trial):
 def begun(trial):
     """Store a part of the first job, by slot 1; return the trial."""
     half = archive(JOBS[0], slot(1), keep=lambda cell, number: number == 0)
-    run = ResultStore(trial.folder / "sm90", run_json(), JOBS[:2])
+    run = ResultStore(trial.folder / "sm90", run_manifest(), JOBS[:2])
     run.add_result(half)
     run.close()
     return trial
@@ -384,7 +386,7 @@ def test_a_station_leaves_nothing_of_a_job_that_is_home(worker, tmp_path):
 def test_the_name_of_a_shard_is_the_id_of_its_run(worker):
     """Without one it is no run, and rooflens merge takes none."""
     (job,) = quick_jobs(shapes=1, sizes=(1,))
-    about = dataclasses.replace(spec(), manifest={key: said for key, said in run_json().items() if key != "id"})
+    about = dataclasses.replace(spec(), manifest=run_manifest(id=None))
     one = worker(Workers(), about=about)
     opened = one.open()
     assert (opened.key, manifest(opened)["id"]) == ("s1-open", "s1-open")

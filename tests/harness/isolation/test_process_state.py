@@ -6,8 +6,7 @@ import time
 import pytest
 import torch
 from rooflens.harness.isolation.faults import IncorrectError, LeftBehindError, ProviderError, is_lost
-from rooflens.harness.isolation.process_state import Guard
-from rooflens.harness.isolation.settings import settings
+from rooflens.harness.isolation.process_state import Guard, settings
 
 from ..leaving_providers import CHANGES, FOR_GOOD, KEPT, PACED, getrlimit
 

@@ -89,8 +89,8 @@ def test_a_scan_has_every_cell_once_per_size(cells):
 def test_run_json_says_what_is_scanned(cells):
     scan = Scan.parse("N=512~1x64,1024")
     said = described(scan, scanned(cells, scan))
-    assert (said["axis"], said["sizes"], said["text"]) == ("N", [448, 512, 576, 1024], "N=512~1x64,1024")
-    assert said["of"] == [
+    assert (said.axis, said.sizes, said.text) == ("N", [448, 512, 576, 1024], "N=512~1x64,1024")
+    assert said.of == [
         {"model": shape.model, "layer": shape.layer, "N": shape.N, "K": shape.K}
         for shape in dict.fromkeys(cell.shape for cell in cells)
     ]

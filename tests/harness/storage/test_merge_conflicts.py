@@ -51,11 +51,8 @@ def test_a_unit_in_two_shards_is_refused(halves, tmp_path):
     write_rows(path, list(rows[0]), [*read_rows(path), rows[3], rows[4]])
     (reason,) = reasons(*halves)
     cell = rows[3]["cell_id"]
-    assert (
-        f"{path} line 8: round {rows[3]['round']} of cell {cell} stands already in {halves[0]}/cells.csv line 5"
-        in reason
-    )
-    with pytest.raises(UsageError, match="stands already in"):
+    assert f"{path} line 8: round {rows[3]['round']} of cell {cell} duplicates {halves[0]}/cells.csv line 5" in reason
+    with pytest.raises(UsageError, match="duplicates"):
         join(halves, tmp_path / "merged")
 
 

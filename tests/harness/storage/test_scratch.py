@@ -20,6 +20,7 @@ from rooflens.harness.storage.scratch import (
 from rooflens.harness.storage.store import RunStore
 from rooflens.kernels.cache_folder import private_temporary
 from rooflens.shapes.errors import RooflensError, UsageError
+from rooflens.shapes.run_folder.manifest import Manifest
 
 MAKE = """
 import sys
@@ -103,7 +104,7 @@ def of_another(folder, **said):
 def test_nothing_is_removed_that_was_not_made_as_a_scratch_folder(tmp_path):
     """A run folder that a user put there; a copy; folders of other machines and users; markers that say nothing."""
     with RunStore.create(tmp_path / "rooflens-run") as store:
-        store.write_manifest({"id": "run"})
+        store.write_manifest(Manifest(id="run"))
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / MARKER).touch()
     (tmp_path / "list").mkdir()

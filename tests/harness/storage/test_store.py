@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from rooflens.harness.storage.store import RunStore
 from rooflens.harness.storage.tables import replace
-from rooflens.harness.worker.messages import Samples
+from rooflens.harness.telemetry.reading import Reading
+from rooflens.harness.timing.samples import Samples
 from rooflens.shapes.errors import RooflensError, UsageError
 from rooflens.shapes.run_folder.columns import CANARY, CELLS
+from rooflens.shapes.run_folder.manifest import Manifest
 
 
 def taken(*times_s, **more):
@@ -26,7 +28,7 @@ def row(cell="c0", number=0, verdict="passed", **columns):
 @pytest.fixture
 def folder(tmp_path):
     with RunStore.create(tmp_path / "run") as store:
-        store.write_manifest({"id": "run"})
+        store.write_manifest(Manifest(id="run"))
         store.commit(row("c0", 0), taken(1e-3, 2e-3))
         store.commit(row("c1", 0), taken(3e-3))
     return tmp_path / "run"
@@ -76,10 +78,10 @@ def test_units_are_read_back(folder):
 
 def test_a_retried_unit_leaves_the_tables_for_the_events_and_comes_back_once(tmp_path):
     with RunStore.create(tmp_path / "run") as store:
-        store.write_manifest({"id": "run"})
+        store.write_manifest(Manifest(id="run"))
         store.commit(row("c0", 0, model="=1+1"), taken(1e-3))
-        reading = {"batch": 0, "busy_elsewhere": 0.5}
-        store.commit(row("c1", 0, "timeout", provider="p", M=4, reason="=no, end"), taken(telemetry=[reading]))
+        readings = ((0, Reading(busy_elsewhere=0.5)),)
+        store.commit(row("c1", 0, "timeout", provider="p", M=4, reason="=no, end"), taken(readings=readings))
         store.commit(row("c2", 1, "oom"), taken())
     before = (tmp_path / "run" / "cells.csv").read_text().splitlines()
     with RunStore.reopen(tmp_path / "run") as store:
@@ -88,7 +90,7 @@ def test_a_retried_unit_leaves_the_tables_for_the_events_and_comes_back_once(tmp
         store.retry({("c1", 0)})
         assert store.verdicts == {("c0", 0): "passed", ("c2", 1): "oom"}
         assert (tmp_path / "run" / "cells.csv").read_text().splitlines() == [*before[:2], before[3]]
-        store.commit(row("c1", 0), taken(2e-3, telemetry=[reading]))
+        store.commit(row("c1", 0), taken(2e-3, readings=readings))
     assert len(read(tmp_path / "run", "telemetry.csv")) == 1
     (event,) = (tmp_path / "run" / "events.log").read_text().splitlines()
     assert event.partition(" ")[2] == "retry round 0 of 4 p: timeout: =no, end"
@@ -109,9 +111,9 @@ def test_a_torn_commit_row_is_cut_and_so_are_its_samples(folder):
 
 
 def test_what_does_not_count_says_why_and_telemetry_belongs_to_its_unit(folder):
-    said = {"batch": 0, "first": 0, "clock_hz": 1.98e9, "slowdown": "power_cap"}
+    readings = ((0, Reading(clock_hz=1.98e9, slowdown=("power_cap",))),)
     with RunStore.reopen(folder) as store:
-        samples = Samples((4e-3, -1.0), ("", "negative time"), (9e-3,), (5e-3, 6e-3), (3e-3,), (said,))
+        samples = Samples((4e-3, -1.0), ("", "negative time"), (9e-3,), (5e-3, 6e-3), (3e-3,), readings=readings)
         store.commit(row("c2", 0), samples)
         store.append(CANARY, [{"at": "now", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}])
         assert [reading["gemm_s"] for reading in store.rows(CANARY)] == ["0.001"]
@@ -249,7 +251,7 @@ def test_the_better_measurement_of_a_ceiling_stays(folder):
 FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from rooflens.harness.worker.messages import Samples
+from rooflens.harness.timing.samples import Samples
 from rooflens.harness.storage.store import RunStore
 from rooflens.shapes.errors import RooflensError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -14,6 +14,7 @@ from rooflens.harness.worker.messages import Begin, Setup, Work
 from rooflens.shapes import suite
 from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
 from rooflens.shapes.run_folder.columns import CELLS
+from rooflens.shapes.run_folder.manifest import Manifest
 
 from ..scripted_workers import DIED, HUNG, PROTOCOL, Silent, Workers, passed
 
@@ -31,7 +32,7 @@ def run(tmp_path, monkeypatch):
         resumed = (folder / "run.json").exists()
         with RunStore.reopen(folder) if resumed else RunStore.create(folder) as store:
             observer = Silent()
-            manifest = store.read_manifest() if resumed else {}
+            manifest = store.read_manifest() if resumed else Manifest()
             further = more(cells, manifest) if more else None
             sweep = Sweep(store, cells, setup, observer, calibrate, deadline=deadline, more=further, retry=retry)
             assert sweep.run(manifest)
@@ -165,11 +166,11 @@ def asking(*batches, seen=None):
 
         def more():
             if seen is not None:
-                seen.append((content["planned_units"], len(content.get("asked", []))))
+                seen.append((content.planned_units, len(content.unknown.get("asked", []))))
             if not left:
                 return ()
             sizes = left.pop(0)
-            content.setdefault("asked", []).extend(sizes)
+            content.unknown.setdefault("asked", []).extend(sizes)
             return tuple(cell for m in sizes for cell in at(cells, m))
 
         return more

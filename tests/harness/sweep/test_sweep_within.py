@@ -12,8 +12,10 @@ from rooflens.harness.sweep import session as sessions
 from rooflens.harness.sweep import sweep as sweeps
 from rooflens.harness.sweep.sweep import Sweep
 from rooflens.harness.sweep.time_budget import MOST_ROUNDS, TimeBudget
-from rooflens.harness.worker.messages import REFERENCE_PHASE, Begin, Result, Samples, Setup, Stored, Work
+from rooflens.harness.timing.samples import Samples
+from rooflens.harness.worker.messages import REFERENCE_PHASE, Begin, Result, Setup, Stored, Work
 from rooflens.shapes import suite
+from rooflens.shapes.run_folder.manifest import Manifest
 
 from .. import scripted_workers
 from ..scripted_workers import PROTOCOL, Silent, Worker
@@ -53,10 +55,10 @@ def within(tmp_path, monkeypatch):
         quick = suite.load("llm4bit-quick").override(providers=("blas", "dequant_blas"))
         cells = spread(plan(dataclasses.replace(quick, shapes=quick.shapes[:2]), "M <= 4"))
         setup = Setup("cpu", None, None, PROTOCOL, ("blas", "dequant_blas"), ())
-        manifest = {"protocol": {}, "rounds": PROTOCOL.rounds}
         folder = tmp_path / "run"
         with RunStore.reopen(folder) if folder.exists() else RunStore.create(folder) as store:
-            manifest = store.read_manifest() | manifest if (folder / "run.json").exists() else manifest
+            manifest = store.read_manifest() if (folder / "run.json").exists() else Manifest()
+            manifest.rounds = manifest.protocol.rounds = PROTOCOL.rounds
             clock.now = 0.0
             sweep = Sweep(store, cells, setup, Silent(), False, deadline=seconds, budget=TimeBudget(seconds, rounds))
             complete = sweep.run(manifest)
@@ -71,25 +73,25 @@ def test_a_time_budget_is_filled_with_rounds_of_every_cell(within):
     complete, manifest, counts, now, _ = within(40.0)
     assert complete
     assert 25.0 <= now <= 40.0
-    assert min(counts) == manifest["rounds"] == manifest["protocol"]["rounds"] >= 5
-    assert manifest["planned_units"] == 8 * manifest["rounds"]
+    assert min(counts) == manifest.rounds == manifest.protocol.rounds >= 5
+    assert manifest.planned_units == 8 * manifest.rounds
 
 
 def test_too_short_a_time_leaves_whole_problems_for_later(within):
     complete, manifest, counts, now, _ = within(8.0)
     assert not complete
     assert now <= 8.0
-    assert manifest["rounds"] == 2
+    assert manifest.rounds == 2
     assert counts == [2] * len(counts)
     assert 0 < len(counts) < 8
 
 
 def test_a_finished_run_goes_on_with_further_rounds(within):
-    assert within(1000.0, rounds=3)[1]["rounds"] == 3
+    assert within(1000.0, rounds=3)[1].rounds == 3
     complete, manifest, counts, _, _ = within(30.0)
     assert complete
-    assert manifest["rounds"] == min(counts) > 3
-    assert manifest["planned_units"] == 8 * manifest["rounds"]
+    assert manifest.rounds == min(counts) > 3
+    assert manifest.planned_units == 8 * manifest.rounds
 
 
 def test_a_first_problem_that_fails_does_not_stop_the_clock(within, monkeypatch):
@@ -113,7 +115,7 @@ def test_one_problem_is_measured_in_however_short_a_time(within):
 def test_the_rounds_that_a_user_allows_end_a_sweep_early(within):
     complete, manifest, counts, now, _ = within(1000.0, rounds=3)
     assert complete
-    assert (manifest["rounds"], counts) == (3, [3] * 8)
+    assert (manifest.rounds, counts) == (3, [3] * 8)
     assert now < 30.0
 
 

@@ -25,6 +25,7 @@ from rooflens.harness.worker.search import Candidate, Search, nothing_to_search
 from rooflens.shapes import suite
 from rooflens.shapes.errors import RooflensError, UsageError
 from rooflens.shapes.protocol import Protocol
+from rooflens.shapes.run_folder.manifest import Manifest
 from rooflens.shapes.verdict import Verdict
 
 from .. import scripted_workers
@@ -82,7 +83,7 @@ def tune(tmp_path, monkeypatch):
         resumed = (folder / "run.json").exists()
         with RunStore.reopen(folder) if resumed else RunStore.create(folder) as store:
             observer = Silent()
-            manifest = store.read_manifest() if resumed else {}
+            manifest = store.read_manifest() if resumed else Manifest()
             assert TuningSweep(store, cells, setup, observer, searches).run(manifest)
         with (folder / "tuning.csv").open(newline="") as file:
             return list(csv.DictReader(file)), observer

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rooflens.harness.storage.store import RunStore
 from rooflens.harness.telemetry.clock import CLOCK, Clock
-from rooflens.harness.worker.messages import Samples
+from rooflens.harness.timing.samples import Samples
+from rooflens.shapes.run_folder.manifest import Manifest
 
 NOON = datetime(2026, 3, 8, 12, tzinfo=UTC)
 
@@ -73,7 +74,7 @@ def test_a_run_that_goes_on_with_the_clock_set_back_stores_later_times(tmp_path,
     ahead = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
     row = {"cell_id": "c", "round": 0, "verdict": "passed", "started_at": ahead.isoformat(), "elapsed_s": 20.0}
     with RunStore.create(tmp_path / "run") as store:
-        store.write_manifest({"id": "run"})
+        store.write_manifest(Manifest(id="run"))
         store.commit(row, Samples((1e-3,)))
     monkeypatch.setattr(CLOCK, "origin_s", CLOCK.origin_s)
     with RunStore.reopen(tmp_path / "run") as store:

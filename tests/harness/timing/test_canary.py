@@ -4,7 +4,7 @@ from rooflens.harness.machine.device import find_device
 from rooflens.harness.timing import canary as module
 from rooflens.harness.timing.accelerator import accelerator
 from rooflens.harness.timing.canary import EVERY_S, Canary
-from rooflens.harness.timing.timer import Batch
+from rooflens.harness.timing.samples import Samples
 
 
 def test_it_times_a_gemm_and_a_copy_and_says_when():
@@ -20,7 +20,7 @@ def test_it_times_a_gemm_and_a_copy_and_says_when():
 def test_samples_that_do_not_count_do_not_count():
     class Timer:
         def batch(self, count):
-            return Batch((9.0, 1.0, 1.0, 1.0, 9.0), ("preempted", "", "", "", "preempted"))
+            return Samples((9.0, 1.0, 1.0, 1.0, 9.0), ("preempted", "", "", "", "preempted"))
 
     assert module._typical(Timer()) == 1.0
 

@@ -11,7 +11,8 @@ from rooflens.harness.timing.event_timer import (
     TRIES,
     EventTimer,
 )
-from rooflens.harness.timing.timer import NOT_BLOCKED, Subject
+from rooflens.harness.timing.samples import NOT_BLOCKED
+from rooflens.harness.timing.timer import Subject
 
 from ..fake_cache import Buffer, FakeCache
 from ..fake_device import FakeDevice

@@ -8,8 +8,9 @@ from rooflens.harness.telemetry.reading import Reading
 from rooflens.harness.timing.event_timer import EventTimer
 from rooflens.harness.timing.graph_timer import GraphTimer
 from rooflens.harness.timing.host_timer import HostTimer
-from rooflens.harness.timing.measure import MOST_DISCARDED, WARMUPS, measure
+from rooflens.harness.timing.measure import WARMUPS, measure
 from rooflens.harness.timing.profiler_timer import ProfilerTimer
+from rooflens.harness.timing.samples import MOST_DISCARDED
 from rooflens.harness.timing.stop import StopRule
 from rooflens.harness.timing.timer import Subject
 from rooflens.shapes.errors import RooflensError

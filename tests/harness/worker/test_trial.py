@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from rooflens.harness.timing.measure import Measurement
+from rooflens.harness.timing.samples import Measurement
 from rooflens.harness.worker import trial
 from rooflens.harness.worker.search import BRIEF
 from rooflens.harness.worker.trial import DeviceTrial, error_ratio
@@ -28,8 +28,7 @@ class Timer:
 
 
 def measured(disturbed, discarded=("", "")):
-    fields = dict.fromkeys(Measurement.__dataclass_fields__, ()) | {"times_s": (1e-6, 2e-6), "discarded": discarded}
-    return Measurement(**fields | {"disturbed": disturbed})
+    return Measurement((1e-6, 2e-6), discarded, disturbed=disturbed)
 
 
 def test_a_trial_keeps_the_worst_of_what_its_passes_say(monkeypatch):

@@ -5,14 +5,30 @@ from pathlib import Path
 
 import pytest
 from rooflens.shapes.errors import UsageError
-from rooflens.shapes.run_folder.manifest import COMPARISON, check_manifest
+from rooflens.shapes.run_folder.manifest import (
+    VERSION,
+    ComparisonState,
+    Manifest,
+    StoredProvider,
+    checked,
+    read_manifest,
+)
 
 STORED = sorted((Path(__file__).parents[3] / "docs" / "results").rglob("run.json"))
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
 def test_stored_runs_pass(path):
-    check_manifest(json.loads(path.read_text()), path, ("id", "device"))
+    manifest, content = read_manifest(path, ("id", "device")), json.loads(path.read_text())
+    assert not manifest.unknown
+    assert stated(json.loads(manifest.to_text())) == stated(content)
+
+
+def stated(value):
+    """What an object says: without what is absent, null or empty."""
+    if isinstance(value, dict):
+        return {key: stated(one) for key, one in value.items() if one not in (None, "", [], {})}
+    return [stated(one) for one in value] if isinstance(value, list) else value
 
 
 def test_there_are_stored_runs():
@@ -39,20 +55,31 @@ def test_there_are_stored_runs():
 )
 def test_another_type_is_named(manifest, says):
     with pytest.raises(UsageError, match=says) as raised:
-        check_manifest(manifest, "run.json", ("id",))
+        Manifest.read(manifest, "run.json", ("id",))
     assert len(str(raised.value)) < 250
 
 
-def test_what_is_unknown_or_not_known_here_passes():
-    check_manifest(
-        {"id": "a", "device": {"uuid": None, "colour": [1]}, "device_spec": None, "other": object()}, "", ("id",)
-    )
+def test_what_is_not_known_here_survives_a_rewrite():
+    content = {"id": "a", "device": {"uuid": None, "colour": [1]}, "device_spec": None, "other": {"x": None}}
+    manifest = Manifest.read(content, "", ("id",))
+    manifest.device.name = "b"
+    manifest.providers["p"] = StoredProvider(role="candidate")
+    assert json.loads(manifest.to_text()) == {
+        "id": "a", "challengers": [], "shapes": [], "environment": {}, "protocol": {}, "processes": 0,
+        "device": {"name": "b", "colour": [1]}, "providers": {"p": {"role": "candidate"}}, "other": {"x": None},
+    }  # fmt: skip
+
+
+def test_a_glance_takes_what_it_can():
+    found = Manifest.glance({"id": 3, "suite": "s", "device": {"name": ["x"], "arch": "sm90"}, "refine": {"added": 1}})
+    assert (found.id, found.suite, found.device.name, found.device.arch, found.refine) == ("", "s", "", "sm90", None)
+
+
+def test_a_later_version_is_refused():
+    with pytest.raises(UsageError, match=rf"run.json is of version {VERSION + 1}, and this rooflens reads {VERSION}"):
+        checked({"version": VERSION + 1}, "run.json")
 
 
 def test_a_comparison():
     with pytest.raises(UsageError, match=r"compare\.json: rounds = '2' must be a positive whole number"):
-        check_manifest(
-            {"repository": "", "suite": "", "commits": {}, "files": [], "options": [], "rounds": "2"},
-            "compare.json",
-            kind=COMPARISON,
-        )
+        ComparisonState.read({"repository": "", "suite": "", "commits": {}, "rounds": "2"}, "compare.json")

@@ -1,8 +1,12 @@
 """Reasons that differ in sizes only are one reason, with the range of each size."""
 
-from rooflens.cli.shared.reason_groups import grouped, kind, merged
+from rooflens.shapes.verdict import Reason, reason_groups
 
 TAKES = "no MX-FP8 kernel takes M={} N={} K=6144: K is not a multiple of 32; stock_triton_mx: needs a GPU"
+
+
+def merged(texts):
+    return Reason.merged(map(Reason.parse, texts))
 
 
 def test_sizes_become_ranges_and_everything_else_stays():
@@ -13,12 +17,12 @@ def test_sizes_become_ranges_and_everything_else_stays():
 
 
 def test_other_numbers_are_other_reasons():
-    assert kind("needs sm89") != kind("needs sm90")
-    assert kind("M=1 is too small") == kind("M=20 is too small")
-    assert kind("BLOCK_M=1") != kind("BLOCK_M=2")
+    assert Reason.parse("needs sm89").words != Reason.parse("needs sm90").words
+    assert Reason.parse("M=1 is too small").words == Reason.parse("M=20 is too small").words
+    assert Reason.parse("BLOCK_M=1").words != Reason.parse("BLOCK_M=2").words
 
 
 def test_groups_keep_their_order_and_name_each_provider_once():
     pairs = [("a", "M=1 no"), ("b", "needs a GPU"), ("a", "M=4 no"), ("c", "M=2 no")]
-    assert grouped(pairs) == {"M=1..4 no": ["a", "c"], "needs a GPU": ["b"]}
-    assert grouped([]) == {}
+    assert reason_groups(pairs) == [("M=1..4 no", ["a", "c"], 3), ("needs a GPU", ["b"], 1)]
+    assert reason_groups([]) == []

@@ -1,0 +1,103 @@
+"""Which configuration a cell runs: the default, that of a tuned table, or the winner of a search."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ...kernels.provider import AnyProvider
+from ...shapes.tuned import TunedTable
+from ..isolation.faults import ProviderError, SearchError, StateLostError, explain, is_lost
+from ..isolation.process_state import Guard
+from ..plan.plan import Cell
+from .bench import Bench
+from .messages import PREPARE_PHASE, CandidateBegun, CandidateFailed, Choice, SearchResult, Work
+from .operands import Operands
+from .prepared import offered
+from .search import Search
+from .task_progress import TaskProgress
+
+
+class Configurations:
+    """Chooses and searches configurations on one bench; `table` is that of --tuned, `tuning` as in the protocol.
+
+    `send` sends a message to the parent; `report` does too, and returns when it is stored.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        providers: Mapping[str, AnyProvider],
+        guard: Guard,
+        tuning: str,
+        table: TunedTable | None,
+        send: Callable[[Any], object],
+        report: Callable[[Any], object],
+    ) -> None:
+        self._bench, self._providers, self._guard = bench, providers, guard
+        self._tuning, self._table = tuning, table
+        self._send, self._report = send, report
+
+    def choose(self, job: TaskProgress, operands: Operands, index: int, work: Work) -> Choice:
+        """Decide on the configuration of a cell: the default, the table's, or the winner of a search."""
+        cell = job.task.cells[index]
+        provider = self._providers[cell.provider]
+        candidates = self._bench.candidates(provider, cell)
+        default = candidates[0] if candidates else None
+        if self._tuning == "default" or not candidates:
+            return Choice(default, "default")
+        if self._table:
+            config = self._table.lookup(self._bench.device, cell.problem, cell.scheme, cell.provider, cell.cache)
+            if config is None:
+                return Choice(default, "default", remark="not in the tuned table")
+            own = offered(config, candidates)
+            if own is None:
+                return Choice(default, "default", remark="the provider no longer offers the tuned configuration")
+            return Choice(own, "pinned")
+        if earlier := work.chosen.get(index):
+            own = offered(earlier.config, candidates)
+            if own is None:
+                raise ProviderError(f"the configuration that was searched, {earlier.config}, is no candidate any more")
+            return replace(earlier, config=own)
+        if len(candidates) < 2:
+            return Choice(default, "default")
+        return self._searched(job, operands, index, work)
+
+    def _searched(self, job: TaskProgress, operands: Operands, index: int, work: Work) -> Choice:
+        """Search the configuration of a cell, report all that was tried, and choose the winner."""
+        cell = job.task.cells[index]
+        if operands.truth is None:
+            operands.draw(self._bench.seed + operands.inputs.problem.M)
+        found = self.search(cell, operands, index, work, str(cell))
+        job.begin(PREPARE_PHASE, [index])
+        self._report(SearchResult(index, found.columns()))
+        if found.winner is None:
+            first = found.rows[0]
+            raise SearchError(first.verdict, f"no candidate passed; the first: {first.reason}")
+        return Choice(found.config, "cold", len(found.rows), found.seconds)
+
+    def search(
+        self,
+        cell: Cell,
+        operands: Operands,
+        index: int,
+        work: Work,
+        seed: str,
+        around: contextlib.AbstractContextManager[object] = contextlib.nullcontext(),  # noqa: B008
+    ) -> Search:
+        """Search the configuration of one cell, within `around`. Raises StateLostError when the process is lost."""
+
+        def begin(candidate: int, phase: str) -> None:
+            self._send(CandidateBegun(index, candidate, phase))
+
+        guarded = partial(self._guard.around, cell.provider)
+        failed = work.failed_candidates.get(index)
+        try:
+            with around:
+                return self._bench.search(self._providers[cell.provider], cell, operands, begin, guarded, seed, failed)
+        except Exception as error:
+            if is_lost(error):
+                self._send(CandidateFailed(*explain(error, "searching")))
+                raise StateLostError from error
+            raise

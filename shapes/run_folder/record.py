@@ -1,0 +1,226 @@
+"""JSON objects as dataclasses: their fields say what a file may contain, and what its documentation says of it.
+
+A key of the file is a field of the class. What is absent or null is unknown, and has the default of the field. A field
+without a default must be there. Keys that the class does not know are kept in `unknown`, and written back.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+
+from ..errors import UsageError, quote
+
+LARGEST = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a value must be, in words, and whether it is."""
+
+    noun: str
+    holds: Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keys:
+    """What the values of an object must be whose keys are looked up by name; all keys must be there if `required`."""
+
+    types: Mapping[str, Any]
+    required: bool = False
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+Whole = Annotated[int, Check("a whole number", _is_whole)]
+Size = Annotated[int, Check("a positive whole number", lambda value: _is_whole(value) and value > 0)]
+Number = Annotated[float, Check("a number", _is_number)]
+Scalar = Annotated[Any, Check("a text or a number", lambda value: isinstance(value, str | bool) or _is_number(value))]
+_PLAIN = {
+    str: Check("a text", lambda value: isinstance(value, str)),
+    bool: Check("true or false", lambda value: isinstance(value, bool)),
+}
+
+
+def about(description: str, default: Any = MISSING, make: Any = MISSING) -> Any:
+    """Return a dataclass field; `make` makes its default."""
+    return field(default=default, default_factory=make, metadata={"description": description})
+
+
+class _WrongTypeError(Exception):
+    """At a path of keys there is a value that is not what it must be."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """An object of a JSON file."""
+
+    always: ClassVar[tuple[str, ...]] = ()
+    """Fields that are written even when they are empty."""
+
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any], where: object, required: Sequence[str] = ()) -> Self:
+        """Return what the object of a file says.
+
+        Raises UsageError, which names the file (`where`) and the key, for a `required` key that is absent, and for the
+        first value of another type.
+        """
+        for key in required:
+            if content.get(key) is None:
+                raise UsageError(
+                    f"{where}: key {key!r} is missing; read the run with the rooflens version that wrote it"
+                )
+        try:
+            return cls._decoded(content, "", lenient=False)
+        except _WrongTypeError as fault:
+            path, value, noun = fault.args
+            raise UsageError(f"{where}: {path} = {quote(value)} must be {noun}; restore the file from a copy") from None
+
+    @classmethod
+    def glance(cls, content: Mapping[str, Any]) -> Self:
+        """Return what can be made out; a value of another type is unknown. Whoever needs it says what is wrong."""
+        return cls._decoded(content, "", lenient=True)
+
+    @classmethod
+    def _decoded(cls, content: Mapping[str, Any], path: str, lenient: bool) -> Self:
+        known, needed = _hints(cls), _needed(cls)  # type: ignore[arg-type]  # a class is hashable
+        values: dict[str, Any] = {}
+        for name, value in content.items():
+            if name not in known or value is None:
+                continue
+            try:
+                values[name] = _decode(known[name], value, _at(path, name), lenient)
+            except _WrongTypeError:
+                if not lenient or name in needed:
+                    raise
+        if missing := [name for name in needed if name not in values]:
+            raise _WrongTypeError(_at(path, missing[0]), None, _noun(known[missing[0]]))
+        return cls(**values, unknown={name: value for name, value in content.items() if name not in known})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object of the file; what is unknown or empty is absent."""
+        stated = {one.name: (getattr(self, one.name), one) for one in fields(self) if one.name != "unknown"}
+        kept = {
+            name: value for name, (value, one) in stated.items() if name in self.always or not _is_empty(value, one)
+        }
+        return {name: _encode(value) for name, value in kept.items()} | self.unknown
+
+    def to_text(self) -> str:
+        """Return the content of the file."""
+        return json.dumps(self.to_json(), indent=1) + "\n"
+
+
+def documented(kind: type[Any]) -> list[tuple[str, str, str]]:
+    """List (key, what it is, description) for the keys of a file; those of inner objects follow, each kind once."""
+    rows: list[tuple[str, str, str]] = []
+    described: dict[Any, str] = {}
+
+    def describe(kind: Any, path: str) -> None:
+        described[kind] = path.rstrip(".[]*")
+        descriptions = {one.name: one.metadata.get("description", "") for one in fields(kind)}
+        for name, hint in _hints(kind).items():
+            inner, suffix = hint, ""
+            while get_origin(inner) in (list, dict):
+                suffix += "[]" if get_origin(inner) is list else ".*"
+                inner = get_args(inner)[-1]
+            is_record = _is_record(inner)
+            same = f"; keys as in `{described[inner]}`" if is_record and inner in described else ""
+            rows.append((path + name, _noun(hint), descriptions[name] + same))
+            if is_record and not same:
+                describe(inner, f"{path}{name}{suffix}.")
+
+    describe(kind, "")
+    return rows
+
+
+def _is_empty(value: Any, of: Field[Any]) -> bool:
+    return value in (None, "") or (of.default_factory is not MISSING and value in ([], {}))
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    """Type of every key, without None, which is the same as an absent key."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {one.name: _bare(hints[one.name]) for one in fields(kind) if one.name != "unknown"}
+
+
+@cache
+def _needed(kind: type[Any]) -> list[str]:
+    return [one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING]
+
+
+def _bare(hint: Any) -> Any:
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = (part for part in get_args(hint) if part is not NoneType)
+    return hint
+
+
+def _at(path: str, name: str) -> str:
+    return f"{path}.{quote(name)[1:-1]}" if path else quote(name)[1:-1]
+
+
+def _noun(hint: Any) -> str:
+    if check := _check(hint):
+        return check.noun
+    return "a list" if get_origin(hint) is list else "an object"
+
+
+def _check(hint: Any) -> Check | None:
+    if get_origin(hint) is Annotated:
+        return next((one for one in hint.__metadata__ if isinstance(one, Check)), None)
+    return _PLAIN.get(hint)
+
+
+def _decode(hint: Any, value: Any, path: str, lenient: bool) -> Any:
+    if hint is Any:
+        return value
+    if check := _check(hint):
+        if not check.holds(value):
+            raise _WrongTypeError(path, value, check.noun)
+        return value
+    if get_origin(hint) is list:
+        if not isinstance(value, list):
+            raise _WrongTypeError(path, value, _noun(hint))
+        (inner,) = get_args(hint)
+        return [_decode(inner, item, f"{path}[{number}]", lenient) for number, item in enumerate(value)]
+    if not isinstance(value, Mapping):
+        raise _WrongTypeError(path, value, _noun(hint))
+    if get_origin(hint) is dict:
+        inner = get_args(hint)[1]
+        return {
+            name: _decode(inner, {} if item is None else item, _at(path, name), lenient)
+            for name, item in value.items()
+            if item is not None or _is_record(inner)
+        }
+    if _is_record(hint):
+        return hint._decoded(value, path, lenient)
+    (keys,) = (one for one in hint.__metadata__ if isinstance(one, Keys))
+    for name, inner in keys.types.items():
+        if value.get(name) is not None:
+            _decode(inner, value[name], _at(path, name), lenient)
+    if keys.required and (missing := [name for name in keys.types if value.get(name) is None]):
+        raise _WrongTypeError(_at(path, missing[0]), None, _noun(keys.types[missing[0]]))
+    return dict(value)
+
+
+def _is_record(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Record)
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.to_json()
+    if isinstance(value, list | tuple):
+        return [_encode(item) for item in value]
+    return {name: _encode(item) for name, item in value.items()} if isinstance(value, dict) else value
