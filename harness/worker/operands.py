@@ -99,7 +99,7 @@ class Operands:
     """Inputs of one problem with as many bit-identical copies as requested, and the outputs they must produce.
 
     Weights never change; activations are drawn anew in every round. `truth` holds the outputs for the present ones, in
-    fp64, which took `reference_s` at best; `checksum` stands for the bits of weights and activations, each in its place.
+    fp64, which took `reference_s` at best; `checksum` stands for the bits of weights and activations, in their places.
     """
 
     def __init__(self, inputs: Inputs) -> None:
