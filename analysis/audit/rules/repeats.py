@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -46,6 +47,9 @@ DIGITS_COPIED = 6.0
 
 FEWEST_NAMES = 3
 """Names of cases, all different but two, from which on those two are one case."""
+
+_INTERVAL = re.compile(r"\\?\[\d+\.\d+[^,\]]*, *\d+\.\d+[^,\]]*\] *\w*")
+"""An interval of confidence, such as [1.128, 1.183] ms: a result, although no rule reads it."""
 
 LAUNCH_S = 50e-6
 """Times up to here may be those of a launch, whatever the work."""
@@ -92,6 +96,8 @@ def check_copies(case: Case) -> Iterator[Finding]:
             first = seen.setdefault(numbers, row)
             if first == row or _names(sheet, columns, row) == _names(sheet, columns, first):
                 continue
+            if _intervals(sheet, row) != _intervals(sheet, first):  # measured apart, and equal after rounding
+                continue
             cells = [one.cells[row] for one in telling]
             enough = DIGITS_OF_ONE_SIZE if sheet.one_size(row, first) else least
             if sum(_digits(cell) for cell in cells if cell is not None) >= enough:
@@ -130,6 +136,10 @@ def _names(sheet: Sheet, results: Sequence[Column], row: int) -> tuple[str, ...]
     """Cells of a row that are no results."""
     measured = {one.index for one in results}
     return tuple(text.strip() for at, text in enumerate(sheet.titled.table.rows[row]) if at not in measured)
+
+
+def _intervals(sheet: Sheet, row: int) -> list[str]:
+    return [text for text in sheet.titled.table.rows[row] if _INTERVAL.fullmatch(text.strip())]
 
 
 def _numbers(sheet: Sheet, row: int) -> tuple[str, ...]:

@@ -185,6 +185,14 @@ def test_how_many_digits_tell_a_copy():
     assert not audited(text.format("1.382240005769e-05")).findings
 
 
+@pytest.mark.parametrize("interval", [r"\[4.601, 4.{}\] us", "[4.601 us, 4.{} us]", "[0.931, 1.{}]"])
+def test_intervals_that_differ_show_that_both_rows_were_measured(interval):
+    rows = ("x | 4.618 | 6.741 | {}", "y | 4.618 | 6.741 | {}", "z | 5.112 | 6.743 | [5.100, 5.119]")
+    text = table("case | a us | b us | 95% interval", *rows)
+    assert lines_of(text.format(interval.format("655"), interval.format("655")), "copied-numbers") == [4]
+    assert not found(audited(text.format(interval.format("655"), interval.format("667"))), "copied-numbers")
+
+
 @pytest.mark.parametrize("unit", ["img/s", "K tok/s", "M paths/sec", " ops/second"])
 def test_things_per_second(unit):
     text = table(
