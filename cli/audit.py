@@ -45,7 +45,7 @@ def audit(**options: Any) -> None:
       rooflens audit --device MI350X --claim "645 TFLOPS is 60% of peak"
     """
     from ..analysis.audit.audit import audit as run
-    from ..analysis.audit.reading.roles import Override
+    from ..analysis.audit.reading.column import Override
     from .audit_output import as_record, review_comment, section
     from .shared.output import print_json
 

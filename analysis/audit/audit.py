@@ -14,8 +14,9 @@ from .evidence.context import available, build_case
 from .evidence.finding import Finding
 from .reading.annotated_table import Sheet
 from .reading.assumptions import Setting
+from .reading.column import Override
 from .reading.document import Document, Paragraph
-from .reading.roles import Override, understand
+from .reading.roles import understand
 from .rules.registry import RULES
 
 

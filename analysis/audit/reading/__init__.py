@@ -8,7 +8,8 @@ headers          headers that lost them
 bare_rows        rows without a header
 words            the vocabulary of headers
 printed          a printed number: digits, unit
-roles            what each column is
+column           what a column is, by its header and cells
+roles            what the table around them says of its columns
 log_lines        lines of a log
 several          cells with several quantities
 turned           tables that lie on their side

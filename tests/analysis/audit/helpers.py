@@ -4,8 +4,8 @@ from pathlib import Path
 
 from rooflens.analysis.audit.audit import audit
 from rooflens.analysis.audit.reading.assumptions import Setting, find_device
+from rooflens.analysis.audit.reading.column import Override
 from rooflens.analysis.audit.reading.document import read_document
-from rooflens.analysis.audit.reading.roles import Override
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published"
 

@@ -3,8 +3,8 @@
 import pytest
 from rooflens.analysis.audit.reading.annotated_table import Role
 from rooflens.analysis.audit.reading.assumptions import Setting, devices_in, find_device
+from rooflens.analysis.audit.reading.column import Override
 from rooflens.analysis.audit.reading.printed import read_printed
-from rooflens.analysis.audit.reading.roles import Override
 from rooflens.analysis.audit.reading.words import dtypes_in, threshold_in
 from rooflens.shapes.errors import UsageError
 
