@@ -1,19 +1,15 @@
 """Sentences that sum a table up, held against its rows: "up to 1.8x", "1.2-1.8x", "geomean 1.3x"."""
 
-import itertools
-import math
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
-from statistics import fmean, geometric_mean, median
+from collections.abc import Iterator, Sequence
 
 from ....shapes.errors import quote
-from ...imports.consistency import SLACK, Span, gain, reduction
-from ..evidence.changes import is_aggregate
+from ...imports.consistency import Span, gain, reduction
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
+from ..evidence.near import Near, joined, quotients_of
 from ..evidence.pairs import ratio
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.document import Paragraph
@@ -112,8 +108,8 @@ def check(case: Case) -> Iterator[Finding]:
             for column in sheet.of(Role.RATIO, Role.RATE, Role.BANDWIDTH, Role.CHANGE, Role.PEAK_SHARE):
                 role = Role.CHANGE if column.role is Role.PEAK_SHARE else column.role
                 columns[place, role].append((sheet, column))
-    beside = {place: _Near(found) for place, found in columns.items()}
-    quotients = dict(_quotients(case.sheets, section))
+    beside = {place: Near(found) for place, found in columns.items()}
+    quotients = dict(quotients_of(case.sheets, section))
     for paragraph in case.paragraphs:
         sentences = _Sentences(paragraph.text)
         for pattern, judge in _PATTERNS:
@@ -173,24 +169,6 @@ class _Sentences:
         return self._known[start, end]
 
 
-class _Spans:
-    """Intervals that are asked many times whether one of them meets another, in logarithmic time."""
-
-    def __init__(self, spans: Iterable[Span]) -> None:
-        ordered = sorted(spans)
-        self._lows = [one.low for one in ordered]
-        self._highs = list(itertools.accumulate((one.high for one in ordered), max))
-
-    def meet(self, other: Span) -> bool:
-        """True where some interval and `other` have a number in common, as `Span.meets`."""
-        slack = SLACK * max(1.0, *map(abs, other))
-        count = bisect_right(self._lows, other.high + slack)
-        return count > 0 and self._highs[count - 1] >= other.low - slack
-
-    def __bool__(self) -> bool:
-        return bool(self._lows)
-
-
 def _arrows(paragraph: Paragraph) -> Iterator[Finding]:
     """Find ratios and changes that the two numbers before them, in one unit, do not give in any reading."""
     for found in _ARROW.finditer(paragraph.text):
@@ -210,144 +188,6 @@ def _arrows(paragraph: Paragraph) -> Iterator[Finding]:
             yield _finding(paragraph, line, found[0], against, Severity.CONTRADICTION)
 
 
-FEW_ROWS = 4
-"""Rows of a table up to which a factor in a sentence is that of two of its numbers."""
-
-
-def _quotients(
-    sheets: Sequence[Sheet], section: Callable[[str, int], tuple[str, int]]
-) -> Iterator[tuple[tuple[str, int], tuple[str, _Spans]]]:
-    """Yield what the numbers of the only table under a heading, a short one, allow as the ratio of any two of them."""
-    by_place: dict[tuple[str, int], list[Sheet]] = defaultdict(list)
-    for sheet in sheets:
-        by_place[section(sheet.titled.table.where, sheet.titled.line)].append(sheet)
-    for place, found in by_place.items():
-        (sheet, *others), spans, names = found, [], []
-        if others or not 2 <= len(sheet) <= FEW_ROWS:
-            continue
-        for role in (Role.TIME, Role.RATE, Role.THROUGHPUT, Role.BANDWIDTH, Role.OTHER, Role.BYTES):
-            columns = sheet.of(role)
-            cells = [span for one in columns for row in range(len(sheet)) if (span := one.span(row)) and span.low > 0]
-            names += [one.name for one in columns]
-            if len(cells) <= FEW_ROWS**2:
-                spans += [ratio(one, other) for one, other in itertools.permutations(cells, 2)]
-        if len(spans) > 1 and sheet.of(Role.TIME, Role.RATE, Role.THROUGHPUT):
-            yield place, (_joined(names, ", "), _Spans(spans))
-
-
-class _Near:
-    """The columns of one role under one heading, in base units, with what sentences are held against.
-
-    All of it is computed once, not for each sentence.
-    """
-
-    def __init__(self, columns: Sequence[tuple[Sheet, Column]]) -> None:
-        self.columns = columns
-        self.role = columns[0][1].role
-        self.names = _joined([column.name for _, column in columns], ", ")
-
-    @cached_property
-    def rows(self) -> list[list[Span]]:
-        """Spans of the rows of each column, without those that sum others up."""
-        return [
-            [
-                _scaled(span, column)
-                for row in range(len(sheet))
-                if (span := column.span(row)) is not None and not is_aggregate(sheet, row)
-            ]
-            for sheet, column in self.columns
-        ]
-
-    @cached_property
-    def top(self) -> float | None:
-        """Largest number that a sentence may call one; None where no column has two rows."""
-        ends = []
-        for (_, column), spans in zip(self.columns, self.rows, strict=True):
-            if len(spans) < 2:
-                continue
-            ends += [span.high for span in spans]
-            if column.role is Role.RATIO:
-                ends += [1 / span.low for span in spans if span.low > 0]
-            elif column.role in (Role.CHANGE, Role.PEAK_SHARE):
-                ends += [-span.low for span in spans]
-        return max(ends, default=None)
-
-    @cached_property
-    def means(self) -> list[Span]:
-        """Means of all kinds, printed or computed; of ratios their reciprocals too."""
-        means = []
-        for (sheet, column), spans in zip(self.columns, self.rows, strict=True):
-            found = [*_summed(sheet, column), *(_middles(spans) if len(spans) > 1 else ())]
-            means += found
-            if column.role is Role.RATIO:
-                means += [Span(1 / span.high, 1 / span.low) for span in found if span.low > 0]
-        return means
-
-    @cached_property
-    def sizes_of_means(self) -> _Spans:
-        """The same without their signs: a reduction of 3 % is also a change of -3 %."""
-        return _Spans(Span(-mean.high, -mean.low) if mean.high < 0 else mean for mean in self.means)
-
-    @cached_property
-    def geometric_means(self) -> list[Span]:
-        """Geometric mean of each column with two rows or more that are all positive."""
-        return [
-            Span(*(math.exp(fmean(math.log(end) for end in ends)) for ends in zip(*spans, strict=True)))
-            for spans in self.rows
-            if len(spans) >= 2 and all(span.low > 0 for span in spans)
-        ]
-
-    @cached_property
-    def spans_of_geometric_means(self) -> _Spans:
-        """The same, to be asked."""
-        return _Spans(self.geometric_means)
-
-    @cached_property
-    def there(self) -> _Spans:
-        """Numbers of rows and summaries, reciprocals of ratios, and means."""
-        found = []
-        for (sheet, column), rows in zip(self.columns, self.rows, strict=True):
-            spans = [_scaled(span, column) for row in range(len(sheet)) if (span := column.span(row)) is not None]
-            spans += _summed(sheet, column)
-            if column.role is Role.CHANGE:  # a reduction of 3 % is also printed as -3 %
-                spans += [Span(-span.high, -span.low) for span in spans]
-            if column.role is Role.RATIO:
-                spans += [Span(1 / span.high, 1 / span.low) for span in spans if span.low > 0]
-            found += [*spans, *_middles(rows)]
-        return _Spans(found)
-
-    @cached_property
-    def wins(self) -> tuple[set[int], list[tuple[Span, Span]]]:
-        """Numbers of rows, and for each distinct column how many may be above 1, and below."""
-        told = [spans for spans in self.rows if len(spans) >= 2]
-        above_and_below = [
-            (
-                Span(sum(span.low > 1 for span in spans), sum(span.high >= 1 for span in spans)),
-                Span(sum(span.high < 1 for span in spans), sum(span.low <= 1 for span in spans)),
-            )
-            for spans in told
-        ]
-        return {len(spans) for spans in told}, list(dict.fromkeys(above_and_below))
-
-
-def _scaled(span: Span, column: Column) -> Span:
-    """Numbers of a column in base units, where its role has one."""
-    unit = column.unit if column.role in (Role.RATE, Role.BANDWIDTH) else 1.0
-    return Span(span.low * unit, span.high * unit)
-
-
-def _summed(sheet: Sheet, column: Column) -> list[Span]:
-    """Numbers of the rows that sum a column up."""
-    cells = (one.cells.get(column.index) for one in sheet.summaries)
-    return [_scaled(cell.span, column) for cell in cells if cell is not None]
-
-
-def _joined(words: Iterable[str], separator: str) -> str:
-    """Name different words: three of them, and how many there are beside."""
-    named = list(dict.fromkeys(words))
-    return separator.join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
-
-
 def _factor(found: re.Match[str]) -> Printed | None:
     groups = found.groupdict()
     return read_printed(groups.get("number") or groups.get("before") or "")
@@ -358,7 +198,7 @@ def _unit(found: re.Match[str]) -> float:
     return _SCALES.get((found.groupdict().get("unit") or "x").lower()[:1], 1.0)
 
 
-def _highest(found: re.Match[str], near: _Near) -> str | None:
+def _highest(found: re.Match[str], near: Near) -> str | None:
     """Say what the largest number is, if the sentence has a larger one."""
     printed, unit = _factor(found), _unit(found)
     if printed is None or near.top is None or printed.span.low * unit <= near.top:
@@ -367,15 +207,15 @@ def _highest(found: re.Match[str], near: _Near) -> str | None:
     return f"the largest {what} {near.top / unit:.4g}"
 
 
-def _lowest(found: re.Match[str], near: _Near) -> str | None:
+def _lowest(found: re.Match[str], near: Near) -> str | None:
     """Say what the smallest ratio is, if the sentence has another one."""
     printed, lows = _factor(found), [min(spans) for spans in near.rows if len(spans) > 1]
     if printed is None or not lows or any(low.meets(printed.span) for low in lows):
         return None
-    return f"the smallest ratio is {_joined((f'{low.low:.4g} to {low.high:.4g}' for low in lows), ' or ')}"
+    return f"the smallest ratio is {joined((f'{low.low:.4g} to {low.high:.4g}' for low in lows), ' or ')}"
 
 
-def _average(found: re.Match[str], near: _Near) -> str | None:
+def _average(found: re.Match[str], near: Near) -> str | None:
     """Say what the means are, if the sentence has another one."""
     printed, unit = _factor(found), _unit(found)
     if printed is None or not near.means:
@@ -385,7 +225,7 @@ def _average(found: re.Match[str], near: _Near) -> str | None:
     return f"the mean is {near.means[0].low / unit:.4g} to {near.means[0].high / unit:.4g}"
 
 
-def _mean(found: re.Match[str], near: _Near) -> str | None:
+def _mean(found: re.Match[str], near: Near) -> str | None:
     """Say what the geometric means are, if none is that of the sentence."""
     printed, means = _factor(found), near.spans_of_geometric_means
     if printed is None or not means or not printed.value:
@@ -394,20 +234,20 @@ def _mean(found: re.Match[str], near: _Near) -> str | None:
     if means.meet(printed.span) or means.meet(turned):
         return None
     texts = (f"{mean.low:.4g} to {mean.high:.4g}" for mean in near.geometric_means)
-    return f"the geometric mean is {_joined(texts, ' or ')}"
+    return f"the geometric mean is {joined(texts, ' or ')}"
 
 
-def _count(found: re.Match[str], near: _Near) -> str | None:
+def _count(found: re.Match[str], near: Near) -> str | None:
     """Say how many ratios are above 1, if the sentence counts as many cases as there are rows, and others."""
     count, cases = int(found["count"]), int(found["cases"])
     sizes, wins = near.wins
     if sizes != {cases} or any(one.low <= count <= one.high for both in wins for one in both):
         return None
     texts = (f"{one.low:.0f}" if one.low == one.high else f"{one.low:.0f} to {one.high:.0f}" for one, _ in wins)
-    return f"{_joined(texts, ' or ')} of {cases} are above 1"
+    return f"{joined(texts, ' or ')} of {cases} are above 1"
 
 
-def _ends(found: re.Match[str], near: _Near) -> str | None:
+def _ends(found: re.Match[str], near: Near) -> str | None:
     """Say which end of a range no row has."""
     low, high = read_printed(found["low"]), read_printed(found["number"])
     if low is None or high is None or low.value >= high.value:
@@ -416,25 +256,16 @@ def _ends(found: re.Match[str], near: _Near) -> str | None:
     return f"no row has {' or '.join(missing)}" if missing else None
 
 
-def _exactly(found: re.Match[str], near: _Near) -> str | None:
+def _exactly(found: re.Match[str], near: Near) -> str | None:
     """Say so if no row has a factor, and no mean is it."""
     printed = read_printed(found["number"])
     return None if printed is None or _is_there(printed, found, near) else f"no row has {printed.text}"
 
 
-def _is_there(printed: Printed, found: re.Match[str], near: _Near) -> bool:
+def _is_there(printed: Printed, found: re.Match[str], near: Near) -> bool:
     """True where a number is that of a row or a summary, its reciprocal if it is a ratio, or a mean."""
     unit = _unit(found)
     return near.there.meet(Span(printed.span.low * unit, printed.span.high * unit)) or not any(near.rows)
-
-
-def _middles(spans: Sequence[Span]) -> Iterator[Span]:
-    """Mean, geometric mean and median of a column."""
-    if not spans:
-        return
-    for middle in (fmean, median, geometric_mean):
-        if all(span.low > 0 for span in spans):
-            yield Span(*(middle(list(ends)) for ends in zip(*spans, strict=True)))
 
 
 _SCALES = {"g": 1e9, "t": 1e12, "p": 1e15}
