@@ -1,6 +1,6 @@
 """THE schema: every column of every stored table, in one place.
 
-The writer, the reader, the table headers of reports and the generated page `docs/columns.md` derive from these rows.
+The writer, the reader and the generated page `docs/columns.md` derive from these rows.
 Values are in base units (seconds, bytes, FLOP); an unknown value is an empty field, never 0.
 """
 
