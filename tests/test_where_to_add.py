@@ -209,7 +209,7 @@ ADDITIONS = {
             )
         },
     ),
-    "a family": Addition(
+    "a family (inside the package only)": Addition(
         """
         from rooflens.kernels import registry
         from rooflens.kernels.inputs import make_inputs
@@ -221,6 +221,8 @@ ADDITIONS = {
         launch = registry.load(["plain_mm"])["plain_mm"].prepare(inputs)
         launch()
         assert (launch.output - inputs.reference()[0]).abs().max() < 1e-5
+        listed = printed("list", "providers")
+        assert "plain_mm" in listed and "unexpected" not in listed, listed
         """,
         {
             "shapes/schemes/added.py": SCHEME,
@@ -228,6 +230,11 @@ ADDITIONS = {
             "kernels/added/plain.py": PROVIDER.format(kernels="..", name="plain_mm", family="added"),
         },
         {
+            "shapes/schemes/probes.py": (
+                "PROBES: tuple[tuple[str, Problem], ...] = (\n",
+                "",
+                '("plain", Problem(1, 8, 16)),\n',
+            ),
             "shapes/schemes/__init__.py": (
                 "FAMILIES: tuple[type[Scheme], ...] = (\n",
                 "from .added import Plain\n",

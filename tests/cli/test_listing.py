@@ -211,3 +211,12 @@ def test_providers_that_cannot_run_share_their_reason(capsys, monkeypatch):
         ["d", "f", "candidate", "no"],
     ]
     assert reasons.splitlines() == ["here  why not", "no    b d: needs a GPU", "no    c: no M=1 here"]
+
+
+def test_a_family_that_does_not_exist_says_so(tmp_path, capsys):
+    text = Path(OWN).read_text("utf-8").replace('name = "my_gemm"', 'name = "my_gemm"\n    family = "four_bit"')
+    (tmp_path / "mine.py").write_text(text, "utf-8")
+    assert main(["list", "providers", "--json", "--providers", str(tmp_path / "mine.py")]) == 0
+    (row,) = (one for one in json.loads(capsys.readouterr().out)["providers"] if one["name"] == "my_gemm")
+    assert not row["supported"]
+    assert row["reason"].startswith("no problem of a family 'four_bit' is known, only of fourbit, ")
