@@ -19,8 +19,8 @@ _NOTED = re.compile(rb"\n--- (\d{15}) bytes were dropped here\n")
 def trim(log: Path) -> None:
     """Cut a log above `MOST_BYTES` down to its first and last `KEPT_BYTES`, and say between them what is missing.
 
-    Others may append to it meanwhile (O_APPEND): they wait for nothing but the file system. A log that cannot be
-    trimmed is left as it is.
+    Others may append to it meanwhile (O_APPEND): they wait for nothing but the file system. Of a flood, what is written
+    at the moment of the cut is lost without being counted. A log that cannot be trimmed is left as it is.
     """
     with suppress(OSError):
         if log.stat().st_size > MOST_BYTES:

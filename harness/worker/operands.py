@@ -226,12 +226,6 @@ class Operands:
         for copy in self._copies:
             self._flip(copy, choice % SIGNS)
 
-    def flip_clones(self) -> None:
-        """Do the work of `flip` on clones: the activations stay, and threads and caches are as after a flip."""
-        for copy in self._copies:
-            for tensor, sign in zip([each.clone() for each in copy.signed], self._signs[0], strict=True):
-                flip_(tensor, sign)
-
     def _draw_signs(self, tensor: torch.Tensor, pattern: int) -> torch.Tensor:
         """Draw the same signs for tensors of as many columns: they may be the same operand in two types."""
         generator = torch.Generator(self.inputs.device.torch_name)

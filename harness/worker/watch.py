@@ -46,6 +46,9 @@ LARGE_BYTES = 256 << 20
 SINGLE = 15
 """Launches that are timed one at a time, where a sample is the mean of many on the same activations."""
 
+BURSTS = 5
+"""Times that as many launches back to back are timed, where one looks as if it skipped work."""
+
 SKIPPED = 3.0
 """Factor by which launches on changed activations may be slower than on the same: beyond it work is skipped."""
 
@@ -211,16 +214,14 @@ class Watch:
     def check_single(self, times_s: Sequence[float]) -> None:
         """Time launches on the CPU one at a time, and compare them with `times_s`, which are means of many.
 
-        Back to back, a launch finds its threads awake; after other work it may wait milliseconds for cores that other
-        processes use. So a suspicion is tested by launches on the same and on changed activations in turn, each after
-        the same untimed work.
+        After other work, a launch may wait milliseconds for cores that other processes use; back to back, its threads
+        are awake. So a suspicion must hold for the processor time of all threads as well, which has no waiting in it.
         """
         drawn = self._random.randrange(SINGLE) if self._has_fresh else None
-        changed_s = min(self._one(FRESH if number == drawn else None) for number in range(SINGLE))
-        if not _is_skipped(changed_s, times_s):
-            return
-        pairs = [(self._one(None), self._one_unchanged()) for _ in range(SINGLE)]
-        self._compare_times(min(changed for changed, _ in pairs), [same for _, same in pairs])
+        changed = [self._one(FRESH if number == drawn else None) for number in range(SINGLE)]
+        wall_s, processor_s = (min(times) for times in zip(*changed, strict=True))
+        if _is_skipped(wall_s, times_s) and _is_skipped(processor_s, [self._back_to_back() for _ in range(BURSTS)]):
+            raise _skips(wall_s, times_s)
 
     def check_replayed(self, timer: Timer, times_s: Sequence[float]) -> None:
         """Time watched launches with `timer`, and compare them with `times_s`, which were replayed."""
@@ -229,39 +230,39 @@ class Watch:
             if len(self._kept) >= min(REPLAYED, self._room):
                 break
             timer.batch(SINGLE)  # the sample that was drawn is not among them yet
-        if batch.blocked:  # else the host's latency is in them
-            self._compare_times(min(batch.times_s), times_s)
+        if batch.blocked and _is_skipped(min(batch.times_s), times_s):  # else the host's latency is in them
+            raise _skips(min(batch.times_s), times_s)
 
-    def _compare_times(self, changed_s: float, times_s: Sequence[float]) -> None:
-        """Raise IncorrectError when a launch on activations that have changed takes far longer than `times_s`."""
-        if _is_skipped(changed_s, times_s):
-            raise IncorrectError(
-                f"a launch takes {changed_s * 1e6:.3g} us on activations that have changed, and "
-                f"{median(times_s) * 1e6:.3g} us where they have not: it does not compute again what it keeps",
-                {},
-            )
+    def _one(self, slot: int | None) -> tuple[float, float]:
+        """Time one launch on activations that it has not seen, and keep what it makes of them for `slot`.
 
-    def _one(self, slot: int | None) -> float:
-        """Time one launch on activations that it has not seen, and keep what it makes of them for `slot`."""
+        Returns seconds, and those of processors.
+        """
         self._slot, self._left = slot, 0
         self._flip()
-        seconds = self._timed()
+        began, used_s = time.perf_counter(), time.process_time()
+        self._inner.launch()
+        found = time.perf_counter() - began, time.process_time() - used_s
         self._after()
-        return seconds
+        return found
 
-    def _one_unchanged(self) -> float:
-        """Time one launch on activations that it has seen, after as much untimed work as that of `_one`."""
+    def _back_to_back(self) -> float:
+        """Processor time of a launch among many on the same activations, as in a sample."""
         for _ in self._launches:
             self._inner.launch()
-        self._slot = None
-        self._operands.flip_clones()
-        return self._timed()
-
-    def _timed(self) -> float:
-        began = time.perf_counter()
-        self._inner.launch()
-        return time.perf_counter() - began
+        used_s = time.process_time()
+        for _ in range(SINGLE):
+            self._inner.launch()
+        return (time.process_time() - used_s) / SINGLE
 
 
 def _is_skipped(changed_s: float, times_s: Sequence[float]) -> bool:
     return changed_s > SKIPPED * median(times_s) + SLACK_S
+
+
+def _skips(changed_s: float, times_s: Sequence[float]) -> IncorrectError:
+    return IncorrectError(
+        f"a launch takes {changed_s * 1e6:.3g} us on activations that have changed, and {median(times_s) * 1e6:.3g} us "
+        "where they have not: it does not compute again what it keeps",
+        {},
+    )

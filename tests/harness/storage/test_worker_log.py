@@ -63,8 +63,9 @@ def test_what_was_taken_is_not_taken_again(log):
     assert take(log) == b""
 
 
-def test_a_writer_that_goes_on_meanwhile_loses_only_the_middle(log):
-    code = "import os\nfor number in range(96): os.write(1, b'%07d\\n' % number * (1 << 17))"
+def test_a_flood_loses_only_the_middle_and_what_comes_after_it_is_there(log):
+    writes = "time.sleep(number // 95); os.write(1, b'%07d\\n' % number * (1 << 17))"
+    code = f"import os, time\nfor number in range(96): {writes}"
     with log.open("ab") as file:
         writer = subprocess.Popen([sys.executable, "-c", code], stdout=file)
     while writer.poll() is None:
