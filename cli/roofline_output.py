@@ -1,6 +1,7 @@
 """What `rooflens roofline` shows: a section per view."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -95,7 +96,7 @@ def gaps_of(placed: pd.DataFrame) -> Section:
     for row in totals:
         named = f"{row['provider']} ({', '.join(str(row[name]) for name in SETTING)})"
         if row["unknown"]:
-            unknown = ", ".join(GAP_PARTS.get(part, part) for part in row["unknown"].split(", "))
+            unknown = re.sub("|".join(GAP_PARTS), lambda part: GAP_PARTS[part[0]], row["unknown"])
             remarks.append(f"{named}: not known, so in the rest: {unknown}")
         if row["impossible"]:
             remarks.append(f"{named}: {fmt.plural(row['impossible'], 'impossible cell')} excluded from the total")

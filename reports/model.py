@@ -4,6 +4,7 @@ A number stands once in this tree, raw in base units beside the text that a read
 the same one. Renderers walk `Report.sections`; they compute nothing but layout.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -223,20 +224,32 @@ class Section:
 
 
 def explained(chapter: Section) -> Section:
-    """Put the definitions of a chapter, and of all tables and figures in it, into one block at the end of its own."""
-    items: dict[str, str] = {}
+    """Put the definitions of a chapter, and of all tables and figures in it, into one block at the end of its own.
+
+    A definition of some of the tables names them; where tables of one title have several, by their sections too.
+    """
+    owners: dict[str, list[tuple[str, str]]] = {}
     for section in chapter.walk():
         for block in section.blocks:
             if isinstance(block, HowToRead):
-                items |= dict.fromkeys(block.items, "")
+                owners |= {text: [] for text in block.items}
             elif isinstance(block, Table | Figure) and (text := block.how_to_read):
-                title = block.title.partition(" (")[0]
-                items[text] = title if items.get(text, title) == title else ""  # shared ones are of no single table
-    if not items:
+                owners.setdefault(text, []).append((section.title, block.title.partition(" (")[0]))
+    if not owners:
         return chapter
     kept = (block for block in chapter.blocks if not isinstance(block, HowToRead))
-    named = (f"{title}: {text}" if title and len(items) > 1 else text for text, title in items.items())
-    return replace(chapter, blocks=(*kept, HowToRead(tuple(named))))
+    titles = {text: {title for _, title in found} for text, found in owners.items()}
+    several = Counter(title for found in titles.values() for title in found)
+
+    def named(text: str) -> str:
+        if len(owners) == 1 or not owners[text]:
+            return text
+        if any(several[title] > 1 for title in titles[text]):
+            places = dict.fromkeys(f"{section}, {title}" for section, title in owners[text])
+            return f"{'; '.join(places)}: {text}"
+        return f"{owners[text][0][1]}: {text}" if len(titles[text]) == 1 else text
+
+    return replace(chapter, blocks=(*kept, HowToRead(tuple(map(named, owners)))))
 
 
 @dataclass(frozen=True, slots=True)

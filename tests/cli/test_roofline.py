@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 from rooflens.analysis.crossover.refine import PLACE
@@ -176,3 +177,9 @@ def test_what_a_refinement_added_at_one_shape_is_left_out(plant, capsys):
     assert len(found["cells"]) == 2 * 3 * 2
     assert {cell["M"] for cell in found["cells"]} == {1, 16, 256}
     assert sum(row["cells"] for row in found["shares"]) == 2 * 3 * 2
+
+
+def test_steps_that_are_known_of_some_cells_have_the_names_of_the_columns(capsys):
+    assert main(["roofline", str(Path(__file__).parents[2] / "docs" / "results" / "h200-4bit"), "--gaps"]) == 0
+    (note,) = (line for line in capsys.readouterr().err.splitlines() if "note: bitsandbytes_gemm (fwd, bf16" in line)
+    assert note.endswith("rest: clock, tiles, waves, decode; memory of 34% of the time")

@@ -4,7 +4,7 @@ import pytest
 from rooflens.reports.figures.axes import decade_axis, m_axis, octave_axis, position, time_axis
 from rooflens.reports.figures.chart import Axis
 from rooflens.reports.formatting import tick_ratio, tick_time
-from rooflens.reports.model import Cell, Column, Report, Section, Table, Text
+from rooflens.reports.model import Cell, Column, Report, Section, Table, Text, explained
 
 from .handmade import OOM, TIE, report
 
@@ -69,3 +69,20 @@ def test_panels_share_the_height_of_a_decade():
 
 def test_octave_axis_has_powers_of_two():
     assert [tick.label for tick in octave_axis(0.2, 5, tick_ratio, "r").ticks] == ["1/4×", "1/2×", "1×", "2×", "4×"]
+
+
+def test_definitions_say_which_tables_they_are_of_where_tables_of_one_title_differ():
+    def table(title, how):
+        return Table("t", title, (), (), how_to_read=how)
+
+    def leads(*sections):
+        parts = tuple(Section(name, name, tuple(tables)) for name, tables in sections)
+        (block,) = explained(Section("all", "All", (), parts)).blocks
+        return [item.rpartition(": ")[0] for item in block.items]
+
+    assert leads(("fwd", [table("a", "2 M N K")]), ("bwd", [table("a", "2 M N K")])) == [""]
+    assert leads(("fwd", [table("a", "times"), table("b", "ratios")])) == ["a", "b"]
+    found = leads(
+        ("fwd", [table("a", "2 M N K"), table("b", "2 M N K")]), ("bwd", [table("a", "6 M N K"), table("b", "6 M N K")])
+    )
+    assert found == ["fwd, a; fwd, b", "bwd, a; bwd, b"]
