@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..reports import formatting as fmt
+from ..reports.listing import listing
+from ..reports.model import Remarks, Section
 from ..shapes.errors import RooflensError, UsageError, quote, unknown_name
 from ..shapes.files.csv_file import csv_text
 from ..shapes.protocol import TIMERS
@@ -17,7 +20,7 @@ from ..shapes.run_folder.columns import CEILINGS, PUBLISHED
 from ..shapes.scheme import DType
 from .shared import values
 from .shared.output import print_json
-from .shared.tables import print_table
+from .shared.tables import note, show
 
 if TYPE_CHECKING:
     from ..shapes.device import Device
@@ -31,7 +34,7 @@ Row = dict[str, Any]
 )
 @click.option("--dtype", metavar="LIST", help="Types whose GEMM peak is measured; the default is bf16,fp16,fp32,fp8.")
 @click.option("--timer", type=click.Choice(TIMERS), default="auto", help="How time is taken; see rooflens run --help.")
-@click.option("--llc", metavar="SIZE", help="Last-level cache, such as 256MiB, if it is not found right.")
+@click.option("--llc", metavar="SIZE", help="Last-level cache, such as 256MiB, if it is not detected correctly.")
 @click.option(
     "--threads", type=click.IntRange(min=1), help="CPU threads; the default is every core this process may use."
 )
@@ -43,9 +46,9 @@ def calibrate(**options: Any) -> None:
     """Measure the ceilings of this device.
 
     Bandwidth of memory and of each cache, GEMM peak per type on random data, and the time of launches that do next to
-    nothing: what a roofline holds kernels against. Takes some seconds; rooflens run does the same before and after its
-    cells. A value above the published peak is refused, one far below all known measurements of the device gets a
-    warning: measure on an idle device.
+    nothing: the limits of a roofline. Takes some seconds; rooflens run does the same before and after its cells. A
+    value above the published peak is rejected, one far below all known measurements of the device gets a warning:
+    measure on an idle device.
 
     \b
     Examples:
@@ -66,13 +69,12 @@ def calibrate(**options: Any) -> None:
     table = _beside_published(rows)
     if options["as_json"]:
         print_json({"device": device, "ceilings": table, "remarks": remarks})
+        note(*remarks)
     else:
-        _show(device, table, dtypes)
+        show(_section(device, table, dtypes, remarks))
     if options["output"]:
         _write(options["output"], rows)
         click.echo(f"wrote {options['output']}", err=True)
-    for remark in remarks:
-        click.echo(f"warning: {remark}", err=True)
 
 
 def _dtypes(text: str | None) -> list[str]:
@@ -107,7 +109,7 @@ def _measure(
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep what libraries print out of our output: from Python, and below it, where compilers and drivers print."""
+    """Suppress what libraries print: from Python, and below it, where compilers and drivers print."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(stream) for stream in (1, 2)]
@@ -143,18 +145,16 @@ def _key(row: Row) -> tuple[str, str, str]:
     return row["ceiling"], row["level"], row["dtype"]
 
 
-def _show(device: "Device", table: Sequence[Row], dtypes: Sequence[str]) -> None:
-    from ..reports import formatting
-
+def _section(device: "Device", table: Sequence[Row], dtypes: Sequence[str], remarks: Sequence[str]) -> Section:
     rows: list[tuple[str, ...]] = [
         (
             row["ceiling"],
             row["level"],
             row["pattern"],
             row["dtype"],
-            formatting.ceiling(row["ceiling"], row["value"]),
-            formatting.ceiling(row["ceiling"], row["published"]),
-            formatting.share(row["share"]),
+            fmt.ceiling(row["ceiling"], row["value"]),
+            fmt.ceiling(row["ceiling"], row["published"]),
+            fmt.share(row["share"]),
             row["source"] if row["kind"] == "measured" else "",
         )
         for row in table
@@ -165,7 +165,7 @@ def _show(device: "Device", table: Sequence[Row], dtypes: Sequence[str]) -> None
     if not published:  # of a CPU, or a device that the table does not know
         names, rows = (*names[:5], names[7]), [(*row[:5], row[7]) for row in rows]
     title = f"on {device.name} ({device.arch}){'' if published else ', no published peaks known'}"
-    print_table(names, rows, title, long=("how",))
+    return Section("ceilings", "Ceilings", (listing(names, rows, title, long=("how",)), Remarks(tuple(remarks))))
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:

@@ -1,14 +1,17 @@
-"""`rooflens doctor`: what this machine offers, and what to mend before its numbers are trusted."""
+"""`rooflens doctor`: what this machine offers, and what to fix before its numbers are trusted."""
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
 
+from ..reports.formatting import bytes_size
+from ..reports.listing import listing
+from ..reports.model import Section
 from ..shapes.gpu_architectures import architecture
 from ..shapes.verdict import reason_groups
 from .shared.output import print_json
-from .shared.tables import print_table
+from .shared.tables import show
 
 if TYPE_CHECKING:
     from ..harness.machine.advice_values import Advice
@@ -20,9 +23,8 @@ Row = tuple[str, str]
 LABEL_WIDTH = 20
 """Characters of the left column, the same in every section."""
 
-
 NAMED = 3
-"""Providers that are named with the reason that they share; of more, the number is told."""
+"""Up to so many providers are named with the reason that they share; more are counted."""
 
 
 @click.command("doctor")
@@ -31,11 +33,11 @@ NAMED = 3
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(device: str, as_json: bool) -> int:
-    """Say what this machine offers for measuring, and what to mend.
+    """Report what this machine offers for measuring, and what to fix.
 
-    Looks at the device and its clocks, at who else uses it, at caches, host, software, timers and providers, and ends
-    with advice: "problem" makes numbers wrong or impossible, "warn" may shift them, "ok" is good to know. Exits with 1
-    when nothing can be measured at all.
+    Checks the device and its clocks, who else uses it, caches, host, software, timers and providers, and ends with
+    advice: "problem" makes numbers wrong or impossible, "warn" may shift them, "ok" is good to know. Exits with 1 if
+    nothing can be measured at all.
 
     \b
     Examples:
@@ -52,7 +54,7 @@ def doctor(device: str, as_json: bool) -> int:
     if as_json:
         print_json({"survey": found, "advice": findings})
     else:
-        _show(found, findings)
+        show(section(found, findings))
     return 0 if can_measure(found) else 1
 
 
@@ -64,8 +66,9 @@ def _providers(device: "Device") -> Iterator["ProviderOffer"]:
         yield ProviderOffer(row.name, row.supported, row.reason, row.family)
 
 
-def _show(survey: "Survey", findings: "list[Advice]") -> None:
-    sections = {
+def section(survey: "Survey", findings: "list[Advice]") -> Section:
+    """List what was found, a part per subject, then the advice."""
+    parts = {
         "device": _device(survey),
         "now": _now(survey),
         "caches": _caches(survey),
@@ -75,10 +78,12 @@ def _show(survey: "Survey", findings: "list[Advice]") -> None:
         "providers": _by_family(survey.providers),
         "room": _room(survey),
     }
-    for name, rows in sections.items():
-        print_table((name.ljust(LABEL_WIDTH), ""), [row for row in rows if row[1]], long=("",))
-        click.echo()
-    print_table(("advice", ""), [(one.level.value, one.text) for one in findings], long=("",))
+    tables = {
+        name: listing((name.ljust(LABEL_WIDTH), ""), [row for row in rows if row[1]], long=("",))
+        for name, rows in parts.items()
+    }
+    tables["advice"] = listing(("advice", ""), [(one.level.value, one.text) for one in findings], long=("",))
+    return Section("doctor", "Doctor", (), tuple(Section(name, name, (table,)) for name, table in tables.items()))
 
 
 def _device(survey: "Survey") -> Iterator[Row]:
@@ -157,7 +162,7 @@ def _software(survey: "Survey") -> Iterator[Row]:
 
 
 def _offers(offers: "Iterable[Offer]") -> Iterator[Row]:
-    """Those that can be had in one row, the others by their reason."""
+    """Those that are available in one row, the others by their reason."""
     listed = list(offers)
     yield "yes", " ".join(one.name for one in listed if one.available)
     for reason, names, _ in reason_groups((one.name, one.reason) for one in listed if not one.available):
@@ -165,14 +170,14 @@ def _offers(offers: "Iterable[Offer]") -> Iterator[Row]:
 
 
 def _by_family(providers: "Iterable[ProviderOffer]") -> Iterator[Row]:
-    """Those that run here by family, then each reason once; the names behind a common one are in the whole list."""
+    """Those that run here by family, then each reason once; the command in the last row names all."""
     from ..kernels.registry import ALL
 
     listed = list(providers)
     for family in dict.fromkeys(one.family for one in listed):
-        kin = [one for one in listed if one.family == family]
-        here = [one.name for one in kin if one.available]
-        count = f"{len(here)} of {len(kin)}:" if here else f"none of {len(kin)}"
+        members = [one for one in listed if one.family == family]
+        here = [one.name for one in members if one.available]
+        count = f"{len(here)} of {len(members)}:" if here else f"none of {len(members)}"
         yield family or "any family", " ".join([count, *here])
     for reason, names, _ in reason_groups((one.name, one.reason) for one in listed if not one.available):
         yield "no", f"{' '.join(names) if len(names) <= NAMED else f'{len(names)} providers'}: {reason}"
@@ -185,13 +190,11 @@ def _room(survey: "Survey") -> Iterator[Row]:
 
 
 def _of(value: float | None, limit: float | None, unit: float, name: str) -> str:
-    """Write a figure and its limit; unknown stays out."""
+    """Write a figure and its limit; without either, nothing."""
     if value is None:
         return f"unknown, at most {limit / unit:.0f} {name}" if limit else ""
     return f"{value / unit:.0f}" + (f" of {limit / unit:.0f}" if limit else "") + f" {name}"
 
 
 def _size(size: int | None) -> str:
-    from ..reports.formatting import bytes_size
-
     return "unknown" if size is None else bytes_size(size)

@@ -33,7 +33,7 @@ class Entry:
 
 
 COMMANDS = {
-    "doctor": Entry("doctor:doctor", "Say what this machine offers for measuring, and what to mend."),
+    "doctor": Entry("doctor:doctor", "Report what this machine offers for measuring, and what to fix."),
     "run": Entry("run.run:run", "Measure SUITE and store every sample."),
     "fleet": Entry("fleet:fleet", "Measure SUITE on many devices and machines, placed by Ray."),
     "calibrate": Entry("calibrate:calibrate", "Measure the ceilings of this device."),
@@ -55,7 +55,7 @@ COMMANDS = {
     "history": Entry(
         "history.history:history", "Show the trend of each cell over many runs, and propose where its level changed."
     ),
-    "validate": Entry("validate:validate", "Check run folders: are they whole, what is missing, would they merge?"),
+    "validate": Entry("validate:validate", "Check run folders: are they complete, what is missing, would they merge?"),
     "merge": Entry("merge:merge", "Join shards of one sweep into one run folder."),
     "list": Entry("listing.list:listing", "List suites, shapes, providers, devices, columns or runs."),
 }

@@ -31,7 +31,8 @@ def merge(runs: tuple[Path, ...], output: Path) -> None:
     from ..analysis.frames.load import load_run
     from ..harness.storage.merge import merge as join
     from ..harness.storage.shards import opened
-    from .validate import show, take_inventory
+    from .shared.tables import show
+    from .validate import inventory_section, take_inventory
 
     with opened(runs) as shards:
         for shard in shards:
@@ -40,4 +41,4 @@ def merge(runs: tuple[Path, ...], output: Path) -> None:
         if not any(shard.units for shard in shards):
             raise UsageError("no cell of these runs is finished: there is nothing to merge")
         join(shards, output, ["rooflens", *sys.argv[1:]])
-    show(take_inventory(load_run(output)))
+    show(inventory_section(take_inventory(load_run(output))))

@@ -1,4 +1,4 @@
-"""`rooflens validate`: are run folders whole, what is missing, and would they merge?"""
+"""`rooflens validate`: are run folders complete, what is missing, and would they merge?"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..reports.formatting import plural
+from ..reports.listing import listing
+from ..reports.model import Block, Bullets, Remarks, Section, Text
 from ..shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ..shapes.verdict import Verdict
 from .shared.output import plain, print_json
 from .shared.runs import find_run, go_on
-from .shared.tables import print_table
+from .shared.tables import show
 
 if TYPE_CHECKING:
     from ..analysis.frames.load import RunData
@@ -42,7 +45,7 @@ class Inventory:
 
     @property
     def needless_units(self) -> int:
-        """Planned rounds of cells that failed or were refused in another round: nobody measures them any more."""
+        """Planned rounds of cells that failed or were declined in another round: they will not be measured."""
         return max(0, self.planned_units - self.stored_units - self.missing_units)
 
     @property
@@ -58,12 +61,12 @@ class Inventory:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an object, or a list of them for several runs.")
 def validate(runs: tuple[Path, ...], strict: bool, as_json: bool) -> None:
-    """Check run folders: are they whole, what is missing, would they merge?
+    """Check run folders: are they complete, what is missing, would they merge?
 
-    RUN is the folder of a run, its name under ./runs, or `latest`. Every table is read against the schema; a wrong
-    field is named by file, line and column. A round that a failure made needless does not count as missing. Of several
-    runs, it is also said whether `rooflens merge` would join them, and what keeps it from that. Nothing of this is an
-    error without --strict: the exit code is 0 then.
+    RUN is the folder of a run, its name under ./runs, or `latest`. Every table is checked against the schema; an
+    invalid field is named by file, line and column. A round that a failure made unnecessary does not count as missing.
+    For several runs, reports also whether `rooflens merge` would join them, and what prevents it. Without --strict the
+    exit code is 0, whatever is found.
 
     \b
     Examples:
@@ -78,12 +81,7 @@ def validate(runs: tuple[Path, ...], strict: bool, as_json: bool) -> None:
     if as_json:
         print_json(_as_json(found, reasons))
     else:
-        for index, one in enumerate(found):
-            if index:
-                click.echo("")
-            show(one)
-        if len(found) > 1:
-            _show_merging(len(found), reasons)
+        show(*map(inventory_section, found), *([_merging(len(found), reasons)] if len(found) > 1 else []))
     if strict:
         _be_strict(found, reasons)
 
@@ -111,8 +109,8 @@ def take_inventory(run: "RunData") -> Inventory:
     )
 
 
-def show(found: Inventory) -> None:
-    """Print what a run holds as a table, and how to go on when it is not complete."""
+def inventory_section(found: Inventory) -> Section:
+    """List what a run holds, and how to resume one that is not complete."""
     rows: list[tuple[str, object]] = [
         ("run", found.run),
         ("suite", found.suite),
@@ -125,15 +123,16 @@ def show(found: Inventory) -> None:
         ("samples", found.samples),
         ("ceilings", found.ceilings),
     ]
-    print_table(("what", "found"), rows, long=("found",))
+    blocks: list[Block] = [listing(("what", "found"), rows, long=("found",))]
     if found.not_begun:
-        click.echo(f"shapes not begun: {', '.join(found.not_begun)}")
+        blocks.append(Text(f"shapes not begun: {', '.join(found.not_begun)}"))
     if not found.complete:
-        click.echo(_way_on(found), err=True)
+        blocks.append(Remarks((_remedy(found),)))
+    return Section("inventory", found.run, tuple(blocks))
 
 
 def _obstacles(runs: tuple[Path, ...]) -> "list[Obstacle]":
-    """Everything that keeps the runs from being merged, one that is being written included."""
+    """Everything that prevents a merge, a run that is still being written included."""
     from ..harness.storage.merge_conflicts import Obstacle, obstacles
     from ..harness.storage.shards import in_order, opened
 
@@ -149,7 +148,7 @@ def _obstacles(runs: tuple[Path, ...]) -> "list[Obstacle]":
 
 
 def _as_json(found: list[Inventory], reasons: "list[Obstacle]") -> Any:
-    """One run: its inventory. Several: a list, each with what keeps it from joining those that began before it."""
+    """One run: its inventory. Several: a list, each with what prevents its merge with those that began before it."""
     objects = [plain(one) | {"needless_units": one.needless_units, "complete": one.complete} for one in found]
     if len(found) == 1:
         return objects[0]
@@ -159,17 +158,16 @@ def _as_json(found: list[Inventory], reasons: "list[Obstacle]") -> Any:
     ]
 
 
-def _show_merging(count: int, reasons: "list[Obstacle]") -> None:
+def _merging(count: int, reasons: "list[Obstacle]") -> Section:
     if not reasons:
-        click.echo(f"\nthese {count} runs merge: rooflens merge -o OUT RUN...")
-        return
-    click.echo(f"\nthese {count} runs do not merge:")
-    for _, reason in reasons:
-        click.echo(f"- {reason}")
+        return Section("merging", "Merging", (Text(f"these {count} runs merge: rooflens merge -o OUT RUN..."),))
+    found = Bullets(tuple(reason for _, reason in reasons))
+    return Section("merging", "Merging", (Text(f"these {count} runs do not merge:"), found))
 
 
-def _way_on(found: Inventory) -> str:
-    return f"{found.missing_units} units are missing: {go_on(found.folder)}"
+def _remedy(found: Inventory) -> str:
+    missing = found.missing_units
+    return f"{plural(missing, 'unit')} {'is' if missing == 1 else 'are'} missing: {go_on(found.folder)}"
 
 
 def _be_strict(found: list[Inventory], reasons: "list[Obstacle]") -> None:
@@ -178,7 +176,7 @@ def _be_strict(found: list[Inventory], reasons: "list[Obstacle]") -> None:
             raise CorrectnessError(f"{one.run}: {wrong} of {one.cells} cells gave a wrong output")
     for one in found:
         if not one.complete:
-            raise IncompleteError(f"{one.run}: {_way_on(one)}")
+            raise IncompleteError(f"{one.run}: {_remedy(one)}")
     if reasons:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         raise IncompleteError(f"these {len(found)} runs do not merge: {reasons[0].reason}{more}")

@@ -67,7 +67,7 @@ def test_table_has_measured_published_and_share(asked, capfd):
         "peak gemm bf16 494.7 TFLOPS 989.4 TFLOPS 50% how it was done",
         "launch empty warm 2.25 µs how it was done",
     ]
-    assert shown.err == f"warning: {LOW}\n"  # and no word of a library
+    assert shown.err == f"note: {LOW}\n"  # and no word of a library
     assert asked["dtypes"] == [DType.BF16]
     assert asked["timer"] == "auto"
 

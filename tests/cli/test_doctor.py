@@ -179,11 +179,12 @@ def test_a_device_that_is_not_there_is_one_line(capsys):
 
 PAGE = """
 from dataclasses import replace
-from rooflens.cli.doctor import _show
+from rooflens.cli.doctor import section
+from rooflens.cli.shared.tables import show
 from rooflens.harness.machine.advice import advice
 from rooflens.harness.machine.survey import survey, ProviderOffer as Offer
 found = survey("cpu", lambda device: [Offer("simt_4bit", False, "needs a GPU " * 12), Offer("blas", True)])
-_show(found, advice(found))
+show(section(found, advice(found)))
 """
 
 

@@ -97,7 +97,7 @@ def test_an_incomplete_merged_run_goes_on_with_its_shards(plant, tmp_path, capsy
     split(whole, tmp_path, lambda row: "M" + row["M"])
     assert main(["merge", "-o", "all", "M1", "M8"]) == 0
     _, err = capsys.readouterr()
-    assert err == "18 units are missing: resume its shards (M1, M8), then merge them again\n"
+    assert err == "note: 18 units are missing: resume its shards (M1, M8), then merge them again\n"
     assert main(["validate", "all", "--strict"]) == 4
     assert "resume its shards (M1, M8)" in capsys.readouterr().err
     before = {path: path.read_bytes() for path in (tmp_path / "all").iterdir()}
