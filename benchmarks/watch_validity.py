@@ -14,7 +14,7 @@ from rooflens.harness.timing.measure import measure
 from rooflens.harness.timing.stop import StopRule
 from rooflens.harness.timing.timers import make_timer
 from rooflens.harness.worker.bench import Bench
-from rooflens.harness.worker.messages import Choice
+from rooflens.harness.worker.messages import ChosenConfig
 from rooflens.harness.worker.operands import Operands
 from rooflens.harness.worker.prepared import Prepared, prepare
 from rooflens.harness.worker.watch import Watch
@@ -71,7 +71,7 @@ def main() -> None:
         operands.draw(1)
         for cache in (Cache.COLD, Cache.WARM):
             cell = Cell("watch", Shape("toy", "w", n, k), problem, scheme, name, cache)
-            ready = prepare(provider, operands.copies(bench.copies(cell)), Choice(None, "default"), bench.machine)
+            ready = prepare(provider, operands.copies(bench.copies(cell)), ChosenConfig(None, "default"), bench.machine)
             watched, without = times(bench, ready, operands, cell, chosen.turns)
             ratio = median(one / other for one, other in zip(watched, without, strict=True))
             one, other = (1e6 * median(some) for some in (watched, without))

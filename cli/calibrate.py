@@ -104,7 +104,7 @@ def _measure(
     if device.is_gpu:
         torch.cuda.set_device(device.index)
     rows, remarks = measure(device, accelerator(device), dtypes, options["timer"])
-    return device, rows, remarks
+    return device, rows, list(remarks.values())
 
 
 @contextmanager

@@ -26,7 +26,7 @@ _PART = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ScanRange:
     """Sizes `first`, `first + step`, ... `last`; relative to the shape's own size where `relative`."""
 
     first: int
@@ -45,7 +45,7 @@ class Scan:
     """Sizes of one axis; `text` is what the user wrote."""
 
     axis: str
-    parts: tuple[Part, ...]
+    parts: tuple[ScanRange, ...]
     text: str
 
     @classmethod
@@ -81,7 +81,7 @@ class Scan:
         )
 
 
-def _part(part: str, text: str) -> Part:
+def _part(part: str, text: str) -> ScanRange:
     match = _PART.fullmatch(part)
     if not match:
         raise UsageError(
@@ -90,12 +90,12 @@ def _part(part: str, text: str) -> Part:
         )
     read = {name: int(value) for name, value in match.groupdict().items() if value}
     if "only" in read:
-        found = Part(read["only"], read["only"], 1)
+        found = ScanRange(read["only"], read["only"], 1)
     elif "by" in read:
-        found = Part(read["first"], read["last"], read["by"] or -1)
+        found = ScanRange(read["first"], read["last"], read["by"] or -1)
     else:
         reach, centre = read["steps"] * read["step"], read.get("centre", 0)
-        found = Part(centre - reach, centre + reach, read["step"] or -1, "centre" not in read)
+        found = ScanRange(centre - reach, centre + reach, read["step"] or -1, "centre" not in read)
     if found.step < 1 or found.last < found.first:
         raise UsageError(
             f"--scan {quote(text)}: {quote(part)} does not rise: the step is positive, and the first size the least"

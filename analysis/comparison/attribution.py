@@ -21,7 +21,7 @@ ARMS = ("base", "head", "base+head-config", "head+base-config")
 """The four arms of a replay: version, and whose configuration it runs when it is not its own."""
 
 
-class Cause(StrEnum):
+class Attribution(StrEnum):
     """What a change comes from."""
 
     CODE = "code"
@@ -32,11 +32,11 @@ class Cause(StrEnum):
 
 
 MEANINGS = {
-    Cause.CODE: "the same configuration takes another time",
-    Cause.CHOICE: "another configuration was chosen; each takes the time that it took",
-    Cause.BOTH: "the code changed, and another configuration was chosen",
-    Cause.NEITHER: "no part exceeds the margin beyond chance",
-    Cause.SPACE: "one version does not offer the other's configuration",
+    Attribution.CODE: "the same configuration takes another time",
+    Attribution.CHOICE: "another configuration was chosen; each takes the time that it took",
+    Attribution.BOTH: "the code changed, and another configuration was chosen",
+    Attribution.NEITHER: "no part exceeds the margin beyond chance",
+    Attribution.SPACE: "one version does not offer the other's configuration",
 }
 
 
@@ -61,9 +61,9 @@ def attribute(times: Floats, offered: "np.ndarray | None" = None) -> pd.DataFram
         verified[name] = np.isin(found.words, ["faster", "slower"])
     causes = np.select(
         [verified["code"] & verified["choice"], verified["code"], verified["choice"]],
-        [Cause.BOTH.value, Cause.CODE.value, Cause.CHOICE.value],
-        Cause.NEITHER.value,
+        [Attribution.BOTH.value, Attribution.CODE.value, Attribution.CHOICE.value],
+        Attribution.NEITHER.value,
     )
     if offered is not None:
-        causes = np.where(offered, causes, Cause.SPACE.value)
+        causes = np.where(offered, causes, Attribution.SPACE.value)
     return table.assign(cause=causes)

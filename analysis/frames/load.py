@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...shapes.errors import UsageError
 from ...shapes.files.json_file import read_object
@@ -17,9 +16,8 @@ from ...shapes.files.stored_file import read_stored
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
 from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredDevice, StoredProvider, checked
 from ...shapes.verdict import Verdict
+from ..statistics.arrays import Ints
 from .tables import empty_table, line_of, parse_table
-
-Ints = NDArray[np.int64]
 
 _REQUIRED = ("id", "suite", "baseline", "challengers", "rounds", "planned_units", "device", "providers", "shapes")
 """Keys of run.json that the analysis cannot do without."""

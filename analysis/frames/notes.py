@@ -49,7 +49,7 @@ def topic_of(warning: str) -> Topic | None:
     return warning.topic if isinstance(warning, RunWarning) else None
 
 
-class Note(NamedTuple):
+class CellNote(NamedTuple):
     """A remark on a cell. `shared` is `text` without the numbers of one cell: alike for all that it concerns."""
 
     text: str
@@ -93,8 +93,8 @@ class _Row(NamedTuple):
     disturbed: str
 
 
-def _notes(row: _Row, reasons: Mapping[str, Iterable[str]]) -> list[Note]:
-    alike = [Note(text, text) for text in _alike(row, reasons)]
+def _notes(row: _Row, reasons: Mapping[str, Iterable[str]]) -> list[CellNote]:
+    alike = [CellNote(text, text) for text in _alike(row, reasons)]
     return [*alike, *_of_timer(row)] if row.verdict == Verdict.PASSED else alike
 
 
@@ -126,19 +126,19 @@ def _alike(row: _Row, reasons: Mapping[str, Iterable[str]]) -> list[str]:
     return found
 
 
-def _of_timer(row: _Row) -> Iterator[Note]:
+def _of_timer(row: _Row) -> Iterator[CellNote]:
     """Say what a time of this timer means here."""
     if row.launches_per_sample > 1:
         mean = "a sample is the mean over {} launches, so single launches vary more than its interval says: "
         event = "--timer event shows them"
-        yield Note(mean.format(f"{row.launches_per_sample:.0f}") + event, mean.format("many") + event)
+        yield CellNote(mean.format(f"{row.launches_per_sample:.0f}") + event, mean.format("many") + event)
     if remark := row.reason.replace("; ", ", ") or ("" if pd.isna(row.blocked) or row.blocked else _UNBLOCKED):
-        yield Note(remark, remark)
+        yield CellNote(remark, remark)
     if row.resolution_s / row.time_s > RESOLUTION_SHARE:
         share = row.resolution_s / row.time_s
         way_out = ": --timer graph divides it by many launches" if row.timer == "event" else ""
         text = f"timer step {row.resolution_s * 1e6:.3g} us is {share:.1%} of the time{way_out}"
-        yield Note(text, f"the timer's step is a visible part of the time{way_out}")
+        yield CellNote(text, f"the timer's step is a visible part of the time{way_out}")
 
 
 def _after(reasons: Iterable[str]) -> str:

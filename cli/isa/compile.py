@@ -29,7 +29,7 @@ from ..shared.terminal import console
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CompileRequest:
     """What to compile, as typed, and how.
 
     passes  in place of the suite's, where there are any; cache  None: the folder of the user
@@ -51,7 +51,7 @@ class Order:
     assembly: Path | None
 
 
-def compile_suite(order: Order) -> list[dict[str, Any]]:
+def compile_suite(request: CompileRequest) -> list[dict[str, Any]]:
     """Return the rows of isa.csv, by architecture, then in the order of the suite; the same order for the same suite.
 
     Raises UsageError for what is not there or cannot be compiled, and Interrupted after Ctrl-C, when the finished
@@ -59,8 +59,8 @@ def compile_suite(order: Order) -> list[dict[str, Any]]:
     """
     if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
         raise UsageError("TRITON_INTERPRET is set, so that Triton compiles nothing: unset it")
-    entries = scan(_asked(order), order.arches, order.defaults_only)
-    cache = Cache(order.cache or cache_folder())
+    entries = scan(_asked(request), request.arches, request.defaults_only)
+    cache = Cache(request.cache or cache_folder())
     tasks = [(entry.arch, entry.request) for entry in entries if entry.request is not None]
     rows: list[dict[str, Any]] = [_row(entry) for entry in entries]
     places = [index for index, entry in enumerate(entries) if entry.request is not None]
@@ -69,14 +69,14 @@ def compile_suite(order: Order) -> list[dict[str, Any]]:
         def done(index: int, build: Build, cached: bool) -> None:
             entry = entries[places[index]]
             rows[places[index]] |= _built(entry, build)
-            if order.assembly and build.verdict is Verdict.PASSED:
-                _write_assembly(order.assembly, entry, build, rows[places[index]]["code"])
+            if request.assembly and build.verdict is Verdict.PASSED:
+                _write_assembly(request.assembly, entry, build, rows[places[index]]["code"])
             progress.finished(entry, build, cached)
 
         try:
-            compile_all(tasks, cache, done, order.jobs, order.timeout_s, order.files)
+            compile_all(tasks, cache, done, request.jobs, request.timeout_s, request.files)
         except KeyboardInterrupt:
-            kept = order.cache or cache_folder()
+            kept = request.cache or cache_folder()
             raise Interrupted(
                 f"interrupted; finished compiles are kept in {kept}: give the same command again"
             ) from None
@@ -90,22 +90,22 @@ def cache_folder() -> Path:
     return root() / "isa"
 
 
-def _asked(order: Order) -> list[Asked]:
+def _asked(request: CompileRequest) -> list[Asked]:
     """List what the suite plans, for the providers that Triton compiles; the others are named on stderr."""
-    request = completed(
+    selected = completed(
         {
-            "suite": order.suite,
-            "providers": list(order.providers),
-            "dtype": order.dtype,
-            "axes": list(order.axes),
-            "filter_expression": order.filter_expression,
-            "files": [str(file) for file in order.files],
+            "suite": request.suite,
+            "providers": list(request.providers),
+            "dtype": request.dtype,
+            "axes": list(request.axes),
+            "filter_expression": request.filter_expression,
+            "files": [str(file) for file in request.files],
         }
     )
-    suite = suite_of(request)
-    suite = replace(suite, passes=order.passes or suite.passes)
-    cells = plan_of(suite, request)
-    providers = registry.load(dict.fromkeys(cell.provider for cell in cells), order.files)
+    suite = suite_of(selected)
+    suite = replace(suite, passes=request.passes or suite.passes)
+    cells = plan_of(suite, selected)
+    providers = registry.load(dict.fromkeys(cell.provider for cell in cells), request.files)
     others = [name for name in dict.fromkeys(cell.provider for cell in cells) if not compiles(providers[name])]
     asked = {(cell.provider, cell.problem, cell.scheme): None for cell in cells if cell.provider not in others}
     if not asked:

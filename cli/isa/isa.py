@@ -137,12 +137,12 @@ def _compile(options: dict[str, Any]) -> "pd.DataFrame":
     from ...harness.storage.tables import fields, replace
     from ...shapes.files.csv_file import csv_text
     from ...shapes.run_folder.columns_isa import ISA
-    from .compile import Order, compile_suite
+    from .compile import CompileRequest, compile_suite
 
     output: Path | None = options["output"]
     if output and not output.parent.is_dir():
         raise UsageError(f"-o {output}: there is no folder {output.parent}")
-    order = Order(
+    request = CompileRequest(
         suite=options["suite"],
         arches=_arches(options["arches"]),
         providers=options["providers"],
@@ -157,7 +157,7 @@ def _compile(options: dict[str, Any]) -> "pd.DataFrame":
         cache=options["cache"],
         assembly=options["asm"],
     )
-    rows = compile_suite(order)
+    rows = compile_suite(request)
     text = csv_text(ISA.names, [fields(ISA, row) for row in rows])
     if output:
         replace(output, text)

@@ -8,8 +8,8 @@
 4. Launch floors: an empty kernel and one of a single tile, warm and after a flush.
 
 Each is the best of what a short budget holds: a ceiling is what the device can do, not what it does on average. What is
-above the published or derived peak (`cpu_peak`) is not stored, and what misses all known measurements of the device is
-told in a remark.
+above the published or derived peak (`cpu_peak`) is not stored, and remarks report what is below all known measurements
+of the device.
 """
 
 import itertools
@@ -18,6 +18,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import torch
 
@@ -36,8 +37,8 @@ from ..timing.timer import Subject
 from ..timing.timers import make_timer
 from .known_limits import Row, ceiling, known_limits
 
-Stopwatch = Callable[[Subject], tuple[float, str]]
-"""Returns the least time of one launch in seconds, and the name of the timer."""
+Remarks = dict[str, str]
+"""What the user should know of a calibration, by a key that stays the same where another one has other figures."""
 
 BUDGET_S = {"cuda": 0.1, "cpu": 0.25}
 """Seconds for each probe, by kind of device: CPUs are noisier, and have fewer probes."""
@@ -67,56 +68,154 @@ def calibrate(
     timer_name: str,
     step: Callable[[int, int, str], object] = lambda number, total, what: None,
     within_s: float | None = None,
-) -> tuple[list[Row], list[str]]:
+) -> tuple[list[Row], Remarks]:
     """Measure the ceilings of `device`, which must be the current one; `machine` is `accelerator(device)`.
 
     `step` is called before each step with its number from 1, how many there are, and what it measures. After
     `within_s` seconds no probe begins: those that bound the fewest cells come last.
-    Returns rows of ceilings.csv, the published and derived ones last, and remarks on what was refused, is low or was
+    Returns rows of ceilings.csv, the published and derived ones last, and remarks on what was rejected, is low or was
     not measured.
     A probe that fails costs its own ceiling only. Raises UsageError when the device has no timer of that name.
     """
-    remarks: list[str] = []
     types = tuple(types)
-    limit = math.inf if within_s is None else time.perf_counter() + within_s
-    fewest = FEWEST if within_s is None else FEWEST_IN_HASTE
-
-    def stopwatch(subject: Subject) -> tuple[float, str]:
-        if time.perf_counter() >= limit:
-            raise _OverError
-        return _fastest(timer_name, machine, device, fewest, subject)
-
     multiplied = [name for name in types if name in (MEASURED if device.is_gpu else tuple(DType))]
     vector = VECTOR if device.is_gpu else ()
-    probes = len(footprints(device)) * len(Pattern) + len(multiplied) + len(vector) + 1
-    numbers, total = itertools.count(1), probes
-
-    def begin(what: str) -> None:
-        step(next(numbers), total, what)
-        if time.perf_counter() >= limit:
-            raise _OverError
-
     caches = footprints(device)
+    total = len(caches) * len(Pattern) + len(multiplied) + len(vector) + 1
+    numbers = itertools.count(1)
+    run = _Calibration(
+        device, machine, timer_name, lambda what: step(next(numbers), total, what),
+        FEWEST if within_s is None else FEWEST_IN_HASTE,
+        math.inf if within_s is None else time.perf_counter() + within_s,
+    )  # fmt: skip
     memory = {level: caches.pop(level) for level in [*caches] if level == "dram"}
     measured = [
-        *_bandwidths(device, stopwatch, memory, begin, remarks),
-        *_peaks(device, stopwatch, multiplied, begin, remarks),
-        *_vector_rates(device, stopwatch, vector, begin, remarks),
-        *_launch_floors(device, stopwatch, begin, remarks, cold=timer_name != "graph"),
-        *_bandwidths(device, stopwatch, caches, begin, remarks),
+        *run.bandwidths(memory),
+        *run.peaks(multiplied),
+        *run.vector_rates(vector),
+        *run.launch_floors(cold=timer_name != "graph"),
+        *run.bandwidths(caches),
     ]
-    if late := [remark.removeprefix(_LATE) for remark in remarks if remark.startswith(_LATE)]:
-        remarks[:] = [remark for remark in remarks if not remark.startswith(_LATE)]
-        remarks.append(f"the {within_s:.0f} s for the ceilings were over before: {', '.join(late)}")
+    remarks = run.remarks
+    if late := ", ".join(run.late):
+        remarks[f"late: {late}"] = f"the {within_s:.0f} s for the ceilings were over before: {late}"
     known = known_limits(device, types)
     limits = {_key(row): row for row in known}
-    kept = [row for row in measured if not _above(row, limits)]
+    kept = []
     for row in measured:
         if _above(row, limits):
             peak = limits[_key(row)]
             word = "published" if peak["kind"] == "spec" else "derived"
-            remarks.append(f"measured {_name(row)} of {_amount(row)} is above the {word} {_amount(peak)}: not stored")
-    return kept + known, [*remarks, *_low(kept, device), *_behind_memory(kept)]
+            remarks[f"above: {_name(row)}"] = (
+                f"measured {_name(row)} of {_amount(row)} is above the {word} {_amount(peak)}: not stored"
+            )
+        else:
+            kept.append(row)
+    return kept + known, remarks | _low(kept, device) | _behind_memory(kept)
+
+
+class _OverError(Exception):
+    """The time for all probes is over."""
+
+
+@dataclass(slots=True)
+class _Calibration:
+    """The probes of one calibration, which yield their ceilings. After the clock's `limit_s` none begins: see `late`.
+
+    `step` reports what is measured next; `fewest` samples are taken of each probe.
+    """
+
+    device: Device
+    machine: Host | Accelerator
+    timer_name: str
+    step: Callable[[str], object]
+    fewest: int
+    limit_s: float
+    remarks: Remarks = field(default_factory=dict)
+    late: list[str] = field(default_factory=list)
+
+    def bandwidths(self, levels: dict[str, int]) -> Iterator[Row]:
+        """Sweep over as many bytes as `levels` says of each level, in every pattern."""
+        for level, footprint in levels.items():
+            with self._reported(f"{level} bandwidth"):
+                data = _words(footprint // 4, self.device)
+                for pattern in Pattern:
+                    found: list[tuple[float, str]] = []
+                    with self._reported(f"{level} {pattern} bandwidth"):
+                        self._begin(f"{level} {pattern} bandwidth")
+                        for probe in sweeps(self.device, level, pattern, data):
+                            seconds, how = self._time(probe.run, probe.how)
+                            found.append((probe.moved_bytes / seconds, how))
+                    if found:
+                        rate, how = max(found)
+                        yield ceiling("bandwidth", level, pattern.value, "", rate, "byte/s", how)
+
+    def peaks(self, types: Iterable[str]) -> Iterator[Row]:
+        """Multiply in each type."""
+        m, n, k = (8192, 8192, 8192) if self.device.is_gpu else (512, 4096, 4096)
+        for math_dtype in types:
+            found: list[tuple[float, str]] = []
+            with self._reported(f"{math_dtype} peak"):
+                self._begin(f"{math_dtype} GEMM peak")
+                for multiply, name in products(self.device, math_dtype, m, n, k):
+                    seconds, how = self._time(multiply, f"{name} {m}x{n}x{k}, random normal")
+                    found.append((2 * m * n * k / seconds, how))
+            if found:
+                rate, how = max(found)
+                yield ceiling("peak", "", "gemm", math_dtype, rate, "FLOP/s", how)
+
+    def vector_rates(self, patterns: Iterable[str]) -> Iterator[Row]:
+        """Run chains of vector instructions."""
+        for pattern in patterns:
+            with self._reported(f"{pattern} vector rate"):
+                self._begin(f"{pattern} vector rate")
+                from ...kernels.probes.triton.vector import chains
+
+                probe = chains(self.device, pattern)
+                seconds, how = self._time(probe.run, probe.how)
+                yield ceiling("vector", "", pattern, "", probe.lane_operations / seconds, "op/s", how)
+
+    def launch_floors(self, cold: bool) -> Iterator[Row]:
+        """Time the empty launch and the tile. Not `cold` with graphs, whose flush is a hundred times such a launch and
+        would have to be subtracted.
+        """
+        with self._reported("launch floors"):
+            self._begin("launch floors")
+            flush = Flush(self.device) if cold else None
+            for name, probe in floors(self.device):
+                for cache, evict in (("warm", None), ("cold", flush)) if flush else (("warm", None),):
+                    with self._reported(f"launch {name} {cache}"):
+                        seconds, how = self._time(probe.run, probe.how, evict)
+                        yield ceiling("launch", "", f"{name} {cache}", "", seconds, "s", how)
+
+    def _begin(self, what: str) -> None:
+        self.step(what)
+        self._stop_if_over()
+
+    def _stop_if_over(self) -> None:
+        if time.perf_counter() >= self.limit_s:
+            raise _OverError
+
+    def _time(self, launch: Action, how: str, flush: Flush | None = None) -> tuple[float, str]:
+        """Return the least time of one launch in seconds, and what `source` of its ceiling is."""
+        self._stop_if_over()
+        subject = _undisturbed(launch, self.device, flush)
+        seconds, timer = _fastest(self.timer_name, self.machine, self.device, self.fewest, subject)
+        return seconds, f"{how}, best, {timer} timer"
+
+    @contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Turn a failure into a remark; a timer that the device does not have stays the caller's mistake."""
+        try:
+            yield
+        except UsageError:
+            raise
+        except _OverError:
+            self.late.append(what)
+        except Exception as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            failed = f"not measured: {what}: {type(error).__name__}"
+            self.remarks[failed] = f"{failed}: {lines[0] if lines else ''}"[:300]
 
 
 def _fastest(
@@ -143,50 +242,6 @@ def _fastest(
     if not times:
         raise RooflensError(f"timer {timer.name}: no valid sample")
     return min(times), timer.name
-
-
-class _OverError(Exception):
-    """The time for all probes is over."""
-
-
-_LATE = "late: "
-"""Prefix of remarks on probes that came too late; they are reported together."""
-
-
-@contextmanager
-def _reported(what: str, remarks: list[str]) -> Iterator[None]:
-    """Turn a failure into a remark; a timer that the device does not have is the caller's mistake, and stays one."""
-    try:
-        yield
-    except UsageError:
-        raise
-    except _OverError:
-        remarks.append(f"{_LATE}{what}")
-    except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        remarks.append(f"not measured: {what}: {type(error).__name__}: {lines[0] if lines else ''}"[:300])
-
-
-def _bandwidths(
-    device: Device,
-    stopwatch: Stopwatch,
-    levels: dict[str, int],
-    begin: Callable[[str], object],
-    remarks: list[str],
-) -> Iterator[Row]:
-    for level, footprint in levels.items():
-        with _reported(f"{level} bandwidth", remarks):
-            data = _words(footprint // 4, device)
-            for pattern in Pattern:
-                found: list[tuple[float, str]] = []
-                with _reported(f"{level} {pattern} bandwidth", remarks):
-                    begin(f"{level} {pattern} bandwidth")
-                    for probe in sweeps(device, level, pattern, data):
-                        seconds, timer = stopwatch(_undisturbed(probe.run, device))
-                        found.append((probe.moved_bytes / seconds, f"{probe.how}, best, {timer} timer"))
-                if found:
-                    rate, how = max(found)
-                    yield ceiling("bandwidth", level, pattern.value, "", rate, "byte/s", how)
 
 
 def _words(count: int, device: Device) -> torch.Tensor:
@@ -229,62 +284,6 @@ def _undisturbed(launch: Action, device: Device, flush: Flush | None = None) -> 
     return Subject(launch, before, flush.operations if flush else 0)
 
 
-def _peaks(
-    device: Device,
-    stopwatch: Stopwatch,
-    types: Iterable[str],
-    begin: Callable[[str], object],
-    remarks: list[str],
-) -> Iterator[Row]:
-    m, n, k = (8192, 8192, 8192) if device.is_gpu else (512, 4096, 4096)
-    for math_dtype in types:
-        found: list[tuple[float, str]] = []
-        with _reported(f"{math_dtype} peak", remarks):
-            begin(f"{math_dtype} GEMM peak")
-            for multiply, name in products(device, math_dtype, m, n, k):
-                seconds, timer = stopwatch(_undisturbed(multiply, device))
-                found.append((2 * m * n * k / seconds, f"{name} {m}x{n}x{k}, random normal, best, {timer} timer"))
-        if found:
-            rate, how = max(found)
-            yield ceiling("peak", "", "gemm", math_dtype, rate, "FLOP/s", how)
-
-
-def _vector_rates(
-    device: Device,
-    stopwatch: Stopwatch,
-    patterns: Iterable[str],
-    begin: Callable[[str], object],
-    remarks: list[str],
-) -> Iterator[Row]:
-    for pattern in patterns:
-        with _reported(f"{pattern} vector rate", remarks):
-            begin(f"{pattern} vector rate")
-            from ...kernels.probes.triton.vector import chains
-
-            probe = chains(device, pattern)
-            seconds, timer = stopwatch(_undisturbed(probe.run, device))
-            how = f"{probe.how}, best, {timer} timer"
-            yield ceiling("vector", "", pattern, "", probe.lane_operations / seconds, "op/s", how)
-
-
-def _launch_floors(
-    device: Device, stopwatch: Stopwatch, begin: Callable[[str], object], remarks: list[str], cold: bool
-) -> Iterator[Row]:
-    """Time the empty launch and the tile. Not `cold` with graphs, whose flush is a hundred times such a launch and
-    would have to be subtracted.
-    """
-    with _reported("launch floors", remarks):
-        begin("launch floors")
-        flush = Flush(device) if cold else None
-        for name, probe in floors(device):
-            for cache, evict in (("warm", None), ("cold", flush)) if flush else (("warm", None),):
-                with _reported(f"launch {name} {cache}", remarks):
-                    seconds, timer = stopwatch(_undisturbed(probe.run, device, evict))
-                    yield ceiling(
-                        "launch", "", f"{name} {cache}", "", seconds, "s", f"{probe.how}, best, {timer} timer"
-                    )
-
-
 def _key(row: Row) -> tuple[str, str, str]:
     return row["ceiling"], row["level"], row["dtype"]
 
@@ -297,35 +296,37 @@ def _above(row: Row, limits: dict[tuple[str, str, str], Row]) -> bool:
     return _key(row) in limits and bool(row["value"] > SPEC_TOLERANCE * limits[_key(row)]["value"])
 
 
-def _low(rows: list[Row], device: Device) -> list[str]:
-    """Remark on what misses all known measurements of this device although the best pattern counts."""
+def _low(rows: list[Row], device: Device) -> Remarks:
+    """Remark on what is below all known measurements of this device although the best pattern counts."""
     if device.spec is None:
-        return []
+        return {}
     best: dict[tuple[str, str, str], Row] = {}
     for row in rows:
         if row["ceiling"] == "peak" or row["level"] == "dram":
             best[_key(row)] = max(best.get(_key(row), row), row, key=lambda one: one["value"])
-    remarks = []
-    for row in best.values():
-        if known := missed(device.spec, row["ceiling"], row["dtype"], row["value"]):
-            remarks.append(
-                f"measured {_name(row)} is {1 - row['value'] / known.value:.0%} below the least that is known of this "
-                f"device, {_amount(row, known.value)} ({known.source}): was it busy, or its clock or power limit low?"
-            )
-    return remarks
+    return {
+        f"low: {_name(row)}": (
+            f"measured {_name(row)} is {1 - row['value'] / known.value:.0%} below the least that is known of this "
+            f"device, {_amount(row, known.value)} ({known.source}): was it busy, or its clock or power limit low?"
+        )
+        for row in best.values()
+        if (known := missed(device.spec, row["ceiling"], row["dtype"], row["value"]))
+    }
 
 
-def _behind_memory(rows: list[Row]) -> list[str]:
+def _behind_memory(rows: list[Row]) -> Remarks:
     """Remark on caches that came out slower than memory: somebody else used the cores or the cache."""
     memory = {row["pattern"]: row["value"] for row in rows if row["level"] == "dram"}
-    slow = [
-        f"{row['level']} {row['pattern']} {_amount(row)}, memory {_amount(row, memory[row['pattern']])}"
+    slow = {
+        f"{row['level']} {row['pattern']}": f"{_amount(row)}, memory {_amount(row, memory[row['pattern']])}"
         for row in rows
         if row["ceiling"] == "bandwidth" and row["level"] != "dram" and row["value"] < memory.get(row["pattern"], 0.0)
-    ]
-    return [f"measured bandwidth of a cache is below that of memory ({'; '.join(slow)}): was the device busy?"] * bool(
-        slow
-    )
+    }
+    if not slow:
+        return {}
+    found = "; ".join(f"{name} {rates}" for name, rates in slow.items())
+    key = f"below memory: {', '.join(slow)}"
+    return {key: f"measured bandwidth of a cache is below that of memory ({found}): was the device busy?"}
 
 
 _UNITS = {"byte/s": (1e9, "GB/s"), "FLOP/s": (1e12, "TFLOPS"), "op/s": (1e12, "Top/s"), "s": (1e-6, "us")}

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import write_rows
 from ...shapes.run_folder.columns import CEILINGS, TABLES, Table
-from ...shapes.run_folder.manifest import EVENTS, MANIFEST, VERSION, Manifest, StoredDevice, StoredShard
+from ...shapes.run_folder.manifest import EVENTS, MANIFEST, VERSION, Manifest, MergedShard, StoredDevice
 from .manifest import common, joined_texts, union
 from .merge_conflicts import obstacles
 from .scratch import make_scratch, remove_scratch
@@ -112,14 +112,14 @@ def _first_processes(shards: Sequence[Shard]) -> list[int]:
     return list(accumulate((shard.processes for shard in shards[:-1]), initial=0))
 
 
-def _provenance(shard: Shard, first_process: int, merged: Manifest) -> list[StoredShard]:
+def _provenance(shard: Shard, first_process: int, merged: Manifest) -> list[MergedShard]:
     """What the merged run.json keeps of one shard: where it is, and what it does not share with all."""
     if earlier := shard.manifest.shards:  # merged itself
         return [replace(entry, first_process=entry.first_process + first_process) for entry in earlier]
     joined, own = merged.to_json(), shard.manifest.to_json()
     left = {key: value for key, value in own.items() if key not in _JOINED and joined.get(key) != value}
     stated = {"folder": str(shard.folder), "units": len(shard.units), "first_process": first_process}
-    return [StoredShard.read(left | stated, shard.folder / MANIFEST)]
+    return [MergedShard.read(left | stated, shard.folder / MANIFEST)]
 
 
 def _devices(shards: Sequence[Shard]) -> list[StoredDevice]:

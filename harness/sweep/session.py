@@ -1,7 +1,6 @@
 """One device at work: send tasks to its worker, commit the results, replace a worker after a fault."""
 
 import json
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -27,21 +26,21 @@ from ..worker.messages import (
     REFERENCE_PHASE,
     Begin,
     Calibrate,
+    Calibrated,
     CanaryTaken,
     CandidateBegun,
     CandidateFailed,
-    Ceilings,
-    Choice,
+    ChosenConfig,
     Done,
     Failure,
     Ready,
     Refused,
-    Result,
     SearchResult,
     Setup,
     Step,
     Stored,
     TakeCanary,
+    UnitResult,
     Work,
 )
 from .fault_attribution import FaultAttribution, limit_s, timed_out, what
@@ -49,8 +48,6 @@ from .observer import Observer
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError, started_again
 
 CALIBRATION_TIMEOUT_S = 300.0
-
-_DIGITS = re.compile(r"[\d.]+")
 
 END_S = 2.0
 """Time before a deadline that is reserved for a clean end: the last reading of the canary."""
@@ -191,12 +188,12 @@ class Session:
         if any(name.startswith("mxfp") for name in types):  # some kernels multiply payload and scale apart
             types["fp8"] = None
         answer = self._ask(Calibrate(tuple(types), within_s), "no ceilings")
-        if isinstance(answer, Ceilings):
+        if isinstance(answer, Calibrated):
             self.store.add_ceilings(answer.rows)
-            for remark in answer.remarks:
+            for key, remark in answer.remarks.items():
                 # The closing calibration may repeat a remark with other figures: those are only in events.log.
-                self.remark(remark, aloud=_DIGITS.sub("", remark) not in self._remarked)
-                self._remarked.add(_DIGITS.sub("", remark))
+                self.remark(remark, aloud=key not in self._remarked)
+                self._remarked.add(key)
 
     def last_canary(self) -> None:
         """At the deadline, take the last reading if the worker is free to; the clock may run over by `END_S`."""
@@ -276,7 +273,7 @@ class Session:
                 self._since = None
             faults.begun(message)
             self.observer.doing(what(task, message))
-        elif isinstance(message, Result):
+        elif isinstance(message, UnitResult):
             self._commit(task, message, answer=Stored(self._is_enough()))
         elif isinstance(message, SearchResult):
             self._store_search(task.cells[message.index], message)
@@ -299,13 +296,13 @@ class Session:
         self.store.append(TUNING, [{**static, **row} for row in found.rows])
         self._searches[self.ids[cell]] += 1
 
-    def _chosen(self, cells: Sequence[Cell]) -> dict[int, Choice]:
+    def _chosen(self, cells: Sequence[Cell]) -> dict[int, ChosenConfig]:
         """Return the stored winners, so that all rounds of a cell run the same configuration."""
         if self.setup.protocol.tuning != "cold":
             return {}
         won = {row["cell_id"]: row for row in self.store.rows(TUNING) if row["winner"] == "true"}
         return {
-            index: Choice(json.loads(row["config"]), "cold", int(row["candidates"]), float(row["search_s"]))
+            index: ChosenConfig(json.loads(row["config"]), "cold", int(row["candidates"]), float(row["search_s"]))
             for index, cell in enumerate(cells)
             if (row := won.get(self.ids[cell]))
         }
@@ -322,10 +319,10 @@ class Session:
             self.remark(f"no canary from here on: {failure[1]}")
         for index, number in faults.units(task, failure):
             if (self.ids[task.cells[index]], number) not in self.store.verdicts:
-                self._commit(task, Result(index, number, {"verdict": failure[0].value, "reason": reason}))
+                self._commit(task, UnitResult(index, number, {"verdict": failure[0].value, "reason": reason}))
         self._restart(reason)
 
-    def _commit(self, task: Task, result: Result, answer: Stored | None = None) -> None:
+    def _commit(self, task: Task, result: UnitResult, answer: Stored | None = None) -> None:
         """Store a unit; `answer` is what the worker waits for, if it does."""
         cell = task.cells[result.index]
         info = self.ready.providers[cell.provider]

@@ -17,7 +17,7 @@ from ...shapes.verdict import Verdict
 from ..plan.plan import Cell, Task, tasks
 from ..storage.store import RunStore
 from ..storage.tuning_table import SearchUnit, recover, tuning_columns
-from ..worker.messages import Begin, Result, SearchResult, Setup, Stored, Work
+from ..worker.messages import Begin, SearchResult, Setup, Stored, UnitResult, Work
 from ..worker.search import nothing_to_search
 from .fault_attribution import FaultAttribution
 from .observer import Observer
@@ -106,7 +106,7 @@ class _SearchSession(Session):
         if isinstance(message, SearchResult):
             faults.in_flight = Begin("continue the searches", ())
 
-    def _commit(self, task: Task, result: Result, answer: Stored | None = None) -> None:
+    def _commit(self, task: Task, result: UnitResult, answer: Stored | None = None) -> None:
         """Store what fails for a whole cell as a search without candidates."""
         verdict, reason = Verdict(result.columns["verdict"]), result.columns["reason"]
         self._store_search(

@@ -26,7 +26,7 @@ from ..timing.stop import StopRule
 from ..timing.timer import Subject, automatic, unavailable
 from ..timing.timers import make_timer
 from .geometry import geometry_columns
-from .messages import PREPARE_PHASE, TRY_PHASE, Choice, Failure
+from .messages import PREPARE_PHASE, TRY_PHASE, ChosenConfig, Failure
 from .operands import Operands
 from .prepared import Prepared, prepare, require_json
 from .search import Search, nothing_to_search, search
@@ -209,7 +209,9 @@ class Bench:
         def ready(candidate: int, config: Config) -> DeviceTrial:
             begin(candidate, PREPARE_PHASE)
             with guarded():
-                prepared = prepare(provider, operands.copies(copies), Choice(config or None, "cold"), self.machine)
+                prepared = prepare(
+                    provider, operands.copies(copies), ChosenConfig(config or None, "cold"), self.machine
+                )
                 begin(candidate, TRY_PHASE)
                 operands.require_unchanged()
                 self.check(prepared, operands, cell)

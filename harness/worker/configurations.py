@@ -12,7 +12,7 @@ from ..isolation.faults import ProviderError, SearchError, StateLostError, expla
 from ..isolation.process_state import Guard
 from ..plan.plan import Cell
 from .bench import Bench
-from .messages import PREPARE_PHASE, CandidateBegun, CandidateFailed, Choice, SearchResult, Work
+from .messages import PREPARE_PHASE, CandidateBegun, CandidateFailed, ChosenConfig, SearchResult, Work
 from .operands import Operands
 from .prepared import offered
 from .search import Search
@@ -39,32 +39,32 @@ class Configurations:
         self._tuning, self._table = tuning, table
         self._send, self._report = send, report
 
-    def choose(self, job: TaskProgress, operands: Operands, index: int, work: Work) -> Choice:
+    def choose(self, job: TaskProgress, operands: Operands, index: int, work: Work) -> ChosenConfig:
         """Decide on the configuration of a cell: the default, the table's, or the winner of a search."""
         cell = job.task.cells[index]
         provider = self._providers[cell.provider]
         candidates = self._bench.candidates(provider, cell)
         default = candidates[0] if candidates else None
         if self._tuning == "default" or not candidates:
-            return Choice(default, "default")
+            return ChosenConfig(default, "default")
         if self._table:
             config = self._table.lookup(self._bench.device, cell.problem, cell.scheme, cell.provider, cell.cache)
             if config is None:
-                return Choice(default, "default", remark="not in the tuned table")
+                return ChosenConfig(default, "default", remark="not in the tuned table")
             own = offered(config, candidates)
             if own is None:
-                return Choice(default, "default", remark="the provider no longer offers the tuned configuration")
-            return Choice(own, "pinned")
+                return ChosenConfig(default, "default", remark="the provider no longer offers the tuned configuration")
+            return ChosenConfig(own, "pinned")
         if earlier := work.chosen.get(index):
             own = offered(earlier.config, candidates)
             if own is None:
                 raise ProviderError(f"the configuration that was searched, {earlier.config}, is no candidate any more")
             return replace(earlier, config=own)
         if len(candidates) < 2:
-            return Choice(default, "default")
+            return ChosenConfig(default, "default")
         return self._searched(job, operands, index, work)
 
-    def _searched(self, job: TaskProgress, operands: Operands, index: int, work: Work) -> Choice:
+    def _searched(self, job: TaskProgress, operands: Operands, index: int, work: Work) -> ChosenConfig:
         """Search the configuration of a cell, report all that was tried, and choose the winner."""
         cell = job.task.cells[index]
         if operands.truth is None:
@@ -75,7 +75,7 @@ class Configurations:
         if found.winner is None:
             first = found.rows[0]
             raise SearchError(first.verdict, f"no candidate passed; the first: {first.reason}")
-        return Choice(found.config, "cold", len(found.rows), found.seconds)
+        return ChosenConfig(found.config, "cold", len(found.rows), found.seconds)
 
     def search(
         self,

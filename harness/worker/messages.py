@@ -62,7 +62,7 @@ class ProviderInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenConfig:
     """A configuration (None: the provider's own default) and where it comes from: default, pinned or cold.
 
     Of a search (cold), the number of candidates and its wall seconds. `remark` is for the reader of the cell.
@@ -99,7 +99,7 @@ class Work:
 
     task: Task
     rounds: tuple[tuple[int, ...], ...]
-    chosen: Mapping[int, Choice] = field(default_factory=dict)
+    chosen: Mapping[int, ChosenConfig] = field(default_factory=dict)
     failed_candidates: Mapping[int, Mapping[int, Failure]] = field(default_factory=dict)
     canary: bool = True
     budget_s: float | None = None
@@ -155,11 +155,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Ceilings:
-    """Rows of ceilings.csv, and remarks on what was refused."""
+class Calibrated:
+    """Rows of ceilings.csv, and remarks by a key that a later calibration repeats, whatever its figures."""
 
     rows: list[dict[str, Any]]
-    remarks: list[str]
+    remarks: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class UnitResult:
     """One finished unit: columns of its row beside the static ones, and its samples."""
 
     index: int

@@ -9,7 +9,7 @@ from ...kernels.inputs import Inputs, decoded_calls
 from ...kernels.provider import AnyProvider, Config, Launch
 from ..isolation.faults import ProviderError
 from ..timing.accelerator import Host
-from .messages import Choice
+from .messages import ChosenConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +21,17 @@ class Prepared:
     """
 
     launches: tuple[Launch, ...]
-    chosen: Choice
+    chosen: ChosenConfig
     seconds: float
     remark: str = ""
     decoded: bool = False
 
-    def chosen_as(self, chosen: Choice) -> "Prepared":
+    def chosen_as(self, chosen: ChosenConfig) -> "Prepared":
         """Return the same launches for another cell with the same configuration."""
         return replace(self, chosen=chosen)
 
 
-def prepare(provider: AnyProvider, copies: Sequence[Inputs], chosen: Choice, machine: Host) -> Prepared:
+def prepare(provider: AnyProvider, copies: Sequence[Inputs], chosen: ChosenConfig, machine: Host) -> Prepared:
     """Let `provider` set up a launch on each of `copies`, and wait until that is done."""
     begin, asked = time.perf_counter(), decoded_calls()
     if chosen.config is None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...shapes.verdict import Verdict
 from ..plan.plan import Task
-from .messages import Begin, Result, Work
+from .messages import Begin, UnitResult, Work
 
 _OF_TIMES = ("verdict", "reason", "samples", "discarded")
 """Columns that only a row with times has, or that a failure replaces."""
@@ -37,7 +37,7 @@ class TaskProgress:
         units = tuple((index, self.missing[index][0] if number is None else number) for index in cells)
         self._send(Begin(phase, units))
 
-    def finish(self, result: Result) -> None:
+    def finish(self, result: UnitResult) -> None:
         """Report a finished unit."""
         self._report(result)
         self.missing[result.index].remove(result.round)
@@ -55,7 +55,7 @@ class TaskProgress:
         """Report the failure that ends a cell, with the known columns of its row."""
         known = {name: value for name, value in (columns or {}).items() if name not in _OF_TIMES}
         number = self.missing[index][0] if number is None else number
-        self._report(Result(index, number, known | {"verdict": verdict.value, "reason": reason}))
+        self._report(UnitResult(index, number, known | {"verdict": verdict.value, "reason": reason}))
         del self.missing[index]
 
     def fail_all(self, cells: list[int], verdict: Verdict, reason: str, number: int | None = None) -> None:

@@ -51,17 +51,17 @@ from .messages import (
     AskDefaults,
     Begin,
     Calibrate,
+    Calibrated,
     CanaryTaken,
-    Ceilings,
     Defaults,
     Done,
     Refused,
-    Result,
     SearchResult,
     Setup,
     Step,
     Stored,
     TakeCanary,
+    UnitResult,
     Work,
 )
 from .operands import Operands
@@ -147,10 +147,10 @@ class Worker:
             self._send(Done())
         return True
 
-    def _ceilings(self, message: Calibrate) -> Ceilings:
+    def _ceilings(self, message: Calibrate) -> Calibrated:
         """Calibrate; a device that cannot (out of memory, say) costs the ceilings and not the sweep."""
         try:
-            return Ceilings(
+            return Calibrated(
                 *calibrate(
                     *(self.device, self._bench.machine, message.types, self._bench.timer),
                     within_s=message.within_s,
@@ -158,7 +158,7 @@ class Worker:
                 )
             )
         except Exception as error:
-            return Ceilings([], [f"no ceilings: {explain(error, 'calibrating')[1]}"])
+            return Calibrated([], {"failed": f"no ceilings: {explain(error, 'calibrating')[1]}"})
 
     def _defaults(self, cells: Iterable[Cell]) -> Defaults:
         configs: list[Mapping[str, Any] | None] = []
@@ -330,7 +330,7 @@ class Worker:
             raise_if_lost(error)
             operands.restore()
             return
-        job.finish(Result(index, number, columns, taken))
+        job.finish(UnitResult(index, number, columns, taken))
 
     def _draw(self, job: TaskProgress, operands: Operands, indices: list[int], number: int) -> bool:
         """Draw the activations of a round and compute their reference; False when that failed, for all of `indices`."""

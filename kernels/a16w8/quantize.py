@@ -55,16 +55,3 @@ def dequantize(weight: BlockScaledWeight, dtype: torch.dtype) -> torch.Tensor:
     wide = torch.float64 if dtype is torch.float64 else torch.float32
     scale = expand(weight.scale, *weight.q.shape[1:]).to(wide)
     return (weight.q.to(wide) * scale).to(dtype)
-
-
-def prequantize(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Quantize X[...,K] per row and 128 columns, as the kernels do in registers; K a multiple of 128.
-
-    Returns q [...,K] in FP8 and the fp32 scales [..., K/128] that dequantization multiplies with.
-    """
-    largest = torch.finfo(dtype).max
-    groups = x.float().unflatten(-1, (-1, SCALE_BLOCK))
-    amax = groups.abs().amax(dim=-1, keepdim=True).clamp_(min=LEAST_AMAX)
-    inverse = torch.full_like(amax, largest) / amax  # `largest / amax` would be a reciprocal times `largest`
-    q = (groups * inverse).clamp_(-largest, largest).to(dtype)
-    return q.flatten(-2), (amax / largest).squeeze(-1)

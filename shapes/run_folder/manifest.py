@@ -179,7 +179,7 @@ class StoredFleet(Record):
 
 
 @dataclass(slots=True, kw_only=True)
-class StoredShard(Record):
+class MergedShard(Record):
     """A run that was merged into this one. Keys of its run.json that differ from those of the merged run follow."""
 
     folder: str = about("its folder", "")
@@ -255,7 +255,7 @@ class Manifest(Record):
     refine: StoredRefinement | None = about("what --refine added", None)
     fleet: StoredFleet | None = about("of the run of a fleet", None)
     station: StoredWorker | None = about("of a shard of a fleet: who measured it", None)
-    shards: list[StoredShard] = about("of a merged run: what it was merged from", make=list)
+    shards: list[MergedShard] = about("of a merged run: what it was merged from", make=list)
 
     @property
     def made_at(self) -> float:

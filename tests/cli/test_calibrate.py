@@ -46,7 +46,7 @@ def asked(monkeypatch):
         os.write(2, b"a driver says hello\n")
         print("a library says hello")
         warnings.warn("a library warns", stacklevel=1)
-        return asked.get("rows", ROWS), [LOW]
+        return asked.get("rows", ROWS), {"low": LOW}
 
     monkeypatch.setattr(harness, "calibrate", calibrate)
     threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()

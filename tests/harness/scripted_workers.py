@@ -5,15 +5,15 @@ from rooflens.harness.timing.samples import Samples
 from rooflens.harness.worker.messages import (
     Begin,
     Calibrate,
+    Calibrated,
     CanaryTaken,
-    Ceilings,
     Done,
     ProviderInfo,
     Ready,
-    Result,
     Step,
     Stored,
     TakeCanary,
+    UnitResult,
     Work,
 )
 from rooflens.shapes.device import Device
@@ -50,7 +50,7 @@ class Silent:
 
 def passed(index, number):
     columns = {"order": 0, "verdict": "passed", "samples": 1, "started_at": "now"}
-    return Result(index, number, columns, Samples((1e-3,)))
+    return UnitResult(index, number, columns, Samples((1e-3,)))
 
 
 class Workers:
@@ -92,7 +92,11 @@ class Worker:
                 self.answers = [self.calibration]
                 return
             low = f"measured llc bandwidth of {self.calibrations}.5 GB/s is low: busy?"
-            self.answers = [Step(1, 2, "dram read bandwidth"), Step(2, 2, "launch floors"), Ceilings([], [low])]
+            self.answers = [
+                Step(1, 2, "dram read bandwidth"),
+                Step(2, 2, "launch floors"),
+                Calibrated([], {"low": low}),
+            ]
         elif isinstance(message, TakeCanary):
             self.answers = [CanaryTaken({"at": "now", "gemm_s": 2e-3, "copy_s": 1e-3})]
         elif isinstance(message, Work):

@@ -13,7 +13,7 @@ from rooflens.kernels.probes.triton import streams as triton_streams
 def run_sweep(case: dict) -> dict:
     """Sweep over a ramp of odd numbers; return what is in memory, one number per block where a block has but one."""
     words = triton_streams.BLOCK_WORDS
-    pattern, order = Pattern(case["pattern"]), triton_streams.Order(**case["order"])
+    pattern, order = Pattern(case["pattern"]), triton_streams.VisitOrder(**case["order"])
     halves = 2 if pattern is Pattern.COPY else 1
     data = torch.arange(1, 2 * halves * order.blocks * words, 2, dtype=torch.int64).mul(987654321).to(torch.int32)
     before = data.clone()

@@ -98,7 +98,7 @@ ORDERS = (
 
 
 def paths(order):
-    return [visited(triton_streams.Order(**order), program) for program in range(order["programs"])]
+    return [visited(triton_streams.VisitOrder(**order), program) for program in range(order["programs"])]
 
 
 def test_read_sums_exactly_the_blocks_that_it_visits():
@@ -143,7 +143,7 @@ def test_tile_is_a_product_and_empty_is_nothing():
 
 
 def test_sweep_refuses_data_that_its_blocks_do_not_fit():
-    order = triton_streams.Order(blocks=4, programs=2, step=2, visits=2)
+    order = triton_streams.VisitOrder(blocks=4, programs=2, step=2, visits=2)
     short = torch.zeros(8 * BLOCK_WORDS - 1, dtype=torch.int32)
     with pytest.raises(ValueError, match=f"{8 * BLOCK_WORDS} contiguous int32 words"):
         triton_streams.sweep(Pattern.COPY, short, order, "")

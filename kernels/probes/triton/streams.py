@@ -1,8 +1,8 @@
 """Streaming read, write and copy in Triton: a fixed number of programs that visit one block of memory after another.
 
 All passes over a footprint are in one launch, because a single pass over what fits in a cache takes microseconds, most
-of them the launch. `Order` says who visits what: no program comes back to a block before it has seen all others that it
-may see, so that the cache of its own multiprocessor (at most 256 KiB on NVIDIA, 32 KiB on AMD) has nothing for it.
+of them the launch. `VisitOrder` says who visits what: no program returns to a block before it has seen all others that
+it may see, so that the cache of its own multiprocessor (at most 256 KiB on NVIDIA, 32 KiB on AMD) has nothing for it.
 """
 
 import math
@@ -78,7 +78,7 @@ def copy_kernel(source, target, blocks, step, visits, BLOCK: tl.constexpr, MODIF
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class VisitOrder:
     """`programs` programs visit `visits` of `blocks` blocks each, `step` blocks apart, as `read_kernel` describes."""
 
     blocks: int
@@ -97,13 +97,13 @@ class Order:
         return self.programs * self.visits / self.blocks
 
 
-def once(footprint_bytes: int, programs: int) -> Order:
+def once(footprint_bytes: int, programs: int) -> VisitOrder:
     """Visit each block of at most `footprint_bytes` exactly once: what is far larger than a cache passes through it."""
     visits = max(1, footprint_bytes // BLOCK_BYTES // programs)
-    return Order(visits * programs, programs, programs, visits)
+    return VisitOrder(visits * programs, programs, programs, visits)
 
 
-def again_and_again(footprint_bytes: int, programs: int, least_bytes: int, stay: bool) -> Order:
+def again_and_again(footprint_bytes: int, programs: int, least_bytes: int, stay: bool) -> VisitOrder:
     """Visit at most `footprint_bytes` over and over, at least `least_bytes` in all.
 
     Programs go round the chiplets of a device (AMD's XCDs). `stay`: each chiplet sees its own part of the blocks only,
@@ -117,7 +117,7 @@ def again_and_again(footprint_bytes: int, programs: int, least_bytes: int, stay:
     step = unit * next(
         stride for stride in range(programs // unit, programs // unit + blocks) if math.gcd(stride, blocks // unit) == 1
     )
-    return Order(blocks, programs, step % blocks or unit, -(-least_bytes // (programs * BLOCK_BYTES)))
+    return VisitOrder(blocks, programs, step % blocks or unit, -(-least_bytes // (programs * BLOCK_BYTES)))
 
 
 def cache_modifier(device: Device) -> str:
@@ -128,7 +128,7 @@ def cache_modifier(device: Device) -> str:
     return ".cg" if device.vendor == "NVIDIA" else ""
 
 
-def sweep(pattern: Pattern, data: torch.Tensor, order: Order, modifier: str) -> Probe:
+def sweep(pattern: Pattern, data: torch.Tensor, order: VisitOrder, modifier: str) -> Probe:
     """Compile and bind one sweep over `data`, contiguous int32 on the current device; a copy uses its two halves.
 
     Raises ValueError when the blocks of `order` (twice as many for a copy) do not fit into `data`.

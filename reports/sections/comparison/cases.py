@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from ....analysis.comparison import breakdown
-from ....analysis.comparison.attribution import MEANINGS, Cause
+from ....analysis.comparison.attribution import MEANINGS, Attribution
 from ....analysis.comparison.effects import Status
 from ....analysis.comparison.evidence import settings_of
 from ....analysis.comparison.parts import all_cases
@@ -162,7 +162,7 @@ def _causes(places: Places, causes: pd.DataFrame) -> Table:
     rows = tuple(
         (
             *(*places.cells(row), Cell(str(row["pass"])), *(_part(row, name) for name in ("total", "code", "choice"))),
-            Cell(row["cause"], note=MEANINGS[Cause(row["cause"])]),
+            Cell(row["cause"], note=MEANINGS[Attribution(row["cause"])]),
         )
         for row in causes.to_dict("records")
     )

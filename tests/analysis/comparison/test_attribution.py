@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rooflens.analysis.comparison.attribution import Cause, attribute
+from rooflens.analysis.comparison.attribution import Attribution, attribute
 
 SIZE = 0.05
 
@@ -21,9 +21,11 @@ def test_planted_causes_are_found_in_19_of_20():
     generator = np.random.default_rng(3)
     right = total = 0
     for seed in range(60):
-        truth = generator.choice([Cause.CODE, Cause.CHOICE, Cause.BOTH, Cause.NEITHER], 12)
-        code = np.where(np.isin(truth, [Cause.CODE, Cause.BOTH]), generator.choice([-SIZE, SIZE], 12), 0.0)
-        choice = np.where(np.isin(truth, [Cause.CHOICE, Cause.BOTH]), generator.choice([-SIZE, SIZE], 12), 0.0)
+        truth = generator.choice([Attribution.CODE, Attribution.CHOICE, Attribution.BOTH, Attribution.NEITHER], 12)
+        code = np.where(np.isin(truth, [Attribution.CODE, Attribution.BOTH]), generator.choice([-SIZE, SIZE], 12), 0.0)
+        choice = np.where(
+            np.isin(truth, [Attribution.CHOICE, Attribution.BOTH]), generator.choice([-SIZE, SIZE], 12), 0.0
+        )
         found = attribute(times(code, choice, sd=0.007, seed=seed))
         right += int((found["cause"].to_numpy() == truth).sum())
         total += len(truth)
@@ -33,7 +35,7 @@ def test_planted_causes_are_found_in_19_of_20():
 def test_code_that_gains_and_a_choice_that_loses_are_both_told():
     """Together they look like nothing."""
     row = attribute(times([-SIZE], [SIZE], sd=0.002)).iloc[0]
-    assert row["cause"] == Cause.BOTH
+    assert row["cause"] == Attribution.BOTH
     assert row["total"] == pytest.approx(0, abs=0.005)
     assert row["code_high"] < 0 < row["choice_low"]
 
@@ -49,6 +51,6 @@ def test_what_could_not_be_swapped_is_another_space():
     swapped = times([0.0, 0.0], [SIZE, SIZE], sd=0.002)
     swapped[1, :, 2:] = np.nan
     found = attribute(swapped, np.array([True, False]))
-    assert found["cause"].tolist() == [Cause.CHOICE, Cause.SPACE]
+    assert found["cause"].tolist() == [Attribution.CHOICE, Attribution.SPACE]
     assert found["total"][1] == pytest.approx(SIZE, abs=0.01)
     assert np.isnan(found["code"][1])

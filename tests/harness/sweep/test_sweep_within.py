@@ -13,7 +13,7 @@ from rooflens.harness.sweep import sweep as sweeps
 from rooflens.harness.sweep.sweep import Sweep
 from rooflens.harness.sweep.time_budget import MOST_ROUNDS, TimeBudget
 from rooflens.harness.timing.samples import Samples
-from rooflens.harness.worker.messages import REFERENCE_PHASE, Begin, Result, Setup, Stored, Work
+from rooflens.harness.worker.messages import REFERENCE_PHASE, Begin, Setup, Stored, UnitResult, Work
 from rooflens.shapes import suite
 from rooflens.shapes.run_folder.manifest import Manifest
 
@@ -46,7 +46,7 @@ def within(tmp_path, monkeypatch):
             answer = super().receive(deadline)
             if isinstance(answer, Begin) and answer.phase == REFERENCE_PHASE:
                 clock.now += 1.0
-            elif isinstance(answer, Result):
+            elif isinstance(answer, UnitResult):
                 clock.now += 0.5
             return answer
 
@@ -95,7 +95,9 @@ def test_a_finished_run_goes_on_with_further_rounds(within):
 
 
 def test_a_first_problem_that_fails_does_not_stop_the_clock(within, monkeypatch):
-    failing = Result(0, 0, {"order": 0, "verdict": "runtime_error", "reason": "boom", "started_at": "now"}, Samples())
+    failing = UnitResult(
+        0, 0, {"order": 0, "verdict": "runtime_error", "reason": "boom", "started_at": "now"}, Samples()
+    )
     monkeypatch.setattr(
         scripted_workers, "passed", lambda index, number: dataclasses.replace(failing, index=index, round=number)
     )

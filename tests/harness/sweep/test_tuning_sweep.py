@@ -16,9 +16,9 @@ from rooflens.harness.worker.messages import (
     CandidateFailed,
     Done,
     Refused,
-    Result,
     SearchResult,
     Setup,
+    UnitResult,
     Work,
 )
 from rooflens.harness.worker.search import Candidate, Search, nothing_to_search
@@ -142,7 +142,7 @@ def test_one_death_in_what_providers_share_is_nobodys_fault(tune):
 
 
 def test_what_fails_for_the_whole_cell_is_its_row(tune):
-    failed = Result(0, 0, {"verdict": "oom", "reason": "making the operands: too large"})
+    failed = UnitResult(0, 0, {"verdict": "oom", "reason": "making the operands: too large"})
     rows, _ = tune(Workers([failed, tuned(1), Done()]))
     assert short(rows)[0] == ("blas", "0", "0", "oom", "false")
     assert rows[0]["reason"] == "making the operands: too large"

@@ -7,7 +7,7 @@ from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import Cell
 from rooflens.harness.worker.bench import Bench
 from rooflens.harness.worker.geometry import geometry_columns
-from rooflens.harness.worker.messages import Choice
+from rooflens.harness.worker.messages import ChosenConfig
 from rooflens.harness.worker.operands import Operands
 from rooflens.harness.worker.prepared import prepare
 from rooflens.kernels.geometry import Binary, Geometry
@@ -101,6 +101,6 @@ def test_a_measured_cell_has_them():
     cell = Cell("suite", Shape("model", "layer", 64, 64), problem, scheme, "stated", Cache.WARM)
     operands = Operands(make_inputs(problem, scheme, device, seed=1))
     operands.draw(2)
-    ready = prepare(Stated(), operands.copies(1), Choice(None, "default"), bench.machine)
+    ready = prepare(Stated(), operands.copies(1), ChosenConfig(None, "default"), bench.machine)
     columns = bench.columns(bench.measured(ready, operands, cell), ready, cell, Stated())
     assert {name: columns[name] for name in NAMES} == {**dict.fromkeys(NAMES), "tile_M": 16, "workgroups": 5}

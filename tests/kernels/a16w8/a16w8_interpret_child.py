@@ -9,7 +9,7 @@ import torch
 from devices import cpu
 from rooflens.kernels.a16w8 import triton_configs, triton_providers
 from rooflens.kernels.a16w8.inputs import make_inputs
-from rooflens.kernels.a16w8.quantize import dequantize, prequantize
+from rooflens.kernels.a16w8.quantize import LEAST_AMAX, dequantize
 from rooflens.kernels.a16w8.triton.dequantize import dequantize_call
 from rooflens.kernels.jit.call import compile_calls
 from rooflens.kernels.reference import measure
@@ -37,9 +37,12 @@ def operands(case):
 def prequantized_product(inputs):
     """Y in fp64 of what the kernel multiplies: X rounded to FP8 per row and 128 columns."""
     depth = inputs.problem.K
-    padded = torch.nn.functional.pad(inputs.x.float(), (0, -depth % 128))
-    q, scale = prequantize(padded, inputs.q.dtype)
-    x = (q.double().unflatten(-1, (-1, 128)) * scale.double().unsqueeze(-1)).flatten(-2)[..., :depth]
+    groups = torch.nn.functional.pad(inputs.x.float(), (0, -depth % 128)).unflatten(-1, (-1, 128))
+    amax = groups.abs().amax(dim=-1, keepdim=True).clamp_(min=LEAST_AMAX)
+    largest = torch.finfo(inputs.q.dtype).max
+    inverse = torch.full_like(amax, largest) / amax  # `largest / amax` would be a reciprocal times `largest`
+    q = (groups * inverse).clamp_(-largest, largest).to(inputs.q.dtype)
+    x = (q.double() * (amax / largest).double()).flatten(-2)[..., :depth]
     product = torch.bmm(x, dequantize(inputs.weight, torch.float64).transpose(1, 2))
     return product if inputs.bias is None else product + inputs.bias.double().unsqueeze(1)
 
