@@ -9,7 +9,7 @@ The pipeline, each step a function from frames to frames (`pipeline.analyze` run
  5. `per_shape.crossovers`             M up to which a challenger beats an incumbent, per shape
  6. `across_shapes.median_crossover`   its median over shapes, and the constant threshold with the least regret
  7. `placing.place`                    each cell against the ceilings: bound, bound class, fraction of the bound
- 8. `telemetry.conditions`, `canary.drifts`   what the device said of itself, and how far it drifted
+ 8. `telemetry.conditions`, `canary.drifts`   what the device reported, and how far it drifted
     `devices.measured_devices`,           of a run of several devices: which one measured what, and
     `device_spread.spreads`               whether they run alike
  9. `headline.headline`                the three numbers that head every report
@@ -18,5 +18,5 @@ From there to decisions: `gaps.gaps` (what a time is made of), `regimes.regimes`
 `refine` (which M to add), `dispatch` (which kernel to run where) and `camping` (sizes at which memory stalls).
 
 Beside it: `comparison` (two versions of the same kernels), `imports` (tables of other tools, for `comparison`),
-`history` (many runs of the same cells) and `audit` (tables that somebody published).
+`history` (many runs of the same cells) and `audit` (published tables).
 """

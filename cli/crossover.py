@@ -9,8 +9,8 @@ import click
 
 from ..shapes.errors import UsageError
 from .shared.output import plain, print_json
-from .shared.runs import find_run
-from .shared.tables import show
+from .shared.runs import find_run, missing_units
+from .shared.tables import note, show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +39,7 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
       rooflens crossover runs/h200 --challenger simt_4bit --incumbent blas --json
     """
     from ..analysis.crossover.across_shapes import median_crossovers
+    from ..analysis.crossover.curve import CrossoverStatus
     from ..analysis.crossover.per_shape import crossovers
     from ..analysis.crossover.refine import refined_pair
     from ..analysis.frames.load import load_run
@@ -58,6 +59,8 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
         print_json(names | {"medians": records, "shapes": shapes.to_dict("records")})
     else:
         show(*(_section(one, shapes) for one in medians))
+        if data.missing_units and CrossoverStatus.ONE_M in set(shapes["status"]):
+            note(missing_units(data.missing_units, data.folder))
 
 
 def _first_challenger(run: "RunData") -> str:

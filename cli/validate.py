@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..reports.formatting import plural
 from ..reports.listing import listing
 from ..reports.model import Block, Bullets, Remarks, Section, Text
 from ..shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ..shapes.verdict import Verdict
 from .shared.output import plain, print_json
-from .shared.runs import find_run, go_on
+from .shared.runs import find_run, missing_units
 from .shared.tables import show
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def inventory_section(found: Inventory) -> Section:
     if found.not_begun:
         blocks.append(Text(f"shapes not begun: {', '.join(found.not_begun)}"))
     if not found.complete:
-        blocks.append(Remarks((_remedy(found),)))
+        blocks.append(Remarks((missing_units(found.missing_units, found.folder),)))
     return Section("inventory", found.run, tuple(blocks))
 
 
@@ -165,18 +164,13 @@ def _merging(count: int, reasons: "list[Obstacle]") -> Section:
     return Section("merging", "Merging", (Text(f"these {count} runs do not merge:"), found))
 
 
-def _remedy(found: Inventory) -> str:
-    missing = found.missing_units
-    return f"{plural(missing, 'unit')} {'is' if missing == 1 else 'are'} missing: {go_on(found.folder)}"
-
-
 def _be_strict(found: list[Inventory], reasons: "list[Obstacle]") -> None:
     for one in found:
         if wrong := one.verdicts.get(Verdict.INCORRECT, 0):
             raise CorrectnessError(f"{one.run}: {wrong} of {one.cells} cells gave a wrong output")
     for one in found:
         if not one.complete:
-            raise IncompleteError(f"{one.run}: {_remedy(one)}")
+            raise IncompleteError(f"{one.run}: {missing_units(one.missing_units, one.folder)}")
     if reasons:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         raise IncompleteError(f"these {len(found)} runs do not merge: {reasons[0].reason}{more}")

@@ -14,7 +14,7 @@ def cache_folder() -> Path:
 
     A relative path in the latter two is ignored (XDG Base Directory Specification): it would be another cache
     in every working directory. For a user without a home, and where that is a folder of another user (but root), whose
-    files would be loaded and run, it is a private temporary folder. Raises RooflensError when that is somebody else's.
+    files would be loaded and run, it is a private temporary folder. Raises RooflensError if another user owns that.
     """
     named = _named()
     return named if named and not _is_foreign(named) else private_temporary() / "cache"
@@ -36,7 +36,7 @@ def _is_foreign(folder: Path) -> bool:
             return place.stat().st_uid not in (os.getuid(), 0)
         except PermissionError:
             return True
-        except OSError:  # not there yet, or below a file: whoever writes there says so
+        except OSError:  # missing, or below a file: writing there reports it
             continue
     return False
 
@@ -64,8 +64,8 @@ def private_temporary() -> Path:
 def make_private(folder: Path, variable: str) -> Path:
     """Create `folder` if it is missing, check that only this user can enter it, and return it.
 
-    Raises RooflensError, with the `variable` that chooses another, when it is somebody else's, or open to others:
-    whoever made it could read and replace files.
+    Raises RooflensError, with the `variable` that chooses another, when it belongs to another user, or is open to
+    others: they could read and replace files.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -34,7 +34,7 @@ _asked = 0
 
 
 def decoded_calls() -> int:
-    """Return how often a decoded operand was asked for in this process: `decoding` counts."""
+    """Return how often a decoded operand was requested in this process: `decoding` counts."""
     return _asked
 
 

@@ -74,7 +74,7 @@ class Support:
 
 
 class DeclinedError(RooflensError):
-    """A library that was asked for a problem says that it is not for it, which no `supports` could foresee."""
+    """A library rejects a problem at run time, which no `supports` could foresee."""
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class Launch:
         config: Config | None = None,
         **more: Any,
     ) -> "Launch":
-        """Return the launch of a call that allocates its result; `output` stands in for it until the first call."""
+        """Return the launch of a call that allocates its result; `output` replaces it until the first call."""
         launch = cls(call, output, dict(config or {}), **more)
 
         def run() -> None:

@@ -1,4 +1,4 @@
-"""Names of the providers that come with rooflens; the modules behind them are imported when they are asked for."""
+"""Names of the providers that come with rooflens; the modules behind them are imported on demand."""
 
 import hashlib
 import importlib

@@ -1,7 +1,7 @@
 """Hash of the code behind a provider, so that a result measured with other code is never taken for its own.
 
 1. Start at the module of the provider's class, and at the file that offers it (the registry's, or the user's).
-2. Follow its imports, wherever they stand in the file, as long as they resolve inside the same tree: the package folder
+2. Follow its imports, wherever they are in the file, as long as they resolve inside the same tree: the package folder
    of an installed provider, the folder of a user's file.
 3. Add the `sources` that any of these modules names (.cpp, .cu, ...), and compiled modules that they import.
 

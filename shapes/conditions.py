@@ -194,16 +194,16 @@ class _Condition:
 
     def _compared(self, one: ast.expr, op: ast.cmpop, other: ast.expr, left: int) -> _Values:
         """Compare two values; of a list, == and in mean that it holds the value."""
-        mine = self._value(one, left)
+        first = self._value(one, left)
         if isinstance(other, ast.List | ast.Tuple):
             if not isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
                 raise ValueError(f"{self._written(other)} is a list: compare with ==, !=, in or not in")
             among = (self._value(element, left) for element in other.elts)
-            found = _negated(_all((_negated(_related(operator.eq, mine, each)) for each in among), mine))
+            found = _negated(_all((_negated(_related(operator.eq, first, each)) for each in among), first))
             return found if isinstance(op, ast.Eq | ast.In) else _negated(found)
         if type(op) not in _RELATIONS:
             raise ValueError(f"{self._written(other)} is not a list such as [1, 4], which in and not in need")
-        return _related(_RELATIONS[type(op)], mine, self._value(other, left))
+        return _related(_RELATIONS[type(op)], first, self._value(other, left))
 
     def _column(self, name: str) -> _Values:
         for number, quoted in enumerate(self._quoted):

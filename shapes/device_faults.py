@@ -194,7 +194,7 @@ def faults_by_law(row: Row) -> list[str]:
 
 
 def _unreckonable(row: Row) -> Iterator[str]:
-    """Rates, clocks and counts that are no positive number of a device: nothing else is said of them."""
+    """Rates, clocks and counts that are not a positive number: no other check applies to them."""
     for name, text in row.items():
         if text and name.endswith(("_tflops", "_gbs", "_mhz", "_units")) and number(row, name) is None:
             yield f"{name} = {quote(text)[1:-1]}: not a positive number"

@@ -44,7 +44,7 @@ QUOTED = 80
 
 
 def quote(value: object) -> str:
-    """Return a value of somebody else's as Python writes it, cut in the middle to `QUOTED` characters."""
+    """Return a foreign value as Python writes it, cut in the middle to `QUOTED` characters."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer of thousands of digits, or nested without end
@@ -53,7 +53,7 @@ def quote(value: object) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return a text of somebody else's, a name of a column say, cut in the middle to `QUOTED` characters."""
+    """Return a foreign text, a name of a column say, cut in the middle to `QUOTED` characters."""
     return text if len(text) <= QUOTED else f"{text[: QUOTED - 20]}...{text[-17:]}"
 
 

@@ -1,4 +1,4 @@
-"""GPU architectures: one table of what each can do, for whoever chooses kernels, tiles or peaks by architecture.
+"""GPU architectures: one table of what each can do, from which kernels, tiles and peaks are chosen.
 
 Occupancy limits of AMD are those of LLVM (AMDGPUBaseInfo.cpp, GCNSubtarget.cpp), of NVIDIA those of the CUDA C++
 Programming Guide, table "Technical Specifications per Compute Capability". What tl.dot_scaled compiles to was read from

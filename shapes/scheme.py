@@ -48,7 +48,7 @@ class Scheme(ABC):
     """Storage of the operands; `dtype` is the type of the activations before quantization, and of the output.
 
     Subclasses are frozen dataclasses, so that equal storage is equal. `family` names the folder of `kernels` that
-    computes with it, `ops` and `passes` what can be asked for.
+    computes with it, `ops` and `passes` what can be requested.
     """
 
     __slots__ = ()

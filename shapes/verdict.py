@@ -12,7 +12,7 @@ _SIZES = re.compile(r"(?:(?<=\b[BEMNK]=)|(?<=\btop_k=))(\d+)\b")
 class Verdict(StrEnum):
     """Outcome of one (cell, round); every failure is a stored row with its reason.
 
-    A unit that was interrupted has no row: it is still to do.
+    A unit that was interrupted has no row: it is still to be measured.
     """
 
     PASSED = "passed"

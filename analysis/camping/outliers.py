@@ -112,7 +112,7 @@ def _from_cells(
 def _in_processes(rows: pd.DataFrame, found: NeighbourTest, row: int, times: pd.DataFrame) -> tuple[int, int]:
     """Count the processes in which a row exceeds the slower side by the margin, and those that measured it.
 
-    Neighbours that a process did not measure stand in with their time over all processes.
+    Neighbours that a process did not measure have their time over all processes.
     """
     near = found.near[row]
     points = rows["point"].to_numpy()

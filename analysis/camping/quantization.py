@@ -2,7 +2,7 @@
 
 A launch of W workgroups on S slots (compute units times what each of them holds) takes ceil(W / S) waves, of which
 the last is partly idle; of its U compute units the busiest does ceil(W / U) workgroups, more than the mean; and tiles
-at the edge compute what nobody asked for. Where nothing but one of these counted, time would be multiplied by
+at the edge compute what is not needed. Where nothing but one of these counted, time would be multiplied by
 ceil(W / S) S / W, by ceil(W / U) U / W or by issued / useful FLOPs: ln_idle, ln_busy and ln_padded. How far a kernel
 follows each is a fraction between 0 (a kernel that waits for memory, say) and 1, and is estimated per series.
 """

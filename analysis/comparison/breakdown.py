@@ -59,7 +59,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class ChangeDistribution:
-    """Changes over the compared cases, as shares of what was asked for."""
+    """Changes over the compared cases, as shares of what was requested."""
 
     cases: int
     median: float
@@ -110,7 +110,7 @@ def movers(effects: Effects, most: int = 10) -> pd.DataFrame:
 
 
 def controls(effects: Effects, same: Sequence[str] = ("artifact", "config")) -> Controls | None:
-    """Look at the cases of which `same` (columns of `SAID`) are the same on both sides; None without any.
+    """Look at the cases of which `same` (columns of `DETAILS`) are the same on both sides; None without any.
 
     Cases without compiled code, or with several over their rounds, are none.
     """

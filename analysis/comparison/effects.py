@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.verdict import Verdict
-from ..frames.coordinates import CASE, SAID
+from ..frames.coordinates import CASE, DETAILS
 from ..frames.speedup import IMPOSSIBLE
 from ..statistics.arrays import Floats, difference, floats, moments
 from .decide import Word, decide, margins
@@ -48,7 +48,7 @@ class Versions:
     """Two versions of the same cases.
 
     cases   one row per case: CASE, then for `base_` and `head_` each: verdict ("" when absent), reason, time_s, and the
-            columns of SAID, impossible (shorter than the device allows; False where no device is known);
+            columns of DETAILS, impossible (shorter than the device allows; False where no device is known);
             `resolution_s`, the step of the coarser timer (0: continuous); flops
     rounds  one row per (case, round): case (position in `cases`), round, base_s, head_s; NaN where one is missing. Of
             sequential runs the numbers of rounds mean nothing across versions
@@ -84,7 +84,7 @@ def align(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     joined: dict[str, object] = {}
     for side, frame in sides.items():
         found = frame.reindex(index)
-        for name in ("verdict", "reason", *SAID):
+        for name in ("verdict", "reason", *DETAILS):
             joined[f"{side}_{name}"] = found[name].fillna("").astype(str).to_numpy()
         joined[f"{side}_time_s"] = found["time_s"].to_numpy(dtype=np.float64)
         too_fast = (

@@ -12,7 +12,7 @@ from ...shapes.run_folder.manifest import ComparisonState
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A commit: the name by which it was asked for (a branch, say), its hash and the first line of its message."""
+    """A commit: the name that was given (a branch, say), its hash and the first line of its message."""
 
     name: str
     commit: str

@@ -1,4 +1,4 @@
-"""What of a comparison may stand in one number: one pass of one provider, with operands stored and found in one way."""
+"""What a single number of a comparison may cover: a pass of a provider, its operands stored and found in one way."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

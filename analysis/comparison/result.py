@@ -91,7 +91,7 @@ class Result:
         return 0 if self.sums is None else int((self.sums.cases["word"] == word.value).sum())
 
     def moved_sums(self) -> pd.DataFrame:
-        """Sums that are verified to be slower or faster, the surest first; one row each, as in `Effects.cases`."""
+        """Sums that are verified to be slower or faster, the most certain first; rows as in `Effects.cases`."""
         if self.sums is None:
             return self.effects.cases.iloc[:0]
         found = movers(self.sums, len(self.sums.cases))

@@ -53,7 +53,7 @@ def further(
     """Return the next M of every shape that has a verified change of the winner; empty when all are done.
 
     `crossings` is what `per_shape.crossovers` found, `cells` the summary it found it in. `added` are the M that were
-    asked for already: they count towards `most`, and none is asked for twice, whatever its outcome. `can` says what
+    requested already: they count towards `most`, and none is requested twice, whatever its outcome. `can` says what
     can be measured at all: a grouped product needs whole groups of rows, for example.
     """
     asked: dict[Place, set[int]] = {}
@@ -90,7 +90,7 @@ def next_sizes(
     """Return one or two whole M inside of the bracket `low`..`high`, or none when it is as narrow as it gets.
 
     `measured` are all M with a result, those inside of the bracket undecided; `free` says whether an M may be
-    asked for. `tiles` are the rows of the providers' tiles; one counts as wide when it is wider than the bracket is to
+    requested. `tiles` are the rows of the providers' tiles; one counts as wide when it is wider than the bracket is to
     become.
     """
     inside = sorted({size for size in measured if low < size < high})
@@ -166,5 +166,5 @@ def refined_pair(refinements: Iterable[StoredRefinement]) -> tuple[str, str] | N
 
 
 def swept(cells: pd.DataFrame) -> pd.DataFrame:
-    """Leave out what a refinement added, which exists for single shapes: no column of a table over all, no mean."""
+    """Exclude what a refinement added, which exists for single shapes: no column of a table over all, no mean."""
     return cells.loc[~cells["refined"]] if cells["refined"].any() else cells

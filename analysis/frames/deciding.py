@@ -9,6 +9,6 @@ def deciding(cells: pd.DataFrame) -> pd.DataFrame:
     """Rows of cells that have passed and whose time is not impossible.
 
     `cells` has the columns verdict and impossible of `summarize`. Cells that are impossible are shown with their time,
-    and whoever excludes them reports how many.
+    and what excludes them reports how many.
     """
     return cells.loc[(cells["verdict"] == Verdict.PASSED) & ~cells["impossible"]]

@@ -40,8 +40,8 @@ class RunData:
     """One run: its run.json and tables, per `run_folder.columns`, with samples of finished units only.
 
     `cells` has one row per finished (cell, round), in file order; `samples` every raw timing of a passed one, those
-    that do not count among them; `telemetry` what the device said during them. `telemetry`, `canary` and `tuning` have
-    no rows where nothing of the kind was stored. A column that an older version did not store is unknown in every row.
+    that do not count among them; `telemetry` what the device reported during them. `telemetry`, `canary` and `tuning`
+    have no rows where nothing of the kind was stored. What an older version did not store is unknown in every row.
     `digests` are the SHA-256 sums of the files that were read, by file name.
     """
 

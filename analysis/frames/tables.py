@@ -167,7 +167,7 @@ def _is_faulty(frame: pd.DataFrame, table: Table, column: Column) -> bool:
 
 
 def _records(content: bytes, where: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line at which it starts, fields) of each record, the header first; decoded as far as it is asked for."""
+    """Yield (line at which it starts, fields) of each record, the header first; decoded as far as it is consumed."""
     lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="replace", newline="")
     return csv_file.records(lines, where, way_out=_WAY_OUT)
 

@@ -1,4 +1,4 @@
-"""What the device said of itself while it was measured: over the whole run, and per cell.
+"""What the device reported while it was measured: over the whole run, and per cell.
 
 Rows are batches of samples, so a share of the rows is a share of the batches, and what is shorter than a batch is not
 seen. Unknown stays unknown: a quantity that no row has is None or NaN.
@@ -69,9 +69,9 @@ def conditions(telemetry: pd.DataFrame) -> Conditions | None:
 def by_cell(telemetry: pd.DataFrame) -> pd.DataFrame:
     """Per cell_id: clock_hz, the median over its batches, and slowdown, the words seen in any, space-separated."""
     clock = telemetry.groupby("cell_id", sort=False)["clock_hz"].median()
-    said = telemetry.loc[telemetry["slowdown"] != "", ["cell_id", "slowdown"]].drop_duplicates()
+    slowed = telemetry.loc[telemetry["slowdown"] != "", ["cell_id", "slowdown"]].drop_duplicates()
     words: dict[str, set[str]] = {}
-    for cell, text in said.itertuples(index=False, name=None):
+    for cell, text in slowed.itertuples(index=False, name=None):
         words.setdefault(cell, set()).update(text.split())
     slowdown = pd.Series([_joined(words.get(cell, set())) for cell in clock.index], index=clock.index, dtype="str")
     return pd.DataFrame({"clock_hz": clock, "slowdown": slowdown})

@@ -75,7 +75,7 @@ class History:
                first_s, last_s, change (last over first, as a share), without_canary (runs), failed (the outcome of the
                cell in a later run, such as "incorrect in RUN", else "")
     points     one row per (series, run) with a time: time_s as measured, value_s (over the canary unless raw), and what
-               else the run says of it (`run_story.SAID`)
+               else the run says of it (`run_story.FACTS`)
     """
 
     runs: tuple[RunMark, ...]
@@ -90,7 +90,7 @@ class History:
 class Gap:
     """Two neighbouring runs between which levels change, by `proposals`; positions in `History.runs`.
 
-    earliest, latest   runs that are surely before and after every one of the changes
+    earliest, latest   runs that are certainly before and after every one of the changes
     remark             says so when most series change at once
     """
 
@@ -261,7 +261,7 @@ def _several_devices(points: pd.DataFrame, runs: Sequence[RunMark]) -> Iterator[
     for device, numbers in points.groupby("device")["run"]:
         uuids = {runs[number].uuid for number in numbers} - {""}
         if len(uuids) > 1:
-            yield f"{len(uuids)} devices of the model {device} were measured: their series go on from one to the other"
+            yield f"{len(uuids)} devices of the model {device} were measured: their series join"
 
 
 def _noisy_canary(points: pd.DataFrame) -> Iterator[str]:

@@ -20,7 +20,7 @@ _VERSIONS = ("driver", "torch", "triton", "CUDA", "HIP", "threads")
 KEY = ("device", "arch", *_VERSIONS, *METHOD)
 """What must be the same along a series, each as text, "" where it is not stored. `threads` is of a CPU only."""
 
-SAID = ("role", "source", "artifact", "config", "dispatched", "disturbed")
+FACTS = ("role", "source", "artifact", "config", "dispatched", "disturbed")
 """What a run says of each cell besides its time."""
 
 
@@ -30,7 +30,7 @@ class RunMark:
 
     made_at  what runs are ordered by, see `shapes.run_folder.manifest`
     commit   of the repository that its kernels come from, "" where that is not stored
-    uuid     of its device: another one of the same model goes on with the series
+    uuid     of its device: another one of the same model continues the series
     """
 
     id: str
@@ -50,7 +50,7 @@ class RunMark:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Story:
-    """What one run tells: its mark, and per cell CELL, KEY, verdict, time_s, resolution_s, impossible, and SAID."""
+    """What one run contributes: its mark, and per cell CELL, KEY, verdict, time_s, resolution_s, impossible, FACTS."""
 
     run: RunMark
     cells: pd.DataFrame
@@ -72,7 +72,7 @@ def observe(run: RunData, commit: str = "") -> Story:
     environment = run.manifest.environment | {"threads": run.manifest.threads if run.device.is_cpu else ""}
     key = {"device": run.device.name, "arch": run.device.arch}
     key |= {name: environment.get(name, "") for name in _VERSIONS}
-    cells = summary[[*CELL, *METHOD, "verdict", "time_s", "resolution_s", "impossible", *SAID]]
+    cells = summary[[*CELL, *METHOD, "verdict", "time_s", "resolution_s", "impossible", *FACTS]]
     canary = {f"{kind}_s": float(run.canary[f"{kind}_s"].median()) if len(run.canary) else None for kind in KINDS}
     mark = RunMark(
         id=run.id,

@@ -10,7 +10,7 @@ import pandas as pd
 from ...shapes.errors import UsageError
 from ...shapes.problem import SIZES, Op, Pass, Problem
 from ...shapes.verdict import Verdict
-from ..frames.coordinates import CASE, SAID
+from ..frames.coordinates import CASE, DETAILS
 from .table import Reading
 
 UNKNOWN = "unknown"
@@ -51,11 +51,11 @@ class Entry:
         reading: Reading,
         provider: str,
         flops: float | None = None,
-        **said: Any,
+        **stated: Any,
     ) -> "Entry":
         """Make the entry of a problem: operation, pass and sizes are its own, and so are the FLOPs unless given.
 
-        `said` holds the other fields that the source speaks of.
+        `stated` holds the other fields of the source.
         """
         sizes = {name: getattr(problem, name) for name in SIZES}
         return cls(
@@ -66,7 +66,7 @@ class Entry:
             pass_=problem.pass_,
             flops=useful_flops(problem) if flops is None else flops,
             **sizes,
-            **said,
+            **stated,
         )
 
 
@@ -76,7 +76,7 @@ class Imported:
 
     source    what it was recognised as
     frame     one row per case, in file order: CASE, verdict, reason, time_s (NaN unless passed), resolution_s (step
-              that the time was rounded to; 0: not rounded), flops, SAID
+              that the time was rounded to; 0: not rounded), flops, DETAILS
     rounding  per column of times, how its numbers were rounded ("2 decimals")
     device    where it was measured, "" when the file does not say
     notes     what a reader must know; one line each, headed by the file, or by the source for what is so of all
@@ -95,9 +95,9 @@ def frame_of(entries: Sequence[Entry], where: str) -> pd.DataFrame:
     for entry in entries:
         key = tuple(_value(entry, name) for name in CASE)
         if key in seen:
-            said = ", ".join(f"{name} {_value(entry, name)}" for name in ("M", "N", "K", "pass", "provider"))
+            which = ", ".join(f"{name} {_value(entry, name)}" for name in ("M", "N", "K", "pass", "provider"))
             raise UsageError(
-                f"{where} {entry.place}: the same case as {seen[key]} ({said}); delete one, or tell them apart by a "
+                f"{where} {entry.place}: the same case as {seen[key]} ({which}); delete one, or distinguish them by a "
                 "further column: --columns provider=COLUMN, or layer=COLUMN"
             )
         seen[key] = entry.place
@@ -106,7 +106,7 @@ def frame_of(entries: Sequence[Entry], where: str) -> pd.DataFrame:
         columns[name] = [getattr(entry.reading, name) for entry in entries]
     columns["verdict"] = [str(entry.reading.verdict) for entry in entries]
     columns["flops"] = [entry.flops for entry in entries]
-    for name in SAID:
+    for name in DETAILS:
         columns[name] = [getattr(entry, name, "") for entry in entries]
     return pd.DataFrame(columns)
 

@@ -62,18 +62,19 @@ def _entry(table: Table, row: int, reading: Reading, line: str) -> Entry:
     plain = [name for name in table.header if not _LINE.fullmatch(name)]
     place = f"line {table.lines[row]}"
     if "hidden_dim" in table:
-        said = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in ("M", "batch", "model_name"))
+        known = ("M", "batch", "model_name")
+        stated = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in known)
         return Entry(
             place=place,
             reading=reading,
             provider="triton",
             model=table.text(row, "model_name", "any"),
-            layer=f"{line} {said}",
+            layer=f"{line} {stated}",
             M=table.size(row, "M"),
             B=table.size(row, "batch", 1),
         )
     sizes = {_SIZES[name]: table.size(row, name) for name in plain if name in _SIZES}
-    said = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in _SIZES)
+    stated = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in _SIZES)
     try:
         problem = Problem(sizes["M"], sizes.get("N", 1), sizes.get("K", 1), sizes.get("B", 1))
     except UsageError as error:
@@ -84,6 +85,6 @@ def _entry(table: Table, row: int, reading: Reading, line: str) -> Entry:
         place=place,
         reading=reading,
         provider="triton" if line in _METRICS else line,
-        layer=said or "gemm",
+        layer=stated or "gemm",
         flops=None if whole else float("nan"),
     )

@@ -1,4 +1,4 @@
-"""Read a table of times, whoever wrote it: its format is recognised by its header."""
+"""Read a table of times of any tool: its format is recognised by its header."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -123,7 +123,7 @@ def parse(content: bytes, where: str) -> Table:
         raise UsageError(f"{where} is empty; give the CSV that the benchmark wrote")
     header = tuple(name.strip() for name in records[0][1])
     for line, fields in records[1:]:
-        if len(fields) == len(header) - 1:  # some of aiter's tables leave out an empty last field; pandas reads them
+        if len(fields) == len(header) - 1:  # some of aiter's tables omit an empty last field; pandas reads them
             fields.append("")
         if len(fields) != len(header):
             column = header[min(len(fields), len(header) - 1)]

@@ -50,8 +50,8 @@ def _with_message(table: Table, row: int, reading: Reading, first: str) -> Readi
     """A provider that failed says why in its first metric, which need not be the latency."""
     if reading.verdict is Verdict.PASSED or first.endswith(SUFFIX):
         return reading
-    told = table.text(row, first)
-    return Reading(Verdict.RUNTIME_ERROR, told) if told else reading
+    message = table.text(row, first)
+    return Reading(Verdict.RUNTIME_ERROR, message) if message else reading
 
 
 def _entry(table: Table, row: int, label: str, provider: str, reading: Reading) -> Entry:

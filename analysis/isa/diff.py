@@ -9,7 +9,7 @@ from ...shapes.run_folder.columns_isa import ISA
 from .claims import GROUP, python_value
 
 KEY = [*GROUP, "B", "E", "top_k", "M", "N", "K", "config"]
-"""What makes two rows speak of one binary; several kernels of that name are told apart by their order."""
+"""What identifies a binary in two tables; several kernels of one name are distinguished by their order."""
 
 PLACE = ["arch", "provider", "kernel", "part", "pass", "dtype"]
 """What changes are summarized over: the rest of KEY."""

@@ -182,7 +182,7 @@ def ceiling_warnings(
     needed.append(("launch floor", "", "", ceilings.launch()))
     spec = match_spec(device.name, device.arch)
     warnings: list[str] = [
-        f"measured {level} bandwidth is below that of memory, which stands in: was the device busy?"
+        f"measured {level} bandwidth is below that of memory, which is used instead: was the device busy?"
         for level in levels
         if (own := ceilings.bandwidth(level)) and level != "dram" and own.name.startswith("dram ")
     ]
@@ -192,7 +192,7 @@ def ceiling_warnings(
             warnings.append(RunWarning(text, Topic.CALIBRATION))
         elif ceiling.kind in PUBLISHED:
             word = "published" if ceiling.kind == "spec" else "derived"
-            warnings.append(f"{name} was not measured: the {word} value stands in ({ceiling.source})")
+            warnings.append(f"{name} was not measured: the {word} value is used instead ({ceiling.source})")
         elif spec and (known := missed(spec, what, dtype, ceiling.value)):
             share = 1 - ceiling.value / known.value
             warnings.append(

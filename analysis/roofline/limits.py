@@ -1,7 +1,7 @@
 """The time of every limit of every cell, and the ceiling that it comes from.
 
 A model of what an implementation does can be wrong: a tile that is not what was counted, a re-read that a cache served.
-One that takes longer than the cell did is refuted by it and falls back to what is surely needed; `refuted` says which.
+One that takes longer than the cell did is refuted, and falls back to the least that is needed; `refuted` says which.
 """
 
 from collections.abc import Mapping
@@ -178,10 +178,10 @@ def _longest(time: Floats) -> Floats:
     return time / IMPOSSIBLE_FACTOR
 
 
-def _accept(surely: Floats, model: Floats, time: Floats) -> tuple[Floats, Flags]:
-    """Take `model` where its cell took that long, `surely` elsewhere; and return where it was not refuted."""
+def _accept(least: Floats, model: Floats, time: Floats) -> tuple[Floats, Flags]:
+    """Take `model` where its cell took that long, `least` elsewhere; and return where it was not refuted."""
     accepted = (model <= _longest(time)) | np.isnan(model) | np.isnan(time)
-    return np.where(accepted & ~np.isnan(model), model, surely), accepted
+    return np.where(accepted & ~np.isnan(model), model, least), accepted
 
 
 def _decode_time(cells: pd.DataFrame, used: Used, wave: Floats, time: Floats) -> tuple[Floats, Flags, Flags]:

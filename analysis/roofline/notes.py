@@ -124,7 +124,7 @@ def roofline_warnings(
 
 
 def _raised(ceilings: pd.DataFrame, canary: Sequence[Drift]) -> Iterator[str]:
-    """Say which probes fall short of what cells reach, and whether the device was busy while it was calibrated."""
+    """Report which probes are below what cells reach, and whether the device was busy while it was calibrated."""
     rows = ceilings.loc[ceilings["source"].str.startswith(REACHED)]
     raised = []
     for what, level, pattern, dtype, source in rows[["ceiling", "level", "pattern", "dtype", "source"]].itertuples(
@@ -138,7 +138,7 @@ def _raised(ceilings: pd.DataFrame, canary: Sequence[Drift]) -> Iterator[str]:
                 name = "GEMM" if part == "gemm" else part
                 raised[-1] += f" as the canary's {name} varied by {drift.range:.0%} over the run: the device was busy"
     if raised:
-        yield f"probes fall short of what cells reach, which stands in for them: {', '.join(raised)}"
+        yield f"probes are below what cells reach, which is used instead: {', '.join(raised)}"
 
 
 def _missing(passed: pd.DataFrame, ceilings: Ceilings) -> Iterator[str]:

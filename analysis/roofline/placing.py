@@ -17,37 +17,9 @@ def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -
     """Return `summary` with the columns of the roofline; `bound_class` is "" for cells that have not passed.
 
     `ceilings` are the rows of ceilings.csv, `device` is that of run.json (`llc_bytes`, `compute_units`, and `name` and
-    `arch`, by which the published clock is found where no ceiling has it). Added, times in seconds:
-
-    intensity, moved_intensity  FLOP per compulsory and per moved byte; NaN without FLOPs (a quantization)
-    memory_level                dram for cold cells, else the level that the working set fits in
-
-    The yardstick, alike for all providers of a problem:
-
-    memory_time_s               compulsory bytes at the bandwidth of that level
-    compute_time_s              useful FLOPs at the best measured GEMM of the multiplied type, else the published
-    compute_spec_time_s, compute_clock_time_s   the same at the published peak, and at that peak and the observed clock
-    launch_time_s               an empty launch
-    bound_time_s                the longest of memory_, compute_ and launch_time_s; NaN when no limit is known
-    fraction_of_bound           bound_time_s / time_s, at most 1; NaN for an impossible cell
-
-    As implemented, what is not refuted by the time of the cell itself (`refuted` names what is):
-
-    dram_time_s, llc_time_s, l2_time_s   the bytes that each level serves, at its bandwidth
-    mma_time_s                  compute_time_s of FLOPs padded to tiles, on the busiest unit: x tile_factor / wave_share
-    alu_time_s                  decoding weights on the vector units, on the busiest unit
-    fill_time_s                 latency of filling and draining a kernel
-    implemented_time_s          max(launch, fill + max(memory levels, mma, alu))
-    fraction_of_implemented     implemented_time_s / time_s, at most 1; NaN for an impossible cell
-    clock_ratio                 observed clock over the published one
-    tile_factor                 FLOPs padded to tiles over useful ones
-    wave_share                  mean load of the units over that of the busiest; waves: workgroups over resident ones
-
-    bound_class, bound_margin   the longest term as implemented (or balanced, unexplained, impossible), and its ratio to
-                                the next one; "" when no limit is known
-    is_flat                     time does not depend on M here while FLOPs grow fourfold
-    bound_note                  what to suspect or do about it
-    memory_ceiling, compute_ceiling, alu_ceiling, launch_ceiling   the limits that were used, with kind and source
+    `arch`, by which the published clock is found where no ceiling has it). `COMPUTED` describes the added columns:
+    those of the bound are the yardstick, alike for all providers of a problem; those of the implementation are what a
+    provider does, as far as the time of the cell itself does not refute it.
     """
     limits = Ceilings.of(ceilings)
     with np.errstate(invalid="ignore", divide="ignore"):

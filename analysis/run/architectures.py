@@ -16,7 +16,7 @@ from ..frames.speedup import geometric_means
 from .pipeline import Analysis
 
 KEYS = (*COORDINATES, "provider")
-"""What a cell of one architecture and one of another have in common to stand in one row."""
+"""What a cell of one architecture and one of another have in common to share a row."""
 
 OUTCOME = (
     *("verdict", "reason", "time_s", "time_low_s", "time_high_s"),
@@ -210,7 +210,7 @@ def _absences(analysis: Analysis, architecture: str, providers: Iterable[str]) -
     """Say per provider why a cell of it is not in the run of an architecture."""
     present = set(analysis.cells["provider"])
     missing = analysis.run.missing_units
-    still = f"; {missing} of its planned rounds are still to do" if missing else ""
+    still = f"; {missing} of its planned rounds are missing" if missing else ""
     return {
         name: f"{ABSENT}: the run on {architecture} has no such cell{still}"
         if name in present

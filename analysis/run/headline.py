@@ -1,7 +1,7 @@
 """The three numbers that head every report: the best speedup, the median crossover, and what bounds the cells.
 
 Only challengers of the run can head it. A reference that happens to be the fastest is no choice to make,
-and stands in the grids.
+and is in the grids.
 """
 
 from dataclasses import dataclass
@@ -146,8 +146,8 @@ def why_uncompared(analysis: Analysis) -> str:
     """Return a sentence without its full stop; "" when some challenger and the baseline have a time for one cell."""
     run, cells = analysis.run, analysis.cells
     ratios = analysis.speedups
-    mine = ratios.loc[ratios["provider"].isin(run.challengers)]
-    if mine["ratio"].notna().any():
+    own = ratios.loc[ratios["provider"].isin(run.challengers)]
+    if own["ratio"].notna().any():
         return ""
     baseline = cells.loc[cells["provider"] == run.baseline]
     if not (baseline["verdict"] == Verdict.PASSED).any():
@@ -167,7 +167,7 @@ def why_uncompared(analysis: Analysis) -> str:
     if (present["verdict"] == Verdict.UNSUPPORTED).all():
         return f"no challenger can run on this device ({named})"
     if (present["verdict"] == Verdict.PASSED).any():
-        reasons = list(dict.fromkeys(mine["reason"].loc[mine["reason"] != ""]))
+        reasons = list(dict.fromkeys(own["reason"].loc[own["reason"] != ""]))
         return f"no challenger has a time beside one of {run.baseline} ({'; '.join(reasons[:MOST_REASONS])})"
     return f"no challenger has a time ({named})"
 
@@ -178,5 +178,5 @@ def _because(cells: pd.DataFrame) -> str:
     if failed.empty:
         return ""
     verdict, reason = str(failed["verdict"].iloc[0]), str(failed["reason"].iloc[0])
-    said = reason if verdict == Verdict.UNSUPPORTED and reason else ", ".join(filter(None, (verdict, reason)))
-    return f": {said}"
+    why = reason if verdict == Verdict.UNSUPPORTED and reason else ", ".join(filter(None, (verdict, reason)))
+    return f": {why}"

@@ -24,21 +24,21 @@ def held(cells: pd.DataFrame, scan: StoredScan | None) -> Iterator[str]:
     axis = scan.axis
     passed = cells.loc[cells["verdict"] == Verdict.PASSED].drop_duplicates("cell_id")
     base = passed["layer"].str.replace(rf" {axis}=\d+$", "", regex=True)
-    for provider, mine in passed.assign(base=base).groupby("provider", sort=False):
-        yield f"scan of {axis}: {provider} {_configuration(mine, axis)}; {_workgroups(mine, axis)}"
+    for provider, own in passed.assign(base=base).groupby("provider", sort=False):
+        yield f"scan of {axis}: {provider} {_configuration(own, axis)}; {_workgroups(own, axis)}"
 
 
-def _configuration(mine: pd.DataFrame, axis: str) -> str:
-    pinned = mine["tuning"] == PINNED
+def _configuration(own: pd.DataFrame, axis: str) -> str:
+    pinned = own["tuning"] == PINNED
     if not pinned.any():
         return "chooses for itself at every size"
     if pinned.all():
         return "held its configuration"
-    return f"was not held at {_sizes(mine.loc[~pinned], axis)}, where it does not offer that configuration"
+    return f"was not held at {_sizes(own.loc[~pinned], axis)}, where it does not offer that configuration"
 
 
-def _workgroups(mine: pd.DataFrame, axis: str) -> str:
-    known = mine.dropna(subset=["workgroups"])
+def _workgroups(own: pd.DataFrame, axis: str) -> str:
+    known = own.dropna(subset=["workgroups"])
     if known.empty:
         return "workgroups unknown"
     series = [group for _, group in known.groupby(["model", "base", "M", *SETTING], sort=False)]

@@ -47,17 +47,9 @@ def round_medians(run: RunData) -> pd.DataFrame:
 def summarize(run: RunData) -> pd.DataFrame:
     """Return one row per cell, ordered by cache, dtype, scheme, shape (as in the manifest), M and provider.
 
-    Columns, besides identity: verdict, reason, rounds (finished), samples (that count), discarded (that do not);
-    time_s with time_low_s, time_high_s (95 %, and half a step of a coarse timer; NaN with one round), host_time_s,
-    event_time_s, kernels_s; resolution_s (step of the timer where samples show one); flops, compulsory_bytes,
-    moved_bytes; tile_M, tile_N, workgroups, resident, issued_flops, decode_per_weight, decoded_weights,
-    decode_integer_per_weight (NaN where unknown);
-    flops_per_s, bandwidth_bytes_per_s (compulsory), moved_bandwidth_bytes_per_s; snr_db, relative_error, cosine (worst
-    round), max_abs_error; config, kernels, dispatched, artifact, source; timer, cold_by and tuning ("mixed" where
-    rounds differ), copies, launches_per_sample, candidates, tuning_s (the most of any round), blocked, stop_reason,
-    cache_level, elapsed_s, prepare_s; disturbed (what its rounds say, and the canary around them), clock_hz
-    (median) and slowdown (words seen) from telemetry; refined (its M was added by a refinement); impossible (its time
-    is shorter than the device allows); note and remarks (`notes.add_notes`).
+    Columns: `_COLUMNS`, as stored or described by `COMPUTED`. Of rounds that differ, `samples` and `discarded` are
+    sums; accuracy is that of the worst; `timer`, `cold_by` and `tuning` are "mixed"; `candidates` and `tuning_s` are
+    the most of any.
 
     An impossible time is shown, and decides nothing: every step that compares times reads this one column.
     A cell has passed when all its stored rounds have. A failed one keeps no time, whatever its earlier rounds gave.
@@ -101,7 +93,7 @@ _SIZES = ("M_total", "M_per_expert", "flops", "compulsory_bytes", "output_bytes"
 
 
 def _counting(samples: pd.DataFrame) -> pd.DataFrame:
-    """Leave out what was discarded."""
+    """Exclude what was discarded."""
     counts = samples["discarded"] == ""
     return samples if counts.all() else samples[counts]
 
@@ -116,7 +108,7 @@ def _verdicts(cells: pd.DataFrame) -> pd.DataFrame:
 
 def _facts(cells: pd.DataFrame) -> pd.DataFrame:
     """Per cell what its commit rows say; where rounds differ, the last one that says anything, or the worst."""
-    said = [
+    stored = [
         "config",
         "kernels",
         "dispatched",
@@ -127,11 +119,11 @@ def _facts(cells: pd.DataFrame) -> pd.DataFrame:
         "cache_level",
         "stop_reason",
     ]
-    texts = cells[said]
+    texts = cells[stored]
     stated = cells.assign(**texts.where(texts != ""))
     groups = stated.groupby("cell_id", sort=False)
     identity = cells.drop_duplicates("cell_id").set_index("cell_id")[[*IDENTITY[1:], *_SIZES]]
-    facts = groups[said].last().astype("object").fillna("").astype("str")
+    facts = groups[stored].last().astype("object").fillna("").astype("str")
     for name in METHOD:
         if stated[name].nunique() > 1:
             facts[name] = facts[name].mask(groups[name].nunique() > 1, MIXED)
@@ -223,10 +215,10 @@ def _disturbed(cell_ids: "pd.Index[str]", run: RunData) -> list[str]:
     Of causes that differ in their numbers only, as rounds give them, the worst is kept.
     """
     passed = run.cells.loc[run.cells["verdict"] == Verdict.PASSED]
-    said = passed.loc[passed["disturbed"] != "", ["cell_id", "disturbed"]].drop_duplicates()
+    disturbed = passed.loc[passed["disturbed"] != "", ["cell_id", "disturbed"]].drop_duplicates()
     texts: dict[str, list[str]] = {}
     canary = disturbances(passed, run.canary, run.device_of, SLOWDOWN_ON_CPU if run.device.is_cpu else SLOWDOWN)
-    for cell, text in (*said.itertuples(index=False, name=None), *canary.items()):
+    for cell, text in (*disturbed.itertuples(index=False, name=None), *canary.items()):
         texts.setdefault(str(cell), []).append(text)
     return [worst(texts.get(cell, ())) for cell in cell_ids]
 

@@ -1,6 +1,6 @@
 """Do the devices of one run run alike? Their canaries say: the same frozen work, timed on each of them.
 
-1. Each device stands for the median of its readings; a single reading cannot be told from noise, and is excluded.
+1. Each device has the median of its readings; a single reading cannot be distinguished from noise, and is excluded.
 2. The noise of a reading is the median distance between two readings of one device (Shamos 1976; divided by 0.954 it
    is the standard deviation of normal noise), over all devices, and for a device with enough readings its own where
    that is larger. A burst of other work moves neither it nor the median.
@@ -78,14 +78,14 @@ def device_warnings(run: RunData, found: Sequence[Spread]) -> Iterator[str]:
     proven = [one for one in found if one.proven and one.excess > margin]
     if not proven:
         return
-    said = "; ".join(
+    spreads = "; ".join(
         f"the canary's {_NAMES[one.kind]} takes {one.excess:.1%} longer on {one.slowest.label} than on "
         f"{one.fastest.label}{f' (slowest and fastest of {one.devices})' if one.devices > 2 else ''}"
         for one in proven
     )
     slow = " and ".join(dict.fromkeys(one.slowest.label for one in proven))
     yield (
-        f"devices differ: {said}. So do times of problems that different devices measured{_of_speedups(run)}. "
+        f"devices differ: {spreads}. So do times of problems that different devices measured{_of_speedups(run)}. "
         f"Look at clock, power limit, temperature and other work of {slow}, or measure without it"
     )
 

@@ -1,7 +1,7 @@
 """Which device of a run measured what: one entry per device, with its name, its share of the work and its canary.
 
 run.json lists under `devices` what each one says of itself, and in `processes` the worker processes that it had.
-A device whose entry does not say so (older merged runs) cannot be told apart, and is excluded.
+A device whose entry does not say so (older merged runs) cannot be distinguished, and is excluded.
 """
 
 from collections import Counter

@@ -43,7 +43,7 @@ _MOST_ALIKE = 0.5
 """Correlation of neighbouring runs that is allowed for at most."""
 
 _SHOW = 100
-"""Differences from which on a correlation of neighbouring runs can be told from chance."""
+"""Differences from which on a correlation of neighbouring runs is more than chance."""
 
 
 def run_noise(series: Sequence[Floats], floors: Floats) -> tuple[Floats, Floats]:

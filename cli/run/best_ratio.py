@@ -5,13 +5,14 @@ from collections.abc import Callable, Collection, Hashable
 from statistics import geometric_mean
 
 from ...harness.plan.plan import Cell
+from ...reports.formatting import undecided
 
 
 class BestRatio:
     """Collects the medians of rounds, and knows the cell at which a challenger is fastest against the baseline.
 
-    Nothing is verified yet: a ratio of geometric means of the rounds so far. A time below `least_time` (seconds)
-    decides nothing, as in the analysis: it is excluded and counted.
+    A ratio of geometric means of the rounds so far, marked as unproven. A time below `least_time` (seconds) decides
+    nothing, as in the analysis: it is excluded and counted.
     """
 
     def __init__(
@@ -49,6 +50,6 @@ class BestRatio:
             return ""
         (_, name), (ratio, cell) = max(self._ratios.items(), key=lambda item: item[1][0])
         where = f"M={cell.problem.M} N={cell.problem.N} K={cell.problem.K} {cell.scheme.dtype} {cell.cache}"
-        left = f"{self._excluded} round{'s' * (self._excluded > 1)} excluded, faster than the device allows"
-        left = f"; {left}" if self._excluded else ""
-        return f"{name} {ratio:.3g}x over {self._baseline} at {where}{left}"
+        excluded = f"{self._excluded} round{'s' * (self._excluded > 1)} excluded, faster than the device allows"
+        excluded = f"; {excluded}" if self._excluded else ""
+        return f"{name} {undecided(ratio)} over {self._baseline} at {where}{excluded}"

@@ -10,7 +10,7 @@ import click
 from ...shapes.errors import CorrectnessError, IncompleteError, RooflensError, UsageError
 from ...shapes.run_folder.manifest import EVENTS, WORKER_LOG, StoredRefinement
 from ...shapes.verdict import Verdict
-from ..shared.runs import go_on, is_sweep, read_sweep
+from ..shared.runs import how_to_resume, is_sweep, read_sweep
 from ..shared.terminal import style
 from .final_table import print_final_table
 
@@ -50,7 +50,7 @@ def conclude(folder: Path, *, complete: bool, report: bool, strict: bool) -> Non
     if errors and strict:
         raise max(errors, key=lambda error: error.exit_code)
     for error in errors:
-        if go_on(folder) not in str(error):  # else it is printed already
+        if how_to_resume(folder) not in str(error):  # else it is printed already
             click.echo(f"note: {error}; the exit code is 0, and {error.exit_code} with --strict", err=True)
 
 
@@ -80,8 +80,8 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     except RooflensError:
         if complete:
             raise
-        click.echo(go_on(folder), err=True)
-        return IncompleteError(f"no round was finished: {go_on(folder)}")
+        click.echo(how_to_resume(folder), err=True)
+        return IncompleteError(f"no round was finished: {how_to_resume(folder)}")
     view = View(run, analyze(run))
     written = _write_report(view, folder) if report else []
     print_final_table(view, best=not report)
@@ -98,7 +98,7 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     _show_concerns(run, view.analysis.warnings)
     unfinished = refining or (not complete and run.missing_units > 0)
     if unfinished:
-        click.echo(go_on(folder), err=True)
+        click.echo(how_to_resume(folder), err=True)
     log = folder / WORKER_LOG
     if verdicts & TRACED and log.is_file() and log.stat().st_size:
         click.echo(f"{'traceback':<14}{log}")
@@ -133,7 +133,7 @@ def _blemish(run: "RunData", folder: Path, unfinished: bool) -> RooflensError | 
         return (CorrectnessError if wrong else IncompleteError)(
             f"failed: {names}; the column reason of cells.csv says why"
         )
-    return IncompleteError(f"the sweep is not complete: {go_on(folder)}") if unfinished else None
+    return IncompleteError(f"the sweep is not complete: {how_to_resume(folder)}") if unfinished else None
 
 
 def _show_concerns(run: "RunData", concerns: Sequence[str]) -> None:
@@ -213,7 +213,7 @@ def _cells(run: "RunData") -> str:
     if unsupported:
         parts.append(f"{unsupported} more unsupported")
     if missing := run.missing_units:
-        parts.append(f"{missing} unit{'s' * (missing > 1)} still to do")
+        parts.append(f"{missing} unit{'s' * (missing > 1)} still missing")
     first, *rest = parts
     return f"cells: {first}" + (f"; {', '.join(rest)}" if rest else "")
 

@@ -14,7 +14,7 @@ import click
 from ...shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError, quote
 from ...shapes.files import csv_file
 from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, StoredFleet, glance, read_manifest
-from ..shared.runs import go_on
+from ..shared.runs import how_to_resume
 from .end_of_run import conclude
 from .fleet_folder import refuse_another, refuse_foreign, refuse_other_ways, run_folders, write_sweep
 from .fleet_progress import FleetProgress
@@ -55,7 +55,7 @@ class FleetTarget:
 
     @property
     def stored(self) -> StoredFleet:
-        """What run.json keeps of it, so that `runs.go_on` names the same target."""
+        """What run.json keeps of it, so that `runs.how_to_resume` names the same target."""
         return StoredFleet(address=self.address) if self.address else StoredFleet(slots=self.slots)
 
     @contextmanager
@@ -104,7 +104,7 @@ def run_on_fleet(request: RunRequest, target: FleetTarget, *, report: bool, stri
     complete, unmeasured = _measure(request, target)
     conclude(request.folder, complete=complete and not unmeasured, report=report, strict=strict)
     if unmeasured:
-        raise IncompleteError(f"{'; '.join(unmeasured)}: {go_on(request.folder)}")
+        raise IncompleteError(f"{'; '.join(unmeasured)}: {how_to_resume(request.folder)}")
 
 
 def _measure(request: RunRequest, target: FleetTarget) -> tuple[bool, list[str]]:
@@ -130,9 +130,11 @@ def _measure(request: RunRequest, target: FleetTarget) -> tuple[bool, list[str]]
                 complete = fleet.run()
             except Interrupted:
                 done = sum(len(queue.store.done) for queue in queues)
-                raise Interrupted(f"interrupted; {done} finished problems are in {folder}: {go_on(folder)}") from None
+                raise Interrupted(
+                    f"interrupted; {done} finished problems are in {folder}: {how_to_resume(folder)}"
+                ) from None
             except RooflensError as error:
-                raise type(error)(f"{error}; {go_on(folder)}") from error
+                raise type(error)(f"{error}; {how_to_resume(folder)}") from error
         return complete and all(refiner.complete for refiner in refiners), fleet.unmeasured()
 
 

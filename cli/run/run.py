@@ -11,7 +11,7 @@ import click
 from ...shapes.errors import IncompleteError, Interrupted
 from ...shapes.protocol import TUNINGS
 from ...shapes.run_folder.manifest import TUNED_COPY, Manifest
-from ..shared.runs import go_on
+from ..shared.runs import how_to_resume
 from .fleet_folder import stored_run
 from .refine import Refiner
 from .run_request import RunRequest, read_request
@@ -154,7 +154,7 @@ def _measure(request: RunRequest, load: "HostLoad", report: bool) -> bool:
                 complete = sweep.run(content)
             except Interrupted:
                 raise Interrupted(
-                    f"interrupted; {len(store.verdicts)} finished units are in {folder}: {go_on(folder)}"
+                    f"interrupted; {len(store.verdicts)} finished units are in {folder}: {how_to_resume(folder)}"
                 ) from None
             return complete and (refiner is None or refiner.complete)
 

@@ -177,8 +177,13 @@ def read_sweep(folder: Path) -> StoredSweep:
     return StoredSweep(sweep.id, folder, sweep.suite, sweep.created_at, tuple(names), when)
 
 
-def go_on(folder: Path) -> str:
-    """Say how to resume an unfinished run; without a manifest nothing was measured, and there is none."""
+def missing_units(count: int, folder: Path) -> str:
+    """Report how many units an unfinished run lacks, and how to resume it."""
+    return f"{count} {'unit is' if count == 1 else 'units are'} missing: {how_to_resume(folder)}"
+
+
+def how_to_resume(folder: Path) -> str:
+    """Return the command; without a manifest nothing was measured, and there is none."""
     manifest = glance(folder)
     if manifest.shards:
         return f"resume its shards ({', '.join(shard.folder for shard in manifest.shards)}), then merge them again"

@@ -253,7 +253,7 @@ def _words(count: int, device: Device) -> torch.Tensor:
 
 
 def footprints(device: Device) -> dict[str, int]:
-    """Bytes that surely do not fit into the last-level cache (dram), or stay in each cache, by level.
+    """Bytes that do not fit into the last-level cache (dram), or stay in each cache, by level.
 
     A cache with a smaller one in front of it gets a footprint well above that one.
     """
@@ -315,7 +315,7 @@ def _low(rows: list[Row], device: Device) -> Remarks:
 
 
 def _behind_memory(rows: list[Row]) -> Remarks:
-    """Remark on caches that came out slower than memory: somebody else used the cores or the cache."""
+    """Remark on caches that came out slower than memory: another process used the cores or the cache."""
     memory = {row["pattern"]: row["value"] for row in rows if row["level"] == "dram"}
     slow = {
         f"{row['level']} {row['pattern']}": f"{_amount(row)}, memory {_amount(row, memory[row['pattern']])}"

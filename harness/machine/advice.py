@@ -1,7 +1,7 @@
-"""What a survey means for somebody who is about to trust numbers: one line per finding, from pure rules.
+"""What a survey means for the numbers of a run: one line per finding, from pure rules.
 
-A rule takes a Survey and yields Advice; `advice` runs them all and sorts what they say, the worst first. To add a rule,
-write the function beside its kin (`advice_device`, `advice_host`) and name it in RULES.
+A rule takes a Survey and yields Advice; `advice` runs them all and sorts their findings, the worst first. To add a
+rule, write the function in `advice_device` or `advice_host` and name it in RULES.
 """
 
 from collections.abc import Callable, Iterator

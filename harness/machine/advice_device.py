@@ -37,7 +37,7 @@ def known_device(survey: "Survey") -> Iterator[Advice]:
         if caches.llc_source != "/sys":
             yield warn(
                 "caches",
-                f"this CPU does not tell its cache sizes: cold evicts {mib(caches.llc_bytes)}, which may be too "
+                f"this CPU does not report its cache sizes: cold evicts {mib(caches.llc_bytes)}, which may be too "
                 "little; give rooflens run the size with --llc",
             )
         return
@@ -52,8 +52,8 @@ def known_device(survey: "Survey") -> Iterator[Advice]:
     if caches.torch_l2_bytes is not None and caches.torch_l2_bytes != caches.llc_bytes:
         yield ok(
             "caches",
-            f"torch speaks of {mib(caches.torch_l2_bytes)} of L2, the device table of {mib(caches.llc_bytes)} in the "
-            "last level: cold evicts the latter",
+            f"torch reports {mib(caches.torch_l2_bytes)} of L2, the device table {mib(caches.llc_bytes)} in the last "
+            "level: cold evicts the latter",
         )
     if device.spec.status != "verified":
         yield ok("device", f"the published peaks of {device.spec.name} are {device.spec.status.replace('_', ' ')}")
@@ -88,7 +88,7 @@ def clocks(survey: "Survey") -> Iterator[Advice]:
     if "application_clocks" in words:
         yield ok(
             "clocks",
-            "somebody has set the device's clocks: that repeats well, but compare only runs with the same clocks",
+            "the device's clocks are locked: timings repeat well, but compare only runs with the same clocks",
         )
     if survey.device.is_gpu and not bad and reading.clock_hz and board.max_clock_hz:
         idle = reading.clock_hz < board.max_clock_hz / 2

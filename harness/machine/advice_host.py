@@ -28,7 +28,7 @@ def host_load(survey: "Survey") -> Iterator[Advice]:
 
 
 def busy_host(host: "HostFacts", elsewhere: float | None, is_gpu: bool) -> Iterator[Advice]:
-    """Find others at work: `elsewhere` is the share of the cores that they use, None where it was not watched."""
+    """Warn of a busy host: `elsewhere` is the share of the cores that they use, None where it was not watched."""
     if elsewhere is not None and elsewhere > BUSY_SHARE:
         yield warn(
             "host",
@@ -114,7 +114,7 @@ def triton(survey: "Survey") -> Iterator[Advice]:
 
 
 def fleet(survey: "Survey") -> Iterator[Advice]:
-    """Ray counts AMD GPUs with the package amdsmi, and without it takes a node for one that has none."""
+    """Ray counts AMD GPUs with the package amdsmi, and without it finds none on a node."""
     source = survey.telemetry
     if survey.software.ray and survey.device.is_rocm and not (source.name == "amdsmi" and source.available):
         yield warn(
@@ -160,7 +160,7 @@ def variables(survey: "Survey") -> Iterator[Advice]:
 
 
 def room(survey: "Survey") -> Iterator[Advice]:
-    """A run that finds no room ends with errors, not with numbers."""
+    """A run without room for its operands or samples fails."""
     free, evict = survey.free_bytes, 3 * survey.device.llc_bytes
     if free is not None and free < max(LEAST_FREE_BYTES, 2 * evict):
         whose = "of device memory" if survey.device.is_gpu else "of memory"
@@ -169,7 +169,7 @@ def room(survey: "Survey") -> Iterator[Advice]:
             "memory",
             f"{free / (1 << 30):.1f} GiB {whose} free: "
             + ("the buffers that make samples cold barely fit" if worst else "the widest problems may run out of it")
-            + "; stop what holds the rest, or leave out shapes with --filter",
+            + "; stop what holds the rest, or exclude shapes with --filter",
         )
     disk = survey.disk_free_bytes
     if disk is not None and disk < LEAST_DISK_BYTES:

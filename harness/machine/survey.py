@@ -1,7 +1,7 @@
 """What this machine offers for measuring: device, caches, clocks, neighbours, host, software, timers, room to store.
 
-`survey` looks at everything once and returns plain values in base units, unknown None; what they mean for somebody who
-is about to trust numbers is said by `advice`.
+`survey` looks at everything once and returns plain values in base units, unknown None; `advice` says
+what they mean for the numbers of a run.
 """
 
 import os

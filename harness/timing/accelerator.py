@@ -1,7 +1,7 @@
 """The device as the timers see it: a clock, events, a blocker, graphs, marks inside of graphs, and traces.
 
 `Host` is what the host timer needs, `Accelerator` what the others need beyond it. Both are interfaces, so that a
-scripted device stands in for a real one in tests; `TorchHost` and `TorchAccelerator` are the real ones.
+scripted device replaces a real one in tests; `TorchHost` and `TorchAccelerator` are the real ones.
 """
 
 import ctypes

@@ -38,7 +38,7 @@ SLACK_S = 50e-6
 """What a blocker outlasts the expected time to queue by, on top of its stretch: a short stall of the host."""
 
 LONGEST_BLOCKER_S = 50e-3
-"""Longer ones are not queued: a host that slow is told apart by its flag, and a launch that waits would wait for it."""
+"""Longer ones are not queued: a host that slow is recognised by its flag, and a launch that waits would wait for it."""
 
 
 @dataclass(slots=True)

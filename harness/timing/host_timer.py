@@ -10,7 +10,7 @@ LEAST_READINGS = 1000
 """A sample is made to last as long as this many readings of the clock, so that reading it adds a thousandth at most."""
 
 PREEMPTED = "preempted"
-"""Reason of a sample during which somebody else got a core of ours."""
+"""Reason of a sample during which another process got one of our cores."""
 
 MOST_LAUNCHES = 10_000
 """Launches that one sample is the mean of, at most."""

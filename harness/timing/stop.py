@@ -38,7 +38,7 @@ class StopRule:
         return cls(protocol.min_samples, protocol.target_ci, protocol.budget_s, resolution_s)
 
     def decide(self, times_s: Sequence[float], elapsed_s: float, taken: int | None = None) -> str:
-        """Return "" to go on, else the stop reason: "converged", "resolution" or "budget".
+        """Return "" to continue, else the stop reason: "converged", "resolution" or "budget".
 
         "resolution": the interval is as narrow as one step of the timer, and no sample will make it narrower.
 

@@ -248,7 +248,7 @@ def _whole_bytes(what: str, value: Any) -> int | None:
 
 
 def _rotated_bytes(cell: Cell) -> int:
-    """Bytes of one copy that every launch surely reads: weights and scales; activations where there are no weights."""
+    """Bytes of one copy that every launch must read: weights and scales; activations where there are no weights."""
     scheme, problem = cell.scheme, cell.problem
     weights = scheme.weight_bytes(problem)
     # a quantizer, whose scales are results, or the gradient of the weights

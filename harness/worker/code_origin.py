@@ -52,7 +52,7 @@ class Origin:
         return cls(**paths, ours=bool(content["ours"]))
 
     def check_providers(self, providers: "Mapping[str, AnyProvider]") -> None:
-        """Raise OriginError unless the file of each provider that is not rooflens' own lies in the checkout."""
+        """Raise OriginError unless the file of each provider that is not rooflens' own is in the checkout."""
         for name, provider in providers.items():
             module = type(provider).__module__
             file = file_of(module)

@@ -1,4 +1,4 @@
-"""The worker's view of one task: what is still to do, what is in flight, and reporting both to the parent."""
+"""The worker's view of one task: what is still to be measured, what is in flight, and reporting both to the parent."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ _OF_TIMES = ("verdict", "reason", "samples", "discarded")
 
 
 class TaskProgress:
-    """The (cell, round) units of one task that are still to do, and what is in flight.
+    """The (cell, round) units of one task that are still to be measured, and what is in flight.
 
     `send` sends a message to the parent; `report` does too, and returns when the unit is stored.
     """

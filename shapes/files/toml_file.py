@@ -1,4 +1,4 @@
-"""TOML that somebody wrote by hand: a table, or one line that says why not."""
+"""TOML that a user wrote: a table, or one line that says why not."""
 
 import tomllib
 from pathlib import Path

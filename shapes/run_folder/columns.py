@@ -44,7 +44,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One CSV file of a run folder; `former` columns stand in files of earlier versions and are not read."""
+    """One CSV file of a run folder; `former` columns are in files of earlier versions and are not read."""
 
     name: str
     description: str
@@ -223,7 +223,7 @@ SAMPLES = Table(
 
 TELEMETRY = Table(
     "telemetry",
-    "what the device said of itself during each batch of samples; unknown is empty",
+    "what the device reported during each batch of samples; unknown is empty",
     (
         CELL_ID,
         _int("round", "measurement round", required=True),

@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Cause(StrEnum):
-    """What disturbed, as a reader is told of several cells at once."""
+    """What disturbed, in the words of a report on several cells."""
 
     CLOCK = "clock"
     PROCESSES = "other processes on the device"

@@ -20,7 +20,7 @@ MANIFEST = "run.json"
 EVENTS = "events.log"
 WORKER_LOG = "worker.log"
 TUNED_COPY = "tuned.csv"
-"""The tuned table of a run: the original may change while the run goes on."""
+"""The tuned table of a run: the original may change during the run."""
 
 SHARDS = "shards"
 """Folder of the results that a fleet received."""
@@ -127,13 +127,13 @@ class StoredProtocol(Record):
     budget_s: Number | None = about("seconds per (cell, round) after which sampling stops", None)
     timeout_s: Number | None = about("seconds after which a cell counts as hung", None)
     build_timeout_s: Number | None = about("the same while a provider is imported or prepared", None)
-    timer: str = about("timer asked for", "")
-    cold_by: str = about("way to a cold cache asked for", "")
+    timer: str = about("requested timer", "")
+    cold_by: str = about("requested way to a cold cache", "")
     tuning: str = about("default, pinned or cold", "")
     seed: Whole | None = about("seed of operands and order", None)
     caches: list[str] | None = about("cache states", None)
-    threads: Whole | None = about("CPU threads asked for", None)
-    llc_bytes: Whole | None = about("last-level cache asked for", None)
+    threads: Whole | None = about("requested CPU threads", None)
+    llc_bytes: Whole | None = about("requested last-level cache", None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -352,7 +352,7 @@ def checked(content: Mapping[str, Any], where: object, required: Sequence[str] =
 
 
 def glance(folder: Path) -> Manifest:
-    """Return what can be made out of the run.json of a folder; whoever needs it says what is wrong with it."""
+    """Return what can be made out of the run.json of a folder; its user reports what is wrong with it."""
     try:
         return Manifest.glance(read_object(folder / MANIFEST))
     except (OSError, UsageError):

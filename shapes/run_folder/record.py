@@ -89,7 +89,7 @@ class Record:
 
     @classmethod
     def glance(cls, content: Mapping[str, Any]) -> Self:
-        """Return what can be made out; a value of another type is unknown. Whoever needs it says what is wrong."""
+        """Return what can be made out; a value of another type is unknown. Its user reports what is wrong."""
         return cls._decoded(content, "", lenient=True)
 
     @classmethod

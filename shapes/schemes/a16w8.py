@@ -16,7 +16,7 @@ PREQUANT_SNR_DB = 28.0
 
 e4m3 keeps 3 bits of the mantissa: rounding normal values with one scale per row and 128 columns leaves 31.8 dB of them,
 29.5 dB of the worst row of 128 among thousands, and as much of their product, whatever K is. Below the floor fall
-activations with 2 bits of mantissa (25.8 dB), a scale that is off by 3.5 %, one of 1000 steps of K left out.
+activations with 2 bits of mantissa (25.8 dB), a scale that is off by 3.5 %, one of 1000 steps of K omitted.
 """
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 from rooflens.analysis.comparison.effects import Order, Versions
-from rooflens.analysis.frames.coordinates import CASE, SAID
+from rooflens.analysis.frames.coordinates import CASE, DETAILS
 
 DEFAULTS = {
     "op": "gemm", "B": 1, "E": 1, "top_k": 1, "N": 4096, "K": 4096, "M": 64, "pass": "fwd", "dtype": "bf16",
@@ -21,7 +21,7 @@ def versions(differences, times=100e-6, order=Order.INTERLEAVED, **columns):
         frame[name] = value
     for side in ("base", "head"):
         frame[f"{side}_verdict"], frame[f"{side}_reason"], frame[f"{side}_impossible"] = "passed", "", False
-        for name in SAID:
+        for name in DETAILS:
             frame[f"{side}_{name}"] = ""
     head = base * np.exp(differences)
     frame["base_time_s"], frame["head_time_s"] = np.median(base, axis=1), np.nanmedian(head, axis=1)

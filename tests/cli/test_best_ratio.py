@@ -55,14 +55,14 @@ def test_there_is_none_before_both_sides_are_timed():
 
 def test_the_best_cell_of_the_best_challenger():
     times = [("base", 1, 6e-3), ("a", 1, 3e-3), ("b", 1, 2e-3), ("base", 8, 4e-3), ("a", 8, 1e-3)]
-    assert told(*times) == "a 4x over base at M=8 N=512 K=2048 bf16 cold"
+    assert told(*times) == "a ~4.00× over base at M=8 N=512 K=2048 bf16 cold"
 
 
 def test_a_further_round_counts_by_the_geometric_mean_as_in_the_report():
     first = [("base", 1, 6e-3), ("a", 1, 1e-3)]
-    assert told(*first) == "a 6x over base at M=1 N=512 K=2048 bf16 cold"
-    assert told(*first, ("a", 1, 8e-3), ("a", 1, 1e-3)) == "a 3x over base at M=1 N=512 K=2048 bf16 cold"
-    assert told(*first, ("base", 1, 1.5e-3)) == "a 3x over base at M=1 N=512 K=2048 bf16 cold"
+    assert told(*first) == "a ~6.00× over base at M=1 N=512 K=2048 bf16 cold"
+    assert told(*first, ("a", 1, 8e-3), ("a", 1, 1e-3)) == "a ~3.00× over base at M=1 N=512 K=2048 bf16 cold"
+    assert told(*first, ("base", 1, 1.5e-3)) == "a ~3.00× over base at M=1 N=512 K=2048 bf16 cold"
 
 
 def test_a_kernel_that_turns_out_wrong_is_forgotten():
@@ -70,7 +70,7 @@ def test_a_kernel_that_turns_out_wrong_is_forgotten():
     for provider, time_s in (("base", 6e-3), ("a", 1e-3), ("b", 3e-3)):
         best.add(cell(provider, 1), time_s)
     best.drop(cell("a", 1))
-    assert str(best) == "b 2x over base at M=1 N=512 K=2048 bf16 cold"
+    assert str(best) == "b ~2.00× over base at M=1 N=512 K=2048 bf16 cold"
     best.drop(cell("base", 1))
     assert str(best) == ""
 
@@ -79,7 +79,7 @@ def test_a_time_that_the_device_does_not_allow_is_left_out_and_counted():
     best = BestRatio("base", ("a",), least_time=lambda cell: 2e-3)
     for provider, M, time_s in (("base", 1, 6e-3), ("a", 1, 1.9e-3), ("base", 8, 4e-3), ("a", 8, 2e-3)):
         best.add(cell(provider, M), time_s)
-    told = "a 2x over base at M=8 N=512 K=2048 bf16 cold; 1 rounds excluded, faster than the device allows"
+    told = "a ~2.00× over base at M=8 N=512 K=2048 bf16 cold; 1 rounds excluded, faster than the device allows"
     assert str(best) == told.replace("1 rounds", "1 round")
 
 

@@ -54,6 +54,14 @@ def test_crossovers_for_a_reader(crossed, capsys):
     assert any(line.startswith("median crossover over 6 shapes: M = 34") for line in lines)
 
 
+def test_an_unfinished_run_with_one_M_says_how_to_resume(plant, capsys):
+    plant(**EXACT, skip=lambda cell, number: cell.M > 1)
+    assert main(["crossover", "planted"]) == 0
+    out, err = capsys.readouterr()
+    assert "measured at one M" in out
+    assert err.endswith("units are missing: resume with: rooflens run -o runs/planted --resume\n")
+
+
 def test_swapping_the_pair_reverses_the_winner(crossed, capsys):
     assert main(["crossover", "planted", "--challenger", "dequant_blas", "--incumbent", "simt_4bit", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

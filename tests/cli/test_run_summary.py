@@ -38,7 +38,7 @@ def test_failures_are_counted_by_verdict_with_their_providers_and_unsupported_ap
 
 def test_what_is_still_to_do_is_said(tmp_path):
     (told,) = lines(tmp_path, skip=lambda cell, number: number == 1 or cell.provider != "blas")
-    assert told == "cells: 2 of 8 have a time; 14 units still to do"
+    assert told == "cells: 2 of 8 have a time; 14 units still missing"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_strict_is_about_units(tmp_path, capsys):
     part = write_run(tmp_path, **SMALL, skip=lambda cell, number: number == 1)
     assert isinstance(finish(part, complete=False, report=False), IncompleteError)
     out, err = capsys.readouterr()
-    assert "cells: 8 of 8 have a time; 8 units still to do\n" in out
+    assert "cells: 8 of 8 have a time; 8 units still missing\n" in out
     assert "--resume" in err
 
 
@@ -120,23 +120,25 @@ def test_cells_that_the_table_does_not_hold_are_counted_under_a_pin(tmp_path, tu
 
 
 def test_how_to_go_on_names_the_command_that_can(tmp_path):
-    from rooflens.cli.shared.runs import go_on
+    from rooflens.cli.shared.runs import how_to_resume
 
     def run(name, content="{}"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "run.json").write_text(content)
         return tmp_path / name
 
-    assert go_on(tmp_path / "none") == "nothing was measured: give the same command again"
-    assert go_on(run("one")).endswith("one --resume")
-    assert "rooflens fleet run" in go_on(run("fleet", '{"fleet": {"jobs": 3}}'))
-    assert "--jobs local:4" in go_on(run("slots", '{"fleet": {"slots": 4}}'))
+    assert how_to_resume(tmp_path / "none") == "nothing was measured: give the same command again"
+    assert how_to_resume(run("one")).endswith("one --resume")
+    assert "rooflens fleet run" in how_to_resume(run("fleet", '{"fleet": {"jobs": 3}}'))
+    assert "--jobs local:4" in how_to_resume(run("slots", '{"fleet": {"slots": 4}}'))
     head = "10.0.0.7:6379"
-    assert go_on(run("joined", f'{{"fleet": {{"address": "{head}"}}}}')).endswith(f"joined --resume --address {head}")
+    assert how_to_resume(run("joined", f'{{"fleet": {{"address": "{head}"}}}}')).endswith(
+        f"joined --resume --address {head}"
+    )
     sweep = run("sweep/sm90", '{"fleet": {"address": "auto"}}').parent
     names = {"id": "sweep", "suite": "tiny", "created_at": "2026-01-02", "architectures": ["gfx950", "sm90"]}
     (sweep / "fleet.json").write_text(json.dumps(names))
-    assert go_on(sweep).endswith("rooflens fleet run -o " + str(sweep) + " --resume --address auto")
+    assert how_to_resume(sweep).endswith("rooflens fleet run -o " + str(sweep) + " --resume --address auto")
     arm = run("compared/base", '{"fleet": {"jobs": 3}}')
     (arm.parent / "compare.json").write_text("{}")
-    assert go_on(arm) == f"resume with: rooflens compare -o {arm.parent} --resume"
+    assert how_to_resume(arm) == f"resume with: rooflens compare -o {arm.parent} --resume"

@@ -98,7 +98,7 @@ def test_a_probe_that_falls_short_is_told_among_the_bullets_and_makes_no_cell_im
 
     report = report_of(tmp_path / "run", shapes=ONE, Ms=(512, 1024), latency=latency, canary=canary, **EXACT)
     said = [item for block in report.sections[0].blocks if isinstance(block, Bullets | Remarks) for item in block.items]
-    (told,) = [item for item in said if "probes fall short" in item]
+    (told,) = [item for item in said if "probes are below" in item]
     assert "bf16 gemm peak (reached by" in told
     assert told.endswith("the canary's GEMM varied by 109% over the run: the device was busy")
     assert not [item for item in said if "faster than possible" in item]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from rooflens.analysis.comparison.decide import Word
 from rooflens.analysis.comparison.effects import Order, Status, Versions, align, measure_effects, status, sum_of_passes
-from rooflens.analysis.frames.coordinates import SAID
+from rooflens.analysis.frames.coordinates import DETAILS
 from scipy import stats
 
 from ..compared import DEFAULTS, versions
@@ -173,7 +173,7 @@ def test_the_coarser_of_two_timers_sets_the_step(base, head, step):
     frames = [
         pd.DataFrame(
             [DEFAULTS | {"model": "m", "layer": "l", "verdict": "passed", "reason": "", "time_s": 1e-4}]
-        ).assign(resolution_s=value, flops=1e9, **dict.fromkeys(SAID, ""))
+        ).assign(resolution_s=value, flops=1e9, **dict.fromkeys(DETAILS, ""))
         for value in (base, head)
     ]
     assert align(*frames)["resolution_s"].tolist() == [step]

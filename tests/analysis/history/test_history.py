@@ -13,7 +13,7 @@ from ..synthetic import CPU, H200, write_run
 SHAPE = {"model": "m", "op": "gemm", "B": 1, "E": 1, "top_k": 1, "N": 4096, "K": 4096, "pass": "fwd", "dtype": "bf16"}
 SETTING = {"scheme": "nf4-g64", "cache": "cold", "timer": "event", "cold_by": "flush", "tuning": "default"}
 MACHINE = {"device": "GPU", "arch": "sm90", "driver": "580", "torch": "2.11", "triton": "3.6", "CUDA": "13"}
-SAID = {"role": "candidate", "source": "s", "artifact": "a", "config": "", "dispatched": "", "disturbed": ""}
+FACTS = {"role": "candidate", "source": "s", "artifact": "a", "config": "", "dispatched": "", "disturbed": ""}
 
 
 def story(number, times, canary=1e-3, uuid="u", **values):
@@ -22,8 +22,8 @@ def story(number, times, canary=1e-3, uuid="u", **values):
     cells = pd.DataFrame({"layer": [layer for layer, _ in known], "time_s": [time for _, time in known]})
     columns = {"M": 16, "provider": "mine", "HIP": "", "threads": "", "verdict": "passed", "resolution_s": np.nan}
     columns["impossible"] = False
-    cells = cells.assign(**(SHAPE | SETTING | MACHINE | SAID | columns | values))
-    assert set(cells.columns) == {*CELL, *KEY, *SAID, "verdict", "time_s", "resolution_s", "impossible"}
+    cells = cells.assign(**(SHAPE | SETTING | MACHINE | FACTS | columns | values))
+    assert set(cells.columns) == {*CELL, *KEY, *FACTS, "verdict", "time_s", "resolution_s", "impossible"}
     mark = RunMark(f"r{number:02}", f"runs/r{number:02}", _day(number), number, "", uuid, canary, canary)
     return Story(mark, cells)
 
@@ -86,7 +86,7 @@ def test_remarks_name_what_else_changed():
     (one,) = history.proposals
     expected = ("another configuration", "same compiled code on both sides", "another device of this model")
     assert one.remarks == expected
-    assert "2 devices of the model GPU were measured: their series go on from one to the other" in history.notes
+    assert "2 devices of the model GPU were measured: their series join" in history.notes
 
 
 @pytest.mark.parametrize("name", [name for name in KEY if name != "HIP"])

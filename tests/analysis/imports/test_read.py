@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rooflens.analysis.frames.coordinates import CASE, SAID
+from rooflens.analysis.frames.coordinates import CASE, DETAILS
 from rooflens.analysis.imports.read import read
 from rooflens.shapes.errors import UsageError
 
@@ -34,8 +34,8 @@ def fails(path, columns=None):
 @pytest.mark.parametrize("name", [name for name in FILES if name not in NEED_HELP])
 def test_every_format_gives_whole_rows(name):
     frame = rows(name)
-    assert [*frame.columns] == [*CASE, "verdict", "reason", "time_s", "resolution_s", "flops", *SAID]
-    assert not frame[[*CASE, *SAID, "verdict", "reason"]].isna().any().any()
+    assert [*frame.columns] == [*CASE, "verdict", "reason", "time_s", "resolution_s", "flops", *DETAILS]
+    assert not frame[[*CASE, *DETAILS, "verdict", "reason"]].isna().any().any()
     assert not frame.duplicated([*CASE]).any()
     passed = frame["verdict"] == "passed"
     assert passed.any()

@@ -26,7 +26,7 @@ def test_bandwidth_matches_the_traffic():
     limits = Ceilings.of(TABLE)
     assert limits.bandwidth("dram", "read").value == 60e9
     assert limits.bandwidth("dram", "copy").value == 50e9
-    assert limits.bandwidth("llc", "copy").value == 200e9  # no copy was measured there: the read stands in
+    assert limits.bandwidth("llc", "copy").value == 200e9  # no copy was measured there: the read is used instead
     assert limits.bandwidth("l2", "read") is None
 
 
@@ -96,7 +96,7 @@ def test_warnings_name_what_is_missing_or_published():
         "no fp8 GEMM peak in ceilings.csv: it limits no cell here, and bound classes may be wrong",
     )
     spec = ceiling_warnings(TABLE[TABLE["kind"] == "spec"], ["bf16"], [], StoredDevice())
-    assert spec[0] == "bf16 GEMM peak was not measured: the published value stands in (test)"
+    assert spec[0] == "bf16 GEMM peak was not measured: the published value is used instead (test)"
     assert spec[1].startswith("no launch floor")
     assert len(ceiling_warnings(pd.DataFrame(columns=TABLE.columns), ["bf16"], ["dram"], StoredDevice())) == 3
 

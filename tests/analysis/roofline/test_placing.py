@@ -181,7 +181,7 @@ def test_a_cell_that_beats_a_measured_peak_raises_it_and_is_bound_by_it():
     assert frame["fraction_of_bound"].tolist() == pytest.approx([1, 5 / 6])
     assert frame["bound_note"].tolist() == ["", ""]
     assert frame["compute_ceiling"].str.contains("reached by mine").all()
-    (told,) = [text for text in roofline_warnings(frame, table, DEVICE) if "probes fall short" in text]
+    (told,) = [text for text in roofline_warnings(frame, table, DEVICE) if "probes are below" in text]
     assert (
         "bf16 gemm peak (reached by mine at m l (4096x4096), M=4096, cold: 1.5 times what the probe measured)" in told
     )
@@ -230,7 +230,7 @@ def test_a_canary_that_varied_tells_why_a_probe_falls_short():
     calm, busy, copy = Drift("gemm", 5, 0.02, 0.0), Drift("gemm", 5, 1.09, 0.4), Drift("copy", 5, 1.09, 0.4)
     told = [
         next(
-            text for text in roofline_warnings(placed(row, table=table), table, DEVICE, [drift]) if "fall short" in text
+            text for text in roofline_warnings(placed(row, table=table), table, DEVICE, [drift]) if "are below" in text
         )
         for drift in (calm, busy, copy)
     ]

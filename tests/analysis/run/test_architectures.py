@@ -113,7 +113,7 @@ def test_an_unfinished_run_says_that_a_cell_may_follow(tmp_path):
     late = planted(tmp_path, "gfx950", lambda cell: 2, skip=lambda cell, round_: cell.layer == "down")
     frame = side_by_side({"sm90": planted(tmp_path, "sm90", lambda cell: 2), "gfx950": late})
     why = at(frame, "simt_4bit", "down", 1)["why[gfx950]"]
-    assert why == "absent: the run on gfx950 has no such cell; 18 of its planned rounds are still to do"
+    assert why == "absent: the run on gfx950 has no such cell; 18 of its planned rounds are missing"
 
 
 def test_different_baselines_do_not_stand_side_by_side(tmp_path):

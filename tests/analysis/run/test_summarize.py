@@ -7,7 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.pipeline import placed
 from rooflens.analysis.run.summarize import round_medians, summarize
+from rooflens.shapes.run_folder.columns import CELLS
+from rooflens.shapes.run_folder.columns_computed import COMPUTED
 from scipy import stats
 
 from ..synthetic import CPU, H200, PlantedCell, write_run
@@ -31,6 +34,12 @@ def test_rates_of_an_exact_time(tmp_path):
     assert row["bandwidth_bytes_per_s"] == pytest.approx(compulsory / 1e-3)
     assert row["moved_bandwidth_bytes_per_s"] == pytest.approx(row["moved_bytes"] / 1e-3)
     assert (row["rounds"], row["samples"], row["verdict"], row["stop_reason"]) == (3, 30, "passed", "converged")
+
+
+def test_every_computed_column_is_described(tmp_path):
+    run = load(tmp_path, **ONE)
+    cells, _ = placed(run, summarize(run))
+    assert set(cells.columns) - {*CELLS.names} == {*COMPUTED.names}
 
 
 def test_rows_follow_the_manifest_and_rising_M(tmp_path):

@@ -81,7 +81,7 @@ CASES = {
         ROCM,
         "ok",
         "caches",
-        "torch speaks of 4 MiB of L2, the device table of 256 MiB",
+        "torch reports 4 MiB of L2, the device table 256 MiB",
     ),
     "peaks not verified": (
         replace(GPU, device=replace(H200, spec=spec("NVIDIA L40S"))),
@@ -99,7 +99,7 @@ CASES = {
     "full clock": (reading(clock_hz=1980e6), "ok", "clocks", "clock is 1980 of 1980 MHz"),
     "too hot now": (reading(slowdown=("thermal", "hardware")), "problem", "clocks", "(hardware, thermal)"),
     "power cap at rest": (reading(slowdown=("power_cap",)), "warn", "clocks", "at its power limit before anything"),
-    "clocks set": (reading(slowdown=("application_clocks",)), "ok", "clocks", "somebody has set the device's clocks"),
+    "clocks set": (reading(slowdown=("application_clocks",)), "ok", "clocks", "the device's clocks are locked"),
     "quota ran out": (reading(HOST, slowdown=("cpu_quota",)), "warn", "clocks", "CPU quota ran out"),
     "hot": (reading(temperature_c=88.0), "warn", "temperature", "88 °C before any work, and slows down at 92"),
     "hot, limit unknown": (
