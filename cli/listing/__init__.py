@@ -1,7 +1,6 @@
 """`rooflens list`.
 
-list           the command
-availability   which providers can run here
-device_tables  device tables, checked
-columns_page   generates docs/columns.md
+list          the command
+availability  which providers can run here
+columns_page  generates docs/columns.md
 """

@@ -8,6 +8,7 @@ import click
 
 from ...reports.listing import listing as table
 from ...reports.model import Block, Section
+from ...shapes.errors import RooflensError
 from ..shared.output import print_json
 from ..shared.tables import show
 
@@ -148,15 +149,14 @@ def devices(check: str | None, measured: str | None, as_json: bool) -> None:
       rooflens list devices --measured "AMD Instinct MI300X"
     """
     from ...shapes import device
-    from .device_tables import check_table, list_measured
 
     if check is not None and measured is not None:
         raise click.UsageError("choose one of --check and --measured")
     if check is not None:
-        check_table(check, as_json)
+        _check_table(check, as_json)
         return
     if measured is not None:
-        list_measured(measured, as_json)
+        _list_measured(measured, as_json)
         return
     found = device.specs()
     rows = [
@@ -235,3 +235,44 @@ def _minute(stamp: str) -> str:
 def _scaled(value: float | None, unit: float, digits: int | None = None) -> float | None:
     """Scale a base unit for a reader; unknown stays unknown."""
     return None if value is None else round(value / unit, digits)
+
+
+def _check_table(path: str, as_json: bool) -> None:
+    """Print the faults of a device table, the shipped one for an empty path. Raises RooflensError if there are any."""
+    from ...shapes.device_faults import check
+
+    found = check(Path(path) if path else None)
+    rows = [(device, fault) for device, faults in found.items() for fault in faults]
+    if as_json:
+        print_json(found)
+    elif rows:
+        show(table(("device", "fault"), rows, long=("fault",)))
+    else:
+        click.echo(f"{len(found)} devices, nothing that cannot be right")
+    if rows:
+        wrong = sum(map(bool, found.values()))
+        raise RooflensError(f"{wrong} of {len(found)} devices have a figure that cannot be right: correct the table")
+
+
+def _list_measured(name: str, as_json: bool) -> None:
+    """Print published measurements of a device of the table, beside its published peaks."""
+    from ...reports import formatting
+    from ...shapes.device import spec
+    from ...shapes.published_ceilings import published_ceilings
+
+    peaks = spec(name)
+    found = published_ceilings(name)
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        click.echo(f"no published measurement of {name} is known", err=True)
+        return
+    rows = []
+    for one in found:
+        peak = peaks.peak_flops.get(one.dtype) if one.dtype else peaks.bandwidth_bytes_per_s
+        share = formatting.share(one.value / peak if peak else None)
+        about = f"{one.source}; {one.caveat}" if one.caveat else one.source
+        value = formatting.ceiling(one.ceiling, one.value)
+        rows.append((one.ceiling, one.dtype, one.pattern, value, share, about))
+    show(table(("ceiling", "dtype", "pattern", "measured", "of peak", "source"), rows, name, long=("source",)))

@@ -7,8 +7,7 @@ scan                --scan
 refine              --refine
 dry_run             --dry-run
 contention_monitor  progress, and who else is at work
-best_ratio          the best ratio so far
-least_time          the least time that the device allows
+best_ratio          the best ratio so far, of times that the device allows
 end_of_run          what is printed at the end: headline, summary, notes
 final_table         geometric means
 fleet_run           the same on many devices

@@ -17,8 +17,7 @@ from ...shapes.run_folder.columns import TELEMETRY
 from ...shapes.run_folder.manifest import Manifest, StoredProvider
 from ...shapes.verdict import Verdict
 from ..shared.progress import Progress
-from .best_ratio import BestRatio
-from .least_time import LeastTime
+from .best_ratio import BestRatio, LeastTime
 
 
 class HostLoad:

@@ -3,8 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from rooflens.cli.run.best_ratio import BestRatio
-from rooflens.cli.run.least_time import LeastTime
+from rooflens.cli.run.best_ratio import BestRatio, LeastTime
 from rooflens.harness.ceilings import known_limits
 from rooflens.harness.plan.plan import Cell
 from rooflens.shapes.problem import Problem as Gemm
