@@ -7,6 +7,9 @@ from pathlib import Path
 ONE = {"shapes": (("m", "l", 64, 96),), "Ms": (1, 2), "providers": ("simt_4bit", "dequant_blas")}
 """Two providers x two M x three rounds: 12 commit rows, 120 samples."""
 
+CANARY_ROW = [{"at": "2026-01-02T03:00:00Z", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}]
+"""One reading of the canary."""
+
 
 def edit(file: Path, change: Callable[[list[str]], object]) -> None:
     """Change the lines of a file, the header being lines[0]."""

@@ -13,7 +13,7 @@ from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.run_folder.columns import CELLS, SAMPLES
 
 from .. import synthetic
-from ..run_files import ONE, drop_columns, edit, set_field
+from ..run_files import CANARY_ROW, ONE, edit, set_field
 from ..synthetic import H200, PlantedCell, write_run
 
 
@@ -132,13 +132,6 @@ def test_a_run_without_a_finished_cell_says_how_to_go_on(tmp_path):
         load_run(folder)
 
 
-def test_an_empty_file_is_not_a_table(tmp_path):
-    folder = write_run(tmp_path, **ONE)
-    (folder / "cells.csv").write_text("cell_id,rou")
-    with pytest.raises(UsageError, match=r"cells\.csv is empty"):
-        load_run(folder)
-
-
 @pytest.mark.parametrize(
     ("file", "line", "column", "text", "complaint"),
     [
@@ -162,10 +155,14 @@ def test_an_empty_file_is_not_a_table(tmp_path):
         ("samples.csv", 9, "round", "first", "'first' is not a whole number"),
         ("ceilings.csv", 2, "ceiling", "roof", "unknown word 'roof'"),
         ("ceilings.csv", 3, "value", "0", "0 is not positive"),
+        ("telemetry.csv", 3, "clock_hz", "fast", "'fast' is not a number"),
+        ("telemetry.csv", 3, "batch", "", "is empty"),
+        ("canary.csv", 2, "gemm_s", "0", "0 is not positive"),
+        ("canary.csv", 2, "at", "", "is empty"),
     ],
 )
 def test_a_wrong_field_is_named_by_file_line_and_column(tmp_path, file, line, column, text, complaint):
-    folder = write_run(tmp_path, **ONE)
+    folder = write_run(tmp_path, **ONE, telemetry=lambda cell, round_: [{"clock_hz": 1e9}], canary=CANARY_ROW)
     set_field(folder / file, line, column, text)
     with pytest.raises(UsageError, match=rf"{file} line {line}, column {column}: .*{complaint}") as caught:
         load_run(folder)
@@ -173,56 +170,52 @@ def test_a_wrong_field_is_named_by_file_line_and_column(tmp_path, file, line, co
     assert "\n" not in str(caught.value)
 
 
+def _line(number, change):
+    """Change one line of a table, the header being line 1."""
+    return lambda lines: lines.__setitem__(number - 1, change(lines[number - 1]))
+
+
+@pytest.mark.parametrize("file", ["cells.csv", "samples.csv"])
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (_line(5, lambda line: line.split(",", 1)[1]), r"line 5: \d+ fields instead of"),
+        (_line(5, lambda line: f"x,{line}"), r"line 5: \d+ fields instead of"),
+        (lambda lines: lines.insert(4, "\n"), r"line 5: 0 fields instead of"),
+        (lambda lines: lines.__setitem__(slice(None), ["cell_id,rou"]), r"is empty"),
+    ],
+    ids=["less", "more", "blank", "empty"],
+)
+def test_a_line_with_a_field_less_or_more_is_named(tmp_path, file, damage, complaint):
+    edit(write_run(tmp_path, **ONE) / file, damage)
+    with pytest.raises(UsageError, match=rf"{file} {complaint}"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "complaint"),
+    [
+        ("cells.csv", _line(3, lambda line: line.replace(",{},", ",{,")), r"line 3, column config: '\{' is not JSON"),
+        ("cells.csv", _line(6, lambda line: line.replace(",passed,", ',passed,"')), "line 6: ',' expected after"),
+        ("cells.csv", _line(1, lambda line: line.replace("round", "rond", 1)),
+         "line 1: unknown column 'rond': did you mean round"),
+        ("ceilings.csv", _line(1, lambda line: line.replace("level", "ceiling")),
+         "line 1: column 'ceiling' appears twice"),
+        ("cells.csv", lambda lines: lines.append(lines[2]), "line 14, column round: .* duplicates line 3"),
+    ],
+    ids=["JSON", "open quote", "unknown column", "column twice", "committed twice"],
+)  # fmt: skip
+def test_what_is_wrong_with_a_table_is_named(tmp_path, file, damage, complaint):
+    edit(write_run(tmp_path, **ONE) / file, damage)
+    with pytest.raises(UsageError, match=rf"{file} {complaint}"):
+        load_run(tmp_path)
+
+
 def test_text_must_be_utf8(tmp_path):
     folder = write_run(tmp_path, **ONE)
     edited = (folder / "cells.csv").read_bytes().replace(b",llm4bit-quick,", b",llm4bit\xffquick,", 1)
     (folder / "cells.csv").write_bytes(edited)
     with pytest.raises(UsageError, match=r"cells\.csv line 2, column suite: .* is not valid UTF-8"):
-        load_run(folder)
-
-
-def test_json_columns_must_be_json(tmp_path):
-    folder = write_run(tmp_path, **ONE)
-    edit(folder / "cells.csv", lambda lines: lines.__setitem__(2, lines[2].replace(",{},", ",{,")))
-    with pytest.raises(UsageError, match=r"cells\.csv line 3, column config: '\{' is not JSON"):
-        load_run(folder)
-
-
-@pytest.mark.parametrize("file", ["cells.csv", "samples.csv"])
-def test_a_line_with_a_field_less_or_more_is_named(tmp_path, file):
-    folder = write_run(tmp_path / "less", **ONE)
-    edit(folder / file, lambda lines: lines.__setitem__(4, lines[4].split(",", 1)[1]))
-    with pytest.raises(UsageError, match=rf"{file} line 5: \d+ fields instead of"):
-        load_run(folder)
-    folder = write_run(tmp_path / "more", **ONE)
-    edit(folder / file, lambda lines: lines.__setitem__(4, "x," + lines[4]))
-    with pytest.raises(UsageError, match=rf"{file} line 5: \d+ fields instead of"):
-        load_run(folder)
-    folder = write_run(tmp_path / "blank", **ONE)
-    edit(folder / file, lambda lines: lines.insert(4, "\n"))
-    with pytest.raises(UsageError, match=rf"{file} line 5: 0 fields instead of"):
-        load_run(folder)
-
-
-def test_a_quote_that_is_never_closed_is_named(tmp_path):
-    folder = write_run(tmp_path, **ONE)
-    edit(folder / "cells.csv", lambda lines: lines.__setitem__(5, lines[5].replace(",passed,", ',passed,"')))
-    with pytest.raises(UsageError, match=r"cells\.csv line 6: ',' expected after"):
-        load_run(folder)
-
-
-def test_a_header_with_other_columns_is_named(tmp_path):
-    folder = write_run(tmp_path / "unknown", **ONE)
-    edit(folder / "cells.csv", lambda lines: lines.__setitem__(0, lines[0].replace("round", "rond", 1)))
-    with pytest.raises(UsageError, match=r"cells\.csv line 1: unknown column 'rond': did you mean round"):
-        load_run(folder)
-    folder = write_run(tmp_path / "missing", **ONE)
-    drop_columns(folder / "samples.csv", "time_s")
-    with pytest.raises(UsageError, match=r"samples\.csv line 1: column 'time_s' is missing"):
-        load_run(folder)
-    folder = write_run(tmp_path / "twice", **ONE)
-    edit(folder / "ceilings.csv", lambda lines: lines.__setitem__(0, lines[0].replace("level", "ceiling")))
-    with pytest.raises(UsageError, match=r"ceilings\.csv line 1: column 'ceiling' appears twice"):
         load_run(folder)
 
 
@@ -274,22 +267,15 @@ def test_columns_may_stand_in_another_order(tmp_path):
     assert load_run(folder).samples.equals(before.samples)
 
 
-def test_a_unit_that_is_committed_twice_is_named_with_both_lines(tmp_path):
-    folder = write_run(tmp_path, **ONE)
-    edit(folder / "cells.csv", lambda lines: lines.append(lines[2]))
-    with pytest.raises(UsageError, match=r"cells\.csv line 14, column round: .* duplicates line 3"):
-        load_run(folder)
-
-
-def test_a_passed_round_without_its_samples_is_named(tmp_path):
-    folder = write_run(tmp_path / "fewer", **ONE)
-    edit(folder / "samples.csv", lambda lines: lines.pop(11))  # the first sample of the second unit
-    with pytest.raises(UsageError, match=r"cells\.csv line 3, column samples: 10 announced, but samples\.csv has 9"):
-        load_run(folder)
-    folder = write_run(tmp_path / "none", **ONE)
-    edit(folder / "samples.csv", lambda lines: lines.__delitem__(slice(1, 11)))
-    with pytest.raises(UsageError, match=r"cells\.csv line 2, column samples: 10 announced, but samples\.csv has 0"):
-        load_run(folder)
+@pytest.mark.parametrize(
+    ("lost", "line", "left"),
+    [(slice(11, 12), 3, 9), (slice(1, 11), 2, 0)],  # of the second unit the first sample; the whole first unit
+)
+def test_a_passed_round_without_its_samples_is_named(tmp_path, lost, line, left):
+    edit(write_run(tmp_path, **ONE) / "samples.csv", lambda lines: lines.__delitem__(lost))
+    complaint = rf"cells\.csv line {line}, column samples: 10 announced, but samples\.csv has {left}"
+    with pytest.raises(UsageError, match=complaint):
+        load_run(tmp_path)
 
 
 def test_samples_of_a_failed_round_are_named(tmp_path):
@@ -304,22 +290,21 @@ def test_samples_of_a_failed_round_are_named(tmp_path):
         load_run(folder)
 
 
-def test_the_manifest_is_checked(tmp_path):
-    folder = write_run(tmp_path, **ONE)
-    path = folder / "run.json"
-    manifest = json.loads(path.read_text())
-    path.write_text(path.read_text().replace('"suite":', '"suite"'))
-    with pytest.raises(UsageError, match=r"run\.json line 4, column \d+: Expecting ':'"):
-        load_run(folder)
-    path.write_text("[]")
-    with pytest.raises(UsageError, match=r"run\.json: a JSON object is expected"):
-        load_run(folder)
-    path.write_text(json.dumps({k: v for k, v in manifest.items() if k != "baseline"}))
-    with pytest.raises(UsageError, match=r"run\.json: key 'baseline' is missing"):
-        load_run(folder)
-    path.write_text(json.dumps(manifest | {"rounds": "three"}))
-    with pytest.raises(UsageError, match=r"run\.json: rounds = 'three' must be a whole number"):
-        load_run(folder)
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda text: text.replace('"suite":', '"suite"'), r" line 4, column \d+: Expecting ':'"),
+        (lambda text: "[]", ": a JSON object is expected"),
+        (lambda text: text.replace('"baseline":', '"base":'), ": key 'baseline' is missing"),
+        (lambda text: json.dumps(json.loads(text) | {"rounds": "three"}), ": rounds = 'three' must be a whole number"),
+    ],
+    ids=["syntax", "list", "key", "type"],
+)
+def test_the_manifest_is_checked(tmp_path, damage, complaint):
+    path = write_run(tmp_path, **ONE) / "run.json"
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(UsageError, match=rf"run\.json{complaint}"):
+        load_run(tmp_path)
 
 
 def test_rows_are_matched_in_memory_that_grows_with_them():
