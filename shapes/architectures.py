@@ -10,12 +10,12 @@ _CPU = re.compile(r"(x86_64|amd64|aarch64|arm64|ppc64le|s390x)-\w+")
 
 
 def is_gpu(name: str) -> bool:
-    """Tell whether this names the architecture of a GPU."""
+    """Return whether this names the architecture of a GPU."""
     return bool(_GPU.fullmatch(name))
 
 
 def is_architecture(name: str) -> bool:
-    """Tell whether this names an architecture."""
+    """Return whether this names an architecture."""
     return is_gpu(name) or bool(_CPU.fullmatch(name))
 
 

@@ -251,7 +251,7 @@ def _related(relation: Callable[[Any, Any], Any], one: _Values, other: _Values) 
 
 
 def _all(parts: Iterable[_Values], like: _Values | None = None) -> _Values:
-    """Tell whether all hold: false as soon as one is known to be false, unknown where an unknown one would decide.
+    """Return whether all hold: false as soon as one is known to be false, unknown where an unknown one would decide.
 
     The result has as many rows as `like`, should there be no parts. Of these one at a time is in memory.
     """

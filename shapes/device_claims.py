@@ -2,7 +2,7 @@
 
 A figure is known by the name of its field: a type or "mem_bw", and what is claimed of it (`bf16_measured`,
 `int8_threshold`, `mem_bw_achievable`, `int8_tflops_per_gcd`, `fp8_e4m3fn`); TFLOPS and GB/s as in the table. What no
-law speaks of is left alone.
+law covers is not checked.
 """
 
 from collections.abc import Iterator, Mapping

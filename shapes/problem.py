@@ -10,7 +10,7 @@ LARGEST_FLOPS = 1 << 60
 
 
 class Op(StrEnum):
-    """Operations that a suite can ask for.
+    """Operations that a suite can request.
 
     gemm          Y[M,N] = X[M,K] W[N,K]^T, B times over when batched
     grouped_gemm  the rows of X belong to E groups with a weight of their own each: Y[m] = X[m] W[group of m]^T

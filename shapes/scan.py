@@ -58,7 +58,7 @@ class Scan:
         return cls(axis, parts, text)
 
     def variants(self, shape: Shape, op: Op) -> tuple[Shape, ...]:
-        """Return the shapes that stand for `shape`, by rising size: layer "down N=4160", and the rest as it is."""
+        """Return the variants of `shape`, by rising size: layer "down N=4160", and the rest as it is."""
         if op is Op.QUANTIZE and self.axis == "N":
             raise UsageError(f"--scan {quote(self.text)}: a quantization has no N; scan K")
         own: int = getattr(shape, self.axis)

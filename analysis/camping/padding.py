@@ -14,7 +14,7 @@ MIN_SAVED = 0.02
 
 
 class Paddings:
-    """Answers for the rows of `points.series`; `slow` are rows that nobody should pad to."""
+    """Answers for the rows of `points.series`; `slow` are rows that must not be padded to."""
 
     def __init__(self, rows: pd.DataFrame, slow: Flags) -> None:
         self._series: Ints = rows["series"].to_numpy(dtype=np.int64)

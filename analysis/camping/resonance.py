@@ -78,7 +78,7 @@ def candidates(sizes: Ints, on_grid: Flags) -> list[SizeSet]:
 
 
 def testable(members: Flags) -> bool:
-    """Tell whether a set has at least three members, and no more than there are others."""
+    """Return whether a set has at least three members, and no more than there are others."""
     count = int(members.sum())
     return _MIN_MEMBERS <= count <= len(members) // 2
 
@@ -182,7 +182,7 @@ class PeriodScan:
         return PeriodScore(chosen, p, float(scores.max()), tuple(same))
 
     def _refined(self, best: SizeSet) -> SizeSet:
-        """Choose between the best set and its subsets: one stands for it if the rest is clearly not half as slow.
+        """Choose between the best set and its subsets: a subset replaces it if the rest is clearly not half as slow.
 
         Every other multiple of half a period is one of the whole period, so that a half scores well with it.
         """

@@ -1,7 +1,7 @@
 """Steps of an origin that is not stored: is a series a sawtooth of ceil(size / Q)?
 
-Tiles and waves make time jump just beyond the multiples of some Q, which nobody knows where a run stores no tiles. Such
-a sawtooth is looked for before any resonance is, and taken out if it explains more than the best resonance would.
+Tiles and waves make time jump just beyond the multiples of some Q, which is unknown where a run stores no tiles. Such a
+sawtooth is looked for before any resonance, and removed if it explains more than the best resonance would.
 """
 
 from dataclasses import dataclass

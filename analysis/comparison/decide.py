@@ -74,7 +74,7 @@ def margins(times_s: Floats) -> Floats:
 def decide(effect: Floats, variance: Floats, freedom: Floats, count: Floats, margin: Floats) -> Decisions:
     """Decide on cells with a mean effect, the variance of a single difference, its degrees of freedom and their number.
 
-    `margin` holds what is of no interest and what the timer cannot tell apart. Cells without degrees of freedom are
+    `margin` holds what is of no interest and what the timer cannot resolve. Cells without degrees of freedom are
     inconclusive.
     """
     moderated = moderate(variance, freedom)

@@ -247,7 +247,7 @@ def _disagreements(order: Order, base: RunData, head: RunData, effects: Effects,
 
 
 def _differ(first: Floats, second: Floats) -> bool:
-    """Tell whether two means differ at 5 % (Welch's t test)."""
+    """Return whether two means differ at 5 % (Welch's t test)."""
     if min(len(first), len(second)) < 2:
         return False
     apart = difference(moments(first), moments(second))

@@ -13,7 +13,7 @@ from ..statistics.arrays import Floats
 from .effects import Effects, Order
 
 UNIQUE = (*GEMM, "provider")
-"""Cases that the hardware cannot tell apart: the same GEMM under several models."""
+"""Cases that are the same to the hardware: one GEMM under several models."""
 
 
 MOST = 0.5

@@ -84,7 +84,7 @@ def _refuse_other_operands(base: RunData, head: RunData) -> None:
 
 
 def devices_differ(base: RunData, head: RunData) -> bool:
-    """Tell whether the runs were on two devices of one kind."""
+    """Return whether the runs were on two devices of one kind."""
     return bool(base.device.uuid) and base.device.uuid != head.device.uuid
 
 

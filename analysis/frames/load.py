@@ -209,7 +209,7 @@ def _manifest(folder: Path) -> Manifest:
 
 
 def _was_reference(name: str, role: str) -> bool:
-    """Tell whether an older run stored a reference under another role."""
+    """Return whether an older run stored a reference under another role."""
     return role == _WAS_REFERENCE or (role == "stock_triton" and name in _WERE_STOCK)
 
 

@@ -14,7 +14,7 @@ RESOLUTION_SHARE = 0.002
 """A timer step above this share of the time gets a note: a fifth of the 1 % that the stop rule aims at."""
 
 MIXED = "mixed"
-"""Stands for timer, cold_by or tuning of a cell whose rounds differ in it."""
+"""Value of timer, cold_by or tuning of a cell whose rounds differ in it."""
 
 _SUPERSEDED = "measured again after its source or settings changed: only the newer measurement counts"
 _MIXED_CONFIG = "its configuration differs between rounds: measure it with --tuning pinned"

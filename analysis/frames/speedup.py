@@ -107,7 +107,7 @@ def _means_of_all(groups: "DataFrameGroupBy[Any, Any]") -> pd.DataFrame:
 
 
 def all_disturbed(summary: pd.DataFrame) -> bool:
-    """Tell whether every cell with a time was disturbed: then it is reported for the run, not for single ratios."""
+    """Return whether every cell with a time was disturbed: then it is reported for the run, not for single ratios."""
     passed = summary.loc[summary["verdict"] == Verdict.PASSED, "disturbed"]
     return bool(len(passed)) and bool((passed != "").all())
 

@@ -20,7 +20,7 @@ class Span(NamedTuple):
     high: float
 
     def meets(self, other: "Span") -> bool:
-        """Tell whether some number lies in both."""
+        """Return whether the two overlap."""
         slack = SLACK * max(1.0, *(abs(end) for end in (*self, *other)))
         return self.low <= other.high + slack and other.low <= self.high + slack
 
@@ -29,7 +29,7 @@ class Span(NamedTuple):
 class Claim:
     """A printed number and what it may be.
 
-    where    row it stands in; what  its name; printed  its text
+    where    its row; what  its name; printed  its text
     allowed  where it must lie by the numbers that `because` names
     """
 
@@ -111,6 +111,6 @@ def enlarged(count: str, cases: int, more: int) -> Span:
 
 
 def from_rounded(base: str, head: str, printed: str) -> bool:
-    """Tell whether a printed reduction in percent is, to its last digit, that of the printed times taken as exact."""
+    """Return whether a printed reduction in percent is, to its last digit, that of the printed times taken as exact."""
     exact = 100 * (1 - Decimal(head) / Decimal(base))
     return round(exact, max(0, -int(Decimal(printed).as_tuple().exponent))) == Decimal(printed)

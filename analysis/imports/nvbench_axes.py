@@ -25,7 +25,7 @@ def entry(
 ) -> Entry:
     """Build the entry of one state.
 
-    Axes M, N, K, B and batch are sizes; dtype, scheme, model and layer themselves; provider stands beside the name of
+    Axes M, N, K, B and batch are sizes; dtype, scheme, model and layer themselves; provider is added to the name of
     the benchmark; the others make up the layer. Case and word order do not matter. `timing` is `COLD` or `BATCH`.
     """
     sizes: dict[str, int] = {}

@@ -28,7 +28,7 @@ def unit_of(name: str) -> str | None:
 
 
 def is_time(name: str) -> bool:
-    """Tell whether a column holds times by its name, with or without a unit."""
+    """Return whether a column holds times by its name, with or without a unit."""
     words = set(_words(name))
     if words & _RATES or re.search(r"/\s*s(ec)?\b", name.lower()):
         return False

@@ -87,7 +87,7 @@ def _keyed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _range(values: "pd.Series[Any]") -> str:
-    """Write "64", "0 to 12", or the words of a text column; "-" stands for unknown."""
+    """Write "64", "0 to 12", or the words of a text column; "-" if unknown."""
     known = [value for value in values if value is not None]
     if any(isinstance(value, str) for value in known):
         return ", ".join(sorted({value or "-" for value in known}))

@@ -1,4 +1,4 @@
-"""The limits of the device that cells are held against, each with its source."""
+"""The limits of the device that cells are compared with, each with its source."""
 
 import math
 from collections.abc import Collection, Iterable
@@ -14,7 +14,7 @@ from ...shapes.run_folder.manifest import StoredDevice
 from ..frames.notes import RunWarning, Topic
 
 _MATCHING = {"read": ("read", "copy"), "copy": ("copy",)}
-"""Bandwidth patterns that stand for a traffic. Reads alone are never slower than a copy: where the read benchmark came
+"""Bandwidth patterns that limit a traffic. Reads alone are never slower than a copy: where the read benchmark came
 out below the copy, it is the benchmark."""
 
 _TWO_PIPES = ("sm70", "sm75", "sm80")

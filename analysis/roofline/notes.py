@@ -54,7 +54,7 @@ def _suspects(row: Mapping[Any, Any], ceilings: Ceilings, llc_bytes: float) -> I
 
 
 def _needs_its_flops(row: Mapping[Any, Any], ceilings: Ceilings) -> bool:
-    """Tell whether the FLOPs are what takes the least possible time, as `hard_time_s` has them."""
+    """Return whether the FLOPs are what takes the least possible time, as `hard_time_s` has them."""
     hard, published = ceilings.hard_peak(row["math_type"]), ceilings.published_peak(row["math_type"])
     if hard is None:
         return False
@@ -91,7 +91,7 @@ _OPTIONAL = {
     "wave_share": "wave quantization",
     "fill_time_s": "filling the device",
 }
-"""Columns that make a limit sharper, and what they stand for."""
+"""Columns that make a limit sharper, and what they describe."""
 
 
 def roofline_warnings(

@@ -1,4 +1,4 @@
-"""The ceilings that the cells of a run are held against, each with its kind and its source.
+"""The ceilings that the cells of a run are compared with, each with its kind and its source.
 
 The matrix units have three: the published peak, that peak at the clock that was observed, and the best GEMM that was
 measured. The yardstick is the last one; the gap of a cell starts at the first.
@@ -21,7 +21,7 @@ from .traffic import pattern
 class CeilingInUse(NamedTuple):
     """One ceiling. `what` is bandwidth (byte/s), peak (FLOP/s), vector (op/s), clock (Hz), launch or fill (seconds).
 
-    cells   cells that it is a limit of; 0 for what only stands beside the limit that is used
+    cells   cells that it is a limit of; 0 for one that is listed beside the limit in use
     bounds  cells that it bounds, by their class
     """
 

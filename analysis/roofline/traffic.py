@@ -19,7 +19,7 @@ from ...shapes.scheme import DType
 from ..frames.load import REFERENCE
 
 READ_SHARE = 0.9
-"""Traffic with at least this share of reads is held against the read bandwidth, other traffic against the copy."""
+"""Traffic with at least this share of reads is limited by the read bandwidth, other traffic by the copy."""
 
 
 def output_bytes(cells: pd.DataFrame) -> "pd.Series[float]":

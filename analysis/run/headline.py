@@ -16,7 +16,7 @@ from ..roofline import bound_shares
 from .pipeline import Analysis
 
 SETTLED = 2.0
-"""Largest ratio of the ends of an interval within which one number may stand for it."""
+"""Largest ratio of the ends of an interval for which a single number is stated."""
 
 
 MOST_REASONS = 3

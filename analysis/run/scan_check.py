@@ -1,4 +1,4 @@
-"""What of a scan was held while its size changed: the configuration of each provider, and the number of workgroups."""
+"""What a scan kept constant while its size changed: the configuration of each provider, its number of workgroups."""
 
 from collections.abc import Iterator
 
@@ -9,13 +9,13 @@ from ...shapes.verdict import Verdict
 from ..frames.coordinates import SETTING
 
 MOST_SIZES = 6
-"""Sizes that stand in a line."""
+"""Sizes that are listed at most."""
 
 PINNED = "pinned"
 
 
 def held(cells: pd.DataFrame, scan: StoredScan | None) -> Iterator[str]:
-    """Yield a line per provider of a scan: what was held, what was not, and which sizes are equal in workgroups.
+    """Yield a line per provider of a scan: what was constant, what was not, and which sizes are equal in workgroups.
 
     `cells` are rows of cells.csv. Yields nothing for a run that is no scan.
     """

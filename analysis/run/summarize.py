@@ -28,7 +28,7 @@ IDENTITY = ("cell_id", "suite", *COORDINATES, "provider", "role")
 
 
 _BESIDE = {"host_median_s": "host_time_s", "event_median_s": "event_time_s", "kernels_median_s": "kernels_s"}
-"""Columns of round medians that stand beside the time, by the column of the samples and of the cells."""
+"""Columns of round medians besides the time, by the column of the samples and of the cells."""
 
 
 def round_medians(run: RunData) -> pd.DataFrame:

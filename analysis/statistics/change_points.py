@@ -278,7 +278,7 @@ def _doubt(series: _Series, change: LevelChange, span: tuple[int, int]) -> float
 
 
 def _two_sided(weighted: float, series: _Series) -> float:
-    """P(|T| > weighted / sd) for Student's t; 1 for 0, which stands for no effect."""
+    """P(|T| > weighted / sd) for Student's t; 1 for 0, which is no effect."""
     if not weighted:
         return 1.0
     return 2 * float(stdtr(series.freedom, -weighted / series.sd)) if series.sd else 0.0

@@ -58,7 +58,7 @@ VECTOR = ("fma", "integer")
 
 GPU_DRAM_BYTES, CPU_DRAM_BYTES_PER_THREAD = 1 << 30, 64 << 20
 """Least footprint in memory: on a GPU for a launch of 100 us and more; a CPU has no more last-level cache per thread,
-all instances together, than a few MiB, but tells the size of one instance only."""
+all instances together, than a few MiB, but reports the size of one instance only."""
 
 
 def calibrate(

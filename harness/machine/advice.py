@@ -21,7 +21,7 @@ def advice(survey: Survey) -> list[Advice]:
 
 
 def can_measure(survey: Survey) -> bool:
-    """Tell whether at least one provider and one timer can be used on this device."""
+    """Return whether at least one provider and one timer can be used on this device."""
     return any(one.available for one in survey.providers) and any(one.available for one in survey.timers)
 
 

@@ -51,7 +51,7 @@ _GPU_TOOLS = ("nvidia-smi", "rocminfo")
 
 
 def gpu_possible(root: Path = linux.ROOT) -> bool:
-    """Tell whether torch may find a GPU; without any sign of a driver it need not be imported to ask.
+    """Return whether torch may find a GPU; without any sign of a driver, torch is not imported to find out.
 
     Importing it takes seconds; in a process that has done so already, it is always asked.
     """

@@ -44,7 +44,7 @@ class Event(Interface):
         """Queue the mark."""
 
     def reached(self) -> bool:
-        """Tell whether the device has passed the mark."""
+        """Return whether the device has passed the mark."""
 
     def seconds_until(self, later: "Event") -> float:
         """Device time from this mark to `later`; both must have been reached. HIP may return a negative time."""
@@ -101,7 +101,7 @@ class Accelerator(Host, Interface):
         """Run `work` under the profiler and wait; return what the device ran, in the order of the calls."""
 
     def synchronizes(self, work: Action) -> bool:
-        """Run `work` once; tell whether it waited for the device, as far as the framework notices."""
+        """Run `work` once; return whether it waited for the device, as far as the framework notices."""
 
 
 class CaptureError(RooflensError):

@@ -113,7 +113,7 @@ def rotated(rotation: Rotation) -> Subject:
 
 
 def has_own_l2(device: Device) -> bool:
-    """Tell whether a GPU has an L2 that outlives a launch, in front of a larger last-level cache.
+    """Return whether a GPU has an L2 that outlives a launch, in front of a larger last-level cache.
 
     gfx942's L2 does not survive a launch; a CPU's L2 is private to a core and small, and counts as part of its L3.
     """

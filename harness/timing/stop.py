@@ -58,7 +58,7 @@ class StopRule:
         return min(self.min_samples, LEAST)
 
     def is_narrow(self, times_s: Sequence[float]) -> bool:
-        """Tell whether the interval of the median, widened by the resolution, is within the target."""
+        """Return whether the interval of the median, widened by the resolution, is within the target."""
         width = self._half_width(times_s)
         return width is not None and width <= self.target_ci * median(times_s)
 

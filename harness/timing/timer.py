@@ -57,7 +57,7 @@ class Timer(Interface):
 
 
 def automatic(device: Device, traces: bool) -> str:
-    """Name of the timer that "auto" stands for; `traces`: the profiler gives records of kernels."""
+    """Name of the timer that "auto" selects; `traces`: the profiler gives records of kernels."""
     return ("profiler" if traces else "event") if device.is_gpu else "host"
 
 

@@ -67,7 +67,7 @@ class _Lines:
 
 
 def _is_number(text: str) -> bool:
-    """Tell whether a field is a number; an infinite one has a word that no spreadsheet computes anything from."""
+    """Return whether a field is a number; an infinite one is a word, with which no spreadsheet computes."""
     try:
         float(text)
     except ValueError:

@@ -88,7 +88,7 @@ class StoredDevice(Record):
 
     @property
     def is_cpu(self) -> bool:
-        """Tell whether cells were timed on the host."""
+        """Return whether cells were timed on the host."""
         return self.kind == "cpu"
 
 
@@ -331,7 +331,7 @@ class ComparisonState(Record):
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether every round of every version is finished."""
+        """Return whether every round of every version is finished."""
         return len(self.done) >= (self.rounds or 0) * len(self.commits)
 
 

@@ -15,32 +15,46 @@ RULES = ("floor", "ceil", "even", "rceil")
 """How the scale exponent follows from the largest magnitude of a block; `kernels.mxfp8.quantize` defines them."""
 
 
-def check_block(scheme: Scheme, problem: Problem) -> None:
-    """Raise UsageError when a row of K elements is not whole blocks."""
-    if problem.K % BLOCK:
-        raise UsageError(f"scheme {scheme.name}: K={problem.K} is not a multiple of its block of {BLOCK} elements")
-
-
-def check_format(scheme: Scheme, rule: str) -> None:
-    """Raise UsageError for an unknown rule or a type that the format is not defined for."""
-    if rule not in RULES:
-        raise UsageError(f"unknown scale rule {quote(rule)} of MX-FP8: known: {', '.join(RULES)}")
-    if scheme.dtype is not DType.BF16:
-        raise UsageError(f"scheme {scheme.name} starts from and ends in bf16, not {scheme.dtype}: use --dtype bf16")
-
-
 @dataclass(frozen=True, slots=True)
-class MxFp8(Scheme):
-    """Y[M,N] = X[M,K] W[N,K]^T: both operands MX-FP8, quantized by `rule` before the call; output bf16."""
+class MxScheme(Scheme):
+    """A scheme of this format, quantized by `rule`. Raises UsageError for an unknown rule, and for other types."""
 
     rule: str
     dtype: DType
 
+    def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise UsageError(f"unknown scale rule {quote(self.rule)} of MX-FP8: known: {', '.join(RULES)}")
+        if self.dtype is not DType.BF16:
+            raise UsageError(f"scheme {self.name} starts from and ends in bf16, not {self.dtype}: use --dtype bf16")
+
+    def check(self, problem: Problem) -> None:
+        """K must be whole blocks of 32."""
+        Scheme.check(self, problem)
+        if problem.K % BLOCK:
+            raise UsageError(f"scheme {self.name}: K={problem.K} is not a multiple of its block of {BLOCK} elements")
+
+
+@dataclass(frozen=True, slots=True)
+class MxProduct(MxScheme):
+    """A product of two operands in MX-FP8, quantized before the call; output bf16."""
+
+    @property
+    def math_dtype(self) -> str:
+        """Matrix units that take the scales with the operands multiply in this type."""
+        return "mxfp8"
+
+    def activation_bytes(self, problem: Problem) -> int:
+        """One byte per element of X: a row is read once, whatever number of experts it goes to."""
+        return problem.M * problem.K
+
+
+@dataclass(frozen=True, slots=True)
+class MxFp8(MxProduct):
+    """Y[M,N] = X[M,K] W[N,K]^T: both operands MX-FP8, quantized by `rule` before the call; output bf16."""
+
     family: ClassVar[str] = "mxfp8"
     grammar: ClassVar[str] = "mxfp8-rceil (or -floor, -ceil, -even)"
-
-    def __post_init__(self) -> None:
-        check_format(self, self.rule)
 
     @classmethod
     def read(cls, name: str, dtype: DType) -> "MxFp8 | None":
@@ -64,16 +78,6 @@ class MxFp8(Scheme):
         """
         return 46.0
 
-    @property
-    def math_dtype(self) -> str:
-        """Matrix units that take the scales with the operands multiply in this type."""
-        return "mxfp8"
-
-    def check(self, problem: Problem) -> None:
-        """K must be whole blocks of 32."""
-        Scheme.check(self, problem)
-        check_block(self, problem)
-
     def weight_bytes(self, problem: Problem) -> int:
         """One byte per element of W."""
         return problem.N * problem.K
@@ -82,24 +86,14 @@ class MxFp8(Scheme):
         """One byte per 32 elements of X and of W."""
         return (problem.M + problem.N) * (problem.K // BLOCK)
 
-    def activation_bytes(self, problem: Problem) -> int:
-        """One byte per element of X."""
-        return problem.M * problem.K
-
 
 @dataclass(frozen=True, slots=True)
-class MxFp8Quant(Scheme):
+class MxFp8Quant(MxScheme):
     """bf16 X[M,K] to MX-FP8: payload [M,K] and scales [M,K/32], by `rule`."""
-
-    rule: str
-    dtype: DType
 
     family: ClassVar[str] = "mxfp8"
     ops: ClassVar[tuple[Op, ...]] = (Op.QUANTIZE,)
     grammar: ClassVar[str] = "mxfp8-quant-rceil (or -floor, -ceil, -even)"
-
-    def __post_init__(self) -> None:
-        check_format(self, self.rule)
 
     @classmethod
     def read(cls, name: str, dtype: DType) -> "MxFp8Quant | None":
@@ -116,11 +110,6 @@ class MxFp8Quant(Scheme):
     def snr_floor_db(self) -> float:
         """Bits must be equal: payload and scales are compared as bytes."""
         return EXACT_SNR_DB
-
-    def check(self, problem: Problem) -> None:
-        """K must be whole blocks of 32."""
-        Scheme.check(self, problem)
-        check_block(self, problem)
 
     def weight_bytes(self, problem: Problem) -> int:
         """A quantization of activations reads no weights."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ..problem import Op, Problem
 from ..scheme import DType, Scheme
-from .mxfp8 import BLOCK, RULES, check_block, check_format
+from .mxfp8 import BLOCK, RULES, MxProduct
 
 ID_BYTES = 4
 """Bytes of a slot number, of an expert number and of a routing weight."""
@@ -27,7 +27,7 @@ def hit_experts(tokens: int, experts: int, top_k: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class MxFp8Moe(Scheme):
+class MxFp8Moe(MxProduct):
     """Y[slot] = X[slot // top_k] W[expert of slot]^T for the M * top_k slots of M tokens; output bf16 [M * top_k, N].
 
     X[M,K] and W[E,N,K] are quantized by `rule` before the call. `weighted` multiplies each row by its fp32 routing
@@ -36,16 +36,11 @@ class MxFp8Moe(Scheme):
     Which experts are hit depends on the draw, how many (`hit_experts`) does not: bytes count those.
     """
 
-    rule: str
-    dtype: DType
     weighted: bool = False
 
     family: ClassVar[str] = "mxfp8_moe"
     ops: ClassVar[tuple[Op, ...]] = (Op.MOE_GEMM,)
     grammar: ClassVar[str] = "mxfp8-moe-rceil (or -floor, -ceil, -even), then -weighted if wanted"
-
-    def __post_init__(self) -> None:
-        check_format(self, self.rule)
 
     @classmethod
     def read(cls, name: str, dtype: DType) -> "MxFp8Moe | None":
@@ -67,16 +62,6 @@ class MxFp8Moe(Scheme):
         """
         return 46.0
 
-    @property
-    def math_dtype(self) -> str:
-        """Matrix units that take the scales with the operands multiply in this type."""
-        return "mxfp8"
-
-    def check(self, problem: Problem) -> None:
-        """K must be whole blocks of 32."""
-        Scheme.check(self, problem)
-        check_block(self, problem)
-
     def weight_bytes(self, problem: Problem) -> int:
         """One byte per element of the experts that are hit."""
         return hit_experts(problem.M, problem.E, problem.top_k) * problem.N * problem.K
@@ -84,10 +69,6 @@ class MxFp8Moe(Scheme):
     def scale_bytes(self, problem: Problem) -> int:
         """One byte per 32 elements of X and of the experts that are hit."""
         return (problem.M * problem.K + self.weight_bytes(problem)) // BLOCK
-
-    def activation_bytes(self, problem: Problem) -> int:
-        """One byte per element of X: a token's row is read once, whatever number of experts it goes to."""
-        return problem.M * problem.K
 
     def routing_bytes(self, problem: Problem) -> int:
         """Slot numbers, the expert of each hit expert's rows, and the routing weights."""
