@@ -200,16 +200,19 @@ def test_wrong_choices_are_usage_errors(options, words):
     assert words in str(error.value)
 
 
-def test_one_run_is_no_history():
-    with pytest.raises(UsageError, match="1 run is no history"):
-        follow([story(0, [1e-4])])
-
-
-def test_nothing_in_common_says_what_differs():
-    with pytest.raises(UsageError, match="no cell has a time in two of them"):
-        follow([story(0, [1e-4]), story(1, [np.nan, 1e-4])])
-    with pytest.raises(UsageError, match=r"they differ in driver, torch$"):
-        follow([story(0, [1e-4]), story(1, [1e-4], driver="590", torch="2.12")])
+@pytest.mark.parametrize(
+    "stories, words",
+    [
+        ([story(0, [1e-4])], "1 run is no history"),
+        ([story(0, [1e-4]), story(1, [np.nan, 1e-4])], "no cell has a time in two of them"),
+        ([story(run, [1e-4], verdict="oom") for run in range(3)], "no cell has a time in two of them"),
+        ([story(0, [1e-4]), story(1, [1e-4], driver="590", torch="2.12")], r"they differ in driver, torch$"),
+    ],
+    ids=["one run", "other cells", "all failed", "other versions"],
+)
+def test_nothing_in_common_says_what_differs(stories, words):
+    with pytest.raises(UsageError, match=words):
+        follow(stories)
 
 
 @pytest.mark.slow
@@ -271,8 +274,3 @@ def test_stored_runs_make_series_and_a_planted_step_is_found(tmp_path):
 def test_a_run_without_a_time_of_its_own_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"created_at = 'yesterday' in run.json is not a time"):
         observe(stored(tmp_path, 0, manifest={"created_at": "yesterday"}))
-
-
-def test_runs_in_which_everything_failed_have_nothing_in_common():
-    with pytest.raises(UsageError, match="no cell has a time in two of them"):
-        follow([story(run, [1e-4], verdict="oom") for run in range(3)])
