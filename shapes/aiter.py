@@ -38,7 +38,7 @@ def refuse_ambiguous(dtypes: Iterable[str], caches: Iterable[str]) -> None:
     for what, values, option in (("dtypes", set(dtypes), "--dtype"), ("cache states", set(caches), "--cache")):
         if len(values) > 1:
             raise UsageError(
-                f"--export: a table of that shape cannot tell the {what} {', '.join(sorted(values))} apart: "
+                f"--export: a table in that format cannot distinguish the {what} {', '.join(sorted(values))}: "
                 f"choose one with {option}"
             )
 

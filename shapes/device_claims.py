@@ -49,11 +49,11 @@ def claim_faults(row: Row, arch: str) -> Iterator[str]:
         elif field == "cache_to_flush":
             yield from _flushed(row, text)
         elif field.endswith("_formula"):
-            yield f"{field} = {text}: a formula is no figure; transfers per clock differ between types of memory"
+            yield f"{field} = {text}: a formula is not a figure; transfers per clock differ between types of memory"
         elif field.endswith("_per_gcd"):
             yield from _per_die(row, field, text)
         elif what == "fp8" and claim in _SCALES:
-            yield f"{field} = {text}: {claim} is the type of scales, no operand has it"
+            yield f"{field} = {text}: {claim} is a type of scales, not of operands"
         elif what == "fp8" and claim.startswith("e4m3") and claim != (own := _fp8_format(arch)):
             yield f"{field} = {text}: the FP8 units of {arch} take {own}"
         elif field.endswith(_REAL):

@@ -57,7 +57,7 @@ def about(description: str, default: Any = MISSING, make: Any = MISSING) -> Any:
 
 
 class _WrongTypeError(Exception):
-    """At a path of keys there is a value that is not what it must be."""
+    """A value of another type than it must have, at a path of keys."""
 
 
 @dataclass(slots=True, kw_only=True)

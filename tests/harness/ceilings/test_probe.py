@@ -49,9 +49,8 @@ def measured(monkeypatch):
 
     def run(device=CPU, dtypes=(DType.FP32,), timer="auto"):
         rows, remarks = module.calibrate(device, TorchHost(), dtypes, timer)
-        return {(row["ceiling"], row["level"], row["pattern"], row["kind"]): row for row in rows}, list(
-            remarks.values()
-        )
+        found = {(row["ceiling"], row["level"], row["pattern"], row["kind"]): row for row in rows}
+        return found, list(remarks.values())
 
     return run
 
