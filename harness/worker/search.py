@@ -4,7 +4,7 @@
 2. Contenders are the default and what may be within `MARGIN` of the best, `MOST_CONTENDERS` in all.
 3. They go through `PASSES` further passes, each in an order of its own, so that a busy moment hits all alike.
 4. The least median of all samples wins. The default wins unless it is proven slower: a configuration that changes with
-   the noise of the day is churn that has to be reviewed.
+   the noise of the day is churn, and costs whoever ships it a review.
 
 What is proven is proven within this search, that is, within one process: two searches may disagree all the same.
 `analysis.tuning.searches` says how often they do, and what that costs.
