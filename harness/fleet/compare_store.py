@@ -9,7 +9,7 @@ measured again.
 """
 
 import os
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from pathlib import Path
@@ -74,6 +74,19 @@ class CompareStore:
     def open_jobs(self) -> list[Job]:
         """Return the chunks that are not stored as a whole."""
         return self._any.open_jobs()
+
+    def failed(self, verdicts: Collection[str]) -> dict[str, list[str]]:
+        """Return the complete chunks with units of these verdicts in some arm: by key, the units with their reasons."""
+        found: dict[str, list[str]] = {}
+        for arm, store in self._stores.items():
+            for key, units in store.failed(verdicts).items():
+                found.setdefault(key, []).extend(f"{unit} ({arm})" for unit in units)
+        return found
+
+    def retry(self, failed: Mapping[str, Iterable[str]]) -> None:
+        """Reopen these complete chunks in all arms; see `ResultStore.retry`."""
+        for store in self._stores.values():
+            store.retry(failed)
 
     def earlier(self, job: Job) -> bytes:
         """Return what is stored of a chunk that has begun."""

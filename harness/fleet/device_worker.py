@@ -153,6 +153,8 @@ class SweepWorker(DeviceWorker):
                     (folder / file).write_bytes(content)
         with RunStore.reopen(folder) if earlier else RunStore.create(folder) as store:
             before = store.read_manifest() if earlier else None
+            if failed := store.ended_with(self._spec.retry):
+                store.retry(failed)
             others = earlier_workers(before)  # their processes keep their numbers
             offset, spent_s = (others[-1].until, before.of_station.elapsed_s) if before else (0, 0.0)
             session.turn_to(store, self._manifest(name, cells, before))

@@ -135,6 +135,32 @@ def test_a_failure_ends_its_cell(store):
     assert set(content.reasons.values()) == {"too large"}
 
 
+def test_a_retry_replaces_a_shard_only_by_a_complete_one(store):
+    def failed(verdict):
+        return archive(JOBS[0], slot(0), verdict_of=lambda cell: cell.provider == "blas" and (verdict, "hung"))
+
+    run = store()
+    run.add_result(failed("timeout"))
+    run.add_result(archive(JOBS[1], slot(0), verdict_of=lambda cell: ("oom", "")))
+    for end in (ResultStore.release, ResultStore.close):
+        end(run)
+        run = store()
+        assert run.done.keys() == {JOBS[0].key, JOBS[1].key}
+        assert run.failed(["crashed"]) == {}
+        run.retry(run.failed(["timeout", "crashed"]))
+        assert run.begun == {JOBS[0].key: "one-0"}
+        run.add_result(archive(JOBS[0], slot(1), keep=lambda cell, number: number == 0))
+        assert run.begun == {JOBS[0].key: "one-0"}, "a part has less than what is stored"
+    run.add_result(failed("crashed"))
+    assert run.done.keys() == {JOBS[0].key, JOBS[1].key}, "a second failure is final again"
+    run.close()
+    assert len(units(run.folder)) == 3 + 2
+    events = [line.split(" ", 1)[1] for line in (run.folder / "events.log").read_text().splitlines()]
+    assert len(events) == 2
+    assert events[0].startswith("retry round 0 of ")
+    assert events[0].endswith(" blas cold: timeout: hung")
+
+
 def test_more_rounds_open_finished_jobs_again(store):
     run = store()
     run.add_result(archive(JOBS[0], slot(0)))
