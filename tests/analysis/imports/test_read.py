@@ -153,6 +153,16 @@ def test_perf_report_lines_are_providers_but_a_plain_column_is_not(tmp_path):
     assert plain.frame.loc[0, "time_s"] == 125e-6
 
 
+def test_a_rate_of_a_long_name_is_quoted_in_part(tmp_path):
+    message = fails(file(tmp_path, f"M,N,K,TFLOPS (Throughput ({'x' * 5000}TFLOPS))\n1,2,3,4\n"))
+    assert "no times in ms, us or s" in message
+    assert len(message) < 600
+
+
+def test_a_column_without_a_name_is_none_of_the_problem(tmp_path):
+    assert len(read(file(tmp_path, " ,M,N,K,time_ms\ngemv,1,2,3,0.5\n")).frame) == 1
+
+
 def test_perf_report_of_rates_says_how_to_get_times():
     assert "--metric time" in fails(DATA / "aiter_perf_report_tflops.csv")
 
