@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ...shapes.errors import UsageError
 from ...shapes.files.json_file import parse_object
-from ...shapes.run_folder.manifest import MANIFEST, SHARDS, Manifest, StoredWorker, glance
+from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, SHARDS, Manifest, StoredWorker, glance
 from ..compare.runner import LOG
 from ..compare.spec import CompareSpec, balanced, write_state
 from ..storage.lock import locked
@@ -52,8 +52,9 @@ class CompareStore:
             folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as held:
             held.callback(os.close, locked(folder))
-            with reported(folder):
-                _remove_halves(folder, list(what.commits), self.jobs)
+            if (folder / COMPARISON).exists():
+                with reported(folder):
+                    _remove_halves(folder, list(what.commits), self.jobs)
             self._stores: dict[str, ResultStore] = {}
             for arm in what.commits:
                 self._stores[arm] = ResultStore(folder / arm, _of_arm(manifest, folder / arm), self.jobs.values())

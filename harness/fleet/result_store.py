@@ -28,7 +28,7 @@ from ..storage.lock import locked
 from ..storage.manifest import union
 from ..storage.merge_conflicts import KnownCode, different_conditions
 from ..storage.shards import ALWAYS, Shard, manifest_of, parsed
-from ..storage.store import better_of, ceilings_of
+from ..storage.store import better_of, ceilings_of, refuse_foreign
 from ..storage.tables import fields, replace, reported
 from ..storage.worker_log import trim
 from ..telemetry.clock import CLOCK
@@ -77,6 +77,8 @@ class ResultStore:
             (folder / SHARDS).mkdir(parents=True, exist_ok=True)
         self._lock = locked(folder)
         try:
+            if not (folder / MANIFEST).exists():
+                refuse_foreign(folder)
             self._rebuild()
         except BaseException:
             self.release()
@@ -219,8 +221,9 @@ class ResultStore:
                 (self.folder / table.file).unlink(missing_ok=True)
                 if table in ALWAYS:
                     replace(self.folder / table.file, csv_text(table.names, []))
-            for name in (EVENTS, WORKER_LOG):
-                (self.folder / name).unlink(missing_ok=True)
+            if (self.folder / MANIFEST).exists():  # else the logs are not of a run
+                for name in (EVENTS, WORKER_LOG):
+                    (self.folder / name).unlink(missing_ok=True)
             if (own := self.folder / SHARDS / EVENTS).exists():
                 _append(self.folder / EVENTS, own.read_bytes())
             keys = sorted(path.name.removesuffix(SUFFIX) for path in (self.folder / SHARDS).glob(f"*{SUFFIX}"))

@@ -226,6 +226,17 @@ def test_a_damaged_shard_is_named(store):
     assert JOBS[0] in store().open_jobs()
 
 
+@pytest.mark.parametrize("name", ["cells.csv", "telemetry.csv"])
+def test_files_of_somebody_else_are_refused_and_stay(store, tmp_path, name):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).write_text("precious\n")
+    with pytest.raises(UsageError, match=f"{name} would be overwritten: move it away"):
+        store()
+    (tmp_path / "run" / name).rename(tmp_path / "run" / "events.log")
+    store().event("begun")
+    assert (tmp_path / "run" / "events.log").read_text().startswith("precious\n")
+
+
 def test_only_one_sweep_writes_a_folder(store):
     store()
     with pytest.raises(UsageError, match="being written by another"):
