@@ -205,6 +205,12 @@ def test_nvbench_csv_and_json_say_the_same():
     assert set(table.frame["cache"]) == {"cold"}
 
 
+@pytest.mark.parametrize("size", ["0", "9" * 5000, "\N{SUPERSCRIPT TWO}"])
+def test_nvbench_sizes_are_whole_numbers_that_a_size_may_have(tmp_path, size):
+    text = (DATA / "nvbench.csv").read_text().replace(",4096,", f",{size},")
+    assert "is not a positive whole number" in fails(file(tmp_path, text))
+
+
 def test_nvbench_json_of_another_shape(tmp_path):
     assert "export it as CSV" in fails(file(tmp_path, '{"benchmarks": [{"name": 1}]}'))
     assert "line 1, column 2" in fails(file(tmp_path, "{"))
