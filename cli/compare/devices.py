@@ -76,7 +76,7 @@ class Devices:
         limit: int | None,
         patience_s: float,
         deadline: float | None,
-        retry: tuple[str, ...],
+        retry: tuple[str, ...] = (),
     ) -> None:
         self._cluster, self._arch, self._count, self._limit = cluster, arch, count, limit
         self._patience_s, self._deadline, self._retry = patience_s, deadline, retry
@@ -182,7 +182,7 @@ def target_of(options: Mapping[str, Any]) -> FleetTarget | None:
 
 @contextmanager
 def devices(
-    target: FleetTarget, folder: Path, what: CompareSpec, deadline: float | None, retry: tuple[str, ...]
+    target: FleetTarget, folder: Path, what: CompareSpec, deadline: float | None, retry: tuple[str, ...] = ()
 ) -> Iterator[Devices]:
     """Start or join the cluster. Raises UsageError when it does not have one architecture, or another than before."""
     with target.opened(_options(what)["device"] or "auto") as (cluster, limits):
