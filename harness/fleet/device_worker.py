@@ -107,6 +107,9 @@ class SweepWorker(DeviceWorker):
         def work() -> None:
             session.identify(cells)
             session.describe()
+            planned = {session.ids[cell] for cell in cells}
+            if failed := {unit for unit in session.store.ended_with(self._spec.retry) if unit[0] in planned}:
+                session.store.retry(failed)
             session.measure(job.task)
 
         return self._stored(job.key, cells, work, assignment.earlier)
@@ -153,8 +156,6 @@ class SweepWorker(DeviceWorker):
                     (folder / file).write_bytes(content)
         with RunStore.reopen(folder) if earlier else RunStore.create(folder) as store:
             before = store.read_manifest() if earlier else None
-            if failed := store.ended_with(self._spec.retry):
-                store.retry(failed)
             others = earlier_workers(before)  # their processes keep their numbers
             offset, spent_s = (others[-1].until, before.of_station.elapsed_s) if before else (0, 0.0)
             session.turn_to(store, self._manifest(name, cells, before))

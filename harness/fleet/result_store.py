@@ -33,7 +33,7 @@ from ..storage.tables import fields, replace, reported
 from ..storage.worker_log import trim
 from ..telemetry.clock import CLOCK
 from .device_registry import DeviceRegistry, device_of
-from .jobs import Coordinates, Job, JobResult
+from .jobs import Coordinates, Job, JobResult, SweepJob
 from .protocol import ResultArchive
 from .result_archive import SUFFIX, unpack
 
@@ -94,9 +94,15 @@ class ResultStore:
         return [job for key, job in self.jobs.items() if key not in self.done]
 
     def failed(self, verdicts: Collection[str]) -> dict[str, list[str]]:
-        """Return the complete jobs with units of these verdicts: by key, the units with their reasons."""
+        """Return the complete jobs with units of these verdicts: by key, the units with their reasons.
+
+        Not those with cells that are no longer planned: another device would not measure these again.
+        """
         found: dict[str, list[str]] = {}
         for shard in map(self._stored, self.done if verdicts else ()):
+            job = self.jobs[shard.key]
+            if isinstance(job, SweepJob) and not shard.verdicts.keys() <= job.cells.keys():
+                continue
             for place, rounds in shard.verdicts.items():
                 for number, verdict in rounds.items():
                     if verdict.value in verdicts:

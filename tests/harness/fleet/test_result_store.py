@@ -1,6 +1,7 @@
 """Parcels become shards and one run: nothing lost, doubled or mixed, whatever came before."""
 
 import csv
+import dataclasses
 import json
 import zipfile
 
@@ -8,6 +9,7 @@ import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.harness.fleet.protocol import ResultArchive
 from rooflens.harness.fleet.result_store import ResultStore
+from rooflens.harness.plan.plan import Task
 from rooflens.harness.storage.merge import merge
 from rooflens.harness.storage.shards import opened
 from rooflens.shapes.errors import RooflensError, UsageError
@@ -159,6 +161,16 @@ def test_a_retry_replaces_a_shard_only_by_a_complete_one(store):
     assert len(events) == 2
     assert events[0].startswith("retry round 0 of ")
     assert events[0].endswith(" blas cold: timeout: hung")
+
+
+def test_a_retry_leaves_alone_what_is_not_planned(store):
+    run = store()
+    run.add_result(archive(JOBS[0], slot(0), verdict_of=lambda cell: ("timeout", "hung")))
+    run.close()
+    fewer = [dataclasses.replace(job, task=Task(job.task.cells[:1])) for job in JOBS]
+    again = store(fewer)
+    assert again.done.keys() == {JOBS[0].key}
+    assert again.failed(["timeout"]) == {}
 
 
 def test_more_rounds_open_finished_jobs_again(store):
