@@ -13,7 +13,7 @@ from ..shapes.errors import UsageError, quote
 from .run.run import run as run_here
 from .shared import values
 
-_NOT_HERE = ("device", "scan", "arm", "only", "jobs", "retry")
+_NOT_HERE = ("device", "scan", "arm", "only", "jobs")
 """Options of `rooflens run` that a fleet has no use for."""
 
 
@@ -75,7 +75,9 @@ def run(**options: Any) -> None:
     from .run.fleet_folder import stored_architectures, stored_run
     from .run.fleet_run import FleetTarget, run_on_fleet
     from .run.run_request import read_request
+    from .run.selection import refuse_retry
 
+    refuse_retry(options)
     on = parse_devices(options["on"], "--on")
     patience_s = values.seconds(options["wait"], "--wait")
     request = read_request({**options, "device": None, "scan": None}, stored_run(options["output"]))

@@ -7,6 +7,7 @@ bounded, and every node has to be one that is known here.
 import ast
 import operator
 import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -121,7 +122,9 @@ class _Condition:
         try:
             source = _QUOTED_OR_SIGN.sub(self._rewritten, expression).strip()
             self._source = source.encode("utf-8")
-            tree = ast.parse(source, mode="eval")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that of Python on "1and"
+                tree = ast.parse(source, mode="eval")
         except UnicodeEncodeError:
             raise ValueError("this is not in the encoding of the terminal") from None
         except (SyntaxError, ValueError, MemoryError, RecursionError) as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.harness.compare.spec import scratch_of
+from rooflens.harness.storage.lock import LOCK, locked, reading
 from rooflens.harness.storage.scratch import new_scratch, open_scratch, remove_abandoned
 from rooflens.kernels.cache_folder import make_private
 from rooflens.kernels.fourbit import cpu_build
@@ -94,6 +95,27 @@ def test_checkouts_and_environments_of_another_are_never_run(shared):
     as_user(FIRST, theirs.mkdir)
     refused = as_user(SECOND, lambda: make_private(theirs, "ROOFLENS_CACHE"))
     assert str(refused) == f"{theirs} is not a folder that only you can enter: chmod 700 it, or set ROOFLENS_CACHE"
+
+
+def test_neither_holds_the_lock_of_a_run_that_the_other_writes(shared):
+    run = shared / "run"
+    as_user(FIRST, run.mkdir)
+    (run / LOCK).touch(0o644)  # of an older version
+    os.chown(run / LOCK, FIRST, FIRST)
+    as_user(FIRST, lambda: os.close(locked(run)))
+    assert as_user(SECOND, lambda: os.access(run, os.R_OK) and not os.access(run / LOCK, os.R_OK))
+
+
+def test_a_run_that_another_writes_is_not_read_meanwhile(shared):
+    def read():
+        with reading(shared / "run"):
+            return True
+
+    (shared / "run").mkdir()
+    writer = locked(shared / "run")
+    assert "is being written by a rooflens run" in str(as_user(SECOND, read))
+    os.close(writer)
+    assert as_user(SECOND, read) is True
 
 
 def test_neither_removes_what_the_other_has_left_in_the_temporary_folder(shared):

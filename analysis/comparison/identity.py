@@ -3,7 +3,7 @@
 compare.json holds it under `identity`; git is not asked again, because the repository may be elsewhere by then.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,16 +58,15 @@ class Identity:
 
 
 def identity_of(state: ComparisonState) -> Identity | None:
-    """Read what compare.json says; without `identity`, as older ones are, the hashes alone. None without any."""
+    """Read what compare.json says; without a sound `identity`, as in older ones, the hashes alone. None without any."""
     commits, stored = state.commits, state.identity
     if not {"base", "head"} <= set(commits):
         return None
-    files = stored.get("files")
     return Identity(
         _version(stored.get("base"), commits["base"]),
         _version(stored.get("head"), commits["head"]),
-        stored.get("commits"),
-        None if files is None else tuple(ChangedFile(str(path), came, went) for path, came, went in files),
+        between if isinstance(between := stored.get("commits"), int) else None,
+        _changed(stored.get("files")),
         tuple(_command(state)) if state.suite else (),
     )
 
@@ -84,6 +83,15 @@ def _command(state: ComparisonState) -> Iterator[str]:
         yield from ("--rounds", str(state.rounds))
 
 
-def _version(stored: Mapping[str, Any] | None, commit: str) -> Version:
-    found = stored or {}
+def _changed(stored: Any) -> tuple[ChangedFile, ...] | None:
+    try:
+        files = [(str(path), came, went) for path, came, went in stored]
+    except (TypeError, ValueError):
+        return None
+    is_sound = all(isinstance(lines, int | None) for _, *both in files for lines in both)
+    return tuple(ChangedFile(*file) for file in files) if is_sound else None
+
+
+def _version(stored: Any, commit: str) -> Version:
+    found = stored if isinstance(stored, dict) else {}
     return Version(str(found.get("name") or ""), commit, str(found.get("subject") or ""))

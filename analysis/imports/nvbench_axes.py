@@ -1,5 +1,6 @@
 """How axes of an nvbench benchmark become the coordinates of a case; shared by its CSV and its JSON."""
 
+import re
 from collections.abc import Mapping
 
 from ...shapes.errors import UsageError, quote
@@ -34,7 +35,7 @@ def entry(
     for name, value in axes.items():
         key = name.lower()
         if key in _SIZES:
-            if not (value.isdigit() and int(value)):
+            if not (re.fullmatch(r"[0-9]{1,18}", value) and int(value)):
                 raise UsageError(f"{where} {place}, axis {name}: {quote(value)} is not a positive whole number")
             sizes[_SIZES[key]] = int(value)
         elif key in _TEXTS:

@@ -9,7 +9,7 @@ are do_bench's in ms; a file holds one metric, which by default is the throughpu
 import re
 from collections.abc import Mapping
 
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, shorten
 from ...shapes.problem import Problem
 from .entries import Entry, Imported, frame_of
 from .table import Reading, Table
@@ -44,7 +44,8 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
     }
     if not timed:
         raise UsageError(
-            f"{table.where} line 1: {', '.join(lines)}: no times in ms, us or s; run the benchmark with --metric time"
+            f"{table.where} line 1: {', '.join(map(shorten, lines))}: no times in ms, us or s; run the benchmark with "
+            "--metric time"
         )
     entries, derived = [], False
     for name, unit in timed.items():

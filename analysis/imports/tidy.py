@@ -113,7 +113,7 @@ def _problem(table: Table, row: int, names: dict[str, str]) -> Problem:
     sizes = {key: table.size(row, names[key]) for key in SIZES if key in names}
     words: dict[str, str] = {}
     for key, known, neutral in (("op", tuple(Op), Op.GEMM), ("pass", tuple(Pass), Pass.FWD)):
-        words[key] = table.text(row, names.get(key, ""), neutral)
+        words[key] = table.text(row, names[key], neutral) if key in names else neutral
         if words[key] not in known:
             table.fail(row, names[key], f"{quote(words[key])} is none of {', '.join(known)}")
     sizes = dict.fromkeys(("M", "N", "K"), 1) | sizes

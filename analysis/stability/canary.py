@@ -143,7 +143,8 @@ def _trend(at: Floats, times: Floats) -> float | None:
 
 def seconds(stamps: "pd.Series[str]") -> "pd.Series[float]":
     """Seconds since 1970 of ISO 8601 texts; NaN for what is none."""
-    parsed = pd.to_datetime(stamps, utc=True, format="ISO8601", errors="coerce")
+    dated = stamps.where(stamps.astype(str).str.match(r"(19|20|21)\d\d-"))  # pandas cannot coerce the year 1, or -1
+    parsed = pd.to_datetime(dated, utc=True, format="ISO8601", errors="coerce")
     return (parsed - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
 
 

@@ -49,9 +49,10 @@ def measured(options: dict[str, Any], passed_on: Collection[str]) -> tuple[Resul
             raise UsageError(f"{folder} holds a comparison already: resume it with --resume, or choose another -o")
     deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
     with ExitStack() as held:
-        measuring: OneDevice | Devices = OneDevice(folder, deadline, options["retry"])
+        retry: tuple[str, ...] = options["retry"]
+        measuring: OneDevice | Devices = OneDevice(folder, deadline, retry)
         if target is not None:
-            measuring = held.enter_context(devices(target, folder, what, deadline))
+            measuring = held.enter_context(devices(target, folder, what, deadline, retry))
         measuring.should_stop = held.enter_context(stop_signals())
         what = measuring.divided(what)
         complete = measuring.measure(folder, what)

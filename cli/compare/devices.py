@@ -19,7 +19,7 @@ from ...shapes.run_folder.manifest import COMPARISON, MANIFEST
 from ..report.stored_comparison import go_on
 from ..run.fleet_folder import refuse_another
 from ..run.fleet_progress import FleetProgress
-from ..run.fleet_run import FleetTarget
+from ..run.fleet_run import FleetTarget, reopen_failed
 from ..run.run_request import llc_bytes
 from ..run.selection import Options, completed, describe, manifest, suite_of
 from ..shared import values
@@ -76,9 +76,10 @@ class Devices:
         limit: int | None,
         patience_s: float,
         deadline: float | None,
+        retry: tuple[str, ...] = (),
     ) -> None:
         self._cluster, self._arch, self._count, self._limit = cluster, arch, count, limit
-        self._patience_s, self._deadline = patience_s, deadline
+        self._patience_s, self._deadline, self._retry = patience_s, deadline, retry
         self.should_stop: Callable[[], bool] = lambda: False
         self.unmeasured = ""
 
@@ -109,6 +110,7 @@ class Devices:
         store = CompareStore(folder, what, spec.manifest, chunks)
         resuming = f"resume with: {go_on(folder, True)}"
         try:
+            reopen_failed(store, self._retry)
             queue = ArchQueue(self._arch, store, spec, self._limit, job_noun="parts of the suite")
             with FleetProgress(sys.stderr) as progress:
                 fleet = Fleet([queue], self._cluster, progress, self.should_stop, self._deadline, self._patience_s)
@@ -158,6 +160,7 @@ class Devices:
             what=replace(what, options=(*others, "--device", device)),
             place=f"comparison-{scratch_of(folder).name}",
             tables={path: Path(path).read_text(encoding="utf-8") for path in what.tables.values()},
+            retry=self._retry,
         )
 
 
@@ -178,7 +181,9 @@ def target_of(options: Mapping[str, Any]) -> FleetTarget | None:
 
 
 @contextmanager
-def devices(target: FleetTarget, folder: Path, what: CompareSpec, deadline: float | None) -> Iterator[Devices]:
+def devices(
+    target: FleetTarget, folder: Path, what: CompareSpec, deadline: float | None, retry: tuple[str, ...] = ()
+) -> Iterator[Devices]:
     """Start or join the cluster. Raises UsageError when it does not have one architecture, or another than before."""
     with target.opened(_options(what)["device"] or "auto") as (cluster, limits):
         if len(limits) > 1:
@@ -190,7 +195,7 @@ def devices(target: FleetTarget, folder: Path, what: CompareSpec, deadline: floa
             refuse_another(folder / "base", list(limits))
         ((arch, limit),) = limits.items()
         offered = cluster.offered()[arch]
-        yield Devices(cluster, arch, min(limit or offered, offered), limit, target.patience_s, deadline)
+        yield Devices(cluster, arch, min(limit or offered, offered), limit, target.patience_s, deadline, retry)
 
 
 def _options(what: CompareSpec) -> Options:

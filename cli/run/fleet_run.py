@@ -24,8 +24,10 @@ from .selection import describe, manifest, stop_signals
 
 if TYPE_CHECKING:
     from ...harness.fleet.arch_queue import ArchQueue
+    from ...harness.fleet.compare_store import CompareStore
     from ...harness.fleet.jobs import SweepJob
     from ...harness.fleet.ray_cluster import RayCluster
+    from ...harness.fleet.result_store import ResultStore
 
 _OF_A_SHARD = ("version", "suite", "description", "baseline", "challengers", "seed", "rounds", "protocol", "command")
 """Keys of run.json that every shard repeats, so that each is a run of its own."""
@@ -160,6 +162,7 @@ def _queue(
     content.fleet = target.stored
     jobs = jobs_of(request.cells, rounds)
     store = ResultStore(folder, content, jobs)
+    reopen_failed(store, request.retry)
     table = request.table.path.read_text(encoding="utf-8") if request.table else None
     if table is not None and not (folder / TUNED_COPY).exists():
         with reported(folder):
@@ -170,10 +173,19 @@ def _queue(
         manifest=Manifest(**{key: getattr(content, key) for key in _OF_A_SHARD}),
         tuned=table,
         cells=request.cells if request.options["calibrate"] else (),
+        retry=request.retry,
     )
     more = (lambda: jobs_of(refiner.more(), rounds)) if refiner else None
     forecast = Forecast(known_seconds(request.folder.parent, request.suite.name, arch, jobs))
     return ArchQueue(arch, store, spec, limit, more, forecast), refiner
+
+
+def reopen_failed(store: "ResultStore | CompareStore", verdicts: Sequence[str]) -> None:
+    """Reopen the jobs with units of these verdicts, and report the number of units."""
+    failed = store.failed(verdicts)
+    store.retry(failed)
+    if count := sum(map(len, failed.values())):
+        click.echo(f"measure again what failed: {count} unit{'s' * (count > 1)}; events.log has the reasons", err=True)
 
 
 def known_seconds(parent: Path, suite: str, arch: str, jobs: "Sequence[SweepJob]") -> dict[str, float]:

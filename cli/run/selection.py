@@ -206,11 +206,9 @@ def describe(content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", options
 
 
 def refuse_retry(options: Mapping[str, Any]) -> None:
-    """Raise UsageError where --retry has nothing to measure again, or would need the shards of a fleet."""
+    """Raise UsageError where --retry has nothing to measure again."""
     if options["retry"] and not options["resume"]:
         raise UsageError("--retry measures again what failed in an earlier call: add -o and --resume, or omit it")
-    if options["retry"] and (options.get("jobs") or options.get("address")):
-        raise UsageError("--retry is for one device: omit it, or delete the shards of what is to be measured again")
 
 
 def refuse_other_options(of_this_call: Sequence[str], done: str) -> None:

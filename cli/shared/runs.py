@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import click
+
 from ...shapes.errors import UsageError, nearest, quote
 from ...shapes.files.json_file import read_object
 from ...shapes.files.stored_file import read_stored
@@ -26,6 +28,9 @@ HTML, MARKDOWN = "report.html", "report.md"
 
 MOST_OF_A_SECOND = 1000
 """Folders that get their name from one second."""
+
+MOST_AHEAD_S = 86400.0
+"""Two machines may differ by a time zone. What is dated later than that has its date from a wrong clock."""
 
 NEWEST = 5
 """Runs that are named to somebody who asks for one that does not exist."""
@@ -92,15 +97,13 @@ def created(folder: Path) -> tuple[str, str]:
 
     The latter is "", unless the clock is behind a neighbour's, as after it was set back: then it is later than theirs.
     """
-    from ...harness.telemetry.clock import CLOCK
-
-    now = CLOCK.now("seconds")
+    now = _now()
     newest = max(_neighbours(folder), default=-math.inf)
     if newest < made_at(now):
         return now, ""
     try:
         return now, datetime.fromtimestamp(newest + 1, UTC).isoformat(timespec="seconds")
-    except (ValueError, OverflowError):  # a neighbour of the year 9999
+    except (ValueError, OverflowError):  # after the last second of the year 9999
         return now, ""
 
 
@@ -108,7 +111,19 @@ def _neighbours(folder: Path) -> Iterator[float]:
     for name in (MANIFEST, SWEEP):
         for path in folder.resolve().parent.glob(f"*/{name}"):
             with suppress(OSError, UsageError):
-                yield Manifest.glance(read_object(path)).made_at
+                neighbour = Manifest.glance(read_object(path))
+                if not _is_ahead(neighbour.created_at):
+                    yield neighbour.made_at
+
+
+def _now() -> str:
+    from ...harness.telemetry.clock import CLOCK
+
+    return CLOCK.now("seconds")
+
+
+def _is_ahead(created_at: str) -> bool:
+    return made_at(created_at) > made_at(_now()) + MOST_AHEAD_S
 
 
 def find_run(text: str, parent: Path = RUNS) -> Path:
@@ -138,7 +153,11 @@ def find_folder(text: str, parent: Path = RUNS) -> Path:
         runs = stored_runs(parent)
         if not runs:
             raise UsageError(f"no runs in {parent.absolute()}: measure one with rooflens run llm4bit-quick")
-        return runs[0].folder
+        found = next((run for run in runs if not _is_ahead(run.created_at)), runs[0])
+        if found is not runs[0]:
+            what = f"{runs[0].folder} is dated {quote(runs[0].created_at)}, in the future"
+            click.echo(f"note: {what}: {LATEST} is {found.folder}", err=True)
+        return found.folder
     for folder in (Path(text), parent / text):
         if (folder / MANIFEST).is_file() or is_sweep(folder):
             return folder

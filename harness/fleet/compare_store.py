@@ -9,14 +9,14 @@ measured again.
 """
 
 import os
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from pathlib import Path
 
 from ...shapes.errors import UsageError
 from ...shapes.files.json_file import parse_object
-from ...shapes.run_folder.manifest import MANIFEST, SHARDS, Manifest, StoredWorker, glance
+from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, SHARDS, Manifest, StoredWorker, glance
 from ..compare.runner import LOG
 from ..compare.spec import CompareSpec, balanced, write_state
 from ..storage.lock import locked
@@ -52,8 +52,9 @@ class CompareStore:
             folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as held:
             held.callback(os.close, locked(folder))
-            with reported(folder):
-                _remove_halves(folder, list(what.commits), self.jobs)
+            if (folder / COMPARISON).exists():
+                with reported(folder):
+                    _remove_halves(folder, list(what.commits), self.jobs)
             self._stores: dict[str, ResultStore] = {}
             for arm in what.commits:
                 self._stores[arm] = ResultStore(folder / arm, _of_arm(manifest, folder / arm), self.jobs.values())
@@ -74,6 +75,19 @@ class CompareStore:
     def open_jobs(self) -> list[Job]:
         """Return the chunks that are not stored as a whole."""
         return self._any.open_jobs()
+
+    def failed(self, verdicts: Collection[str]) -> dict[str, list[str]]:
+        """Return the complete chunks with units of these verdicts in some arm: by key, the units with their reasons."""
+        found: dict[str, list[str]] = {}
+        for arm, store in self._stores.items():
+            for key, units in store.failed(verdicts).items():
+                found.setdefault(key, []).extend(f"{unit} ({arm})" for unit in units)
+        return found
+
+    def retry(self, failed: Mapping[str, Iterable[str]]) -> None:
+        """Reopen these complete chunks in all arms; see `ResultStore.retry`."""
+        for store in self._stores.values():
+            store.retry(failed)
 
     def earlier(self, job: Job) -> bytes:
         """Return what is stored of a chunk that has begun."""

@@ -134,7 +134,7 @@ class CompareWorker(DeviceWorker):
                 folder.mkdir()
                 what = replace(self._what, only=str(write_rows(folder / "only.json", chunk.rows)), rounds=chunk.rounds)
                 earlier_s = _unpacked(assignment.earlier, folder, what)
-            runner = CompareRunner(folder, what, self._progress, self._checkouts)
+            runner = CompareRunner(folder, what, self._progress, self._checkouts, self._spec.retry)
             try:
                 complete = runner.run(self.should_stop, deadline)
             except Interrupted:

@@ -107,6 +107,9 @@ class SweepWorker(DeviceWorker):
         def work() -> None:
             session.identify(cells)
             session.describe()
+            planned = {session.ids[cell] for cell in cells}
+            if failed := {unit for unit in session.store.ended_with(self._spec.retry) if unit[0] in planned}:
+                session.store.retry(failed)
             session.measure(job.task)
 
         return self._stored(job.key, cells, work, assignment.earlier)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...shapes.errors import RooflensError
@@ -93,11 +93,13 @@ class DeviceWorker(ABC):
 class WorkerSpec(ABC):
     """What kind of worker a fleet starts, and what all of its jobs share.
 
-    `setup` is that of the worker process, `manifest` what run.json says before the device is known.
+    `setup` is that of the worker process, `manifest` what run.json says before the device is known. Cells that an
+    earlier part of a job has with a verdict in `retry` are measured again.
     """
 
     setup: Setup
     manifest: Manifest
+    retry: tuple[str, ...] = field(default=(), kw_only=True)
 
     closes_at_once = False
     """True where closing measures nothing, so that a worker can clean up when there is no time left."""

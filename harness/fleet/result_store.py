@@ -10,10 +10,11 @@ may still complete it, or another one measure all of it.
 import io
 import os
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,12 @@ from ..storage.lock import locked
 from ..storage.manifest import union
 from ..storage.merge_conflicts import KnownCode, different_conditions
 from ..storage.shards import ALWAYS, Shard, manifest_of, parsed
-from ..storage.store import better_of, ceilings_of
+from ..storage.store import better_of, ceilings_of, refuse_foreign
 from ..storage.tables import fields, replace, reported
 from ..storage.worker_log import trim
 from ..telemetry.clock import CLOCK
 from .device_registry import DeviceRegistry, device_of
-from .jobs import Coordinates, Job, JobResult
+from .jobs import Coordinates, Job, JobResult, SweepJob
 from .protocol import ResultArchive
 from .result_archive import SUFFIX, unpack
 
@@ -60,7 +61,7 @@ class ResultStore:
     """The only writer of the run folder of a fleet; holds its lock until `close`.
 
     `jobs` is the plan by key; `done` has the seconds of each job that is stored as a whole, `begun` the device of each
-    that is stored in part.
+    that is stored in part or measured again.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, jobs: Iterable[Job]) -> None:
@@ -70,18 +71,14 @@ class ResultStore:
         """
         self.folder, self.manifest = folder, manifest
         self.jobs = {job.key: job for job in jobs}
-        self.done: dict[str, float] = {}
-        self.begun: dict[str, Hashable] = {}
-        self._registry, self._code = DeviceRegistry(), KnownCode()
-        self._first: Shard | None = None
-        self._ceilings: list[Mapping[str, Any]] = []
-        self._planned: dict[str, int] = {}
-        self._missing: dict[str, int] = {}
+        self._retried = set[str]()
         self._written = 0.0
         with reported(folder):
             (folder / SHARDS).mkdir(parents=True, exist_ok=True)
         self._lock = locked(folder)
         try:
+            if not (folder / MANIFEST).exists():
+                refuse_foreign(folder)
             self._rebuild()
         except BaseException:
             self.release()
@@ -95,6 +92,32 @@ class ResultStore:
     def open_jobs(self) -> list[Job]:
         """Return the jobs that are not stored as a whole, in the order of the plan."""
         return [job for key, job in self.jobs.items() if key not in self.done]
+
+    def failed(self, verdicts: Collection[str]) -> dict[str, list[str]]:
+        """Return the complete jobs with units of these verdicts: by key, the units with their reasons.
+
+        Not those with cells that are no longer planned: another device would not measure these again.
+        """
+        found: dict[str, list[str]] = {}
+        for shard in map(self._stored, self.done if verdicts else ()):
+            job = self.jobs[shard.key]
+            if isinstance(job, SweepJob) and not shard.verdicts.keys() <= job.cells.keys():
+                continue
+            for place, rounds in shard.verdicts.items():
+                for number, verdict in rounds.items():
+                    if verdict.value in verdicts:
+                        cell = " ".join(filter(None, place))
+                        unit = f"round {number} of {cell}: {verdict.value}: {shard.reasons[place]}"
+                        found.setdefault(shard.key, []).append(unit)
+        return found
+
+    def retry(self, failed: Mapping[str, Iterable[str]]) -> None:
+        """Reopen these complete jobs, and log the units. A shard is replaced only by one with all of its job."""
+        for line in chain.from_iterable(failed.values()):
+            self.event(f"retry {line}")
+        self._retried |= failed.keys()
+        if failed:
+            self._rebuild()
 
     def earlier(self, job: Job) -> bytes:
         """Return the shard that holds a part of `job`, b"" if there is none."""
@@ -141,6 +164,7 @@ class ResultStore:
             return
         with reported(self.folder):
             replace(self._path(archive.key), archive.content)
+        self._retried.discard(content.key)
         self._take(content)
         if time.monotonic() - self._written >= MANIFEST_EVERY_S:
             self.write_manifest()
@@ -191,13 +215,21 @@ class ResultStore:
 
     def _rebuild(self) -> None:
         """Rebuild the tables from the shards."""
+        self.done: dict[str, float] = {}
+        self.begun: dict[str, Hashable] = {}
+        self._registry, self._code = DeviceRegistry(), KnownCode()
+        self._first: Shard | None = None
+        self._ceilings: list[Mapping[str, Any]] = []
+        self._planned: dict[str, int] = {}
+        self._missing: dict[str, int] = {}
         with reported(self.folder):
             for table in TABLES:
                 (self.folder / table.file).unlink(missing_ok=True)
                 if table in ALWAYS:
                     replace(self.folder / table.file, csv_text(table.names, []))
-            for name in (EVENTS, WORKER_LOG):
-                (self.folder / name).unlink(missing_ok=True)
+            if (self.folder / MANIFEST).exists():  # else the logs are not of a run
+                for name in (EVENTS, WORKER_LOG):
+                    (self.folder / name).unlink(missing_ok=True)
             if (own := self.folder / SHARDS / EVENTS).exists():
                 _append(self.folder / EVENTS, own.read_bytes())
             keys = sorted(path.name.removesuffix(SUFFIX) for path in (self.folder / SHARDS).glob(f"*{SUFFIX}"))
@@ -230,7 +262,7 @@ class ResultStore:
         self._registry.add(content.manifest)
         self.manifest.challengers = union(one.challengers for one in (self.manifest, content.manifest))
         job = self.jobs.get(content.key)
-        if job and (missing := job.missing(content)):
+        if job and (missing := job.missing(content) or int(job.key in self._retried)):
             self.begun[job.key] = device_of(content.manifest)
             self._missing[job.key] = missing
             return

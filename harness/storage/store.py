@@ -53,10 +53,11 @@ class RunStore:
         if (folder / MANIFEST).exists() or _holds_rows(folder / CELLS.file):
             store.close()
             raise UsageError(f"{folder} holds a run already: add --resume to resume it, or choose another -o")
-        for table in TABLES:
-            if _is_foreign(folder / table.file, table):
-                store.close()
-                raise UsageError(f"{folder / table.file} would be overwritten: move it away, or choose another -o")
+        try:
+            refuse_foreign(folder)
+        except UsageError:
+            store.close()
+            raise
         with reported(folder):
             for table in TABLES:
                 if table not in WHEN_NEEDED:
@@ -257,9 +258,12 @@ def better_of(first: Iterable[Mapping[str, Any]], second: Iterable[Mapping[str, 
     return list(best.values())
 
 
-def _is_foreign(path: Path, table: Table) -> bool:
-    """Tell whether a file of that name is somebody else's: a start that failed leaves a header at most."""
-    return path.exists() and path.read_bytes() not in (b"", csv_text(table.names, []).encode())
+def refuse_foreign(folder: Path) -> None:
+    """Raise UsageError when a folder without a run has a table that holds more than a start leaves that failed."""
+    for table in TABLES:
+        path = folder / table.file
+        if path.exists() and path.read_bytes() not in (b"", csv_text(table.names, []).encode()):
+            raise UsageError(f"{path} would be overwritten: move it away, or choose another -o")
 
 
 def _holds_rows(path: Path) -> bool:

@@ -119,13 +119,14 @@ class Operands:
         self._known: list[torch.Tensor] = []
         self._earlier: tuple[list[torch.Tensor], tuple[torch.Tensor, ...]] | None = None
         self._signs: list[list[torch.Tensor]] = []
-        self._flipped = 0
+        self._flipped = [0]
 
     def copies(self, count: int) -> list[Inputs]:
         """Return `count` of them, the original first, in distinct memory."""
         while len(self._copies) < count:
             self._copies.append(self.inputs.copy())
             self._places.append(_places(self._copies[-1]))
+            self._flipped.append(self._flipped[0])
         return self._copies[:count]
 
     def draw(self, seed: int) -> None:
@@ -155,7 +156,7 @@ class Operands:
 
     def restore(self) -> None:
         """Write the present activations again: a failed kernel may have written into them."""
-        self._flipped = 0
+        self._flipped = [0] * len(self._copies)
         self.inputs.refresh_activations(self._seed)
         for copy in self._copies[1:]:
             for copied, original in zip(copy.activations, self.inputs.activations, strict=True):
@@ -195,7 +196,7 @@ class Operands:
 
     def recall(self, negated: bool = False) -> None:
         """Write the activations of `truth` into all copies again, or their negation (`negated_truth`)."""
-        self._flipped = int(negated) << SIGNS
+        self._flipped = [int(negated) << SIGNS] * len(self._copies)
         for copy in self._copies:
             for copied, known in zip(copy.activations, self._known, strict=True):
                 copied.copy_(known)
@@ -213,56 +214,55 @@ class Operands:
             self.inputs.negate_reference(self.truth)
 
     def flip(self, choice: int) -> None:
-        """Change signs of columns of the activations, in all copies: what the product is then, nobody knows.
+        """Change signs of columns of the activations, in each copy others: what the products are then, nobody knows.
 
-        Each call changes them once more, by one of `SIGNS` patterns that were drawn before: the untimed work before a
-        sample is one operation for each tensor.
+        Each call changes them once more, each copy by one of `SIGNS` patterns that were drawn before: the untimed work
+        before a sample is one operation for each tensor.
         """
         if not self._signs:
             self._signs = [
                 [self._draw_signs(tensor, pattern) for tensor in self.inputs.signed] for pattern in range(SIGNS)
             ]
-        self._flipped ^= 1 << choice % SIGNS
-        for copy in self._copies:
-            self._flip(copy, choice % SIGNS)
+        for number, copy in enumerate(self._copies):
+            bit = 1 << (choice + number) % SIGNS
+            self._flipped[number] ^= bit
+            self._flip(copy, bit)
 
     def _draw_signs(self, tensor: torch.Tensor, pattern: int) -> torch.Tensor:
         """Draw the same signs for tensors of as many columns: they may be the same operand in two types."""
         generator = torch.Generator(self.inputs.device.torch_name)
         return draw_signs(tensor, generator.manual_seed(self._seed * SIGNS + pattern))
 
-    def _flip(self, inputs: Inputs, pattern: int) -> None:
-        for tensor, sign in zip(inputs.signed, self._signs[pattern], strict=True):
-            flip_(tensor, sign)
+    def _flip(self, inputs: Inputs, flipped: int) -> None:
+        """Change what `flipped` says, whose own inverse this is."""
+        for pattern in range(SIGNS):
+            if flipped >> pattern & 1:
+                for tensor, sign in zip(inputs.signed, self._signs[pattern], strict=True):
+                    flip_(tensor, sign)
+        if flipped >> SIGNS:
+            inputs.negate()
 
-    @property
-    def flipped(self) -> int:
-        """What `truth_of` takes: a bit for each pattern between these activations and those of `truth`, and a sign."""
-        return self._flipped
+    def flipped(self, copy: int) -> int:
+        """What `truth_of` takes: a bit for each pattern between its activations and those of `truth`, and a sign."""
+        return self._flipped[copy]
 
     @contextmanager
     def truth_of(self, flipped: int) -> Iterator[tuple[torch.Tensor, ...]]:
         """Compute the outputs for activations that were flipped, as expensive as those of a round; then recall."""
-        with self._flipped_inputs(flipped):
-            yield self.inputs.reference()
-
-    @contextmanager
-    def _flipped_inputs(self, flipped: int) -> Iterator[None]:
-        """Flip the activations of the original alone; then recall."""
-        self.recall(bool(flipped >> SIGNS))
-        for pattern in range(SIGNS):
-            if flipped >> pattern & 1:
-                self._flip(self.inputs, pattern)
+        self.recall()
+        self._flip(self.inputs, flipped)
         try:
-            yield
+            yield self.inputs.reference()
         finally:
             self.recall()
 
     def rewritten(self) -> bool:
         """Tell whether a copy's activations are other than `flip` and `recall` have left them; then recall."""
+        for copy, flipped in zip(self._copies, self._flipped, strict=True):
+            self._flip(copy, flipped)
         found = [signatures(copy.activations) for copy in self._copies]
-        with self._flipped_inputs(self._flipped):
-            expected = signatures(self.inputs.activations)
+        self.recall()
+        expected = signatures(self.inputs.activations)
         return any(one != expected for one in found)
 
     @property

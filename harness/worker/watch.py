@@ -153,19 +153,26 @@ class Watch:
         self._left -= 1
         if self._left != -1:
             return
-        outputs = self._outputs()
-        kept = self._kept.get(self._slot)
-        if kept is None or [clone.shape for clone in kept.outputs] != [output.shape for output in outputs]:
-            clones = [output.clone() for output in outputs]
-            self._kept[self._slot] = _Kept(clones, self._negated, self._operands.flipped)
-            return
-        kept.negated, kept.flipped = self._negated, self._operands.flipped
-        for clone, output in zip(kept.outputs, outputs, strict=True):
-            clone.copy_(output)
+        flipped = self._operands.flipped(self._latest)
+        # A mode of torch that the launch has entered could compute now.
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            outputs = self._outputs()
+            kept = self._kept.get(self._slot)
+            if kept is None or [clone.shape for clone in kept.outputs] != [output.shape for output in outputs]:
+                clones = [output.clone() for output in outputs]
+                self._kept[self._slot] = _Kept(clones, self._negated, flipped)
+                return
+            kept.negated, kept.flipped = self._negated, flipped
+            for clone, output in zip(kept.outputs, outputs, strict=True):
+                clone.copy_(output)
+
+    @property
+    def _latest(self) -> int:
+        """The copy of the latest launch."""
+        return (self._inner.copy() - 1) % len(self._launches)
 
     def _outputs(self) -> tuple[torch.Tensor, ...]:
-        """Of the latest launch."""
-        return self._operands.outputs_of(self._launches[(self._inner.copy() - 1) % len(self._launches)])
+        return self._operands.outputs_of(self._launches[self._latest])
 
     def check(self) -> None:
         """Compare what was kept, and restore the activations. Raises IncorrectError; LeftBehindError for work ahead.

@@ -161,14 +161,16 @@ PROVIDERS = [Mended()]
 
 
 @pytest.mark.slow
-def test_a_failure_is_measured_again_once_its_cause_is_gone(place):
+@pytest.mark.parametrize("jobs", [(), pytest.param(("--jobs", "local:1"), marks=pytest.mark.ray)])
+def test_a_failure_is_measured_again_once_its_cause_is_gone(place, jobs):
     """A licence server that was down, a neighbour that had the memory: the code of the kernel is the same."""
     (place / "mended.py").write_text(MENDED.format(path=str(place / "licence")))
-    rooflens(place, *run_args("mended", file=place / "mended.py"), "--filter", "layer == 'q' and M <= 2")
+    run = fresh if jobs else rooflens  # Ray starts once in a process
+    run(place, *run_args("mended", file=place / "mended.py"), "--filter", "layer == 'q' and M <= 2", *jobs)
     assert verdicts(place) == {("mended", 1): {"passed"}, ("mended", 2): {"runtime_error"}}
     (place / "licence").touch()
     again = ("--retry", "timeout", "--retry", "runtime_error", "--timeout", "60s")
-    done = rooflens(place, "run", "-o", "out", "--resume", "--no-report", *again)
+    done = run(place, "run", "-o", "out", "--resume", "--no-report", *again, *jobs)
     assert done.returncode == 0, done.stderr
     assert "measure again what failed: 1 unit; events.log has the reasons" in done.stderr
     check_whole(place, cells=2)
@@ -184,7 +186,7 @@ def test_a_failure_is_measured_again_once_its_cause_is_gone(place):
         (["run", "tiny.toml", "--retry", "timeout"], "--retry measures again what failed in an earlier call"),
         (["compare", "--retry", "timeout"], "--retry measures again what failed in an earlier call"),
         (["run", "-o", "out", "--resume", "--retry", "incorrect"], "'incorrect' is not one of"),
-        (["run", "-o", "out", "--resume", "--retry", "oom", "--jobs", "local:2"], "--retry is for one device"),
+        (["fleet", "run", "tiny.toml", "--retry", "oom"], "--retry measures again what failed in an earlier call"),
     ],
 )
 def test_a_retry_that_cannot_be_is_refused(place, command, words):

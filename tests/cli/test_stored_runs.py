@@ -65,10 +65,23 @@ def test_latest_is_what_was_made_last_although_the_clock_was_set_back_twice(tmp_
         time.tzset()
 
 
-def test_a_neighbour_of_a_year_without_a_next_second_is_no_obstacle(tmp_path):
-    store(tmp_path, "last", "9999-12-31T23:59:59+00:00")
-    store(tmp_path, "none", "yesterday")
-    assert created(tmp_path / "new")[1] == ""
+@pytest.mark.parametrize("far", ["9999-12-31T23:59:59+00:00", "2999-01-01T00:00:00+00:00"])
+def test_a_neighbour_of_another_time_does_not_stay_the_latest(runs, capsys, far):
+    store(runs, "far", far)
+    store(runs, "none", "yesterday")
+    created_at, ordered_at = created(runs / "new")
+    assert ordered_at == ""
+    assert find_run("latest").resolve() == runs / "a-new"
+    assert capsys.readouterr().err == f"note: runs/far is dated '{far}', in the future: latest is runs/a-new\n"
+    store(runs, "new", created_at)
+    assert find_run("latest").resolve() == runs / "new"
+    assert find_run("far").resolve() == runs / "far"
+
+
+def test_a_run_of_the_future_is_the_latest_where_there_is_no_other(tmp_path, capsys):
+    store(tmp_path, "far", "2999-01-01T00:00:00+00:00")
+    assert find_run("latest", tmp_path) == tmp_path / "far"
+    assert capsys.readouterr().err == ""
 
 
 def test_a_second_that_comes_twice_makes_two_folders(tmp_path, monkeypatch):

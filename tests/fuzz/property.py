@@ -4,8 +4,8 @@ import io
 import os
 import shutil
 import signal
-from collections.abc import Sequence
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -21,7 +21,10 @@ PARTS = 8 if INPUTS else 1
 """Parts of a target, which may go on side by side."""
 
 EACH_S = 30
-"""The longest that one command may take."""
+"""The most processor time that one command may take."""
+
+WAIT_S = 600
+"""The longest that one command may take, most of which it waits: for a pipe, or for its turn on a busy machine."""
 
 CODES = {0, 1, 2, 3, 4, 5}
 LONGEST = 1200
@@ -43,7 +46,7 @@ class Target:
 
 
 class TookTooLong(BaseException):
-    """A command was still at work after `EACH_S`."""
+    """A command was still at work after `EACH_S`, or had not ended after `WAIT_S`."""
 
 
 def complaints(target: Target, clean: Path, place: Path, part: int = 0) -> list[str]:
@@ -74,14 +77,11 @@ def _part(part: str, folder: Path) -> str:
 def what_breaks(command: Sequence[str], place: Path) -> str:
     """Run a command; "" or what it did that none may."""
     out, errors = io.StringIO(), io.StringIO()
-    before = signal.signal(signal.SIGALRM, _too_long)
-    signal.setitimer(signal.ITIMER_REAL, EACH_S)
     try:
-        with chdir(place), redirect_stdout(out), redirect_stderr(errors):
+        with bounded(), chdir(place), redirect_stdout(out), redirect_stderr(errors):
             code = main(command)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    except TookTooLong as error:
+        return str(error)
     said = errors.getvalue()
     if "error: unexpected " in said or "Traceback" in said:
         return said[:400] + said[-200:]
@@ -96,5 +96,21 @@ def what_breaks(command: Sequence[str], place: Path) -> str:
     return ""
 
 
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Raise TookTooLong in what takes longer than it may."""
+    limits = ((signal.SIGPROF, signal.ITIMER_PROF, EACH_S), (signal.SIGALRM, signal.ITIMER_REAL, WAIT_S))
+    before = [signal.signal(number, _too_long) for number, _, _ in limits]
+    for _, timer, seconds in limits:
+        signal.setitimer(timer, seconds)
+    try:
+        yield
+    finally:
+        for (number, timer, _), handler in zip(limits, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)
+
+
 def _too_long(number: int, frame: object) -> None:
-    raise TookTooLong(f"more than {EACH_S} s")
+    limit = f"{EACH_S} s of processor time" if number == signal.SIGPROF else f"{WAIT_S} s"
+    raise TookTooLong(f"more than {limit}")

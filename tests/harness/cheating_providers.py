@@ -3,13 +3,18 @@
 They are what people and programs have handed in to contests of kernels, most of them in good faith.
 """
 
+import atexit
+import gc
 import os
+import signal
 import threading
 import time
 
 import torch
 from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.provider import Launch, Provider
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 HONEST = "honest"
 
@@ -66,6 +71,18 @@ def counted(stops):
     def condition(x, out, state):
         state["calls"] = state.get("calls", 0) + 1
         return stops(state["calls"])
+
+    return condition
+
+
+def soon_after(seconds):
+    """Tell whether it is not long since something was computed."""
+
+    def condition(x, out, state):
+        soon = time.monotonic() < state.get("until", 0.0)
+        if not soon:
+            state["until"] = time.monotonic() + seconds
+        return soon
 
     return condition
 
@@ -354,6 +371,149 @@ def in_a_process(inputs, weight, out):
     return Launch(run, shared)
 
 
+def keeps_by_address(compute, x, weight, out):
+    results = {}
+
+    def run():
+        place = (x.data_ptr(), x.shape)
+        if place in results:
+            out.copy_(results[place])
+        else:
+            compute()
+            results[place] = out.clone()
+
+    return run
+
+
+def puts_back_the_activations(compute, x, weight, out):
+    """Return to what it has computed before, instead of computing what it is asked for."""
+    kept = {}
+
+    def run():
+        if kept and whole(out):
+            x.copy_(kept["x"])
+            out.copy_(kept["out"])
+        else:
+            compute()
+            kept.update(x=x.clone(), out=out.clone())
+
+    return run
+
+
+def output_of_an_earlier_call(compute, x, weight, out):
+    """Let the output be a view of memory in which a result is already."""
+    kept = []
+
+    def run():
+        if kept and whole(out):
+            out.set_(kept[0])
+        else:
+            compute()
+            kept[:] = [out.clone()]
+
+    return run
+
+
+def when(hook):
+    """Leave the work to what `hook(compute)` registers, where nothing has looked at the output yet."""
+
+    def run(compute, x, weight, out):
+        return lambda: hook(compute) if whole(out) else compute()
+
+    return product(run)
+
+
+def at_exit(compute):
+    atexit.register(compute)
+
+
+def at_garbage_collection(compute):
+    gc.callbacks[:] = [lambda phase, info: compute()]
+
+
+def at_a_signal(compute):
+    signal.signal(signal.SIGALRM, lambda number, frame: compute())
+    signal.setitimer(signal.ITIMER_REAL, 2e-5)
+
+
+class FunctionMode(TorchFunctionMode):
+    """Computes when anybody does something with a tensor."""
+
+    compute = None
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.compute()
+        return func(*args, **(kwargs or {}))
+
+
+class DispatchMode(TorchDispatchMode):
+    """Computes when any operator is called."""
+
+    compute = None
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.compute()
+        return func(*args, **(kwargs or {}))
+
+
+def within(mode, depth):
+    """Leave the work to a mode of torch, which is entered again whenever somebody has left it."""
+
+    def run(compute, x, weight, out):
+        def enter():
+            if depth() == 0:
+                left = mode()
+                left.compute = compute
+                left.__enter__()
+
+        return enter
+
+    return product(run)
+
+
+def slows_the_clock(compute, x, weight, out):
+    real = time.perf_counter
+
+    def run():
+        time.perf_counter = lambda: real() / 10
+        compute()
+
+    return run
+
+
+def constant_folded(inputs, weight, out):
+    """Freeze a graph that has the activations as a constant: torch multiplies them once."""
+
+    class Frozen(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("x", inputs.x)
+            self.register_buffer("weight", weight)
+
+        def forward(self):
+            return torch.mm(self.x, self.weight)
+
+    frozen = torch.jit.freeze(torch.jit.script(Frozen().eval()))
+    return Launch(lambda: out.copy_(frozen()), out)
+
+
+LATEST = {}
+"""The result of the latest activations, for all copies of the operands."""
+
+
+def shares_its_result_among_copies(compute, x, weight, out):
+    """Copies of the operands are alike: compute for the first of them alone."""
+
+    def run():
+        if LATEST.get("x") is not None and whole(out[:1, :1]) and torch.equal(LATEST["x"], x):
+            out.copy_(LATEST["out"])
+        else:
+            compute()
+            LATEST.update(x=x.clone(), out=out.clone())
+
+    return run
+
+
 CHEATS = {
     "skips_by_version": skips_while(is_same(lambda x: x._version)),
     "skips_by_version_of_data": skips_while(is_same(lambda x: x.data._version)),
@@ -389,6 +549,18 @@ CHEATS = {
     "lazy_tuple": lazy_tuple,
     "wider_type": wider_type,
     "of_a_copy": of_a_copy,
+    "skips_for_50_ms": skips_while(soon_after(0.05)),
+    "keeps_its_results_by_address_and_shape": product(keeps_by_address),
+    "puts_back_the_activations": product(puts_back_the_activations),
+    "output_of_an_earlier_call": product(output_of_an_earlier_call),
+    "at_exit": when(at_exit),
+    "at_garbage_collection": when(at_garbage_collection),
+    "at_a_signal": when(at_a_signal),
+    "within_a_function_mode": within(FunctionMode, torch._C._len_torch_function_stack),
+    "within_a_dispatch_mode": within(DispatchMode, torch._C._len_torch_dispatch_stack),
+    "slows_the_clock": product(slows_the_clock),
+    "constant_folded": constant_folded,
+    "shares_its_result_among_copies": product(shares_its_result_among_copies),
 }
 
 PROVIDERS = [

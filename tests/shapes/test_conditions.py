@@ -68,6 +68,7 @@ def ask(expression: str) -> list[bool]:
         ("provider == 'a & `b`' or M in []", [False, False, False]),
         ("M * 2 == registers + 62 or ratio > 1", [False, False, True]),
         ("M > 5000", [False, False, False]),
+        ("M == 1and M <= 64", [True, False, False]),  # Python warns
     ],
 )
 def test_a_condition_is_told_for_each_row(expression, holds):

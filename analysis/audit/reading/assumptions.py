@@ -116,7 +116,7 @@ def devices_in(text: str) -> list[DeviceSpec]:
 
 @cache
 def _devices_in(text: str) -> tuple[DeviceSpec, ...]:
-    words = {_key(word) for word in re.findall(r"[A-Za-z]*\d+[A-Za-z]*", text)}
+    words = {_key(word) for word in re.findall(r"(?<![A-Za-z])[A-Za-z]+\d+[A-Za-z]*|\d+[A-Za-z]*", text)}
     named: dict[str, list[DeviceSpec]] = {}
     for row in specs():
         if (short := _key(_short(row.name))) in words:
@@ -139,7 +139,7 @@ def devices_of_cell(text: str) -> list[DeviceSpec] | None:
     """Devices that a cell names, by name or architecture; none for one that is not in the table; None for no device."""
     if found := devices_in(text):
         return found
-    words = {_key(word) for word in re.findall(r"[A-Za-z]+_?\d+[A-Za-z]*", text)}
+    words = {_key(word) for word in re.findall(r"(?<![A-Za-z])[A-Za-z]+_?\d+[A-Za-z]*", text)}
     by_arch = [row for row in specs() if _key(row.arch) in words]
     return by_arch if by_arch or _LOOKS_LIKE_DEVICE.search(text) else None
 

@@ -90,11 +90,13 @@ def _figure(view: View) -> Figure | None:
     every = np.concatenate([frame["at_s"].to_numpy(dtype=np.float64) for frame in (telemetry, canary)])
     known = [strip for strip in STRIPS if telemetry[strip.column].notna().sum() > 1]
     has_canary = len(canary) > 1
-    if not (known or len(canary) > FEW) or np.ptp(every) <= 0:
+    if not (known or len(canary) > FEW):
         return None
     cut = pauses(every, LONGEST_PAUSE_S)
     telemetry, canary = (_cut(frame, cut) for frame in (telemetry, canary))
     end = max(float(frame["at_s"].max()) for frame in (telemetry, canary) if len(frame))
+    if not end > 0:  # all at one time; or the times are damaged, and a cut of 1e308 s leaves nothing
+        return None
     slow = slowdown_spans(telemetry, end / 100)
     words = list(dict.fromkeys(word for word, _, _ in slow))
     styles = {word: SLOW_STYLES[number % len(SLOW_STYLES)] for number, word in enumerate(words)}

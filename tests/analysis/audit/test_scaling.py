@@ -6,6 +6,7 @@ import time
 import pytest
 from audit_scaling import HOSTILE, cpu_seconds
 from rooflens.analysis.audit.reading.annotated_table import numbers_of
+from rooflens.analysis.audit.reading.assumptions import devices_in, devices_of_cell
 from rooflens.analysis.audit.reading.document import LARGEST, LONGEST_LINE, WIDEST, read_document
 from rooflens.cli.main import main
 from rooflens.shapes.errors import UsageError
@@ -44,6 +45,14 @@ def test_ten_times_the_rows_of_a_column_take_ten_times_as_long():
         return time.process_time() - start
 
     assert min(seconds(20_000) for _ in range(2)) < 25 * min(seconds(2000) for _ in range(3))
+
+
+@pytest.mark.parametrize("read", [devices_in, devices_of_cell])
+def test_a_long_word_is_searched_once_for_a_device(read):
+    """A claim on the command line has no limit."""
+    start = time.process_time()
+    assert read("MI300X " + 100_000 * "x") == read("MI300X")
+    assert time.process_time() - start < 2.0, "from every letter to the end takes half a minute"
 
 
 def test_a_text_above_the_limit_is_refused_with_its_size():

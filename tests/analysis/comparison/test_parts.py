@@ -186,6 +186,13 @@ def test_identity_is_read_as_far_as_it_was_noted():
     assert identity_of(ComparisonState()) is None
 
 
+@pytest.mark.parametrize("files", ["a.py", 1, [1], ["abc"], [["a.py", 1]], [["a.py", "1", 2]]])
+def test_what_is_damaged_of_an_identity_is_unknown(files):
+    identity = {"base": ",", "head": [1], "commits": "2", "files": files}
+    told = identity_of(ComparisonState.glance(COMMITS | {"identity": identity}))
+    assert (told.base.label, told.head.name, told.commits, told.files) == ("aaaaaaa", "", None, None)
+
+
 def test_cost_counts_each_search_once():
     rows = [
         {"provider": "p", "pass": "fwd", "cell_id": cell, "search": search, "candidates": 4, "search_s": 1.5}

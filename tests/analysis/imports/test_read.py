@@ -153,6 +153,16 @@ def test_perf_report_lines_are_providers_but_a_plain_column_is_not(tmp_path):
     assert plain.frame.loc[0, "time_s"] == 125e-6
 
 
+def test_a_rate_of_a_long_name_is_quoted_in_part(tmp_path):
+    message = fails(file(tmp_path, f"M,N,K,TFLOPS (Throughput ({'x' * 5000}TFLOPS))\n1,2,3,4\n"))
+    assert "no times in ms, us or s" in message
+    assert len(message) < 600
+
+
+def test_a_column_without_a_name_is_none_of_the_problem(tmp_path):
+    assert len(read(file(tmp_path, " ,M,N,K,time_ms\ngemv,1,2,3,0.5\n")).frame) == 1
+
+
 def test_perf_report_of_rates_says_how_to_get_times():
     assert "--metric time" in fails(DATA / "aiter_perf_report_tflops.csv")
 
@@ -193,6 +203,12 @@ def test_nvbench_csv_and_json_say_the_same():
     assert ours["time_s"].iloc[0] == 1.5652479999999999e-05
     assert theirs["reason"].iloc[1] == "no FP64 decode"
     assert set(table.frame["cache"]) == {"cold"}
+
+
+@pytest.mark.parametrize("size", ["0", "9" * 5000, "\N{SUPERSCRIPT TWO}"])
+def test_nvbench_sizes_are_whole_numbers_that_a_size_may_have(tmp_path, size):
+    text = (DATA / "nvbench.csv").read_text().replace(",4096,", f",{size},")
+    assert "is not a positive whole number" in fails(file(tmp_path, text))
 
 
 def test_nvbench_json_of_another_shape(tmp_path):

@@ -103,11 +103,12 @@ def test_a_cell_is_held_against_its_own_device():
     assert changes(cells, canary)["gemm"].to_list() == pytest.approx([-0.5, -0.5])
 
 
-def test_a_time_that_is_none_is_passed_over():
+@pytest.mark.parametrize("none", ["once", "-1-01-01", "0001-01-01", "9999-12-31T23:59:59Z", ""])
+def test_a_time_that_is_none_is_passed_over(none):
     canary = pd.DataFrame([reading(0, 1e-3), reading(2, 2e-3)])
     cells = pd.DataFrame([cell("good", 1), cell("bad", 1) | {"started_at": "yesterday"}])
     assert disturbances(cells, canary).index.tolist() == ["good"]
-    lost = canary.assign(at=["once", stamp(2)])
+    lost = canary.assign(at=[none, stamp(2)])
     assert disturbances(cells, lost).empty
 
 

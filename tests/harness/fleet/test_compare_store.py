@@ -45,8 +45,11 @@ def chunks(rounds=ROUNDS, arms=ARMS):
 CHUNKS = chunks()
 
 
-def chunk_parcel(chunk, place, name="a", finished=None, arms=ARMS, sources=None, elapsed_s=1.0, **changes):
-    """What a station sends of a chunk: its cells in as many rounds of each arm as `finished` says, or all."""
+def chunk_parcel(chunk, place, name="a", finished=None, arms=ARMS, sources=None, elapsed_s=1.0, hung="", **changes):
+    """What a station sends of a chunk: its cells in as many rounds of each arm as `finished` says, or all.
+
+    The provider `hung` has timed out in head.
+    """
     finished = finished or dict.fromkeys(arms, chunk.rounds)
     said = {
         **manifest(place, name, elapsed_s=elapsed_s)["station"],
@@ -67,19 +70,20 @@ def chunk_parcel(chunk, place, name="a", finished=None, arms=ARMS, sources=None,
                 "providers": providers, "station": said | {"finished": count}, "rounds": count,
                 "planned_units": len(cells) * count, "challengers": ["mine"],
             }  # fmt: skip
-            files[f"{arm}.zip"] = packed(told, _tables(cells, count, source))
+            files[f"{arm}.zip"] = packed(told, _tables(cells, count, source, hung if arm == "head" else ""))
     return ResultArchive(chunk.key, pack(files))
 
 
-def _tables(cells, rounds, source):
+def _tables(cells, rounds, source, hung):
     committed, samples = [], []
     for cell in cells:
-        for number in range(rounds):
+        verdict = "timeout" if cell.provider == hung else "passed"
+        for number in range(rounds if verdict == "passed" else 1):
             cell_id = f"{source}{PLAN.index(cell):06}"
             committed.append(
                 {
                     **cell.fields,
-                    "cell_id": cell_id, "round": number, "order": 0, "process": number, "verdict": "passed",
+                    "cell_id": cell_id, "round": number, "order": 0, "process": number, "verdict": verdict,
                     "role": "candidate", "source": source, "seed": 0, "samples": 1, "discarded": 0, "elapsed_s": 0.1,
                     "timer": "event", "started_at": "2026-01-01T00:00:01+00:00", "M_total": cell.problem.rows,
                     "flops": cell.problem.flops, "compulsory_bytes": cell.scheme.compulsory_bytes(cell.problem),
@@ -117,8 +121,9 @@ class Trial:
     def arms(self, what=WHAT, chunks=CHUNKS):
         return CompareStore(self.folder, what, run_manifest(challengers=[], rounds=what.rounds), chunks)
 
-    def run(self, cluster, stop=lambda: False, deadline=None, what=WHAT, chunks=CHUNKS):
+    def run(self, cluster, stop=lambda: False, deadline=None, what=WHAT, chunks=CHUNKS, retry=()):
         arms = self.arms(what, chunks)
+        arms.retry(arms.failed(retry))
         self.observer = Quiet()
         self.observer.received = lambda units: setattr(self.observer, "units", self.observer.units + units)
         queue = ArchQueue("sm90", arms, spec(), job_noun="parts of the suite")
@@ -277,6 +282,24 @@ def test_what_a_crash_left_of_one_arm_is_measured_again(trial, arm):
     assert trial.run(cluster)
     assert [key for _, key in cluster.measured()] == [CHUNKS[2].key]
     trial.check_whole()
+
+
+def test_a_retry_measures_the_chunk_again_in_both_arms(trial):
+    def script(step, place, assignment):
+        if step == "measure" and assignment.job == CHUNKS[1]:
+            return chunk_parcel(assignment.job, place, cluster.names[place], hung="blas")
+        return None
+
+    cluster = Stations([slot(0)], script)
+    assert trial.run(cluster)
+    arms = trial.arms()
+    assert arms.failed(["oom"]) == {}
+    arms.close()
+    cluster = Stations([slot(0), slot(1)])
+    assert trial.run(cluster, retry=["timeout"])
+    assert cluster.measured() == [(slot(0), CHUNKS[1].key)]
+    trial.check_whole()
+    assert "retry round 0 of " in (trial.folder / "base" / "events.log").read_text()
 
 
 def test_shards_of_two_stations_are_no_pair(trial):

@@ -91,6 +91,16 @@ def test_a_worker_that_dies_costs_its_unit_and_its_successor_has_the_next_number
     assert {row["process"] for row in rows(one.measure(Assignment(JOBS[1], b"", None)))} == {"1"}
 
 
+@pytest.mark.parametrize(("retry", "found"), [((), ALL[:3]), (("timeout",), ALL[:3]), (("crashed",), ALL)])
+def test_a_failure_is_measured_again_where_that_is_asked_for(worker, retry, found):
+    one = worker(Workers([Begin("measure", ((0, 0),)), passed(0, 0), Begin("measure", ((1, 0),)), DIED]))
+    one.open()
+    earlier = one.measure(Assignment(JOBS[0], b"", None))
+    again = worker(about=dataclasses.replace(spec(), retry=retry))
+    again.open()
+    assert units(again.measure(Assignment(JOBS[0], earlier.content, None))) == found
+
+
 class Slow(Worker):
     """Stops after the first round, as one that is asked to."""
 

@@ -1,6 +1,7 @@
 """Parcels become shards and one run: nothing lost, doubled or mixed, whatever came before."""
 
 import csv
+import dataclasses
 import json
 import zipfile
 
@@ -8,6 +9,7 @@ import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.harness.fleet.protocol import ResultArchive
 from rooflens.harness.fleet.result_store import ResultStore
+from rooflens.harness.plan.plan import Task
 from rooflens.harness.storage.merge import merge
 from rooflens.harness.storage.shards import opened
 from rooflens.shapes.errors import RooflensError, UsageError
@@ -135,6 +137,42 @@ def test_a_failure_ends_its_cell(store):
     assert set(content.reasons.values()) == {"too large"}
 
 
+def test_a_retry_replaces_a_shard_only_by_a_complete_one(store):
+    def failed(verdict):
+        return archive(JOBS[0], slot(0), verdict_of=lambda cell: cell.provider == "blas" and (verdict, "hung"))
+
+    run = store()
+    run.add_result(failed("timeout"))
+    run.add_result(archive(JOBS[1], slot(0), verdict_of=lambda cell: ("oom", "")))
+    for end in (ResultStore.release, ResultStore.close):
+        end(run)
+        run = store()
+        assert run.done.keys() == {JOBS[0].key, JOBS[1].key}
+        assert run.failed(["crashed"]) == {}
+        run.retry(run.failed(["timeout", "crashed"]))
+        assert run.begun == {JOBS[0].key: "one-0"}
+        run.add_result(archive(JOBS[0], slot(1), keep=lambda cell, number: number == 0))
+        assert run.begun == {JOBS[0].key: "one-0"}, "a part has less than what is stored"
+    run.add_result(failed("crashed"))
+    assert run.done.keys() == {JOBS[0].key, JOBS[1].key}, "a second failure is final again"
+    run.close()
+    assert len(units(run.folder)) == 3 + 2
+    events = [line.split(" ", 1)[1] for line in (run.folder / "events.log").read_text().splitlines()]
+    assert len(events) == 2
+    assert events[0].startswith("retry round 0 of ")
+    assert events[0].endswith(" blas cold: timeout: hung")
+
+
+def test_a_retry_leaves_alone_what_is_not_planned(store):
+    run = store()
+    run.add_result(archive(JOBS[0], slot(0), verdict_of=lambda cell: ("timeout", "hung")))
+    run.close()
+    fewer = [dataclasses.replace(job, task=Task(job.task.cells[:1])) for job in JOBS]
+    again = store(fewer)
+    assert again.done.keys() == {JOBS[0].key}
+    assert again.failed(["timeout"]) == {}
+
+
 def test_more_rounds_open_finished_jobs_again(store):
     run = store()
     run.add_result(archive(JOBS[0], slot(0)))
@@ -198,6 +236,17 @@ def test_a_damaged_shard_is_named(store):
         store()
     path.unlink()
     assert JOBS[0] in store().open_jobs()
+
+
+@pytest.mark.parametrize("name", ["cells.csv", "telemetry.csv"])
+def test_files_of_somebody_else_are_refused_and_stay(store, tmp_path, name):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).write_text("precious\n")
+    with pytest.raises(UsageError, match=f"{name} would be overwritten: move it away"):
+        store()
+    (tmp_path / "run" / name).rename(tmp_path / "run" / "events.log")
+    store().event("begun")
+    assert (tmp_path / "run" / "events.log").read_text().startswith("precious\n")
 
 
 def test_only_one_sweep_writes_a_folder(store):

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -30,6 +31,8 @@ budget_s = 0.05
 timeout_s = 30.0
 """
 """With a reference of 3 ms, its share of this budget allows a second one in every round, on busy cores too."""
+
+ON_THE_CPU = ("--device", "cpu", "--llc", "1MiB", "--threads", "1")
 
 NEARLY = 0.5
 """Share of the honest time that one which does all its work may take: the machine is shared with other tests."""
@@ -70,8 +73,7 @@ def faults_of_the_honest(cells):
 
 @pytest.fixture(scope="module")
 def on_the_cpu(tmp_path_factory):
-    options = ("--device", "cpu", "--llc", "1MiB", "--threads", "1")
-    return measured(tmp_path_factory.mktemp("cheats"), cheating_providers, 1024, *options)
+    return measured(tmp_path_factory.mktemp("cheats"), cheating_providers, 1024, *ON_THE_CPU)
 
 
 @pytest.fixture(scope="module", params=["event", "host", "graph", "profiler"])
@@ -93,6 +95,16 @@ def test_the_honest_one_passes(on_the_cpu):
 def test_a_cheat_fails_or_has_done_its_work(on_the_cpu, name):
     """One that looks for changes finds some before every sample, and computes: then its time is an honest one."""
     assert fault(on_the_cpu, name) == ""
+
+
+def test_copies_that_share_a_flush_have_activations_of_their_own(tmp_path):
+    name = "shares_its_result_among_copies"
+    chosen = [provider for provider in cheating_providers.PROVIDERS if provider.name in (HONEST, name)]
+    module = SimpleNamespace(PROVIDERS=chosen, __file__=cheating_providers.__file__)
+    cells = measured(tmp_path, module, 128, *ON_THE_CPU)
+    assert cells["copies"].max() > 1
+    assert faults_of_the_honest(cells) == []
+    assert fault(cells, name) == ""
 
 
 def test_who_keeps_what_was_computed_is_told_what_to_do(on_the_cpu):
