@@ -52,6 +52,22 @@ def wide(columns: int) -> str:
     return "|" + " ms |" * columns + "\n|" + "---|" * columns + "\n" + ("|" + " 1 |" * columns + "\n") * 2 + "\n"
 
 
+def ratios(columns: int) -> Callable[[int], str]:
+    """Return what makes a table of so many columns of ratios, none of which follows from another."""
+    head = "| a |" + "".join(f" speedup {at} |" for at in range(columns)) + "\n|" + "---|" * (columns + 1) + "\n"
+
+    def rows(length: int) -> str:
+        many = range(length // (7 * columns + 10))
+        return head + "".join(
+            f"| x{at} |"
+            + "".join(f" {1 + (at * 7919 + one * 104729) % 997 / 499:.2f}x |" for one in range(columns))
+            + "\n"
+            for at in many
+        )
+
+    return rows
+
+
 HOSTILE: dict[str, Callable[[int], str]] = {
     "digits": repeated("1", after=" TFLOPS"),
     "digits of another script": repeated("١"),
@@ -99,6 +115,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "a wide row above thin ones": repeated("|1|\n", "|" * 95 + "\n|---|---|\n"),
     "a long cell": repeated("x", "| a | ms |\n|---|---|\n| ", " | 1 |\n| y | 2 |\n"),
     "a long number": repeated("1", "| a | ms |\n|---|---|\n| x | ", " |\n| y | 2 |\n"),
+    "columns of ratios": ratios(12),
     "baselines": repeated("| a | 1.5 | 1.00x |\n| b | 1.5 | 1.20x |\n", "| name | ms | speedup |\n|---|---|---|\n"),
     "rows that sum up": repeated("| mean | 1.5 |\n| a | 2 |\n", "| name | ms |\n|---|---|\n"),
     "rows and maxima": rows_and("up to 3.0x. "),

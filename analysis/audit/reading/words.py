@@ -45,6 +45,9 @@ BASES = frozenset(
 HEADS = frozenset(("new", "opt", "optimized", "optimised", "pr", "head", "after", "branch", "ours", "fused", "tuned"))
 """Words for the two sides of a change."""
 
+SLOWER = frozenset(("slower", "slowdown"))
+"""Words of a ratio that is above 1 where the new side takes longer."""
+
 DTYPES = ("bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "mxfp4", "int8")
 
 FOUR_BITS = ("fp4", "nvfp4")

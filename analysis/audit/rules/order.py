@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from ..evidence.context import Case, Rule, at
-from ..evidence.finding import Finding, Need, Severity
+from ..evidence.context import Case, Rule
+from ..evidence.finding import Finding, Need
 from ..reading.annotated_table import Column, Role, Sheet
 
 _RANKS = {
@@ -28,7 +28,7 @@ AGREEING = 2
 
 def check(case: Case) -> Iterator[Finding]:
     """Compare neighbouring statistics of one quantity in every row."""
-    for sheet in case.sheets:
+    for sheet in case.stacked:
         groups: dict[tuple[object, ...], list[tuple[float, Column]]] = defaultdict(list)
         for column in sheet.of(Role.TIME, Role.RATE, Role.THROUGHPUT, Role.STATISTIC, Role.OTHER):
             words = column.core & {*_RANKS, *_MEANS}
@@ -63,7 +63,7 @@ def _disordered(sheet: Sheet, ranked: Sequence[tuple[float, Column]]) -> Iterato
         return
     for row, (lower, upper) in wrong.items():
         message = f"{lower.name} {sheet.quoted(row, lower)} is above {upper.name} {sheet.quoted(row, upper)}"
-        yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, lower)
+        yield RULE.at(sheet, row, message, lower)
 
 
 RULE = Rule(

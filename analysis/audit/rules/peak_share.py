@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from ....shapes.device import specs
 from ....shapes.errors import quote, shorten
 from ...imports.consistency import Span
-from ..evidence.context import Case, Rule, at
-from ..evidence.finding import Finding, Need, Severity
+from ..evidence.context import Case, Rule
+from ..evidence.finding import Finding, Need
 from ..evidence.pairs import ratio
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.assumptions import Setting, devices_in, short_name
@@ -83,7 +83,7 @@ def _finding(sheet: Sheet, row: int, share: Column, rate: Column, ends: Span, dt
     said = f"{rate.name} {sheet.quoted(row, rate)} as {sheet.quoted(row, share)} of peak ({share.name})"
     message, evidence = _explain(said, ends, value.value * rate.unit, sheet.setting_at(row, rate), dtype)
     rows = f"; {count} rows" if count > 1 else ""
-    return at(RULE, Severity.CONTRADICTION, sheet, row, message + rows, RULE.advice, share, **evidence)
+    return RULE.at(sheet, row, message + rows, share, **evidence)
 
 
 def _disagreeing(sheet: Sheet, share: Column) -> Iterator[Finding]:
@@ -111,7 +111,7 @@ def _disagreeing(sheet: Sheet, share: Column) -> Iterator[Finding]:
                 f"{100 * ends.low:.4g} to {100 * ends.high:.4g}, where {common[0]} other rows agree on "
                 f"{100 * common[1]:.4g}"
             )
-            yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, share)
+            yield RULE.at(sheet, row, message, share)
 
 
 def _sentence(claim: PeakClaim, setting: Setting) -> Iterator[Finding]:
@@ -126,17 +126,7 @@ def _sentence(claim: PeakClaim, setting: Setting) -> Iterator[Finding]:
         return
     said = f"{claim.rate.text} as {claim.percent.text}% of peak"
     message, evidence = _explain(said, ends, claim.rate.value * claim.unit, setting, claim.dtype)
-    yield Finding(
-        RULE.name,
-        Severity.CONTRADICTION,
-        claim.where,
-        "",
-        claim.line,
-        f'"{shorten(claim.text)}"',
-        message,
-        RULE.advice,
-        evidence,
-    )
+    yield RULE.said(claim.where, claim.line, message, f'"{shorten(claim.text)}"', **evidence)
 
 
 def _stated(peak: StatedPeak, setting: Setting) -> Iterator[Finding]:
@@ -154,8 +144,7 @@ def _stated(peak: StatedPeak, setting: Setting) -> Iterator[Finding]:
         f"{quote(peak.rate.text)} is twice the dense {peak.dtype} peak of {short_name(setting.device)} "
         f"({own[peak.dtype] / 1e12:.6g} TFLOPS): the figure with sparsity"
     )
-    text = f'"{shorten(peak.text)}"'
-    yield Finding(RULE.name, Severity.CONTRADICTION, peak.where, "", peak.line, text, message, RULE.advice)
+    yield RULE.said(peak.where, peak.line, message, f'"{shorten(peak.text)}"')
 
 
 def _own(setting: Setting, dtype: str) -> dict[str, float]:
