@@ -34,11 +34,15 @@ class Case:
 
     @cached_property
     def stacked(self) -> tuple[Sheet, ...]:
-        """The tables, those of one text with the same header as one: a log prints a small one for each case."""
+        """The tables, short ones of one text with the same header as one: a log prints one for each case."""
+        return self.stacked_below(FEW_ROWS)
+
+    def stacked_below(self, rows: int) -> tuple[Sheet, ...]:
+        """The tables, those with fewer rows and the same header as one."""
         groups: dict[tuple[object, ...], list[Sheet]] = defaultdict(list)
         for sheet in self.sheets:
             titled = sheet.titled
-            is_short = len(sheet) < FEW_ROWS and not sheet.summaries and not titled.column_lines
+            is_short = len(sheet) < rows and not sheet.summaries and not titled.column_lines
             groups[(titled.table.where, titled.table.header) if is_short else (id(sheet),)].append(sheet)
         return tuple(_stack(one) if len(one) > 1 else one[0] for one in groups.values())
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ....shapes.device import specs
 from ....shapes.errors import quote, shorten
@@ -83,7 +84,7 @@ def _finding(sheet: Sheet, row: int, share: Column, rate: Column, ends: Span, dt
     said = f"{rate.name} {sheet.quoted(row, rate)} as {sheet.quoted(row, share)} of peak ({share.name})"
     message, evidence = _explain(said, ends, value.value * rate.unit, sheet.setting_at(row, rate), dtype)
     rows = f"; {count} rows" if count > 1 else ""
-    return RULE.at(sheet, row, message + rows, share, **evidence)
+    return replace(RULE.at(sheet, row, message + rows, share), evidence=evidence)
 
 
 def _disagreeing(sheet: Sheet, share: Column) -> Iterator[Finding]:
@@ -126,7 +127,8 @@ def _sentence(claim: PeakClaim, setting: Setting) -> Iterator[Finding]:
         return
     said = f"{claim.rate.text} as {claim.percent.text}% of peak"
     message, evidence = _explain(said, ends, claim.rate.value * claim.unit, setting, claim.dtype)
-    yield RULE.said(claim.where, claim.line, message, f'"{shorten(claim.text)}"', **evidence)
+    found = RULE.said(claim.where, claim.line, message, f'"{shorten(claim.text)}"')
+    yield replace(found, evidence=evidence)
 
 
 def _stated(peak: StatedPeak, setting: Setting) -> Iterator[Finding]:

@@ -45,6 +45,9 @@ FEW_COPIED = 0.3
 DIGITS_COPIED = 6.0
 """Digits of equal numbers that are no coincidence, with one more for every ten pairs of rows."""
 
+MOST_STACKED = 100
+"""Rows of a table up to which they are compared with those of others with the same header."""
+
 FEWEST_NAMES = 3
 """Names of cases, all different but two, from which on those two are one case."""
 
@@ -85,7 +88,7 @@ def check_rows(case: Case) -> Iterator[Finding]:
 
 def check_copies(case: Case) -> Iterator[Finding]:
     """Find rows, and columns, of different names with the very same measured numbers."""
-    for sheet in case.stacked:
+    for sheet in case.stacked_below(MOST_STACKED):
         columns = _results(sheet)
         telling = sheet.of(*NOISY) or [one for one in columns if not {*words_of(one.name)} & ERRORS]
         least = DIGITS_COPIED + math.log10(max(1, math.comb(len(sheet), 2)))
