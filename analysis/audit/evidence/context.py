@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ...imports.consistency import Span
 from ...imports.table import Table
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.assumptions import Setting, devices_in
+from ..reading.column import Override
 from ..reading.document import Paragraph
 from ..reading.prose import peak_claims
 from ..reading.roles import understand
@@ -31,6 +32,8 @@ class Case:
     paragraphs: tuple[Paragraph, ...]
     setting: Setting
     resolved: dict[tuple[int, int], Resolved]
+    overrides: tuple[Override, ...] = ()
+    _stacks: dict[tuple[object, int], Sheet] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def stacked(self) -> tuple[Sheet, ...]:
@@ -44,20 +47,25 @@ class Case:
             titled = sheet.titled
             is_short = len(sheet) < rows and not sheet.summaries and not titled.column_lines
             groups[(titled.table.where, titled.table.header) if is_short else (id(sheet),)].append(sheet)
-        return tuple(_stack(one) if len(one) > 1 else one[0] for one in groups.values())
+        for key, one in groups.items():
+            if len(one) > 1 and (key, len(one)) not in self._stacks:
+                self._stacks[key, len(one)] = _stack(one, self.overrides)
+        return tuple(self._stacks[key, len(one)] if len(one) > 1 else one[0] for key, one in groups.items())
 
     def changes(self, number: int) -> list[Resolved]:
         """Changes in percent of sheet `number`, with what kind they turned out to be."""
         return [self.resolved[number, column.index] for column in self.sheets[number].of(Role.CHANGE)]
 
 
-def _stack(sheets: Sequence[Sheet]) -> Sheet:
+def _stack(sheets: Sequence[Sheet], overrides: Sequence[Override]) -> Sheet:
     """Put tables with the same header below each other, with a last column that says which is which."""
     first = sheets[0].titled.table
     rows = tuple((*row, f"line {one.titled.line}") for one in sheets for row in one.titled.table.rows)
     lines = tuple(line for one in sheets for line in one.titled.table.lines)
     table = Table(first.where, (*first.header, "table"), rows, lines)
-    return understand(replace(sheets[0].titled, table=table), sheets[0].setting)
+    titles = {one.titled.title for one in sheets}
+    titled = replace(sheets[0].titled, table=table, title=titles.pop() if len(titles) == 1 else "")
+    return understand(titled, sheets[0].setting, overrides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,9 @@ class Rule:
         return Finding(self.name, severity, where, "", line, label, message, self.advice, {**numbers, **evidence})
 
 
-def build_case(sheets: Sequence[Sheet], paragraphs: Sequence[Paragraph], setting: Setting) -> Case:
+def build_case(
+    sheets: Sequence[Sheet], paragraphs: Sequence[Paragraph], setting: Setting, overrides: Sequence[Override] = ()
+) -> Case:
     """Find out how each table counts M, and what kind each change is."""
     counted = [follow_rates(completed(sheet)) for sheet in sheets]
     known = {sheet.m_is for sheet in counted if sheet.m_is}
@@ -126,7 +136,7 @@ def build_case(sheets: Sequence[Sheet], paragraphs: Sequence[Paragraph], setting
         for number, sheet in enumerate(counted)
         for column in sheet.of(Role.CHANGE)
     }
-    return Case(tuple(counted), tuple(paragraphs), setting, resolved)
+    return Case(tuple(counted), tuple(paragraphs), setting, resolved, tuple(overrides))
 
 
 def available(case: Case) -> set[Need]:

@@ -225,11 +225,9 @@ def _among(columns: Sequence[Column], column: Column) -> Pair | None:
         is_sure = _is(first, BASES) or _is(second, HEADS)
     else:
         return None
-    return (
-        Pair(second, first, is_sure)
-        if column.role is Role.RATIO and column.core & SLOWER
-        else Pair(first, second, is_sure)
-    )
+    if column.role is Role.RATIO and column.core & SLOWER:
+        first, second = second, first
+    return Pair(first, second, is_sure)
 
 
 def _by_initial(columns: Sequence[Column], side: str) -> list[Column]:

@@ -116,13 +116,11 @@ def _disagreeing(sheet: Sheet, share: Column) -> Iterator[Finding]:
 
 
 def _sentence(claim: PeakClaim, setting: Setting) -> Iterator[Finding]:
-    named = devices_in(claim.text)
-    if len(named) == 1:
-        setting = setting.on(named)
+    setting = _setting_of(claim, setting)
     if setting.device is None:
         return
-    printed, percent = claim.rate.span, claim.percent.span
-    ends = ratio(Span(printed.low * claim.unit, printed.high * claim.unit), Span(percent.low / 100, percent.high / 100))
+    percent = claim.percent.span
+    ends = ratio(claim.span, Span(percent.low / 100, percent.high / 100))
     if _matches(ends, _own(setting, claim.dtype)):
         return
     said = f"{claim.rate.text} as {claim.percent.text}% of peak"
@@ -131,16 +129,18 @@ def _sentence(claim: PeakClaim, setting: Setting) -> Iterator[Finding]:
     yield replace(found, evidence=evidence)
 
 
+def _setting_of(said: StatedPeak, setting: Setting) -> Setting:
+    named = devices_in(said.text)
+    return setting.on(named) if len(named) == 1 else setting
+
+
 def _stated(peak: StatedPeak, setting: Setting) -> Iterator[Finding]:
     """Find a peak that a sentence calls dense, or just a peak, and that the device has with sparsity only."""
-    named = devices_in(peak.text)
-    if len(named) == 1:
-        setting = setting.on(named)
+    setting = _setting_of(peak, setting)
     if setting.device is None:
         return
-    ends = Span(peak.rate.span.low * peak.unit, peak.rate.span.high * peak.unit)
     own = {peak.dtype: setting.device.peak_flops[peak.dtype]} if peak.dtype in setting.device.peak_flops else {}
-    if not own or _matches(ends, own) or abs(peak.rate.value * peak.unit / 2 / own[peak.dtype] - 1) > BESIDE:
+    if not own or _matches(peak.span, own) or abs(peak.rate.value * peak.unit / 2 / own[peak.dtype] - 1) > BESIDE:
         return
     message = (
         f"{quote(peak.rate.text)} is twice the dense {peak.dtype} peak of {short_name(setting.device)} "
@@ -222,7 +222,7 @@ def _claim_rows(sheet: Sheet) -> Iterator[PeakClaim]:
         if rate is not None and share is not None and rate.value and share.value:
             unit = _SCALES[sheet.text(rates[key], places["unit"]).lower()]
             text = " ".join(filter(None, key))
-            yield PeakClaim(sheet.titled.table.where, sheet.line(row), text, rate, unit, share, "")
+            yield PeakClaim(sheet.titled.table.where, sheet.line(row), text, rate, unit, "", share)
 
 
 def paragraphs_in(sheet: Sheet) -> Sequence[Paragraph]:

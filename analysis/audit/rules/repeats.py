@@ -11,7 +11,7 @@ from ..evidence.finding import Finding, Need, Severity
 from ..evidence.rates import Cell, cells_of
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.printed import Printed
-from ..reading.words import ERRORS, words_of
+from ..reading.words import ERRORS, STATISTICS, words_of
 from .floor import ranges
 from .roof import least_bytes
 
@@ -126,6 +126,8 @@ def _equal_columns(sheet: Sheet) -> Iterator[Finding]:
         pairs = [(one, other) for one, other in zip(first.cells, second.cells, strict=True) if one and other]
         equal = [one for one, other in pairs if (one.value, one.unit) == (other.value, other.unit)]
         said = sum(map(_digits, equal))
+        if {*STATISTICS} & (first.core ^ second.core):  # of one sample
+            continue
         if first.role is second.role and len(equal) == len(pairs) >= FEWEST and said >= FEWEST_DIGITS:
             message = f"{first.name} and {second.name} print the same in all {len(pairs)} rows"
             yield COPIES.at(sheet, 0, message, second, severity=Severity.QUESTION, rows=float(len(pairs)))

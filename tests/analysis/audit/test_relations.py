@@ -1,8 +1,11 @@
 """Numbers that follow from others which no header names: a baseline row, the best of several columns, one size."""
 
 import pytest
+from rooflens.analysis.audit.audit import audit
+from rooflens.analysis.audit.reading.column import Override
+from rooflens.analysis.audit.reading.document import read_document
 
-from .helpers import audited, found
+from .helpers import audited, found, setting
 
 
 def table(header, *rows):
@@ -304,3 +307,9 @@ def test_a_rate_follows_from_times_whose_header_also_names_the_type():
     text = table(header, *rows, "4096 | 4096 | 4096 | 1024.00 us | {}")
     assert not audited(text.format("134.22")).findings
     assert lines_of(text.format("143.22"), "does-not-follow") == [6]
+
+
+def test_a_column_that_is_ignored_is_so_in_short_tables_together():
+    override = Override.parse("ignore=min")
+    document = read_document(LOG.replace("min=25.252", "min=52.252").encode(), "log")
+    assert not found(audit([document], setting(), [override]), "order")
