@@ -76,6 +76,7 @@ def read_column(index: int, name: str, texts: Sequence[str], lower: bool, overri
     fixed = {} if override else {found[1]: size for found in _FIXED.finditer(name) if (size := read_size(found[2]))}
     if override:
         role, unit, detail = GIVEN[override.role]
+        cells = cells if override.role != "ignore" else (None,) * len(cells)
     else:
         role, unit, detail = _role(name, name.strip().replace(" ", "_"), words, cells, texts, lower)
     if role is Role.SIZE:
