@@ -52,6 +52,21 @@ def wide(columns: int) -> str:
     return "|" + " ms |" * columns + "\n|" + "---|" * columns + "\n" + ("|" + " 1 |" * columns + "\n") * 2 + "\n"
 
 
+def unrelated(columns: int) -> Callable[[int], str]:
+    """Return what makes a table with so many columns of times, and of ratios that do not follow from them."""
+    names = [name for at in range(columns) for name in (f"v{at} ms", f"speedup {at}")]
+    head = f"| a | {' | '.join(names)} |\n{'|---' * (len(names) + 1)}|\n"
+
+    def rows(length: int) -> str:
+        rows = (
+            [f"x{at}", *(f"{1 + (at * 7919 + one * 104729) % 997 / 499:.2f}" for one in range(len(names)))]
+            for at in range(length // (7 * len(names) + 10))
+        )
+        return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+    return rows
+
+
 HOSTILE: dict[str, Callable[[int], str]] = {
     "digits": repeated("1", after=" TFLOPS"),
     "digits of another script": repeated("١"),
@@ -99,6 +114,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "a wide row above thin ones": repeated("|1|\n", "|" * 95 + "\n|---|---|\n"),
     "a long cell": repeated("x", "| a | ms |\n|---|---|\n| ", " | 1 |\n| y | 2 |\n"),
     "a long number": repeated("1", "| a | ms |\n|---|---|\n| x | ", " |\n| y | 2 |\n"),
+    "ratios that do not follow": unrelated(6),
     "baselines": repeated("| a | 1.5 | 1.00x |\n| b | 1.5 | 1.20x |\n", "| name | ms | speedup |\n|---|---|---|\n"),
     "rows that sum up": repeated("| mean | 1.5 |\n| a | 2 |\n", "| name | ms |\n|---|---|\n"),
     "rows and maxima": rows_and("up to 3.0x. "),

@@ -54,7 +54,7 @@ def audit(
     sheets = [understand(titled, setting, overrides) for titled in tables]
     said = [Paragraph(f"claim {number}", 1, text) for number, text in enumerate(claims, 1)]
     paragraphs = [*(paragraph for document in documents for paragraph in document.paragraphs), *said]
-    case = build_case(sheets, paragraphs, setting)
+    case = build_case(sheets, paragraphs, setting, overrides)
     findings = [finding for rule in RULES for finding in rule.check(case)]
     there = available(case)
     skipped = {rule.name: missing for rule in RULES if (missing := rule.lacks(there))}

@@ -21,24 +21,17 @@ _COMPARED = (Role.TIME, Role.THROUGHPUT, Role.RATE, Role.BANDWIDTH)
 class Against:
     """A column of ratios or changes of `column` to the rows in `base`, by row.
 
-    `outside` has what the printed numbers allow, for the rows that do not follow.
+    `allowed` has what the printed numbers of each row allow, `follow` the rows that are so.
     """
 
     column: Column
     base: Mapping[int, int]
-    outside: Mapping[int, Span]
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """How the rows of one column fit: what each allows, those that follow, and those that do not."""
-
-    column: Column
     allowed: Mapping[int, Span]
     follow: frozenset[int]
 
     @property
     def outside(self) -> dict[int, Span]:
+        """What is allowed in the rows that do not follow."""
         return {row: ends for row, ends in self.allowed.items() if row not in self.follow}
 
 
@@ -55,7 +48,7 @@ def against_rows(sheet: Sheet, ratios: Column) -> list[Against]:
     is_alone = len(ones) == 1 and ones[0] in (0, len(sheet) - 1)
     readings = [one for column in _candidates(sheet, ratios) if (one := _reading(ratios, column, base)) is not None]
     found = [
-        Against(one.column, base, one.outside)
+        one
         for one in readings
         if len(one.follow) >= max(2, 2 * len(one.outside))
         or (one.follow and len(one.outside) <= len(one.follow) and (is_named or is_alone))
@@ -64,7 +57,7 @@ def against_rows(sheet: Sheet, ratios: Column) -> list[Against]:
         return found
     sure = is_named and ratios.role is Role.RATIO  # header and row say of what, and no row follows
     if sure or (is_alone and len(readings) > 1 and _agree(readings)):
-        return [Against(readings[0].column, base, readings[0].outside)]
+        return readings[:1]
     return []
 
 
@@ -116,7 +109,7 @@ def _candidates(sheet: Sheet, ratios: Column) -> Iterator[Column]:
                 break
 
 
-def _reading(ratios: Column, column: Column, base: Mapping[int, int]) -> _Reading | None:
+def _reading(ratios: Column, column: Column, base: Mapping[int, int]) -> Against | None:
     """Read the ratios as more for what is faster, else as more for what is slower; None where no row tells."""
     readings = []
     for turned in (False, True):
@@ -124,7 +117,7 @@ def _reading(ratios: Column, column: Column, base: Mapping[int, int]) -> _Readin
         follow = frozenset(
             row for row, ends in allowed.items() if (printed := ratios.span(row)) is not None and meets(printed, ends)
         )
-        readings.append(_Reading(column, allowed, follow))
+        readings.append(Against(column, base, allowed, follow))
     best = max(readings, key=lambda one: len(one.follow))
     return best if best.allowed else None
 
@@ -148,7 +141,7 @@ def _is_change(ratios: Column, base: int) -> bool:
     return cell is None or cell.value == 0
 
 
-def _agree(readings: list[_Reading]) -> bool:
+def _agree(readings: list[Against]) -> bool:
     """True where all columns allow the same, so that it is the ratio that is wrong."""
     first, *rest = readings
     return all(

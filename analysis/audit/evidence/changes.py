@@ -1,7 +1,7 @@
 """What kind of change a column of percentages holds, and whether it was computed from rounded numbers."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ...imports.consistency import SLACK, Span, gain, reduction
@@ -99,15 +99,22 @@ def exact(kind: Both, pair: Pair, row: int) -> float | None:
 
 
 def _from_rounded(sheet: Sheet, column: Column, pair: Pair, kind: Both) -> bool:
-    """Tell whether all changes are, to the last digit, those of the printed numbers, where that is no coincidence."""
+    rows = range(len(sheet))
+    return are_of_rounded(column, ((row, allowed(kind, pair, row), exact(kind, pair, row)) for row in rows))
+
+
+def are_of_rounded(column: Column, rows: Iterable[tuple[int, Span | None, float | None]]) -> bool:
+    """Tell whether all results are, to the last digit, those of printed numbers, where that is no coincidence.
+
+    Each row has what the printed numbers allow, and what they give if taken as exact.
+    """
     chance = 1.0
-    for row in range(len(sheet)):
-        cell, ends, computed = column.cells[row], allowed(kind, pair, row), exact(kind, pair, row)
-        if cell is None or ends is None or computed is None:
+    for row, ends, computed in rows:
+        cell, step = column.cells[row], column.step(row)
+        if cell is None or ends is None or computed is None or not step:
             continue
-        step = column.step(row)
         width = ends.high - ends.low
-        if not step or width < SEVERAL * step:
+        if not math.isfinite(width) or width < SEVERAL * step:
             continue
         if abs(computed - cell.value) > step / 2 * (1 + 1e-6) + SLACK:
             return False

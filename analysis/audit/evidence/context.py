@@ -1,12 +1,18 @@
 """Everything that the rules look at: the understood tables and the prose of all texts, and what is found out once."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from ...imports.consistency import Span
+from ...imports.table import Table
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.assumptions import Setting, devices_in
+from ..reading.column import Override
 from ..reading.document import Paragraph
 from ..reading.prose import peak_claims
+from ..reading.roles import understand
 from .baseline import against_rows
 from .changes import Resolved, resolve
 from .finding import Finding, Need, Severity
@@ -14,8 +20,11 @@ from .pairs import pair_of
 from .rates import cells_of, completed, follow_rates, time_beside
 from .structure import blocks_of
 
+FEW_ROWS = 4
+"""Rows of a table that is too short to show a pattern by itself."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Case:
     """The tables of one audit, in order, with what their own numbers say about them."""
 
@@ -23,10 +32,40 @@ class Case:
     paragraphs: tuple[Paragraph, ...]
     setting: Setting
     resolved: dict[tuple[int, int], Resolved]
+    overrides: tuple[Override, ...] = ()
+    _stacks: dict[tuple[object, int], Sheet] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def stacked(self) -> tuple[Sheet, ...]:
+        """The tables, short ones of one text with the same header as one: a log prints one for each case."""
+        return self.stacked_below(FEW_ROWS)
+
+    def stacked_below(self, rows: int) -> tuple[Sheet, ...]:
+        """The tables, those with fewer rows and the same header as one."""
+        groups: dict[tuple[object, ...], list[Sheet]] = defaultdict(list)
+        for sheet in self.sheets:
+            titled = sheet.titled
+            is_short = len(sheet) < rows and not sheet.summaries and not titled.column_lines
+            groups[(titled.table.where, titled.table.header) if is_short else (id(sheet),)].append(sheet)
+        for key, one in groups.items():
+            if len(one) > 1 and (key, len(one)) not in self._stacks:
+                self._stacks[key, len(one)] = _stack(one, self.overrides)
+        return tuple(self._stacks[key, len(one)] if len(one) > 1 else one[0] for key, one in groups.items())
 
     def changes(self, number: int) -> list[Resolved]:
         """Changes in percent of sheet `number`, with what kind they turned out to be."""
         return [self.resolved[number, column.index] for column in self.sheets[number].of(Role.CHANGE)]
+
+
+def _stack(sheets: Sequence[Sheet], overrides: Sequence[Override]) -> Sheet:
+    """Put tables with the same header below each other, with a last column that says which is which."""
+    first = sheets[0].titled.table
+    rows = tuple((*row, f"line {one.titled.line}") for one in sheets for row in one.titled.table.rows)
+    lines = tuple(line for one in sheets for line in one.titled.table.lines)
+    table = Table(first.where, (*first.header, "table"), rows, lines)
+    titles = {one.titled.title for one in sheets}
+    titled = replace(sheets[0].titled, table=table, title=titles.pop() if len(titles) == 1 else "")
+    return understand(titled, sheets[0].setting, overrides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +86,45 @@ class Rule:
         missing = [group for group in self.needs if not set(group) & set(available)]
         return "; ".join(" or ".join(group) for group in missing)
 
+    def at(
+        self,
+        sheet: Sheet,
+        row: int | None,
+        message: str,
+        column: Column | None = None,
+        *,
+        severity: Severity = Severity.CONTRADICTION,
+        advice: str = "",
+        ends: Span | None = None,
+        **evidence: float | str,
+    ) -> Finding:
+        """Build a finding at a row of a table, or at the whole table (row None); `ends` are what is allowed there."""
+        line, label = sheet.titled.line, ""
+        if row is not None:
+            line, label = sheet.line(row, column), sheet.label(row, column)
+        where, title = sheet.titled.table.where, sheet.titled.title
+        found = self.said(where, line, message, label, severity=severity, ends=ends, **evidence)
+        return replace(found, title=title, advice=advice or self.advice)
 
-def build_case(sheets: Sequence[Sheet], paragraphs: Sequence[Paragraph], setting: Setting) -> Case:
+    def said(
+        self,
+        where: str,
+        line: int,
+        message: str,
+        label: str = "",
+        *,
+        severity: Severity = Severity.CONTRADICTION,
+        ends: Span | None = None,
+        **evidence: float | str,
+    ) -> Finding:
+        """Build a finding in a sentence."""
+        numbers = {"low": ends.low, "high": ends.high} if ends else {}
+        return Finding(self.name, severity, where, "", line, label, message, self.advice, {**numbers, **evidence})
+
+
+def build_case(
+    sheets: Sequence[Sheet], paragraphs: Sequence[Paragraph], setting: Setting, overrides: Sequence[Override] = ()
+) -> Case:
     """Find out how each table counts M, and what kind each change is."""
     counted = [follow_rates(completed(sheet)) for sheet in sheets]
     known = {sheet.m_is for sheet in counted if sheet.m_is}
@@ -60,7 +136,7 @@ def build_case(sheets: Sequence[Sheet], paragraphs: Sequence[Paragraph], setting
         for number, sheet in enumerate(counted)
         for column in sheet.of(Role.CHANGE)
     }
-    return Case(tuple(counted), tuple(paragraphs), setting, resolved)
+    return Case(tuple(counted), tuple(paragraphs), setting, resolved, tuple(overrides))
 
 
 def available(case: Case) -> set[Need]:
@@ -97,28 +173,3 @@ def _available(sheet: Sheet) -> set[Need]:
         Need.SUMMARIES: bool(sheet.summaries or sheet.of(Role.COUNT, Role.STATISTIC)),
     }
     return {need for need, is_there in facts.items() if is_there}
-
-
-def at(
-    rule: Rule,
-    severity: Severity,
-    sheet: Sheet,
-    row: int | None,
-    message: str,
-    advice: str,
-    column: Column | None = None,
-    **evidence: float | str,
-) -> Finding:
-    """Build the finding of a rule at a row of a table, or at the whole table (row None)."""
-    titled = sheet.titled
-    return Finding(
-        rule.name,
-        severity,
-        titled.table.where,
-        titled.title,
-        titled.line if row is None else sheet.line(row, column),
-        "" if row is None else sheet.label(row, column),
-        message,
-        advice,
-        evidence,
-    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ...imports.consistency import Span, gain, reduction
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.printed import Printed
-from ..reading.words import BASES, HEADS, SPREADS, STATISTICS
+from ..reading.words import BASES, HEADS, SLOWER, SPREADS, STATISTICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +217,17 @@ def _among(columns: Sequence[Column], column: Column) -> Pair | None:
     bases = [one for one in columns if _is(one, BASES)]
     heads = [one for one in columns if _is(one, HEADS)]
     if len(bases) == len(heads) == 1:
-        return Pair(bases[0], heads[0], sure=True)
-    if len(columns) == 2:
+        first, second, is_sure = bases[0], heads[0], True
+    elif len(columns) == 2:
         first, second = columns
         if _is(second, BASES) or _is(first, HEADS):
             first, second = second, first
-        return Pair(first, second, sure=_is(first, BASES) or _is(second, HEADS))
-    return None
+        is_sure = _is(first, BASES) or _is(second, HEADS)
+    else:
+        return None
+    if column.role is Role.RATIO and column.core & SLOWER:
+        first, second = second, first
+    return Pair(first, second, is_sure)
 
 
 def _by_initial(columns: Sequence[Column], side: str) -> list[Column]:

@@ -8,6 +8,7 @@ from ...imports.consistency import Span, rate_of
 from ...imports.units import SECONDS, is_time
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.assumptions import PER_EXPERT, TOTAL
+from ..reading.words import DTYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,19 @@ def cells_of(sheet: Sheet, column: Column, m_is: str = "") -> Iterator[Cell]:
 
 def time_beside(sheet: Sheet, rate: Column) -> Column | None:
     """Return the one column with the times that a column of rates belongs to: same side, pass and grid size."""
-    fits = [
+    times = [
         one
         for one in sheet.of(Role.TIME)
-        if dict(one.fixed) == dict(rate.fixed)
-        and (one.side == rate.side or not rate.side)
-        and (one.pass_ == rate.pass_ or not rate.pass_)
+        if dict(one.fixed) == dict(rate.fixed) and (one.pass_ == rate.pass_ or not rate.pass_)
     ]
+    fits = [one for one in times if one.side == rate.side or not rate.side]
+    if not fits:  # the type stands beside the name of one of them only
+        fits = [one for one in times if _untyped(one) == _untyped(rate)]
     return fits[0] if len(fits) == 1 else None
+
+
+def _untyped(column: Column) -> str:
+    return " ".join(word for word in column.side.split() if word not in DTYPES)
 
 
 def follows(sheet: Sheet, rate: Column, time: Column, m_is: str, pass_: str = "") -> list[bool]:

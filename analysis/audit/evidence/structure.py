@@ -9,7 +9,7 @@ table is looked at on its side, too: its rows are then the columns.
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -86,6 +86,11 @@ class Figures:
     is_result: bool
 
     @property
+    def is_column(self) -> bool:
+        """False for a row of a table that is looked at on its side."""
+        return self.cells[0][1] is self.cells[-1][1]
+
+    @property
     def is_timed(self) -> bool:
         """True for what was measured; False for sizes, bytes, and what is unknown, which may be an amount of work."""
         return self.role in MEASURED or self.role is Role.CHANGE
@@ -95,8 +100,7 @@ class Figures:
 class Descriptions:
     """All descriptions of one row of figures: `series[i]` is the i-th, at the `places` that have a number.
 
-    `widths` are as in `Figures`; `groups` hold indices of `places` that belong together. `signs` say by key how other
-    figures enter each description.
+    `widths` are as in `Figures`; `groups` hold indices of `places` that belong together.
     """
 
     figures: Figures
@@ -104,7 +108,6 @@ class Descriptions:
     series: Floats
     widths: Floats
     groups: Sequence[Sequence[Places]]
-    signs: Mapping[int, Floats]
 
     @property
     def cells(self) -> list[Cell]:
@@ -113,14 +116,14 @@ class Descriptions:
 
     def residuals(self, series: Floats) -> Iterator[Floats]:
         """Yield what each kind of level leaves of each number, beyond rounding."""
-        yield _around(series, self.widths)
+        yield around(series, self.widths)
         for groups in self.groups:
-            yield self._within(series, groups, _around)
+            yield self._within(series, groups, around)
         if len(self.places) >= SMOOTH:
-            yield _bends(series, self.widths)
+            yield bends(series, self.widths)
             for groups in self.groups:
                 if all(len(at) > FEWEST_OF_GROUP for at in groups):
-                    yield self._within(series, groups, _bends)
+                    yield self._within(series, groups, bends)
 
     def _within(self, series: Floats, groups: Sequence[Places], kind: Callable[[Floats, Floats], Floats]) -> Floats:
         found = np.zeros_like(series)
@@ -152,17 +155,17 @@ class Descriptions:
             for best in np.argsort(third, kind="stable")[:SUSPECTED]:
                 places |= {*order[best, -3:].tolist()}
         kept = np.sort(np.argsort(thirds, kind="stable")[:PROMISING])
-        signs = {key: one[kept] for key, one in self.signs.items()}
-        return replace(self, series=self.series[kept], widths=self.widths[kept], signs=signs), sorted(places)
+        return replace(self, series=self.series[kept], widths=self.widths[kept]), sorted(places)
 
 
-def _around(series: Floats, widths: Floats) -> Floats:
+def around(series: Floats, widths: Floats) -> Floats:
+    """Distances of numbers from their median."""
     level = np.median(series, axis=-1, keepdims=True)
     found: Floats = np.maximum(np.abs(series - level) - widths, 0.0)
     return found
 
 
-def _bends(series: Floats, widths: Floats) -> Floats:
+def bends(series: Floats, widths: Floats) -> Floats:
     """Distances of numbers from the middle of their neighbours; the first and last one have that beside them."""
     bends = np.abs(series[..., 2:] - 2 * series[..., 1:-1] + series[..., :-2]) / 2 - widths[..., 1:-1]
     found: Floats = np.maximum(np.concatenate([bends[..., :1], bends, bends[..., -1:]], -1), 0.0)
@@ -246,23 +249,16 @@ def describe(figures: Figures, others: Sequence[Figures], groups: Sequence[Seque
         return None
     known = [one for one in others if one.key != figures.key and np.isfinite(one.logs[at]).all()]
     series, widths = [figures.logs[at]], [figures.widths[at]]
-    terms: list[tuple[tuple[int, int], ...]] = [()]
     for one in known:
         for sign in (1, -1):
             series.append(figures.logs[at] - sign * one.logs[at])
             widths.append(figures.widths[at] + one.widths[at])
-            terms.append(((one.key, -sign),))
     for one, other in itertools.combinations(known, 2):
         is_work = (one.role is Role.TIME and not other.is_timed) or (other.role is Role.TIME and not one.is_timed)
         if one.key != other.key and (one.role is other.role or is_work):
             for sign in (1, -1):
                 series.append(figures.logs[at] - sign * (one.logs[at] - other.logs[at]))
                 widths.append(figures.widths[at] + one.widths[at] + other.widths[at])
-                terms.append(((one.key, -sign), (other.key, sign)))
-    signs = {one.key: np.zeros(len(series)) for one in known}
-    for number, term in enumerate(terms[1:], 1):
-        for key, sign in term:
-            signs[key][number] = sign
     inside = [[np.flatnonzero(np.isin(at, group)) for group in one] for one in groups]
     kept = [one for one in inside if min(map(len, one)) >= FEWEST_OF_GROUP]
-    return Descriptions(figures, at, np.array(series), np.array(widths), kept, signs)
+    return Descriptions(figures, at, np.array(series), np.array(widths), kept)

@@ -81,8 +81,9 @@ class Column:
 
     @property
     def is_whole(self) -> bool:
-        """True where no cell has decimals."""
-        return all(cell is None or "." not in cell.digits for cell in self.cells)
+        """True where no cell has decimals, or all are multiples of 16, as pandas prints sizes ("4096.0"), or small."""
+        cells = [cell for cell in self.cells if cell is not None]
+        return all("." not in cell.digits or cell.value % 16 == 0 or cell.value in range(16) for cell in cells)
 
     def step(self, row: int) -> float:
         """Distance of neighbouring numbers at this row, in the printed unit; 0: not rounded."""

@@ -23,6 +23,9 @@ LONGEST_START = 20
 
 _KEY = re.compile(r"(?<=[A-Za-z\])])([=:])(?=[-+~]?\d)")
 
+_TORN = re.compile(r"^[^({\[]*[)}\]]|[({\[][^)}\]]*$")
+"""Half of a pair of brackets, in which numbers stand: no name."""
+
 _PER_RUN = re.compile(r"/(?:op|iter|run|call|step)$")
 
 Cells = list[tuple[str, bool]]
@@ -46,8 +49,9 @@ class BareRows:
         for at in range(width - 1, -1, -1):  # what all lines say before a number is its name
             texts = {text for text, _ in columns[at]}
             if not columns[at][0][1] and len(texts) == 1:
-                if at + 1 < len(columns) and columns[at + 1][0][1]:
-                    header[at + 1] = texts.pop().strip(" :=-|")
+                name = texts.pop().strip(" :=-|")
+                if at + 1 < len(columns) and columns[at + 1][0][1] and not _TORN.search(name):
+                    header[at + 1] = name
                 del header[at], columns[at]
         rows = [[text for text, _ in row] for row in zip(*columns, strict=True)]
         return Found(header, rows, list(range(start, end)), end)

@@ -76,6 +76,7 @@ def read_column(index: int, name: str, texts: Sequence[str], lower: bool, overri
     fixed = {} if override else {found[1]: size for found in _FIXED.finditer(name) if (size := read_size(found[2]))}
     if override:
         role, unit, detail = GIVEN[override.role]
+        cells = cells if override.role != "ignore" else (None,) * len(cells)
     else:
         role, unit, detail = _role(name, name.strip().replace(" ", "_"), words, cells, texts, lower)
     if role is Role.SIZE:
@@ -199,7 +200,7 @@ def _quantity(name: str, words: Sequence[str], units: set[str]) -> tuple[Role, f
     if said & known.CHANGES:
         scale = rate or (float(SECONDS[unit]) if unit else 1.0)
         return Role.DIFFERENCE, scale, ""
-    if _literal(name) or units == {"x"} or said & {"speedup", "ratio", "x-factor"}:
+    if _literal(name) or units == {"x"} or said & {"speedup", "ratio", "x-factor", "×"}:
         return Role.RATIO, 1.0, ""
     if rate is not None or (units and units <= {*_POWERS[Role.RATE]}):
         return Role.RATE, rate or 1e12, ""
@@ -208,7 +209,7 @@ def _quantity(name: str, words: Sequence[str], units: set[str]) -> tuple[Role, f
         return Role.BANDWIDTH, bandwidth or 1e9, ""
     if (size := _bytes(words, units)) is not None and unit is None:
         return Role.BYTES, size, ""
-    if said & known.THROUGHPUTS or units == {"/s"}:
+    if said & known.THROUGHPUTS or units == {"/s"} or any(map(known.is_per_second, words)):
         return Role.THROUGHPUT, 1.0, ""
     unit = unit or ("us" if units and units <= {*_POWERS[Role.TIME]} else None)
     if unit is not None:
@@ -281,9 +282,9 @@ _VERSUS = re.compile(r"(?:([a-z][\w.+=]*)\s+)?\b(?:vs\.?|versus|over|relative to
 
 def _side(words: Sequence[str]) -> str:
     drop = {*known.PASSES, *known.RATES, *known.BANDWIDTHS, *known.STATISTICS, *known.CHANGES, *known.FILLER}
-    drop |= {*SECONDS, "%", "percent", "speedup", "ratio", "µs", "μs", "ops"}
+    drop |= {*SECONDS, "%", "percent", "speedup", "ratio", "×", "µs", "μs", "ops"}
     drop |= {*known.THROUGHPUTS, *known.BYTES, "peak", "mfu", "hfu", "efficiency", "utilization", "sol", "roofline"}
-    return " ".join(word for word in words if word not in drop)
+    return " ".join(word for word in words if word not in drop and not known.is_per_second(word))
 
 
 def _core(words: Sequence[str]) -> frozenset[str]:

@@ -16,6 +16,8 @@ _TOKENS = re.compile(r"\([^()]*\)|\S+")
 
 _GAPS = re.compile(r"\s{2,}|\t")
 
+_KEYED = re.compile(r"[A-Za-z_]\w*\s*[:=]\s*[-+~]?\d")
+
 _RULE = re.compile(r"[\s\-=─━]+")
 
 _UNITS = frozenset(("us", "µs", "μs", "ms", "s", "ns", "TFLOPS", "GFLOPS", "GB/s", "TB/s", "%", "x", "×"))
@@ -42,6 +44,8 @@ class FlattenedTables:
         if first >= len(lines) or not self._kinds[first] or self._kinds[start] == self._kinds[first]:
             return None
         rows = [row for row in self._rows[first : self._ends[first]] if row is not None]
+        if sum(bool(_KEYED.match(cell)) for cell in _GAPS.split(lines[first].strip())) > 1:  # rows name their own cells
+            return None
         names = _aligned(lines, start, first, len(rows)) or _named(header, lines, first, rows)
         if names is None:
             return None

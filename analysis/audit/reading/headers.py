@@ -86,37 +86,18 @@ def _bond(left: str, right: str) -> float:
     head, tail = _kind(first), _kind(last)
     if tail == "opener":
         return -2.0
-    return _BONDS.get((head, tail), 0.0)
+    return _BONDS.get(head, {}).get(tail, 0.0)
 
 
 _BONDS = {
-    ("side", "end"): 2.0,
-    ("pass", "end"): 2.0,
-    ("pass", "side"): 1.5,
-    ("side", "pass"): 1.5,
-    ("side", "statistic"): 1.0,
-    ("pass", "statistic"): 1.5,
-    ("rate", "change"): 2.0,
-    ("side", "rate"): 2.0,
-    ("pass", "rate"): 2.0,
-    ("side", "change"): 1.0,
-    ("pass", "change"): 2.0,
-    ("side", "side"): -1.0,
-    ("pass", "pass"): -1.0,
-    ("statistic", "side"): -1.5,
-    ("statistic", "statistic"): -2.0,
-    ("statistic", "change"): -1.5,
-    ("rate", "side"): -2.0,
-    ("rate", "pass"): -2.0,
-    ("rate", "rate"): -2.0,
-    ("end", "side"): -2.0,
-    ("end", "pass"): -2.0,
-    ("end", "end"): -0.5,
-    ("end", "rate"): -1.0,
-    ("change", "pass"): -1.5,
-    ("change", "side"): -2.0,
-    ("change", "rate"): -1.0,
+    "side": {"end": 2.0, "pass": 1.5, "statistic": 1.0, "rate": 2.0, "change": 1.0, "side": -1.0},
+    "pass": {"end": 2.0, "side": 1.5, "statistic": 1.5, "rate": 2.0, "change": 2.0, "pass": -1.0},
+    "rate": {"change": 2.0, "side": -2.0, "pass": -2.0, "rate": -2.0},
+    "statistic": {"side": -1.5, "statistic": -2.0, "change": -1.5},
+    "end": {"side": -2.0, "pass": -2.0, "end": -0.5, "rate": -1.0},
+    "change": {"pass": -1.5, "side": -2.0, "rate": -1.0},
 }
+"""Kind of a word: that of the next one, and how strongly they belong together."""
 
 
 def _kind(word: str) -> str:

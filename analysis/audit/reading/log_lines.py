@@ -14,6 +14,9 @@ LONGEST = 1000
 
 _KEYED = re.compile(r"(?P<key>[^\W\d][^:=]{0,40}?)\s*[:=]\s*(?P<value>[^:=]+)")
 
+_NAMED = re.compile(r"(?P<name>[^\W\d]\w*):\s+(?P<rest>[^\W\d][^:=]{0,40}=.*)")
+"""A name before the first key: "Wall: avg=0.07"."""
+
 _SIZES = re.compile(r"\([^()]*=[^()]*\)")
 
 _QUANTITY = re.compile(
@@ -52,6 +55,9 @@ def _cut(line: str) -> list[tuple[str, str]]:
         sizes = _SIZES.findall(part)
         cells += [("shape", one) for one in sizes]
         rest = _SIZES.sub(" ", part)
+        if not cells and (named := _NAMED.fullmatch(rest.strip())):
+            cells.append(("", named["name"]))
+            rest = named["rest"]
         keyed = _KEYED.fullmatch(rest.strip())
         if (
             keyed and not cells and (own := _QUANTITY.fullmatch(keyed["value"].strip()))

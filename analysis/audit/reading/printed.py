@@ -41,7 +41,7 @@ EMPHASIS = re.compile(r"\*\*|(?<!\w)__|__(?!\w)|`|</?(?:b|i|u|em|strong|code|sub
 _NUMBER = re.compile(
     r"(?P<about>(?:[~≈≥≤]|>=|<=)\s*)?(?P<digits>[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?|[+-]?\.\d+)\s*"
     r"(?P<unit>[A-Za-z%×µμ][A-Za-z/]*(?:\s[a-z]+/s(?:ec(?:ond)?)?)?)?"
-    r"(?:\s*(?:±|\+/-|\+-)\s*\d[\d.,]*\s*(?P<after>[A-Za-z%×µμ][A-Za-z/]*)?)?(?:\s*\([^()]*\))?(?:(?<=[x×])\s+faster)?"
+    r"(?:\s*(?:±|\+/-|\+-|\s_\s)\s*\d[\d.,]*\s*(?P<after>[A-Za-z%×µμ][A-Za-z/]*)?)?(?:\s*\([^()]*\))?(?:(?<=[x×])\s+faster)?"
 )
 """A number, its unit, and what may follow: by how much it varies, a remark in parentheses, and "faster"."""
 

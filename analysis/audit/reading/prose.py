@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ...imports.consistency import Span
 from .document import Paragraph
 from .printed import Printed, read_printed
 from .words import DTYPES, PASSES, dtypes_in
@@ -47,19 +48,6 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z•\-*])|\n\s*[•*\-]\s|\n\s*\
 
 
 @dataclass(frozen=True, slots=True)
-class PeakClaim:
-    """A rate in FLOP/s that a sentence calls a percentage of some peak."""
-
-    where: str
-    line: int
-    text: str
-    rate: Printed
-    unit: float
-    percent: Printed
-    dtype: str
-
-
-@dataclass(frozen=True, slots=True)
 class StatedPeak:
     """A rate in FLOP/s that a sentence calls the peak of a type."""
 
@@ -69,6 +57,18 @@ class StatedPeak:
     rate: Printed
     unit: float
     dtype: str
+
+    @property
+    def span(self) -> Span:
+        """What the rate may be, in FLOP/s."""
+        return Span(self.rate.span.low * self.unit, self.rate.span.high * self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class PeakClaim(StatedPeak):
+    """A rate in FLOP/s that a sentence calls a percentage of some peak."""
+
+    percent: Printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def peak_claims(paragraphs: Sequence[Paragraph]) -> Iterator[PeakClaim]:
                 if number is None or percent is None or not number.value or not percent.value:
                     continue
                 line = paragraph.line_of(offset + rate.start())
-                yield PeakClaim(paragraph.where, line, text, number, scale[rate["unit"]], percent, dtype)
+                yield PeakClaim(paragraph.where, line, text, number, scale[rate["unit"]], dtype, percent)
 
 
 _STATED_PEAK = re.compile(

@@ -40,7 +40,7 @@ def upright(titled: Titled) -> Titled:
 def _is_quantity(name: str) -> bool:
     words = {*known.words_of(name)}
     units = {*known.RATES, *known.BANDWIDTHS, *known.THROUGHPUTS}
-    return is_time(name) or bool(words & units) or _is_derived(name)
+    return is_time(name) or bool(words & units) or any(map(known.is_per_second, words)) or _is_derived(name)
 
 
 def _is_no_case(name: str) -> bool:

@@ -45,6 +45,9 @@ BASES = frozenset(
 HEADS = frozenset(("new", "opt", "optimized", "optimised", "pr", "head", "after", "branch", "ours", "fused", "tuned"))
 """Words for the two sides of a change."""
 
+SLOWER = frozenset(("slower", "slowdown"))
+"""Words of a ratio that is above 1 where the new side takes longer."""
+
 DTYPES = ("bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "mxfp4", "int8")
 
 FOUR_BITS = ("fp4", "nvfp4")
@@ -72,17 +75,14 @@ RATES |= {f"{prefix}{rest}": 10.0**power for prefix, power in (("g", 9), ("t", 1
 
 BANDWIDTHS = {"gbs": 1e9, "gbps": 1e9, "gib/s": 2.0**30, "tbs": 1e12, "tbps": 1e12, "bandwidth": 1e9, "bw": 1e9}
 
-THROUGHPUTS = frozenset(
-    (
-        *(
-            f"{what}/{per}"
-            for what in ("t", "tok", "toks", "token", "tokens", "sample", "samples", "req", "requests")
-            for per in ("s", "sec", "second")
-        ),
-        *("it/s", "img/s", "images/s", "seq/s", "fps", "qps", "tps", "throughput"),
-    )
-)
-"""Words of a header that counts tokens, samples or requests per second."""
+THROUGHPUTS = frozenset(("fps", "qps", "tps", "throughput"))
+"""Words of a header that counts tokens, samples or requests per second, beside `is_per_second`."""
+
+
+def is_per_second(word: str) -> bool:
+    """True for things per second, whatever they are: "mp/s", "paths/sec"."""
+    return word.partition("/")[2] in ("s", "sec", "second") and word not in BANDWIDTHS
+
 
 BYTES = {"kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
 """Units of sizes in bytes; kb, mb and gb are also used for the binary ones."""
@@ -107,7 +107,13 @@ _ABOUT_SUMMARIES = frozenset(
 )
 """Words beside a statistic that leave it a summary of the rows; others make it a quantity ("mean TTFT")."""
 
-QUANTILES = {"min": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "max": 1.0}
+QUANTILES = {
+    **dict.fromkeys(("min", "minimum", "lowest"), 0.0),
+    "median": 0.5,
+    **dict.fromkeys(("max", "maximum", "highest"), 1.0),
+    **{f"p{percent}": percent / 100 for percent in (1, 5, 10, 20, 25, 50, 75, 80, 90, 95, 99)},
+}
+"""Word of a header: where the statistic stands among the sorted samples."""
 
 IDS = frozenset(("testid", "tid", "id", "idx", "case_id"))
 

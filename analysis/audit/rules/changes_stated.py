@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from ...imports.consistency import Span, gain_of_reduction
 from ..evidence.changes import Resolved, is_aggregate
-from ..evidence.context import Case, Rule, at
-from ..evidence.finding import Finding, Need, Severity
+from ..evidence.context import Case, Rule
+from ..evidence.finding import Finding, Need
 from ..evidence.pairs import meets
 from ..reading import words as known
-from ..reading.annotated_table import Column, Role, Sheet
+from ..reading.annotated_table import Role, Sheet
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -33,22 +33,28 @@ def _is_couple(first: Resolved, second: Resolved) -> bool:
 def _couple(sheet: Sheet, first: Resolved, second: Resolved) -> Iterator[Finding]:
     for row in range(len(sheet)):
         reduced, gained = first.column.span(row), second.column.span(row)
-        if reduced is None or gained is None or reduced.high >= 100:
+        if reduced is None or gained is None or (not first.kind and gained.meets(reduced)):
             continue
-        ends = gain_of_reduction(reduced)
-        if is_aggregate(sheet, row):  # a mean of gains is at least the gain of the mean: 1/(1-x) bends upwards
-            ends = Span(ends.low, float("inf"))
-        if meets(gained, ends) or (not first.kind and gained.meets(reduced)):
-            continue
-        limit = f"at least {ends.low:.4g} %" if ends.high == float("inf") else f"{ends.low:.4g} to {ends.high:.4g} %"
-        mean = "a mean " if is_aggregate(sheet, row) else ""
-        why = _origin(first, second)
-        message = (
+        said = (
             f"{first.column.name} {sheet.quoted(row, first.column)} and {second.column.name} "
-            f"{sheet.quoted(row, second.column)} cannot both be right: {mean}time reduction of that size is "
-            f"{mean}gain of {limit}{why}"
+            f"{sheet.quoted(row, second.column)}"
         )
-        yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, low=ends.low, high=ends.high)
+        yield from _apart(sheet, row, said, reduced, gained, is_aggregate(sheet, row), _origin(first, second))
+
+
+def _apart(
+    sheet: Sheet, row: int, said: str, reduced: Span, gained: Span, is_mean: bool, why: str = ""
+) -> Iterator[Finding]:
+    """Find a reduction and a gain that differ; a mean of gains is at least the gain of the mean: 1/(1-x) bends up."""
+    if reduced.high >= 100:
+        return
+    ends = gain_of_reduction(reduced)
+    ends = Span(ends.low, float("inf")) if is_mean else ends
+    if not meets(gained, ends):
+        limit = f"at least {ends.low:.4g} %" if is_mean else f"{ends.low:.4g} to {ends.high:.4g} %"
+        mean = "a mean " if is_mean else ""
+        message = f"{said} cannot both be right: {mean}time reduction of that size is {mean}gain of {limit}{why}"
+        yield RULE.at(sheet, row, message, ends=ends)
 
 
 def _origin(first: Resolved, second: Resolved) -> str:
@@ -75,7 +81,7 @@ def _between(sheet: Sheet, changes: list[Resolved]) -> Iterator[Finding]:
                     f"{sheet.quoted(row, passes['fwd'].column)} and {sheet.quoted(row, passes['bwd'].column)} "
                     "of its passes"
                 )
-                yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice)
+                yield RULE.at(sheet, row, message)
 
 
 def _extremes(sheet: Sheet) -> Iterator[Finding]:
@@ -91,25 +97,11 @@ def _extremes(sheet: Sheet) -> Iterator[Finding]:
     for (pass_, kind), row in rows.items():
         if kind == "gain" and (pass_, "reduction") in rows:
             for column in sheet.of(Role.STATISTIC):
-                if column.detail in ("min", "max", "mean"):
-                    yield from _extreme(sheet, column, rows[pass_, "reduction"], row)
-
-
-def _extreme(sheet: Sheet, column: Column, reduction_row: int, gain_row: int) -> Iterator[Finding]:
-    reduced, gained = column.span(reduction_row), column.span(gain_row)
-    if reduced is None or gained is None or reduced.high >= 100:
-        return
-    ends = gain_of_reduction(reduced)
-    if column.detail == "mean":
-        ends = Span(ends.low, float("inf"))
-    if meets(gained, ends):
-        return
-    limit = f"{ends.low:.4g} to {ends.high:.4g} %" if ends.high < float("inf") else f"at least {ends.low:.4g} %"
-    message = (
-        f"{column.name}: gain {sheet.quoted(gain_row, column)} and time reduction "
-        f"{sheet.quoted(reduction_row, column)} cannot both be right: such a reduction is a gain of {limit}"
-    )
-    yield at(RULE, Severity.CONTRADICTION, sheet, gain_row, message, RULE.advice, low=ends.low, high=ends.high)
+                reduced, gained = column.span(rows[pass_, "reduction"]), column.span(row)
+                if column.detail in ("min", "max", "mean") and reduced is not None and gained is not None:
+                    texts = (sheet.quoted(at, column) for at in (row, rows[pass_, "reduction"]))
+                    said = f"{column.name}: gain {' and time reduction '.join(texts)}"
+                    yield from _apart(sheet, row, said, reduced, gained, column.detail == "mean")
 
 
 RULE = Rule(

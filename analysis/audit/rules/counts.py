@@ -4,13 +4,13 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean, median
 
 from ....shapes.errors import quote
 from ...imports.consistency import SLACK, Span, enlarged
-from ..evidence.context import Case, Rule, at
+from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import meets, pair_of, ratio
 from ..reading import words as known
@@ -156,7 +156,7 @@ def _claimed(claim: CountClaim, series: Sequence[Series], counted: Iterable[Coun
                 f"{quote(claim.text)} contradicts {one.sheet.titled.name}, row {one.sheet.label(one.row)}, which "
                 f"counts {one.count} of {one.cases}"
             )
-            yield _said(claim, message, Severity.CONTRADICTION, allowed)
+            yield RULE.said(claim.where, claim.line, message, ends=allowed)
             return
     fits = [one for one in series if one.pass_ == claim.pass_ and one.values]
     for each in fits:
@@ -167,13 +167,8 @@ def _claimed(claim: CountClaim, series: Sequence[Series], counted: Iterable[Coun
                 f"{quote(claim.text)}: {len(each.values)} printed rows of {quote(each.name)} allow "
                 f"{allowed.low:.0f} to {allowed.high:.0f} of {claim.cases}"
             )
-            yield _said(claim, message, severity, allowed)
+            yield RULE.said(claim.where, claim.line, message, severity=severity, ends=allowed)
             return
-
-
-def _said(claim: CountClaim, message: str, severity: Severity, allowed: Span) -> Finding:
-    evidence: dict[str, float | str] = {"low": allowed.low, "high": allowed.high}
-    return Finding(RULE.name, severity, claim.where, "", claim.line, "", message, RULE.advice, evidence)
 
 
 def _counted_rows(one: Counted, series: Sequence[Series]) -> Iterator[Finding]:
@@ -190,7 +185,7 @@ def _counted_rows(one: Counted, series: Sequence[Series]) -> Iterator[Finding]:
             f"{one.column.name} {one.count}: {len(fits[0].values)} printed rows of {fits[0].name!r} allow "
             f"{allowed.low:.0f} to {allowed.high:.0f}"
         )
-        yield at(RULE, Severity.CONTRADICTION, one.sheet, one.row, message, RULE.advice, one.column)
+        yield RULE.at(one.sheet, one.row, message, one.column)
 
 
 def _quantiles(sheet: Sheet) -> Iterator[Finding]:
@@ -214,7 +209,7 @@ def _quantiles(sheet: Sheet) -> Iterator[Finding]:
                     f"{column.name} {sheet.quoted(row, column)}: the quantiles beside it allow {allowed.low:.0f} to "
                     f"{allowed.high:.0f} of {cases}"
                 )
-                yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, column)
+                yield RULE.at(sheet, row, message, column)
 
 
 def _narrowed(allowed: Span, value: Span, quantile: float, threshold: float, cases: int) -> Span:
@@ -259,17 +254,8 @@ def _last_rows(sheet: Sheet) -> Iterator[Finding]:
                 f"{column.name}: {summary.statistic} {printed.text} is not that of the {count} rows above, "
                 f"{ends.low:.5g} to {ends.high:.5g}"
             )
-            yield Finding(
-                RULE.name,
-                Severity.CONTRADICTION,
-                sheet.titled.table.where,
-                sheet.titled.title,
-                summary.line,
-                summary.statistic,
-                message,
-                RULE.advice,
-                {"low": ends.low, "high": ends.high},
-            )
+            found = RULE.said(sheet.titled.table.where, summary.line, message, summary.statistic, ends=ends)
+            yield replace(found, title=sheet.titled.title)
 
 
 def _is_statistic(sheet: Sheet, row: int) -> bool:
@@ -345,7 +331,7 @@ def _statistics(sheet: Sheet, series: Sequence[Series]) -> Iterator[Finding]:
                     f"{column.name} {sheet.quoted(row, column)}: {len(one.spans)} printed rows of {quote(one.name)} "
                     f"allow {allowed.low:.5g} to {allowed.high:.5g}"
                 )
-                yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, column)
+                yield RULE.at(sheet, row, message, column)
 
 
 def _meant(sheet: Sheet, row: int, column: Column, series: Sequence[Series]) -> Series | None:

@@ -4,7 +4,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ..evidence.context import Case, Rule, at
+from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.rates import Cell, cells_of, time_beside
 from ..reading.annotated_table import Column, Role, Sheet
@@ -99,14 +99,12 @@ def _finding(sheet: Sheet, flat: list[tuple[Cell, Cell]], over: list[Cell]) -> F
         f"FLOPs are counted as if each expert had M rows, but {' and '.join(reasons)}: M may be the total, and all "
         "TFLOPS too large by the number of experts"
     )
-    return at(
-        RULE,
-        Severity.QUESTION,
+    return RULE.at(
         sheet,
         cell.row,
         message,
-        RULE.advice,
         cell.column,
+        severity=Severity.QUESTION,
         pairs=float(len(flat)),
         over_peak=float(len(over)),
     )

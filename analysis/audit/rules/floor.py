@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from ..evidence.context import Case, Rule, at
+from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.rates import Cell, cells_of, time_beside
 from ..reading.annotated_table import Column, Role, Sheet
@@ -93,14 +93,12 @@ def _finding(sheet: Sheet, rate: Column, column: Column, cells: Sequence[Cell], 
         f"{max(times) * 1e6:.1f} us while their FLOPs differ by a factor of {growth:.3g} (lines {lines}): "
         "the time of a launch or of one pass through the pipeline, so the rate only repeats the FLOP count"
     )
-    return at(
-        RULE,
-        Severity.MISLEADING,
+    return RULE.at(
         sheet,
         floor[0].row,
         message,
-        RULE.advice,
         column,
+        severity=Severity.MISLEADING,
         shortest_s=min(times),
         longest_s=max(times),
         growth_of_flops=growth,

@@ -3,21 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from ..evidence.context import Case, Rule, at
-from ..evidence.finding import Finding, Need, Severity
+from ..evidence.context import Case, Rule
+from ..evidence.finding import Finding, Need
 from ..reading.annotated_table import Column, Role, Sheet
-
-_RANKS = {
-    "min": 0.0,
-    "minimum": 0.0,
-    "lowest": 0.0,
-    "median": 0.5,
-    "max": 1.0,
-    "maximum": 1.0,
-    "highest": 1.0,
-    **{f"p{percent}": percent / 100 for percent in (1, 5, 10, 20, 25, 50, 75, 80, 90, 95, 99)},
-}
-"""Word of a header: where the statistic stands among the sorted samples."""
+from ..reading.words import QUANTILES
 
 _MEANS = frozenset(("mean", "average", "avg"))
 """Words of one that stands between the extremes, and anywhere there."""
@@ -28,14 +17,14 @@ AGREEING = 2
 
 def check(case: Case) -> Iterator[Finding]:
     """Compare neighbouring statistics of one quantity in every row."""
-    for sheet in case.sheets:
+    for sheet in case.stacked:
         groups: dict[tuple[object, ...], list[tuple[float, Column]]] = defaultdict(list)
         for column in sheet.of(Role.TIME, Role.RATE, Role.THROUGHPUT, Role.STATISTIC, Role.OTHER):
-            words = column.core & {*_RANKS, *_MEANS}
+            words = column.core & {*QUANTILES, *_MEANS}
             if len(words) == 1:
                 (word,) = words
-                rest = frozenset(column.side.split()) - {*_RANKS, *_MEANS}
-                groups[rest, column.pass_, *column.fixed.items()].append((_RANKS.get(word, -1.0), column))
+                rest = frozenset(column.side.split()) - {*QUANTILES, *_MEANS}
+                groups[rest, column.pass_, *column.fixed.items()].append((QUANTILES.get(word, -1.0), column))
         for ranked in groups.values():
             units = {column.unit for _, column in ranked if column.role is Role.TIME}
             if len(units) <= 1:
@@ -63,7 +52,7 @@ def _disordered(sheet: Sheet, ranked: Sequence[tuple[float, Column]]) -> Iterato
         return
     for row, (lower, upper) in wrong.items():
         message = f"{lower.name} {sheet.quoted(row, lower)} is above {upper.name} {sheet.quoted(row, upper)}"
-        yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, lower)
+        yield RULE.at(sheet, row, message, lower)
 
 
 RULE = Rule(

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..evidence.context import Case, Rule, at
-from ..evidence.finding import Finding, Need, Severity
+from ..evidence.context import Case, Rule
+from ..evidence.finding import Finding, Need
 from ..evidence.rates import Cell, cells_of
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.words import passes_in, words_of
@@ -61,7 +61,7 @@ def _between(sheet: Sheet) -> Iterator[Finding]:
                     f"{step.name} {sheet.quoted(row, step)} does not lie between {fwd.name} {sheet.quoted(row, fwd)} "
                     f"and {bwd.name} {sheet.quoted(row, bwd)}"
                 )
-                yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, step)
+                yield RULE.at(sheet, row, message, step)
 
 
 def stage_of(sheet: Sheet, column: Column) -> str:
@@ -107,17 +107,7 @@ def _compare(part: _Timed, whole: _Timed) -> Iterator[Finding]:
             f"{whole.column.name} {whole.sheet.quoted(around.row, whole.column)} ({_NAMES[whole.stage]}) of the same "
             f"sizes, {place} {whole.sheet.line(around.row)}"
         )
-        yield at(
-            RULE,
-            Severity.CONTRADICTION,
-            part.sheet,
-            cell.row,
-            message,
-            RULE.advice,
-            part.column,
-            part_s=cell.time_s,
-            whole_s=around.time_s,
-        )
+        yield RULE.at(part.sheet, cell.row, message, part.column, part_s=cell.time_s, whole_s=around.time_s)
 
 
 _NAMES = {

@@ -14,9 +14,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..evidence.context import Case, Rule, at
+from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
-from ..evidence.structure import Cell, Descriptions, Figures, Floats, Places, blocks_of, describe
+from ..evidence.structure import (
+    FEWEST,
+    SMOOTH,
+    Cell,
+    Descriptions,
+    Figures,
+    Floats,
+    Places,
+    around,
+    bends,
+    blocks_of,
+    describe,
+)
 from ..reading.annotated_table import Role, Sheet
 
 FACTORS = (10.0, 0.1, 1000.0, 0.001)
@@ -24,6 +36,9 @@ FACTORS = (10.0, 0.1, 1000.0, 0.001)
 
 LEAST = math.log(1.25)
 """Residual of a number that breaks a pattern, and difference of two numbers that are worth a swap, at least."""
+
+EXCHANGED = math.log(1.8)
+"""Gain of each of two columns if two numbers of a row change places, at least."""
 
 FLOOR = 0.02
 """Residual that no pattern of measured numbers is better than."""
@@ -43,17 +58,16 @@ BROKEN = 0.04
 
 @dataclass(frozen=True, slots=True)
 class _Slip:
-    """A number, or two, by which a table is irregular; `undone` says where it fits."""
+    """A number, or two that belong into each other's place, by which a table is irregular."""
 
     cells: tuple[Cell, ...]
-    undone: str
     factor: float
     score: float
 
 
 def check(case: Case) -> Iterator[Finding]:
     """Look for the most telling slip of each column; of a line only the most telling one is reported."""
-    for sheet in case.sheets:
+    for sheet in case.stacked:
         found: dict[int, _Slip] = {}
         slips = [slip for figures, groups in blocks_of(sheet) for slip in _slips(figures, groups)]
         for slip in sorted(slips, key=lambda one: -one.score):
@@ -71,12 +85,44 @@ def _slips(figures: Sequence[Figures], groups: Sequence[Sequence[Places]]) -> It
             if one.key not in best or before.min() < best[one.key][0].min():
                 best[one.key] = before, described
     for before, described in best.values():
-        slip = _undone(described, before, figures) or _broken(described, before, figures)
+        slip = _undone(described, before) or _broken(described, before, figures)
         if slip is not None:
             yield slip
+    yield from _exchanged(figures)
 
 
-def _undone(described: Descriptions, before: Floats, figures: Sequence[Figures]) -> _Slip | None:
+def _exchanged(figures: Sequence[Figures]) -> Iterator[_Slip]:
+    """Find two numbers of one row that make their columns irregular, and regular in each other's place."""
+    results = [one for one in figures if one.is_result and one.role is not Role.CHANGE and one.is_column]
+    for one, other in itertools.combinations(results, 2):
+        at = np.flatnonzero(np.isfinite(one.logs + other.logs))
+        if len(at) < FEWEST:
+            continue
+        columns = np.array([(each.logs - each.unit)[at] for each in (one, other)])
+        first, second = np.abs(columns - np.median(columns, axis=1, keepdims=True)).argmax(axis=1)
+        if first != second:
+            continue
+        turned = columns.copy()
+        turned[:, first] = turned[::-1, first]
+        gains = [
+            math.log((_irregular(before) + FLOOR) / (_irregular(after) + FLOOR))
+            for before, after in zip(columns, turned, strict=True)
+        ]
+        score = (len(at) - 2) * sum(gains) - math.log(len(at) * math.comb(len(results), 2))
+        cells = one.cells[at[first]], other.cells[at[first]]
+        units = {cell.unit for row, column in cells if (cell := column.cells[row]) is not None}
+        if min(gains) > EXCHANGED and score > PROOF and len(units) == 1:
+            yield _Slip(cells, math.exp(abs(float(columns[0, first] - columns[1, first]))), score)
+
+
+def _irregular(series: Floats) -> float:
+    """Largest distance of a number from the level of all, or from its neighbours, whichever is smaller."""
+    none = np.zeros_like(series)
+    kinds = [around(series, none), *([bends(series, none)] if len(series) >= SMOOTH else [])]
+    return float(min(one.max() for one in kinds))
+
+
+def _undone(described: Descriptions, before: Floats) -> _Slip | None:
     """Find the slip without which these figures are so regular that it is no coincidence."""
     least, cells = float(before.min()), described.cells
     if described.figures.role is Role.CHANGE or least < LEAST:
@@ -84,16 +130,15 @@ def _undone(described: Descriptions, before: Floats, figures: Sequence[Figures])
     if least < GAIN * (described.least_of_others() + FLOOR):
         return None
     described, suspects = described.promising()
-    undone = list(_tried(described, suspects, figures))
+    undone = list(_tried(described, suspects))
     tried = math.log(before.size * len(undone) * len(cells) / len(suspects))
     best: _Slip | None = None
-    for name, places, shift in undone:
+    for places, shift in undone:
         gain = math.log(least / (float(described.worst(described.series + shift).min()) + FLOOR))
-        cost = math.log(len(cells)) if not name and len(places) == 1 and _has_own_unit(cells, places[0]) else tried
+        cost = math.log(len(cells)) if len(places) == 1 and _has_own_unit(cells, places[0]) else tried
         score = (len(cells) - 1 - len(places)) * gain - cost
         if gain > math.log(GAIN) and score > (best.score if best else PROOF):
-            factor = math.exp(abs(float(shift[..., places[0]].flat[0])))
-            best = _Slip(tuple(cells[place] for place in places), name, factor, score)
+            best = _Slip(tuple(cells[place] for place in places), math.exp(abs(float(shift[places[0]]))), score)
     return best
 
 
@@ -103,12 +148,12 @@ def _has_own_unit(cells: Sequence[Cell], place: int) -> bool:
     return units.count(units[place]) == 1 and len(set(units)) == 2
 
 
-_Undo = tuple[str, tuple[int, ...], Floats]
-"""Where a number fits instead, the places of the numbers, and how what undoes a slip changes the descriptions."""
+_Undo = tuple[tuple[int, ...], Floats]
+"""The places of the numbers, and how what undoes a slip changes the descriptions."""
 
 
-def _tried(described: Descriptions, suspects: Sequence[int], figures: Sequence[Figures]) -> Iterator[_Undo]:
-    """Yield what undoes each slip: another factor, a swap within the column, a swap within the row."""
+def _tried(described: Descriptions, suspects: Sequence[int]) -> Iterator[_Undo]:
+    """Yield what undoes each slip: another factor, a swap within the column."""
     logs = described.figures.logs[described.places]
 
     def shifted(*changes: tuple[int, float]) -> Floats:
@@ -119,22 +164,11 @@ def _tried(described: Descriptions, suspects: Sequence[int], figures: Sequence[F
 
     for place in suspects:
         for factor in FACTORS:
-            yield "", (place,), shifted((place, math.log(factor)))
+            yield (place,), shifted((place, math.log(factor)))
     for place, other in itertools.combinations(suspects, 2):
         change = logs[other] - logs[place]
         if abs(change) > LEAST:
-            yield "", (place, other), shifted((place, change), (other, -change))
-    for figure in figures:
-        if figure.key == described.figures.key or figure.role is not described.figures.role:
-            continue
-        changes = figure.logs[described.places] - figure.unit - (logs - described.figures.unit)
-        for place in suspects:
-            if not abs(changes[place]) > LEAST:  # or nan
-                continue
-            shift = np.zeros_like(described.series)
-            shift[:, place] = changes[place] * (1 - described.signs.get(figure.key, 0.0))
-            row, column = figure.cells[described.places[place]]
-            yield column.name or f"row {row + 1}", (place,), shift
+            yield (place, other), shifted((place, change), (other, -change))
 
 
 def _broken(described: Descriptions, before: Floats, figures: Sequence[Figures]) -> _Slip | None:
@@ -160,7 +194,7 @@ def _broken(described: Descriptions, before: Floats, figures: Sequence[Figures])
             return None
     if 2 * len(np.unique(np.delete(described.series[0], order[best, -1]))) < count:  # few numbers are no relation
         return None
-    return _Slip((described.cells[place],), "", 2.0**octaves, score)
+    return _Slip((described.cells[place],), 2.0**octaves, score)
 
 
 def _finding(sheet: Sheet, slip: _Slip) -> Finding:
@@ -174,9 +208,7 @@ def _finding(sheet: Sheet, slip: _Slip) -> Finding:
         )
     else:
         message = f"{printed} breaks the pattern of its row and column, by a factor of {slip.factor:.3g}"
-        if slip.undone:
-            message += f"; it fits in the place of {slip.undone}"
-    return at(RULE, Severity.QUESTION, sheet, row, message, RULE.advice, column, factor=slip.factor)
+    return RULE.at(sheet, row, message, column, severity=Severity.QUESTION, factor=slip.factor)
 
 
 RULE = Rule(

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ....shapes.device import specs
 from ....shapes.errors import quote, shorten
 from ...imports.consistency import Span
-from ..evidence.context import Case, Rule, at
-from ..evidence.finding import Finding, Need, Severity
+from ..evidence.context import Case, Rule
+from ..evidence.finding import Finding, Need
 from ..evidence.pairs import ratio
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.assumptions import Setting, devices_in, short_name
@@ -83,7 +84,7 @@ def _finding(sheet: Sheet, row: int, share: Column, rate: Column, ends: Span, dt
     said = f"{rate.name} {sheet.quoted(row, rate)} as {sheet.quoted(row, share)} of peak ({share.name})"
     message, evidence = _explain(said, ends, value.value * rate.unit, sheet.setting_at(row, rate), dtype)
     rows = f"; {count} rows" if count > 1 else ""
-    return at(RULE, Severity.CONTRADICTION, sheet, row, message + rows, RULE.advice, share, **evidence)
+    return replace(RULE.at(sheet, row, message + rows, share), evidence=evidence)
 
 
 def _disagreeing(sheet: Sheet, share: Column) -> Iterator[Finding]:
@@ -111,51 +112,41 @@ def _disagreeing(sheet: Sheet, share: Column) -> Iterator[Finding]:
                 f"{100 * ends.low:.4g} to {100 * ends.high:.4g}, where {common[0]} other rows agree on "
                 f"{100 * common[1]:.4g}"
             )
-            yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, share)
+            yield RULE.at(sheet, row, message, share)
 
 
 def _sentence(claim: PeakClaim, setting: Setting) -> Iterator[Finding]:
-    named = devices_in(claim.text)
-    if len(named) == 1:
-        setting = setting.on(named)
+    setting = _setting_of(claim, setting)
     if setting.device is None:
         return
-    printed, percent = claim.rate.span, claim.percent.span
-    ends = ratio(Span(printed.low * claim.unit, printed.high * claim.unit), Span(percent.low / 100, percent.high / 100))
+    percent = claim.percent.span
+    ends = ratio(claim.span, Span(percent.low / 100, percent.high / 100))
     if _matches(ends, _own(setting, claim.dtype)):
         return
     said = f"{claim.rate.text} as {claim.percent.text}% of peak"
     message, evidence = _explain(said, ends, claim.rate.value * claim.unit, setting, claim.dtype)
-    yield Finding(
-        RULE.name,
-        Severity.CONTRADICTION,
-        claim.where,
-        "",
-        claim.line,
-        f'"{shorten(claim.text)}"',
-        message,
-        RULE.advice,
-        evidence,
-    )
+    found = RULE.said(claim.where, claim.line, message, f'"{shorten(claim.text)}"')
+    yield replace(found, evidence=evidence)
+
+
+def _setting_of(said: StatedPeak, setting: Setting) -> Setting:
+    named = devices_in(said.text)
+    return setting.on(named) if len(named) == 1 else setting
 
 
 def _stated(peak: StatedPeak, setting: Setting) -> Iterator[Finding]:
     """Find a peak that a sentence calls dense, or just a peak, and that the device has with sparsity only."""
-    named = devices_in(peak.text)
-    if len(named) == 1:
-        setting = setting.on(named)
+    setting = _setting_of(peak, setting)
     if setting.device is None:
         return
-    ends = Span(peak.rate.span.low * peak.unit, peak.rate.span.high * peak.unit)
     own = {peak.dtype: setting.device.peak_flops[peak.dtype]} if peak.dtype in setting.device.peak_flops else {}
-    if not own or _matches(ends, own) or abs(peak.rate.value * peak.unit / 2 / own[peak.dtype] - 1) > BESIDE:
+    if not own or _matches(peak.span, own) or abs(peak.rate.value * peak.unit / 2 / own[peak.dtype] - 1) > BESIDE:
         return
     message = (
         f"{quote(peak.rate.text)} is twice the dense {peak.dtype} peak of {short_name(setting.device)} "
         f"({own[peak.dtype] / 1e12:.6g} TFLOPS): the figure with sparsity"
     )
-    text = f'"{shorten(peak.text)}"'
-    yield Finding(RULE.name, Severity.CONTRADICTION, peak.where, "", peak.line, text, message, RULE.advice)
+    yield RULE.said(peak.where, peak.line, message, f'"{shorten(peak.text)}"')
 
 
 def _own(setting: Setting, dtype: str) -> dict[str, float]:
@@ -231,7 +222,7 @@ def _claim_rows(sheet: Sheet) -> Iterator[PeakClaim]:
         if rate is not None and share is not None and rate.value and share.value:
             unit = _SCALES[sheet.text(rates[key], places["unit"]).lower()]
             text = " ".join(filter(None, key))
-            yield PeakClaim(sheet.titled.table.where, sheet.line(row), text, rate, unit, share, "")
+            yield PeakClaim(sheet.titled.table.where, sheet.line(row), text, rate, unit, "", share)
 
 
 def paragraphs_in(sheet: Sheet) -> Sequence[Paragraph]:

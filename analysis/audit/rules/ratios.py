@@ -7,7 +7,7 @@ from ....shapes.errors import shorten
 from ...imports.consistency import Span
 from ..evidence.baseline import against_rows
 from ..evidence.changes import Resolved, allowed, kinds_for
-from ..evidence.context import Case, Rule, at
+from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import Pair, meets, pair_of, ratio
 from ..evidence.rates import follows, time_beside
@@ -43,7 +43,7 @@ def check_label(case: Case) -> Iterator[Finding]:
                 yield _mislabelled(sheet, change)
             if change.pair and _are_fractions(sheet, change.column, change.pair):
                 message = f"{change.column.name}: fractions that are called percentages: 0.3 is 30 %"
-                yield at(LABEL, Severity.CONTRADICTION, sheet, None, message, LABEL.advice, change.column)
+                yield LABEL.at(sheet, None, message, change.column)
 
 
 def _are_fractions(sheet: Sheet, column: Column, pair: Pair) -> bool:
@@ -98,7 +98,7 @@ def _reversed(sheet: Sheet, column: Column, pair: Pair, row: int, count: int) ->
         f"{column.name}: the header says {says}, which is {ends.low:.3g} to {ends.high:.3g} here, but {text} is {does}"
         f"; all {count} rows that can tell the two apart agree"
     )
-    return at(LABEL, Severity.CONTRADICTION, sheet, row, message, LABEL.advice, column, rows=float(count))
+    return LABEL.at(sheet, row, message, column, rows=float(count))
 
 
 def _mislabelled(sheet: Sheet, change: Resolved) -> Finding:
@@ -106,7 +106,7 @@ def _mislabelled(sheet: Sheet, change: Resolved) -> Finding:
         f"{change.column.name}: labelled as {NAMES[change.labelled]}, but every row that can tell them apart is "
         f"{NAMES[change.kind]}"
     )
-    return at(LABEL, Severity.CONTRADICTION, sheet, None, message, LABEL.advice, change.column)
+    return LABEL.at(sheet, None, message, change.column)
 
 
 NAMES = {
@@ -145,7 +145,7 @@ def _ratios(sheet: Sheet, column: Column) -> Iterator[Finding]:
     for row in outside:
         ends = forward(pair, row)
         assert ends is not None
-        yield _outside(sheet, row, column, turned(ends) if is_turned else ends, pair)
+        yield _outside(sheet, row, column, turned(ends) if is_turned else ends, _of_pair(pair, row))
 
 
 def _against(sheet: Sheet, ratios: Column) -> Iterator[Finding]:
@@ -156,15 +156,9 @@ def _against(sheet: Sheet, ratios: Column) -> Iterator[Finding]:
             if row in told:
                 continue
             told.add(row)
-            base = found.base[row]
-            message = (
-                f"{ratios.name}: {sheet.quoted(row, ratios)} does not follow from {found.column.name} "
-                f"{sheet.quoted(row, found.column)} and {sheet.quoted(base, found.column)} of the baseline (line "
-                f"{sheet.line(base)}), which allow {ends.low:.5g} to {ends.high:.5g}"
-            )
-            yield at(
-                VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, ratios, low=ends.low, high=ends.high
-            )
+            own, base = found.column, found.base[row]
+            source = f"{own.name} {sheet.quoted(row, own)} and {sheet.quoted(base, own)} of the baseline (line "
+            yield _outside(sheet, row, ratios, ends, f"{source}{sheet.line(base)})")
 
 
 def _is_meant(sheet: Sheet, column: Column, pair: Pair, outside: int) -> bool:
@@ -180,7 +174,7 @@ def _changes(sheet: Sheet, change: Resolved) -> Iterator[Finding]:
         if not fits:
             ends = allowed(kinds_for(change.pair, "")[change.kind], change.pair, row)
             assert ends is not None
-            yield _outside(sheet, row, change.column, ends, change.pair)
+            yield _outside(sheet, row, change.column, ends, _of_pair(change.pair, row))
 
 
 def _differences(sheet: Sheet, column: Column) -> Iterator[Finding]:
@@ -198,16 +192,20 @@ def _differences(sheet: Sheet, column: Column) -> Iterator[Finding]:
             wrong.append((row, ends))
     if 2 * len(wrong) <= told or (pair.sure and column.unit == pair.base.unit):
         for row, ends in wrong:
-            yield _outside(sheet, row, column, ends, pair)
+            yield _outside(sheet, row, column, ends, _of_pair(pair, row))
 
 
-def _outside(sheet: Sheet, row: int, column: Column, ends: Span, pair: Pair) -> Finding:
+def _of_pair(pair: Pair, row: int) -> str:
     base, head = (shorten(cell.text) if (cell := one.cells[row]) else "" for one in (pair.base, pair.head))
+    return f"{pair.base.name} {base} and {pair.head.name} {head}"
+
+
+def _outside(sheet: Sheet, row: int, column: Column, ends: Span, source: str, note: str = "") -> Finding:
     message = (
-        f"{column.name}: {sheet.quoted(row, column)} does not follow from {pair.base.name} {base} and "
-        f"{pair.head.name} {head}, which allow {ends.low:.5g} to {ends.high:.5g}"
+        f"{column.name}: {sheet.quoted(row, column)} does not follow from {source}, which allow {ends.low:.5g} to "
+        f"{ends.high:.5g}{note}"
     )
-    return at(VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, column, low=ends.low, high=ends.high)
+    return VALUES.at(sheet, row, message, column, ends=ends)
 
 
 def _rates(sheet: Sheet, column: Column) -> Iterator[Finding]:
@@ -226,11 +224,13 @@ def _rates(sheet: Sheet, column: Column) -> Iterator[Finding]:
             message = (
                 f"{column.name}: all rows count the FLOPs of pass {pass_}, which is not that of the times ({time.name})"
             )
-            yield at(VALUES, Severity.QUESTION, sheet, None, message, "give --pass, or correct the FLOPs", column)
+            yield VALUES.at(
+                sheet, None, message, column, severity=Severity.QUESTION, advice="give --pass, or correct the FLOPs"
+            )
             return
     if 2 * sum(found) < len(found):
         message = f"{column.name}: {len(found) - sum(found)} of {len(found)} rows do not follow from {time.name}"
-        yield at(VALUES, Severity.CONTRADICTION, sheet, None, message, VALUES.advice, column)
+        yield VALUES.at(sheet, None, message, column)
         return
     rows = [
         row
@@ -242,12 +242,8 @@ def _rates(sheet: Sheet, column: Column) -> Iterator[Finding]:
             problem, taken = sheet.problem(row, time, m_is), time.span(row)
             assert problem is not None
             assert taken is not None
-            low, high = (problem.flops / (end * time.unit) / column.unit for end in (taken.high, taken.low))
-            message = (
-                f"{column.name}: {sheet.quoted(row, column)} does not follow from the sizes and {time.name} "
-                f"{sheet.quoted(row, time)}, which allow {low:.5g} to {high:.5g}"
-            )
-            yield at(VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, column, low=low, high=high)
+            ends = Span(*(problem.flops / (end * time.unit) / column.unit for end in (taken.high, taken.low)))
+            yield _outside(sheet, row, column, ends, f"the sizes and {time.name} {sheet.quoted(row, time)}")
 
 
 BINARY = {1e3: 2.0**10, 1e6: 2.0**20, 1e9: 2.0**30}
@@ -275,13 +271,8 @@ def _bandwidths(sheet: Sheet, column: Column) -> Iterator[Finding]:
         else:
             outside.append((row, Span(ends.low * scales[0], ends.high * scales[0])))
     for row, ends in outside if follow >= len(outside) else ():
-        message = (
-            f"{column.name}: {sheet.quoted(row, column)} does not follow from {size.name} {sheet.quoted(row, size)} "
-            f"and {time.name} {sheet.quoted(row, time)}, which allow {ends.low:.5g} to {ends.high:.5g}"
-        )
-        yield at(
-            VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, column, low=ends.low, high=ends.high
-        )
+        source = f"{size.name} {sheet.quoted(row, size)} and {time.name} {sheet.quoted(row, time)}"
+        yield _outside(sheet, row, column, ends, source)
 
 
 STORAGES = tuple(itertools.product((0.5, 1.0, 2.0), (0.5, 1.0, 2.0), (0.0, 1.0, 2.0, 4.0)))
@@ -318,7 +309,7 @@ def _bandwidths_of_sizes(sheet: Sheet, column: Column, time: Column) -> Iterator
             f"{column.name}: in no row the bytes of the weights are moved; {sheet.quoted(row, column)} in {time.name} "
             f"{sheet.quoted(row, time)} are {moved[row].high:.3g} bytes, of {weights[row]:.3g} at least: another unit"
         )
-        yield at(VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, column)
+        yield VALUES.at(sheet, row, message, column)
         return
     if len(moved) < FEWEST or not all("M" in one for one in sizes.values()):
         return
@@ -340,13 +331,10 @@ def _bandwidths_of_sizes(sheet: Sheet, column: Column, time: Column) -> Iterator
     for row, total in wrong.items():
         taken = time.span(row)
         assert taken is not None
-        low, high = (total.low / taken.high, total.high / taken.low)
-        low, high = (end / time.unit / column.unit for end in (low, high))
-        message = (
-            f"{column.name}: {sheet.quoted(row, column)} does not follow from the sizes and {time.name} "
-            f"{sheet.quoted(row, time)}, which allow {low:.4g} to {high:.4g} as other rows count bytes"
-        )
-        yield at(VALUES, Severity.CONTRADICTION, sheet, row, message, VALUES.advice, column, low=low, high=high)
+        unit = time.unit * column.unit
+        ends = Span(total.low / taken.high / unit, total.high / taken.low / unit)
+        source = f"the sizes and {time.name} {sheet.quoted(row, time)}"
+        yield _outside(sheet, row, column, ends, source, " as other rows count bytes")
 
 
 LABEL = Rule(

@@ -6,12 +6,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from ..evidence.context import Case, Rule, at
+from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.rates import Cell, cells_of
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.printed import Printed
-from ..reading.words import ERRORS, words_of
+from ..reading.words import ERRORS, STATISTICS, words_of
 from .floor import ranges
 from .roof import least_bytes
 
@@ -44,6 +44,9 @@ FEW_COPIED = 0.3
 
 DIGITS_COPIED = 6.0
 """Digits of equal numbers that are no coincidence, with one more for every ten pairs of rows."""
+
+MOST_STACKED = 100
+"""Rows of a table up to which they are compared with those of others with the same header."""
 
 FEWEST_NAMES = 3
 """Names of cases, all different but two, from which on those two are one case."""
@@ -85,7 +88,7 @@ def check_rows(case: Case) -> Iterator[Finding]:
 
 def check_copies(case: Case) -> Iterator[Finding]:
     """Find rows, and columns, of different names with the very same measured numbers."""
-    for sheet in case.sheets:
+    for sheet in case.stacked_below(MOST_STACKED):
         columns = _results(sheet)
         telling = sheet.of(*NOISY) or [one for one in columns if not {*words_of(one.name)} & ERRORS]
         least = DIGITS_COPIED + math.log10(max(1, math.comb(len(sheet), 2)))
@@ -103,7 +106,7 @@ def check_copies(case: Case) -> Iterator[Finding]:
             if sum(_digits(cell) for cell in cells if cell is not None) >= enough:
                 repeated = f"all {len(numbers)} numbers are" if len(numbers) > 1 else "the number is"
                 message = f"{repeated} the same as for {sheet.label(first)} (line {sheet.line(first)})"
-                copies.append(at(COPIES, Severity.QUESTION, sheet, row, message, COPIES.advice))
+                copies.append(COPIES.at(sheet, row, message, severity=Severity.QUESTION))
         if len(sheet) > 2 and len(copies) < max(2, FEW_COPIED * len(sheet)):  # else rows are repeated on purpose
             yield from copies
         yield from _equal_columns(sheet)
@@ -123,9 +126,11 @@ def _equal_columns(sheet: Sheet) -> Iterator[Finding]:
         pairs = [(one, other) for one, other in zip(first.cells, second.cells, strict=True) if one and other]
         equal = [one for one, other in pairs if (one.value, one.unit) == (other.value, other.unit)]
         said = sum(map(_digits, equal))
+        if {*STATISTICS} & (first.core ^ second.core):  # of one sample
+            continue
         if first.role is second.role and len(equal) == len(pairs) >= FEWEST and said >= FEWEST_DIGITS:
             message = f"{first.name} and {second.name} print the same in all {len(pairs)} rows"
-            yield at(COPIES, Severity.QUESTION, sheet, 0, message, COPIES.advice, second, rows=float(len(pairs)))
+            yield COPIES.at(sheet, 0, message, second, severity=Severity.QUESTION, rows=float(len(pairs)))
 
 
 def _digits(cell: Printed) -> int:
@@ -152,7 +157,7 @@ def _repeated(sheet: Sheet, groups: list[list[int]], severity: Severity, how: st
     times = "twice" if len(first) == 2 else f"{len(first)} times"
     more = f"; so do {len(groups) - 1} other cases" if len(groups) > 1 else ""
     message = f"this case appears {times} (lines {lines}) {how}{more}"
-    return at(ROWS, severity, sheet, first[1], message, ROWS.advice, cases=float(len(groups)))
+    return ROWS.at(sheet, first[1], message, severity=severity, cases=float(len(groups)))
 
 
 def check_times(case: Case) -> Iterator[Finding]:
@@ -183,7 +188,7 @@ def _equal(sheet: Sheet, column: Column, cells: list[Cell]) -> Finding:
         f"{column.name}: {len(cells)} rows (lines {lines}) print {sheet.quoted(cells[0].row, column)}, though their "
         f"FLOPs differ by a factor of {growth:.3g}"
     )
-    return at(TIMES, Severity.QUESTION, sheet, cells[1].row, message, TIMES.advice, column, rows=float(len(cells)))
+    return TIMES.at(sheet, cells[1].row, message, column, severity=Severity.QUESTION, rows=float(len(cells)))
 
 
 ROWS = Rule(

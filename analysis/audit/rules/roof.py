@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ....shapes.device import DeviceSpec
 from ....shapes.problem import Op, Problem
-from ..evidence.context import Case, Rule, at
+from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.rates import Cell, cells_of, time_beside
 from ..reading.annotated_table import Column, Role, Sheet
@@ -42,14 +42,12 @@ def _column(sheet: Sheet, column: Column) -> Iterator[Finding]:
             more = f"; with M as the rows of all {sizes['E']} experts it would be {_tera(rate / sizes['E'])}"
         elif sizes.get("E", 1) > 1 and sheet.m_is != TOTAL and rate / sizes["E"] <= peak:
             more = f"; counting M once instead of {sizes['E']} times gives {_tera(rate / sizes['E'])}"
-        yield at(
-            PEAK,
-            severity,
+        yield PEAK.at(
             sheet,
             cell.row,
             message + more,
-            PEAK.advice,
             column,
+            severity=severity,
             flops_per_s=rate,
             peak_flops_per_s=peak,
             dtype=dtype,
@@ -134,14 +132,12 @@ def _fast(
         f"{column.name}: at least {rate / 1e9:.4g} GB/s, {rate / speed:.3g} times the memory of {name} "
         f"({speed / 1e9:.5g} GB/s); {reason}"
     )
-    return at(
-        BANDWIDTH,
-        severity,
+    return BANDWIDTH.at(
         sheet,
         row,
         message,
-        BANDWIDTH.advice,
         column,
+        severity=severity,
         bytes_per_s=rate,
         bandwidth_bytes_per_s=speed,
         source=device.source,

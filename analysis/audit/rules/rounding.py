@@ -1,14 +1,14 @@
 """Changes that are one or two steps of the last printed digit: they follow from rounding."""
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 from ...imports.consistency import Span
 from ...imports.rounding import Kind
-from ..evidence.changes import Resolved, allowed, kinds_for, steps_apart
-from ..evidence.context import Case, Rule, at
+from ..evidence.changes import allowed, are_of_rounded, kinds_for, steps_apart
+from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import Pair, pair_of
 from ..evidence.rates import cells_of
@@ -27,73 +27,45 @@ def check(case: Case) -> Iterator[Finding]:
     for number, sheet in enumerate(case.sheets):
         for change in case.changes(number):
             if change.pair is not None and change.from_rounded:
-                yield from _beside(sheet, change, change.pair)
+                kind = kinds_for(change.pair, "")[change.kind]
+                yield from _close(sheet, change.column, change.pair, partial(allowed, kind), " %")
         for column in sheet.of(Role.RATIO):
             pair = pair_of(sheet, column)
             if pair is not None and _ratio_from_rounded(sheet, column, pair):
-                yield from _ratios(sheet, column, pair)
+                yield from _close(sheet, column, pair, forward, "")
     yield from _elsewhere(case)
 
 
-def _beside(sheet: Sheet, change: Resolved, pair: Pair) -> Iterator[Finding]:
-    for row in range(len(sheet)):
-        cell = change.column.cells[row]
-        steps = steps_apart(pair, row)
-        ends = allowed(kinds_for(pair, "")[change.kind], pair, row)
-        if cell is None or ends is None or not 0 < round(steps, 6) <= FEW:
-            continue
-        yield _few(sheet, row, change.column, pair, steps, ends, " %")
-
-
 def _ratio_from_rounded(sheet: Sheet, column: Column, pair: Pair) -> bool:
-    """Tell whether all ratios are those of the printed numbers, to the last digit, where that is no coincidence."""
     right, wrong, _ = directions(sheet, column, pair)
     is_turned = len(wrong) > len(right)
-    chance = 1.0
+
+    def row_of(row: int) -> tuple[int, Span | None, float | None]:
+        ends, base, head = forward(pair, row), pair.base.cells[row], pair.head.cells[row]
+        if ends is None or base is None or head is None or not base.value or not head.value:
+            return row, None, None
+        over = base.value / head.value
+        is_over = (pair.named or pair.is_time) != is_turned
+        return row, turned(ends) if is_turned else ends, over if is_over else 1 / over
+
+    return are_of_rounded(column, map(row_of, range(len(sheet))))
+
+
+def _close(
+    sheet: Sheet, column: Column, pair: Pair, ends_of: Callable[[Pair, int], Span | None], unit: str
+) -> Iterator[Finding]:
+    """Find results of two numbers that are a few printed steps apart; `ends_of` gives what these allow."""
     for row in range(len(sheet)):
-        cell, ends = column.cells[row], forward(pair, row)
-        base, head = pair.base.cells[row], pair.head.cells[row]
-        step = column.step(row)
-        if cell is None or ends is None or base is None or head is None or not step:
+        steps, ends = steps_apart(pair, row), ends_of(pair, row)
+        if column.cells[row] is None or ends is None or not 0 < round(steps, 6) <= FEW:
             continue
-        ends = turned(ends) if is_turned else ends
-        width = ends.high - ends.low
-        if not math.isfinite(width) or width < 3 * step:
-            continue
-        quotient = base.value / head.value if pair.named or pair.is_time else head.value / base.value
-        if abs((1 / quotient if is_turned else quotient) - cell.value) > step / 2 * (1 + 1e-6):
-            return False
-        chance *= step / width
-    return chance <= 1e-3
-
-
-def _ratios(sheet: Sheet, column: Column, pair: Pair) -> Iterator[Finding]:
-    for row in range(len(sheet)):
-        steps = steps_apart(pair, row)
-        ends = forward(pair, row)
-        if column.cells[row] is not None and ends is not None and 0 < round(steps, 6) <= FEW:
-            yield _few(sheet, row, column, pair, steps, ends, "")
-
-
-def _few(sheet: Sheet, row: int, column: Column, pair: Pair, steps: float, ends: Span, unit: str) -> Finding:
-    base, head = sheet.quoted(row, pair.base), sheet.quoted(row, pair.head)
-    message = (
-        f"{column.name} {sheet.quoted(row, column)}: {base} and {head} are {steps:.0f} printed "
-        f"step{'s' * (round(steps) != 1)} apart, so that the change is anything from {ends.low:.3g} to "
-        f"{ends.high:.3g}{unit}"
-    )
-    return at(
-        RULE,
-        Severity.MISLEADING,
-        sheet,
-        row,
-        message,
-        RULE.advice,
-        column,
-        steps=steps,
-        low=ends.low,
-        high=ends.high,
-    )
+        base, head = sheet.quoted(row, pair.base), sheet.quoted(row, pair.head)
+        message = (
+            f"{column.name} {sheet.quoted(row, column)}: {base} and {head} are {steps:.0f} printed "
+            f"step{'s' * (round(steps) != 1)} apart, so that the change is anything from {ends.low:.3g} to "
+            f"{ends.high:.3g}{unit}"
+        )
+        yield RULE.at(sheet, row, message, column, severity=Severity.MISLEADING, steps=steps, ends=ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +128,7 @@ def _estimated(sheet: Sheet, row: int, column: Column, flops: float, known: Sequ
         f"{max(1, round(steps))} step{'s' * (round(steps) > 1)} of the {step * 1e3:g} ms that times are printed "
         "with"
     )
-    yield at(
-        RULE, Severity.MISLEADING, sheet, row, message, RULE.advice, column, steps=steps, step_s=step, time_s=time_s
-    )
+    yield RULE.at(sheet, row, message, column, severity=Severity.MISLEADING, steps=steps, step_s=step, time_s=time_s)
 
 
 RULE = Rule(

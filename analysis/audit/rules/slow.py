@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ..evidence.context import Case, Rule, at
+from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.rates import Cell, cells_of
 from ..reading.annotated_table import Column, Role, Sheet
@@ -50,8 +50,8 @@ def _finding(sheet: Sheet, column: Column, cell: Cell, share: float, count: int)
         f"{column.name}: {sheet.quoted(cell.row, column)} is {cell.time_s:.3g} s, {100 * share:.2g} % of what the "
         f"device can do; a thousandth of it would be {100 * UNIT * share:.2g} %{rows}"
     )
-    return at(
-        RULE, Severity.QUESTION, sheet, cell.row, message, RULE.advice, column, time_s=cell.time_s, share_of_roof=share
+    return RULE.at(
+        sheet, cell.row, message, column, severity=Severity.QUESTION, time_s=cell.time_s, share_of_roof=share
     )
 
 

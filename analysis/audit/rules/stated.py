@@ -303,7 +303,7 @@ _ARTICLES = frozenset(("the", "all", "only", "just", "of", "these", "those", "an
 
 def _finding(paragraph: Paragraph, line: int, said: str, against: str, severity: Severity) -> Finding:
     text = " ".join(said.split())
-    return Finding(RULE.name, severity, paragraph.where, "", line, "", f"{quote(text)}: {against}", RULE.advice)
+    return RULE.said(paragraph.where, line, f"{quote(text)}: {against}", severity=severity)
 
 
 RULE = Rule(

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from ..evidence.context import Case, Rule, at
-from ..evidence.finding import Finding, Need, Severity
+from ..evidence.context import Case, Rule
+from ..evidence.finding import Finding, Need
 from ..reading.annotated_table import Column, Role, Sheet
 from ..reading.words import words_of
 
@@ -47,7 +47,7 @@ def _winners(sheet: Sheet, label: Column, columns: Sequence[Column]) -> Iterator
             f"{label.name}: {named.name} {sheet.quoted(row, named)} is called the best, and {better.name} is "
             f"{sheet.quoted(row, better)}"
         )
-        yield at(RULE, Severity.CONTRADICTION, sheet, row, message, RULE.advice, label)
+        yield RULE.at(sheet, row, message, label)
 
 
 def _named(text: str, columns: Sequence[Column]) -> Column | None:

@@ -1,8 +1,11 @@
 """Numbers that follow from others which no header names: a baseline row, the best of several columns, one size."""
 
 import pytest
+from rooflens.analysis.audit.audit import audit
+from rooflens.analysis.audit.reading.column import Override
+from rooflens.analysis.audit.reading.document import read_document
 
-from .helpers import audited, found
+from .helpers import audited, found, setting
 
 
 def table(header, *rows):
@@ -260,3 +263,53 @@ def test_one_measurement_under_two_names():
     text = table("shape | M | N | a us | b us", *rows)
     assert lines_of(text.format("36.0"), "copied-numbers") == [5]
     assert not audited(text.format("36.4")).findings
+
+
+def test_two_numbers_of_a_row_in_each_other_s_place():
+    rows = [f"{size} | {110 + size // 99}.5 | {810 + size // 9}.5" for size in (256, 512, 768, 1024, 1280, 1536)]
+    right = table("size | eager | fused", *rows)
+    assert not audited(right).findings
+    eager, fused = rows[3].split(" | ")[1:]
+    wrong = right.replace(f"{eager} | {fused}", f"{fused} | {eager}")
+    (finding,) = audited(wrong).findings
+    assert (finding.rule, finding.line) == ("pattern", 6)
+    assert "each fits in the other's place" in finding.message
+
+
+def test_a_ratio_that_says_slower_is_of_the_new_time():
+    rows = [("128", "0.50", "2.0", "4.0"), ("256", "1.50", "6.0", "4.0"), ("512", "{}", "8.0", "4.0")]
+    text = "\n".join(
+        f"seq: {size}  slower: {ratio}x  kernel: {new}ms  baseline: {old}ms" for size, ratio, new, old in rows
+    )
+    assert not audited(text.format("2.00") + "\n").findings
+    assert lines_of(text.format("1.20") + "\n", "does-not-follow") == [3]
+
+
+LOG = "".join(
+    f"bench({size})\nWall: Avg={size}.{size}3, min={size}.{size}1, max={size}.{size}9\n"
+    f"CPU: Avg={size}.{size}5, min={size}.{size}2, max={size}.{size}8\n"
+    for size in (12, 25, 47)
+)
+
+
+def test_short_tables_with_one_header_are_held_against_each_other():
+    assert not audited(LOG).findings
+    assert lines_of(LOG.replace("min=25.252", "min=52.252"), "order") == [6]
+    copied = LOG.replace("Avg=47.475, min=47.472, max=47.478", "Avg=12.125, min=12.122, max=12.128")
+    assert lines_of(copied, "copied-numbers") == [9]
+
+
+def test_a_rate_follows_from_times_whose_header_also_names_the_type():
+    header = "M | N | K | lib BF16 | lib TFLOPS"
+    rows = [
+        f"{m} | 4096 | 4096 | {m / 4:.2f} us | {2 * m * 4096**2 / (m / 4 * 1e-6) / 1e12:.2f}" for m in (64, 256, 1024)
+    ]
+    text = table(header, *rows, "4096 | 4096 | 4096 | 1024.00 us | {}")
+    assert not audited(text.format("134.22")).findings
+    assert lines_of(text.format("143.22"), "does-not-follow") == [6]
+
+
+def test_a_column_that_is_ignored_is_so_in_short_tables_together():
+    override = Override.parse("ignore=min")
+    document = read_document(LOG.replace("min=25.252", "min=52.252").encode(), "log")
+    assert not found(audit([document], setting(), [override]), "order")

@@ -74,6 +74,12 @@ def tables(name):
     return tomllib.loads((PUBLISHED / "unseen" / f"{name}.toml").read_text(encoding="utf-8"))["table"]
 
 
+def knowable(name):
+    """Number of faults that something in their text contradicts: no reader can find more."""
+    faults = [fault for table in tables(name) for fault in (*table["faults"], *table.get("planted", []))]
+    return sum(not fault.get("unknowable") for fault in faults)
+
+
 def score(name):
     """Audit every table and every copy with a planted mistake.
 
