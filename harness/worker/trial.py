@@ -75,4 +75,5 @@ def error_ratio(output: torch.Tensor, truth: torch.Tensor) -> float:
     for part, exact in zip(output.reshape(-1).split(_CHUNK), truth.reshape(-1).split(_CHUNK), strict=True):
         expected = exact.to(output.device, output.dtype).double()
         close += int(torch.isclose(part.double(), expected, rtol=TOLERANCE, atol=TOLERANCE).sum())
-    return 1.0 - close / output.numel()
+    numel: int = output.numel()
+    return 1.0 - close / numel

@@ -6,7 +6,6 @@ from typing import Any
 import torch
 
 from ...shapes.device import Device
-from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Pass
 from ...shapes.schemes.fp8train import BLOCK, cd
 from ..geometry import Tiling, padded
@@ -129,7 +128,7 @@ def _tile_constants(product: Pass, options: dict[str, int], device: Device) -> d
         "BN": block_n,
         "BK": block_k,
         "GROUP_M": options.pop("GROUP_M"),
-        "XCDS": architecture(device.arch).chiplets,
+        "XCDS": device.chiplets,
         "CHUNK": options.pop("CHUNK", 0),
         "SCALE_2D_B": product is not Pass.WGRAD,
     }
