@@ -3,7 +3,8 @@
 A row describes what the policy runs: `libtype`, `us`, `splitK`, `kernelName`, `tflops` and `bw` are of the chosen arm.
 Added are
 
-B, E, top_k         batch, experts, and experts per token, each where any is above 1
+B                   batch, where any is above 1
+E, top_k            experts, and experts per token, where any of either is above 1
 dtype               activation type
 use_challenger      1 where another arm than the incumbent runs
 status              engaged, parity, incumbent or given (`policy.Status`)
@@ -47,7 +48,7 @@ def emit_csv(policy: Policy, timings: Timings, provenance: Provenance) -> str:
     """Write the table. Raises UsageError where it could not tell cases apart."""
     if why := refusal(timings):
         raise UsageError(f"--emit csv: {why}; choose json or python")
-    several = [name for name in ("B", "E", "top_k") if (timings.cases[name] > 1).any()]
+    several = [name for names in (["B"], ["E", "top_k"]) for name in names if (timings.cases[names] > 1).any(axis=None)]
     before = [*HEADER[:2], *several, *HEADER[2:5], "dtype"]
     header = [*before, *HEADER[5:], *ADDED, *PROVENANCE]
     rows = []

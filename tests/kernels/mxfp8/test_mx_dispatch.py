@@ -7,11 +7,12 @@ import pytest
 from rooflens.cli.main import main
 from rooflens.kernels.mxfp8.dispatch import DISPATCH, DispatchMx
 from rooflens.shapes import shapeset
-from rooflens.shapes.device import Device
 from rooflens.shapes.errors import RooflensError, UsageError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8
+
+from ..devices import CPU, gpu
 
 SCHEME = MxFp8("rceil", DType.BF16)
 QKV = Problem(4, 2304, 6144)
@@ -19,14 +20,7 @@ STORED = Path(__file__).parents[3] / "docs/results/h200-mxfp8"
 SHIPPED = DispatchMx.tables / "dispatch_sm90.csv"
 
 
-def gpu(arch, units=132):
-    return Device(
-        "cuda", 0, arch, "AMD" if arch.startswith("gfx") else "NVIDIA", arch, units, 1 << 26, 1 << 26, 1 << 36
-    )
-
-
 H200 = gpu("sm90")
-
 COLUMNS = ("gfx", "M", "N", "K", "dtype", "q_dtype_w", "libtype", "kernelName")
 MMA = "mma_mx BLOCK_K=256 BLOCK_M=16 BLOCK_N=128 SPLIT_K=4 kernel=bf16 num_stages=3 num_warps=4"
 
@@ -126,7 +120,7 @@ def test_what_nobody_takes_is_refused_with_all_reasons(problem, device, reasons)
 
 
 def test_it_needs_a_gpu():
-    answer = DISPATCH.supports(Problem(1, 256, 1024), SCHEME, Device("cpu", 0, "cpu", "", "x86-64", 2, 1, 1, 1))
+    answer = DISPATCH.supports(Problem(1, 256, 1024), SCHEME, CPU)
     assert not answer.ok
     assert "need a GPU" in answer.reason
 

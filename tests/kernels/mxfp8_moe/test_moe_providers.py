@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from rooflens.analysis.imports.read import detect
+from rooflens.analysis.imports.table import parse
 from rooflens.cli.main import main
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
@@ -142,6 +144,10 @@ def test_the_shipped_table_runs_what_the_stored_run_found_fastest():
 def test_a_table_of_a_run_of_moe_gemms_is_read_back(tmp_path):
     argv = ["dispatch", str(STORED), "--incumbent", "stock_triton_moe", "-p", "guarded_moe", "--policy", "table"]
     assert main([*argv, "--emit", "csv", "-o", str(tmp_path)]) == 0
+    source = parse((tmp_path / "dispatch.csv").read_bytes(), "dispatch.csv")
+    imported = detect(source, {}).read(source, {}).frame
+    assert set(imported["op"]) == {"moe_gemm"}
+    assert set(zip(imported["E"], imported["top_k"], strict=True)) == {(128, 4), (128, 1), (32, 4), (64, 1)}
     mine = DispatchMoe(tmp_path / "dispatch.csv")
     for m in (1, 4, 16):
         choice = mine.choose(moe(m, 1536, 6144, 128, 4), PLAIN, gpu("sm90"))
