@@ -1,5 +1,6 @@
 """The base of the baselines that multiply decoded operands with the vendor's GEMM."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -62,9 +63,12 @@ class DenseBlas(Provider[SchemeT, InputsT]):
                 fill()
             multiply()
 
+        launched = run if fill else multiply
         ran = {**config, **decoded.config, **cpu_threads(inputs.device)}
+        if inputs.device.is_rocm:
+            ran["library"] = library_that_ran(launched)
         output = outputs if len(outputs) > 1 else outputs[0]
-        return Launch(run if fill else multiply, output, ran, decoded.kernels, artifact=decoded.artifact)
+        return Launch(launched, output, ran, decoded.kernels, artifact=decoded.artifact)
 
     def math_dtype(self, problem: Problem, scheme: SchemeT, device: Device) -> str:
         """Nothing is multiplied in the format of the weights."""
@@ -74,3 +78,26 @@ class DenseBlas(Provider[SchemeT, InputsT]):
 def cpu_threads(device: Device) -> dict[str, int]:
     """Threads of a product on the CPU, as they are recorded."""
     return {} if device.is_gpu else {"threads": torch.get_num_threads()}
+
+
+_LIBRARIES = {"cublas": "rocBLAS", "cublaslt": "hipBLASLt", "ck": "Composable Kernel"}
+"""torch's names of ROCm's BLAS libraries -> theirs."""
+
+_FELL_BACK = "recover by calling"
+"""In torch's warning when hipBLASLt (cuBLASLt) takes no part of a call, and rocBLAS (cuBLAS) runs in its place."""
+
+
+def library_that_ran(call: Callable[[], object]) -> str:
+    """Run `call` once on an AMD GPU; return the BLAS library that multiplied: torch's preference, or its fallback."""
+    preferred = str(torch.backends.cuda.preferred_blas_library()).rpartition(".")[2].lower()
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+    finally:
+        torch.set_warn_always(always)
+    if any(_FELL_BACK in str(warning.message) for warning in caught):
+        return _LIBRARIES["cublas"]
+    return _LIBRARIES.get(preferred, preferred)

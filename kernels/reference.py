@@ -113,13 +113,16 @@ class Accuracy:
 def measure(output: torch.Tensor, reference: torch.Tensor) -> Accuracy:
     """Compare `output` of any type with `reference` in fp64, of the same shape; see `Accuracy` for the edge cases.
 
-    Rows are counted over all leading dimensions. Raises ValueError when the shapes differ.
+    The reference may be on another device: it moves to the output's in pieces. Rows are counted over all leading
+    dimensions. Raises ValueError when the shapes differ.
     """
     if output.shape != reference.shape:
         raise ValueError(f"output is {list(output.shape)}, reference {list(reference.shape)}")
     columns = reference.shape[-1]
     flat, truth = output.reshape(-1), reference.reshape(-1)
-    parts = [_part(flat[i : i + _CHUNK], truth[i : i + _CHUNK]) for i in range(0, flat.numel(), _CHUNK)]
+    parts = [
+        _part(flat[i : i + _CHUNK], truth[i : i + _CHUNK].to(output.device)) for i in range(0, flat.numel(), _CHUNK)
+    ]
     signal = math.hypot(*(part.signal for part in parts))
     rms = signal / math.sqrt(reference.numel())
     different = sum(part.different for part in parts)

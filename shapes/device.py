@@ -58,7 +58,8 @@ class Device:
     """The device of a run. `kind` is "cpu" or "cuda" (torch's name, for NVIDIA and AMD alike); sizes in bytes.
 
     `arch` is sm90, gfx942, x86-64-avx512, ...; `vendor` NVIDIA, AMD or the CPU's; `llc_bytes` the last-level cache
-    that a cold measurement evicts; `spec` the row of the device table when the name is known there.
+    that a cold measurement evicts; `spec` the row of the device table when the name is known there. `compute_units` is
+    what torch counts (on RDNA pairs of them, the work-group processors); `reported_chiplets` what the driver does.
     """
 
     kind: str
@@ -72,6 +73,13 @@ class Device:
     memory_bytes: int
     uuid: str = ""
     spec: DeviceSpec | None = None
+    reported_chiplets: int = 0
+
+    @property
+    def chiplets(self) -> int:
+        """L2 slices that workgroups are assigned to in turn: XCDs of this device, which may be a part of a GPU."""
+        each = architecture(self.arch).xcd_units
+        return self.reported_chiplets or (max(1, round(self.compute_units / each)) if each else 1)
 
     @property
     def torch_name(self) -> str:
@@ -104,15 +112,21 @@ def spec(name: str) -> DeviceSpec:
     raise unknown_name("device", name, [row.name for row in specs()])
 
 
-def match_spec(reported: str, arch: str) -> DeviceSpec | None:
+def match_spec(reported: str, arch: str, multiprocessors: int | None = None) -> DeviceSpec | None:
     """Find the row for a name that a driver reports ("NVIDIA H200"), by its `reported_as` pattern; None when unsure.
 
     `arch` must agree as well (sm90, gfx942). A row without a pattern (a package of two devices, say) matches nothing.
+    `multiprocessors`, as torch counts them, decides for AMD GPUs where the driver knows no model ("AMD Radeon
+    Graphics"): the only row of that size is meant. A partition of a GPU (CPX mode), half as large or less, has no row.
     """
-    for row in specs():
-        if row.reported_as and row.arch == arch and re.search(row.reported_as, reported):
-            return row
-    return None
+    rows = [row for row in specs() if row.reported_as and row.arch == arch]
+    found = next((row for row in rows if re.search(row.reported_as, reported)), None)
+    if not multiprocessors or not architecture(arch).is_amd:
+        return found
+    if found is None and not re.search(r"\d", reported):
+        same = [row for row in rows if row.multiprocessors == multiprocessors]
+        return same[0] if len(same) == 1 else None
+    return None if found and 2 * multiprocessors <= (found.multiprocessors or 0) else found
 
 
 _RATES = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4", "int8")

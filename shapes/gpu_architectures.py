@@ -56,7 +56,7 @@ class Architecture:
     mx_library      torch multiplies MX-FP8 here, with scales in the 128x4 layout
     dot_scaled      why tl.dot_scaled must not be compiled
     double_fp32     the published fp32 rate counts two multiply-adds per lane and clock (packed, or dual issue)
-    chiplets        L2 slices that workgroups are assigned to in turn
+    xcd_units       compute units of a chiplet with an L2 of its own, to which workgroups are assigned in turn; 0: none
     slow_integers   all integer instructions but multiplications issue at the rate of shifts and logic, half of fp32's
     limits          of occupancy; None: unknown
     """
@@ -71,7 +71,7 @@ class Architecture:
     mx_library: bool = False
     dot_scaled: str = ""
     double_fp32: bool = False
-    chiplets: int = 1
+    xcd_units: int = 0
     slow_integers: bool = False
     limits: Simd | Multiprocessor | None = None
 
@@ -96,6 +96,11 @@ class Architecture:
         return 2 if self.family == "rdna" else 1
 
     @property
+    def units_name(self) -> str:
+        """What the units are called that torch and HIP count."""
+        return "work-group processors" if self.family == "rdna" else "compute units"
+
+    @property
     def small_shared(self) -> bool:
         """At most 99 KiB of shared memory per program: two stages of prefetching at most."""
         return isinstance(self.limits, Multiprocessor) and self.limits.shared_bytes <= 100 << 10
@@ -117,10 +122,10 @@ _ROWS = (
     ),
     Architecture(
         "gfx942", "cdna", _CDNA_GUIDE.format("MI300 (CDNA3)"), multiplies_fp8=True, fnuz=True, double_fp32=True,
-        chiplets=8, limits=_MI200,
+        xcd_units=38, limits=_MI200,
     ),
     Architecture(
-        "gfx950", "cdna", _CDNA_GUIDE.format("MI350 (CDNA4)"), multiplies_fp8=True, double_fp32=True, chiplets=8,
+        "gfx950", "cdna", _CDNA_GUIDE.format("MI350 (CDNA4)"), multiplies_fp8=True, double_fp32=True, xcd_units=32,
         scaled_rows=16, limits=_MI350,
     ),
     Architecture("gfx1100", "rdna", _RDNA_GUIDE.format("3"), double_fp32=True, limits=_WGP),

@@ -3,7 +3,9 @@
 A row describes what the policy runs: `libtype`, `us`, `splitK`, `kernelName`, `tflops` and `bw` are of the chosen arm.
 Added are
 
-B, dtype            batch, where any is above 1, and the activation type
+B                   batch, where any is above 1
+E, top_k            experts, and experts per token, where any of either is above 1
+dtype               activation type
 use_challenger      1 where another arm than the incumbent runs
 status              engaged, parity, incumbent or given (`policy.Status`)
 incumbent, incumbent_us
@@ -24,7 +26,6 @@ import numpy as np
 from ...shapes.aiter import HEADER
 from ...shapes.errors import UsageError
 from ...shapes.files.csv_file import csv_text
-from ...shapes.problem import Op
 from .evidence import Evidence, weigh_evidence
 from .policy import Leaf, Policy
 from .provenance import Provenance
@@ -37,11 +38,9 @@ PROVENANCE = ("run", "device", "cache", "rounds", "margin", "policy", "regret", 
 
 def refusal(timings: Timings) -> str:
     """Why the cases cannot be told apart in such a table, "" when they can."""
-    cases = timings.cases
-    if others := sorted(set(cases["op"]) - {Op.GEMM}):
-        return f"a CSV of that shape has no columns for {', '.join(others)}"
-    if cases["pass"].nunique() > 1:
-        return f"a CSV of that shape cannot tell the passes {', '.join(cases['pass'].unique())} apart"
+    for what, values in (("operations", timings.cases["op"]), ("passes", timings.cases["pass"])):
+        if values.nunique() > 1:
+            return f"a CSV of that shape cannot tell the {what} {', '.join(values.unique())} apart"
     return ""
 
 
@@ -49,16 +48,15 @@ def emit_csv(policy: Policy, timings: Timings, provenance: Provenance) -> str:
     """Write the table. Raises UsageError where it could not tell cases apart."""
     if why := refusal(timings):
         raise UsageError(f"--emit csv: {why}; choose json or python")
-    batched = bool((timings.cases["B"] > 1).any())
-    before = [*HEADER[:2], *(["B"] if batched else []), *HEADER[2:5], "dtype"]
+    several = [name for names in (["B"], ["E", "top_k"]) for name in names if (timings.cases[names] > 1).any(axis=None)]
+    before = [*HEADER[:2], *several, *HEADER[2:5], "dtype"]
     header = [*before, *HEADER[5:], *ADDED, *PROVENANCE]
     rows = []
     evidence = weigh_evidence(timings, provenance.margin)
     same = _same(provenance)
-    cases = timings.cases.to_dict("records")
-    for index, case in enumerate(cases):
-        row = _row(policy, timings, evidence, index, {str(name): value for name, value in case.items()})
-        found = {"B": case["B"]} | row | same
+    for index, record in enumerate(timings.cases.to_dict("records")):
+        case = {str(name): value for name, value in record.items()}
+        found = case | _row(policy, timings, evidence, index, case) | same
         rows.append([found.get(name) for name in header])
     return csv_text(header, rows)
 

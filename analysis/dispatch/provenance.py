@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...shapes.gpu_architectures import architecture
 from ...shapes.run_folder.manifest import StoredProvider
 from ..frames.load import RunData
 from .study import Study
@@ -43,7 +44,7 @@ class Provenance:
     def lines(self) -> list[str]:
         """Say it in lines for the head of a file; none holds a line break."""
         unseen = [f"{name} {value:.4f}" for name, value in self.held_out.items() if value is not None]
-        units = f", {self.compute_units} compute units" if self.compute_units else ""
+        units = f", {self.compute_units} {architecture(self.arch).units_name}" if self.compute_units else ""
         facts = [
             f"policy {self.policy}, from run {self.run} of {self.created_at}",
             f"device: {self.device} ({self.arch}{units})",

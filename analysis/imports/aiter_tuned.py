@@ -59,8 +59,12 @@ def _gemm(table: Table, row: int, reading: Reading, several: bool) -> Entry:
     assert names is not None
     batch, *sizes = names
     M, N, K = (table.size(row, name) for name in sizes)
+    op = Op.GEMM
+    if "E" in table:  # a table of rooflens dispatch
+        op = Op.MOE_GEMM if "-moe-" in table.text(row, "q_dtype_w") else Op.GROUPED_GEMM
     try:
-        problem = Problem(M, N, K, B=table.size(row, batch, 1))
+        experts, top_k = table.size(row, "E", 1), table.size(row, "top_k", 1)
+        problem = Problem(M, N, K, B=table.size(row, batch, 1), op=op, E=experts, top_k=top_k)
     except UsageError as error:
         table.fail(row, sizes[0], str(error))
     return _entry(table, row, reading, several, problem, "gemm", useful_flops(problem))

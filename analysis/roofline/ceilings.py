@@ -180,7 +180,7 @@ def ceiling_warnings(
     needed = [(f"{level} bandwidth", known_of.get(level, ""), "", ceilings.bandwidth(level)) for level in levels]
     needed += [(f"{dtype} GEMM peak", "peak", dtype, ceilings.peak(dtype)) for dtype in dtypes]
     needed.append(("launch floor", "", "", ceilings.launch()))
-    spec = match_spec(device.name, device.arch)
+    spec = match_spec(device.name, device.arch, device.compute_units)
     warnings: list[str] = [
         f"measured {level} bandwidth is below that of memory, which is used instead: was the device busy?"
         for level in levels

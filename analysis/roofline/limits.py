@@ -100,7 +100,7 @@ def impossible(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevi
 
 def published_clock(device: StoredDevice) -> Ceiling | None:
     """Clock of the published rates by the device table, for runs whose ceilings lack it."""
-    spec = match_spec(device.name, device.arch)
+    spec = match_spec(device.name, device.arch, device.compute_units)
     if spec is None or spec.clock_hz is None:
         return None
     return Ceiling(spec.clock_hz, "boost clock", "spec", spec.source)

@@ -8,9 +8,10 @@ geometric.
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -149,6 +150,31 @@ _GAIN = (
     *("provider", "cells", "failed", "unsupported", "searches", "tried", "seconds", "changed", "near_ties"),
     *("gain", "gain_checked", "excluded"),
 )
+
+
+def hits(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return how often searches chose each value of the options that their candidates vary.
+
+    Columns: provider; option (`dgrad.BLOCK_M` of an option inside another); value ("" where the winner has none); hits
+    and searches (of this provider that have a winner). Most hits first.
+    """
+    found = []
+    for provider, rows in frame.loc[frame["verdict"] == Verdict.PASSED].groupby("provider", sort=False):
+        configs = {text: dict(_options(json.loads(text or "{}"))) for text in rows["config"].unique()}
+        winners = [configs[text] for text in rows.loc[rows["winner"].astype(bool), "config"]]
+        for option in dict.fromkeys(name for config in configs.values() for name in config):
+            if len({config.get(option, "") for config in configs.values()}) > 1:
+                chosen = Counter(config.get(option, "") for config in winners)
+                found += [(provider, option, value, count, len(winners)) for value, count in chosen.most_common()]
+    return pd.DataFrame(found, columns=["provider", "option", "value", "hits", "searches"])
+
+
+def _options(config: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from _options(value, f"{before}{name}.")
+        else:
+            yield before + name, str(value)
 
 
 class _Searched:

@@ -86,6 +86,18 @@ def show_gains(frame: "pd.DataFrame") -> None:
             click.echo(f"note: {row['provider']}: {cells} without a time of the default not in the gain", err=True)
 
 
+def show_hits(frame: "pd.DataFrame") -> None:
+    """Print what the searches of each provider chose of every option that they varied."""
+    from ...analysis.tuning.searches import hits
+
+    found = hits(frame).astype({"hits": str})
+    found["chosen"] = found["value"].replace("", "none") + " (" + found["hits"] + ")"
+    options = found.groupby(["provider", "option", "searches"], sort=False)["chosen"].agg(", ".join).reset_index()
+    if len(options):
+        rows = options[["provider", "option", "chosen", "searches"]].itertuples(index=False, name=None)
+        print_table(("provider", "option", "chosen (searches)", "of"), list(rows), heading=("provider",))
+
+
 def show_drift(frame: "pd.DataFrame") -> None:
     """Print how much searches of one cell disagree, and what that costs."""
     from ...analysis.tuning.searches import drift, summarize_drift, why_no_drift

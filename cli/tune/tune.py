@@ -180,20 +180,22 @@ def _finish(folder: Path, complete: bool, export: Path | None, as_json: bool) ->
 
 
 def _print_json(folder: Path, complete: bool, frame: "pd.DataFrame") -> None:
-    from ...analysis.tuning.searches import disturbed, drift, failures, gain, summarize_drift
+    from ...analysis.tuning.searches import disturbed, drift, failures, gain, hits, summarize_drift
 
     drifted = summarize_drift(drift(frame))
     print_json(
         {"folder": folder, "complete": complete, "providers": gain(frame).to_dict("records")}
         | {"drift": {**asdict(drifted), "flip_share": drifted.flip_share}}
+        | {"hits": hits(frame).to_dict("records")}
         | {"disturbed": disturbed(frame)._asdict(), "failures": failures(frame).to_dict("records")}
     )
 
 
 def _show(path: Path, frame: "pd.DataFrame") -> None:
-    from .output import show_disturbed, show_drift, show_failures, show_gains
+    from .output import show_disturbed, show_drift, show_failures, show_gains, show_hits
 
     show_gains(frame)
+    show_hits(frame)
     show_drift(frame)
     show_failures(frame)
     show_disturbed(frame)

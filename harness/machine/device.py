@@ -7,6 +7,7 @@ import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from ...kernels import cpu_info
 from ...shapes.device import Device, match_spec
@@ -68,7 +69,8 @@ def _gpu(index: int, llc_bytes: int | None) -> Device:
         vendor, arch = "AMD", properties.gcnArchName.split(":")[0]
     else:
         vendor, arch = "NVIDIA", f"sm{properties.major}{properties.minor}"
-    spec = match_spec(properties.name, arch)
+    whole = match_spec(properties.name, arch)
+    spec = match_spec(properties.name, arch, properties.multi_processor_count)
     # torch reports the L2 of one XCD on MI300X, and knows nothing of a cache behind L2: the table comes first.
     l2 = (spec.l2_bytes if spec else None) or properties.L2_cache_size
     return Device(
@@ -78,12 +80,27 @@ def _gpu(index: int, llc_bytes: int | None) -> Device:
         vendor=vendor,
         arch=arch,
         compute_units=properties.multi_processor_count,
-        llc_bytes=llc_bytes or (spec.last_level_bytes if spec else None) or 4 * l2,
+        llc_bytes=llc_bytes or next((row.last_level_bytes for row in (spec, whole) if row), None) or 4 * l2,
         l2_bytes=l2,
         memory_bytes=properties.total_memory,
         uuid=str(getattr(properties, "uuid", "")),
         spec=spec,
+        reported_chiplets=_chiplets(properties) if vendor == "AMD" else 0,
     )
+
+
+def _chiplets(properties: Any, nodes: Path = Path("/sys/class/kfd/kfd/topology/nodes")) -> int:
+    """XCDs of a GPU, or of the partition of one, as AMD's driver reports them; 0 where it does not."""
+    place = tuple(getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device"))
+    for file in sorted(nodes.glob("*/properties")):
+        try:
+            found = dict(line.split() for line in file.read_text().splitlines())
+            location = int(found["location_id"])
+            if (int(found["domain"]), location >> 8, location >> 3 & 31) == place:
+                return int(found["num_xcc"])
+        except (OSError, ValueError, KeyError):
+            continue
+    return 0
 
 
 def _cpu(llc_bytes: int | None) -> Device:

@@ -2,8 +2,9 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...kernels.inputs import Inputs, decoded_calls
 from ...kernels.provider import AnyProvider, Config, Launch
@@ -62,13 +63,25 @@ def offered(config: Config | None, candidates: Sequence[Config]) -> Config | Non
     """Return the candidate that is stored as `config`: JSON knows no tuples, say. None when there is none.
 
     A launch may say more of its configuration than the candidate that it was prepared with: then the only candidate
-    whose values it has all is meant.
+    whose values it has all is meant. A search may also have joined parts of several candidates (`search`).
     """
     if exact := {_text(candidate): candidate for candidate in candidates}.get(_text(config)):
         return exact
     values = _plain(config)
     within = [candidate for candidate in candidates if candidate and _plain(candidate).items() <= values.items()]
-    return within[0] if len(within) == 1 else None
+    return within[0] if len(within) == 1 else _joined(values, candidates)
+
+
+def _joined(values: Mapping[str, str], candidates: Sequence[Config]) -> Config | None:
+    """Return the default with parts, which are mappings, of other candidates, where that is what `values` say."""
+    found: dict[str, Any] = {}
+    for name, own in dict(candidates[0] if candidates else {}).items():
+        choices = candidates if isinstance(own, Mapping) else candidates[:1]
+        same = [one[name] for one in choices if name in one and _plain({name: one[name]})[name] == values.get(name)]
+        if not same:
+            return None
+        found[name] = same[0]
+    return found if any(isinstance(value, Mapping) for value in found.values()) else None
 
 
 def _plain(config: Config | None) -> dict[str, str]:

@@ -1,15 +1,18 @@
 """A search: which configuration is the fastest for one problem, and how sure that is. Knows no device and no file.
 
 1. Every candidate is prepared, checked and timed briefly, in the order of the list (`BRIEF`).
-2. Contenders are the default and what may be within `MARGIN` of the best, `MOST_CONTENDERS` in all.
-3. They go through `PASSES` further passes, each in an order of its own, so that a busy moment hits all alike.
-4. The least median of all samples wins. The default wins unless it is proven slower: a configuration that changes with
+2. Parts of a configuration that are mappings (the tiles of several products) are tuned on their own: the fastest of
+   each part, from candidates that differ from the default in that part alone, make up one more candidate.
+3. Contenders are the default and what may be within `MARGIN` of the best, `MOST_CONTENDERS` in all.
+4. They go through `PASSES` further passes, each in an order of its own, so that a busy moment hits all alike.
+5. The least median of all samples wins. The default wins unless it is proven slower: a configuration that changes with
    the noise of the day is churn, and costs whoever ships it a review.
 
 What is proven is proven within this search, that is, within one process: two searches may disagree all the same.
 `analysis.tuning.searches` says how often they do, and what that costs.
 """
 
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -73,7 +76,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Result of one search: a row per candidate, in their order; `winner` is an index, None when every one failed."""
+    """Result of one search: a row per candidate, in their order, then one of the fastest parts (`_joined`).
+
+    `winner` is an index, None when every one failed.
+    """
 
     rows: tuple[Candidate, ...]
     winner: int | None
@@ -124,11 +130,14 @@ def search(
     within the passes. At most `MOST_CONTENDERS` + 1 trials are held at a time.
     """
     begin = clock()
-    entries = [_Entry(number, config) for number, config in enumerate(candidates)]
-    for entry in entries:
+    entries: list[_Entry] = []
+
+    def enter(config: Config) -> None:
+        entry = _Entry(len(entries), config)
+        entries.append(entry)
         if failure := (failed or {}).get(entry.number):
             entry.fail(*failure)
-            continue
+            return
         try:
             entry.trial = prepare(entry.number, entry.config)
             entry.error_ratio, entry.resolution_s = entry.trial.error_ratio, entry.trial.resolution_s
@@ -136,6 +145,11 @@ def search(
         except Exception as error:
             entry.fail(*explain(error))
         _release(entries)
+
+    for config in candidates:
+        enter(config)
+    if entries and (joined := _joined(entries)):
+        enter(joined)
     contenders = [entry for entry in entries if entry.trial]
     for number in range(PASSES if len(contenders) > 1 else 0):
         order = [entry for entry in contenders if entry.trial]
@@ -182,6 +196,21 @@ class _Entry:
     def times(self, passes: int | None = None) -> list[float]:
         """Samples of the first `passes` passes, of all by default."""
         return list(chain.from_iterable(self.passes[:passes]))
+
+
+def _joined(entries: Sequence[_Entry]) -> Config | None:
+    """Return the default with the fastest of each part, None where fewer than two are faster than the default's."""
+    default, *others = entries
+    least = dict.fromkeys(default.config, median(default.times()) if default.passes else math.inf)
+    parts: dict[str, Any] = {}
+    for entry in others:
+        changed = [name for name, value in default.config.items() if entry.config.get(name) != value]
+        if not entry.passes or len(changed) != 1 or not isinstance(default.config[changed[0]], Mapping):
+            continue
+        (name,) = changed
+        if (time_s := median(entry.times())) < least[name]:
+            least[name], parts[name] = time_s, entry.config[name]
+    return {**default.config, **parts} if len(parts) > 1 else None
 
 
 def _release(entries: Sequence[_Entry]) -> None:

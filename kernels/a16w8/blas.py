@@ -12,6 +12,7 @@ from ..blas_forms import onednn_has, prepare_gemm
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
 from ..provider import Config, Role
+from ..rocm_blas import through_libraries
 from . import dequantize
 from .inputs import A16W8Inputs, placeholders
 
@@ -97,6 +98,7 @@ class DequantBmm(Bmm):
 
 
 BMM = Bmm()
+BMM_ROCBLAS, BMM_HIPBLASLT = through_libraries(Bmm, "bmm_{}_a16w8")
 DEQUANT_BMM = DequantBmm()
 
 

@@ -1,8 +1,6 @@
 """Library baselines: the BLAS GEMM on dequantized weights, with and without the dequantization in the timed call."""
 
-import warnings
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 import torch
 
@@ -13,8 +11,8 @@ from ...shapes.schemes.fourbit import FourBit
 from ..blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
-from ..needs import only_rocm
-from ..provider import Config, Launch, Role, Support
+from ..provider import Config, Role
+from ..rocm_blas import through_libraries
 from .inputs import FourBitInputs
 from .quantize import prepare_dequantize
 
@@ -86,67 +84,9 @@ class DequantBlas(Blas):
         return packed + super().working_set_bytes(problem, scheme, config)
 
 
-class _RocmBlas(Blas):
-    """`blas` through one of the two BLAS libraries of ROCm, whatever torch would choose.
-
-    The choice is a setting of the process: each launch sets and restores it, which costs the host some microseconds.
-    """
-
-    vendor_library: ClassVar[str]
-    torch_library: ClassVar[str]
-    """torch uses the CUDA names on ROCm too: "cublas" is rocBLAS (through hipBLAS), "cublaslt" hipBLASLt."""
-
-    def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
-        """On AMD GPUs only."""
-        if device.is_rocm:
-            return Support.yes()
-        return Support.no(only_rocm(self.vendor_library))
-
-    def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
-        """As `blas`. Raises RooflensError when torch falls back to the other library on this GPU."""
-        launch = super().prepare(inputs, config)
-        gemm, prefer = launch.run, torch.backends.cuda.preferred_blas_library
-        before = prefer()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns when it overrides the choice; the error below says so
-            wanted, other = prefer(self.torch_library), prefer("cublas")
-        prefer(before)
-        if self.torch_library != "cublas" and wanted == other:
-            raise RooflensError(
-                f"{self.name}: torch does not use {self.vendor_library} on {inputs.device.name}; leave it out"
-            )
-
-        def run() -> None:
-            before = prefer()
-            prefer(wanted)
-            try:
-                gemm()
-            finally:
-                prefer(before)
-
-        return Launch(run, launch.output, config={**launch.config, "library": self.vendor_library})
-
-
-class RocblasBlas(_RocmBlas):
-    """rocBLAS."""
-
-    name = "blas_rocblas"
-    vendor_library = "rocBLAS"
-    torch_library = "cublas"
-
-
-class HipblasltBlas(_RocmBlas):
-    """hipBLASLt."""
-
-    name = "blas_hipblaslt"
-    vendor_library = "hipBLASLt"
-    torch_library = "cublaslt"
-
-
 DEQUANT_BLAS = DequantBlas()
 BLAS = Blas()
-BLAS_ROCBLAS = RocblasBlas()
-BLAS_HIPBLASLT = HipblasltBlas()
+BLAS_ROCBLAS, BLAS_HIPBLASLT = through_libraries(Blas, "blas_{}")
 
 
 def _dense_bytes(problem: Problem, scheme: FourBit, config: Config) -> int:

@@ -13,6 +13,7 @@ from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
 from ..needs import fp8_missing
 from ..provider import Config, Role, Support
+from ..rocm_blas import through_libraries
 from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
 from .products import output_shapes
@@ -210,4 +211,5 @@ def _triton_quantizers(
 
 
 BLAS_BF16 = BlasBf16()
+BLAS_ROCBLAS, BLAS_HIPBLASLT = through_libraries(BlasBf16, "blas_{}_fp8")
 DEQUANT_BLAS = DequantBlas()

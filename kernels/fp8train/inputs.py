@@ -30,6 +30,10 @@ _SMALL, _LARGE = (-30, -12), (10, 21)
 """Exponents of extreme groups that a quantizer reads: on both sides of the least amax, 1e-4, and up to 10^6."""
 
 
+_REFERENCE_SHARE = 6
+"""A reference on the GPU takes at most one part in so many of its memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrainInputs(Inputs):
     """Operands of one pass, in bf16 or in FP8 as the scheme says; those that the pass does not read are absent.
@@ -128,11 +132,13 @@ class TrainInputs(Inputs):
     def reference(self) -> Tensors:
         """Return the results of the pass in fp64, from the FP8 operands.
 
-        Beside the results two pieces of operands are decoded (5 GiB at most) and, unless the scheme is prequantized,
-        two operands quantized. At M=32768 N=106496 K=16384 that is 26 + 5 + 2 GiB for fwd. A step holds results of
-        43 GiB, and besides them 5 + 4 GiB: 52 GiB at its peak.
+        Results that would take much of the GPU's memory are kept on the host: a step at M=32768 N=106496 K=16384 has
+        43 GiB of them, which do not fit beside three providers. The GPU then holds a few pieces of 1 GiB and, unless
+        the scheme is prequantized, two quantized operands.
         """
-        return products(self.problem, self.quantized)
+        size = sum(8 * rows * columns for rows, columns in output_shapes(self.problem))
+        place = "cpu" if size * _REFERENCE_SHARE > self.device.memory_bytes else ""
+        return products(self.problem, self.quantized, place)
 
     def negate_reference(self, truth: Tensors) -> None:
         """Y and dW change their signs with X, dX and dW with dY; in a step Y and dX in the rows that have changed."""

@@ -13,11 +13,11 @@ What a pass multiplies beyond that was saved by the forward pass: `Plan.saved`, 
 operands need none of it.
 
 So the forward pass of the specialised kernels (and of torch's product, which uses their quantizers) writes what only
-the backward pass reads, as training code with fused quantizers does: X by columns, M K + 4 cd(M,128) K bytes, and where
-products want both operands along the contracted dimension (`K_MAJOR`: NVIDIA GPUs) W^T, N K bytes. Both come out of
-tiles that the quantizers hold anyway: no bf16 is read again, and the backward pass finds them. Therefore `fwd`
-understates the specialised kernels and `bwd` flatters them: `step` compares the two ways, and prequantized operands
-compare the products alone.
+the backward pass reads, as training code with fused quantizers does: X by columns, M K + 4 cd(M,128) K bytes; and where
+products want both operands along the contracted dimension (`K_MAJOR`: NVIDIA's FP8 units take no other layout) every
+forward pass writes W^T, N K bytes. Both come out of tiles that the quantizers hold anyway: no bf16 is read again,
+and the backward pass finds them. Therefore `fwd` understates the specialised kernels and `bwd` flatters them: `step`
+compares the two ways, and prequantized operands compare the products alone.
 """
 
 from collections.abc import Callable
@@ -68,47 +68,30 @@ def prepare_saved(plan: Plan) -> Callable[[], object]:
     return Saved(plan.saved_from, compile_calls(plan.saved).run).refresh if plan.saved else lambda: None
 
 
-def shared_plan(inputs: TrainInputs, outputs: tuple[torch.Tensor, ...], config: dict[str, Any]) -> Plan:
-    """Plan of the kernel that all layouts share: each operand quantized by itself, scales transposed for nt and nn.
+def plan_of(
+    inputs: TrainInputs, outputs: tuple[torch.Tensor, ...], config: dict[str, Any], *, specialised: bool
+) -> Plan:
+    """Plan of the kernel that all layouts share, each operand quantized by itself, or of those per layout.
 
-    Those transpositions are part of the launch, as in the code that this stands for.
+    The specialised ones have fused quantizers that write scales in the order in which the GEMMs read them; for the
+    shared one scales of rows are transposed in the launch, as in the code that it stands for. With `K_MAJOR` all
+    products run in the layout nt: the quantizers write the column forms of X and dY, and W a second time, transposed;
+    prequantized operands are transposed in the launch.
     """
     plan = Plan()
-    pass_ = inputs.problem.pass_
-    forms = Forms(inputs, plan, k_major=False, scales_first=False)
-    forms.quantize(_SHARED_QUANT[pass_])
-    for product, out in zip(COMPUTES[pass_], outputs, strict=True):
-        first, second = (forms.operand(name) for name in FACTORS[product])
-        a = Operand(first.data, first.scale, 1, first.scale.shape[1])
-        b = Operand(second.data, second.scale, 1, second.scale.shape[1])
-        if product is not Pass.WGRAD:
-            a = transposed_scale(plan, first)
-        if product is Pass.FWD:
-            b = Operand(second.data, second.scale, second.scale.shape[1], 1)
-        if product is Pass.DGRAD:
-            b = transposed_scale(plan, Quantized(second.data, second.scale, "weight"))
-            b = Operand(b.data, b.scale, b.scale.shape[1], 1)
-        plan.timed.append(shared_call(product, a, b, out, config[product.value], inputs.device))
-    return plan
-
-
-def specialised_plan(inputs: TrainInputs, outputs: tuple[torch.Tensor, ...], config: dict[str, Any]) -> Plan:
-    """Plan of the kernels per layout: fused quantizers, scales written in the order in which the GEMMs read them.
-
-    With `K_MAJOR` all products run in the layout nt: the quantizers write the column forms of X and dY, and W a second
-    time, transposed; prequantized operands are transposed in the launch.
-    """
-    plan = Plan()
-    pass_, k_major = inputs.problem.pass_, bool(config["K_MAJOR"])
-    forms = Forms(inputs, plan, k_major=k_major, scales_first=True)
-    forms.quantize(SPECIALISED_QUANT[pass_])
+    pass_, k_major = inputs.problem.pass_, bool(config.get("K_MAJOR"))
+    forms = Forms(inputs, plan, k_major=k_major, scales_first=specialised)
+    forms.quantize((SPECIALISED_QUANT if specialised else _SHARED_QUANT)[pass_])
+    call = specialised_call if specialised else shared_call
     for product, out in zip(COMPUTES[pass_], outputs, strict=True):
         first, second = FACTORS[product]
         if product is Pass.WGRAD and k_major:
             first, second = second, first
         a, b = forms.side(first, product), forms.side(second, product)
-        tile = config[product.value]
-        plan.timed.append(specialised_call(product, a, b, out, tile, inputs.device, k_major=k_major))
+        if not specialised and product is not Pass.WGRAD:
+            a = transposed_scale(plan, a)
+            b = transposed_scale(plan, b, depth_last=True) if product is Pass.DGRAD else b
+        plan.timed.append(call(product, a, b, out, config[product.value], inputs.device, k_major=k_major))
     return plan
 
 
@@ -129,10 +112,6 @@ class Forms:
         self._scales_first = scales_first and not inputs.scheme.prequantized
         self._operands: dict[str, Quantized] = dict(inputs.given)
         self._turned: dict[str, torch.Tensor] = {}
-
-    def operand(self, name: str) -> Quantized:
-        """Return an operand as it is stored."""
-        return self._operands[name]
 
     def quantize(self, launches: tuple[tuple[str, ...], ...]) -> None:
         """Plan the quantizers of the launch, and of what it finds saved; nothing for prequantized operands."""
@@ -225,11 +204,12 @@ class Forms:
         return self._turned[name]
 
 
-def transposed_scale(plan: Plan, q: Quantized) -> Operand:
-    """Plan the transposition of scales [lines, blocks]; return the operand with its scales as [blocks, lines]."""
-    scale = _empty(q.scale, (q.scale.shape[1], q.scale.shape[0]))
-    plan.timed.append(transpose_call(q.scale, scale))
-    return Operand(q.data, scale, 1, scale.shape[1])
+def transposed_scale(plan: Plan, side: Operand, *, depth_last: bool = False) -> Operand:
+    """Plan the transposition of an operand's scales to [depth, lines], or to [lines, depth]; return it with them."""
+    rows, columns = side.scale.shape
+    scale = _empty(side.scale, (columns, rows))
+    plan.timed.append(transpose_call(side.scale, scale))
+    return Operand(side.data, scale, rows, 1) if depth_last else Operand(side.data, scale, 1, rows)
 
 
 def _empty(like: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype | None = None) -> torch.Tensor:

@@ -1,10 +1,7 @@
 """The Triton GEMM providers: the shared kernel, and the specialised ones with their quantizers."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
-
-import torch
+from typing import ClassVar
 
 from ...shapes.device import Device
 from ...shapes.problem import Pass, Problem
@@ -16,9 +13,9 @@ from ..needs import fp8_missing
 from ..provider import Config, Launch, Provider, Support
 from .blas import NO_GEMM
 from .inputs import TrainInputs, placeholders
-from .plans import Plan, prepare_saved, shared_plan, specialised_plan
+from .plans import Plan, plan_of, prepare_saved
 from .products import output_shapes
-from .triton_configs import shared_configs, specialised_configs
+from .triton_configs import gemm_configs
 
 _MOST_ELEMENTS = 1 << 31
 """Elements of an operand or of a result that 32-bit offsets do not reach any more."""
@@ -34,10 +31,7 @@ class _Planned(Provider[Scheme, TrainInputs]):
     """A provider whose launch is a plan of Triton kernels."""
 
     family = "fp8train"
-
-    @abstractmethod
-    def plan(self, inputs: TrainInputs, outputs: tuple[torch.Tensor, ...], config: dict[str, Any]) -> Plan:
-        """Kernel calls of one launch."""
+    specialised: ClassVar[bool]
 
     def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
         """Any sizes, on GPUs that multiply FP8."""
@@ -53,11 +47,15 @@ class _Planned(Provider[Scheme, TrainInputs]):
             return Support.no(f"M, N and K are limited to {_MOST_LINE} (32-bit offsets inside a tile)")
         return Support.yes()
 
+    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+        """A tile for each product, and the layout that the GPU's matrix units want."""
+        return gemm_configs(problem, device, specialised=self.specialised)
+
     def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
         """Allocate outputs, FP8 forms and scales, compile, and fill what the forward pass saves."""
         chosen = dict(config or self.default_config(inputs))
         outputs = inputs.empty_outputs()
-        plan = self.plan(inputs, outputs, chosen)
+        plan = plan_of(inputs, outputs, chosen, specialised=self.specialised)
         refresh, calls = prepare_saved(plan), compile_calls(plan.timed)
 
         def run() -> None:
@@ -82,7 +80,7 @@ class _Planned(Provider[Scheme, TrainInputs]):
     def _described(self, problem: Problem, scheme: Scheme, config: Config, device: Device | None = None) -> Plan:
         inputs = placeholders(problem, scheme, device or Device("cuda", 0, "", "", "", 1, 1, 1, 1))
         assert isinstance(inputs, TrainInputs)
-        return self.plan(inputs, inputs.empty_outputs(), dict(config))
+        return plan_of(inputs, inputs.empty_outputs(), dict(config), specialised=self.specialised)
 
 
 class Shared(_Planned):
@@ -92,10 +90,7 @@ class Shared(_Planned):
     """
 
     name = "shared_fp8"
-
-    def plan(self, inputs: TrainInputs, outputs: tuple[torch.Tensor, ...], config: dict[str, Any]) -> Plan:
-        """One kernel per operand that is quantized, two or three per product."""
-        return shared_plan(inputs, outputs, config)
+    specialised = False
 
     def fits(self, problem: Problem) -> Support:
         """Operands and results below 2^31 elements."""
@@ -112,10 +107,6 @@ class Shared(_Planned):
                 return Support.no(f"{name} has {size} elements, 32-bit offsets reach 2^31: use specialised_fp8")
         return super().fits(problem)
 
-    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
-        """A tile for each product."""
-        return shared_configs(problem.pass_, device)
-
 
 class Specialised(_Planned):
     """A kernel per layout, without masks where K is a multiple of 128, 64-bit addresses, and fused quantizers.
@@ -124,14 +115,7 @@ class Specialised(_Planned):
     """
 
     name = "specialised_fp8"
-
-    def plan(self, inputs: TrainInputs, outputs: tuple[torch.Tensor, ...], config: dict[str, Any]) -> Plan:
-        """One kernel per tensor that is quantized, one per product, and one per transposition of a given operand."""
-        return specialised_plan(inputs, outputs, config)
-
-    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
-        """A tile for each product, and the layout that the GPU's matrix units want."""
-        return specialised_configs(problem, device)
+    specialised = True
 
 
 SHARED = Shared()

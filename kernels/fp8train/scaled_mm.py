@@ -105,7 +105,7 @@ def _sides(forms: Forms, plan: Plan, product: Pass) -> tuple[Operand, Operand]:
         return forms.side(second, product), forms.side(first, product)
     a = forms.side(first, product)
     if a.scale_line != 1:  # given row by row
-        a = transposed_scale(plan, forms.operand(first))
+        a = transposed_scale(plan, a)
     scale = forms.padded_scale(product)
     return a, Operand(forms.side(second, product).data, scale, scale.stride(0), 1)
 

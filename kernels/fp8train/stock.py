@@ -38,7 +38,7 @@ def stock_gemm_kernel(
     a  element [r,d] at r a_r + d a_d; b  element [d,c] at c b_c + d b_d. One program computes a BM x BN tile in steps
     of BK. Grid (cd(R,BM) * cd(C,BN)). Traffic: A cd(C,BN) times and B cd(R,BM) times, mostly from L2; C once.
     """
-    r0, c0 = tile_origin(R, C, BM, BN, GROUP_M, 1)
+    r0, c0 = tile_origin(R, C, BM, BN, GROUP_M, 1, 0)
     r = (r0 + tl.arange(0, BM)) % R
     n = (c0 + tl.arange(0, BN)) % C
     d = tl.arange(0, BK)

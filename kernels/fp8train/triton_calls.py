@@ -6,7 +6,6 @@ from typing import Any
 import torch
 
 from ...shapes.device import Device
-from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Pass
 from ...shapes.schemes.fp8train import BLOCK, cd
 from ..geometry import Tiling, padded
@@ -70,15 +69,18 @@ def specialised_call(
     return Call(KERNELS[layout], (tiles, 1, 1), arguments, constants, options, _stored(tiling, turned=layout == "tn"))
 
 
-def shared_call(product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: Tile, device: Device) -> Call:
-    """Compute one product with the kernel that all layouts share; operands as `specialised_call`, not k_major."""
-    turned, options = product is Pass.WGRAD, dict(tile)
+def shared_call(
+    product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: Tile, device: Device, *, k_major: bool
+) -> Call:
+    """Compute one product with the kernel that all layouts share; operands as in `specialised_call`."""
+    layout, options = layout_of(product, k_major), dict(tile)
+    turned = layout == "tn"
     rows, columns, depth = _sizes(a, out, turned=turned)
     strides = {
-        Pass.FWD: (depth, 1, depth, 1, columns, 1),
-        Pass.DGRAD: (depth, 1, 1, columns, columns, 1),
-        Pass.WGRAD: (1, rows, 1, columns, 1, rows),
-    }[product]
+        "nt": (depth, 1, depth, 1, columns, 1),
+        "nn": (depth, 1, 1, columns, columns, 1),
+        "tn": (1, rows, 1, columns, 1, rows),
+    }[layout]
     constants = _tile_constants(product, options, device)
     arguments = {
         "a": a.data, "b": b.data, "c": out, "a_scale": a.scale, "b_scale": b.scale, "R": rows, "C": columns, "D": depth,
@@ -126,7 +128,8 @@ def _tile_constants(product: Pass, options: dict[str, int], device: Device) -> d
         "BN": block_n,
         "BK": block_k,
         "GROUP_M": options.pop("GROUP_M"),
-        "XCDS": architecture(device.arch).chiplets,
+        "XCDS": device.chiplets,
+        "CHUNK": options.pop("CHUNK", 0),
         "SCALE_2D_B": product is not Pass.WGRAD,
     }
 

@@ -2,10 +2,12 @@
 
 Rows were chosen from what the compiler emits (registers, spills, shared memory), those of sm90 from timings on an H200
 as well. Sizes are elements; BLOCK_K is 128, the block that scales belong to. A tile with PROGRAMS, the number of
-programs per multiprocessor, is one of a persistent, warp-specialized kernel; WIDE is two adjacent tiles.
+programs per multiprocessor, is one of a persistent, warp-specialized kernel; WIDE is two adjacent tiles. CHUNK tiles go
+to each chiplet in turn (0: one run of neighbouring tiles to each).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import product as combinations
 from typing import Any
 
 from ...shapes.device import Device
@@ -51,19 +53,32 @@ _GFX942 = (
     _tile(128, 128, 4, 2, 4),
     _tile(128, 128, 4, 2, matrix_instr_nonkdim=16),
 )
-_GFX950 = (
-    _tile(256, 128, 8, 2),
-    _tile(256, 128, 8, 2, matrix_instr_nonkdim=16),
-    _tile(128, 128, 4, 2),
-    _tile(256, 128, 8, 2, 4),
-)
+
+
+def _gfx950(block_n: tuple[int, ...], stages: tuple[int, ...]) -> tuple[Tile, ...]:
+    """The search space of Primus-Turbo on gfx950 (pull request 339, sections 3.2 and 3.3).
+
+    Triton sets kpack to 1 there: its two values give one binary.
+    """
+    return tuple(
+        _tile(rows, columns, rows // 32, depth, group_m, CHUNK=chunk, kpack=kpack)
+        for rows, columns, depth, group_m, chunk, kpack in combinations(
+            (256, 128), block_n, stages, (8, 4), (64, 32), (1, 2)
+        )
+    )
+
+
+_GFX950 = _gfx950((128, 64), (2, 1, 3))
+_GFX950_NN = (*_GFX950, *(tile | {"matrix_instr_nonkdim": 16} for tile in _GFX950 if tile["BLOCK_M"] == 256))
+"""16 x 16 instructions need fewer accumulation registers, which tiles of 256 rows run out of."""
+
 _RDNA = (_tile(128, 64, 8, 2), _tile(64, 64, 4, 2))
 
 SPECIALISED: dict[str, dict[str, tuple[Tile, ...]]] = {
     "cuda": {"nt": _CUDA_NT},
     "sm90": {"nt": _SM90_NT},
     "gfx942": dict.fromkeys(("nt", "nn", "tn"), _GFX942),
-    "gfx950": dict.fromkeys(("nt", "nn", "tn"), _GFX950),
+    "gfx950": {"nt": _GFX950, "nn": _GFX950_NN, "tn": _GFX950},
     "rdna": dict.fromkeys(("nt", "nn", "tn"), _RDNA),
 }
 """Family -> layout -> tiles. NVIDIA's FP8 matrix instructions read both operands along the contracted dimension, so
@@ -72,7 +87,7 @@ that there is one layout, and operands of the others are transposed first (`K_MA
 SHARED: dict[str, tuple[Tile, ...]] = {
     "cuda": (_tile(128, 128, 8, 3), _tile(128, 128, 8, 2), _tile(64, 128, 4, 3)),
     "gfx942": (_tile(128, 128, 4, 2), _tile(128, 128, 4, 2, 4)),
-    "gfx950": (_tile(256, 128, 8, 2), _tile(128, 128, 4, 2), _tile(256, 128, 8, 2, 4)),
+    "gfx950": _gfx950((128,), (2, 1)),
     "rdna": _RDNA,
 }
 
@@ -133,16 +148,22 @@ def layout_of(product: Pass, k_major: bool) -> str:
     return {Pass.FWD: "nt", Pass.DGRAD: "nn", Pass.WGRAD: "tn"}[product]
 
 
-def specialised_configs(problem: Problem, device: Device) -> list[dict[str, Any]]:
-    """Configurations of the specialised GEMMs: K_MAJOR, and a tile for each product of the pass."""
+def gemm_configs(problem: Problem, device: Device, *, specialised: bool) -> list[dict[str, Any]]:
+    """Configurations of a GEMM provider: K_MAJOR, and a tile for each product of the pass.
+
+    The default tile of every product first; then each other tile of each product, beside the defaults of the others, so
+    that a search tunes every product on its own.
+    """
     arch = architecture(device.arch)
     k_major = arch.family == "cuda"
-    rows = arch.of(SPECIALISED)
-    tables = {}
+    default: dict[str, Any] = {"K_MAJOR": k_major}
+    others = []
     for product in COMPUTES[problem.pass_]:
-        tiles = rows[layout_of(product, k_major)]
-        tables[product] = tuple(tile for tile in tiles if _runs(tile, product, problem))
-    return _zipped(tables, K_MAJOR=k_major)
+        tiles = arch.of(SPECIALISED)[layout_of(product, k_major)] if specialised else arch.of(SHARED)
+        first, *rest = (dict(tile) for tile in tiles if _runs(tile, product, problem))
+        default[product.value] = first
+        others += [(product.value, tile) for tile in rest]
+    return [default, *(default | {name: tile} for name, tile in others)]
 
 
 def _runs(tile: Tile, product: Pass, problem: Problem) -> bool:
@@ -154,18 +175,3 @@ def _runs(tile: Tile, product: Pass, problem: Problem) -> bool:
     if "WIDE" in tile and (product is not Pass.FWD or problem.M % BLOCK or problem.N % (2 * BLOCK)):
         return False
     return "PROGRAMS" not in tile or (depth % TMA_ALIGNMENT == 0 and depth >= PERSISTENT_DEPTH)
-
-
-def shared_configs(pass_: Pass, device: Device) -> list[dict[str, Any]]:
-    """Configurations of the shared GEMM: a tile for each product of the pass."""
-    tiles = architecture(device.arch).of(SHARED)
-    return _zipped(dict.fromkeys(COMPUTES[pass_], tiles))
-
-
-def _zipped(tables: Mapping[Pass, tuple[Tile, ...]], **more: Any) -> list[dict[str, Any]]:
-    """The i-th tile of every product together; a shorter table repeats its default."""
-    count = max(map(len, tables.values()))
-    return [
-        more | {product.value: dict(tiles[i] if i < len(tiles) else tiles[0]) for product, tiles in tables.items()}
-        for i in range(count)
-    ]

@@ -12,6 +12,7 @@ from ..blas_forms import prepare_gemm
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
 from ..provider import Config, Role, Support
+from ..rocm_blas import through_libraries
 from .inputs import MxFp8Inputs, placeholders
 from .quantize import BLOCK, scale_values
 
@@ -152,4 +153,5 @@ def _decode_on_cpu(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> 
 
 
 BLAS_BF16 = BlasBf16Mx()
+BLAS_ROCBLAS, BLAS_HIPBLASLT = through_libraries(BlasBf16Mx, "blas_{}_mx")
 DEQUANT_BLAS = DequantBlasMx()

@@ -18,6 +18,7 @@ from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
 from ..mxfp8.quantize import dequantize_mx, empty_mx
 from ..provider import Config, Role
+from ..rocm_blas import through_libraries
 from .inputs import MoeInputs
 from .traffic import hit_elements
 
@@ -191,4 +192,5 @@ def _loop_bytes(problem: Problem, scheme: MxFp8Moe) -> int:
 
 
 LOOP_BF16 = LoopBf16()
+LOOP_ROCBLAS, LOOP_HIPBLASLT = through_libraries(LoopBf16, "loop_{}_moe")
 DEQUANT_LOOP = DequantLoop()

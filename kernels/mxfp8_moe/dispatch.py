@@ -1,19 +1,20 @@
-"""dispatch_moe: a kernel for the shapes that it was tuned for, the stock kernel for all others.
+"""dispatch_moe: the kernel that a table of measurements names, else one for known shapes, else the stock kernel.
 
 The rule is that of aiter's small-M MX-FP8 MoE kernel (pull request 3783): an envelope of (N, K, a_div, has_weight) with
-a bound on routed rows that depends on the number of experts. Its kernel for gfx950 is replaced by `guarded_moe`, which
-has the same limit of 2 GiB.
+a bound on routed rows that depends on the number of experts, measured there on an MI355X. Its kernel for gfx950 is
+replaced by `guarded_moe`, which has the same limit of 2 GiB. The table that comes with rooflens is of an H200
+(`docs/results/h200-mxfp8-moe`). There is none of an AMD GPU, because none was available.
 """
 
-from collections.abc import Sequence
+from pathlib import Path
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
-from ..dispatcher import Choice, Dispatcher
-from ..provider import AnyProvider, Config
+from ..dispatcher import Dispatcher
+from ..provider import AnyProvider
 from .inputs import MoeInputs
-from .providers import GUARDED
+from .providers import GEMV, GROUPED, GUARDED
 from .stock import STOCK_TRITON
 
 GEMM1_ROWS = 16
@@ -49,27 +50,19 @@ def refusal(problem: Problem, scheme: MxFp8Moe) -> str:
     return f"{rows} routed rows are above {bound}" if rows > bound else ""
 
 
-class Dispatch(Dispatcher[MxFp8Moe, MoeInputs]):
-    """`guarded_moe` inside the envelope, `stock_triton_moe` outside; which one ran is recorded."""
+class DispatchMoe(Dispatcher[MxFp8Moe, MoeInputs]):
+    """One of the MoE kernels by a table; else `guarded_moe` inside the envelope, `stock_triton_moe` outside."""
 
     family = "mxfp8_moe"
     name = "dispatch_moe"
+    kernels = (GUARDED, GEMV, GROUPED, STOCK_TRITON)
+    tables = Path(__file__).parent / "data"
+    sources = ("data/dispatch_sm90.csv",)
 
-    def choose(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> Choice:
-        """Return the kernel with its default: a dispatch rule does not search."""
+    def rule(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> tuple[AnyProvider, str]:
+        """Stay inside the envelope."""
         why = refusal(problem, scheme)
-        if not why and device.is_gpu:
-            why = GUARDED.supports(problem, scheme, device).reason
-        chosen = STOCK_TRITON if why else GUARDED
-        return Choice(chosen, chosen.candidates(problem, scheme, device)[0], why)
-
-    def provider_of(self, config: Config) -> AnyProvider:
-        """Either kernel reads the weights of a hit expert once per block of its rows."""
-        return GUARDED
-
-    def candidates(self, problem: Problem, scheme: MxFp8Moe, device: Device) -> Sequence[Config]:
-        """The configuration of the chosen kernel."""
-        return [self.choose(problem, scheme, device).config]
+        return (STOCK_TRITON if why else GUARDED), why
 
 
-DISPATCH = Dispatch()
+DISPATCH = DispatchMoe()

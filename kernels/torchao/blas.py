@@ -12,6 +12,7 @@ from ...shapes.schemes.torchao import BLOCK, Torchao
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
 from ..provider import Config, Role, Support
+from ..rocm_blas import through_libraries
 from .groups import group_rows
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
@@ -174,5 +175,7 @@ class DequantLoop(DequantBlas):
 
 DEQUANT_BLAS = DequantBlas()
 BLAS = Blas()
+BLAS_ROCBLAS, BLAS_HIPBLASLT = through_libraries(Blas, "blas_{}_ao")
 DEQUANT_LOOP = DequantLoop()
 LOOP_BLAS = LoopBlas()
+LOOP_ROCBLAS, LOOP_HIPBLASLT = through_libraries(LoopBlas, "loop_{}_ao")

@@ -84,7 +84,7 @@ class StoredDevice(Record):
         """The device that is described, with its published peaks."""
         stated: dict[str, Any] = {name: getattr(self, name) or 0 for name in ("index", "compute_units", *_BYTES)}
         texts: dict[str, Any] = {name: getattr(self, name) for name in ("kind", "name", "vendor", "arch", "uuid")}
-        return Device(**stated, **texts, spec=match_spec(self.name, self.arch))
+        return Device(**stated, **texts, spec=match_spec(self.name, self.arch, self.compute_units))
 
     @property
     def is_cpu(self) -> bool:

@@ -1,13 +1,17 @@
 """Library baselines: right results in every form, honest configuration, settings of the process restored."""
 
+import warnings
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
-from rooflens.kernels import blas_forms
+from rooflens.kernels import blas_forms, registry
 from rooflens.kernels.fourbit import blas
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.problem import Problem
@@ -194,9 +198,46 @@ def test_rocm_libraries_are_chosen_for_the_call_only(
 def test_a_refused_rocm_library_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     prefer = FakeTorchBlas(offers_lt=False)
     monkeypatch.setattr(torch.backends.cuda, "preferred_blas_library", prefer)
-    with pytest.raises(RooflensError, match="does not use hipBLASLt"):
+    with pytest.raises(RooflensError, match="does not use hipBLASLt on cpu, but rocBLAS for M=1 N=16 K=64"):
         blas.BLAS_HIPBLASLT.prepare(inputs_of(Problem(1, 16, 64)))
     assert prefer.current == "default"
+
+
+def test_the_library_that_ran_is_not_the_preferred_one_where_torch_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch says so in a warning, once in a process unless asked to repeat it."""
+    prefer = FakeTorchBlas()
+    monkeypatch.setattr(torch.backends.cuda, "preferred_blas_library", prefer)
+    mm = torch.mm
+
+    def declining(*operands: torch.Tensor, **options: torch.Tensor) -> torch.Tensor:
+        if prefer.current == "cublaslt":
+            assert torch.is_warn_always_enabled()
+            warnings.warn(
+                "gemm_internal_cublaslt error. Will attempt to recover by calling cublas instead.", stacklevel=1
+            )
+        return mm(*operands, **options)
+
+    monkeypatch.setattr(torch, "mm", declining)
+    with pytest.raises(RooflensError, match="does not use hipBLASLt"):
+        blas.BLAS_HIPBLASLT.prepare(inputs_of(Problem(1, 16, 64)), {"gemm": "mm"})
+    on_amd = replace(inputs_of(Problem(1, 16, 64)), device=MI300X)
+    for preferred, library in (("cublas", "rocBLAS"), ("cublaslt", "rocBLAS"), ("ck", "Composable Kernel")):
+        prefer(preferred)
+        assert blas.BLAS.prepare(on_amd, {"gemm": "mm"}).config["library"] == library
+    assert not torch.is_warn_always_enabled()
+
+
+def test_every_family_has_a_reference_through_each_rocm_library() -> None:
+    providers = registry.load(name for name in registry.BUILTIN if "rocblas" in name or "hipblaslt" in name)
+    libraries = {"rocblas": "rocBLAS", "hipblaslt": "hipBLASLt"}
+    found = Counter((provider.family, provider.library) for provider in providers.values())
+    references = {name: one for name, one in registry.BUILTIN.items() if one.role == "reference"}
+    families = {one.family for one in references.values()}
+    assert found.keys() == {(family, library) for family in families for library in libraries.values()}
+    for name, provider in providers.items():
+        assert libraries[name.split("_")[1]] == provider.library
+        assert type(provider).__module__ == f"rooflens.kernels.{provider.family}.blas"
+        assert provider.role is Role.REFERENCE
 
 
 @pytest.mark.parametrize("provider", (blas.BLAS_ROCBLAS, blas.BLAS_HIPBLASLT))

@@ -11,6 +11,7 @@ import pytest
 import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
+from rooflens.kernels.dispatcher import Dispatcher
 from rooflens.kernels.inputs import Inputs, Tensors, make_inputs, poison
 from rooflens.kernels.mxfp8_moe.inputs import MoeInputs
 from rooflens.kernels.provider import AnyProvider, Launch, Role, support
@@ -140,12 +141,9 @@ def test_the_memory_that_a_launch_touches_is_that_of_its_role_on_a_gpu(provider:
     scheme = parse_scheme(name, DType.BF16)
     if not support(provider, problem, scheme, H200).ok:
         pytest.skip("does not take this problem")
-    if provider.name == "dispatch_mx":
+    if isinstance(provider, Dispatcher):
         pytest.skip("launches the kernels of other providers")
-    config = {
-        "route": "gemv_mx",
-        **next(iter(provider.candidates(problem, scheme, H200)), {}),
-    }  # dispatch_mx has routes
+    config = next(iter(provider.candidates(problem, scheme, H200)), {})
     touched = provider.working_set_bytes(problem, scheme, config)
     dense, stored = 2 * problem.N * problem.K, scheme.compulsory_bytes(problem)
     if provider.role is Role.REFERENCE:

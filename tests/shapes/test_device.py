@@ -50,6 +50,36 @@ def test_driver_names(reported, arch, row):
     assert (found.name if found else None) == row
 
 
+@pytest.mark.parametrize(
+    ("reported", "arch", "units", "row"),
+    [
+        ("AMD Radeon Graphics", "gfx1151", 20, "AMD Strix Halo / Radeon 8060S"),  # 40 CUs, which torch counts in pairs
+        ("AMD Radeon Graphics", "gfx1151", 40, None),
+        ("AMD Radeon Graphics", "gfx1100", 48, None),  # two rows have as many
+        ("AMD Radeon Graphics", "gfx942", 228, "AMD Instinct MI300A"),
+        ("AMD Radeon RX 7950", "gfx1151", 20, None),  # a model that the table lacks
+        ("AMD Radeon RX 7900 XTX", "gfx1100", 48, "AMD Radeon RX 7900 XTX"),
+        ("AMD Instinct MI300X", "gfx942", 304, "AMD Instinct MI300X"),
+        ("AMD Instinct MI300X", "gfx942", 38, None),  # one of eight partitions
+        ("NVIDIA H200", "sm90", 16, "NVIDIA H200 SXM"),
+        ("Graphics Device", "sm90", 132, None),
+    ],
+)
+def test_amd_gpus_are_told_apart_by_their_size_too(reported, arch, units, row):
+    found = device.match_spec(reported, arch, units)
+    assert (found.name if found else None) == row
+
+
+@pytest.mark.parametrize(
+    ("arch", "units", "reported", "chiplets"),
+    [("gfx942", 304, 0, 8), ("gfx942", 228, 0, 6), ("gfx942", 38, 0, 1), ("gfx950", 256, 0, 8), ("gfx942", 80, 4, 4),
+     ("gfx1100", 48, 0, 1), ("gfx90a", 104, 0, 1), ("sm90", 132, 0, 1)],
+)  # fmt: skip
+def test_chiplets_are_those_of_the_device(arch, units, reported, chiplets):
+    gpu = device.Device("cuda", 0, "", "", arch, units, 0, 0, 0, reported_chiplets=reported)
+    assert gpu.chiplets == chiplets
+
+
 def test_every_row_has_a_source():
     assert len(device.specs()) == 29
     assert all(row.source and row.status for row in device.specs())

@@ -61,7 +61,7 @@ def _is_flat(sheet: Sheet, first: Cell, second: Cell) -> bool:
         return False
     tiles = sizes.get("E", 1) * -(-sizes["M"] // TILE) * -(-sizes["N"] // TILE)
     device = sheet.setting_at(first.row, first.column).device
-    units = (device.compute_units if device else None) or UNITS
+    units = (device.multiprocessors if device else None) or UNITS
     return tiles >= 2 * units and first.time_s > 5e-5
 
 

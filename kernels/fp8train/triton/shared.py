@@ -10,7 +10,7 @@ from .tiles import tile_origin
 def shared_gemm_kernel(
     a, b, c, a_scale, b_scale, R, C, D, a_r, a_d, b_c, b_d, c_r, c_c, a_scale_r, a_scale_d, b_scale_c, b_scale_d,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, XCDS: tl.constexpr,
-    SCALE_2D_B: tl.constexpr,
+    CHUNK: tl.constexpr, SCALE_2D_B: tl.constexpr,
 ):  # fmt: skip
     """C[R,C] = A[R,D] B[D,C] in FP8: acc += (A block . B block) * scale of A * scale of B, per block of BK = 128 of D.
 
@@ -21,7 +21,7 @@ def shared_gemm_kernel(
     Grid (cd(R,BM) * cd(C,BN)). Traffic: A cd(C,BN) times and B cd(R,BM) times, mostly from L2; C once. A wgrad stores a
     transposed result: neighbouring elements of a lane are c_c apart, so that each takes a store of its own.
     """
-    r0, c0 = tile_origin(R, C, BM, BN, GROUP_M, XCDS)
+    r0, c0 = tile_origin(R, C, BM, BN, GROUP_M, XCDS, CHUNK)
     r = r0 + tl.arange(0, BM)
     n = c0 + tl.arange(0, BN)
     d = tl.arange(0, BK)

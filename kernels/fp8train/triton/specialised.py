@@ -23,10 +23,10 @@ from .tiles import accumulate, clamped, column_scales, row_scales, store_tile, t
 def nt_gemm_kernel(
     a, b, c, a_scale, b_scale, R, C, D, a_scale_r, a_scale_d, b_scale_c, b_scale_d,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, XCDS: tl.constexpr,
-    SCALE_2D_B: tl.constexpr, EVEN_D: tl.constexpr, EVEN_R: tl.constexpr, EVEN_C: tl.constexpr,
+    CHUNK: tl.constexpr, SCALE_2D_B: tl.constexpr, EVEN_D: tl.constexpr, EVEN_R: tl.constexpr, EVEN_C: tl.constexpr,
 ):  # fmt: skip
     """A[R,D], B[C,D] -> C[R,C]."""
-    r0, c0 = tile_origin(R, C, BM, BN, GROUP_M, XCDS)
+    r0, c0 = tile_origin(R, C, BM, BN, GROUP_M, XCDS, CHUNK)
     r = clamped(BM, R - r0, EVEN_R)
     n = clamped(BN, C - c0, EVEN_C)
     d = tl.arange(0, BK)
@@ -56,10 +56,10 @@ def nt_gemm_kernel(
 def nn_gemm_kernel(
     a, b, c, a_scale, b_scale, R, C, D, a_scale_r, a_scale_d, b_scale_c, b_scale_d,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, XCDS: tl.constexpr,
-    SCALE_2D_B: tl.constexpr, EVEN_D: tl.constexpr, EVEN_R: tl.constexpr, EVEN_C: tl.constexpr,
+    CHUNK: tl.constexpr, SCALE_2D_B: tl.constexpr, EVEN_D: tl.constexpr, EVEN_R: tl.constexpr, EVEN_C: tl.constexpr,
 ):  # fmt: skip
     """A[R,D], B[D,C] -> C[R,C]."""
-    r0, c0 = tile_origin(R, C, BM, BN, GROUP_M, XCDS)
+    r0, c0 = tile_origin(R, C, BM, BN, GROUP_M, XCDS, CHUNK)
     r = clamped(BM, R - r0, EVEN_R)
     n = tl.arange(0, BN)
     d = tl.arange(0, BK)
@@ -91,10 +91,10 @@ def nn_gemm_kernel(
 def tn_gemm_kernel(
     a, b, c, a_scale, b_scale, R, C, D, a_scale_r, a_scale_d, b_scale_c, b_scale_d,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, XCDS: tl.constexpr,
-    SCALE_2D_B: tl.constexpr, EVEN_D: tl.constexpr, EVEN_R: tl.constexpr, EVEN_C: tl.constexpr,
+    CHUNK: tl.constexpr, SCALE_2D_B: tl.constexpr, EVEN_D: tl.constexpr, EVEN_R: tl.constexpr, EVEN_C: tl.constexpr,
 ):  # fmt: skip
     """A[D,R], B[D,C] -> C[C,R]: transposed before the store, so that a lane's elements are neighbours."""
-    r0, c0 = tile_origin(R, C, BM, BN, GROUP_M, XCDS)
+    r0, c0 = tile_origin(R, C, BM, BN, GROUP_M, XCDS, CHUNK)
     r = tl.arange(0, BM)
     n = tl.arange(0, BN)
     d = tl.arange(0, BK)

@@ -5,17 +5,25 @@ import triton.language as tl
 
 
 @triton.jit
-def tile_origin(R, C, BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.constexpr, XCDS: tl.constexpr):
+def tile_origin(
+    R, C, BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.constexpr, XCDS: tl.constexpr, CHUNK: tl.constexpr
+):
     """First row and column of this program's tile of an [R,C] result.
 
     GROUP_M tile rows walk along the columns together, so that what they share stays in L2. Programs go round XCDS
-    chiplets with an L2 each: they are renumbered so that each chiplet gets a run of neighbouring tiles.
+    chiplets with an L2 each: they are renumbered so that each chiplet gets neighbouring tiles, CHUNK at a time, or all
+    that it computes where CHUNK is 0.
     """
     r_tiles = tl.cdiv(R, BM)
     c_tiles = tl.cdiv(C, BN)
     tile = tl.program_id(0)
-    if XCDS > 1:
-        tiles = r_tiles * c_tiles
+    tiles = r_tiles * c_tiles
+    if XCDS > 1 and CHUNK:
+        round_ = XCDS * CHUNK
+        turn = tile // XCDS
+        moved = turn // CHUNK * round_ + tile % XCDS * CHUNK + turn % CHUNK
+        tile = tl.where(tile < tiles // round_ * round_, moved, tile)
+    elif XCDS > 1:
         whole = tiles // XCDS
         left = tiles % XCDS
         chiplet = tile % XCDS

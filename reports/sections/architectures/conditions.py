@@ -6,6 +6,7 @@ import pandas as pd
 
 from ....analysis.roofline.ceilings import Ceilings
 from ....analysis.run.architectures import ABSENT, side
+from ....shapes.gpu_architectures import architecture
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Bullets, Cell, Column, Section, Table, Text, text_columns, texts
@@ -40,7 +41,7 @@ def _conditions(view: View) -> Iterator[tuple[str, str]]:
     yield "run", view.run_id
     yield "device", view.device_name
     yield "architecture", device.arch
-    yield ("cores" if device.is_cpu else "compute units"), str(device.compute_units or "")
+    yield ("cores" if device.is_cpu else architecture(device.arch).units_name), str(device.compute_units or "")
     yield "last-level cache", fmt.bytes_size(device.llc_bytes or None)
     yield "memory", fmt.bytes_size(device.memory_bytes or None)
     yield from ((name, str(value)) for name, value in stored.items())

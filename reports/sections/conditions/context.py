@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterable
 
+from ....shapes.gpu_architectures import architecture
 from ....shapes.run_folder.manifest import StoredProtocol
 from ... import formatting as fmt
 from ...model import Bullets, Cell, Code, Section, Table, Text, text_columns, texts
@@ -107,7 +108,7 @@ def protocol(view: View) -> Section:
 def environment(view: View) -> Section:
     """List the device and the software that ran."""
     device = view.run.device
-    compute = "cores" if device.is_cpu else "compute units"
+    compute = "cores" if device.is_cpu else architecture(device.arch).units_name
     rows = [
         ("device", device.name),
         ("vendor", device.vendor),

@@ -35,7 +35,7 @@ def ceilings(view: View) -> Section:
     for row in rows:
         if row["kind"] == "measured":
             best[_key(row)] = max(best.get(_key(row), 0.0), float(row["value"]))
-    device = match_spec(view.run.device.name, view.run.device.arch)
+    device = match_spec(view.run.device.name, view.run.device.arch, view.run.device.compute_units)
     lines = tuple(_line(row, specs, _low(row, best, device)) for row in rows)
     return Section(
         "ceilings", "Ceilings", (Table("ceilings-table", "Limits of this device", columns, lines, how_to_read=reading),)

@@ -208,11 +208,11 @@ def test_csv_has_a_batch_where_there_is_one(policies):
 
 
 def test_what_a_csv_cannot_tell_apart_is_refused(table, policies):
-    moe = table.of_cases(np.ones(len(table.cases), dtype=bool))
-    moe.cases["op"] = "moe_gemm"
+    mixed = table.of_cases(np.ones(len(table.cases), dtype=bool))
+    mixed.cases.loc[:9, "op"] = "moe_gemm"
     assert refusal(table) == ""
-    with pytest.raises(UsageError, match="no columns for moe_gemm; choose json or python"):
-        emit_csv(policies[0], moe, FACTS)
+    with pytest.raises(UsageError, match="cannot tell the operations moe_gemm, gemm apart; choose json or python"):
+        emit_csv(policies[0], mixed, FACTS)
     both = table.of_cases(np.ones(len(table.cases), dtype=bool))
     both.cases.loc[:9, "pass"] = "dgrad"
     assert refusal(both) == "a CSV of that shape cannot tell the passes dgrad, fwd apart"

@@ -2,7 +2,7 @@
 
 import pytest
 from rooflens.analysis.frames.tables import parse_table
-from rooflens.analysis.tuning.searches import disturbed, failures, whole_searches, why_no_drift
+from rooflens.analysis.tuning.searches import disturbed, failures, hits, whole_searches, why_no_drift
 from rooflens.shapes.run_folder.columns import TUNING
 
 from ..synthetic import write_table
@@ -28,6 +28,21 @@ def frame(tmp_path):
         return parse_table(path.read_bytes(), TUNING, str(path))
 
     return call
+
+
+def test_hits_count_what_searches_chose_of_what_varies(frame):
+    plain, narrow = (
+        {"K_MAJOR": False, "fwd": {"BM": 256}, "dgrad": {"BM": 256} | more} for more in ({}, {"nonkdim": 16})
+    )
+    rows = []
+    for search, winner in enumerate((narrow, plain, narrow)):
+        for number, config in enumerate((plain, narrow)):
+            rows.append(one(config, search, candidate=number, candidates=2, time_s=1e-6, winner=config == winner))
+    found = hits(frame(*rows))
+    assert found.to_dict("records") == [
+        {"provider": "tri", "option": "dgrad.nonkdim", "value": "16", "hits": 2, "searches": 3},
+        {"provider": "tri", "option": "dgrad.nonkdim", "value": "", "hits": 1, "searches": 3},
+    ]
 
 
 def test_a_search_is_disturbed_when_one_of_its_candidates_is_and_the_worst_is_told(frame):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from rooflens.harness.machine import device as devices
@@ -79,3 +80,20 @@ def test_the_cpu_is_the_same_before_and_after_torch_is_imported():
     # Told to use another instruction set, torch alone knows which.
     environment = {name: value for name, value in os.environ.items() if name != "ATEN_CPU_CAPABILITY"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+
+
+@pytest.mark.parametrize(("place", "chiplets"), [((0, 5, 0), 8), ((0, 7, 0), 1), ((1, 5, 0), 0), ((0, 9, 0), 0)])
+def test_chiplets_of_a_gpu_are_those_that_the_driver_reports(tmp_path, place, chiplets):
+    """Nodes of AMD's driver: a processor, a GPU, a partition of another in CPX mode, and one of an older driver."""
+    nodes = [
+        (0, 0, "num_xcc 0"),
+        (0, 5 << 8, "num_xcc 8"),
+        (0, 7 << 8 | 1, "num_xcc 1"),
+        (0, 9 << 8, "cpu_cores_count 0"),
+    ]
+    for number, (domain, location, line) in enumerate(nodes):
+        (tmp_path / str(number)).mkdir()
+        text = f"domain {domain}\nlocation_id {location}\n{line}\n"
+        (tmp_path / str(number) / "properties").write_text(text)
+    names = ("pci_domain_id", "pci_bus_id", "pci_device_id")
+    assert devices._chiplets(SimpleNamespace(**dict(zip(names, place, strict=True))), tmp_path) == chiplets

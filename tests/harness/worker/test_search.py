@@ -1,9 +1,11 @@
 """A search over scripted latencies: what wins, what is timed further, what ties, and what a failure costs."""
 
+import json
 import random
 from dataclasses import dataclass, field
 
 import pytest
+from rooflens.harness.worker.prepared import offered
 from rooflens.harness.worker.search import BRIEF, MOST_CONTENDERS, PASSES, Search, search
 from rooflens.shapes.verdict import Verdict
 
@@ -86,6 +88,31 @@ def test_the_fastest_wins_and_every_candidate_keeps_its_row():
     assert [row.time_s for row in found.rows] == [3e-6, 1e-6, 1.05e-6, 9e-6]
     assert [row.config["name"] for row in found.rows] == ["default", "good", "near", "bad"]
     assert not any(row.near_tie for row in found.rows)
+
+
+class Products(Script):
+    """A launch takes the sum of its products; each has a tile of its own."""
+
+    def prepare(self, number, config):
+        cost_s = sum(tile["cost"] * 1e-6 for name, tile in config.items() if name != "K_MAJOR")
+        named = {"name": json.dumps(config, sort_keys=True), "time_s": cost_s}
+        return super().prepare(number, named)
+
+
+def test_the_fastest_of_each_part_are_joined_into_one_more_candidate():
+    default = {"K_MAJOR": True, "fwd": {"cost": 5}, "dgrad": {"cost": 4}, "wgrad": {"cost": 3}}
+    candidates = [default, *(default | {part: {"cost": cost}} for part, cost in
+                  (("fwd", 6), ("fwd", 2), ("dgrad", 1), ("dgrad", 3), ("wgrad", 4)))]  # fmt: skip
+    found = Products().search(candidates)
+    best = {"K_MAJOR": True, "fwd": {"cost": 2}, "dgrad": {"cost": 1}, "wgrad": {"cost": 3}}
+    assert found.config == best
+    assert found.winner == len(candidates)
+    assert [row["candidates"] for row in found.columns()] == [7] * 7
+    assert offered(best, candidates) == best, "a tuned table may hold it"
+    assert offered(best | {"fwd": {"cost": 9}}, candidates) is None
+    assert offered(best | {"K_MAJOR": False}, candidates) is None
+    one = Products().search([default, default | {"fwd": {"cost": 2}}, default | {"wgrad": {"cost": 7}}])
+    assert len(one.rows) == 3, "a single part was tried already"
 
 
 def test_only_the_default_and_what_is_near_the_best_is_timed_again():

@@ -37,9 +37,9 @@ def run_gemm(case):
     from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
 
     problem = Problem(case["M"], case["N"], case["K"], pass_=Pass(case["pass"]))
-    device = replace(CPU, arch=case["arch"])
+    device = replace(CPU, arch=case["arch"], reported_chiplets=8 if case["arch"].startswith("gfx9") else 0)
     inputs = make_inputs(problem, parse_scheme(case["scheme"], DType.BF16), device, case.get("seed", 1))
-    chosen = tile(*case["tile"]) | {name.upper(): case[name] for name in ("programs", "wide") if name in case}
+    chosen = tile(*case["tile"]) | {name.upper(): case[name] for name in ("programs", "wide", "chunk") if name in case}
     config = {product.value: dict(chosen) for product in (Pass.FWD, Pass.DGRAD, Pass.WGRAD)}
     config |= {"K_MAJOR": case.get("k_major", False)}
     return judge(SHARED if case["provider"] == "shared" else SPECIALISED, inputs, config)

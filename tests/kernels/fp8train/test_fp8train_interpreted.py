@@ -37,8 +37,16 @@ def assert_correct(cases):
 WHOLE, TAILS, ONE = (128, 128, 256), (70, 150, 200), (1, 129, 130)
 
 
-@pytest.mark.parametrize("k_major", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_specialised(k_major):
+@pytest.mark.parametrize(
+    ("provider", "k_major"),
+    [
+        ("specialised", False),
+        ("shared", True),
+        pytest.param("specialised", True, marks=pytest.mark.slow),
+        pytest.param("shared", False, marks=pytest.mark.slow),
+    ],
+)
+def test_gemms(provider, k_major):
     """Whole blocks without masks; tails everywhere; one row; both FP8 types, on a device with the fnuz ones as well."""
     lines = (
         (WHOLE, "step", SCHEMES[0], {}),
@@ -47,7 +55,14 @@ def test_specialised(k_major):
         (ONE, "step", SCHEMES[1], {}),
         (ONE, "wgrad", SCHEMES[2], {}),
     )
-    assert_correct([gemm("specialised", *line[:3], k_major=k_major, **line[3]) for line in lines])
+    assert_correct([gemm(provider, *line[:3], k_major=k_major, **line[3]) for line in lines])
+
+
+def test_chiplets_get_chunks_of_tiles():
+    """All tiles are computed once, whether or not they are whole rounds of 8 chiplets."""
+    sizes = ((128, 160, 128), (300, 160, 128))  # 8 x 5 and 19 x 5 tiles in rounds of 16
+    cases = [gemm("shared", size, "fwd", SCHEMES[0], tile=(16, 32), arch="gfx942") for size in sizes]
+    assert_correct([case | {"chunk": 2} for case in cases])
 
 
 @pytest.mark.slow
@@ -65,17 +80,6 @@ def test_persistent():
         gemm("specialised", (256, 512, 256), "fwd", name, k_major=True, tile=(128, 128)) | wide for name in SCHEMES[::3]
     ]
     assert set(assert_correct(cases)[1]) == {"nt_persistent"}
-
-
-@pytest.mark.slow
-def test_shared():
-    lines = (
-        (WHOLE, "step", SCHEMES[0], {}),
-        (TAILS, "step", SCHEMES[3], {"arch": "gfx942"}),
-        (TAILS, "bwd", SCHEMES[1], {"tile": (64, 32)}),
-        (ONE, "step", SCHEMES[2], {}),
-    )
-    assert_correct([gemm("shared", *line[:3], **line[3]) for line in lines])
 
 
 @pytest.mark.slow
@@ -98,11 +102,12 @@ def test_kernels_of_a_launch():
         gemm("specialised", TAILS, "step", SCHEMES[0]),
         gemm("specialised", TAILS, "step", SCHEMES[2], k_major=True),
         gemm("shared", TAILS, "bwd", SCHEMES[0]),
+        gemm("shared", TAILS, "bwd", SCHEMES[0], k_major=True),
     ]
     names = assert_correct(cases)
     assert names[0] == ["quantize", "quantize_weight", "quantize", "nt_gemm", "nn_gemm", "tn_gemm"]
     assert names[1] == ["nt_gemm", "transpose", "nt_gemm", "transpose", "transpose", "nt_gemm"]
-    assert names[2] == ["quantize"] * 3 + ["transpose", "transpose", "shared_gemm", "shared_gemm"]
+    assert names[2] == names[3] == ["quantize"] * 3 + ["transpose", "transpose", "shared_gemm", "shared_gemm"]
 
 
 def test_quantizers_are_exact():

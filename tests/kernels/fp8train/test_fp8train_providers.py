@@ -176,6 +176,21 @@ def test_a_tile_that_scales_do_not_fit_is_refused():
                 provider.prepare(inputs, config)
 
 
+@pytest.mark.parametrize(
+    ("pass_", "specialised", "shared"),
+    [("fwd", 96, 32), ("dgrad", 144, 32), ("wgrad", 96, 32), ("bwd", 239, 63), ("step", 334, 94)],
+)
+def test_the_search_space_of_gfx950_is_the_published_one_for_each_product(pass_, specialised, shared):
+    """Of a pass with several products, each tile of each beside the defaults of the others."""
+    problem, scheme = Problem(4096, 4096, 4096, pass_=Pass(pass_)), scheme_of("fp8-blockwise")
+    offered = SPECIALISED.candidates(problem, scheme, gpu("gfx950"))
+    assert (len(offered), len(SHARED.candidates(problem, scheme, gpu("gfx950")))) == (specialised, shared)
+    for config in offered:
+        assert sum(config[name] != tile for name, tile in offered[0].items()) == (config is not offered[0])
+        for product in ("fwd", "wgrad"):
+            assert "matrix_instr_nonkdim" not in config.get(product, {}), "of dgrad alone"
+
+
 def test_persistent_tiles_are_for_what_their_kernels_can_do():
     def offered(m, n, k, pass_="fwd", arch="sm90"):
         problem = Problem(m, n, k, pass_=Pass(pass_))
@@ -219,6 +234,7 @@ def test_bytes_of_prequantized_products():
     scales = {"fwd": 2 * X_ROW, "dgrad": 2 * DY_ROW + 2 * W_SCALE, "wgrad": 0}
     for pass_, bytes_ in GEMM.items():
         assert moved(SHARED, name, pass_, "gfx950") == bytes_ + scales[pass_], "scales transposed in the call"
+        assert moved(SHARED, name, pass_, "sm90") == bytes_ + scales[pass_] + turned[pass_]
 
 
 def test_bytes_of_a_step_with_quantization():
@@ -230,6 +246,7 @@ def test_bytes_of_a_step_with_quantization():
     single = fused + 2 * X + 2 * DY  # X and dY are read twice
     scales = 2 * (X_ROW + DY_ROW + W_SCALE)
     assert moved(SHARED, "fp8-blockwise", "step", "gfx950") == products + single + scales
+    assert moved(SHARED, "fp8-blockwise", "step", "sm90") == products + single + scales + W
 
 
 def test_what_is_quantized_where():

@@ -1,17 +1,19 @@
 """The plain torch quantizer against its definition, element by element, and the operands made of it."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
+from rooflens.kernels.fp8train import inputs as inputs_module
 from rooflens.kernels.fp8train import products, quantize
-from rooflens.kernels.fp8train.inputs import make_inputs, make_weight
+from rooflens.kernels.fp8train.inputs import make_inputs, make_weight, placeholders
 from rooflens.kernels.fp8train.quantize import decode, fp8_dtype
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
-from ..devices import cpu
+from ..devices import cpu, gpu
 
 TYPES = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2)
 GROUPS = {"row": (1, 128), "col": (128, 1), "weight": (128, 128)}
@@ -91,6 +93,17 @@ def test_reference_is_the_three_products(scheme, monkeypatch):
         monkeypatch.setattr(products, "_CHUNK_ELEMENTS", chunk)
         for found, wanted in zip(inputs.reference(), expected, strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("m", "place"), [(1024, ""), (32768, "cpu")])
+def test_a_reference_that_would_fill_the_gpu_is_kept_on_the_host(monkeypatch, m, place):
+    """Of the largest layer of the 84, Llama-3.1-405B's gate and up projection: 14 GiB and 43 GiB."""
+    problem = Problem(m, 106496, 16384, pass_=Pass.STEP)
+    places = []
+    monkeypatch.setattr(inputs_module, "products", lambda problem, operand, place: places.append(place) or ())
+    inputs = placeholders(problem, parse_scheme("fp8-blockwise", DType.BF16), gpu("sm90"))
+    replace(inputs, device=replace(inputs.device, memory_bytes=150 << 30)).reference()
+    assert places == [place]
 
 
 @pytest.mark.parametrize("pass_", list(Pass))

@@ -1,81 +1,117 @@
-"""What dispatch_mx runs, why, and what it refuses."""
+"""What dispatch_mx runs, why, and what it refuses; tables that `rooflens dispatch` writes."""
 
 import csv
 from pathlib import Path
 
 import pytest
-from rooflens.kernels.mxfp8 import dispatch
-from rooflens.kernels.mxfp8.dispatch import DISPATCH, Row, choose, envelope, read_table, table_of
+from rooflens.cli.main import main
+from rooflens.kernels.mxfp8.dispatch import DISPATCH, DispatchMx
 from rooflens.shapes import shapeset
-from rooflens.shapes.device import Device
-from rooflens.shapes.errors import RooflensError
+from rooflens.shapes.errors import RooflensError, UsageError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8
 
+from ..devices import CPU, gpu
+
 SCHEME = MxFp8("rceil", DType.BF16)
-
-
-def gpu(arch, units=132):
-    return Device(
-        "cuda", 0, arch, "AMD" if arch.startswith("gfx") else "NVIDIA", arch, units, 1 << 26, 1 << 26, 1 << 36
-    )
+QKV = Problem(4, 2304, 6144)
+STORED = Path(__file__).parents[3] / "docs/results/h200-mxfp8"
+SHIPPED = DispatchMx.tables / "dispatch_sm90.csv"
 
 
 H200 = gpu("sm90")
+COLUMNS = ("gfx", "M", "N", "K", "dtype", "q_dtype_w", "libtype", "kernelName")
+MMA = "mma_mx BLOCK_K=256 BLOCK_M=16 BLOCK_N=128 SPLIT_K=4 kernel=bf16 num_stages=3 num_warps=4"
 
 
-def test_the_shipped_table_has_every_cell_of_the_suite():
-    table = table_of("sm90")
-    shapes = shapeset.load("mxfp8_decode")
-    assert len(shapes) == 15
-    assert len(table) == 105
-    for shape in shapes:
-        for m in (1, 2, 4, 8, 16, 32, 64):
-            choice = choose(Problem(m, shape.N, shape.K), SCHEME, H200)
-            assert choice.why == "by its row of the table"
-            assert choice.provider.name == ("gemv_mx" if m <= 16 else "mma_mx")
-    assert table_of("gfx942") == {}
+def table(folder, *lines, columns=COLUMNS):
+    path = Path(folder, "dispatch.csv")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([columns, *lines])
+    return DispatchMx(path)
 
 
-def test_a_row_decides_over_the_rule():
-    problem = Problem(4, 2304, 6144)
-    rule = choose(problem, SCHEME, H200, {})
-    assert str(rule) == "gemv_mx: by rule: no row of the table"
-    row = choose(problem, SCHEME, H200, {(6144, 2304, 4): Row("mma", 8, 4, True)})
-    assert row.provider.name == "mma_mx"
-    assert (row.config["BLOCK_N"], row.config["SPLIT_K"]) == (128, 4)
-    stock = choose(problem, SCHEME, H200, {(6144, 2304, 4): Row("gemv", 4, 4, False)})
-    assert str(stock) == "stock_triton_mx: by its row of the table"
+def line(m, kernel, arch="sm90"):
+    return arch, m, 2304, 6144, "bf16", "mxfp8-rceil", kernel.split()[0], kernel
 
 
-def test_what_is_beyond_small_m_goes_to_the_stock_kernel_with_its_reason():
-    choice = choose(Problem(65, 256, 1024), SCHEME, H200)
-    assert str(choice) == "stock_triton_mx: M=65 is above 64"
-    assert choose(Problem(17, 256, 1024), SCHEME, H200).provider.name == "mma_mx"
-    assert choose(Problem(64, 256, 1024), SCHEME, H200).provider.name == "mma_mx"
+def test_the_shipped_table_runs_what_the_stored_run_found_fastest():
+    with SHIPPED.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 60
+    assert {row["run"] for row in rows} == {"h200-mxfp8"}
+    assert {row["status"] for row in rows} == {"engaged"}, "the plain kernel wins nowhere on this GPU"
+    for row in rows:
+        problem = Problem(*(int(row[name]) for name in "MNK"))
+        choice = DISPATCH.choose(problem, SCHEME, H200)
+        assert str(choice) == f"{row['libtype']}: by its row of the table"
+        options = " ".join(f"{name}={value}" for name, value in sorted(choice.config.items()))
+        assert f"{row['libtype']} {options}" == row["kernelName"]
+    measured = {(int(row["N"]), int(row["K"])) for row in rows}
+    assert measured == {(shape.N, shape.K) for shape in shapeset.load("mxfp8_decode")}
 
 
-def test_the_envelope():
-    assert envelope(Problem(64, 8, 32)) == ""
-    assert envelope(Problem(1, 8, 48)) == "K=48 is not a multiple of 32"
-    assert envelope(Problem(65, 8, 64)) == "M=65 is above 64"
+@pytest.mark.parametrize(
+    ("incumbent", "challenger", "used"), [("small_tile_mx", "gemv_mx", "1"), ("gemv_mx", "small_tile_mx", "0")]
+)
+def test_a_table_of_rooflens_dispatch_is_what_the_dispatcher_runs(tmp_path, incumbent, challenger, used):
+    argv = ["dispatch", str(STORED), "--incumbent", incumbent, "-p", challenger, "--policy", "table", "--emit", "csv"]
+    assert main([*argv, "-o", str(tmp_path)]) == 0
+    with (tmp_path / "dispatch.csv").open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if int(row["M"]) <= 16]
+    assert {(row["use_challenger"], row["libtype"]) for row in rows} == {(used, "gemv_mx")}
+    mine = DispatchMx(tmp_path / "dispatch.csv")
+    for row in rows:
+        problem = Problem(*(int(row[name]) for name in "MNK"))
+        assert str(mine.choose(problem, SCHEME, H200)) == "gemv_mx: by its row of the table"
+
+
+def test_a_row_decides_over_the_rule_up_to_its_m(tmp_path):
+    mine = table(tmp_path, line(4, MMA), line(64, "stock_triton_mx"))
+    exact = mine.choose(QKV, SCHEME, H200)
+    assert str(exact) == "mma_mx: by its row of the table"
+    assert (exact.config["BLOCK_N"], exact.config["SPLIT_K"], exact.config["kernel"]) == (128, 4, "bf16")
+    below = mine.choose(Problem(3, 2304, 6144), SCHEME, H200)
+    assert str(below) == "mma_mx: by the row of M=4"
+    assert below.config == below.provider.candidates(Problem(3, 2304, 6144), SCHEME, H200)[0]
+    assert str(mine.choose(Problem(32, 2304, 6144), SCHEME, H200)) == "stock_triton_mx: by the row of M=64"
+    assert str(mine.choose(Problem(4, 2305, 6144), SCHEME, H200)) == "gemv_mx: by rule: no row of the table"
+    assert str(mine.choose(QKV, SCHEME, gpu("gfx950"))) == "gemv_mx: by rule: no row of the table", "another GPU's"
+    assert mine.choose(QKV, MxFp8("floor", DType.BF16), H200).provider.name == "mma_mx", "rounding takes no time"
+
+
+@pytest.mark.parametrize("m", [17, 32, 64, 65])
+def test_what_was_not_measured_beyond_the_gemv_goes_to_the_stock_kernel(m):
+    for device in (H200, gpu("gfx950")):
+        choice = DISPATCH.choose(Problem(m, 256, 1024), SCHEME, device)
+        assert str(choice) == f"stock_triton_mx: M={m} is above 16 and has no row of the table"
+    assert DISPATCH.choose(Problem(16, 256, 1024), SCHEME, H200).provider.name == "gemv_mx"
+
+
+def test_a_gemv_of_one_row_is_another_kernel_than_the_mma_on_gfx950():
+    device, problem = gpu("gfx950", 256), Problem(1, 2304, 6144)
+    gemv, mma = (
+        DISPATCH.kernels[place].builds(
+            problem, SCHEME, device, DISPATCH.kernels[place].candidates(problem, SCHEME, device)[0]
+        )
+        for place in (0, 1)
+    )
+    assert gemv[0].kernel != mma[0].kernel
 
 
 @pytest.mark.parametrize(
     ("problem", "device", "reasons"),
     [
-        (Problem(65, 256, 1056), H200, ("M=65 is above 64", "K=1056 is not a multiple of 128")),
-        (Problem(1, 256, 1000), H200, ("K=1000 is not a multiple of 32", "not a multiple of 128")),
-        (Problem(128, 262144, 8192), H200, ("M=128 is above 64", "W has 2147483648 elements: its offsets are 32-bit")),
-        (Problem(128, 256, 1024), gpu("gfx90a"), ("M=128 is above 64", "dot_scaled may abort inside LLVM on gfx90a")),
-        (Problem(128, 256, 1024), gpu("sm80"), ("M=128 is above 64", "needs sm89 or newer")),
-        (Problem(1, 256, 1024), Device("cpu", 0, "cpu", "", "x86-64", 2, 1, 1, 1), ("need a GPU",)),
+        (Problem(65, 256, 1056), H200, ("M=65 is above 16", "K=1056 is not a multiple of 128")),
+        (Problem(128, 262144, 8192), H200, ("M=128 is above 16", "W has 2147483648 elements: its offsets are 32-bit")),
+        (Problem(128, 256, 1024), gpu("gfx90a"), ("M=128 is above 16", "dot_scaled may abort inside LLVM on gfx90a")),
+        (Problem(128, 256, 1024), gpu("sm80"), ("M=128 is above 16", "needs sm89 or newer")),
     ],
 )
 def test_what_nobody_takes_is_refused_with_all_reasons(problem, device, reasons):
-    with pytest.raises(RooflensError, match="no MX-FP8 kernel takes") as error:
-        choose(problem, SCHEME, device)
+    with pytest.raises(RooflensError, match="no kernel takes") as error:
+        DISPATCH.choose(problem, SCHEME, device)
     answer = DISPATCH.supports(problem, SCHEME, device)
     assert not answer.ok
     for reason in reasons:
@@ -83,43 +119,41 @@ def test_what_nobody_takes_is_refused_with_all_reasons(problem, device, reasons)
         assert reason in answer.reason
 
 
+def test_it_needs_a_gpu():
+    answer = DISPATCH.supports(Problem(1, 256, 1024), SCHEME, CPU)
+    assert not answer.ok
+    assert "need a GPU" in answer.reason
+
+
 def test_more_than_2_gib_of_weights_is_fine_for_kernels_with_64_bit_offsets():
-    assert choose(Problem(1, 262144, 16384), SCHEME, H200).provider.name == "gemv_mx"
+    assert DISPATCH.choose(Problem(1, 262144, 16384), SCHEME, H200).provider.name == "gemv_mx"
 
 
-def test_every_split_of_the_table_leaves_no_part_empty():
-    for (k, n, m), row in table_of("sm90").items():
-        config = choose(Problem(m, n, k), SCHEME, H200).config
-        tiles = -(-k // config["BLOCK_K"])
-        assert row.k_splits == config["SPLIT_K"]
-        assert (config["SPLIT_K"] - 1) * -(-tiles // config["SPLIT_K"]) < tiles
-
-
-HEADER = ",".join(dispatch.COLUMNS)
+GOOD = line(4, MMA)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("lines", "message"),
     [
-        ("K,N,M,kernel\n", "line 1: the columns must be K,N,M,kernel,n_sub,k_splits,use_hip"),
-        (f"{HEADER}\n6144,2304,x,gemv,4,1,1\n", "line 2: whole numbers"),
-        (f"{HEADER}\n6144,2304\n", "line 2: whole numbers"),
-        (f"{HEADER}\n6144,2304,1,mfma,4,1,1\n", "line 2: kernel is gemv or mma"),
-        (f"{HEADER}\n6144,2304,1,gemv,3,1,1\n", "n_sub 1, 2, 4 or 8"),
-        (f"{HEADER}\n6144,2304,1,gemv,4,0,1\n", "k_splits 1 or more"),
-        (f"{HEADER}\n6144,2304,1,gemv,4,1,2\n", "use_hip 0 or 1"),
-        (f"{HEADER}\n6144,2304,1,gemv,4,1,1\n6144,2304,1,mma,4,1,1\n", "line 3: .* appears twice"),
+        ([(*GOOD[:1], "x", *GOOD[2:])], "line 2: invalid literal.*; give a file of rooflens dispatch"),
+        ([(*GOOD[:1], 0, *GOOD[2:])], "line 2: M=0 is not a size"),
+        ([(*GOOD[:5], "mxfp7", *GOOD[6:])], "line 2: .*mxfp7"),
+        ([(*GOOD[:7], "gemv_mx")], "line 2: kernelName 'gemv_mx' is not libtype 'mma_mx'"),
+        ([(*GOOD[:7], "mma_mx tile")], "line 2: kernelName 'mma_mx tile': options are written NAME=VALUE"),
+        ([GOOD, GOOD], "line 3: M=4 N=2304 K=6144 appears twice"),
+        ([GOOD[:5]], "line 2: 5 fields instead of 8"),
     ],
 )
-def test_a_wrong_table_names_the_line(tmp_path, text, message):
-    path = Path(tmp_path, "table.csv")
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(RooflensError, match=message):
-        read_table(path)
+def test_a_wrong_table_names_the_line(tmp_path, lines, message):
+    with pytest.raises(UsageError, match=message):
+        table(tmp_path, *lines).choose(QKV, SCHEME, H200)
 
 
-def test_a_table_can_be_read_back(tmp_path):
-    path = Path(tmp_path, "table.csv")
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([dispatch.COLUMNS, (6144, 2304, 64, "mma", 8, 12, 0)])
-    assert read_table(path) == {(6144, 2304, 64): Row("mma", 8, 12, False)}
+def test_a_table_that_is_missing_or_names_a_stranger_says_so(tmp_path):
+    with pytest.raises(UsageError, match="no such dispatch table"):
+        DispatchMx(tmp_path / "none.csv").choose(QKV, SCHEME, H200)
+    with pytest.raises(UsageError, match="column 'dtype' is missing"):
+        table(tmp_path, columns=COLUMNS[:4]).choose(QKV, SCHEME, H200)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(RooflensError, match="names 'aiter_mx', but only gemv_mx, mma_mx"):
+        table(tmp_path / "other", line(4, "aiter_mx")).choose(QKV, SCHEME, H200)

@@ -13,22 +13,15 @@ from rooflens.kernels.mxfp8.stock import SMALL_TILE, STOCK_TRITON
 from rooflens.kernels.mxfp8.triton_configs import MxTile, emulated, parts
 from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure_all
-from rooflens.shapes.device import Device
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
 
-from ..devices import CPU
+from ..devices import CPU, gpu
 
 GEMM, QUANT = MxFp8("rceil", DType.BF16), MxFp8Quant("rceil", DType.BF16)
 QKV = Problem(4, 2304, 6144)
-
-
-def gpu(arch, units=132):
-    return Device(
-        "cuda", 0, arch, "AMD" if arch.startswith("gfx") else "NVIDIA", arch, units, 1 << 26, 1 << 26, 1 << 36
-    )
 
 
 @pytest.mark.parametrize("provider", [BLAS_BF16, DEQUANT_BLAS])

@@ -1,12 +1,18 @@
 """The MoE providers: what they support, what dispatch chooses, their traffic; results on the CPU, and on a GPU."""
 
+import csv
+from pathlib import Path
+
 import pytest
 import torch
+from rooflens.analysis.imports.read import detect
+from rooflens.analysis.imports.table import parse
+from rooflens.cli.main import main
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.mxfp8_moe import blas
-from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH, ENVELOPE, refusal
+from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH, ENVELOPE, DispatchMoe, refusal
 from rooflens.kernels.mxfp8_moe.routing import align, empty_aligned
 from rooflens.kernels.mxfp8_moe.traffic import expected_blocks
 from rooflens.kernels.mxfp8_moe.triton_configs import FILL, grouped_configs
@@ -22,6 +28,7 @@ from ..devices import CPU, gpu
 FUSED = ("grouped_moe", "gemv_moe", "guarded_moe", "dispatch_moe", "grouped_with_align_moe", "stock_triton_moe")
 LOOPS = ("dequant_loop_moe", "loop_bf16_moe")
 ARCHES = ("sm80", "sm89", "sm90", "sm100", "sm120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
+STORED = Path(__file__).parents[3] / "docs/results/h200-mxfp8-moe"
 PLAIN = MxFp8Moe("rceil", DType.BF16)
 WEIGHTED = MxFp8Moe("rceil", DType.BF16, weighted=True)
 
@@ -119,8 +126,35 @@ def test_dispatch(providers, problem, scheme, record):
     assert str(choice) == record
     chosen = choice.provider
     assert chosen is providers[record.partition(":")[0]]
-    config = DISPATCH.candidates(problem, scheme, gpu("gfx950"))
-    assert config == [chosen.candidates(problem, scheme, gpu("gfx950"))[0]]
+    assert choice.config == chosen.candidates(problem, scheme, gpu("gfx950"))[0]
+
+
+def test_the_shipped_table_runs_what_the_stored_run_found_fastest():
+    rows = list(csv.DictReader((DISPATCH.tables / "dispatch_sm90.csv").read_text(encoding="utf-8").splitlines()))
+    assert len(rows) == 18
+    assert {row["libtype"] for row in rows} == {"grouped_moe", "guarded_moe", "gemv_moe"}
+    for row in rows:
+        m, n, k, experts, top_k = (int(row[name]) for name in ("M", "N", "K", "E", "top_k"))
+        choice = DISPATCH.choose(moe(m, n, k, experts, top_k), PLAIN, gpu("sm90"))
+        assert str(choice) == f"{row['libtype']}: by its row of the table"
+    beyond = DISPATCH.choose(moe(17, 1536, 6144, 128, 4), PLAIN, gpu("sm90"))
+    assert str(beyond) == "stock_triton_moe: 68 routed rows are above 64", "what was not measured"
+
+
+def test_a_table_of_a_run_of_moe_gemms_is_read_back(tmp_path):
+    argv = ["dispatch", str(STORED), "--incumbent", "stock_triton_moe", "-p", "guarded_moe", "--policy", "table"]
+    assert main([*argv, "--emit", "csv", "-o", str(tmp_path)]) == 0
+    source = parse((tmp_path / "dispatch.csv").read_bytes(), "dispatch.csv")
+    imported = detect(source, {}).read(source, {}).frame
+    assert set(imported["op"]) == {"moe_gemm"}
+    assert set(zip(imported["E"], imported["top_k"], strict=True)) == {(128, 4), (128, 1), (32, 4), (64, 1)}
+    mine = DispatchMoe(tmp_path / "dispatch.csv")
+    for m in (1, 4, 16):
+        choice = mine.choose(moe(m, 1536, 6144, 128, 4), PLAIN, gpu("sm90"))
+        assert str(choice) == "guarded_moe: by its row of the table"
+        beyond_2_gib = mine.choose(moe(m, 1536, 6144, 256, 4), PLAIN, gpu("sm90"))
+        assert str(beyond_2_gib).startswith("stock_triton_moe: 32-bit offsets"), "no time, and no row"
+    assert mine.choose(moe(4, 1536, 6144, 128, 4), WEIGHTED, gpu("sm90")).provider.name == "stock_triton_moe"
 
 
 def test_every_entry_of_the_envelope_engages():
@@ -204,7 +238,7 @@ def test_working_sets(providers):
     rest = 2 * 12 * 64 + 4 * (12 + 4)  # Y and routing
     config = {"BLOCK_M": 8, "SPLIT_K": 1}
     for name in ("grouped_moe", "dispatch_moe", "stock_triton_moe"):
-        assert providers[name].working_set_bytes(problem, PLAIN, config) == quantized + rest
+        assert providers[name].working_set_bytes(problem, PLAIN, {"route": "grouped_moe", **config}) == quantized + rest
     parts = 4 * 2 * 12 * 64
     assert providers["grouped_moe"].working_set_bytes(problem, PLAIN, config | {"SPLIT_K": 2}) == (
         quantized + rest + parts
