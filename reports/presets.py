@@ -151,7 +151,7 @@ OF_A_RUN: dict[str, Preset[View]] = {
         Preset(
             "flat",
             "time, rate and bandwidth of every shape of one sweep",
-            (headline, legend, flat, open_items, *_CONTEXT),
+            (headline, flat, legend, open_items, *_CONTEXT),
             _lacks_time,
         ),
     )
