@@ -92,12 +92,14 @@ def render_section(section: Section, limit: int = LIMIT) -> str:
 def in_short(report: Report) -> Report:
     """Put the first table and the first figure under the headline, the first chapter, and fold the other chapters.
 
-    Neither is a detail, nor a table of more than `OPEN_ROWS`. The picture of a table is chosen where there is no other.
+    Neither is a detail. A first table of more than `OPEN_ROWS` is folded too. The picture of a table is chosen where
+    there is no other.
     """
     blocks = [block for section in report.walk() for block in section.blocks if not _is_detail(block)]
-    tables = [block for block in blocks if isinstance(block, Table) and len(block.rows) <= OPEN_ROWS]
+    tables = [block for block in blocks if isinstance(block, Table)][:1]
     figures = [block for block in blocks if isinstance(block, Figure)]
-    lead: list[Block] = [*tables[:1], *sorted(figures, key=lambda figure: bool(figure.picture_of))[:1]]
+    short = [table for table in tables if len(table.rows) <= OPEN_ROWS]
+    lead: list[Block] = [*short, *sorted(figures, key=lambda figure: bool(figure.picture_of))[:1]]
     if not report.sections:
         return report
     first, *others = (_without(section, lead) for section in report.sections)
