@@ -14,6 +14,7 @@ from .model import Report
 from .presets import OF_A_RUN, OF_TWO_VERSIONS, SIDE_BY_SIDE, of_a_run, of_two_versions
 from .sections.architectures.subject import Architectures
 from .sections.architectures.subject import Sweep as Sweep
+from .sections.comparison.open_points import arithmetic_means
 from .view import View
 
 DEFAULT, COMPARED = next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS))
@@ -74,8 +75,13 @@ def _operands(view: View) -> str:
     return f"{dtypes} to {schemes}" if view.only_quantizes else f"{schemes}; activations {dtypes}"
 
 
-def build_comparison(result: Result, preset: str = COMPARED) -> Report:
-    """Lay out a comparison. Raises UsageError for an unknown preset, and for one of a single run."""
+def build_comparison(result: Result, preset: str = COMPARED, arithmetic: bool = False) -> Report:
+    """Lay out a comparison, `arithmetic` with the means that some documents print.
+
+    Raises UsageError for an unknown preset, and for one of a single run.
+    """
+    first, *rest = of_two_versions(preset).sections(result)
+    extra = [section] if arithmetic and (section := arithmetic_means(result)) else []
     counted = [f"{result.count(word)} {word}" for word in result.words if result.count(word)]
     others = [f"{result.count_of(status)} {status}" for status in Status if status is not Status.COMPARED]
     facts = (
@@ -88,7 +94,7 @@ def build_comparison(result: Result, preset: str = COMPARED) -> Report:
     return Report(
         title=f"{result.head.label} against {result.base.label}",
         facts=tuple((name, value) for name, value in facts if value),
-        sections=of_two_versions(preset).sections(result),
+        sections=(first, *extra, *rest),
         generator=f"rooflens {__version__}",
         source=result.head.source,
     )

@@ -19,7 +19,7 @@ from .sections.architectures import grid as arch_grid
 from .sections.architectures import headline as arch_headline
 from .sections.architectures.subject import Architectures
 from .sections.architectures.winners import disagreements
-from .sections.comparison import cases, cost, movers, origin, suite
+from .sections.comparison import cases, cost, movers, open_points, origin, suite
 from .sections.comparison.dumbbell import dumbbell
 from .sections.comparison.losses import losses
 from .sections.comparison.models import models
@@ -141,14 +141,8 @@ OF_A_RUN: dict[str, Preset[View]] = {
             "crossover",
             "up to which M a kernel wins: headline maxima, crossovers, curves",
             (
-                _headline(median, best_constant, best),
-                maxima,
-                crossover,
-                curves,
-                resonance,
-                known_limitations,
-                open_items,
-                *_CONTEXT,
+                *(_headline(median, best_constant, best), maxima, crossover, curves, resonance),
+                *(known_limitations, open_items, *_CONTEXT),
             ),
             _lacks_sweep,
         ),
@@ -156,13 +150,8 @@ OF_A_RUN: dict[str, Preset[View]] = {
             "decode-grid",
             "one grid of speedups, layer x M, with its ties",
             (
-                _headline(means_by_m, best),
-                decode_grid,
-                winners,
-                configurations,
-                known_limitations,
-                open_items,
-                *_CONTEXT,
+                *(_headline(means_by_m, best), decode_grid, winners, configurations),
+                *(known_limitations, open_items, *_CONTEXT),
             ),
             _lacks_comparison,
         ),
@@ -188,8 +177,9 @@ OF_TWO_VERSIONS: dict[str, Preset[Result]] = {
         "what changed between two versions",
         (
             *(suite.headline, origin.identity, suite.suite, spread, models, dumbbell, movers.movers, losses),
-            *(cases.outcomes, cases.choices, cost.cost, cost.evidence),
-            *(origin.doubts, origin.digest, origin.reproduce, origin.provenance, cases.cases),
+            *(cases.outcomes, open_points.tally, cases.choices, cost.cost, cost.evidence),
+            *(open_points.limitations, open_points.open_items, origin.doubts, origin.digest),
+            *(origin.reproduce, origin.provenance, cases.cases),
         ),
     )
 }

@@ -23,11 +23,7 @@ def compare_with(run: RunData, baseline: str = "", challengers: Sequence[str] = 
     if (baseline or run.baseline) in challengers:
         other = "" if baseline else "; name another one with --baseline"
         raise UsageError(f"--challenger {baseline or run.baseline}: it is the baseline of {run.id}{other}")
-    manifest = run.manifest
-    if challengers:
-        named = list(challengers)
-        manifest = replace(manifest, challengers=named, request=(manifest.request or {}) | {"challengers": named})
-    return replace(run, manifest=replace(manifest, baseline=baseline or run.baseline))
+    return _comparing(run, baseline or run.baseline, challengers)
 
 
 def with_times(run: RunData) -> RunData:
@@ -42,7 +38,9 @@ def with_times(run: RunData) -> RunData:
     if not set(challengers) & set(timed):
         found = tuple(name for name in candidates if name != baseline)
         if found and challengers:
-            replaced.append(f"no challenger ({', '.join(challengers)}) has a time here: {', '.join(found)} stands in")
+            replaced.append(
+                f"no challenger ({', '.join(challengers)}) has a time here; compared instead: {', '.join(found)}"
+            )
         challengers = found or challengers
     if baseline not in timed:
         others = [name for name in timed if name not in challengers and run.role(name) in _BASELINES]
@@ -54,4 +52,12 @@ def with_times(run: RunData) -> RunData:
             )
     if (baseline, challengers) == (run.baseline, run.challengers):
         return run
-    return replace(compare_with(run, baseline, challengers), replaced=tuple(replaced))
+    return replace(_comparing(run, baseline, challengers), replaced=tuple(replaced))
+
+
+def _comparing(run: RunData, baseline: str, challengers: Sequence[str]) -> RunData:
+    manifest = replace(run.manifest, baseline=baseline)
+    if challengers:
+        manifest.challengers = list(challengers)
+        manifest.request = (manifest.request or {}) | {"challengers": manifest.challengers}
+    return replace(run, manifest=manifest)

@@ -36,6 +36,7 @@ def _outputs(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--preset", metavar="NAME", help="full, crossover, decode-grid, three-way or flat; branch with a BASE.")
 @click.option("--baseline", default="", metavar="B", help="Compare with this provider; default: the run's baseline.")
 @click.option("--challenger", "challengers", multiple=True, metavar="A", help="Look at this provider; repeat it.")
+@click.option("--arithmetic", is_flag=True, help="Of two versions: add arithmetic means of rates.")
 @_outputs
 @click.option("--digest", is_flag=True, help="Print the lines for a commit message: plain ASCII, 72 columns.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Signs in ASCII (3.64x, <=, us) in all but the page.")
@@ -44,6 +45,7 @@ def report(
     preset: str | None,
     baseline: str,
     challengers: tuple[str, ...],
+    arithmetic: bool,
     digest: bool,
     ascii_only: bool,
     **files: Path | None,
@@ -88,7 +90,9 @@ def report(
             click.echo(path)
         return
     beside = next((path.parent for name, path in files.items() if path and FORMATS[name].default), source.folder)
-    built = source.build(preset, beside)
+    if arithmetic and not source.of_two:
+        raise UsageError("--arithmetic is for the report of two versions: name the BASE too")
+    built = source.build(preset, beside, arithmetic)
     if digest or printed:
         _print(built, printed, ascii_only)
     from ...reports.write import default_files, write_report
@@ -119,7 +123,7 @@ class _Source:
         """True where two versions are compared."""
         return self.is_comparison or self.base is not None
 
-    def build(self, preset: str | None, beside: Path) -> "Report":
+    def build(self, preset: str | None, beside: Path, arithmetic: bool) -> "Report":
         """Load and analyse it, and lay out the report; `beside`: the folder that it will lie in."""
         if self.is_sweep:
             from .architectures import build_side_by_side
@@ -137,7 +141,7 @@ class _Source:
 
         of_two_versions(preset or COMPARED)
         found = stored_comparison(self.folder) if self.base is None else stored_runs(self.base, self.folder)
-        return build_comparison(found[0], preset or COMPARED)
+        return build_comparison(found[0], preset or COMPARED, arithmetic)
 
 
 def _source(targets: tuple[str, ...], preset: str | None, baseline: str, challengers: tuple[str, ...]) -> _Source:

@@ -90,7 +90,7 @@ def render_section(section: Section, limit: int = LIMIT) -> str:
 
 
 def in_short(report: Report) -> Report:
-    """Put the first table and the first figure under the headline, the first chapter, and fold the other chapters.
+    """Put the first table and the first figure under the headline, the first chapter: the other chapters are folded.
 
     Neither is a detail. A first table of more than `OPEN_ROWS` is folded too. The picture of a table is chosen where
     there is no other.
@@ -109,10 +109,8 @@ def in_short(report: Report) -> Report:
     defining = [first, *(section for section in others if _only_defines(section))]
     defined = [block for section in defining for block in section.blocks if isinstance(block, HowToRead)]
     how = HowToRead(tuple(dict.fromkeys(item for block in defined for item in block.items)))
-    blocks = (*verdict, *lead, *rest, *((how,) if defined else ()))
-    return replace(
-        report, sections=(replace(first, blocks=blocks), *(replace(section, folded=True) for section in folded))
-    )
+    ordered = (*verdict, *lead, *rest, *((how,) if defined else ()))
+    return replace(report, sections=(replace(first, blocks=ordered), *folded))
 
 
 def _only_defines(section: Section) -> bool:

@@ -80,6 +80,8 @@ def _rows(part: Part, of_cases: bool) -> list[_Row]:
     names = cases["layer"] + ", M=" + cases["M"].astype(str) if of_cases else cases["model"]
     if of_cases and cases["model"].nunique() > 1:
         names = cases["model"] + " " + names
+    if of_cases and names[part.rows].nunique() < int(part.rows.sum()):
+        names = names + ", " + cases["N"].astype(str) + fmt.TIMES + cases["K"].astype(str)
     mine = [(str(name), part.rows & (names == name)) for name in dict.fromkeys(names[part.rows])] + [(ALL, part.rows)]
     return [
         _Row(name, change, change.base_flops_per_s, change.base_flops_per_s / change.ratio)

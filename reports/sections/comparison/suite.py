@@ -23,6 +23,7 @@ from ...model import (
     text_columns,
 )
 from .cases import table_of_cases
+from .open_points import problems
 from .takeaways import takeaways
 from .words import (
     TIMES,
@@ -239,4 +240,7 @@ def _others(result: Result) -> str:
 
 
 def _called(result: Result) -> str:
-    return f"of {fmt.plural(result.count_of(Status.COMPARED), 'case')} that both versions pass"
+    cases = result.effects.cases
+    compared = cases[cases["status"] == Status.COMPARED]
+    in_problems = f" ({fmt.plural(problems(compared), 'problem')})"
+    return f"of {fmt.plural(len(compared), 'case')}{in_problems} that both versions pass"
