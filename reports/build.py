@@ -1,19 +1,20 @@
 """From what was measured to a Report: of a run, of two versions, or of several architectures (chapters: `presets`)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from .. import __version__
 from ..analysis.comparison.effects import Order, Status
 from ..analysis.comparison.result import Result
 from ..analysis.frames.load import RunData
 from ..analysis.run.pipeline import analyze
-from ..shapes.errors import UsageError, unknown_name
+from ..analysis.run.question import compare_with, with_times
+from ..shapes.errors import UsageError
 from . import formatting as fmt
 from .model import Report
 from .presets import OF_A_RUN, OF_TWO_VERSIONS, SIDE_BY_SIDE, of_a_run, of_two_versions
 from .sections.architectures.subject import Architectures
 from .sections.architectures.subject import Sweep as Sweep
+from .sections.comparison.open_points import arithmetic_means
 from .view import View
 
 DEFAULT, COMPARED = next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS))
@@ -26,18 +27,18 @@ _ORDERS = {
 }
 
 
-def build_report(run: RunData, preset: str = DEFAULT, challengers: tuple[str, ...] = ()) -> Report:
+def build_report(run: RunData, preset: str = DEFAULT, challengers: tuple[str, ...] = (), baseline: str = "") -> Report:
     """Analyse `run` and lay out its report. Nothing is written; the same run gives the same report.
 
-    `challengers` stand in for those that the run names. Raises UsageError for an unknown preset or provider, and for a
-    preset that needs what the run has not.
+    `challengers` and `baseline` stand in for those of the run. Raises UsageError for an unknown preset or provider, and
+    for a preset that needs what the run has not.
     """
-    of_a_run(preset)  # an unknown preset is told before the analysis
-    options = ["--preset", preset] * (preset != DEFAULT)
+    of_a_run(preset)  # an unknown preset is reported before the analysis
+    options = ["--preset", preset] * (preset != DEFAULT) + ["--baseline", baseline] * bool(baseline)
     for name in challengers:
         options += ["--challenger", name]
-    run = _challenged(run, challengers)
-    return report_of(View(run, analyze(run), tuple(options)), preset)
+    asked = with_times(compare_with(run, baseline, challengers))
+    return report_of(View(analyze(asked), tuple(options)), preset)
 
 
 def report_of(view: View, preset: str = DEFAULT) -> Report:
@@ -49,17 +50,6 @@ def report_of(view: View, preset: str = DEFAULT) -> Report:
         generator=f"rooflens {__version__}",
         source=view.run_path,
     )
-
-
-def _challenged(run: RunData, challengers: tuple[str, ...]) -> RunData:
-    known = list(dict.fromkeys(run.cells["provider"]))
-    for name in challengers:
-        if name not in known:
-            raise unknown_name("provider", name, known)
-        if name == run.baseline:
-            raise UsageError(f"--challenger {name}: it is the baseline of {run.id}")
-        run.refuse_reference(name, "--challenger")
-    return replace(run, manifest=replace(run.manifest, challengers=list(challengers))) if challengers else run
 
 
 def _facts(view: View) -> tuple[tuple[str, str], ...]:
@@ -85,8 +75,13 @@ def _operands(view: View) -> str:
     return f"{dtypes} to {schemes}" if view.only_quantizes else f"{schemes}; activations {dtypes}"
 
 
-def build_comparison(result: Result, preset: str = COMPARED) -> Report:
-    """Lay out a comparison. Raises UsageError for an unknown preset, and for one of a single run."""
+def build_comparison(result: Result, preset: str = COMPARED, arithmetic: bool = False) -> Report:
+    """Lay out a comparison, `arithmetic` with the means that some documents print.
+
+    Raises UsageError for an unknown preset, and for one of a single run.
+    """
+    first, *rest = of_two_versions(preset).sections(result)
+    extra = [section] if arithmetic and (section := arithmetic_means(result)) else []
     counted = [f"{result.count(word)} {word}" for word in result.words if result.count(word)]
     others = [f"{result.count_of(status)} {status}" for status in Status if status is not Status.COMPARED]
     facts = (
@@ -99,7 +94,7 @@ def build_comparison(result: Result, preset: str = COMPARED) -> Report:
     return Report(
         title=f"{result.head.label} against {result.base.label}",
         facts=tuple((name, value) for name, value in facts if value),
-        sections=of_two_versions(preset).sections(result),
+        sections=(first, *extra, *rest),
         generator=f"rooflens {__version__}",
         source=result.head.source,
     )

@@ -19,7 +19,7 @@ from .sections.architectures import grid as arch_grid
 from .sections.architectures import headline as arch_headline
 from .sections.architectures.subject import Architectures
 from .sections.architectures.winners import disagreements
-from .sections.comparison import cases, cost, movers, origin, suite
+from .sections.comparison import cases, cost, movers, open_points, origin, suite
 from .sections.comparison.dumbbell import dumbbell
 from .sections.comparison.losses import losses
 from .sections.comparison.models import models
@@ -45,7 +45,9 @@ from .sections.speedups.speedup import speedup
 from .sections.speedups.three_way import three_way
 from .sections.speedups.winners import winners
 from .sections.summary.accuracy import correctness, failures
-from .sections.summary.headline import headline
+from .sections.summary.cards import best_constant, highest_rates, means_by_m, means_over_sides
+from .sections.summary.headline import Cards, best, headline
+from .sections.summary.headline import crossover as median
 from .sections.summary.known_limitations import known_limitations
 from .sections.summary.legend import legend
 from .sections.summary.open_items import open_items
@@ -115,6 +117,11 @@ def _lacks_time(view: View) -> str:
     )
 
 
+def _headline(*cards: Cards) -> Callable[[View], Section]:
+    """Head a report with the numbers of its question."""
+    return lambda view: headline(view, *cards)
+
+
 _CONTEXT = (tally, environment, reproduce, protocol, provenance, limits)
 """What the reports of one question end with."""
 
@@ -133,25 +140,31 @@ OF_A_RUN: dict[str, Preset[View]] = {
         Preset(
             "crossover",
             "up to which M a kernel wins: headline maxima, crossovers, curves",
-            (headline, maxima, crossover, curves, resonance, known_limitations, open_items, *_CONTEXT),
+            (
+                *(_headline(median, best_constant, best), maxima, crossover, curves, resonance),
+                *(known_limitations, open_items, *_CONTEXT),
+            ),
             _lacks_sweep,
         ),
         Preset(
             "decode-grid",
             "one grid of speedups, layer x M, with its ties",
-            (headline, decode_grid, winners, configurations, known_limitations, open_items, *_CONTEXT),
+            (
+                *(_headline(means_by_m, best), decode_grid, winners, configurations),
+                *(known_limitations, open_items, *_CONTEXT),
+            ),
             _lacks_comparison,
         ),
         Preset(
             "three-way",
             "a kernel beside the one that it replaces and a reference",
-            (headline, takeaways, three_way, configurations, open_items, *_CONTEXT),
+            (_headline(means_over_sides), takeaways, three_way, configurations, open_items, *_CONTEXT),
             _lacks_third,
         ),
         Preset(
             "flat",
             "time, rate and bandwidth of every shape of one sweep",
-            (headline, legend, flat, open_items, *_CONTEXT),
+            (_headline(highest_rates), flat, legend, open_items, *_CONTEXT),
             _lacks_time,
         ),
     )
@@ -164,8 +177,9 @@ OF_TWO_VERSIONS: dict[str, Preset[Result]] = {
         "what changed between two versions",
         (
             *(suite.headline, origin.identity, suite.suite, spread, models, dumbbell, movers.movers, losses),
-            *(cases.outcomes, cases.choices, cost.cost, cost.evidence),
-            *(origin.doubts, origin.digest, origin.reproduce, origin.provenance, cases.cases),
+            *(cases.outcomes, open_points.tally, cases.choices, cost.cost, cost.evidence),
+            *(open_points.limitations, open_points.open_items, origin.doubts, origin.digest),
+            *(origin.reproduce, origin.provenance, cases.cases),
         ),
     )
 }

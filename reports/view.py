@@ -72,11 +72,15 @@ class Slice:
 class View:
     """The run and everything that the analysis says about it; `options` of the command that writes this report."""
 
-    run: RunData
     analysis: Analysis
     options: tuple[str, ...] = ()
     _kept: list[tuple[pd.DataFrame, dict[Slice | None, list[Row]]]] = field(default_factory=list, repr=False)
     """Rows by frame and slice. The frames themselves are held: one that were freed could be taken for a later one."""
+
+    @property
+    def run(self) -> RunData:
+        """The run, with the baseline and challengers that are compared."""
+        return self.analysis.run
 
     @property
     def manifest(self) -> Manifest:

@@ -42,7 +42,8 @@ class RunData:
     `cells` has one row per finished (cell, round), in file order; `samples` every raw timing of a passed one, those
     that do not count among them; `telemetry` what the device reported during them. `telemetry`, `canary` and `tuning`
     have no rows where nothing of the kind was stored. What an older version did not store is unknown in every row.
-    `digests` are the SHA-256 sums of the files that were read, by file name.
+    `digests` are the SHA-256 sums of the files that were read, by file name. `replaced` says which providers stand in
+    for a baseline or challengers without a time (`question.with_times`).
     """
 
     folder: Path
@@ -54,6 +55,7 @@ class RunData:
     canary: pd.DataFrame
     tuning: pd.DataFrame
     digests: Mapping[str, str] = field(default_factory=dict)
+    replaced: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -69,10 +71,12 @@ class RunData:
     def challengers(self) -> tuple[str, ...]:
         """Providers whose speedup and crossover are of interest, the most interesting first.
 
-        Those that run.json names, without the baseline and without references: what pays for no decoding or
-        quantization is nothing that could be dispatched to.
+        Those that run.json names, without the baseline; of a suite's also without references: what pays for no
+        decoding or quantization is nothing that could be dispatched to. `--challenger` may name one.
         """
-        others = (name for name in self.manifest.challengers if name != self.baseline)
+        others = tuple(name for name in self.manifest.challengers if name != self.baseline)
+        if (self.manifest.request or {}).get("challengers") == self.manifest.challengers:
+            return others
         return tuple(name for name in others if not self.is_reference(name))
 
     def role(self, provider: str) -> str:

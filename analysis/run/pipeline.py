@@ -99,6 +99,7 @@ def analyze(run: RunData, challenger: str = "", delta: float = DELTA) -> Analysi
         canary=canary,
         devices=devices,
         warnings=(
+            *run.replaced,
             *_coverage(run, every, chosen),
             *device_warnings(run, spreads(run, devices)),
             *_mixtures(summary),

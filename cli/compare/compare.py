@@ -89,6 +89,7 @@ _PASSED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
     metavar="FILE",
     help="Write the section for a pull request.",
 )
+@click.option("--arithmetic", is_flag=True, help="Add arithmetic means of rates to what is written.")
 @click.option("--strict", is_flag=True, help="Exit 4 when a case is inconclusive, or something is missing.")
 def compare(**options: Any) -> None:
     """Compare two versions of the same kernels: commits, stored runs, or tables.
@@ -162,5 +163,6 @@ def _write(result: "Result", options: dict[str, Any]) -> None:
         from ...reports.build import build_comparison
         from ...reports.write import write_report
 
-        for path in write_report(build_comparison(result), {name: options[name] for name in ("html", "markdown")}):
+        built = build_comparison(result, arithmetic=options["arithmetic"])
+        for path in write_report(built, {name: options[name] for name in ("html", "markdown")}):
             click.echo(path, err=True)

@@ -61,7 +61,7 @@ def _views(sweep: StoredSweep) -> dict[str, "View"]:
     from ...reports.view import View
 
     runs = {name: load_run(sweep.run_of(name)) for name in sweep.architectures if not _unfinished(sweep, name)}
-    return {name: View(run, analyze(run)) for name, run in runs.items()}
+    return {name: View(analyze(run)) for name, run in runs.items()}
 
 
 def _unfinished(sweep: StoredSweep, architecture: str) -> str:

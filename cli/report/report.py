@@ -34,14 +34,18 @@ def _outputs(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @click.argument("targets", metavar="RUN [BASE]", nargs=-1, required=True)
 @click.option("--preset", metavar="NAME", help="full, crossover, decode-grid, three-way or flat; branch with a BASE.")
+@click.option("--baseline", default="", metavar="B", help="Compare with this provider; default: the run's baseline.")
 @click.option("--challenger", "challengers", multiple=True, metavar="A", help="Look at this provider; repeat it.")
+@click.option("--arithmetic", is_flag=True, help="Of two versions: add arithmetic means of rates.")
 @_outputs
 @click.option("--digest", is_flag=True, help="Print the lines for a commit message: plain ASCII, 72 columns.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Signs in ASCII (3.64x, <=, us) in all but the page.")
 def report(
     targets: tuple[str, ...],
     preset: str | None,
+    baseline: str,
     challengers: tuple[str, ...],
+    arithmetic: bool,
     digest: bool,
     ascii_only: bool,
     **files: Path | None,
@@ -77,7 +81,7 @@ def report(
     if len(printed) + digest > 1:
         choices = ", ".join(f"--{name} -" for name, form in FORMATS.items() if form.printable)
         raise UsageError(f"only one of {choices} and --digest can be printed: give the others a FILE")
-    source = _source(targets, preset, challengers)
+    source = _source(targets, preset, baseline, challengers)
     nothing_asked = not digest and not any(files.values())
     if source.is_sweep and nothing_asked:
         from .architectures import write_reports
@@ -86,7 +90,9 @@ def report(
             click.echo(path)
         return
     beside = next((path.parent for name, path in files.items() if path and FORMATS[name].default), source.folder)
-    built = source.build(preset, challengers, beside)
+    if arithmetic and not source.of_two:
+        raise UsageError("--arithmetic is for the report of two versions: name the BASE too")
+    built = source.build(preset, beside, arithmetic)
     if digest or printed:
         _print(built, printed, ascii_only)
     from ...reports.write import default_files, write_report
@@ -100,19 +106,24 @@ def report(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What is reported on: a run; a run against `base`; the folder of a comparison, or of several architectures."""
+    """What is reported on: a run; a run against `base`; the folder of a comparison, or of several architectures.
+
+    `baseline` and `challengers` of a run are those that the reader names.
+    """
 
     folder: Path
     base: Path | None = None
     is_comparison: bool = False
     is_sweep: bool = False
+    baseline: str = ""
+    challengers: tuple[str, ...] = ()
 
     @property
     def of_two(self) -> bool:
         """True where two versions are compared."""
         return self.is_comparison or self.base is not None
 
-    def build(self, preset: str | None, challengers: tuple[str, ...], beside: Path) -> "Report":
+    def build(self, preset: str | None, beside: Path, arithmetic: bool) -> "Report":
         """Load and analyse it, and lay out the report; `beside`: the folder that it will lie in."""
         if self.is_sweep:
             from .architectures import build_side_by_side
@@ -125,22 +136,23 @@ class _Source:
             from ...analysis.frames.load import load_run
 
             of_a_run(preset or DEFAULT)  # an unknown one is reported before the run is loaded
-            return build_report(load_run(self.folder), preset or DEFAULT, challengers)
+            return build_report(load_run(self.folder), preset or DEFAULT, self.challengers, self.baseline)
         from .stored_comparison import stored_comparison, stored_runs
 
         of_two_versions(preset or COMPARED)
         found = stored_comparison(self.folder) if self.base is None else stored_runs(self.base, self.folder)
-        return build_comparison(found[0], preset or COMPARED)
+        return build_comparison(found[0], preset or COMPARED, arithmetic)
 
 
-def _source(targets: tuple[str, ...], preset: str | None, challengers: tuple[str, ...]) -> _Source:
+def _source(targets: tuple[str, ...], preset: str | None, baseline: str, challengers: tuple[str, ...]) -> _Source:
     if len(targets) > 2:
         raise UsageError(
             f"{len(targets)} runs are given: name one, or one and its BASE, and repeat the command for others"
         )
     is_comparison = (Path(targets[0]) / COMPARISON).is_file()
-    if challengers and (is_comparison or len(targets) == 2):
-        raise UsageError("--challenger is for the report of one run: two versions are compared provider by provider")
+    option = "--baseline" if baseline else "--challenger" if challengers else ""
+    if option and (is_comparison or len(targets) == 2):
+        raise UsageError(f"{option} is for the report of one run: two versions are compared provider by provider")
     if is_comparison:
         if len(targets) == 2:
             raise UsageError(f"{targets[0]} is a comparison and holds both versions: leave {targets[1]} out")
@@ -149,14 +161,14 @@ def _source(targets: tuple[str, ...], preset: str | None, challengers: tuple[str
         return _Source(find_run(targets[0]), find_run(targets[1]))
     folder = find_folder(targets[0])
     if (folder / MANIFEST).is_file() or not is_sweep(folder):
-        return _Source(folder)
+        return _Source(folder, baseline=baseline, challengers=challengers)
     from .architectures import check_preset
 
     sweep = read_sweep(folder)
     check_preset(sweep, preset)
-    if challengers:
+    if option:
         raise UsageError(
-            f"--challenger is for the report of one run, and {folder} holds several: name one, "
+            f"{option} is for the report of one run, and {folder} holds several: name one, "
             f"{' or '.join(map(str, sweep.runs))}"
         )
     return _Source(folder, is_sweep=True)

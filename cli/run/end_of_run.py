@@ -72,6 +72,7 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     """
     from ...analysis.frames.load import load_run
     from ...analysis.run.pipeline import analyze
+    from ...analysis.run.question import with_times
     from ...analysis.run.scan_check import held
     from ...reports.view import View
 
@@ -82,7 +83,7 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
             raise
         click.echo(how_to_resume(folder), err=True)
         return IncompleteError(f"no round was finished: {how_to_resume(folder)}")
-    view = View(run, analyze(run))
+    view = View(analyze(with_times(run)))
     written = _write_report(view, folder) if report else []
     print_final_table(view, best=not report)
     refining = any(not part.complete for part in run.manifest.refinements) and not complete

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 
 @click.command("run", params=list(SELECTION))
+@click.option("--baseline", metavar="B", help="Compare with this provider, of any role; default: the suite's baseline.")
+@click.option(
+    *("--challenger", "challengers"),
+    multiple=True,
+    metavar="A",
+    help="What the headline is about, of any role; repeat it. It is measured too, as the baseline is.",
+)
 @click.option(
     "--tuning",
     type=click.Choice(TUNINGS),

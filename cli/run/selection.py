@@ -102,7 +102,7 @@ RETRY = click.option(
 _OPTIONS = (
     *("suite", "providers", "dtype", "axes", "caches", "filter_expression", "device", "llc", "threads", "timer"),
     *("cold_by", "tuning", "tuned", "rounds", "target_ci", "budget", "timeout", "build_timeout", "seed", "files"),
-    *("scan", "refine", "refine_to", "refine_most"),
+    *("scan", "refine", "refine_to", "refine_most", "baseline", "challengers"),
 )
 
 
@@ -137,7 +137,9 @@ def suite_of(options: Options) -> Suite:
     from ...kernels import registry
 
     own = _own(options, suite)
-    chosen = tuple(dict.fromkeys(options["providers"] or (*own, *suite.providers)))
+    named = tuple(options["challengers"] or ())
+    asked = filter(None, (options["baseline"], *named))
+    chosen = tuple(dict.fromkeys((*(options["providers"] or (*own, *suite.providers)), *asked)))
     known = list(dict.fromkeys((*own, *registry.names())))
     for name in (*chosen, suite.baseline, *suite.challengers):
         if name not in known:
@@ -157,8 +159,13 @@ def suite_of(options: Options) -> Suite:
     for name, sizes in map(values.axis, options["axes"]):
         axes[name] = tuple(sorted({*axes.get(name, ()), *sizes}))
     candidates = [name for name, provider in own.items() if provider.role == "candidate" and name in chosen]
+    baseline = options["baseline"] or suite.baseline
+    if baseline in named:
+        other = "" if options["baseline"] else "; name another one with --baseline"
+        raise UsageError(f"--challenger {baseline}: it is the baseline of {suite.name}{other}")
     # the headline is about the user's own kernels
-    suite = replace(suite, challengers=tuple(dict.fromkeys((*candidates, *suite.challengers))))
+    challengers = named or tuple(dict.fromkeys((*candidates, *suite.challengers)))
+    suite = replace(suite, baseline=baseline, challengers=challengers)
     return suite.override(
         axes=axes,
         dtypes=tuple(DType.parse(name) for name in values.names(options["dtype"])),

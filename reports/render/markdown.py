@@ -1,25 +1,28 @@
-"""Renders a Report as GitHub markdown that fits a pull-request body: tables, folded details, images as relative files.
+"""Renders a Report as GitHub markdown for a pull request: the headline, one table, one figure, and folded chapters.
 
 GitHub's limit is 65,536 characters, and it drops `<svg>`, `<style>` and data URIs, so there are none. When the whole
 report is longer than `LIMIT`, detail blocks move into further bodies, the last ones first, then other blocks; each
 place says where they are, and nothing is lost.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
 from ..figures import png
 from ..figures.chart import Figure
-from ..model import Block, Bullets, Remarks, Report, Section, Table
+from ..model import Block, Bullets, HowToRead, KeyNumbers, Remarks, Report, Section, Table
 from . import markdown_parts
-from .markdown_blocks import data_path, escape, footnotes, image_path, written
+from .markdown_blocks import FOLD_END, data_path, escape, fold_begin, footnotes, image_path, written
 from .markdown_parts import Body, Place
 from .visible import visible
 
 LIMIT = 60_000
 """Characters of a body."""
+
+OPEN_ROWS = 50
+"""Rows of a table that may stand unfolded under the headline."""
 
 STEM = "report"
 """Name of the first file, without its suffix."""
@@ -51,6 +54,7 @@ def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: boo
 
     `ascii_only`: with plain separators; the texts of the report are then plain already (`plain.as_ascii`).
     """
+    report = in_short(report)
     writer = _Writer(report, stem, "-" if ascii_only else "·")
     whole = [(section, index) for section in report.walk() for index, _ in enumerate(section.blocks)]
     detail = [at for at in whole if _is_detail(at[0].blocks[at[1]])]
@@ -71,7 +75,7 @@ def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: boo
         text = writer.first(bodies)
     if len(text) > limit:
         end = f"\n\n*Left out for length: the rest. {writer.where({number for number, _ in enumerate(bodies)})}*\n"
-        text = text[: max(0, limit - len(end))].rsplit("\n", 1)[0] + end
+        text = _cut(text, limit - len(end)) + end
     figures = tuple(block for section in report.walk() for block in section.blocks if isinstance(block, Figure))
     return Rendered(visible(text), figures, tuple(writer.further(bodies)))
 
@@ -81,21 +85,63 @@ def render_section(section: Section, limit: int = LIMIT) -> str:
     text = visible("\n".join(_standing_alone(section, 2)).rstrip("\n") + "\n")
     if len(text) <= limit:
         return text
-    text = text[: limit - 100].rsplit("\n", 1)[0]
-    end = "\n\n</details>" * (text.count("<details>") - text.count("</details>"))
-    return f"{text}{end}\n\n*Left out for length: the rest; --json has all of it.*\n"
+    end = "\n\n*Left out for length: the rest; --json has all of it.*\n"
+    return _cut(text, limit - len(end)) + end
+
+
+def in_short(report: Report) -> Report:
+    """Put the first table and the first figure under the headline, the first chapter: the other chapters are folded.
+
+    Neither is a detail. A first table of more than `OPEN_ROWS` is folded too. The picture of a table is chosen where
+    there is no other.
+    """
+    blocks = [block for section in report.walk() for block in section.blocks if not _is_detail(block)]
+    tables = [block for block in blocks if isinstance(block, Table)][:1]
+    figures = [block for block in blocks if isinstance(block, Figure)]
+    short = [table for table in tables if len(table.rows) <= OPEN_ROWS]
+    lead: list[Block] = [*short, *sorted(figures, key=lambda figure: bool(figure.picture_of))[:1]]
+    if not report.sections:
+        return report
+    first, *others = (_without(section, lead) for section in report.sections)
+    verdict = [block for block in first.blocks if isinstance(block, KeyNumbers)]
+    rest = [block for block in first.blocks if not isinstance(block, KeyNumbers | HowToRead)]
+    folded = [section for section in others if not _only_defines(section)]
+    defining = [first, *(section for section in others if _only_defines(section))]
+    defined = [block for section in defining for block in section.blocks if isinstance(block, HowToRead)]
+    how = HowToRead(tuple(dict.fromkeys(item for block in defined for item in block.items)))
+    ordered = (*verdict, *lead, *rest, *((how,) if defined else ()))
+    return replace(report, sections=(replace(first, blocks=ordered), *folded))
+
+
+def _only_defines(section: Section) -> bool:
+    """True where nothing but definitions is left of a chapter, or nothing at all."""
+    return not section.sections and all(isinstance(block, HowToRead) for block in section.blocks)
+
+
+def _without(section: Section, lead: Sequence[Block]) -> Section:
+    return replace(
+        section,
+        blocks=tuple(block for block in section.blocks if not any(block is one for one in lead)),
+        sections=tuple(_without(part, lead) for part in section.sections),
+    )
+
+
+def _cut(text: str, limit: int) -> str:
+    """Keep the first lines, `limit` characters at most, and close what they fold."""
+    kept = text[: max(0, limit - 100)].rsplit("\n", 1)[0]
+    return kept + f"\n\n{FOLD_END}" * (kept.count("<details>") - kept.count(FOLD_END))
 
 
 def _standing_alone(section: Section, level: int) -> Iterator[str]:
     if section.folded:
-        yield f"<details><summary>{escape(section.title)}</summary>\n"
+        yield f"{fold_begin(section.title)}\n"
     elif section.title:
         yield f"{'#' * level} {escape(section.title)}\n"
     yield from map(written, section.blocks)
     for part in section.sections:
         yield from _standing_alone(part, level + 1)
     if section.folded:
-        yield "</details>\n"
+        yield f"{FOLD_END}\n"
 
 
 def _is_detail(block: Block) -> bool:
@@ -118,8 +164,10 @@ class _Writer:
         lines = [f"# {escape(report.title)}", ""]
         facts = f" {self._dot} ".join(f"{escape(name)}: **{escape(value)}**" for name, value in report.facts)
         lines += [facts, ""]
-        for section in report.sections:
-            lines += self._section(section, moved, 2)
+        for section in report.sections[:1]:
+            lines += self._content(section, moved, 2)
+        for section in report.sections[1:]:
+            lines += (fold_begin(section.title), "", *self._content(section, moved, 2), FOLD_END, "")
         lines += ["---", f"{self._origin()} Every number can be recomputed from that run's CSV files."]
         return "\n".join(lines) + "\n"
 
@@ -149,8 +197,7 @@ class _Writer:
         source = f" from `{self._report.source}`" if self._report.source else ""
         return f"{escape(self._report.generator)}{source}."
 
-    def _section(self, section: Section, moved: dict[Place, set[int]], level: int) -> Iterator[str]:
-        yield from (f"{'#' * level} {escape(section.title)}", "")
+    def _content(self, section: Section, moved: dict[Place, set[int]], level: int) -> Iterator[str]:
         missing: dict[str, set[int]] = {}
         kept = []
         for index, block in enumerate(section.blocks):
@@ -166,7 +213,8 @@ class _Writer:
                 own = (moved[child.id, index] for index, _ in enumerate(child.blocks))
                 missing[f"{child.title} (all of it)"] = set().union(*own)
             else:
-                yield from self._section(child, moved, min(level + 1, 6))
+                yield from (f"{'#' * (level + 1)} {escape(child.title)}", "")
+                yield from self._content(child, moved, min(level + 1, 5))
         if missing:
             titles = "; ".join([*missing][:6]) + (f"; and {len(missing) - 6} more" if len(missing) > 6 else "")
             where = self.where(set().union(*missing.values()))

@@ -28,6 +28,9 @@ Number = Callable[[str], int]
 _SPECIAL = re.compile(r"([\\`*\[\]<>|~#&$]|(?<![^\W_])_|_(?![^\W_])|@|^[-+=](?=\s|$))")
 
 
+FOLD_END = "</details>"
+
+
 def image_path(figure: Figure) -> str:
     """Path of a figure's image, relative to the markdown file."""
     return f"figures/{figure.id}.png"
@@ -56,16 +59,22 @@ def written(block: Block, number: Number = lambda _: 99) -> str:
             fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", block.text)), default=0))
             return f"{fence}{block.language}\n{block.text}\n{fence}\n"
         case KeyNumbers():
-            return "\n".join(("| | | |", "|:--|--:|:--|", *_key_numbers(block, number))) + "\n"
+            return "\n".join(_key_numbers(block, number)) + "\n"
         case Table():
             return _folded(block.title, _table(block, number), block.detail)
         case Figure():
             return _folded(block.title, _figure(block), block.detail)
 
 
+def fold_begin(summary: str) -> str:
+    """Begin what is folded behind a summary, to be followed by a blank line."""
+    flat = " ".join(summary.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f"<details><summary>{flat}</summary>"
+
+
 def details(summary: str, body: str) -> str:
     """Fold `body` (markdown) behind its summary."""
-    return f"<details><summary>{_html(summary)}</summary>\n\n{body}\n</details>\n"
+    return f"{fold_begin(summary)}\n\n{body}\n{FOLD_END}\n"
 
 
 def more(remarks: Remarks) -> str:
@@ -81,8 +90,9 @@ def footnotes(notes: Iterable[Note]) -> Iterator[str]:
 def _key_numbers(block: KeyNumbers, number: Number) -> Iterator[str]:
     for item in block.items:
         shares = ", ".join(f"{share.label} {share.text}" for share in item.shares)
-        detail = f"{shares}. {item.detail}" if shares else item.detail
-        yield f"| {escape(item.label)} | **{escape(item.text)}**{_marker(item.note, number)} | {escape(detail)} |"
+        detail = ". ".join(filter(None, (shares, item.detail)))
+        shown = f"**{escape(item.text)}**{_marker(item.note, number)}"
+        yield f"- {escape(item.label)}: {shown}{f' ({escape(detail)})' * bool(detail)}"
 
 
 def _figure(figure: Figure) -> str:
@@ -130,8 +140,3 @@ def _escaped(match: re.Match[str]) -> str:
     special = match.group(0)
     entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", "#": "&#35;", "|": "\\|"}
     return entities.get(special, f"\\{special}")
-
-
-def _html(text: str) -> str:
-    """Escape for an HTML element inside markdown."""
-    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -47,6 +47,7 @@ Request = Annotated[
         | dict.fromkeys(("timeout", "build_timeout", "budget", "target_ci"), str)
         | dict.fromkeys(("threads", "seed", "rounds", "refine_most", "searches"), Whole)
         | {"axes": list[str], "files": list[str], "providers": list[Name], "calibrate": bool}
+        | {"baseline": str, "challengers": list[Name]}
     ),
 ]
 

@@ -39,7 +39,7 @@ def plant(folder, **options):
 
 def printed(capsys, folder, best=False, **options):
     run = load_run(plant(folder, **options))
-    print_final_table(View(run, analyze(run)), best)
+    print_final_table(View(analyze(run)), best)
     return capsys.readouterr().out.splitlines()
 
 

@@ -42,7 +42,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def view(folder):
     run = load_run(folder)
-    return View(run, analyze(run))
+    return View(analyze(run))
 
 
 def test_no_ratio_mean_or_crossover_rests_on_them(view):

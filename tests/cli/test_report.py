@@ -87,6 +87,16 @@ def test_another_challenger(planted, capsys):
     assert "did you mean mma_4bit?" in capsys.readouterr().err
 
 
+def test_another_baseline_of_any_role(planted, capsys):
+    sides = ["--baseline", "mma_4bit", "--challenger", "dequant_blas"]
+    assert main(["report", "planted", "--preset", "decode-grid", *sides, "--json", "-"]) == 0
+    tree = json.loads(capsys.readouterr().out)
+    assert (tree["facts"]["baseline"], tree["facts"]["challenger"]) == ("mma_4bit", "dequant_blas")
+    written = json.dumps(tree["sections"], ensure_ascii=False)
+    assert "mma_4bit ÷ dequant_blas (time), > 1: dequant_blas is faster" in written
+    assert "--baseline mma_4bit --challenger dequant_blas" in written
+
+
 def test_two_runs_are_two_versions(plant, planted, capsys):
     slow = plant("slow", providers=PROVIDERS, seed=1, drift=lambda round_: 1.5, **QUIET)
     assert main(["report", "slow", "planted", "--digest"]) == 0
@@ -123,7 +133,6 @@ LACKING = {
     "one": {"Ms": (1,)},
     "alone": {"providers": ("dequant_blas",)},
     "failed": {"failures": lambda cell: ("oom", "no memory")},
-    "unnamed": {"providers": ("dequant_blas", "mma_4bit"), "challengers": ("simt_4bit",)},
 }
 
 
@@ -135,7 +144,13 @@ LACKING = {
         (["planted", "--preset", "crossove"], "did you mean crossover?"),
         (["planted", "planted", "planted"], "3 runs are given: name one, or one and its BASE"),
         (["planted", "planted", "--challenger", "mma_4bit"], "--challenger is for the report of one run"),
-        (["planted", "--challenger", "dequant_blas"], "it is the baseline of planted"),
+        (["planted", "planted", "--baseline", "mma_4bit"], "--baseline is for the report of one run"),
+        (
+            ["planted", "--challenger", "dequant_blas"],
+            "the baseline of planted; name another one with --baseline",
+        ),
+        (["planted", "--baseline", "mma_4bits"], "unknown provider 'mma_4bits': did you mean mma_4bit"),
+        (["planted", "--baseline", "torch"], "planted has simt_4bit, "),
         (["planted", "--text", "-", "--json", "-"], "only one of --text -, --json - and --digest"),
         (["planted", "--text", "-", "--digest"], "only one of --text -, --json - and --digest"),
         (["two", "--preset", "three-way"], "needs three providers with a time (old, new, reference), the run has 2"),
@@ -143,7 +158,6 @@ LACKING = {
         (["alone", "--preset", "decode-grid"], "needs two providers with a time for the same cell"),
         (["alone", "--preset", "crossover"], "needs two providers with a time for the same cell"),
         (["failed", "--preset", "flat"], "needs a cell with a time"),
-        (["unnamed", "--preset", "crossover"], "name one with --challenger (mma_4bit)"),
     ],
 )
 def test_what_cannot_be_said_is_one_line(plant, capsys, arguments, words):

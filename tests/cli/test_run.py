@@ -76,6 +76,22 @@ def test_resume_of_a_finished_run_measures_nothing(copied):
     assert (copied / "out" / "samples.csv").read_bytes() == before
 
 
+def test_the_named_sides_are_measured_stored_and_kept(copied):
+    sides = ("--baseline", "right", "--challenger", "blas")
+    done = rooflens(copied, *RIGHT, "--resume", *sides)
+    assert done.returncode == 0, done.stderr
+    for _ in range(2):
+        manifest = json.loads((copied / "out" / "run.json").read_text())
+        assert (manifest["baseline"], manifest["challengers"]) == ("right", ["blas"])
+        assert {row["provider"] for row in read(copied)} == {"right", "dequant_blas", "blas"}
+        shown = rooflens(copied, "report", "out", "--preset", "decode-grid", "--text", "-", "--ascii").stdout
+        assert "right / blas (time), > 1: blas is faster" in " ".join(shown.split())  # a reference, as it was asked for
+        assert rooflens(copied, "run", "-o", "out", "--resume", "--no-report").returncode == 0
+    same = rooflens(copied, *RIGHT, "--resume", "--baseline", "right", "--challenger", "right")
+    assert same.returncode == 2
+    assert "--challenger right: it is the baseline of tiny" in same.stderr
+
+
 def test_more_rounds_on_resume_are_added(copied):
     assert rooflens(copied, *RIGHT, "--resume", "--rounds", "3").returncode == 0
     check_whole(copied, cells=12, rounds=3)

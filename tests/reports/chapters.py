@@ -11,7 +11,7 @@ from .planted import exact, synthetic
 
 def view_of(folder, **options):
     run = load_run(synthetic.write_run(folder, **{"samples": 4} | options))
-    return View(run, analyze(run))
+    return View(analyze(run))
 
 
 def report(view, *chapters):

@@ -14,7 +14,7 @@ from .planted import synthetic
 def view_of(folder: Path, **options: object) -> View:
     """Write a planted run into `folder` and look at it."""
     run = load_run(synthetic.write_run(folder, **options))
-    return View(run, analyze(run))
+    return View(analyze(run))
 
 
 def figures_of(section: Section | None) -> dict[str, Figure]:

@@ -72,3 +72,13 @@ def plain(markdown: str) -> str:
     without_notes = re.sub(r"<sup>\d+</sup>", "", markdown).strip()
     without_bold = re.sub(r"^\*\*(.*)\*\*$", r"\1", without_notes)
     return html.unescape(re.sub(r"\\([\\`*\[\]|~#&$_+=-])", r"\1", without_bold))
+
+
+def unfolded(text: str) -> list[str]:
+    """Return the lines of a markdown that a reader sees at first: summaries stand for what they fold."""
+    found, depth = [], 0
+    for line in text.splitlines():
+        if line.strip() and not depth and line != "</details>":
+            found.append(line)
+        depth += line.startswith("<details>") - line.startswith("</details>")
+    return found

@@ -126,6 +126,6 @@ def grouped_run(folder: Path, table: str, reference: bool) -> Report:
     run = load_run(folder)
     if reference:
         return build_report(run, preset="three-way")
-    view = View(run, analyze(run))
+    view = View(analyze(run))
     sections = tuple(section for chapter in (takeaways, three_way) if (section := chapter(view)) is not None)
     return Report("two sides", (), sections, generator="rooflens test")

@@ -53,4 +53,4 @@ def write_architectures(folder: Path, **options: object) -> Path:
 def views_of(folder: Path, names: tuple[str, ...] = ("sm90", "gfx950")) -> list[tuple[str, View]]:
     """Load and analyse the runs of a folder."""
     runs = {name: load_run(folder / name) for name in names}
-    return [(name, View(run, analyze(run))) for name, run in runs.items()]
+    return [(name, View(analyze(run))) for name, run in runs.items()]

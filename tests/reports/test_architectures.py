@@ -35,7 +35,7 @@ def view(folder, name, latencies, **options):
         "machine": synthetic.H200, "manifest": {"id": f"night-{name}"},
     }  # fmt: skip
     run = load_run(synthetic.write_run(folder / name, **usual | options))
-    return name, View(run, analyze(run))
+    return name, View(analyze(run))
 
 
 def no_mma(cell):

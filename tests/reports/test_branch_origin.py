@@ -3,11 +3,13 @@
 import json
 
 import pandas as pd
+import pytest
 from rooflens.analysis.comparison.identity import ChangedFile, Identity, Version, identity_of
+from rooflens.reports.build import build_comparison
 from rooflens.reports.render import html
 from rooflens.shapes.run_folder.manifest import ComparisonState
 
-from .branches import ROW, codes, digest_of, exactly, report_of, table_of, training
+from .branches import ROW, codes, digest_of, exactly, gain, report_of, result_of, table_of, training
 from .planted import all_text, tables, texts
 
 
@@ -16,7 +18,8 @@ def test_identity_of_commits_with_their_files():
         Version("main", "06b8d3f" + "0" * 33, "Add a format"),
         Version("dev/fast", "4b1402d" + "1" * 33, "opt: faster | <b>"),
         3,
-        (ChangedFile("a.py", 1, 2), ChangedFile("kernels/b.py", 450, 27), ChangedFile("x.png", None, None)),
+        (ChangedFile("a.py", 1, 2), ChangedFile("kernels/b.py", 450, 27), ChangedFile("docs/x.png", None, None)),
+        ("rooflens", "compare", "--providers", "a.py"),
     )
     report = report_of(table_of([ROW]), identity=told)
     facts = {line[0]: line[1] for line in texts(tables(report)["compared-identity"])}
@@ -25,9 +28,9 @@ def test_identity_of_commits_with_their_files():
     assert facts["head"] == "4b1402d11111 (opt: faster | <b>)"
     assert facts["changed"] == "3 files, +451 / −29 lines"
     assert texts(tables(report)["compared-files"])[1:] == [
-        ["kernels/b.py", "+450", "−27"],
-        ["a.py", "+1", "−2"],
-        ["x.png", "binary", ""],
+        ["kernels/b.py", "+450", "−27", "source"],
+        ["a.py", "+1", "−2", "providers of this comparison"],
+        ["docs/x.png", "binary", "", "documentation"],
     ]
     assert "06b8d3f00000 -> 4b1402d11111" in digest_of(report)
     assert "<b>" not in html.render(report).replace("<b>How", "").split("<main")[1].split("compared-files")[0]
@@ -117,3 +120,42 @@ def test_evidence_of_code_and_settings():
     assert len(others) - 1 == 42
     assert {line[-1] for line in others[1:]} == {"num_stages=2 → num_stages=3"}
     assert "Controls: 42 cases have the same compiled code and configuration" in all_text(report)
+
+
+def test_what_head_cannot_do_is_listed_with_the_next_step_and_left_open():
+    planted = training(lambda shape, M, pass_: gain(-0.1 if shape.N == 4096 and pass_ == "fwd" else 0.1), noise=0.001)
+    wrong = planted.cases["model"] == "Mistral-7B"
+    planted.cases.loc[wrong, ["head_verdict", "head_reason"]] = ["incorrect", "SNR 3 dB"]
+    chosen = planted.cases["M"] == 8192
+    planted.cases.loc[chosen, "head_config"] = "BLOCK_M=64"
+    report = report_of(planted)
+    fails, _, slower = texts(tables(report)["compared-limitations-table"])[1:]
+    count = int((wrong & (planted.cases["pass"] == "fwd")).sum())
+    assert (fails[0], fails[2]) == ("mine, fwd: fails (incorrect)", "SNR 3 dB")
+    assert fails[1].startswith(f"{count} cases: TestID ")
+    assert fails[3].startswith("do not use it there")
+    assert slower[0] == "mine, fwd: verified slower than base"
+    assert slower[2].startswith("another configuration, kernel or dispatch in ")
+    header, base, head = texts(tables(report)["compared-tally"])
+    assert base[1:] == ["168", "168", "0", "84", "84"]
+    assert head[1:] == ["168", str(168 - 2 * count), str(2 * count), "84", str(84 - count)]
+    assert header[-2:] == ["problems", "problems that pass everywhere"]
+    (items,) = (block for part in report.walk() if part.id == "compared-open-items" for block in part.blocks)
+    marked = dict(zip(items.items, items.checked, strict=True))
+    assert marked["both versions were measured in turn"]
+    assert not marked[f"correct what passed in base and fails in head: {2 * count} cases"]
+    assert any(
+        text.startswith("explain or accept what is verified slower") and not done for text, done in marked.items()
+    )
+
+
+def test_arithmetic_means_are_there_where_they_are_asked_for():
+    rows = [ROW | {"M": m, "base_s": base, "head_s": head} for m, base, head in ((16, 2e-9, 1e-9), (32, 1e-9, 1e-9))]
+    result = result_of(table_of(rows))
+    assert "compared-arithmetic" not in tables(build_comparison(result))
+    header, line = texts(tables(build_comparison(result, arithmetic=True))["compared-arithmetic"])
+    assert header[1:4] == ["base", "head", "difference"]
+    rates = [2 * m * 64 * 64 / seconds / 1e12 for m, seconds in ((16, 2e-9), (32, 1e-9), (16, 1e-9), (32, 1e-9))]
+    base, head = sum(rates[:2]) / 2, sum(rates[2:]) / 2
+    assert [float(text) for text in line[1:4]] == pytest.approx([base, head, head - base], rel=2e-3)
+    assert line[4] == "2"

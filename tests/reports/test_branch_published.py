@@ -78,9 +78,10 @@ def test_gains_of_the_movers_follow_from_their_rates(table, corrections):
     rows = printed(f"primus339_{table}")
     planted = [
         row | {"model": row["case"], "pass": "step"} | rates(row, "main_comb_tflops", "pr_comb_tflops", 3)
-        for row in rows
+        for row in (*printed("primus339_best_movers"), *printed("primus339_smallest_gains"))
     ]
-    found = {row[1]: row for row in texts(tables(report_of(table_of(planted)))["compared-movers"])[1:]}
+    lists = tables(report_of(table_of(planted)))
+    found = {row[1]: row for name in ("compared-movers", "compared-least") for row in texts(lists[name])[1:]}
     used = set()
     for row in rows:
         case, _, M, size, base, head, change, *_ = found[row["test_id"]]

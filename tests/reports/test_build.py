@@ -58,7 +58,7 @@ def test_speedup_grid_by_hand(toy):
 def test_rows_are_those_of_the_frame_that_is_asked_for(tmp_path):
     """Python gives a frame the id of one that was freed."""
     run = load_run(synthetic.write_run(tmp_path / "run", shapes=SMALL, Ms=(1,)))
-    view = View(run, analyze(run))
+    view = View(analyze(run))
     found = [view.rows(pd.DataFrame({"number": [number]})) for number in range(50)]
     assert found == [[{"number": number}] for number in range(50)]
 
@@ -316,7 +316,7 @@ def test_table_ids_are_anchors(quick):
 def test_a_command_with_quotes_can_be_read_and_typed(tmp_path):
     run = load_run(synthetic.write_run(tmp_path / "run", shapes=SMALL[:1], Ms=(1,), samples=2))
     words = ["rooflens", "run", "--filter", "model == 'a' or layer == 'k/v'", "it's $5", "a b"]
-    view = View(replace(run, manifest=replace(run.manifest, command=words)), analyze(run))
+    view = View(analyze(replace(run, manifest=replace(run.manifest, command=words))))
     (code,) = (block for block in reproduce(view).blocks if isinstance(block, Code))
     line = code.text.splitlines()[0]
     assert shlex.split(line) == words

@@ -74,7 +74,7 @@ def test_the_card_says_that_a_larger_ratio_stands_in_a_grid(tmp_path):
 
 def test_without_a_challenger_both_cards_say_why(tmp_path):
     failures = {"failures": lambda cell: ("unsupported", "needs a GPU") if cell.provider == "simt_4bit" else None}
-    report = report_of(tmp_path / "run", shapes=ONE, Ms=(1, 8), **failures)
+    report = report_of(tmp_path / "run", shapes=ONE, Ms=(1, 8), providers=PAIR, **failures)
     best, crossover, _ = cards(report)
     assert (best.text, crossover.text) == ("none", "none")
     assert best.detail == "No challenger can run on this device (simt_4bit: needs a GPU)."

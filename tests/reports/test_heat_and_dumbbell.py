@@ -96,7 +96,7 @@ def test_base_and_head_lie_where_their_means_are(compared):
     assert model["head_flops_per_s"] == pytest.approx(truth / 0.8, rel=5e-3)
     assert model["time_ratio_head_over_base"] == pytest.approx(0.8, rel=3e-3)
     assert model["cases"] == 4
-    assert list(rows)[-1] == "all models"
+    assert list(rows)[-1] == "all of them"
     (chart,) = figure.charts
     rings, discs = (
         [point for series in chart.series if series.draw is draw for point in series.points]
@@ -121,9 +121,13 @@ def test_it_is_drawn_with_all_its_numbers(compared):
     assert png.draw(figure) == png.draw(figure)
 
 
-def test_one_model_is_told_by_tables(tmp_path):
+def test_few_cases_have_a_line_each(tmp_path):
     sides = []
     for name in ("base", "head"):
         folder = synthetic.write_run(tmp_path / name, shapes=SMALL, **VERSIONS)
         sides.append((Side(name, str(folder)), load_run(folder)))
-    assert dumbbell(compare_runs(*sides, Order.INTERLEAVED)) is None
+    (figure,) = figures_of(dumbbell(compare_runs(*sides, Order.INTERLEAVED))).values()
+    names = [row["case"] for row in records(figure)]
+    assert len(names) == 7
+    assert names[-1] == "all of them"
+    assert {name.rpartition("M=")[2] for name in names[:-1]} == {"1", "16"}

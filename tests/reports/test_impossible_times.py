@@ -23,7 +23,7 @@ RATES = "Footnotes name the suspects; use no ratio with them."
 def views(tmp_path_factory) -> list[View]:
     folder = tmp_path_factory.mktemp("planted")
     runs = [planted(folder / name / "run", seconds, 0.01) for name, seconds in (("a", 1e-7), ("b", 2e-9))]
-    return [View(run, analyze(run)) for run in runs]
+    return [View(analyze(run)) for run in runs]
 
 
 def differences(a: Any, b: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

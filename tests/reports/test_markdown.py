@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from rooflens.reports.figures.chart import Data
 from rooflens.reports.model import Cell, Code, Column, Report, Section, Table, Text
 from rooflens.reports.render import html, markdown
+from rooflens.reports.render.markdown import OPEN_ROWS, in_short
 from rooflens.reports.render.markdown_blocks import escape
 from rooflens.reports.render.visible import visible
 
 from .handmade import figure, grid, report
-from .pages import Page, markdown_tables, plain
+from .pages import Page, markdown_tables, plain, unfolded
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +28,12 @@ def test_same_text_twice(text):
 
 def test_tables_equal_those_of_the_page(text):
     page = Page(html.render(report()))
-    tables = [table for table in markdown_tables(text) if table[0] != ["", "", ""]]
-    assert tables == [page.tables["grid"], page.tables["grid-2"]]
+    assert markdown_tables(text) == [page.tables["grid"], page.tables["grid-2"]]
 
 
 def test_key_numbers_carry_their_shares(text):
-    (headline,) = [table for table in markdown_tables(text) if table[0] == ["", "", ""]]
-    assert headline[1:] == [
-        ["best speedup", "44.80×", "llama2-7b gate/up, M=1"],
-        ["what binds", "75% dram", "dram 75%, launch 25%. of 4 cells"],
-    ]
+    assert "- best speedup: **44.80×**<sup>1</sup> (llama2-7b gate/up, M=1)\n" in text
+    assert "- what binds: **75% dram** (dram 75%, launch 25%. of 4 cells)\n" in text
 
 
 def test_nothing_that_github_drops(text):
@@ -50,12 +47,27 @@ def test_images_are_relative_files_with_alternative_text(text):
 
 def test_detail_tables_are_folded_with_a_blank_line_after_the_summary(text):
     assert re.search(r"<details><summary>simt_4bit &lt;b&gt;&amp;&lt;/b&gt; friends</summary>\n\n", text)
-    assert text.count("<details>") == text.count("</details>") == 1
+    assert text.count("<details>") == text.count("</details>") == 4  # and three chapters
+
+
+def test_headline_one_table_and_one_figure_stand_open(text):
+    opened = "\n".join(unfolded(text))
+    assert len(markdown_tables(opened)) == 1
+    assert re.findall(r"!\[.*?\]\((.*?)\)", opened) == ["figures/panels.png"]
+    assert opened.index("best speedup") < opened.index("M=1 |") < opened.index("panels.png")
+    assert re.findall("<summary>(.*?)</summary>", opened) == ["Speedup", "Figures", "Reproduce"]
+
+
+@pytest.mark.parametrize(("rows", "found"), [(OPEN_ROWS, ["t0"]), (OPEN_ROWS + 1, [])])
+def test_a_long_table_is_folded(rows, found):
+    tables = (replace(wide(0, detail=False), rows=((Cell("row"), Cell("1")),) * rows), wide(1, detail=False))
+    first, *_ = in_short(Report("r", (), (Section("first", "First"), Section("s", "S", tables)), "g")).sections
+    assert [table.id for table in first.blocks] == found
 
 
 def test_notes_follow_their_section(text):
-    assert "<sup>1</sup> the interval includes 1<br>" in text
-    assert text.index("<sup>2</sup> out of memory") > text.index("## Speedup")
+    assert "<sup>1</sup> the interval includes 1<br>" in "\n".join(unfolded(text))
+    assert text.index("<sup>2</sup> out of memory") < text.index("<summary>Speedup")  # of the table that stands open
 
 
 def test_code_fence_outlives_backticks():

@@ -67,7 +67,7 @@ FIT = {
     "one round": set(PRESETS),
     "all failed": {"full", "branch"},
     "nothing known": set(PRESETS),
-    "baseline failed": {"full", "flat", "three-way", "branch"},
+    "baseline failed": set(PRESETS),
 }
 """Presets that have something to say of each."""
 

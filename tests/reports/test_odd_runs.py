@@ -59,18 +59,23 @@ def test_baseline_failed_everywhere(tmp_path):
     def failures(cell):
         return ("oom", "too large") if cell.provider == "dequant_blas" else None
 
-    text = renders(report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), failures=failures))
+    options = {"shapes": SMALL, "Ms": (1, 4), "failures": failures}
+    text = renders(report_of(tmp_path / "run", **options))
     assert "simt\\_4bit" not in text
-    assert "No ratio for simt_4bit, gemv_4bit, blas: dequant_blas oom: too large." in text
+    assert "the baseline dequant_blas has no time here: ratios are over gemv_4bit, which stands in for it" in text
+    text = renders(report_of(tmp_path / "pair", **options, providers=("simt_4bit", "dequant_blas")))
+    assert "No ratio for simt_4bit: dequant_blas oom: too large." in text
 
 
 def test_baseline_was_not_measured(tmp_path):
     report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), providers=("simt_4bit", "blas"))
+    assert "the baseline dequant_blas has no time here: ratios are over blas" in renders(report)
+    report = report_of(tmp_path / "alone", shapes=SMALL, Ms=(1, 4), providers=("simt_4bit",))
     assert "has no cell in this run, so there is no ratio" in renders(report)
 
 
 def test_no_challenger(tmp_path):
-    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), challengers=())
+    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), challengers=(), providers=("dequant_blas", "blas"))
     assert "No challenger is named" in renders(report)
 
 

@@ -1,14 +1,15 @@
 """Two versions.
 
-suite      as a whole
-takeaways  in sentences
-models     by model
-cases      case by case
-movers     what moved
-losses     where head is slower
-spread     how changes are distributed
-cost       tuning and compiled code
-origin     commits, files, runs
-dumbbell   before and after
-words      what these chapters share
+suite        as a whole
+takeaways    in sentences
+models       by model
+cases        case by case
+movers       what moved
+losses       where head is slower
+open_points  outputs that were checked, known limitations, open items, arithmetic means
+spread       how changes are distributed
+cost         tuning and compiled code
+origin       commits, files, runs
+dumbbell     before and after
+words        what these chapters share
 """

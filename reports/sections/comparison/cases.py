@@ -25,6 +25,7 @@ from .words import (
     change_columns,
     gain_cell,
     gain_column,
+    has_few,
     interval_cell,
 )
 
@@ -188,13 +189,22 @@ def _part(row: Row, name: str) -> Cell:
 
 
 def cases(result: Result) -> Section | None:
-    """Every compared case and every sum."""
+    """Every compared case and every sum, unless they are so few that they stand under the headline."""
+    table = None if has_few(result) else table_of_cases(result)
+    return Section("compared-all", "All cases", (table,), folded=True) if table else None
+
+
+def table_of_cases(result: Result) -> Table | None:
+    """One row per compared case and sum; None where nothing is compared."""
     found = all_cases(result)
     if found.empty:
         return None
     places = Places.of(result)
-    columns = (*places.columns, *text_columns("pass"), *change_columns(result))
-    rows = tuple((*places.cells(row), Cell(str(row["pass"])), *change_cells(row)) for row in found.to_dict("records"))
+    passes = ("pass",) if found["pass"].nunique() > 1 else ()
+    columns = (*places.columns, *text_columns(*passes), *change_columns(result))
+    rows = tuple(
+        (*places.cells(row), *texts(*(row[name] for name in passes)), *change_cells(row))
+        for row in found.to_dict("records")
+    )
     reading = f"Above 0 head is faster. {TIMES} interval: of the throughput gain."
-    table = Table("compared-cases", "All cases", columns, rows, reading, stub=2, detail=True)
-    return Section("compared-all", "All cases", (table,), folded=True)
+    return Table("compared-cases", "All cases", columns, rows, reading, stub=2, detail=not has_few(result))

@@ -1,4 +1,4 @@
-"""Before and after, per model: the geometric mean rate of base and head on one line, with what lies between."""
+"""Before and after, per model or case: the rates of base and head on one line, with what lies between."""
 
 import math
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from ...figures.axes import band, bands, decade_axis, linear_axis
 from ...figures.chart import Axis, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Remark, Series, Spacing
 from ...figures.frames import shortened
 from ...model import Section
-from .words import told
+from .words import has_few, told
 
 HOW = (
-    "Rings are base, discs head: the geometric mean over the cases of a model, {what}; to the right is faster. "
+    "Rings are base, discs head: {of}, {what}; to the right is faster. "
     "{interval}The number is the change of throughput. Each chart has its own range, which does not begin at 0."
 )
 INTERVAL = "The pale bar is the 95% interval of head over the rounds. "
@@ -25,16 +25,16 @@ RELATIVE = "of throughput as a multiple of base"
 MOST = 6
 """Charts; beyond that only the parts that rank their cases."""
 
-ALL = "all models"
+ALL = "all of them"
 LINEAR_UP_TO = 8.0
 BASE, HEAD = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line: a model, its change, and where base and head lie (FLOP/s, or multiples of base)."""
+    """One line: a model or a case, its change, and where base and head lie (FLOP/s, or multiples of base)."""
 
-    model: str
+    name: str
     change: SuiteChange
     base: float
     head: float
@@ -45,33 +45,44 @@ class _Row:
 
 
 def dumbbell(result: Result) -> Section | None:
-    """Draw one chart per pass and group; None where nothing is compared or there is one model only."""
+    """Draw one chart per pass and group, of its cases where they are few; None where it would have one line."""
     every = parts(result)
     shown = every if len(every) <= MOST else leading(result)
-    rows = {part: found for part in shown if len(found := _rows(part)) > 2}
+    of_cases = has_few(result)
+    rows = {part: found for part in shown if len(found := _rows(part, of_cases)) > 2}
     if not rows:
         return None
-    has_rates = all(not math.isnan(row.change.base_flops_per_s) for found in rows.values() for row in found)
+    known = all(not math.isnan(row.change.base_flops_per_s) for found in rows.values() for row in found)
+    has_rates = known and not of_cases  # rates of single cases are too far apart for a change to be seen
     if not has_rates:
-        rows = {part: [_Row(row.model, row.change, 1.0, 1 / row.change.ratio) for row in rows[part]] for part in rows}
+        rows = {part: [_Row(row.name, row.change, 1.0, 1 / row.change.ratio) for row in rows[part]] for part in rows}
     charts = tuple(_chart(result, part, found, has_rates) for part, found in rows.items())
     some = any(row.change.rounds for found in rows.values() for row in found)
     figure = Figure(
         "compared-dumbbell",
-        "Before and after, by model",
+        f"Before and after, by {'case' if of_cases else 'model'}",
         charts,
-        how_to_read=HOW.format(what=RATES if has_rates else RELATIVE, interval=INTERVAL if some else ""),
+        how_to_read=HOW.format(
+            of="a case" if of_cases else "the geometric mean over the cases of a model",
+            what=RATES if has_rates else RELATIVE,
+            interval=INTERVAL if some else "",
+        ),
         alt="; ".join(chart.alt for chart in charts),
         legend=(LegendEntry("base", BASE, Draw.RINGS), LegendEntry("head", HEAD, Draw.MARKS)),
-        data=_data(rows),
+        data=_data(rows, "case" if of_cases else "model"),
     )
     return Section("compared-before-after", "Before and after", (figure,))
 
 
-def _rows(part: Part) -> list[_Row]:
-    """One row per model in order of appearance, then all of them."""
-    names = list(dict.fromkeys(part.cases["model"]))
-    mine = [(str(name), part.rows & (part.effects.cases["model"] == name)) for name in names] + [(ALL, part.rows)]
+def _rows(part: Part, of_cases: bool) -> list[_Row]:
+    """One row per case or model in order of appearance, then all of them."""
+    cases = part.effects.cases
+    names = cases["layer"] + ", M=" + cases["M"].astype(str) if of_cases else cases["model"]
+    if of_cases and cases["model"].nunique() > 1:
+        names = cases["model"] + " " + names
+    if of_cases and names[part.rows].nunique() < int(part.rows.sum()):
+        names = names + ", " + cases["N"].astype(str) + fmt.TIMES + cases["K"].astype(str)
+    mine = [(str(name), part.rows & (names == name)) for name in dict.fromkeys(names[part.rows])] + [(ALL, part.rows)]
     return [
         _Row(name, change, change.base_flops_per_s, change.base_flops_per_s / change.ratio)
         for name, rows in mine
@@ -91,7 +102,7 @@ def _chart(result: Result, part: Part, rows: Sequence[_Row], has_rates: bool) ->
             name,
             style,
             tuple(
-                Point(getattr(row, name), y, name=f"{row.model}, {name}: {_written(getattr(row, name), has_rates)}")
+                Point(getattr(row, name), y, name=f"{row.name}, {name}: {_written(getattr(row, name), has_rates)}")
                 for row, y in zip(rows, middle, strict=True)
             ),
             draw,
@@ -113,7 +124,9 @@ def _chart(result: Result, part: Part, rows: Sequence[_Row], has_rates: bool) ->
     return Chart(
         title=title,
         x=x,
-        y=bands([f"{shortened(row.model, 28)} ({row.change.cases})" for row in rows], down=True),
+        y=bands(
+            [shortened(row.name, 28) + f" ({row.change.cases})" * (row.change.cases > 1) for row in rows], down=True
+        ),
         series=(*reversed(ends), *lines),
         corner=f"{fmt.plural(total.cases, 'case')}: {_gain(total)}",
         boxes=boxes,
@@ -159,22 +172,21 @@ def _gain(change: SuiteChange) -> str:
 
 def _alt(title: str, rows: Sequence[_Row]) -> str:
     """State the finding: the change of all, and the models that gained most and least."""
-    models = rows[:-1]
-    best, worst = (pick(models, key=lambda row: row.change.ratio) for pick in (min, max))
+    best, worst = (pick(rows[:-1], key=lambda row: row.change.ratio) for pick in (min, max))
     return (
-        f"{title}: {_gain(rows[-1].change)} over all models, from {_gain(worst.change)} ({worst.model}) "
-        f"to {_gain(best.change)} ({best.model})"
+        f"{title}: {_gain(rows[-1].change)} over all of them, from {_gain(worst.change)} ({worst.name}) "
+        f"to {_gain(best.change)} ({best.name})"
     )
 
 
-def _data(rows: dict[Part, list[_Row]]) -> Data:
+def _data(rows: dict[Part, list[_Row]], of: str) -> Data:
     columns = (
-        *("provider", "dtype", "scheme", "cache", "pass", "model", "cases", "time_ratio_head_over_base"),
+        *("provider", "dtype", "scheme", "cache", "pass", of, "cases", "time_ratio_head_over_base"),
         *("ratio_low", "ratio_high", "base_flops_per_s", "head_flops_per_s"),
     )
     lines = tuple(
         (
-            *(*part.group, part.pass_, row.model, row.change.cases, row.change.ratio),
+            *(*part.group, part.pass_, row.name, row.change.cases, row.change.ratio),
             *(row.change.rounds or (None, None)),
             *(
                 None if math.isnan(rate) else rate

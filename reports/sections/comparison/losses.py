@@ -11,7 +11,7 @@ from ....analysis.comparison.parts import Part, all_cases, by_problem, parts, pr
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
 from ...model import Bullets, Cell, Section, Table, Text, text_columns
-from .words import Places, case_gain, gain_column, told
+from .words import Places, case_gain, gain_column, has_few, told
 
 LARGE = 0.05
 """A loss of throughput that is listed whether it is verified or not."""
@@ -23,10 +23,10 @@ MOST = 20
 
 
 def losses(result: Result) -> Section | None:
-    """Build the chapter; None where nothing is compared."""
-    rows = all_cases(result)
-    if rows.empty:
+    """Build the chapter; None where a single table holds all cases, or nothing is compared."""
+    if has_few(result):
         return None
+    rows = all_cases(result)
     places = Places.of(result)
     lost = Quantity.GAIN.of(rows["effect"].to_numpy(dtype=float))
     flagged = rows[(rows["word"] == Word.SLOWER.value) | (lost <= -LARGE)]

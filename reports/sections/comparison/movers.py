@@ -15,6 +15,7 @@ from .words import (
     change_cells,
     change_columns,
     gain_column,
+    has_few,
     interval_cell,
     interval_column,
     rate_cells,
@@ -36,18 +37,21 @@ BOTTOM = 5
 
 
 def movers(result: Result) -> Section | None:
-    """Build the chapter; None where nothing is compared."""
+    """Build the chapter; None where a single table holds all cases, or nothing is compared."""
     rows = leading_cases(result)
-    if rows.empty:
+    if has_few(result):
         return None
     places = Places.of(result)
     ranked = rows.sort_values("effect", kind="stable")
-    tables = [_gains(result, places, "compared-movers", "Largest gains", ranked.head(TOP), _reading(result, ranked))]
+    gaining = ranked[ranked["effect"] < 0].head(TOP)
+    tables = []
+    if len(gaining):
+        reading = _reading(ranked, gaining)
+        tables.append(_gains(result, places, "compared-movers", "Largest gains", gaining, reading))
     if len(ranked) > TOP:
         least = rows.sort_values("effect", ascending=False, kind="stable").head(BOTTOM)
         tables.append(_gains(result, places, "compared-least", "Smallest gains", least, _least(ranked, least)))
-    if len(rows) > 1:
-        tables.append(_saved(result, places, rows))
+    tables.append(_saved(result, places, rows))
     return Section("movers", "Movers", (Text(_verified(result, rows)), *tables), _passes(result, places))
 
 
@@ -71,12 +75,11 @@ def _verified(result: Result, rows: pd.DataFrame) -> str:
     )
 
 
-def _reading(result: Result, ranked: pd.DataFrame) -> str:
-    shown = min(TOP, len(ranked))
+def _reading(ranked: pd.DataFrame, gaining: pd.DataFrame) -> str:
     ranking = ", ".join(dict.fromkeys(ranked["pass"]))
     return (
-        f"The first {shown} of {fmt.plural(len(ranked), 'case')} by throughput gain in {ranking}; interval and verdict "
-        f"are of that. {TIMES}"
+        f"The first {len(gaining)} of {fmt.plural(len(ranked), 'case')} by throughput gain in {ranking}; interval and "
+        f"verdict are of that. {TIMES}"
     )
 
 

@@ -1,10 +1,10 @@
 """Where a comparison comes from: commits and files, runs and hashes, what limits it; and the digest to commit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
 from ....analysis.comparison.effects import Status
 from ....analysis.comparison.identity import Identity, Version
-from ....analysis.comparison.numbering import SHAPE_SIZES
 from ....analysis.comparison.parts import GROUP, leading, parts
 from ....analysis.comparison.result import Result
 from ....analysis.comparison.unverified import find_duplicates
@@ -13,6 +13,7 @@ from ... import formatting as fmt
 from ...model import Bullets, Cell, Code, Section, Table, Text, number_columns, text_columns, texts
 from ...render.plain import to_ascii
 from ..conditions.context import shell
+from .open_points import problems
 from .suite import mean_rates
 from .words import Places, suite_gain, told
 
@@ -22,6 +23,8 @@ MOST_LINES = 12
 """Of the digest; where there are more parts, only those that lead."""
 
 _SIDES = ("base", "head")
+
+_BUILD = ("Makefile", "Dockerfile", "setup.py", "CMakeLists.txt")
 
 
 def identity(result: Result) -> Section:
@@ -33,7 +36,12 @@ def identity(result: Result) -> Section:
         text_columns("item", "value"),
         tuple(rows),
     )
-    return Section("compared-identity-chapter", "Compared versions", (table, *_files(result.identity)))
+    scope = tuple(_scope(result))
+    return Section(
+        "compared-identity-chapter",
+        "Compared versions",
+        (table, *_files(result.identity), *((Bullets(scope),) if scope else ())),
+    )
 
 
 def _facts(result: Result) -> Iterator[tuple[str, str]]:
@@ -79,12 +87,11 @@ def _both(values: Iterator[str]) -> str:
 def _cases(result: Result) -> str:
     """Count the problems, and what each was measured in: "84 problems of 7 models, in fwd and bwd"."""
     cases = result.effects.cases
-    problems = len(cases[[*SHAPE_SIZES]].drop_duplicates())
     models = cases["model"].nunique()
     passes = ", ".join(dict.fromkeys(map(str, cases["pass"])))
     compared = result.count_of(Status.COMPARED)
     return (
-        f"{fmt.plural(problems, 'problem')} of {fmt.plural(models, 'model')} ({passes}): {len(cases)} cases, "
+        f"{fmt.plural(problems(cases), 'problem')} of {fmt.plural(models, 'model')} ({passes}): {len(cases)} cases, "
         f"{compared} of them pass in both versions"
     )
 
@@ -98,6 +105,7 @@ def _files(found: Identity | None) -> Iterator[Table]:
             Cell(file.path),
             Cell("binary") if file.added is None else Cell(f"+{file.added}", file.added),
             Cell("") if file.removed is None else Cell(f"{fmt.MINUS}{file.removed}", file.removed),
+            Cell(_role(file.path, found.command)),
         )
         for file in ranked[:MOST_FILES]
     )
@@ -105,11 +113,42 @@ def _files(found: Identity | None) -> Iterator[Table]:
     yield Table(
         "compared-files",
         "Files that differ",
-        (*text_columns("file"), *number_columns("lines added", "lines removed")),
+        (*text_columns("file"), *number_columns("lines added", "lines removed"), *text_columns("role")),
         rows,
         reading=f"Between the two commits, as they were measured; most lines first.{more}",
         detail=len(rows) > 8,
     )
+
+
+def _role(path: str, command: Sequence[str]) -> str:
+    """Say what a file is for, by its path."""
+    file = PurePosixPath(path)
+    names = {part.lower() for part in file.parts}
+    if path in command:
+        return "providers of this comparison"
+    if names & {"test", "tests"} or file.name.startswith("test_") or file.stem.endswith("_test"):
+        return "tests"
+    if names & {"bench", "benchmark", "benchmarks"}:
+        return "benchmark"
+    if names & {"doc", "docs"} or file.suffix in (".md", ".rst", ".txt"):
+        return "documentation"
+    if file.suffix in (".toml", ".cfg", ".yml", ".yaml", ".lock", ".cmake") or file.name in _BUILD:
+        return "build and settings"
+    return "source"
+
+
+def _scope(result: Result) -> Iterator[str]:
+    """Say which measured providers the change touches, by the hashes of their source files."""
+    if len(result.runs) < len(_SIDES):
+        return
+    base, head = (result.runs[side].manifest.providers for side in _SIDES)
+    common = [name for name in base if name in head and base[name].source and head[name].source]
+    touched = [name for name in common if base[name].source != head[name].source]
+    others = [name for name in common if name not in touched]
+    if touched:
+        yield f"in scope, their source differs: {', '.join(touched)}"
+    if others:
+        yield f"out of scope, the source of these providers is the same in both versions: {', '.join(others)}"
 
 
 def provenance(result: Result) -> Section | None:

@@ -10,10 +10,13 @@ from .words import group_cells, group_columns, pass_cell, share_text
 
 TOLD = (Quantity.GAIN, Quantity.REDUCTION)
 
+LEAST = 4
+"""Cases of a distribution."""
+
 
 def spread(result: Result) -> Section | None:
-    """Build the chapter; None where nothing is compared, or one case per part, which has no distribution."""
-    found = [part for part in parts(result) if len(part.cases) > 1]
+    """Build the chapter; None where no part has the cases that quartiles take."""
+    found = [part for part in parts(result) if len(part.cases) >= LEAST]
     if not found:
         return None
     return Section("compared-spread", "Distribution over the cases", (_quantiles(result, found), _lines(result, found)))

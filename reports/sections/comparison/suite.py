@@ -22,6 +22,8 @@ from ...model import (
     number_columns,
     text_columns,
 )
+from .cases import table_of_cases
+from .open_points import problems
 from .takeaways import takeaways
 from .words import (
     TIMES,
@@ -30,6 +32,7 @@ from .words import (
     gain_column,
     group_cells,
     group_columns,
+    has_few,
     interval_cell,
     pass_cell,
     rate_columns,
@@ -59,7 +62,7 @@ def headline(result: Result) -> Section:
     how = HOW if result.unverified is None else HOW_TABLES
     blocks = (
         KeyNumbers(tuple(_cards(result))),
-        *_headline_table(result),
+        *((table,) if (table := (table_of_cases if has_few(result) else _means)(result)) else ()),
         *((Remarks(said),) if (said := tuple(takeaways(result))) else ()),
         *((Remarks(result.notes),) if result.notes else ()),
         HowToRead((how,)),
@@ -68,7 +71,10 @@ def headline(result: Result) -> Section:
 
 
 def suite(result: Result) -> Section | None:
-    """One row per part: the geometric mean with both intervals, as rate and as time, and once per distinct GEMM."""
+    """One row per part: the geometric mean with both intervals, as rate and as time, and once per distinct GEMM.
+
+    The rates of both versions stand under the headline, unless all cases do.
+    """
     found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
     if not found:
         return None
@@ -100,7 +106,8 @@ def suite(result: Result) -> Section | None:
         "disagree, which more rounds do not narrow. distinct GEMMs: the same GEMM under several models counts once.",
         stub=len(columns) - 7,
     )
-    return Section("compared-suite", "The suite", (table,))
+    means = _means(result) if has_few(result) else None
+    return Section("compared-suite", "The suite", (means, table) if means else (table,))
 
 
 def again_cell(part: Part, change: SuiteChange) -> Cell:
@@ -123,10 +130,11 @@ def _rates(unit: str, base: float, head: float) -> tuple[Cell, Cell]:
     return Cell(texts[0], base), Cell(texts[1], head)
 
 
-def _headline_table(result: Result) -> Iterator[Table]:
+def _means(result: Result) -> Table | None:
+    """One row per part: geometric mean rates of both versions, and the gain; None where nothing is compared."""
     found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
     if not found:
-        return
+        return None
     unit, rates = mean_rates([change for _, change in found])
     columns = (
         *group_columns(result),
@@ -146,7 +154,7 @@ def _headline_table(result: Result) -> Iterator[Table]:
         )
         for (part, change), cells in zip(found, rates, strict=True)
     )
-    yield Table(
+    return Table(
         "compared-headline",
         "Geometric mean over the cases that both versions pass",
         columns,
@@ -232,4 +240,7 @@ def _others(result: Result) -> str:
 
 
 def _called(result: Result) -> str:
-    return f"of {fmt.plural(result.count_of(Status.COMPARED), 'case')} that both versions pass"
+    cases = result.effects.cases
+    compared = cases[cases["status"] == Status.COMPARED]
+    in_problems = f" ({fmt.plural(problems(compared), 'problem')})"
+    return f"of {fmt.plural(len(compared), 'case')}{in_problems} that both versions pass"

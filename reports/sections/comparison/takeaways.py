@@ -7,7 +7,7 @@ from ....analysis.comparison.effects import Order, Status
 from ....analysis.comparison.parts import Part, leading, parts, problem_of
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from .words import Places, case_gain, share_text, suite_gain, told, varying
+from .words import Places, case_gain, has_few, share_text, suite_gain, told, varying
 
 LINE = 0.01
 """Changes from here on are counted as gains and losses."""
@@ -20,7 +20,9 @@ def takeaways(result: Result) -> Iterator[str]:
     """Yield the sentences in the order of what a reader asks: how much, everywhere, at whose cost, worth what."""
     places = Places.of(result)
     found = parts(result)
-    if len(found) > MOST_PARTS:
+    if has_few(result):
+        yield from (said for lead in leading(result) for said in _saved(result, places, lead))
+    elif len(found) > MOST_PARTS:
         yield _over_parts(result)
     else:
         for part in found:

@@ -14,7 +14,7 @@ from ....analysis.comparison.breakdown import Quantity
 from ....analysis.comparison.decide import Word
 from ....analysis.comparison.effects import Order
 from ....analysis.comparison.numbering import Numbering, number_cases
-from ....analysis.comparison.parts import GROUP, Part, parts
+from ....analysis.comparison.parts import GROUP, Part, all_cases, parts
 from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange
 from ....analysis.frames.coordinates import size_label
@@ -31,6 +31,9 @@ COMBINED = (
 TIMES = "Times: geometric mean over the rounds of the median of each, so that a change follows from them."
 
 UNKNOWN = Cell("unknown", tone=Tone.MISSING)
+
+FEW = 6
+"""Rows up to which all cases stand in the table under the headline, and no list of some of them follows."""
 
 TONES = {
     Word.SLOWER: Tone.PLAIN,
@@ -81,6 +84,11 @@ class Places:
         found = list(dict.fromkeys(str(self.numbering[row]) for row in rows))
         rest = f" and {len(found) - most} more" if len(found) > most else ""
         return ", ".join(found[:most]) + rest
+
+
+def has_few(result: Result) -> bool:
+    """True where one short table holds all cases."""
+    return len(all_cases(result)) <= FEW
 
 
 def group_columns(result: Result) -> tuple[Column, ...]:

@@ -186,12 +186,16 @@ def _threshold_table(view: View, rules: Sequence[tuple[MedianCrossover, Threshol
     return Table("threshold", "Best constant threshold", columns, rows, reading, stub=2, how_to_read=how)
 
 
+def use_of(rule: Threshold) -> str:
+    """Say at which M a rule takes the challenger."""
+    return "no M" if rule.M == 0 else "every M" if math.isinf(rule.M) else f"M ≤ {rule.M:g}"
+
+
 def _threshold_row(view: View, median: MedianCrossover, rule: Threshold) -> tuple[Cell, ...]:
-    use = "no M" if rule.M == 0 else "every M" if math.isinf(rule.M) else f"M ≤ {rule.M:g}"
     mean, worst = math.expm1(rule.mean_regret), math.expm1(rule.worst_regret)
     return (
         *texts(median.challenger, view.slice_of(median.setting).title),
-        Cell(use, rule.M),
+        Cell(use_of(rule), rule.M),
         Cell(fmt.signed_percent(mean), mean),
         Cell(fmt.signed_percent(worst), worst),
         Cell(f"{fmt.shape(rule.worst_shape)}, M={rule.worst_M}" if rule.worst_shape else "nowhere"),

@@ -205,7 +205,8 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
         points = [point for line in series if line.label == name for point in line.points]
         if name in view.challengers or not view.challengers:
             ends = dict.fromkeys((points[0], points[-1]))
-            findings.append(f"{name} " + ", ".join(f"{fmt.ratio(point.y)} at M={point.x:g}" for point in ends))
+            mine = [row for row in known if row["provider"] == name]
+            findings.append(f"{name} " + ", ".join(f"{_written(point, mine)} at M={point.x:g}" for point in ends))
     banded = [line.label for line in series if line.band]
     band = f"The band holds the middle half of the shapes for {banded[0]} (between the quartiles). " if banded else ""
     title = f"Median speedup over {view.baseline} against M"
@@ -229,6 +230,13 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
         detail=detail,
         data=_medians_data(known, names),
     )
+
+
+def _written(point: Point, rows: list[Row]) -> str:
+    """Write a median with the digits of the shape that is nearest to it."""
+    near = min((row for row in rows if row["M"] == point.x), key=lambda row: abs(float(row["ratio"]) - point.y))
+    scale = point.y / float(near["ratio"])
+    return fmt.ratio(point.y, float(near["ratio_low"]) * scale, float(near["ratio_high"]) * scale)
 
 
 def _medians_data(rows: list[Row], providers: list[str]) -> Data:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 from ... import formatting as fmt
+from ...cells import ratio_cell
 from ...figures import colours
 from ...figures.axes import band, bands
 from ...figures.chart import Box, Chart, Data, Figure, LegendEntry
@@ -94,7 +95,7 @@ def _alt(view: View, provider: str, known: Mapping[tuple[ShapeKey, int], Row]) -
     decided = [row for row in known.values() if row["verdict"] != "undecided"]
     faster = sum(row["ratio"] > 1 for row in decided)
     (best, _), (worst, _) = (pick(known.items(), key=lambda item: float(item[1]["ratio"])) for pick in (max, min))
-    ends = (f"{fmt.ratio(known[at]['ratio'])} at {at[0].label}, M={at[1]}" for at in dict.fromkeys((best, worst)))
+    ends = (f"{ratio_cell(known[at], '').text} at {at[0].label}, M={at[1]}" for at in dict.fromkeys((best, worst)))
     return (
         f"{provider} is faster than {view.baseline} in {faster} and slower in {len(decided) - faster} of "
         f"{fmt.plural(len(known), 'cell')}: from best to worst {', '.join(ends)}"

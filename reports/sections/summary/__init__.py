@@ -1,6 +1,7 @@
 """What a reader takes away.
 
-headline           three numbers
+headline           the numbers of a question, and what concerns the run
+cards              such numbers: rates, means, a threshold
 takeaways          in sentences
 tally              what was checked, and passed
 accuracy           how exact outputs are

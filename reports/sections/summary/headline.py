@@ -1,6 +1,7 @@
 """The headline: the three numbers that a reader takes away, and what concerns the run as a whole."""
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ....analysis.roofline.bounds import Bound
@@ -13,15 +14,18 @@ from ...model import Block, KeyNumber, KeyNumbers, Remarks, Section, Share, Text
 from ...terms import BOUNDS
 from ...view import View
 
+Cards = Callable[[View], Iterator[KeyNumber]]
 
-def headline(view: View) -> Section:
-    """Build the headline block and the warnings under it."""
+
+def headline(view: View, *cards: Cards) -> Section:
+    """Build the headline block, of `cards` and of what bounds the cells, and the warnings under it."""
     found = find(view.analysis)
-    best = _best(view, found)
+    chosen = cards or (best, crossover)
+    items = [item for card in chosen for item in card(view)] or [_best(view, found)]
     if found.impossible:
         left = f"left out, faster than the device allows: {fmt.count(found.impossible, found.passed)} cells"
-        best = replace(best, detail=f"{best.detail.removesuffix('.')}; {left}")
-    blocks: list[Block] = [KeyNumbers((best, _crossover(found), _bounds(found)))]
+        items[0] = replace(items[0], detail=f"{items[0].detail.removesuffix('.')}; {left}")
+    blocks: list[Block] = [KeyNumbers((*items, _bounds(found)))]
     if view.analysis.warnings:
         blocks.append(Text("What concerns the run as a whole:"))
         blocks.append(Remarks(tuple(sorted(view.analysis.warnings, key=_rank))))
@@ -29,10 +33,25 @@ def headline(view: View) -> Section:
 
 
 def _rank(warning: str) -> int:
-    """Rank a warning: wrong outputs and impossible times first, then what keeps numbers from being decided."""
+    """Rank a warning: other providers compared, wrong outputs, impossible times, then what keeps numbers undecided."""
     return next(
-        (rank for rank, word in enumerate(("incorrect", "faster than", "disturbed", "slow")) if word in warning), 9
+        (
+            rank
+            for rank, word in enumerate(("time here", "incorrect", "faster than", "disturbed", "slow"))
+            if word in warning
+        ),
+        9,
     )
+
+
+def best(view: View) -> Iterator[KeyNumber]:
+    """The best ratio of any challenger, or why there is none."""
+    yield _best(view, find(view.analysis))
+
+
+def crossover(view: View) -> Iterator[KeyNumber]:
+    """The median crossover of the first challenger, or why there is none."""
+    yield _crossover(find(view.analysis))
 
 
 def _best(view: View, found: Headline) -> KeyNumber:

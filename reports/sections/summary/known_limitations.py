@@ -39,6 +39,11 @@ class Limitation(NamedTuple):
     action: str
 
 
+def next_step(verdict: str) -> str:
+    """Say what to do about a verdict."""
+    return _NEXT.get(Verdict(verdict), _SEE_LOG)
+
+
 def known_limitations(view: View) -> Section | None:
     """List what the run shows of the limits of the challengers; None where it shows none."""
     found = [*_cannot(view), *_loses(view), *_impossible(view), *_stalls(view), *_fixed(view)]
@@ -57,7 +62,7 @@ def _cannot(view: View) -> Iterator[Limitation]:
     for (provider, verdict, kind), group in kinds.groupby(["provider", "verdict", "kind"], sort=False):
         what = "cannot run" if verdict == Verdict.UNSUPPORTED else f"fails ({str(verdict).replace('_', ' ')})"
         reason = str(kind) or "no reason was stored"
-        yield Limitation(f"{provider} {what}", _where(view, group), reason, _NEXT.get(Verdict(str(verdict)), _SEE_LOG))
+        yield Limitation(f"{provider} {what}", _where(view, group), reason, next_step(str(verdict)))
 
 
 def _loses(view: View) -> Iterator[Limitation]:

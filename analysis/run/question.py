@@ -1,0 +1,63 @@
+"""Which providers a run compares: those that the reader names, else those of the suite, else ones that have a time."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...shapes.errors import UsageError, unknown_name
+from ...shapes.verdict import Verdict
+from ..frames.load import RunData
+
+_BASELINES = ("dequant_blas", "stock_triton", "upstream", "candidate", "reference")
+"""Roles in the order in which their providers stand in for a baseline without a time."""
+
+
+def compare_with(run: RunData, baseline: str = "", challengers: Sequence[str] = ()) -> RunData:
+    """Return the run with another baseline or other challengers, of any role; "" and () keep its own.
+
+    Raises UsageError for a provider without a cell, and for a challenger that is the baseline.
+    """
+    known = list(dict.fromkeys(run.cells["provider"]))
+    for option, name in (("--baseline", baseline), *(("--challenger", name) for name in challengers)):
+        if name and name not in known:
+            raise unknown_name("provider", name, known, f"{run.id} has {', '.join(known)} ({option})")
+    if (baseline or run.baseline) in challengers:
+        other = "" if baseline else "; name another one with --baseline"
+        raise UsageError(f"--challenger {baseline or run.baseline}: it is the baseline of {run.id}{other}")
+    return _comparing(run, baseline or run.baseline, challengers)
+
+
+def with_times(run: RunData) -> RunData:
+    """Replace a baseline, and challengers, of which nothing has a time; `replaced` of the run says so.
+
+    A run whose suite names no challenger takes its candidates.
+    """
+    timed = list(dict.fromkeys(run.cells.loc[run.cells["verdict"] == Verdict.PASSED, "provider"]))
+    baseline, challengers = run.baseline, run.challengers
+    candidates = tuple(name for name in timed if run.role(name) == "candidate")
+    replaced = []
+    if not set(challengers) & set(timed):
+        found = tuple(name for name in candidates if name != baseline)
+        if found and challengers:
+            replaced.append(
+                f"no challenger ({', '.join(challengers)}) has a time here; compared instead: {', '.join(found)}"
+            )
+        challengers = found or challengers
+    if baseline not in timed:
+        others = [name for name in timed if name not in challengers and run.role(name) in _BASELINES]
+        if others:
+            baseline = min(others, key=lambda name: _BASELINES.index(run.role(name)))
+            replaced.append(
+                f"the baseline {run.baseline} has no time here: ratios are over {baseline}, which stands in for it "
+                "(choose another with --baseline)"
+            )
+    if (baseline, challengers) == (run.baseline, run.challengers):
+        return run
+    return replace(_comparing(run, baseline, challengers), replaced=tuple(replaced))
+
+
+def _comparing(run: RunData, baseline: str, challengers: Sequence[str]) -> RunData:
+    manifest = replace(run.manifest, baseline=baseline)
+    if challengers:
+        manifest.challengers = list(challengers)
+        manifest.request = (manifest.request or {}) | {"challengers": manifest.challengers}
+    return replace(run, manifest=manifest)

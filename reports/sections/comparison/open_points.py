@@ -1,0 +1,203 @@
+"""What a comparison leaves open: outputs that were checked, limits of head with what to do next, and a checklist."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from ....analysis.comparison import breakdown
+from ....analysis.comparison.decide import Word
+from ....analysis.comparison.effects import Order, Status
+from ....analysis.comparison.numbering import SHAPE_SIZES
+from ....analysis.comparison.parts import parts
+from ....analysis.comparison.result import SUM, Result
+from ....shapes.verdict import Verdict
+from ... import formatting as fmt
+from ...model import Bullets, Cell, Column, Section, Table, Text, integer, number_columns, text_columns, texts
+from ..summary.known_limitations import Limitation, next_step
+from ..summary.tally import SKIPPED, bar_text, floor_of
+from .words import Places, group_cells, group_columns, pass_cell, rate_columns
+
+_SIDES = ("base", "head")
+MOST_REASONS = 20
+
+
+def problems(cases: pd.DataFrame) -> int:
+    """Count the problems among cases."""
+    return len(cases[[*SHAPE_SIZES]].drop_duplicates())
+
+
+def tally(result: Result) -> Section | None:
+    """Count the outcomes of both versions, in cases and in problems, with the pass bar; None of tables."""
+    cases = result.effects.cases
+    if result.order is Order.IMPORTED or cases.empty:
+        return None
+    verdicts = [verdict for verdict in Verdict if any((cases[f"{side}_verdict"] == verdict).any() for side in _SIDES)]
+    words = ["skipped" if verdict in SKIPPED else verdict.value.replace("_", " ") for verdict in verdicts]
+    columns = (*text_columns("version"), *number_columns("cases", *words, "problems", "problems that pass everywhere"))
+    lines = []
+    for side in _SIDES:
+        found = cases[cases[f"{side}_verdict"] != ""]
+        counted = found[~found[f"{side}_verdict"].isin(SKIPPED)]
+        lacking = counted.loc[counted[f"{side}_verdict"] != Verdict.PASSED, [*SHAPE_SIZES]]
+        whole = problems(counted) - problems(lacking)
+        numbers = [len(found), *((found[f"{side}_verdict"] == verdict).sum() for verdict in verdicts)]
+        lines.append((Cell(side), *map(integer, (*numbers, problems(found), whole))))
+    bars = ", ".join(
+        f"{scheme} with {dtype} {bar_text(floor_of(str(scheme), str(dtype)))}"
+        for scheme, dtype in cases[["scheme", "dtype"]].drop_duplicates().itertuples(index=False)
+    )
+    how = (
+        "A case is a problem in one pass, by one provider. Every output is checked against the fp64 product of the "
+        f"same quantized bits before it is timed and after. Pass bar: {bars}. Skipped: declined with a reason."
+    )
+    table = Table("compared-tally", "Outputs checked", columns, tuple(lines), how_to_read=how)
+    reasons = tuple(_reasons(cases))
+    more = (_reasons_table(reasons),) if reasons else ()
+    return Section("compared-correctness", "Correctness", (table, *more))
+
+
+def _reasons(cases: pd.DataFrame) -> Iterator[tuple[Cell, ...]]:
+    for side in _SIDES:
+        lacking = cases[~cases[f"{side}_verdict"].isin(["", Verdict.PASSED])]
+        for (provider, verdict, reason), group in lacking.groupby(
+            ["provider", f"{side}_verdict", f"{side}_reason"], sort=False
+        ):
+            outcome = "skipped" if verdict in SKIPPED else str(verdict).replace("_", " ")
+            yield (
+                *texts(provider, side, outcome),
+                integer(len(group)),
+                integer(problems(group)),
+                Cell(str(reason) or "no reason was stored"),
+            )
+
+
+def _reasons_table(reasons: tuple[tuple[Cell, ...], ...]) -> Table:
+    columns = (
+        *text_columns("provider", "version", "outcome"),
+        *number_columns("cases", "problems"),
+        *text_columns("reason"),
+    )
+    left = len(reasons) - MOST_REASONS
+    reading = f"The other {left} reasons are in cells.csv of the runs." if left > 0 else ""
+    return Table(
+        "compared-reasons", "Skipped and failed", columns, reasons[:MOST_REASONS], reading, stub=3, detail=True
+    )
+
+
+def limitations(result: Result) -> Section | None:
+    """List where head fails or loses, why as far as it is known, and what to do next; None where it does neither."""
+    found = [*_fails(result), *_loses(result)]
+    if not found:
+        return None
+    columns = text_columns("limitation", "where", "cause, as far as it is known", "next")
+    lines = tuple(tuple(map(Cell, row)) for row in found)
+    return Section(
+        "compared-limitations",
+        "Known limitations",
+        (Table("compared-limitations-table", "What limits head", columns, lines),),
+    )
+
+
+def _fails(result: Result) -> Iterator[Limitation]:
+    cases, places = result.effects.cases, Places.of(result)
+    failing = cases[cases["status"].isin([Status.BROKEN, Status.FAILED, Status.DECLINED])]
+    keys = ["provider", "pass", "head_verdict", "head_reason"]
+    for (provider, pass_, verdict, reason), group in failing.groupby(keys, sort=False):
+        if verdict in ("", Verdict.PASSED):
+            continue
+        what = "cannot run" if verdict in SKIPPED else f"fails ({str(verdict).replace('_', ' ')})"
+        yield Limitation(
+            f"{provider}, {pass_}: {what}",
+            _where(places, group),
+            str(reason) or "no reason was stored",
+            next_step(str(verdict)),
+        )
+
+
+def _loses(result: Result) -> Iterator[Limitation]:
+    cases, places = result.effects.cases, Places.of(result)
+    chosen = set(breakdown.other_choices(result.effects).index)
+    slower = cases[cases["word"] == Word.SLOWER.value]
+    for (provider, pass_), group in slower.groupby(["provider", "pass"], sort=False):
+        otherwise = len(chosen & set(group.index))
+        cause = "the code: configuration and dispatch are the same"
+        action = "see what ran, and the machine code of both: rooflens isa"
+        if otherwise:
+            cause = f"another configuration, kernel or dispatch in {fmt.count(otherwise, len(group))} of them"
+            action = "see the other choices; rooflens compare --git --tune tells the code from the choice"
+        yield Limitation(f"{provider}, {pass_}: verified slower than base", _where(places, group), cause, action)
+
+
+def _where(places: Places, cases: pd.DataFrame) -> str:
+    rows = cases.to_dict("records")
+    return f"{fmt.plural(len(rows), 'case')}: {places.numbering.title} {places.numbers(rows, most=6)}"
+
+
+def open_items(result: Result) -> Section:
+    """A checklist of what the comparison settles and what it does not, open items first."""
+    items = sorted(_items(result), key=lambda item: item[0])
+    done, said = (tuple(part) for part in zip(*items, strict=True))
+    return Section("compared-open-items", "Open items", (Bullets(said, done),))
+
+
+def _items(result: Result) -> Iterator[tuple[bool, str]]:
+    cases = result.effects.cases
+    compared = fmt.plural(result.count_of(Status.COMPARED), "case")
+    if result.order is Order.IMPORTED:
+        yield False, "measure both versions: tables have one value per case, so nothing in them is verified"
+    else:
+        if result.order is Order.INTERLEAVED:
+            yield True, "both versions were measured in turn"
+        else:
+            yield False, "measure both versions in turn, with rooflens compare --git: one ran after the other"
+        undecided = result.count(Word.INCONCLUSIVE)
+        yield (
+            (False, f"decide {undecided} of {compared} that are inconclusive: more --rounds")
+            if undecided
+            else (True, f"all {compared} that both versions pass are decided")
+        )
+        slower = fmt.plural(count, "case") if (count := result.count(Word.SLOWER)) else ""
+        sums = f"{count} sums of {SUM}" if result.sums is not None and (count := result.count_sums(Word.SLOWER)) else ""
+        lost = " and ".join(filter(None, (slower, sums)))
+        yield not lost, f"explain or accept what is verified slower: {lost}" if lost else "nothing is verified slower"
+    for status, words in (
+        (Status.BROKEN, "correct what passed in base and fails in head"),
+        (Status.FAILED, "correct what passes in neither version"),
+        (Status.REMOVED, "decide what replaces what only base offers"),
+    ):
+        if count := result.count_of(status):
+            yield False, f"{words}: {fmt.plural(count, 'case')}"
+    if not result.count_of(Status.BROKEN):
+        yield True, "nothing that passed in base fails in head"
+    disturbed = int(((cases["base_disturbed"] != "") | (cases["head_disturbed"] != "")).sum())
+    if disturbed:
+        yield False, f"measure {fmt.plural(disturbed, 'case')} again that something disturbed"
+
+
+def arithmetic_means(result: Result) -> Section | None:
+    """Arithmetic means of the rates, which some documents print; None where no case has FLOPs."""
+    found = [(part, part.cases[part.cases["flops"] > 0]) for part in parts(result)]
+    found = [(part, cases) for part, cases in found if len(cases)]
+    if not found:
+        return None
+    means = [[float((cases["flops"] / cases[f"{side}_gmean_s"]).mean()) for side in _SIDES] for _, cases in found]
+    unit = fmt.flops_unit(rate for pair in means for rate in pair)
+    lines = tuple(
+        (
+            *(*group_cells(result, part), pass_cell(part)),
+            *map(Cell, fmt.rates_in(unit, base, head), (base, head)),
+            Cell(f"{fmt.MINUS if head < base else '+'}{fmt.flops_in(unit, abs(head - base))}", head - base),
+            integer(len(cases)),
+        )
+        for (part, cases), (base, head) in zip(found, means, strict=True)
+    )
+    columns = (
+        *(*group_columns(result), *text_columns("pass"), *rate_columns(unit)),
+        *(Column("difference", unit), Column("cases")),
+    )
+    table = Table(
+        "compared-arithmetic", "Arithmetic mean, as the document printed it", columns, lines, stub=len(columns) - 4,
+        reading="Arithmetic mean of the rates of the cases that both versions pass: the fastest cases decide it.",
+    )  # fmt: skip
+    text = Text("It is no ratio of times and no geometric mean: it is here to be set beside a document that prints it.")
+    return Section("compared-arithmetic-mean", "Arithmetic mean", (table, text))

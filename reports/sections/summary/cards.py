@@ -1,0 +1,100 @@
+"""The numbers that head the report of one question: rates, means over shapes, means over two sides, a threshold."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from ....analysis.frames.speedup import geometric_means
+from ....analysis.roofline.ceilings import Ceilings
+from ....shapes.problem import Op
+from ... import formatting as fmt
+from ...cells import is_impossible, mean_cell, rate_text
+from ...model import KeyNumber
+from ...view import Row, Slice, View, shape_of
+from ..speedups.crossover import use_of
+from ..speedups.decode_grid import compared
+from ..speedups.sides import ratios_over, sides
+
+
+def highest_rates(view: View) -> Iterator[KeyNumber]:
+    """Say how fast a provider gets, FLOPs and bytes, and what share of the device's named peak that is."""
+    timed = [row for row in view.rows(view.cells) if fmt.known(row["time_s"]) and not is_impossible(row)]
+    first = next((name for name in (*view.challengers, *view.providers) if _of(timed, name)), "")
+    mine, limits = _of(timed, first), Ceilings.of(view.analysis.ceilings)
+    counted = [row for row in mine if row["op"] != Op.QUANTIZE]
+    if counted:
+        fast = max(counted, key=lambda row: float(row["flops_per_s"]))
+        dtype, rate = str(fast["math_dtype"] or fast["dtype"]), float(fast["flops_per_s"])
+        peak = limits.published_peak(dtype) or limits.peak(dtype)
+        share = f", {fmt.share(rate / peak.value)} of {fmt.flops(peak.value)}, {peak}" if peak else ""
+        yield KeyNumber(f"Highest rate of {first}", rate_text(fast), f"at {_where(fast)}{share}", rate)
+    if mine:
+        wide = max(mine, key=lambda row: float(row["bandwidth_bytes_per_s"]))
+        traffic = float(wide["bandwidth_bytes_per_s"])
+        memory = limits.bandwidth("dram") if wide["cache"] == "cold" else None
+        share = f", {fmt.share(traffic / memory.value)} of {fmt.bandwidth(memory.value)}, {memory}" if memory else ""
+        detail = f"at {_where(wide)}{share}; compulsory bytes"
+        yield KeyNumber(f"Highest bandwidth of {first}", fmt.bandwidth(traffic), detail, traffic)
+
+
+def _of(rows: Sequence[Row], provider: str) -> list[Row]:
+    return [row for row in rows if row["provider"] == provider]
+
+
+def _where(row: Row) -> str:
+    shape = shape_of(row)
+    return f"{shape.label} {shape.size}, M={int(row['M'])}, {row['cache']}"
+
+
+def means_by_m(view: View) -> Iterator[KeyNumber]:
+    """Geometric means over the shapes, M by M: of the first challenger, in the first slice that has any."""
+    for name in compared(view)[:1]:
+        for part in view.slices:
+            rows = [row for row in view.rows(view.analysis.means, part, provider=name) if fmt.known(row["ratio"])]
+            if rows:
+                rows.sort(key=lambda row: int(row["M"]))
+                at = [f"{mean_cell(row).text} at M={int(row['M'])}" for row in rows]
+                detail = f"geometric means over {fmt.plural(int(rows[0]['gemms']), 'GEMM')}, {part.title}"
+                more = f"{', '.join(at[1:])}; " if at[1:] else ""
+                label = f"{name} over {view.baseline}"
+                yield KeyNumber(label, at[0], f"{more}{detail}", float(rows[0]["ratio"]))
+                return
+
+
+def means_over_sides(view: View) -> Iterator[KeyNumber]:
+    """Geometric means of a kernel over the one that it replaces and over the reference, in every slice together."""
+    named = sides(view)
+    if named is None:
+        return
+    for base, what in ((named.old, ""), (named.reference, " (reference)")):
+        if not base:
+            continue
+        ratios = ratios_over(view, base)
+        mine = ratios[(ratios["provider"] == named.new) & ratios["ratio"].notna()]
+        for part in view.slices:
+            rows = view.rows(mine, part)
+            if rows:
+                yield _mean_of(rows, f"{base}{what} {fmt.DIVIDE} {named.new}", part, len(view.slices) > 1)
+                break
+
+
+def _mean_of(rows: Sequence[Row], label: str, part: Slice, several: bool) -> KeyNumber:
+    mean: Row = geometric_means(pd.DataFrame(list(rows)), by=("provider",)).to_dict("records")[0]
+    low, high = float(mean["ratio_low"]), float(mean["ratio_high"])
+    interval = "no interval" if math.isnan(low) else f"95% interval {fmt.ratio_interval(low, high)}"
+    where = f", {part.title}" if several else ""
+    detail = (
+        f"geometric mean over {fmt.plural(int(mean['gemms']), 'GEMM')}{where}, {interval}; > 1: the new one is faster"
+    )
+    return KeyNumber(f"{label} (time)", mean_cell(mean).text, detail, float(mean["ratio"]))
+
+
+def best_constant(view: View) -> Iterator[KeyNumber]:
+    """The one threshold for all shapes that loses least, of the first challenger that has one."""
+    for median in view.medians:
+        if median.is_informative and (rule := median.threshold) is not None:
+            loss = f"mean loss {fmt.signed_percent(math.expm1(rule.mean_regret))}%"
+            detail = f"use {median.challenger} there, {median.incumbent} elsewhere; {loss} over the measured cells"
+            yield KeyNumber("Best constant threshold", use_of(rule), detail, rule.M)
+            return
