@@ -10,8 +10,9 @@ nothing. With W the useful FLOPs, P the published peak, Q the compulsory bytes a
     wave      of the units, the busiest decides
     dequant   max(..., decoding on the vector units)
     memory    max(..., what the provider's own algorithm moves, by the level that serves it)
-    startup   max(empty launch, fill + ...)
-    residual  the measured time less all of that: latency, camping, instructions that are not counted
+    schedule  max(..., the workgroups that a unit runs one after another, each as if it were alone)
+    startup   max(empty launches, fill + between kernels + ...)
+    residual  the measured time less all of that: camping, bank conflicts, instructions that are not counted
 
 A step is unknown (NaN) where its figures are, and where the measured time refutes them; what it costs is then in the
 residual. But for the 2 % that a time may be wrong by, the residual is below 0 only where the ideal itself takes longer
@@ -29,7 +30,7 @@ from ..frames.load import REFERENCE
 from ..statistics.arrays import Floats, floats
 from .bounds import IMPOSSIBLE_FACTOR, Bound
 
-STEPS = ("clock", "tile", "wave", "dequant", "memory", "startup")
+STEPS = ("clock", "tile", "wave", "dequant", "memory", "schedule", "startup")
 """Steps between the ideal and the residual, in their order. Startup is less than what makes a cell launch-bound
 (`Bound.LAUNCH`), which is also a floor of several kernels, or of what wraps them."""
 
@@ -116,8 +117,12 @@ def _climb(cells: pd.DataFrame) -> tuple[_Stairs, dict[str, Floats]]:
     steps["dequant"] = stairs.step(_longer(stairs.bound, decoding))
     levels = cells[["dram_time_s", "llc_time_s", "l2_time_s"]].max(axis=1).where(cells["moved_bytes"].notna())
     steps["memory"] = stairs.step(_longer(stairs.bound, levels.to_numpy(dtype=np.float64)))
-    fill = np.nan_to_num(floats(cells, "fill_time_s"))
-    steps["startup"] = stairs.step(_longer(stairs.bound + fill, floats(cells, "launch_time_s")))
+    before = stairs.bound
+    scheduled = np.where(cells["schedule_clocks"].isna(), 0.0, floats(cells, "latency_time_s"))  # none of vendors
+    steps["schedule"] = stairs.step(_longer(before, scheduled))
+    fill = np.nan_to_num(floats(cells, "fill_time_s")) + floats(cells, "between_kernels_s")
+    started = np.fmax(stairs.bound, before + fill)  # the schedule of a workgroup begins with what fills it
+    steps["startup"] = stairs.step(_longer(started, floats(cells, "launches_time_s")))
     return stairs, steps
 
 

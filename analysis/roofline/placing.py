@@ -35,9 +35,13 @@ def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -
 
     dram_time_s, llc_time_s, l2_time_s   the bytes that each level serves, at its bandwidth
     mma_time_s                  compute_time_s of FLOPs padded to tiles, on the busiest unit: x tile_factor / wave_share
-    alu_time_s                  decoding weights on the vector units, on the busiest unit
-    fill_time_s                 latency of filling and draining a kernel
-    implemented_time_s          max(launch, fill + max(memory levels, mma, alu))
+    alu_time_s                  decoding weights on the vector units, or the busiest pipe of all that its machine code
+                                needs, on the busiest unit
+    latency_time_s              an empty launch, and the workgroups that one unit runs one after another, each as if it
+                                were alone: its instructions in order, and what it waits for memory
+    fill_time_s                 latency of filling and draining every kernel of the launch
+    launches_time_s             an empty launch for each of them, and between_kernels_s: when none of them ran
+    implemented_time_s          max(launches, latency, fill + max(memory levels, mma, alu))
     fraction_of_implemented     implemented_time_s / time_s, at most 1; NaN for an impossible cell
     clock_ratio                 observed clock over the published one
     tile_factor                 FLOPs padded to tiles over useful ones

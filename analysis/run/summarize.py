@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ...shapes.run_folder.columns import GEOMETRY
+from ...shapes.run_folder.columns import GEOMETRY, Kind
 from ...shapes.run_folder.disturbance import worst
 from ...shapes.verdict import Verdict
 from ..crossover.refine import is_added
@@ -51,7 +51,7 @@ def summarize(run: RunData) -> pd.DataFrame:
     time_s with time_low_s, time_high_s (95 %, and half a step of a coarse timer; NaN with one round), host_time_s,
     event_time_s, kernels_s; resolution_s (step of the timer where samples show one); flops, compulsory_bytes,
     moved_bytes; tile_M, tile_N, workgroups, resident, issued_flops, decode_per_weight, decoded_weights,
-    decode_integer_per_weight (NaN where unknown);
+    decode_integer_per_weight, iterations, schedule_clocks, memory_waits, pipe_clocks (NaN where unknown), pipe;
     flops_per_s, bandwidth_bytes_per_s (compulsory), moved_bandwidth_bytes_per_s; snr_db, relative_error, cosine (worst
     round), max_abs_error; config, kernels, dispatched, artifact, source; timer, cold_by and tuning ("mixed" where
     rounds differ), copies, launches_per_sample, candidates, tuning_s (the most of any round), blocked, stop_reason,
@@ -152,7 +152,8 @@ def _facts(cells: pd.DataFrame) -> pd.DataFrame:
         **{name: (name, "max") for name in ("copies", "launches_per_sample", "candidates", "tuning_s")},
         **{name: (name, "last") for name in _GEOMETRY},
     )
-    stored_whole = ["moved_bytes", "copies", "launches_per_sample", "candidates", *_GEOMETRY]
+    numeric = [column.name for column in GEOMETRY if column.kind is not Kind.TEXT]
+    stored_whole = ["moved_bytes", "copies", "launches_per_sample", "candidates", *numeric]
     numbers[stored_whole] = numbers[stored_whole].astype("float64")
     return identity.join(facts).join(numbers)
 

@@ -6,6 +6,7 @@
    (`kernels/probes/products.py`).
 3. On GPUs, the rate of vector instructions, which decoding is bound by (`kernels/probes/triton/vector.py`).
 4. Launch floors: an empty kernel and one of a single tile, warm and after a flush.
+5. On GPUs, the latency of a load from the last-level cache and from memory (`kernels/probes/triton/latency.py`).
 
 Each is the best of what a short budget holds: a ceiling is what the device can do, not what it does on average. What is
 above the published or derived peak (`cpu_peak`) is not stored, and what misses all known measurements of the device is
@@ -88,7 +89,8 @@ def calibrate(
 
     multiplied = [name for name in types if name in (MEASURED if device.is_gpu else tuple(DType))]
     vector = VECTOR if device.is_gpu else ()
-    probes = len(footprints(device)) * len(Pattern) + len(multiplied) + len(vector) + 1
+    latencies = 2 if device.is_gpu else 0
+    probes = len(footprints(device)) * len(Pattern) + len(multiplied) + len(vector) + latencies + 1
     numbers, total = itertools.count(1), probes
 
     def begin(what: str) -> None:
@@ -103,6 +105,7 @@ def calibrate(
         *_peaks(device, stopwatch, multiplied, begin, remarks),
         *_vector_rates(device, stopwatch, vector, begin, remarks),
         *_launch_floors(device, stopwatch, begin, remarks, cold=timer_name != "graph"),
+        *(_latencies(device, stopwatch, begin, remarks) if device.is_gpu else ()),
         *_bandwidths(device, stopwatch, caches, begin, remarks),
     ]
     if late := [remark.removeprefix(_LATE) for remark in remarks if remark.startswith(_LATE)]:
@@ -283,6 +286,20 @@ def _launch_floors(
                     yield ceiling(
                         "launch", "", f"{name} {cache}", "", seconds, "s", f"{probe.how}, best, {timer} timer"
                     )
+
+
+def _latencies(
+    device: Device, stopwatch: Stopwatch, begin: Callable[[str], object], remarks: list[str]
+) -> Iterator[Row]:
+    """Time one load after another from the last-level cache and from memory."""
+    for level in ("llc", "dram"):
+        with _reported(f"{level} latency", remarks):
+            begin(f"{level} latency")
+            from ...kernels.probes.triton import latency
+
+            probe = latency.chase(device, level)
+            seconds, timer = stopwatch(_undisturbed(probe.run, device))
+            yield ceiling("latency", level, "", "", seconds / latency.STEPS, "s", f"{probe.how}, best, {timer} timer")
 
 
 def _key(row: Row) -> tuple[str, str, str]:

@@ -30,7 +30,7 @@ class Theme:
     classes: dict[str, str]
 
 
-_CLASSES = ("dram", "llc", "l2", "compute", "alu", "launch", "balanced", "unexplained", "impossible")
+_CLASSES = ("dram", "llc", "l2", "compute", "alu", "latency", "launch", "balanced", "unexplained", "impossible")
 
 
 def _classes(colours: str) -> dict[str, str]:
@@ -47,7 +47,7 @@ LIGHT = Theme(
     bad="#b3261e",
     sequential="#1d7a5f",
     series=("#20242b", "#0066b3", "#c94f00", "#00855f", "#a83f86", "#8a6a00", "#5a45b8", "#7a3d10"),
-    classes=_classes("#3b7cc6 #5aa0d8 #8cc3e6 #c2571a #b8902c #7d6bb3 #6f9a6b #9aa0a8 #dd5045"),
+    classes=_classes("#3b7cc6 #5aa0d8 #8cc3e6 #c2571a #b8902c #b06aa8 #7d6bb3 #6f9a6b #9aa0a8 #dd5045"),
 )
 
 DARK = Theme(

@@ -51,7 +51,7 @@ def test_every_step_of_a_compute_bound_cell_in_closed_form():
     waved = tiled * 2 / 1.5
     expected = {
         "ideal": ideal, "clock": clocked - ideal, "tile": tiled - clocked, "wave": waved - tiled,
-        "dequant": 0.0, "memory": 0.0, "startup": 0.5e-6, "residual": 3 * ideal - waved - 0.5e-6,
+        "dequant": 0.0, "memory": 0.0, "schedule": 0.0, "startup": 0.5e-6, "residual": 3 * ideal - waved - 0.5e-6,
     }  # fmt: skip
     assert parts_of(row) == pytest.approx(expected, rel=1e-9, abs=1e-15)
 
