@@ -34,6 +34,9 @@ STEPS = ("clock", "tile", "wave", "dequant", "memory", "schedule", "startup")
 """Steps between the ideal and the residual, in their order. Startup is less than what makes a cell launch-bound
 (`Bound.LAUNCH`), which is also a floor of several kernels, or of what wraps them."""
 
+NAMED = tuple(step for step in STEPS if step != "schedule")
+"""Steps that are named where they are unknown. Of vendors' kernels, and on most devices, no schedule is known."""
+
 PARTS = ("ideal", *STEPS, "residual")
 """What a measured time is the sum of."""
 
@@ -118,8 +121,7 @@ def _climb(cells: pd.DataFrame) -> tuple[_Stairs, dict[str, Floats]]:
     levels = cells[["dram_time_s", "llc_time_s", "l2_time_s"]].max(axis=1).where(cells["moved_bytes"].notna())
     steps["memory"] = stairs.step(_longer(stairs.bound, levels.to_numpy(dtype=np.float64)))
     before = stairs.bound
-    scheduled = np.where(cells["schedule_clocks"].isna(), 0.0, floats(cells, "latency_time_s"))  # none of vendors
-    steps["schedule"] = stairs.step(_longer(before, scheduled))
+    steps["schedule"] = stairs.step(_longer(before, floats(cells, "latency_time_s")))
     fill = np.nan_to_num(floats(cells, "fill_time_s")) + floats(cells, "between_kernels_s")
     started = np.fmax(stairs.bound, before + fill)  # the schedule of a workgroup begins with what fills it
     steps["startup"] = stairs.step(_longer(started, floats(cells, "launches_time_s")))
@@ -133,15 +135,15 @@ def _longer(bound: Floats, limit: Floats) -> Floats:
 
 def _unknown(steps: dict[str, Floats]) -> list[str]:
     """Names of the steps that are NaN, per cell."""
-    missing = np.isnan(np.stack([*steps.values()], axis=1))
+    missing = np.isnan(np.stack([steps[name] for name in NAMED], axis=1))
     patterns, of = np.unique(missing, axis=0, return_inverse=True)
-    texts = [", ".join(name for name, nan in zip(steps, row, strict=True) if nan) for row in patterns]
+    texts = [", ".join(name for name, nan in zip(NAMED, row, strict=True) if nan) for row in patterns]
     return [texts[position] for position in of.ravel()]
 
 
 def _unknown_of(cells: pd.DataFrame, total: float) -> str:
     """Say which steps are unknown, and of which share of the time where not of all of it."""
-    missing = {name: cells[f"{name}_s"].isna() for name in STEPS}
+    missing = {name: cells[f"{name}_s"].isna() for name in NAMED}
     whole = ", ".join(name for name, nan in missing.items() if len(cells) and nan.all())
     partly = [
         f"{name} of {cells.loc[nan, 'time_s'].sum() / total:.0%} of the time"

@@ -80,7 +80,7 @@ def from_lists(values: Sequence[Any] | None) -> Schedule | None:
 
 
 # Clocks of a warp's 32 lanes on one scheduler, compute capability 9.0. Lanes per clock: "CUDA C++ Programming Guide",
-# "Throughput of Native Arithmetic Instructions"; latencies, and the rates of conversions: benchmarks/instruction_costs.
+# "Throughput of Native Arithmetic Instructions"; latencies and rates of conversions: benchmarks/instruction_costs.py.
 _FMA, _IMAD = Cost("fp32", 1, 4.3), Cost("fp32", 2, 4.4)
 _INTEGER = Cost("integer", 2, 4.4)
 _HALF = Cost("fp16", 2, 5.3)

@@ -59,7 +59,7 @@ DARK = Theme(
     bad="#ff6650",
     sequential="#6fd6b0",
     series=("#e8eaee", "#5db0f5", "#ff9350", "#38cb9b", "#ea92cf", "#d8b846", "#a99af5", "#d09a6a"),
-    classes=_classes("#5b98de #7fbdf0 #a9d8f7 #ef8548 #d9b654 #a594dd #93c08e #858b95 #ff7a6b"),
+    classes=_classes("#5b98de #7fbdf0 #a9d8f7 #ef8548 #d9b654 #d795cf #a594dd #93c08e #858b95 #ff7a6b"),
 )
 
 THEMES = (LIGHT, DARK)
