@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 from rooflens.analysis.frames.deciding import deciding
 from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.roofline.ceilings import Ceilings
+from rooflens.analysis.run.pipeline import placed
 from rooflens.analysis.run.summarize import summarize
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
@@ -84,6 +86,8 @@ def figures() -> Iterator[str]:
     """Yield the pieces of text that follow from stored runs."""
     yield from rates()
     yield from ratios()
+    yield from explained()
+    yield from counted()
 
 
 def rates() -> Iterator[str]:
@@ -194,6 +198,29 @@ def ratios() -> Iterator[str]:
     found = times("h200-ao-grouped")
     grouped = found["grouped_mm_bf16_ao"] / found["grouped_ao"]
     yield f"{mean(grouped):.2f}× over {grouped.count()} cells ({grouped.min():.2f} to {grouped.max():.2f})"
+
+
+def explained() -> Iterator[str]:
+    """Yield, per suite, the share of the cells that no limit explained before schedules and launches were, and now."""
+    for suite in ("llm4bit", "mxfp8-decode", "fp8-quant", "a16w8-deepseek"):
+        run = load_run(RESULTS / f"h200-{suite}-quick")
+        cells = summarize(run)
+        unscheduled = cells.assign(schedule_clocks=np.nan, pipe_clocks=np.nan, kernels_s=np.nan)
+        before, now = (placed(run, frame)[0] for frame in (unscheduled, cells))
+        count = int((now["bound_class"] != "").sum())
+        shares = [(frame["bound_class"] == Bound.UNEXPLAINED).sum() / count for frame in (before, now)]
+        ours = now[now["schedule_clocks"].notna() & (now["bound_class"] != "")]
+        own = (ours["bound_class"] == Bound.UNEXPLAINED).mean()
+        yield f"| `{suite}-quick` | {count} | {shares[0]:.0%} | {shares[1]:.0%} | {own:.0%} |".replace("%", " %")
+
+
+def counted() -> Iterator[str]:
+    """Yield what a schedule counts over what hardware counters saw, by the pipe that it calls the busiest."""
+    rows = pd.read_csv(RESULTS / "h200-schedule" / "counters.csv")
+    for pipe, clocks, column in (("issue", 1, "instructions"), ("conversion", 8, "conversions")):
+        found = rows[rows["pipe"] == pipe]
+        ratios = found["pipe_clocks"] / clocks * 4 * found["workgroups"] / found[column]  # four schedulers
+        yield f"{len(found)} kernels: {ratios.min():.3f} to {ratios.max():.3f}"
 
 
 if __name__ == "__main__":

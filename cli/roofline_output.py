@@ -74,13 +74,14 @@ def bounds_of(placed: pd.DataFrame) -> Section:
 
 
 def gaps_of(placed: pd.DataFrame) -> Section:
-    """List the parts of every measured time, then those of each provider's total."""
+    """List the parts of every measured time, then those of each provider's total; without those that no cell has."""
     found = gaps(placed)
-    heads = [GAP_PARTS[part] for part in PARTS]
+    parts = [part for part in PARTS if found[f"{part}_s"].notna().any()]
+    heads = [GAP_PARTS[part] for part in parts]
     cells = [
         (
             *(*_head(row), row["provider"], row["M"], fmt.time(row["time_s"])),
-            *(_share(row[f"{part}_s"] / row["time_s"]) for part in PARTS),
+            *(_share(row[f"{part}_s"] / row["time_s"]) for part in parts),
         )
         for row in _by_curve(found).to_dict("records")
     ]
@@ -88,7 +89,7 @@ def gaps_of(placed: pd.DataFrame) -> Section:
     sums = [
         (
             *(*(row[name] for name in (*SETTING, "provider", "cells")), fmt.time(row["time_s"])),
-            *(_share(row[f"{part}_share"]) for part in PARTS),
+            *(_share(row[f"{part}_share"]) for part in parts),
         )
         for row in totals
     ]

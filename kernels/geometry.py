@@ -30,6 +30,7 @@ class Geometry:
     decode_per_weight  vector instructions of all lanes per decoded weight
     decoded_weights    weights decoded in one launch, padding and every row of tiles included
     decode_integer_per_weight  those of decode_per_weight that issue at the rate of shifts and logic
+    iterations         of its main loop in one workgroup, the mean over them
     binary             what `resident` and the instructions per weight are read from where they are not given
     """
 
@@ -41,6 +42,7 @@ class Geometry:
     decode_per_weight: float | None = None
     decoded_weights: int | None = None
     decode_integer_per_weight: float | None = None
+    iterations: float | None = None
     binary: Binary | None = None
 
 
@@ -51,17 +53,19 @@ class Tiling:
     tile_M, tile_N  rows and columns of the output that a workgroup computes at a time
     contracted      elements along the contracted dimension, padded to whole steps, of all tiles together
     matrix          products are made by tl.dot, `repeated` times as many as the tile has (zeros that are multiplied)
-    decodes         weights are decoded: `decoded` of them in each iteration of the main loop, if that is one number
+    step            elements along the contracted dimension that one iteration of the main loop takes; None: it has
+                    several such loops
+    decodes         weights are decoded, those of a step for all columns of the tile in each iteration
     workgroups      those of the grid that have something to do; None: all
     """
 
     tile_M: int
     tile_N: int
     contracted: int
+    step: int | None = None
     matrix: bool = True
     repeated: int = 1
     decodes: bool = False
-    decoded: int | None = None
     workgroups: int | None = None
 
 
@@ -70,13 +74,16 @@ def geometry_of(grid: Grid, compiled: Any, tiling: Tiling | None = None) -> Geom
     if tiling is None:
         return Geometry(workgroups=math.prod(grid), binary=Binary(compiled) if compiled else None)
     tile = tiling.tile_M * tiling.tile_N
+    workgroups = tiling.workgroups or math.prod(grid)
+    decoded = tiling.tile_N * tiling.step if tiling.decodes and tiling.step else None
     return Geometry(
         tile_M=tiling.tile_M,
         tile_N=tiling.tile_N,
-        workgroups=tiling.workgroups or math.prod(grid),
+        workgroups=workgroups,
+        iterations=tiling.contracted / tiling.step / workgroups if tiling.step else None,
         issued_flops=2 * tile * tiling.contracted * tiling.repeated if tiling.matrix else None,
         decoded_weights=tiling.tile_N * tiling.contracted if tiling.decodes else None,
-        binary=Binary(compiled, tiling.decoded if tiling.decodes else None) if compiled else None,
+        binary=Binary(compiled, decoded) if compiled else None,
     )
 
 

@@ -9,6 +9,7 @@ GAP_PARTS = {
     "wave": "waves",
     "dequant": "decode",
     "memory": "memory",
+    "schedule": "schedule",
     "startup": "startup",
     "residual": "rest",
 }
@@ -19,7 +20,8 @@ BOUNDS = {
     Bound.LLC: "the last-level cache",
     Bound.L2: "the L2 cache",
     Bound.COMPUTE: "the GEMM peak of the dtype",
-    Bound.ALU: "decoding weights on the vector units",
+    Bound.ALU: "decoding weights on the vector units, or another pipe that its instructions occupy",
+    Bound.LATENCY: "its workgroups one after another, each waiting for its own instructions and loads",
     Bound.LAUNCH: "the launch floor",
     Bound.BALANCED: "two limits within 10% of each other",
     Bound.UNEXPLAINED: "slower than 1.5 times all limits added up",
@@ -33,9 +35,10 @@ BOUND_CODES = {
     Bound.L2: "L2",
     Bound.COMPUTE: "C",
     Bound.ALU: "A",
+    Bound.LATENCY: "W",
     Bound.LAUNCH: "S",
     Bound.BALANCED: "B",
     Bound.UNEXPLAINED: "?",
     Bound.IMPOSSIBLE: "!",
 }
-"""Bound class -> its code in the cells of a grid; launch is S for start."""
+"""Bound class -> its code in the cells of a grid; launch is S for start, latency W for wait."""

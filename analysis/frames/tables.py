@@ -22,7 +22,7 @@ from ...shapes.verdict import Verdict
 _WORDS = {
     (CELLS.name, "verdict"): tuple(Verdict),
     (CELLS.name, "cache"): ("cold", "warm"),
-    (CEILINGS.name, "ceiling"): ("bandwidth", "peak", "vector", "launch", "clock"),
+    (CEILINGS.name, "ceiling"): ("bandwidth", "peak", "vector", "launch", "latency", "clock"),
     (CEILINGS.name, "kind"): ("measured", "spec", "derived"),
 }
 """Columns whose values come from a fixed list."""

@@ -18,13 +18,14 @@ class Bound(StrEnum):
     L2 = "l2"
     COMPUTE = "compute"
     ALU = "alu"
+    LATENCY = "latency"
     LAUNCH = "launch"
     BALANCED = "balanced"
     UNEXPLAINED = "unexplained"
     IMPOSSIBLE = "impossible"
 
 
-LIMITS = (Bound.DRAM, Bound.LLC, Bound.L2, Bound.COMPUTE, Bound.ALU, Bound.LAUNCH)
+LIMITS = (Bound.DRAM, Bound.LLC, Bound.L2, Bound.COMPUTE, Bound.ALU, Bound.LATENCY, Bound.LAUNCH)
 """Limits that have a time of their own; the columns of `times` below."""
 
 SERIES = (*SHAPE, *SETTING, "provider")
@@ -48,14 +49,13 @@ fixed cost of another kind, such as dequantizing the weight."""
 
 
 def terms(times: Floats, fill: Floats) -> Floats:
-    """Return the terms of T_bound = max(T_launch, T_fill + max(the others)): `times` [n, limits] with `fill` [n] added.
+    """Return the terms of T_bound = max(T_launch, T_latency, T_fill + max(the others)): `times` [n, limits], with
+    `fill` [n] added to the others: the schedule of a workgroup begins with what fills it.
 
     0 where a limit is unknown or does not apply.
     """
-    added = np.where(np.isnan(times), 0.0, times + np.nan_to_num(fill)[:, None])
-    launch = LIMITS.index(Bound.LAUNCH)
-    added[:, launch] = np.nan_to_num(times[:, launch])
-    return added
+    whole = np.isin(LIMITS, (Bound.LAUNCH, Bound.LATENCY))
+    return np.where(np.isnan(times), 0.0, times + np.where(whole, 0.0, np.nan_to_num(fill)[:, None]))
 
 
 def classify(

@@ -118,6 +118,11 @@ class Ceilings:
                 return Ceiling(max(0.0, tile.value - empty.value), f"fill {state}", "derived", source)
         return None
 
+    def latency(self, level: str) -> Ceiling | None:
+        """Time of one load from a level that waits for nothing but the one before it."""
+        found = (row.ceiling for row in self.rows if row.what == "latency" and row.level == level)
+        return min(found, key=_value, default=None)
+
     def vector(self, arch: str = "") -> Ceiling | None:
         """Instructions of single lanes per second: the best measured rate, else the derived, else the published.
 

@@ -10,8 +10,9 @@ nothing. With W the useful FLOPs, P the published peak, Q the compulsory bytes a
     wave      of the units, the busiest decides
     dequant   max(..., decoding on the vector units)
     memory    max(..., what the provider's own algorithm moves, by the level that serves it)
-    startup   max(empty launch, fill + ...)
-    residual  the measured time less all of that: latency, camping, instructions that are not counted
+    schedule  max(..., the workgroups that a unit runs one after another, each as if it were alone)
+    startup   max(empty launches, fill + between kernels + ...)
+    residual  the measured time less all of that: camping, bank conflicts, instructions that are not counted
 
 A step is unknown (NaN) where its figures are, and where the measured time refutes them; what it costs is then in the
 residual. But for the 2 % that a time may be wrong by, the residual is below 0 only where the ideal itself takes longer
@@ -29,9 +30,12 @@ from ..frames.load import REFERENCE
 from ..statistics.arrays import Floats, floats
 from .bounds import IMPOSSIBLE_FACTOR, Bound
 
-STEPS = ("clock", "tile", "wave", "dequant", "memory", "startup")
+STEPS = ("clock", "tile", "wave", "dequant", "memory", "schedule", "startup")
 """Steps between the ideal and the residual, in their order. Startup is less than what makes a cell launch-bound
 (`Bound.LAUNCH`), which is also a floor of several kernels, or of what wraps them."""
+
+NAMED = tuple(step for step in STEPS if step != "schedule")
+"""Steps that are named where they are unknown. Of vendors' kernels, and on most devices, no schedule is known."""
 
 PARTS = ("ideal", *STEPS, "residual")
 """What a measured time is the sum of."""
@@ -116,8 +120,11 @@ def _climb(cells: pd.DataFrame) -> tuple[_Stairs, dict[str, Floats]]:
     steps["dequant"] = stairs.step(_longer(stairs.bound, decoding))
     levels = cells[["dram_time_s", "llc_time_s", "l2_time_s"]].max(axis=1).where(cells["moved_bytes"].notna())
     steps["memory"] = stairs.step(_longer(stairs.bound, levels.to_numpy(dtype=np.float64)))
-    fill = np.nan_to_num(floats(cells, "fill_time_s"))
-    steps["startup"] = stairs.step(_longer(stairs.bound + fill, floats(cells, "launch_time_s")))
+    before = stairs.bound
+    steps["schedule"] = stairs.step(_longer(before, floats(cells, "latency_time_s")))
+    fill = np.nan_to_num(floats(cells, "fill_time_s")) + floats(cells, "between_kernels_s")
+    started = np.fmax(stairs.bound, before + fill)  # the schedule of a workgroup begins with what fills it
+    steps["startup"] = stairs.step(_longer(started, floats(cells, "launches_time_s")))
     return stairs, steps
 
 
@@ -128,15 +135,15 @@ def _longer(bound: Floats, limit: Floats) -> Floats:
 
 def _unknown(steps: dict[str, Floats]) -> list[str]:
     """Names of the steps that are NaN, per cell."""
-    missing = np.isnan(np.stack([*steps.values()], axis=1))
+    missing = np.isnan(np.stack([steps[name] for name in NAMED], axis=1))
     patterns, of = np.unique(missing, axis=0, return_inverse=True)
-    texts = [", ".join(name for name, nan in zip(steps, row, strict=True) if nan) for row in patterns]
+    texts = [", ".join(name for name, nan in zip(NAMED, row, strict=True) if nan) for row in patterns]
     return [texts[position] for position in of.ravel()]
 
 
 def _unknown_of(cells: pd.DataFrame, total: float) -> str:
     """Say which steps are unknown, and of which share of the time where not of all of it."""
-    missing = {name: cells[f"{name}_s"].isna() for name in STEPS}
+    missing = {name: cells[f"{name}_s"].isna() for name in NAMED}
     whole = ", ".join(name for name, nan in missing.items() if len(cells) and nan.all())
     partly = [
         f"{name} of {cells.loc[nan, 'time_s'].sum() / total:.0%} of the time"

@@ -4,6 +4,7 @@ A model of what an implementation does can be wrong: a tile that is not what was
 One that takes longer than the cell did is refuted, and falls back to the least that is needed; `refuted` says which.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,10 @@ from .bounds import IMPOSSIBLE_FACTOR, LIMITS, Bound, terms
 from .ceilings import Ceiling, Ceilings
 from .traffic import first_bytes, output_bytes, pattern, served_bytes
 
-COLUMNS = {limit: f"{limit}_time_s" for limit in LIMITS} | {Bound.COMPUTE: "mma_time_s"}
+COLUMNS = {limit: f"{limit}_time_s" for limit in LIMITS} | {
+    Bound.COMPUTE: "mma_time_s",
+    Bound.LAUNCH: "launches_time_s",
+}
 """Column of a placed cell with the time of each limit, as implemented."""
 
 
@@ -85,6 +89,7 @@ def _limits(
         "integer": ceilings.integer(),
         "launch": ceilings.launch(),
         "fill": ceilings.fill(cache),
+        "latency": ceilings.latency("dram" if level == "dram" else "llc"),
     }
 
 
@@ -122,13 +127,22 @@ def limit_times(
         compute, compute * np.nan_to_num(tile_factor, nan=1.0) / np.nan_to_num(wave, nan=1.0), time
     )
     alu, decoded, by_integer = _decode_time(cells, used, wave, time)
-    launch, fill = used.values("launch"), used.values("fill")
+    count, between = _kernels(cells, time)
+    launch, fill = used.values("launch"), count * used.values("fill")
+    latency, pipe, scheduled = _schedule_times(cells, used, device, time)
+    by_pipe = pipe > np.nan_to_num(alu)
     served, remembered = _memory_times(cells, level, used, llc_bytes, time)
-    parts = served | {"mma_time_s": mma, "alu_time_s": alu, "launch_time_s": launch}
+    parts = served | {
+        "mma_time_s": mma,
+        "alu_time_s": np.fmax(alu, pipe),
+        "latency_time_s": latency,
+        "launches_time_s": count * launch + between,
+    }
     stacked = np.stack([parts[COLUMNS[limit]] for limit in LIMITS], axis=1)
     filled = terms(stacked, fill).max(axis=1) <= _longest(time)
     filled |= np.isnan(time) | np.isnan(fill)
     doubts = {"tile and wave": ~quantized, "decoding": ~decoded, "moved bytes": ~remembered, "fill": ~filled}
+    doubts["schedule"] = ~scheduled
     return {
         "memory_level": level,
         "memory_time_s": cells["compulsory_bytes"] / used.values("memory"),
@@ -140,13 +154,23 @@ def limit_times(
         "wave_share": wave,
         "waves": floats(cells, "workgroups") / (_units(device) * floats(cells, "resident")),
         "fill_time_s": np.where(filled, fill, 0.0),
+        "between_kernels_s": between,
+        "launch_time_s": launch,
         **parts,
         "refuted": _named(doubts),
         "memory_ceiling": used.texts("memory"),
         "compute_ceiling": used.texts("peak"),
-        "alu_ceiling": np.where(by_integer, used.texts("integer"), used.texts("vector")).tolist(),
+        "alu_ceiling": np.where(
+            by_pipe, _PIPES, np.where(by_integer, used.texts("integer"), used.texts("vector"))
+        ).tolist(),
         "launch_ceiling": used.texts("launch"),
     }
+
+
+SCHEDULE_ERROR = 1.1
+"""A schedule that takes up to this many times as long as its cell did may still be right: costs are known to 10 %."""
+
+_PIPES = "the busiest pipe (derived: instructions of the machine code, at the observed clock)"
 
 
 def _units(device: StoredDevice) -> float:
@@ -196,6 +220,34 @@ def _decode_time(cells: pd.DataFrame, used: Used, wave: Floats, time: Floats) ->
     all_kinds, fits = _accept(np.full_like(time, np.nan), issued, time)
     alu, both_fit = _accept(all_kinds, np.fmax(issued, integer), time)
     return alu, fits & both_fit, both_fit & (integer > issued)
+
+
+def _kernels(cells: pd.DataFrame, time: Floats) -> tuple[Floats, Floats]:
+    """Kernels of a launch, and seconds in which none of them ran; 1 and 0 where the timer does not see them."""
+    counts = {text: len(json.loads(text or "[]")) for text in pd.unique(cells["kernels"])}
+    seen = cells["kernels"].map(counts).to_numpy(dtype=np.float64)
+    between = time - floats(cells, "kernels_s")
+    several = (seen > 1) & np.isfinite(between)
+    return np.where(several, seen, 1.0), np.where(several, np.fmax(between, 0.0), 0.0)
+
+
+def _schedule_times(
+    cells: pd.DataFrame, used: Used, device: StoredDevice, time: Floats
+) -> tuple[Floats, Floats, Flags]:
+    """Time of the workgroups that one unit runs one after another, of its busiest pipe, and where neither was refuted.
+
+    As many workgroups as fit onto a unit run at once; each takes at least what it takes alone, on top of an empty
+    launch. All of them together occupy the pipe.
+    """
+    clock = floats(cells, "clock_hz")
+    clock = np.where(np.isnan(clock), used.clock.value if used.clock else np.nan, clock)
+    per_unit = np.ceil(floats(cells, "workgroups") / _units(device))
+    turns = np.ceil(per_unit / np.nan_to_num(floats(cells, "resident"), nan=1.0))
+    alone = floats(cells, "schedule_clocks") / clock + floats(cells, "memory_waits") * used.values("latency")
+    none = np.full_like(time, np.nan)
+    latency, possible = _accept(none, turns * alone + used.values("launch"), SCHEDULE_ERROR * time)
+    pipe, occupied = _accept(none, per_unit * floats(cells, "pipe_clocks") / clock, SCHEDULE_ERROR * time)
+    return np.minimum(latency, time), np.minimum(pipe, time), possible & occupied
 
 
 def _memory_times(

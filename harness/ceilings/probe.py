@@ -6,6 +6,7 @@
    (`kernels/probes/products.py`).
 3. On GPUs, the rate of vector instructions, which decoding is bound by (`kernels/probes/triton/vector.py`).
 4. Launch floors: an empty kernel and one of a single tile, warm and after a flush.
+5. On GPUs, the latency of a load from the last-level cache and from memory (`kernels/probes/triton/latency.py`).
 
 Each is the best of what a short budget holds: a ceiling is what the device can do, not what it does on average. What is
 above the published or derived peak (`cpu_peak`) is not stored, and remarks report what is below all known measurements
@@ -80,8 +81,9 @@ def calibrate(
     types = tuple(types)
     multiplied = [name for name in types if name in (MEASURED if device.is_gpu else tuple(DType))]
     vector = VECTOR if device.is_gpu else ()
+    latencies = ("llc", "dram") if device.is_gpu else ()
     caches = footprints(device)
-    total = len(caches) * len(Pattern) + len(multiplied) + len(vector) + 1
+    total = len(caches) * len(Pattern) + len(multiplied) + len(vector) + len(latencies) + 1
     numbers = itertools.count(1)
     run = _Calibration(
         device, machine, timer_name, lambda what: step(next(numbers), total, what),
@@ -94,6 +96,7 @@ def calibrate(
         *run.peaks(multiplied),
         *run.vector_rates(vector),
         *run.launch_floors(cold=timer_name != "graph"),
+        *run.latencies(latencies),
         *run.bandwidths(caches),
     ]
     remarks = run.remarks
@@ -187,6 +190,17 @@ class _Calibration:
                     with self._reported(f"launch {name} {cache}"):
                         seconds, how = self._time(probe.run, probe.how, evict)
                         yield ceiling("launch", "", f"{name} {cache}", "", seconds, "s", how)
+
+    def latencies(self, levels: Iterable[str]) -> Iterator[Row]:
+        """Load from each level, one load after another."""
+        for level in levels:
+            with self._reported(f"{level} latency"):
+                self._begin(f"{level} latency")
+                from ...kernels.probes.triton.latency import STEPS, chase
+
+                probe = chase(self.device, level)
+                seconds, how = self._time(probe.run, probe.how)
+                yield ceiling("latency", level, "", "", seconds / STEPS, "s", how)
 
     def _begin(self, what: str) -> None:
         self.step(what)

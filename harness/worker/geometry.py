@@ -8,7 +8,9 @@ from ...kernels.provider import Launch
 from ...shapes.run_folder.columns import GEOMETRY, Kind
 from ..isolation.faults import ProviderError
 
-_MAY_BE_NONE = "decode_integer_per_weight"
+_SCHEDULED = ("schedule_clocks", "memory_waits", "pipe_clocks", "pipe")
+
+_MAY_BE_NONE = ("decode_integer_per_weight", "memory_waits")
 """Of a share of the instructions, 0 is a figure."""
 
 
@@ -19,28 +21,33 @@ def geometry_columns(launch: Launch) -> dict[str, Any]:
         return {column.name: None for column in GEOMETRY}
     if not isinstance(geometry, Geometry):
         raise ProviderError(f"Launch.geometry is a {type(geometry).__name__}: a rooflens.kernels.geometry.Geometry")
-    stated = {field.name: getattr(geometry, field.name) for field in fields(geometry)}
+    stated = {field.name: getattr(geometry, field.name) for field in fields(geometry)} | dict.fromkeys(_SCHEDULED)
     if isinstance(geometry.binary, Binary):
         from ...kernels.isa.launched import facts  # imports Triton
 
         found = facts(geometry.binary)
         stated["resident"] = stated["resident"] or found.resident
         if stated["decode_per_weight"] is None:  # the share of integer instructions is of the same count
-            stated["decode_per_weight"] = found.decode_per_weight
-            stated["decode_integer_per_weight"] = found.decode_integer_per_weight
-    return {column.name: _number(column.name, column.kind, stated[column.name]) for column in GEOMETRY}
+            stated["decode_per_weight"] = found.decoding.per_weight
+            stated["decode_integer_per_weight"] = found.decoding.integer_per_weight
+        if work := found.schedule and found.schedule.of_launch(geometry.iterations):
+            pipe = max(work.pipes, key=work.pipes.__getitem__)
+            stated |= dict(zip(_SCHEDULED, (work.clocks, work.waits, work.pipes[pipe], pipe), strict=True))
+    return {column.name: _value(column.name, column.kind, stated[column.name]) for column in GEOMETRY}
 
 
-def _number(name: str, kind: Kind, value: Any) -> int | float | None:
+def _value(name: str, kind: Kind, value: Any) -> int | float | str | None:
     """Return a figure as it can be stored."""
     if value is None:
         return None
+    if kind is Kind.TEXT:
+        return str(value)
     whole = kind is Kind.INT
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
         or not 0 <= value < 1 << 63
-        or (value == 0 and name != _MAY_BE_NONE)
+        or (value == 0 and name not in _MAY_BE_NONE)
     ):
         raise ProviderError(f"geometry.{name} is {value!r}: a positive number is expected, or None")
     if whole and value != int(value):

@@ -55,7 +55,7 @@ def gemm_call(
     decoded = (
         None if scheme.prequant else columns * depth
     )  # weights are converted unless activations are rounded to FP8
-    tiling = Tiling(rows, columns, programs * padded(problem.K, depth), decodes=not scheme.prequant, decoded=decoded)
+    tiling = Tiling(rows, columns, programs * padded(problem.K, depth), depth, decodes=not scheme.prequant)
     options = {name: config[name] for name in _OPTIONS if name in config}
     return Call(a16w8_kernel, (programs, 1, 1), arguments, constants, options, tiling, decoded)
 

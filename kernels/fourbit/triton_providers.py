@@ -140,9 +140,9 @@ def fused_call(kernel: Any, inputs: FourBitInputs, output: torch.Tensor, config:
         tile_M=rows,
         tile_N=columns,
         contracted=tiles * padded(problem.K, depth),
+        step=depth,
         matrix=kernel is mma_4bit_kernel,
         decodes=True,
-        decoded=columns * depth,
     )
     return Call(kernel, (tiles, split, 1), arguments, constants, compiler_options(config), tiling, columns * depth)
 

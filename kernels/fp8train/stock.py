@@ -123,7 +123,7 @@ def stock_calls(
         arguments = {"a": operands[first], "b": operands[second], "c": out, **sizes}
         programs = cd(sizes["R"], constants["BM"]) * cd(sizes["C"], constants["BN"])
         rows, columns, depth = constants["BM"], constants["BN"], constants["BK"]
-        tiling = Tiling(rows, columns, programs * padded(sizes["D"], depth))
+        tiling = Tiling(rows, columns, programs * padded(sizes["D"], depth), depth)
         calls.append(Call(stock_gemm_kernel, (programs, 1, 1), arguments, constants, options, tiling))
     return calls
 

@@ -55,14 +55,14 @@ def specialised_call(
         **_scale_strides(a, b),
     }  # fmt: skip
     tiles = cd(rows, block_m) * cd(columns, block_n)
-    tiling = Tiling(block_m, block_n, tiles * padded(depth, block_k))
+    tiling = Tiling(block_m, block_n, tiles * padded(depth, block_k), block_k)
     if programs := options.pop("PROGRAMS", 0) * device.compute_units:
         shape = {name: constants[name] for name in ("BM", "BN", "BK", "GROUP_M")}
         if options.pop("WIDE", 0):
             if product is Pass.WGRAD or rows % block_m or columns % (2 * block_n):
                 raise ValueError(f"WIDE: {rows}x{columns} must be whole tiles, with one scale per 128 columns")
             shape["SCALES_FIRST"] = a.scale_line == 1
-            tiling = Tiling(block_m, 2 * block_n, tiles // 2 * padded(depth, block_k))
+            tiling = Tiling(block_m, 2 * block_n, tiles // 2 * padded(depth, block_k), block_k)
             return Call(nt_wide_kernel, (min(tiles // 2, programs), 1, 1), arguments, shape, options, tiling)
         shape |= {name: constants[name] for name in ("SCALE_2D_B", "EVEN_R", "EVEN_C")}
         return Call(nt_persistent_kernel, (min(tiles, programs), 1, 1), arguments, shape, options, tiling)
@@ -88,7 +88,7 @@ def shared_call(
         **_scale_strides(a, b),
     }  # fmt: skip
     programs = cd(rows, constants["BM"]) * cd(columns, constants["BN"])
-    tiling = Tiling(constants["BM"], constants["BN"], programs * padded(depth, constants["BK"]))
+    tiling = Tiling(constants["BM"], constants["BN"], programs * padded(depth, constants["BK"]), constants["BK"])
     tiling = _stored(tiling, turned=turned)
     return Call(shared_gemm_kernel, (programs, 1, 1), arguments, constants, options, tiling)
 

@@ -1,4 +1,4 @@
-"""What follows from the binary of a launch on this machine: resident workgroups, and instructions per decoded weight.
+"""What follows from the binary of a launch on this machine: resident workgroups, instructions per weight, a schedule.
 
 The same figures as of an ahead-of-time compile (`account`), read from Triton's compiled kernel. What cannot
 be read (an architecture without known limits, no disassembler) is None. A binary is read once per process, and
@@ -21,18 +21,19 @@ from . import gcn, sass
 from .account import Decoding, amd_registers, decoding
 from .binary import amd_vector_registers, disassembly, warps_of
 from .occupancy import occupancy
+from .schedule import Schedule, from_lists, schedule
 
 
 class Facts(NamedTuple):
-    """Resident workgroups per SM, CU or WGP; vector instructions of all lanes per decoded weight, and integer ones."""
+    """Resident workgroups per SM, CU or WGP; what decoding a weight takes; how a workgroup's instructions follow."""
 
     resident: int | None = None
-    decode_per_weight: float | None = None
-    decode_integer_per_weight: float | None = None
+    decoding: Decoding = Decoding()
+    schedule: Schedule | None = None
 
 
-FORMAT = 2
-"""Of the kept figures: raised where instructions are counted otherwise."""
+FORMAT = 3
+"""Of the kept figures: raised where instructions are counted or scheduled otherwise."""
 
 _known: dict[tuple[str, int | None], Facts] = {}
 
@@ -61,7 +62,7 @@ def _read(binary: Binary) -> Facts:
     warps = warps_of(arch, compiled.asm["amdgcn" if architecture(arch).is_amd else "ptx"]) or int(
         compiled.metadata.num_warps
     )
-    return Facts(_resident(compiled, arch, warps), *_decoding(compiled, arch, warps, binary.decoded))
+    return Facts(_resident(compiled, arch, warps), *_instructions(compiled, arch, warps, binary.decoded))
 
 
 def _resident(compiled: Any, arch: str, warps: int) -> int | None:
@@ -75,19 +76,18 @@ def _resident(compiled: Any, arch: str, warps: int) -> int | None:
     return occupancy(arch, warps, vector, scalar, int(compiled.metadata.shared)).programs or None
 
 
-def _decoding(compiled: Any, arch: str, warps: int, decoded: int | None) -> Decoding:
-    if not decoded:
-        return Decoding()
+def _instructions(compiled: Any, arch: str, warps: int, decoded: int | None) -> tuple[Decoding, Schedule | None]:
     if architecture(arch).is_amd:
-        return decoding(gcn.parse(compiled.asm["amdgcn"]), arch, warps, decoded)
-    kept = cache_folder() / "decode" / f"{artifact_hash(compiled)}-{decoded}-{FORMAT}.json"
+        return (decoding(gcn.parse(compiled.asm["amdgcn"]), arch, warps, decoded) if decoded else Decoding()), None
+    kept = cache_folder() / "instructions" / f"{artifact_hash(compiled)}-{decoded}-{FORMAT}.json"
     with suppress(OSError, ValueError, TypeError):
-        return Decoding(*json.loads(kept.read_text(encoding="utf-8")))
+        of_weight, of_workgroup = json.loads(kept.read_text(encoding="utf-8"))
+        return Decoding(*of_weight), from_lists(of_workgroup)
     try:
-        text = disassembly(compiled.asm["cubin"])
+        code = sass.parse(disassembly(compiled.asm["cubin"]))
     except (OSError, subprocess.SubprocessError):
-        return Decoding()
-    found = decoding(sass.parse(text), arch, warps, decoded)
+        return Decoding(), None
+    found = decoding(code, arch, warps, decoded) if decoded else Decoding(), schedule(code, arch, warps)
     with suppress(OSError):
         _keep(kept, json.dumps(found))
     return found

@@ -61,5 +61,5 @@ def tiled_gemm_call(
         "BIAS": bias is not None,
     }  # fmt: skip
     arguments = {"x": x, "w": w, "bias": bias, "y": y, "M": m, "N": n, "K": k}
-    tiling = Tiling(config["BLOCK_M"], config["BLOCK_N"], tiles * padded(k, config["BLOCK_K"]))
+    tiling = Tiling(config["BLOCK_M"], config["BLOCK_N"], tiles * padded(k, config["BLOCK_K"]), config["BLOCK_K"])
     return Call(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, compiler_options(config), tiling)

@@ -159,10 +159,10 @@ def tile_call(inputs: MxFp8Inputs, output: torch.Tensor, config: Config) -> Call
         tile_M=rows,
         tile_N=columns,
         contracted=programs * padded(problem.K, depth),
+        step=depth,
         matrix=name != "vector",
         repeated=depth // BLOCK if name == "diagonal" else 1,  # zeros are multiplied for each further block
         decodes=name in _DECODING,
-        decoded=columns * depth,
     )
     decoded = columns * depth if name in _DECODING else None
     return Call(kernel, (programs, split, 1), arguments, constants, compiler_options(config), tiling, decoded)

@@ -73,7 +73,7 @@ class StockTritonMx(TritonProvider[MxFp8, MxFp8Inputs]):
         grid = (-(-problem.M // rows), -(-problem.N // columns), 1)
         contracted = grid[0] * grid[1] * padded(problem.K, depth)
         decodes = bool(config.get("emulated"))  # into bf16, in registers
-        tiling = Tiling(rows, columns, contracted, decodes=decodes, decoded=columns * depth)
+        tiling = Tiling(rows, columns, contracted, depth, decodes=decodes)
         constants = {"BM": rows, "BN": columns, "BK": depth}
         return [Call(scaled_gemm_kernel, grid, arguments, constants, compiler_options(config), tiling)]
 

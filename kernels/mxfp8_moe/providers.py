@@ -214,9 +214,9 @@ def moe_call(
             tile_M=rows,
             tile_N=columns,
             contracted=used * padded(problem.K, depth),
+            step=None if vector else depth,
             matrix=not vector,
             decodes=vector or chosen.math != "scaled",
-            decoded=None if vector else columns * depth,
             workgroups=used * split,
         )
     taken, fixed = (

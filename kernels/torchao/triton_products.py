@@ -134,7 +134,7 @@ def _tiling(block_m: int, block_n: int, ends: tuple[int, ...], n: int, k: int) -
     """Tiles that have rows, of groups which end at the rows `ends`; each is a workgroup unless that is persistent."""
     row_tiles = sum(-(-(last - first) // block_m) for first, last in group_rows(ends))
     tiles = row_tiles * -(-n // block_n)
-    return Tiling(block_m, block_n, tiles * padded(k, BLOCK), workgroups=tiles)
+    return Tiling(block_m, block_n, tiles * padded(k, BLOCK), BLOCK, workgroups=tiles)
 
 
 def _tile_rows_call(offs: torch.Tensor, where: torch.Tensor, block_m: int, experts: int) -> Call:

@@ -30,7 +30,7 @@ class Theme:
     classes: dict[str, str]
 
 
-_CLASSES = ("dram", "llc", "l2", "compute", "alu", "launch", "balanced", "unexplained", "impossible")
+_CLASSES = ("dram", "llc", "l2", "compute", "alu", "latency", "launch", "balanced", "unexplained", "impossible")
 
 
 def _classes(colours: str) -> dict[str, str]:
@@ -47,7 +47,7 @@ LIGHT = Theme(
     bad="#b3261e",
     sequential="#1d7a5f",
     series=("#20242b", "#0066b3", "#c94f00", "#00855f", "#a83f86", "#8a6a00", "#5a45b8", "#7a3d10"),
-    classes=_classes("#3b7cc6 #5aa0d8 #8cc3e6 #c2571a #b8902c #7d6bb3 #6f9a6b #9aa0a8 #dd5045"),
+    classes=_classes("#3b7cc6 #5aa0d8 #8cc3e6 #c2571a #b8902c #b06aa8 #7d6bb3 #6f9a6b #9aa0a8 #dd5045"),
 )
 
 DARK = Theme(
@@ -59,7 +59,7 @@ DARK = Theme(
     bad="#ff6650",
     sequential="#6fd6b0",
     series=("#e8eaee", "#5db0f5", "#ff9350", "#38cb9b", "#ea92cf", "#d8b846", "#a99af5", "#d09a6a"),
-    classes=_classes("#5b98de #7fbdf0 #a9d8f7 #ef8548 #d9b654 #a594dd #93c08e #858b95 #ff7a6b"),
+    classes=_classes("#5b98de #7fbdf0 #a9d8f7 #ef8548 #d9b654 #d795cf #a594dd #93c08e #858b95 #ff7a6b"),
 )
 
 THEMES = (LIGHT, DARK)

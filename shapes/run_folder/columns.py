@@ -130,6 +130,22 @@ GEOMETRY = (
         "",
         Better.LOWER,
     ),
+    _float("iterations", "iterations of its main loop in one workgroup, the mean over them"),
+    _float(
+        "schedule_clocks",
+        "clocks that one workgroup takes which has a unit to itself, by an in-order schedule of the machine code that "
+        "ran, but for waiting for memory; empty where the code or the costs of its instructions are unknown",
+        "clock",
+        Better.LOWER,
+    ),
+    _float(
+        "memory_waits",
+        "answers of memory that this workgroup waits for one after another",
+        "",
+        Better.LOWER,
+    ),
+    _float("pipe_clocks", "clocks that one workgroup occupies the busiest pipe of its unit", "clock", Better.LOWER),
+    _text("pipe", "that pipe: issue (the schedulers), integer, fp16, fp32, conversion, load/store, matrix or uniform"),
 )
 """How a launch divides its work: of the main kernel, the one that multiplies (or the only one)."""
 
@@ -293,8 +309,12 @@ CEILINGS = Table(
     "ceilings",
     "limits of this device, measured beside the cells or taken from its published specification",
     (
-        _text("ceiling", "bandwidth, peak, vector (instructions of single lanes per second), launch or clock", True),
-        _text("level", "bandwidth: dram, llc or l2"),
+        _text(
+            "ceiling",
+            "bandwidth, peak, vector (instructions of single lanes per second), launch, latency (of one load) or clock",
+            True,
+        ),
+        _text("level", "bandwidth, latency: dram, llc or l2"),
         _text(
             "pattern",
             "bandwidth: copy, read or write; peak: gemm; vector: integer or fma, of which the best counts; launch: "

@@ -19,9 +19,12 @@ _SECONDS = {
     "llc_time_s": "as implemented: bytes that the last-level cache serves, at its bandwidth",
     "l2_time_s": "as implemented: bytes that the L2 serves, at its bandwidth",
     "mma_time_s": "as implemented: compute_time_s of the busiest unit, times tile_factor over wave_share",
-    "alu_time_s": "as implemented: decoding weights on the vector units, on the busiest unit",
-    "fill_time_s": "as implemented: latency of filling and draining a kernel",
-    "implemented_time_s": "launch_time_s, or if longer, fill_time_s and the longest of the other times as implemented",
+    "alu_time_s": "as implemented: decoding weights on the busiest unit's vector units, or its busiest pipe",
+    "latency_time_s": "as implemented: an empty launch, and a unit's workgroups one after another, each as if alone",
+    "fill_time_s": "as implemented: latency of filling and draining every kernel",
+    "launches_time_s": "as implemented: an empty launch per kernel, and between_kernels_s",
+    "between_kernels_s": "time in which no kernel of the launch ran; 0 where the timer does not see them",
+    "implemented_time_s": "the longest of launches_time_s, latency_time_s, and fill_time_s with the longest other time",
 }
 
 _RATES = {
@@ -59,7 +62,7 @@ _TEXTS = {
     "bound_note": "what to suspect, or what to do about it",
     "memory_ceiling": "the bandwidth that was used, with kind and source",
     "compute_ceiling": "the peak that was used, with kind and source",
-    "alu_ceiling": "the vector rate that was used, with kind and source",
+    "alu_ceiling": "the vector rate or pipe that was used, with kind and source",
     "launch_ceiling": "the launch floor that was used, with kind and source",
 }
 

@@ -60,27 +60,31 @@ def test_parts_of_k_are_workgroups_and_neither_flops_nor_weights(prepared):
     for split in (1, 3):
         launch, grids = prepared("mma_4bit", "nf4-g64", ODD, tile(16, 64, 128, SPLIT_K=split))
         assert grids == [(12, split, 1)]
-        assert launch.geometry == Geometry(16, 64, 12 * split, issued_flops=FLOPS, decoded_weights=WEIGHTS)
+        assert launch.geometry == Geometry(
+            16, 64, 12 * split, issued_flops=FLOPS, decoded_weights=WEIGHTS, iterations=3 / split
+        )
 
 
 @pytest.mark.parametrize(("name", "rows"), [("simt_4bit", 16), ("gemv_4bit", 1), ("gemv_4bit_opt", 1)])
 def test_vector_kernels_issue_nothing_to_matrix_units(prepared, name, rows):
     launch, _ = prepared(name, "nf4-g64", ODD, tile(rows, 64, 128, SPLIT_K=1))
     row_tiles = -(-33 // rows)
-    expected = Geometry(rows, 64, 4 * row_tiles, decoded_weights=row_tiles * 256 * 384)
+    expected = Geometry(rows, 64, 4 * row_tiles, decoded_weights=row_tiles * 256 * 384, iterations=3)
     assert launch.geometry == expected
 
 
 def test_dense_tiles_decode_nothing(prepared):
     launch, _ = prepared("stock_triton", "nf4-g64", ODD, tile(16, 64, 128))
-    assert launch.geometry == Geometry(16, 64, 12, issued_flops=FLOPS)
+    assert launch.geometry == Geometry(16, 64, 12, issued_flops=FLOPS, iterations=3)
 
 
 def test_batches_are_tiles(prepared):
     config = tile(16, 64, 128, GROUP_M=1, swap=False, scaling="parts", batch_inner=False)
     for provider in ("tuned_a16w8", "kernel_a16w8", "wrapper_a16w8"):
         launch, _ = prepared(provider, "a16w8-128x128", replace(ODD, B=5), config)
-        assert launch.geometry == Geometry(16, 64, 60, issued_flops=5 * FLOPS, decoded_weights=5 * WEIGHTS)
+        assert launch.geometry == Geometry(
+            16, 64, 60, issued_flops=5 * FLOPS, decoded_weights=5 * WEIGHTS, iterations=3
+        )
     launch, _ = prepared("tuned_a16w8", "a16w8-128x128-prequant", replace(ODD, B=5), config)
     assert launch.geometry.decoded_weights is None
 
@@ -98,14 +102,16 @@ def test_mx_kernels(prepared, kernel, flops, weights):
     config = tile(16, 64, 128, SPLIT_K=2, kernel=kernel)
     provider = "mma_mx" if kernel in ("bf16", "scaled") else "gemv_mx"
     launch, _ = prepared(provider, "mxfp8-rceil", Problem(20, 200, 320), config)
-    assert launch.geometry == Geometry(16, 64, 2 * 4 * 2, issued_flops=flops, decoded_weights=weights)
+    assert launch.geometry == Geometry(16, 64, 2 * 4 * 2, issued_flops=flops, decoded_weights=weights, iterations=1.5)
 
 
 def test_stock_mx_decodes_where_dot_scaled_is_emulated(prepared):
     problem, config = Problem(20, 200, 384), tile(16, 64, 128)
     for emulated, weights in ((True, 2 * 256 * 384), (False, None)):
         launch, _ = prepared("stock_triton_mx", "mxfp8-rceil", problem, {**config, "emulated": emulated})
-        assert launch.geometry == Geometry(16, 64, 8, issued_flops=2 * 32 * 256 * 384, decoded_weights=weights)
+        assert launch.geometry == Geometry(
+            16, 64, 8, issued_flops=2 * 32 * 256 * 384, decoded_weights=weights, iterations=3
+        )
 
 
 def test_moe_counts_blocks_that_are_in_use(prepared):
@@ -117,7 +123,7 @@ def test_moe_counts_blocks_that_are_in_use(prepared):
     tiles = blocks * 4
     assert grids[-1][0] >= tiles
     flops, weights = 2 * (8 * 64) * tiles * 256, 64 * tiles * 256
-    assert launch.geometry == Geometry(8, 64, 2 * tiles, issued_flops=flops, decoded_weights=weights)
+    assert launch.geometry == Geometry(8, 64, 2 * tiles, issued_flops=flops, decoded_weights=weights, iterations=1)
     launch, _ = prepared("gemv_moe", "mxfp8-moe-rceil", problem, tile(4, 64, 256))
     assert launch.geometry == Geometry(4, 64, tiles, decoded_weights=weights)
 
@@ -146,7 +152,10 @@ def test_products_of_training(prepared, pass_, rows, columns, depth, turned):
     launch, grids = prepared("shared_fp8", "fp8-blockwise-prequantized", problem, {pass_.value: TRAIN})
     assert (tiles, 1, 1) in grids
     expected = Geometry(
-        *((64, 128) if turned else (128, 64)), tiles, issued_flops=2 * 128 * 64 * tiles * -(-depth // 128) * 128
+        *((64, 128) if turned else (128, 64)),
+        tiles,
+        issued_flops=2 * 128 * 64 * tiles * -(-depth // 128) * 128,
+        iterations=-(-depth // 128),
     )
     assert launch.geometry == expected
     config = {"K_MAJOR": 0, pass_.value: TRAIN}
@@ -163,17 +172,17 @@ def test_persistent_workgroups_are_as_many_as_there_are_programs(prepared):
     config = {"K_MAJOR": 1, "fwd": tile(128, 128, 128, GROUP_M=8, PROGRAMS=1)}
     launch, grids = prepared("specialised_fp8", "fp8-blockwise-prequantized", Problem(4096, 1024, 512), config)
     assert grids[-1] == (132, 1, 1)
-    assert launch.geometry == Geometry(128, 128, 132, issued_flops=2 * 4096 * 1024 * 512)
+    assert launch.geometry == Geometry(128, 128, 132, issued_flops=2 * 4096 * 1024 * 512, iterations=256 * 4 / 132)
     config["fwd"]["WIDE"] = 1
     launch, grids = prepared("specialised_fp8", "fp8-blockwise-prequantized", Problem(4096, 1024, 512), config)
-    assert launch.geometry == Geometry(128, 256, 128, issued_flops=2 * 4096 * 1024 * 512)
+    assert launch.geometry == Geometry(128, 256, 128, issued_flops=2 * 4096 * 1024 * 512, iterations=4)
     assert grids[-1] == (128, 1, 1)
 
 
 def test_torchao_products(prepared):
     config = tile(64, 128, 128, GROUP_M=8)
     launch, _ = prepared("gemm_ao", "ao-1x128-128x128", Problem(100, 256, 300), config)
-    assert launch.geometry == Geometry(64, 128, 4, issued_flops=2 * 128 * 256 * 384)
+    assert launch.geometry == Geometry(64, 128, 4, issued_flops=2 * 128 * 256 * 384, iterations=3)
 
 
 def test_groups_are_padded_to_tiles_each(prepared):
@@ -184,7 +193,7 @@ def test_groups_are_padded_to_tiles_each(prepared):
     starts = [0, *inputs.ends[:-1]]
     tiles = sum(-(-(end - start) // 64) for start, end in zip(starts, inputs.ends, strict=True))
     assert tiles < grids[-1][0]  # the grid has room for one more per group
-    assert launch.geometry == Geometry(64, 128, tiles, issued_flops=2 * 64 * 128 * tiles * 256)
+    assert launch.geometry == Geometry(64, 128, tiles, issued_flops=2 * 64 * 128 * tiles * 256, iterations=2)
     alone, grids = prepared("loop_ao", "ao-grouped", problem, config)
     assert sum(grid[0] for grid in grids) == tiles
     assert alone.geometry == Geometry(64, 128, issued_flops=2 * 64 * 128 * tiles * 256)

@@ -19,6 +19,7 @@ FILLS = {
     "wave": "k-compute",
     "dequant": "k-alu",
     "memory": "k-dram",
+    "schedule": "k-latency",
     "startup": "k-launch",
     "residual": "k-unexplained",
 }
@@ -37,6 +38,7 @@ LEGEND = (
     LegendEntry("matrix units", fill="k-compute"),
     LegendEntry("vector units", fill="k-alu"),
     LegendEntry("memory", fill="k-dram"),
+    LegendEntry("schedule", fill="k-latency"),
     LegendEntry("startup", fill="k-launch"),
     LegendEntry("unexplained", fill="k-unexplained"),
 )
@@ -48,8 +50,9 @@ MEANINGS = (
     "Ideal: compulsory bytes or useful FLOPs at the limits of the device, whichever takes longer. Clock: another "
     "clock than the published one; below 0 where it was higher. Tiles, waves: padded work, and units that wait for "
     "the busiest. Decode: quantized weights on the vector units. Memory: bytes beyond the compulsory ones, read "
-    "again, dense or in between. Startup: an empty launch, filling and draining. Rest: what none of them explains, "
-    "and what is unknown. A step that hides behind a longer one adds nothing."
+    "again, dense or in between. Schedule: workgroups that a unit runs one after another, each waiting for its own "
+    "instructions and loads. Startup: empty launches, filling and draining, gaps between kernels. Rest: what none of "
+    "them explains, and what is unknown. A step that hides behind a longer one adds nothing."
 )
 
 TOTAL_HOW = (

@@ -32,6 +32,7 @@ TABLE = ceilings(
     ("launch", "", "empty cold", "", 2e-6, "measured"),
     ("launch", "", "tile warm", "", 1.8e-6, "measured"),
     ("launch", "", "tile cold", "", 2.4e-6, "measured"),
+    ("latency", "dram", "", "", 500e-9, "measured"),
     ("clock", "", "boost", "", 2e9, "spec"),
 )
 NO_FILL = TABLE[~TABLE["pattern"].str.startswith("tile")]
@@ -209,6 +210,49 @@ def test_fill_is_the_tile_less_the_empty_launch_of_the_same_cache_state():
     assert one(cell(1e-3), slow_tile)["fill_time_s"] == 0  # noise: a tile takes no less than nothing
 
 
+def test_workgroups_that_a_unit_runs_one_after_another():
+    """250 workgroups on 100 units that hold two: three on the busiest, in two turns of 3000 clocks and 4 answers."""
+    what = {"workgroups": 250.0, "resident": 2.0, "schedule_clocks": 3000.0, "memory_waits": 4.0}
+    turn = 3000 / 1.5e9 + 4 * 500e-9
+    found = one(cell(1.5e-6 + 2 * turn, N=64, K=64, clock_hz=1.5e9, **what))
+    assert found["bound_class"] == "latency"
+    assert found["latency_time_s"] == pytest.approx(1.5e-6 + 2 * turn)
+    assert found["implemented_time_s"] == pytest.approx(found["time_s"])
+    at_published_clock = one(cell(1e-3, **what))
+    assert at_published_clock["latency_time_s"] == pytest.approx(1.5e-6 + 2 * (3000 / 2e9 + 4 * 500e-9))
+    unmeasured = TABLE[TABLE["ceiling"] != "latency"]
+    assert math.isnan(one(cell(1e-3, **what), unmeasured)["latency_time_s"])
+
+
+def test_a_schedule_that_is_little_longer_than_the_cell_is_right():
+    what = {"workgroups": 100.0, "schedule_clocks": 20e3, "memory_waits": 0.0, "N": 64, "K": 64}
+    model = 1.5e-6 + 20e3 / 2e9
+    assert one(cell(model / 1.09, **what))["latency_time_s"] == pytest.approx(model / 1.09)
+    assert math.isnan(one(cell(model / 1.13, **what))["latency_time_s"])
+
+
+def test_the_busiest_pipe_serves_all_workgroups_of_a_unit():
+    found = one(cell(1e-3, workgroups=250.0, pipe_clocks=4000.0, pipe="integer"))
+    assert found["alu_time_s"] == pytest.approx(3 * 4000 / 2e9)
+    assert found["alu_ceiling"].startswith("the busiest pipe")
+    decoding = {"decode_per_weight": 20.0, "decoded_weights": float(NK)}
+    both = one(cell(1e-3, workgroups=200.0, pipe_clocks=4000.0, **decoding))
+    assert both["alu_time_s"] == pytest.approx(20 * NK / 32e12)  # the longer of both
+    assert both["alu_ceiling"] == "fma vector (measured: test)"
+
+
+def test_each_kernel_of_a_launch_starts_and_what_lies_between_them_is_seen():
+    what = {"N": 64, "K": 64, "kernels": '["a", "b", "a"]', "kernels_s": 8e-6}
+    found = one(cell(12e-6, **what))
+    assert found["between_kernels_s"] == pytest.approx(4e-6)
+    assert found["launches_time_s"] == pytest.approx(3 * 1.5e-6 + 4e-6)
+    assert found["fill_time_s"] == pytest.approx(3 * 0.4e-6)
+    assert found["bound_class"] == "launch"
+    assert found["bound_time_s"] == found["launch_time_s"] == 1.5e-6  # the yardstick: one launch
+    unseen = one(cell(12e-6, **what | {"kernels_s": math.nan}))
+    assert (unseen["launches_time_s"], unseen["between_kernels_s"]) == (1.5e-6, 0)
+
+
 def test_the_roof_at_the_observed_clock():
     found = one(cell(1e-3, M=512, clock_hz=1.5e9))
     assert found["clock_ratio"] == pytest.approx(0.75)
@@ -237,6 +281,8 @@ def test_a_device_above_its_published_clock_is_not_impossible():
         ({"workgroups": 1.0, "M": 1024}, "tile and wave"),
         ({"decode_per_weight": 1e3, "decoded_weights": float(NK)}, "decoding"),
         ({"moved_bytes": 1e12}, "moved bytes"),
+        ({"workgroups": 100.0, "schedule_clocks": 1e9, "memory_waits": 1.0}, "schedule"),
+        ({"workgroups": 100.0, "pipe_clocks": 1e9}, "schedule"),
     ],
 )
 def test_what_takes_longer_than_the_cell_is_refuted_and_said(what, word):

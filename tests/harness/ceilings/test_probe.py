@@ -12,7 +12,7 @@ from rooflens.harness.ceilings.probe import footprints
 from rooflens.harness.timing.accelerator import TorchHost, accelerator
 from rooflens.harness.timing.samples import Samples
 from rooflens.kernels.probes.probe import Pattern, Probe
-from rooflens.kernels.probes.triton import vector
+from rooflens.kernels.probes.triton import latency, vector
 from rooflens.kernels.probes.triton.streams import BLOCK_BYTES, SLICES
 from rooflens.shapes import device as devices
 from rooflens.shapes.device import Device
@@ -146,10 +146,13 @@ def test_the_vector_rate_of_a_gpu_is_its_instructions_over_the_time(measured, mo
     monkeypatch.setattr(module, "footprints", lambda device: {})
     monkeypatch.setattr(module, "floors", lambda device: ())
     monkeypatch.setattr(vector, "chains", lambda device, what: Probe(int, 0, what, lane_operations=per_launch[what]))
+    monkeypatch.setattr(latency, "chase", lambda device, level: Probe(int, 0, level))
     gpu = dataclasses.replace(CPU, kind="cuda", spec=spec({"fp32": 67e12}, None))
     rows, remarks = measured(gpu, (), "graph")
     assert rows["vector", "", "integer", "measured"]["value"] == 20e12
     assert (("vector", "", "fma", "measured") not in rows) is refused
+    waits = [rows["latency", level, "", "measured"]["value"] for level in ("llc", "dram")]
+    assert waits == [pytest.approx(1e-3 / latency.STEPS)] * 2
     refusal = ["measured fma vector of 34.2 Top/s is above the derived 33.5 Top/s: not stored"]
     assert remarks == (refusal if refused else [])
 

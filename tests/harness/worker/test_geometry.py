@@ -13,6 +13,8 @@ from rooflens.harness.worker.prepared import prepare
 from rooflens.kernels.geometry import Binary, Geometry
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.isa import launched
+from rooflens.kernels.isa.account import Decoding
+from rooflens.kernels.isa.schedule import Schedule, Work
 from rooflens.kernels.provider import Launch, Provider
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.protocol import Protocol
@@ -21,6 +23,8 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.shapeset import Shape
 from rooflens.shapes.suite import Cache
+
+SCHEDULE = Schedule(Work(100.0, 3.0, {"issue": 90.0}), Work(50.0, 0.5, {"integer": 40.0, "issue": 10.0}))
 
 NAMES = [column.name for column in GEOMETRY]
 
@@ -32,7 +36,7 @@ def launch(geometry):
 def test_the_columns_are_stored_ones():
     assert [
         *("tile_M", "tile_N", "workgroups", "resident", "issued_flops", "decode_per_weight", "decoded_weights"),
-        "decode_integer_per_weight",
+        *("decode_integer_per_weight", "iterations", "schedule_clocks", "memory_waits", "pipe_clocks", "pipe"),
     ] == NAMES
     assert set(NAMES) <= set(CELLS.names)
 
@@ -42,17 +46,20 @@ def test_a_provider_that_says_nothing_leaves_them_empty():
 
 
 def test_what_is_stated_is_stored():
-    stated = Geometry(16, 64, 24, 3, 1 << 40, 2.5, 1 << 20, 1.25)
-    assert list(geometry_columns(launch(stated)).values()) == [16, 64, 24, 3, 1 << 40, 2.5, 1 << 20, 1.25]
+    figures = [16, 64, 24, 3, 1 << 40, 2.5, 1 << 20, 1.25, 7.75]
+    assert list(geometry_columns(launch(Geometry(*figures))).values()) == [*figures, None, None, None, None]
     some = geometry_columns(launch(Geometry(workgroups=7)))
     assert some == {**dict.fromkeys(NAMES), "workgroups": 7}
 
 
 def test_the_binary_fills_what_is_not_stated(monkeypatch):
-    monkeypatch.setattr(launched, "facts", lambda binary: launched.Facts(4, 3.25, 1.5))
+    monkeypatch.setattr(launched, "facts", lambda binary: launched.Facts(4, Decoding(3.25, 1.5), SCHEDULE))
     columns = geometry_columns(launch(Geometry(workgroups=7, binary=Binary(object(), 64))))
     assert (columns["resident"], columns["decode_per_weight"]) == (4, 3.25)
     assert columns["decode_integer_per_weight"] == 1.5
+    assert (columns["iterations"], columns["schedule_clocks"], columns["pipe"]) == (None, None, None)
+    scheduled = geometry_columns(launch(Geometry(iterations=4, binary=Binary(object(), 64))))
+    assert [scheduled[name] for name in NAMES[-5:]] == [4, 100 + 4 * 50, 3 + 4 * 0.5, 4 * 40, "integer"]
     stated = geometry_columns(launch(Geometry(resident=2, decode_per_weight=1.0, binary=Binary(object(), 64))))
     assert (stated["resident"], stated["decode_per_weight"]) == (2, 1.0)
     assert stated["decode_integer_per_weight"] is None  # of another count

@@ -33,11 +33,12 @@ for arch in ("sm90", "gfx942", "gfx1201"):
     binary = Binary(
         SimpleNamespace(asm=compiled.asm, metadata=compiled.metadata, n_regs=build.registers), request.decoded
     )
-    resident, decode_per_weight, decode_integer_per_weight = launched.facts(binary)
+    found = launched.facts(binary)
+    decode_per_weight, decode_integer_per_weight = found.decoding
     values = account(build, arch, request.decoded)
     rows.append(
         {
-            "arch": arch, "resident": resident, "decode_per_weight": decode_per_weight,
+            "arch": arch, "resident": found.resident, "decode_per_weight": decode_per_weight,
             "isa_decode_per_weight": values["decode_per_weight"], "isa_occupancy": values["occupancy"],
             "isa_warps": values["warps"], "decode_integer_per_weight": decode_integer_per_weight,
             "isa_decode_integer_per_weight": values.get("decode_integer_per_weight"),

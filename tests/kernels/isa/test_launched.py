@@ -60,6 +60,12 @@ def fake(cubin=b"a cubin", registers=128, shared=49152, arch=90):
     return SimpleNamespace(metadata=metadata, asm={"ptx": ".reqntid 128", "cubin": cubin}, n_regs=registers)
 
 
+def figures(binary):
+    """Resident workgroups and the two figures of decoding."""
+    found = facts(binary)
+    return (found.resident, *found.decoding)
+
+
 def test_architectures():
     assert arch_of(fake()) == "sm90"
     target = SimpleNamespace(backend="hip", arch="gfx942:sramecc+:xnack-")
@@ -68,12 +74,12 @@ def test_architectures():
 
 def test_resident_workgroups_by_the_limits_of_an_sm():
     # H200: 4 warps of 128 registers: 16 warps, 4 workgroups; 228 KiB hold 4 of 48 KiB and 1 KiB
-    assert facts(Binary(fake())) == (4, None, None)
-    assert facts(Binary(fake(b"2", registers=255))) == (2, None, None)
-    assert facts(Binary(fake(b"3", shared=100 << 10))) == (2, None, None)
-    assert facts(Binary(fake(b"4", shared=300 << 10))) == (None, None, None)  # cannot be
-    assert facts(Binary(fake(b"5", registers=None))) == (None, None, None)  # not loaded
-    assert facts(Binary(fake(b"6", arch=75), decoded=64)) == (None, None, None)  # unknown limits
+    assert figures(Binary(fake())) == (4, None, None)
+    assert figures(Binary(fake(b"2", registers=255))) == (2, None, None)
+    assert figures(Binary(fake(b"3", shared=100 << 10))) == (2, None, None)
+    assert figures(Binary(fake(b"4", shared=300 << 10))) == (None, None, None)  # cannot be
+    assert figures(Binary(fake(b"5", registers=None))) == (None, None, None)  # not loaded
+    assert figures(Binary(fake(b"6", arch=75), decoded=64)) == (None, None, None)  # unknown limits
 
 
 SASS = """
@@ -90,12 +96,15 @@ SASS = """
 def test_a_disassembly_is_kept_for_other_processes(monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(launched, "disassembly", lambda cubin: asked.append(cubin) or SASS)
-    assert facts(Binary(fake(), decoded=64)) == (4, 2 * 128 / 64, 128 / 64)  # two instructions of 4 warps of 32 lanes
-    assert facts(Binary(fake(), decoded=128)) == (4, 2.0, 1.0)  # another tile of the same code
+    assert figures(Binary(fake(), decoded=64)) == (4, 2 * 128 / 64, 128 / 64)  # two instructions of 4 warps of 32 lanes
+    assert figures(Binary(fake(), decoded=128)) == (4, 2.0, 1.0)  # another tile of the same code
+    scheduled = facts(Binary(fake(), decoded=64)).schedule
     launched._known.clear()
-    assert facts(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
+    assert figures(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
+    assert facts(Binary(fake(), decoded=64)).schedule == scheduled
+    assert scheduled.iteration.pipes["issue"] == 4
     assert len(asked) == 2
-    assert len(list((tmp_path / "cache" / "decode").iterdir())) == 2
+    assert len(list((tmp_path / "cache" / "instructions").iterdir())) == 2
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("nvdisasm"), subprocess.CalledProcessError(1, "nvdisasm")])
@@ -104,30 +113,30 @@ def test_without_a_disassembler_nothing_is_said_and_nothing_kept(monkeypatch, er
         raise error
 
     monkeypatch.setattr(launched, "disassembly", fails)
-    assert facts(Binary(fake(), decoded=64)) == (4, None, None)
-    assert not (tmp_path / "cache" / "decode").exists()
+    assert figures(Binary(fake(), decoded=64)) == (4, None, None)
+    assert not (tmp_path / "cache" / "instructions").exists()
 
 
 def test_code_without_a_loop_says_nothing(monkeypatch):
     monkeypatch.setattr(launched, "disassembly", lambda cubin: "        /*0000*/                   EXIT ;\n")
-    assert facts(Binary(fake(), decoded=64)) == (4, None, None)
+    assert figures(Binary(fake(), decoded=64)) == (4, None, None)
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ROOFLENS_CACHE", str(tmp_path / "file"))
     monkeypatch.setattr(launched, "disassembly", lambda cubin: SASS)
-    assert facts(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
+    assert figures(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
 
 
 def test_a_kept_figure_that_is_none_is_read_anew(monkeypatch, tmp_path):
     monkeypatch.setattr(launched, "disassembly", lambda cubin: SASS)
-    assert facts(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
-    (kept,) = (tmp_path / "cache" / "decode").iterdir()
+    assert figures(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
+    (kept,) = (tmp_path / "cache" / "instructions").iterdir()
     for damaged in ("", "null", "[1, 2, 3]"):
         kept.write_text(damaged)
         launched._known.clear()
-        assert facts(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
+        assert figures(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
 
 
 @pytest.mark.gpu
@@ -158,4 +167,4 @@ def test_cuda_counts_the_same_resident_workgroups():
             ctypes.byref(count), ctypes.c_void_p(compiled.function), threads, ctypes.c_size_t(compiled.metadata.shared)
         )
         assert code == 0
-        assert facts(binary)[0] == count.value, name
+        assert facts(binary).resident == count.value, name
