@@ -12,7 +12,7 @@ from rooflens.cli.run.fleet_run import FleetTarget, _queue
 from rooflens.cli.run.run import run as run_here
 from rooflens.cli.run.run_request import read_request
 from rooflens.cli.run.selection import manifest
-from rooflens.cli.shared.runs import go_on
+from rooflens.cli.shared.runs import how_to_resume
 from rooflens.harness.plan.extra_cells import PLACE
 from rooflens.shapes.run_folder.manifest import StoredRefinement
 
@@ -223,7 +223,7 @@ def test_what_measures_otherwise_is_refused_and_changes_nothing(beside, option, 
 @pytest.mark.slow
 def test_parts_of_a_cpu_go_on_as_such(beside):
     """On all of it each would have other threads, and be refused."""
-    assert go_on(beside[0] / "out").endswith("out --resume --jobs local:1")
+    assert how_to_resume(beside[0] / "out").endswith("out --resume --jobs local:1")
 
 
 def test_each_architecture_goes_on_with_what_it_was_refined_by(tmp_path):
