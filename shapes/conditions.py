@@ -40,8 +40,7 @@ def rows_where(
 ) -> "pd.Series[bool]":
     """Tell for each row whether a condition holds; where it rests on an unknown number it does not, nor its opposite.
 
-    `expression` is `LANGUAGE` over the columns of `table`, such as "M <= 64 and provider != 'blas'"; a column whose
-    name is a keyword of Python is written in backticks. Raises UsageError, which names `option`, what conditions can be
+    `expression` is `LANGUAGE` over the columns of `table`, such as "M <= 64 and provider != 'blas'". Raises UsageError, which names `option`, what conditions can be
     `over`, and the `example`, for anything else.
     """
     import pandas as pd
@@ -95,8 +94,9 @@ _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
     "contains": operator.contains,
 }
 
-_QUOTED_OR_SIGN = re.compile(r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|`([^`]*)`|([&|])""")
-"""Texts, which stay as they are; names in backticks, and the `&` and `|` of pandas, which are rewritten for Python."""
+_QUOTED_OR_SIGN = re.compile(r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|`([^`]*)`|\b(pass)\b|([&|])""")
+"""Texts, which stay as they are; names in backticks, the column that is called like a statement, and the `&` and `|`
+of pandas, which are rewritten for Python."""
 
 _NAME = "_column_{}"
 
@@ -137,12 +137,12 @@ class _Condition:
         return found
 
     def _rewritten(self, match: re.Match[str]) -> str:
-        text, name, sign = match.groups()
+        text, quoted, keyword, sign = match.groups()
         if text is not None:
             return text
         if sign is not None:
             return " and " if sign == "&" else " or "
-        self._quoted.append(name)
+        self._quoted.append(quoted if keyword is None else keyword)
         return _NAME.format(len(self._quoted) - 1)
 
     def _value(self, node: ast.AST, left: int) -> _Values:

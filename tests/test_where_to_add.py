@@ -168,12 +168,12 @@ def emit_added(policy, provenance):
 """
 
 RULE = """
-from ..evidence.context import Rule, at
+from ..evidence.context import Rule
 from ..evidence.finding import Severity
 
 def check(case):
     for sheet in case.sheets:
-        yield at(RULE, Severity.QUESTION, sheet, None, "a table", RULE.advice)
+        yield RULE.at(sheet, None, "a table", severity=Severity.QUESTION)
 
 RULE = Rule("added-rule", "tables", "nothing to do", check)
 """

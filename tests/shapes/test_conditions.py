@@ -75,6 +75,12 @@ def test_a_condition_is_told_for_each_row(expression, holds):
     assert ask(expression) == holds
 
 
+@pytest.mark.parametrize("expression", ["pass == 'step'", "`pass` == 'step'", "not pass != 'step' and M == 1"])
+def test_a_pass_is_a_column_although_the_word_is_a_statement(expression):
+    rows = table().assign(**{"pass": ["step", "fwd", "pass == 'step'"]})
+    assert list(rows_where(rows, expression, "--filter", [], "")) == [True, False, False]
+
+
 @pytest.mark.parametrize("column", ["registers", "ratio"])
 @pytest.mark.parametrize("relation", ["{} < 1", "not {} < 1", "{} != 1", "{} == {}", "{} / 0 > 1", "-{} > -1000"])
 def test_an_unknown_number_makes_neither_a_condition_true_nor_its_opposite(column, relation):
