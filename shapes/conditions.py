@@ -40,8 +40,8 @@ def rows_where(
 ) -> "pd.Series[bool]":
     """Tell for each row whether a condition holds; where it rests on an unknown number it does not, nor its opposite.
 
-    `expression` is `LANGUAGE` over the columns of `table`, such as "M <= 64 and provider != 'blas'". Raises UsageError, which names `option`, what conditions can be
-    `over`, and the `example`, for anything else.
+    `expression` is `LANGUAGE` over the columns of `table`, such as "M <= 64 and provider != 'blas'". Raises UsageError,
+    which names `option`, what conditions can be `over`, and the `example`, for anything else.
     """
     import pandas as pd
 
