@@ -12,10 +12,12 @@ import numpy as np
 import pandas as pd
 from rooflens.analysis.frames.deciding import deciding
 from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.isa.decoding import decode_seconds
 from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.roofline.ceilings import Ceilings
 from rooflens.analysis.run.pipeline import placed
 from rooflens.analysis.run.summarize import summarize
+from rooflens.shapes.device import spec
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 
@@ -88,6 +90,7 @@ def figures() -> Iterator[str]:
     yield from ratios()
     yield from explained()
     yield from counted()
+    yield from decoded()
 
 
 def rates() -> Iterator[str]:
@@ -189,7 +192,7 @@ def ratios() -> Iterator[str]:
         f"at M = 8192: {of_train(train, 'fwd', whole):.2f}×, and {of_train(train, 'fwd', product):.2f}× without it"
     )
     shared = deep["shared_fp8"] / deep["specialised_fp8"]
-    yield f"{of_train(shared, 'step', whole):.1f}× and {of_train(shared, 'step', product):.1f}×: the shared kernel"
+    yield f"{of_train(shared, "step", whole):.1f}× and {of_train(shared, "step", product):.1f}×, of a shared kernel that read"
     yield (
         f"Of cuBLAS: {of_train(train, 'step', whole):.2f}× and {of_train(train, 'step', product):.2f}×; "
         f"{mean(step):.2f}× over {step.count()} of the 84 shapes"
@@ -221,6 +224,19 @@ def counted() -> Iterator[str]:
         found = rows[rows["pipe"] == pipe]
         ratios = found["pipe_clocks"] / clocks * 4 * found["workgroups"] / found[column]  # four schedulers
         yield f"{len(found)} kernels: {ratios.min():.3f} to {ratios.max():.3f}"
+
+
+def decoded() -> Iterator[str]:
+    """Yield how far cells are above the time that decoding takes at least by `rooflens isa`'s rates."""
+    found = []
+    for name in ("roof", "llm4bit-quick", "mxfp8-decode-quick", "a16w8-deepseek-quick"):
+        cells = summarize(load_run(RESULTS / f"h200-{name}"))
+        found.append(cells.assign(times=cells["time_s"] / decode_seconds(cells, spec("NVIDIA H200 SXM"))))
+    cells = pd.concat(found).dropna(subset="times")
+    yield f"{len(cells)} cells, the nearest {cells['times'].min():.2f}×"
+    for provider in ("simt_4bit", "gemv_4bit_opt", "mma_4bit"):
+        at_64 = cells.loc[(cells["provider"] == provider) & (cells["M"] == 64), "times"]
+        yield f"`{provider}` {at_64.min():.2f}×"
 
 
 if __name__ == "__main__":

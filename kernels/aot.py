@@ -35,6 +35,7 @@ class Request:
     constants  constexpr arguments; options  num_warps, num_stages and what else the backend knows
     large      names of the pointers to LARGE_BYTES or more
     decoded    weight elements that one program decodes per iteration of its main loop; None: it decodes none
+    decoded_weights  those of the whole launch, padding and every row of tiles included; None: unknown, or none
     part       which part of the launch this is, where one kernel serves several: "wgrad", say
     """
 
@@ -44,6 +45,7 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     large: Sequence[str] = ()
     decoded: int | None = None
+    decoded_weights: int | None = None
     part: str = ""
 
 

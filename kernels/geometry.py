@@ -68,6 +68,16 @@ class Tiling:
     decodes: bool = False
     workgroups: int | None = None
 
+    @property
+    def decoded_per_step(self) -> int | None:
+        """Weights that a workgroup decodes per iteration of its main loop; None: it decodes none, or has several."""
+        return self.tile_N * self.step if self.decodes and self.step else None
+
+    @property
+    def decoded_weights(self) -> int | None:
+        """Weights decoded in one launch; None: none."""
+        return self.tile_N * self.contracted if self.decodes else None
+
 
 def geometry_of(grid: Grid, compiled: Any, tiling: Tiling | None = None) -> Geometry:
     """Describe a launch by its grid, its binary (None: interpreted) and what it does; None: nothing is multiplied."""
@@ -75,15 +85,14 @@ def geometry_of(grid: Grid, compiled: Any, tiling: Tiling | None = None) -> Geom
         return Geometry(workgroups=math.prod(grid), binary=Binary(compiled) if compiled else None)
     tile = tiling.tile_M * tiling.tile_N
     workgroups = tiling.workgroups or math.prod(grid)
-    decoded = tiling.tile_N * tiling.step if tiling.decodes and tiling.step else None
     return Geometry(
         tile_M=tiling.tile_M,
         tile_N=tiling.tile_N,
         workgroups=workgroups,
         iterations=tiling.contracted / tiling.step / workgroups if tiling.step else None,
         issued_flops=2 * tile * tiling.contracted * tiling.repeated if tiling.matrix else None,
-        decoded_weights=tiling.tile_N * tiling.contracted if tiling.decodes else None,
-        binary=Binary(compiled, decoded) if compiled else None,
+        decoded_weights=tiling.decoded_weights,
+        binary=Binary(compiled, tiling.decoded_per_step) if compiled else None,
     )
 
 

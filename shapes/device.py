@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from .errors import unknown_name
+from .errors import RooflensError, unknown_name
 from .gpu_architectures import architecture
 
 
@@ -110,6 +110,14 @@ def spec(name: str) -> DeviceSpec:
         if row.name == name:
             return row
     raise unknown_name("device", name, [row.name for row in specs()])
+
+
+def first_spec(arch: str) -> DeviceSpec:
+    """Return the first row of an architecture with its compute units; RooflensError when there is none."""
+    for row in specs():
+        if row.arch == arch and row.multiprocessors:
+            return row
+    raise RooflensError(f"the device table has no {arch} with its compute units: rooflens list devices")
 
 
 def match_spec(reported: str, arch: str, multiprocessors: int | None = None) -> DeviceSpec | None:

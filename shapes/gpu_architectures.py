@@ -91,6 +91,20 @@ class Architecture:
         return 64 if self.family == "cdna" else 32
 
     @property
+    def issued_lanes(self) -> int:
+        """Lanes of vector instructions that a published compute unit or SM can issue per clock.
+
+        Four schedulers with a warp of 32 each (CUDA C++ Programming Guide, "Hardware Multithreading"); four SIMDs of 16
+        lanes (AMD, CDNA ISA guides), or two of 32 (RDNA), where two instructions issued as one count once.
+        """
+        return 64 if self.is_amd else 128
+
+    @property
+    def logic_lanes(self) -> int:
+        """Those of shifts and logic: 64 of NVIDIA's (see `kernels.isa.integer_rate`), no fewer than others of AMD's."""
+        return 64
+
+    @property
     def units_per_processor(self) -> int:
         """Published compute units per unit that torch and HIP count: RDNA's are counted in pairs (WGPs)."""
         return 2 if self.family == "rdna" else 1

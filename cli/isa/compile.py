@@ -141,7 +141,7 @@ def _built(entry: Entry, build: Build) -> dict[str, Any]:
     row |= {"kernel": entry.request.kernel.partition(":")[2], "part": entry.request.part}
     row["specialization"] = specialization(entry)
     if build.verdict is Verdict.PASSED:
-        row |= account(build, entry.arch, entry.request.decoded)
+        row |= account(build, entry.arch, entry.request.decoded) | {"decoded_weights": entry.request.decoded_weights}
     return row
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import pandas as pd
 
 from ...analysis.isa.claims import GROUP, config_text, counts_text, python_value, sizes_text
+from ...analysis.isa.decoding import decoding_roofs
 from ...analysis.isa.diff import PLACE, Difference, summarize_changes
+from ...reports import formatting as fmt
 from ...reports.listing import listing
 from ...reports.model import Block, Bullets, Remarks, Section, Table, Text
 from ...shapes.run_folder.columns import Kind
@@ -24,6 +26,17 @@ SUMMARY = (
     *("spills", "short stores", "dwordx4 stores", "matrix", "not compiled"),
 )
 """Columns of the summary; the last but one say for how many of the binaries there is such an instruction at all."""
+
+_ROOF_GROUP = ("arch", "device", "provider", "part", "op", "pass", "dtype", "scheme")
+
+ROOFS = (*_ROOF_GROUP, "sizes", "per weight", "decoding", "memory", "matrix units", "ends at", "reads at most")
+
+ROOF_TITLE = "decoding against memory and matrix units, at published rates"
+
+ROOF_LEAD = (
+    "Decoding on the vector units takes at least as long as issuing its instructions. Where that is longer than "
+    "reading the operands, the kernel reaches at most the stated part of the memory's bandwidth."
+)
 
 CLAIM = (*GROUP, "holds for")
 
@@ -44,6 +57,8 @@ def section(
         [(_binaries(frame),)] if rows or (len(frame) <= FEW and difference is None and not claims) else []
     )
     parts.append((_listing(SUMMARY, _summary_rows(summary)),))
+    if roofs := _roof_rows(frame):
+        parts.append((_listing(ROOFS, roofs, ROOF_TITLE),))
     for found in claims:
         title = f"claim: {found['claim'].iloc[0]}" if len(found) else "claim"
         parts.append((_listing(CLAIM, _claim_rows(found), title), *([] if len(found) else [Text("no binary")])))
@@ -64,6 +79,8 @@ def comment(
         "(rooflens isa). Ranges go over all configurations; k / n counts binaries with such an instruction."
     )
     blocks: list[Block] = [Text(lead), _telling(SUMMARY, _summary_rows(summary))]
+    if roofs := _roof_rows(frame):
+        blocks += [Text(ROOF_LEAD), replace(_telling(ROOFS, roofs), title=ROOF_TITLE)]
     for found in claims:
         holds, binaries = int(found["holds"].sum()), int(found["binaries"].sum())
         claim = found["claim"].iloc[0] if len(found) else "The claim"
@@ -101,6 +118,20 @@ def _summary_row(row: Mapping[Hashable, Any]) -> list[str]:
     ]
     ranges = [_range(row, name) for name in ("vgprs", "agprs", "occupancy", "decode_per_weight")]
     return [*(str(row[name]) for name in GROUP), str(binaries), *ranges, *shares, ", ".join(left)]
+
+
+def _roof_rows(frame: pd.DataFrame) -> list[list[str]]:
+    return [
+        [
+            *(row[name] for name in _ROOF_GROUP),
+            sizes_text(row),
+            f"{row['decode_per_weight']:.4g}",
+            *(fmt.time(row[name]) for name in ("decode_s", "memory_s", "matrix_s")),
+            fmt.bandwidth(row["decode_bytes_per_s"]),
+            f"{fmt.share(row['read_share'])} of peak",
+        ]
+        for row in decoding_roofs(frame).to_dict("records")
+    ]
 
 
 def _range(row: Mapping[Hashable, Any], name: str) -> str:
@@ -219,6 +250,7 @@ def as_record(
     found: dict[str, Any] = {
         "rows": [_record(row) for row in frame.to_dict("records")],
         "summary": summary.to_dict("records"),
+        "decoding": decoding_roofs(frame).to_dict("records"),
         "claims": [row for claim in claims for row in claim.to_dict("records")],
     }
     if difference is not None:

@@ -52,12 +52,10 @@ def gemm_call(
         "EVEN_K": problem.K % depth == 0,
     }
     programs = _programs(problem, rows, columns)
-    decoded = (
-        None if scheme.prequant else columns * depth
-    )  # weights are converted unless activations are rounded to FP8
+    # weights are converted unless activations are rounded to FP8
     tiling = Tiling(rows, columns, programs * padded(problem.K, depth), depth, decodes=not scheme.prequant)
     options = {name: config[name] for name in _OPTIONS if name in config}
-    return Call(a16w8_kernel, (programs, 1, 1), arguments, constants, options, tiling, decoded)
+    return Call(a16w8_kernel, (programs, 1, 1), arguments, constants, options, tiling)
 
 
 def _programs(problem: Problem, rows: int, columns: int) -> int:

@@ -144,7 +144,7 @@ def fused_call(kernel: Any, inputs: FourBitInputs, output: torch.Tensor, config:
         matrix=kernel is mma_4bit_kernel,
         decodes=True,
     )
-    return Call(kernel, (tiles, split, 1), arguments, constants, compiler_options(config), tiling, columns * depth)
+    return Call(kernel, (tiles, split, 1), arguments, constants, compiler_options(config), tiling)
 
 
 class _Simt(_Fused):

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...shapes.device import Device, DeviceSpec, specs
-from ...shapes.errors import RooflensError
+from ...shapes.device import Device, first_spec
 from ...shapes.problem import Problem
 from ...shapes.scheme import Scheme
 from ...shapes.verdict import Verdict
@@ -21,20 +20,14 @@ def described_device(arch: str) -> Device:
     device. Raises UsageError for an unknown architecture.
     """
     check_arch(arch)
-    for spec in specs():
-        if spec.arch == arch and spec.multiprocessors:
-            return _device(spec, spec.multiprocessors)
-    raise RooflensError(f"the device table has no {arch} with its compute units: rooflens list devices")
-
-
-def _device(spec: DeviceSpec, compute_units: int) -> Device:
+    spec = first_spec(arch)
     return Device(
         kind="cuda",
         index=0,
         name=spec.name,
         vendor=spec.vendor,
         arch=spec.arch,
-        compute_units=compute_units,
+        compute_units=spec.multiprocessors or 0,
         llc_bytes=spec.last_level_bytes or 0,
         l2_bytes=spec.l2_bytes or 0,
         memory_bytes=spec.memory_bytes or 0,

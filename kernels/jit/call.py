@@ -22,7 +22,7 @@ class Call:
     """One launch of a jit kernel; fields as `compile_launch` takes them.
 
     tiling   what a kernel that multiplies does with the grid
-    decoded  as in `Request`
+    decoded  as in `Request`, where there is no tiling
     """
 
     kernel: Any
@@ -45,7 +45,11 @@ class Call:
         # the JIT looks at the size of the whole storage that a slice belongs to
         large = large_operands({name: tensor.untyped_storage().nbytes() for name, tensor in tensors.items()})
         arguments = {**self.arguments, **types}
-        return Request(kernel_path(self.kernel), arguments, self.constants, self.options, large, self.decoded)
+        return Request(
+            kernel_path(self.kernel), arguments, self.constants, self.options, large,
+            decoded=self.tiling.decoded_per_step if self.tiling else self.decoded,
+            decoded_weights=self.tiling.decoded_weights if self.tiling else None,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

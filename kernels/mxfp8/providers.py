@@ -164,8 +164,7 @@ def tile_call(inputs: MxFp8Inputs, output: torch.Tensor, config: Config) -> Call
         repeated=depth // BLOCK if name == "diagonal" else 1,  # zeros are multiplied for each further block
         decodes=name in _DECODING,
     )
-    decoded = columns * depth if name in _DECODING else None
-    return Call(kernel, (programs, split, 1), arguments, constants, compiler_options(config), tiling, decoded)
+    return Call(kernel, (programs, split, 1), arguments, constants, compiler_options(config), tiling)
 
 
 def _target_isa(device: Device) -> str:

@@ -77,6 +77,7 @@ ISA = Table(
         *(_int(name, f"whole kernel: {description}") for name, description in _ISA_COUNTS),
         *(_int(f"loop_{name}", f"main loop: {description}") for name, description in _ISA_COUNTS),
         _int("decoded", "weight elements that a program decodes per iteration of its main loop"),
+        _int("decoded_weights", "weight elements that the whole launch decodes, for the sizes of the row"),
         _float(
             "decode_per_weight",
             "conversions and other vector instructions of the main loop, of all lanes, per weight element decoded: "
