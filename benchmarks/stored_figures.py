@@ -192,7 +192,7 @@ def ratios() -> Iterator[str]:
         f"at M = 8192: {of_train(train, 'fwd', whole):.2f}×, and {of_train(train, 'fwd', product):.2f}× without it"
     )
     shared = deep["shared_fp8"] / deep["specialised_fp8"]
-    yield f"{of_train(shared, "step", whole):.1f}× and {of_train(shared, "step", product):.1f}×, of a shared kernel that read"
+    yield f"{of_train(shared, 'step', whole):.1f}× and {of_train(shared, 'step', product):.1f}×, of a shared kernel"
     yield (
         f"Of cuBLAS: {of_train(train, 'step', whole):.2f}× and {of_train(train, 'step', product):.2f}×; "
         f"{mean(step):.2f}× over {step.count()} of the 84 shapes"

@@ -55,8 +55,8 @@ class DenseBlas(Provider[SchemeT, InputsT]):
         decoded = self.decode(inputs, config)
         multiply = self.multiply(inputs, decoded.operands, outputs, config)
         fill = decoded.fill
-        if fill and self.role is Role.REFERENCE:
-            fill = Saved(decoded.sources, fill).refresh
+        refresh = Saved(decoded.sources, fill).refresh if fill and self.role is Role.REFERENCE else None
+        fill = refresh or fill
 
         def run() -> None:
             if fill:
@@ -68,7 +68,7 @@ class DenseBlas(Provider[SchemeT, InputsT]):
         if inputs.device.is_rocm:
             ran["library"] = library_that_ran(launched)
         output = outputs if len(outputs) > 1 else outputs[0]
-        return Launch(launched, output, ran, decoded.kernels, artifact=decoded.artifact)
+        return Launch(launched, output, ran, decoded.kernels, artifact=decoded.artifact, refresh=refresh)
 
     def math_dtype(self, problem: Problem, scheme: SchemeT, device: Device) -> str:
         """Nothing is multiplied in the format of the weights."""

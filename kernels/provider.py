@@ -87,6 +87,10 @@ class Launch:
     `Inputs.empty_outputs`. `config` is what ran, `kernels` the names of the device kernels of one call, `dispatched`
     the choice of a provider with a dispatch rule of its own, `artifact` a hash of the compiled code, `geometry` how the
     main kernel divides the work. All but `run` and `output` may be empty.
+
+    `refresh` updates what a launch finds ready and activations have part in: what a reference decodes ahead, or what
+    the forward pass saves. It is called, untimed, after activations have changed, of references and of the providers
+    that rooflens ships; any other computes that in `run`.
     """
 
     run: Callable[[], object]
@@ -96,6 +100,7 @@ class Launch:
     dispatched: str = ""
     artifact: str = ""
     geometry: Geometry | None = None
+    refresh: Callable[[], object] | None = None
 
     @classmethod
     def returning(

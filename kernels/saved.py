@@ -14,8 +14,9 @@ import torch
 class Saved:
     """Values derived from `sources` by `update`, which is run now, and again once a source has been overwritten.
 
-    That happens outside timing: the harness overwrites operands between measurements, and launches once to check the
-    output before it measures. While a CUDA graph is captured nothing is updated, so that no graph contains it.
+    A launch offers `refresh` to the harness (`Launch.refresh`), which calls it outside of timing when it has
+    overwritten operands, and calls it itself as well, so that it is right wherever it runs. While a CUDA graph is
+    captured nothing is updated, so that no graph contains it.
     """
 
     def __init__(self, sources: Sequence[torch.Tensor], update: Callable[[], object]) -> None:

@@ -11,6 +11,9 @@ from ...shapes.errors import RooflensError
 from ...shapes.files import csv_file
 from ...shapes.run_folder.columns import Kind, Table
 
+LONGEST_TEXT = 1 << 16
+"""Characters of a text that are stored; Python's csv module reads fields of twice as many."""
+
 
 @contextmanager
 def reported(folder: Path) -> Iterator[None]:
@@ -48,7 +51,8 @@ def _text(kind: Kind, value: Any) -> str:
         return "true" if value else "false"
     if kind is Kind.FLOAT:
         return repr(float(value))
-    return str(value).replace("\r", " ").replace("\n", " ")
+    text = str(value).replace("\r", " ").replace("\n", " ")
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
 
 
 def append(path: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any
 
 from ...kernels.inputs import poison
@@ -35,6 +36,10 @@ from .watch import Watch
 
 WATCHED = ("host", "event", "profiler")
 """Timers whose every sample is launched by the host, so that operands can change before it."""
+
+MOST_KERNELS, LONGEST_NAME = 100, 200
+"""Kernels of a launch that are stored, and characters of their names: a decoder in torch may launch thousands, named by
+all of their template arguments, and a field that is too long for readers of CSV files makes the table unreadable."""
 
 
 class Bench:
@@ -139,7 +144,7 @@ class Bench:
             "tuning": ready.chosen.tuning,
             "candidates": ready.chosen.candidates,
             "tuning_s": ready.chosen.seconds,
-            "kernels": [str(name) for name in launch.kernels or taken.kernels],
+            "kernels": [str(name)[:LONGEST_NAME] for name in islice(launch.kernels or taken.kernels, MOST_KERNELS)],
             "dispatched": str(launch.dispatched),
             "artifact": str(launch.artifact),
             "math_dtype": provider.math_dtype(cell.problem, cell.scheme, self.device),

@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...kernels.inputs import Inputs, decoded_calls
-from ...kernels.provider import AnyProvider, Config, Launch
+from ...kernels.provider import AnyProvider, Config, Launch, Role
+from ...kernels.registry import BUILTIN
 from ..isolation.faults import ProviderError
 from ..timing.accelerator import Host
 from .messages import ChosenConfig
+
+MOST_CONFIG = 1 << 14
+"""Characters of a configuration as JSON: a field of a table must stay readable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ def prepare(provider: AnyProvider, copies: Sequence[Inputs], chosen: ChosenConfi
     for launch in launches:
         if type(launch) is not Launch:  # a subclass might compute when its output is read
             raise ProviderError(f"prepare() returned {type(launch).__name__}, not a Launch")
+        if provider.role is not Role.REFERENCE and provider.name not in BUILTIN:
+            launch.refresh = None  # it could compute the output there
     require_json(launches[0].config)
     seconds = (time.perf_counter() - begin) / len(launches)
     return Prepared(tuple(launches), chosen, seconds, decoded=decoded_calls() > asked)
@@ -50,13 +56,16 @@ def prepare(provider: AnyProvider, copies: Sequence[Inputs], chosen: ChosenConfi
 
 def require_json(config: Config) -> None:
     """Raise ProviderError for what cannot be stored."""
+    size = 0
     for key, value in dict(config).items():
         try:
-            json.dumps({key: value})
+            size += len(json.dumps({key: value}))
         except TypeError:
             raise ProviderError(
                 f"config[{key!r}] is a {type(value).__module__}.{type(value).__name__}: use plain JSON values"
             ) from None
+    if size > MOST_CONFIG:
+        raise ProviderError(f"config has {size} characters as JSON, and {MOST_CONFIG} can be stored")
 
 
 def offered(config: Config | None, candidates: Sequence[Config]) -> Config | None:

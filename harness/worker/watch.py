@@ -12,7 +12,8 @@ counted.
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -48,6 +49,9 @@ SINGLE = 15
 
 BURSTS = 5
 """Times that as many launches back to back are timed, where one looks as if it skipped work."""
+
+REFRESHED = 50
+"""Device operations that `Launch.refresh` is taken to queue: the real number is the provider's affair."""
 
 SKIPPED = 3.0
 """Factor by which launches on changed activations may be slower than on the same: beyond it work is skipped."""
@@ -100,16 +104,28 @@ class Watch:
         self._threads_s = threads_s
         self._ahead_s, self._between_s = 0.0, 0.0
         self._left, self._negated = 0, False
-        queued = operands.signed * len(launches) if machine.is_asynchronous else 0
+        self._refreshes = [launch.refresh for launch in launches if launch.refresh]
+        queued = operands.signed * len(launches) + REFRESHED * len(self._refreshes) if machine.is_asynchronous else 0
         self.subject = replace(subject, before=self._before, after=self._after, operations=subject.operations + queued)
 
     def _before(self) -> None:
         """Change the activations where a turn of the copies begins: what is launched later in it is to be cold."""
+        with self._counting_threads():
+            self._change()
+        self._refresh()
+        with self._counting_threads():
+            self._inner.before()
+
+    @contextmanager
+    def _counting_threads(self) -> Iterator[None]:
         began, used_s = time.perf_counter(), self._threads_s()
-        self._change()
-        self._inner.before()
+        yield
         self._ahead_s += max(0.0, self._threads_s() - used_s)
         self._between_s += time.perf_counter() - began
+
+    def _refresh(self) -> None:
+        for refresh in self._refreshes:
+            refresh()
 
     def _change(self) -> None:
         if self._inner.copy() == 0 or self._unchanged >= len(self._launches):
@@ -247,6 +263,7 @@ class Watch:
         """
         self._slot, self._left = slot, 0
         self._flip()
+        self._refresh()
         began, used_s = time.perf_counter(), time.process_time()
         self._inner.launch()
         found = time.perf_counter() - began, time.process_time() - used_s

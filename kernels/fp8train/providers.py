@@ -62,7 +62,9 @@ class _Planned(Provider[Scheme, TrainInputs]):
             refresh()
             calls.run()
 
-        return Launch(run, outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry)
+        return Launch(
+            run, outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry, refresh=refresh
+        )
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Every operand of every kernel once, FP8 forms and transposed copies in between included."""

@@ -66,7 +66,8 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
             calls.run()
             return tuple(product() for product in products)
 
-        return Launch.returning(run, outputs, kernels=(*calls.kernels, *("scaled_mm" for _ in products)))
+        kernels = (*calls.kernels, *("scaled_mm" for _ in products))
+        return Launch.returning(run, outputs, kernels=kernels, refresh=refresh)
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Operands of the quantizers and transpositions once per launch, those of the products, and the results."""

@@ -86,7 +86,9 @@ class StockTriton(BlasBf16):
             refresh()
             calls.run()
 
-        return Launch(run, outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry)
+        return Launch(
+            run, outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry, refresh=refresh
+        )
 
     def builds(self, problem: Problem, scheme: Scheme, device: Device, config: Config) -> Sequence[Request]:
         """One kernel per product."""

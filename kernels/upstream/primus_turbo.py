@@ -69,7 +69,7 @@ class PrimusTurboFp8(Provider[Scheme, TrainInputs]):
             return tuple(results)
 
         recorded = {"primus_turbo": version("primus_turbo"), "fused_quantizer": dual}
-        launch = Launch.returning(call, inputs.empty_outputs(), recorded)
+        launch = Launch.returning(call, inputs.empty_outputs(), recorded, refresh=refresh)
         launch()  # its autotuner launches every candidate
         launch.kernels = triton_kernels(launch.run)
         launch.dispatched = " ".join(dict.fromkeys(launch.kernels))

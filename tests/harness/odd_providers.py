@@ -34,6 +34,25 @@ class TypedConfig(Odd):
     config = MappingProxyType({"accumulate": torch.float32})
 
 
+class LongConfig(Odd):
+    name = "long_config"
+    config = MappingProxyType({"table": "x" * 200_000})
+
+
+class LongNames(Odd):
+    """As torch's kernels are called, and as many as a decoder made of torch operations launches."""
+
+    name = "long_names"
+    kernels = tuple(f"void elementwise_kernel<{'é' * 1000}, {number}>" for number in range(3000))
+
+
+class LongReason(Odd):
+    name = "long_reason"
+
+    def prepare(self, inputs, config=None):
+        raise ValueError("y" * 200_000)
+
+
 class HalfBytes(Odd):
     """0.5 * N * K is a float, and for an even N * K a whole one."""
 
@@ -111,5 +130,8 @@ class LeavesChild(Odd):
         time.sleep(300)
 
 
-KINDS = (Plain, TypedConfig, HalfBytes, BrokenBytes, NegativeBytes, NoLaunch, Tuples, BreaksCanary, LeavesChild)
+KINDS = (
+    *(Plain, TypedConfig, LongConfig, LongNames, LongReason, HalfBytes, BrokenBytes, NegativeBytes, NoLaunch),
+    *(Tuples, BreaksCanary, LeavesChild),
+)
 PROVIDERS = [kind() for kind in KINDS]

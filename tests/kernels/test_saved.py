@@ -3,14 +3,24 @@
 import pytest
 import torch
 from rooflens.harness.machine.device import find_device
+from rooflens.harness.timing.accelerator import TorchHost
+from rooflens.harness.timing.cache import flushed_together, warm
+from rooflens.harness.timing.timer import nothing
+from rooflens.harness.worker.messages import ChosenConfig
 from rooflens.harness.worker.operands import Operands
+from rooflens.harness.worker.prepared import prepare
+from rooflens.harness.worker.watch import Watch
+from rooflens.kernels import registry
 from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.provider import support
 from rooflens.kernels.saved import Saved
 from rooflens.shapes.scheme import DType
 
 from .contract_cases import CASES, schemes
+from .test_provider_contract import ON_EVERY_MACHINE
 
 CPU = find_device("cpu")
+HOST = TorchHost()
 
 
 def octets(tensors):
@@ -57,3 +67,33 @@ def test_no_draw_and_no_negation_goes_unseen(family):
             ]
             assert len(differ) > 1, f"{scheme.name}: neither operands nor copy changed"
             assert set(differ) <= set(seen), scheme.name
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize("family", CASES)
+def test_what_a_launch_finds_ready_is_updated_outside_of_the_timed_call(monkeypatch, family, copies):
+    """For what a reference decodes ahead, and what the forward pass saves, its time would include either otherwise."""
+    updates, init = [], Saved.__init__
+    monkeypatch.setattr(
+        Saved, "__init__", lambda self, sources, update: init(self, sources, lambda: (updates.append(1), update()))
+    )
+    providers = registry.load(ON_EVERY_MACHINE[family])
+    for scheme, problems in schemes(family, DType.BF16):
+        problem = problems[-1]
+        for name, provider in providers.items():
+            if not support(provider, problem, scheme, CPU).ok:
+                continue
+            operands = Operands(make_inputs(problem, scheme, CPU, 3))
+            inputs = operands.copies(copies)
+            operands.draw(5)
+            launches = prepare(provider, inputs, ChosenConfig(None, "default"), HOST).launches
+            runs = [launch.run for launch in launches]
+            watch = Watch(operands, launches, flushed_together(runs, nothing) if copies > 1 else warm(runs[0]), HOST, 0)
+            updates.clear()
+            for _ in range(6):
+                watch.subject.before()
+                updated = len(updates)
+                watch.subject.launch()
+                assert len(updates) == updated, f"{name}, {scheme.name}"
+                watch.subject.after()
+            watch.check()

@@ -27,7 +27,9 @@ def test_on_rdna_64_lanes_of_a_compute_unit_issue_at_each_clock():
 @pytest.mark.parametrize("integer, lanes_taken", [(None, 6 / 128), (2.0, 6 / 128), (4.0, 4 / 64)])
 def test_on_nvidia_shifts_and_logic_may_take_longer_than_issuing_all(integer, lanes_taken):
     rows = frame(LAUNCH | {"arch": "sm90", "decode_per_weight": 6.0, "decode_integer_per_weight": integer})
-    assert decoding_roofs(rows)["decode_s"][0] == pytest.approx(N * K * lanes_taken / (132 * 1.83e9))  # an H100 at 1.83 GHz
+    assert decoding_roofs(rows)["decode_s"][0] == pytest.approx(
+        N * K * lanes_taken / (132 * 1.83e9)
+    )  # an H100 at 1.83 GHz
 
 
 def test_a_kernel_that_decodes_faster_than_memory_reads_at_its_peak_and_tiles_of_rows_decode_again():

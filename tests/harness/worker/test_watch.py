@@ -14,10 +14,12 @@ from rooflens.harness.timing.cache import flushed_together, warm
 from rooflens.harness.timing.stop import REFERENCE_SHARE
 from rooflens.harness.timing.timer import nothing
 from rooflens.harness.worker import watch as watch_module
+from rooflens.harness.worker.messages import ChosenConfig
 from rooflens.harness.worker.operands import Operands
+from rooflens.harness.worker.prepared import prepare
 from rooflens.harness.worker.watch import CHANCE, KEPT, Watch
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.provider import Launch
+from rooflens.kernels.provider import Launch, Provider, Role
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
@@ -224,3 +226,18 @@ def test_a_launch_that_waits_for_cores_after_other_work_is_not_at_fault(operands
 def test_a_launch_that_skips_in_samples_of_many_is_found_on_busy_cores(operands, skips, copies):
     with pytest.raises(IncorrectError, match="it does not compute again what it keeps"):
         timed_singly(operands, skips, copies)
+
+
+@pytest.mark.parametrize(("role", "kept"), [(Role.CANDIDATE, False), (Role.UPSTREAM, False), (Role.REFERENCE, True)])
+def test_nobody_who_can_win_computes_ahead_of_the_timed_call(operands, role, kept):
+    class Own(Provider):
+        name = "own"
+
+        def prepare(self, inputs, config=None):
+            return Launch(lambda: None, inputs.empty_output(), refresh=lambda: None)
+
+    one = Own()
+    one.role = role
+    assert (
+        prepare(one, operands.copies(1), ChosenConfig(None, "default"), HOST).launches[0].refresh is not None
+    ) is kept
