@@ -191,8 +191,12 @@ def ratios() -> Iterator[str]:
         f"{mean(forward):.2f}× over {forward.count()} of the 84 shapes with the quantization in the call; Llama-2-7B "
         f"at M = 8192: {of_train(train, 'fwd', whole):.2f}×, and {of_train(train, 'fwd', product):.2f}× without it"
     )
-    shared = deep["shared_fp8"] / deep["specialised_fp8"]
-    yield f"{of_train(shared, 'step', whole):.1f}× and {of_train(shared, 'step', product):.1f}×, of a shared kernel"
+    again = times("h200-fp8-shared")
+    shared = again["shared_fp8"] / again["specialised_fp8"]
+    yield f"{of_train(shared, 'step', whole):.2f}× and {of_train(shared, 'step', product):.2f}× (`h200-fp8-shared`)"
+    largest = times("h200-fp8-largest").squeeze()
+    names = ("specialised_fp8", "torch_scaled_mm_fp8", "blas_bf16_fp8")
+    yield " ".join(f"`{name}` {largest[name] * 1e3:.0f}" for name in names)
     yield (
         f"Of cuBLAS: {of_train(train, 'step', whole):.2f}× and {of_train(train, 'step', product):.2f}×; "
         f"{mean(step):.2f}× over {step.count()} of the 84 shapes"
