@@ -1,16 +1,17 @@
 """The numbers that head the report of one question: rates, means over shapes, means over two sides, a threshold."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pandas as pd
 
 from ....analysis.frames.speedup import geometric_means
-from ....analysis.roofline.ceilings import Ceilings
+from ....analysis.roofline.ceilings import Ceiling, Ceilings
 from ....shapes.problem import Op
 from ... import formatting as fmt
 from ...cells import is_impossible, mean_cell, rate_text
 from ...model import KeyNumber
+from ...terms import CEILING_KINDS
 from ...view import Row, Slice, View, shape_of
 from ..speedups.crossover import use_of
 from ..speedups.decode_grid import compared
@@ -27,15 +28,25 @@ def highest_rates(view: View) -> Iterator[KeyNumber]:
         fast = max(counted, key=lambda row: float(row["flops_per_s"]))
         dtype, rate = str(fast["math_dtype"] or fast["dtype"]), float(fast["flops_per_s"])
         peak = limits.published_peak(dtype) or limits.peak(dtype)
-        share = f", {fmt.share(rate / peak.value)} of {fmt.flops(peak.value)}, {peak}" if peak else ""
-        yield KeyNumber(f"Highest rate of {first}", rate_text(fast), f"at {_where(fast)}{share}", rate)
+        detail = f"at {_where(fast)}{_share(rate, peak, fmt.flops)}"
+        yield KeyNumber(f"Highest rate of {first}", rate_text(fast), detail, rate, note=_source(peak))
     if mine:
         wide = max(mine, key=lambda row: float(row["bandwidth_bytes_per_s"]))
         traffic = float(wide["bandwidth_bytes_per_s"])
         memory = limits.bandwidth("dram") if wide["cache"] == "cold" else None
-        share = f", {fmt.share(traffic / memory.value)} of {fmt.bandwidth(memory.value)}, {memory}" if memory else ""
-        detail = f"at {_where(wide)}{share}; compulsory bytes"
-        yield KeyNumber(f"Highest bandwidth of {first}", fmt.bandwidth(traffic), detail, traffic)
+        detail = f"at {_where(wide)}{_share(traffic, memory, fmt.bandwidth)}; compulsory bytes"
+        label = f"Highest bandwidth of {first}"
+        yield KeyNumber(label, fmt.bandwidth(traffic), detail, traffic, note=_source(memory))
+
+
+def _share(rate: float, limit: Ceiling | None, text: Callable[[float], str]) -> str:
+    if limit is None:
+        return ""
+    return f", {fmt.share(rate / limit.value)} of {text(limit.value)}, {limit.name}, {CEILING_KINDS[limit.kind]}"
+
+
+def _source(limit: Ceiling | None) -> str:
+    return f"{limit.name}: {limit.source}" if limit else ""
 
 
 def _of(rows: Sequence[Row], provider: str) -> list[Row]:
