@@ -1,7 +1,8 @@
 """Where the texts inside a single chart go, so that none covers another: the same places in SVG and PNG."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from math import atan2, cos, degrees, hypot, radians, sin
 from typing import TypeAlias
 
@@ -24,11 +25,8 @@ _FAR = tuple(LINE * line for line in range(2, 10))
 SLANTED_CHARACTER = 7.0
 """Width of a character of the label of a roof, which is not bold, in pixels."""
 
-_BETWEEN = 21.0
+_BETWEEN = 15.0
 """Pixels between two slanted roofs from which on a text fits there."""
-
-_ALIKE = 9.0
-"""Pixels between two slanted roofs up to which they look like one."""
 
 _JOINED = " · "
 
@@ -207,44 +205,46 @@ def roof_labels(chart: Chart, width: float, height: float) -> list[Label]:
 def _slanted_labels(chart: Chart, roofs: list[Roof], width: float, height: float, first: float) -> list[Label]:
     """Place the labels of slanted roofs, the lowest first, to the right of `first` if that has room.
 
-    Roofs that are too near to have a text between them share one above the upper (the rate of one level as measured and
-    as published); where it would be too long, the upper one's text follows further along, or is left to the caption.
+    A text that would cross a level roof goes without its last part, the kind, which the line shows too.
     """
     labels: list[Label] = []
-    taken = 0.0  # right end of the last text, as far as it is in the way
-    below: Roof | None = None
     for texts, roof in _bundles(chart, roofs, width, height):
         x0, y0, x1, y1 = ends(chart, roof, width, height)
         turn = degrees(atan2(y1 - y0, x1 - x0))
-        extent = SLANTED_CHARACTER * len(texts) * cos(radians(turn))
-        near = below is not None and _apart(chart, below, roof, height) < _BETWEEN
-        starts = [x0 + 0.02 * (x1 - x0)]
-        starts = [first + 0.02 * (x1 - first), *starts] if first > x0 else starts
-        starts = [max(start, taken + 10) for start in starts] if near else starts
-        start = next((start for start in starts if start + extent <= min(x1, width)), None)
-        below = roof
-        if start is not None:
-            labels.append(Label(texts, start, y0 + (y1 - y0) * (start - x0) / (x1 - x0), False, None, turn))
-            taken = start + extent
+        starts = [start + 0.02 * (x1 - start) for start in (max(first, x0), x0)]
+        end = min(
+            x1, width, *(x0 + (x1 - x0) * (y + LINE - y0) / (y1 - y0) for y in _crossed(chart, roof, width, height))
+        )
+        for text, start in product((texts, texts.rpartition(", ")[0]), starts):
+            if text and start + SLANTED_CHARACTER * len(text) * cos(radians(turn)) <= end:
+                labels.append(Label(text, start, y0 + (y1 - y0) * (start - x0) / (x1 - x0), False, None, turn))
+                break
     return labels
+
+
+def _crossed(chart: Chart, slanted: Roof, width: float, height: float) -> Iterator[float]:
+    """Vertical pixels of the level roofs that a slanted one crosses."""
+    for roof in chart.roofs:
+        if roof.y0 == roof.y1 < slanted.y1 and roof.x0 <= slanted.x0 * roof.y0 / slanted.y0:
+            yield ends(chart, roof, width, height)[1]
 
 
 def _bundles(chart: Chart, slanted: list[Roof], width: float, height: float) -> list[tuple[str, Roof]]:
     """Texts of slanted roofs, from the lowest up, with the roof above which each stands.
 
-    Roofs that look like one line share a text in any case, of which the first part stays where it would be too long.
+    Roofs that are too near to have a text between them share one above the upper (the rate of one level as measured and
+    as published), of which the first part stays where it would be too long: the caption has the others.
     """
-    bundles: list[tuple[list[str], Roof, Roof]] = []
+    bundles: list[tuple[str, Roof]] = []
     for roof in slanted:
         x0, y0, x1, y1 = ends(chart, roof, width, height)
-        texts = [*(bundles[-1][0] if bundles else []), roof.label]
-        fits = SLANTED_CHARACTER * len(_JOINED.join(texts)) < 0.9 * hypot(x1 - x0, y1 - y0)
-        gap = _apart(chart, bundles[-1][1], roof, height) if bundles else height
-        if gap < (_BETWEEN if fits else _ALIKE):
-            bundles[-1] = (texts if fits else texts[:-1], bundles[-1][1], roof)
-        else:
-            bundles.append(([roof.label], roof, roof))
-    return [(_JOINED.join(texts), last) for texts, _, last in bundles]
+        length, text = hypot(x1 - x0, y1 - y0), roof.label
+        if bundles and _apart(chart, bundles[-1][1], roof, height) * abs(x1 - x0) / length < _BETWEEN:
+            lower, _ = bundles.pop()
+            joined = f"{lower}{_JOINED}{text}"
+            text = joined if SLANTED_CHARACTER * len(joined) < 0.9 * length else lower
+        bundles.append((text, roof))
+    return bundles
 
 
 def _apart(chart: Chart, lower: Roof, upper: Roof, height: float) -> float:
