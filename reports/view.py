@@ -17,6 +17,7 @@ from ..analysis.run.pipeline import Analysis
 from ..shapes.problem import Op, Pass
 from ..shapes.run_folder.manifest import Manifest, StoredProvider
 from ..shapes.verdict import Verdict
+from .figures.marks import provider_styles
 from .formatting import count
 from .model import Block, Section
 
@@ -154,13 +155,9 @@ class View:
 
     @cached_property
     def styles(self) -> dict[str, int]:
-        """Palette style of each provider, the same in every figure: 0 (ink) for the baseline, challengers next.
-
-        Those without a time are in no figure: they come last, so that they take no colour away.
-        """
+        """Palette style of each provider, the same in every figure."""
         timed = set(self.cells.loc[self.cells["time_s"].notna(), "provider"])
-        order = sorted(self.others, key=lambda name: name not in timed)
-        return {self.baseline: 0} | {name: index for index, name in enumerate(order, start=1)}
+        return provider_styles(self.baseline, self.others, timed)
 
     @cached_property
     def slices(self) -> tuple[Slice, ...]:

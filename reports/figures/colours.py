@@ -17,7 +17,7 @@ OCTAVES = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """A surface and what is drawn on it: sRGB hex colours."""
+    """A surface and what is drawn on it: sRGB hex colours; the last of `series` is the grey of all further ones."""
 
     name: str
     surface: str
@@ -46,7 +46,7 @@ LIGHT = Theme(
     good="#1f56b0",
     bad="#b3261e",
     sequential="#1d7a5f",
-    series=("#20242b", "#0066b3", "#c94f00", "#00855f", "#a83f86", "#8a6a00", "#5a45b8", "#7a3d10"),
+    series=("#20242b", "#0066b3", "#c94f00", "#00855f", "#a83f86", "#8a6a00", "#5a45b8", "#7a3d10", "#6f757e"),
     classes=_classes("#3b7cc6 #5aa0d8 #8cc3e6 #c2571a #b8902c #b06aa8 #7d6bb3 #6f9a6b #9aa0a8 #dd5045"),
 )
 
@@ -58,7 +58,7 @@ DARK = Theme(
     good="#4f93ff",
     bad="#ff6650",
     sequential="#6fd6b0",
-    series=("#e8eaee", "#5db0f5", "#ff9350", "#38cb9b", "#ea92cf", "#d8b846", "#a99af5", "#d09a6a"),
+    series=("#e8eaee", "#5db0f5", "#ff9350", "#38cb9b", "#ea92cf", "#d8b846", "#a99af5", "#d09a6a", "#868d98"),
     classes=_classes("#5b98de #7fbdf0 #a9d8f7 #ef8548 #d9b654 #d795cf #a594dd #93c08e #858b95 #ff7a6b"),
 )
 

@@ -1,9 +1,10 @@
 """How large a drawing is, and where in it the plot area lies: the same for SVG and PNG."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from .axes import position
-from .chart import Axis, Chart, Figure, Spacing
+from .chart import Axis, Chart, Figure, Spacing, Tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,11 @@ class Frame:
         """Height of the plot area."""
         return self.height - self.top - self.bottom
 
+    @property
+    def letter(self) -> float:
+        """Usual width of a character of a tick label."""
+        return _LETTER if self.names else _PANEL_LETTER
+
     def x(self, chart: Chart, value: float) -> float:
         """Horizontal pixel of a data value."""
         return self.left + position(chart.x, value) * self.plot_width
@@ -36,6 +42,19 @@ class Frame:
     def y(self, chart: Chart, value: float) -> float:
         """Vertical pixel of a data value."""
         return self.height - self.bottom - position(chart.y, value) * self.plot_height
+
+    def ticks(self, chart: Chart) -> list[Tick]:
+        """Ticks of the x axis from right to left, without the labels that would touch the one on their right."""
+        ticks, free = [], math.inf
+        for tick in sorted(chart.x.ticks, key=lambda tick: -tick.value):
+            extent = self.letter * len(tick.label)
+            right = min(self.x(chart, tick.value) + extent / 2, self.width)
+            if right + _BETWEEN > free:
+                tick = replace(tick, label="")
+            elif tick.label:
+                free = right - extent
+            ticks.append(tick)
+        return ticks
 
 
 PANEL = Frame(236, 156, left=45, right=5, top=6, bottom=19, axis_labels=False, names=False)
@@ -52,6 +71,9 @@ LONGEST = 36
 
 _LETTER, _PANEL_LETTER = 7.2, 5.9
 """Usual width of a character of a tick label, in pixels."""
+
+_BETWEEN = 4.0
+"""Least space between two tick labels."""
 
 _BARE_BOTTOM = 8.0
 """Margin below an axis without labels."""

@@ -1,35 +1,46 @@
 """Where the texts inside a single chart go, so that none covers another: the same places in SVG and PNG."""
 
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from math import atan2, cos, degrees, hypot, radians
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import atan2, cos, degrees, hypot, radians, sin
 from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .axes import CHARACTER, position
-from .chart import Chart, Draw, Roof
+from .chart import Chart, Draw, Point, Roof
+from .marks import GREY
 
 LINE = 15.0
 """Height of a line of labels, in pixels."""
 
-_DOWN = (0.0, 11.0, -11.0, 20.0, -20.0)
-"""How far below its point a label may stand, in order of preference."""
+_NEAR = (0.0, 11.0, -11.0, 20.0, -20.0)
+"""How far below its point a label may stand on either side."""
+
+_FAR = tuple(LINE * line for line in range(2, 10))
+"""How far below it may stand on the outer side, beside those right under another label."""
 
 SLANTED_CHARACTER = 7.0
 """Width of a character of the label of a roof, which is not bold, in pixels."""
 
-_BETWEEN = 21.0
+_BETWEEN = 15.0
 """Pixels between two slanted roofs from which on a text fits there."""
-
-_ALIKE = 9.0
-"""Pixels between two slanted roofs up to which they look like one."""
 
 _JOINED = " · "
 
 LETTER = 6.0
 """Half the height of a letter, in pixels."""
 
+_MARKER = 3.0
+"""Half the width of a marker, in pixels."""
+
 _Segment: TypeAlias = tuple[float, float, float, float]
 """Piece of a line in pixels: x0, y0, x1, y1 with x0 <= x1."""
+
+Points: TypeAlias = NDArray[np.float64]
+"""x and y of points [n, 2], in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,42 +60,44 @@ class Label:
 
 
 def point_labels(chart: Chart, width: float, height: float) -> list[Label]:
-    """Place the labels of points in a plot area of `width` x `height` pixels.
+    """Place the labels of points in a plot area of `width` x `height` pixels, from the top down.
 
-    Each label takes the first of its places where no line and no other label is: beside its point on the outer side of
-    a line's end, else above or below it. Where all are taken, it moves down from the first.
+    Each takes the nearest free place, on the outer side of a line's end if there is one: clear of lines, markers and
+    other labels, below those of higher points, and clear of background dots; of the latter two it gives up the second,
+    then the first. A label without a place is left to the legend, and so are those of grey series.
     """
-    lines = _segments(chart, width, height)
-    taken = [
-        _box(label.x + (8 if label.end else -8), label.y, label.text, label.end, 0)
-        for label in roof_labels(chart, width, height)
-        if not label.turn
-    ]
+    obstacles = _Obstacles.of(chart, width, height)
     wanted = [
-        (
-            position(chart.x, point.x) * width,
-            (1 - position(chart.y, point.y)) * height,
-            point.label,
-            series.style,
-            number == 0 and len(series.points) > 1,
-        )
+        (*_pixel(chart, point, width, height), point.label, series.style, number == 0 and len(series.points) > 1)
         for series in chart.series
+        if series.style < GREY
         for number, point in enumerate(series.points)
         if point.label
     ]
-    boxes: list[_Box] = []
+    placed: list[_Box] = []
     for x, y, text, style, first in sorted(wanted, key=lambda label: (label[1], label[0])):
-        places = [_box(x, y + down, text, end, style) for end in (first, not first) for down in _DOWN]
-        inside = [place for place in places if place.start >= 0 and place.end <= width] or places
-        free = (
+        under = (other.y + LINE - y for other in placed)
+        outer = sorted((*_NEAR, *_FAR, *(down for down in under if 0 < down < _FAR[-1])), key=abs)
+        boxes = [_box(x, y + down, text, first, style) for down in outer]
+        boxes += [_box(x, y + down, text, not first, style) for down in _NEAR]
+        free = [
             box
-            for box in inside
-            if not any(box.touches(other) or box.is_above(other) for other in boxes)
-            and not any(map(box.touches, taken))
-            and not any(map(box.is_crossed, lines))
-        )
-        boxes.append(next(free, None) or _below(inside[0], [*boxes, *taken]))
-    return _lifted(boxes, height - 6)
+            for box in boxes
+            if box.start >= 0
+            and box.end <= width
+            and LETTER <= box.y <= height - LETTER
+            and not any(map(box.touches, (*placed, *obstacles.labels)))
+            and not any(map(box.is_crossed, obstacles.lines))
+            and not box.covers(obstacles.markers)
+        ]
+        ordered = [box for box in free if not any(map(box.is_above, placed))]
+        clear = [box for box in ordered if not box.covers(obstacles.dots)]
+        placed += (clear or ordered or free)[:1]
+    return [box.label for box in placed]
+
+
+def _pixel(chart: Chart, point: Point, width: float, height: float) -> tuple[float, float]:
+    return position(chart.x, point.x) * width, (1 - position(chart.y, point.y)) * height
 
 
 def _box(x: float, y: float, text: str, end: bool, style: int) -> "_Box":
@@ -96,7 +109,7 @@ def _box(x: float, y: float, text: str, end: bool, style: int) -> "_Box":
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Extent of a placed label: start and end in x, middle in y."""
+    """Extent of a label: start and end in x, middle in y."""
 
     start: float
     end: float
@@ -108,9 +121,7 @@ class _Box:
         return self.start < other.end and other.start < self.end and abs(self.y - other.y) < LINE
 
     def is_above(self, other: "_Box") -> bool:
-        """True where it would stand above a label that it shares the width with: of points from the top down, the
-        later ones keep below.
-        """
+        """True where it would stand above the label of a higher point that it shares the width with."""
         return self.start < other.end and other.start < self.end and self.y < other.y and self.y > other.y - 3 * LINE
 
     def is_crossed(self, line: _Segment) -> bool:
@@ -122,39 +133,51 @@ class _Box:
         at_left, at_right = (y0 + (y1 - y0) * (x - x0) / (x1 - x0) for x in (left, right))
         return min(at_left, at_right) < self.y + LETTER and max(at_left, at_right) > self.y - LETTER
 
-
-def _segments(chart: Chart, width: float, height: float) -> list[_Segment]:
-    """Pieces of all lines and roofs, each from left to right, in pixels."""
-    pieces = [ends(chart, roof, width, height) for roof in chart.roofs]
-    for series in chart.series:
-        if series.draw in (Draw.LINE, Draw.STROKE):
-            at = [
-                (position(chart.x, point.x) * width, (1 - position(chart.y, point.y)) * height)
-                for point in series.points
-            ]
-            pieces += [(*start, *stop) for start, stop in pairwise(at)]
-    return [piece if piece[0] <= piece[2] else (*piece[2:], *piece[:2]) for piece in pieces]
+    def covers(self, points: Points) -> bool:
+        """True where one of `points` [n, 2], in pixels, lies under the text."""
+        x, y = points.T
+        return bool(
+            ((x > self.start - _MARKER) & (x < self.end + _MARKER) & (abs(y - self.y) < LETTER + _MARKER)).any()
+        )
 
 
-def _below(box: _Box, boxes: list[_Box]) -> _Box:
-    """Move a label down, past those that are in its way."""
-    for other in sorted(boxes, key=lambda box: box.y):
-        if box.touches(other):
-            y = other.y + LINE
-            box = replace(box, y=y, label=replace(box.label, y=y))
-    return box
+@dataclass(frozen=True, slots=True)
+class _Obstacles:
+    """What a label must keep clear of; `dots` are those of the background."""
+
+    lines: list[_Segment]
+    labels: list[_Box]
+    markers: Points
+    dots: Points
+
+    @classmethod
+    def of(cls, chart: Chart, width: float, height: float) -> "_Obstacles":
+        """Collect the lines, roofs with their labels, and points of a chart."""
+        lines = [ends(chart, roof, width, height) for roof in chart.roofs]
+        if chart.level is not None:
+            y = (1 - position(chart.y, chart.level)) * height
+            lines.append((0.0, y, width, y))
+        at: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+        for series in chart.series:
+            pixels = [_pixel(chart, point, width, height) for point in series.points]
+            at[series.faint] += pixels
+            if series.draw in (Draw.LINE, Draw.STROKE):
+                lines += [(*start, *stop) for start, stop in pairwise(pixels)]
+        names = roof_labels(chart, width, height)
+        lines += [line for name in names if name.turn for line in _slanted_text(name)]
+        labels = [_box(n.x + (8 if n.end else -8), n.y, n.text, n.end, 0) for n in names if not n.turn]
+        lines = [line if line[0] <= line[2] else (*line[2:], *line[:2]) for line in lines]
+        return cls(lines, labels, *(np.array(at[faint], dtype=np.float64).reshape(-1, 2) for faint in (False, True)))
 
 
-def _lifted(boxes: list[_Box], lowest: float) -> list[Label]:
-    """Move labels up from below `lowest`, and those above them out of their way."""
-    settled: list[_Box] = []
-    for box in sorted(boxes, key=lambda box: -box.y):
-        y = min(box.y, lowest)
-        for other in sorted(settled, key=lambda other: -other.y):
-            if box.start < other.end and other.start < box.end and abs(y - other.y) < LINE:
-                y = other.y - LINE
-        settled.append(replace(box, y=y, label=replace(box.label, y=y)))
-    return [box.label for box in settled]
+def _slanted_text(name: Label) -> list[_Segment]:
+    """Lower and upper edge of the text of a slanted roof, which stands above its line."""
+    extent, turn = SLANTED_CHARACTER * len(name.text), radians(name.turn)
+    edges = []
+    for above in (5.0, 14.0):
+        x, y = name.x + above * sin(turn), name.y - above * cos(turn)
+        edges.append((x, y, x + extent * cos(turn), y + extent * sin(turn)))
+    return edges
 
 
 def roof_labels(chart: Chart, width: float, height: float) -> list[Label]:
@@ -182,44 +205,46 @@ def roof_labels(chart: Chart, width: float, height: float) -> list[Label]:
 def _slanted_labels(chart: Chart, roofs: list[Roof], width: float, height: float, first: float) -> list[Label]:
     """Place the labels of slanted roofs, the lowest first, to the right of `first` if that has room.
 
-    Roofs that are too near to have a text between them share one above the upper (the rate of one level as measured and
-    as published); where it would be too long, the upper one's text follows further along, or is left to the caption.
+    A text that would cross a level roof goes without its last part, the kind, which the line shows too.
     """
     labels: list[Label] = []
-    taken = 0.0  # right end of the last text, as far as it is in the way
-    below: Roof | None = None
     for texts, roof in _bundles(chart, roofs, width, height):
         x0, y0, x1, y1 = ends(chart, roof, width, height)
         turn = degrees(atan2(y1 - y0, x1 - x0))
-        extent = SLANTED_CHARACTER * len(texts) * cos(radians(turn))
-        near = below is not None and _apart(chart, below, roof, height) < _BETWEEN
-        starts = [x0 + 0.02 * (x1 - x0)]
-        starts = [first + 0.02 * (x1 - first), *starts] if first > x0 else starts
-        starts = [max(start, taken + 10) for start in starts] if near else starts
-        start = next((start for start in starts if start + extent <= min(x1, width)), None)
-        below = roof
-        if start is not None:
-            labels.append(Label(texts, start, y0 + (y1 - y0) * (start - x0) / (x1 - x0), False, None, turn))
-            taken = start + extent
+        starts = [start + 0.02 * (x1 - start) for start in (max(first, x0), x0)]
+        end = min(
+            x1, width, *(x0 + (x1 - x0) * (y + LINE - y0) / (y1 - y0) for y in _crossed(chart, roof, width, height))
+        )
+        for text, start in product((texts, texts.rpartition(", ")[0]), starts):
+            if text and start + SLANTED_CHARACTER * len(text) * cos(radians(turn)) <= end:
+                labels.append(Label(text, start, y0 + (y1 - y0) * (start - x0) / (x1 - x0), False, None, turn))
+                break
     return labels
+
+
+def _crossed(chart: Chart, slanted: Roof, width: float, height: float) -> Iterator[float]:
+    """Vertical pixels of the level roofs that a slanted one crosses."""
+    for roof in chart.roofs:
+        if roof.y0 == roof.y1 < slanted.y1 and roof.x0 <= slanted.x0 * roof.y0 / slanted.y0:
+            yield ends(chart, roof, width, height)[1]
 
 
 def _bundles(chart: Chart, slanted: list[Roof], width: float, height: float) -> list[tuple[str, Roof]]:
     """Texts of slanted roofs, from the lowest up, with the roof above which each stands.
 
-    Roofs that look like one line share a text in any case, of which the first part stays where it would be too long.
+    Roofs that are too near to have a text between them share one above the upper (the rate of one level as measured and
+    as published), of which the first part stays where it would be too long: the caption has the others.
     """
-    bundles: list[tuple[list[str], Roof, Roof]] = []
+    bundles: list[tuple[str, Roof]] = []
     for roof in slanted:
         x0, y0, x1, y1 = ends(chart, roof, width, height)
-        texts = [*(bundles[-1][0] if bundles else []), roof.label]
-        fits = SLANTED_CHARACTER * len(_JOINED.join(texts)) < 0.9 * hypot(x1 - x0, y1 - y0)
-        gap = _apart(chart, bundles[-1][1], roof, height) if bundles else height
-        if gap < (_BETWEEN if fits else _ALIKE):
-            bundles[-1] = (texts if fits else texts[:-1], bundles[-1][1], roof)
-        else:
-            bundles.append(([roof.label], roof, roof))
-    return [(_JOINED.join(texts), last) for texts, _, last in bundles]
+        length, text = hypot(x1 - x0, y1 - y0), roof.label
+        if bundles and _apart(chart, bundles[-1][1], roof, height) * abs(x1 - x0) / length < _BETWEEN:
+            lower, _ = bundles.pop()
+            joined = f"{lower}{_JOINED}{text}"
+            text = joined if SLANTED_CHARACTER * len(joined) < 0.9 * length else lower
+        bundles.append((text, roof))
+    return bundles
 
 
 def _apart(chart: Chart, lower: Roof, upper: Roof, height: float) -> float:

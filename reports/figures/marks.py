@@ -1,11 +1,16 @@
-"""What tells series apart besides colour: marker and dash, the same in SVG and PNG."""
+"""Style, colour and marker of series, the same in SVG and PNG."""
 
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
+from .chart import LegendEntry
 from .colours import LIGHT
 
 COLOURS = len(LIGHT.series)
 """Number of colours; style 0 is ink, for the baseline."""
+
+GREY = COLOURS - 1
+"""From this style on all series are grey: a colour belongs to one series only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +31,13 @@ MARKS = (
     Mark("M-3 0H3M0-3V3", "P", hollow=True),
     Mark("M-2.5-2.5L2.5 2.5M-2.5 2.5L2.5-2.5", "X", hollow=True),
     Mark("M-1.3-3.2h2.6v6.4h-2.6z", "d"),
+    Mark("M-1.6 0a1.6 1.6 0 1 0 3.2 0a1.6 1.6 0 1 0-3.2 0z", "."),
 )
 
 
 def colour_index(style: int) -> int:
-    """Palette index of a style: 0 is kept for the baseline, the others repeat after the palette's end."""
-    return 0 if style == 0 else 1 + (style - 1) % (COLOURS - 1)
+    """Palette index of a style."""
+    return min(style, GREY)
 
 
 def mark(style: int) -> Mark:
@@ -39,6 +45,15 @@ def mark(style: int) -> Mark:
     return MARKS[colour_index(style)]
 
 
-def dashed(style: int) -> bool:
-    """True from the second use of a colour on."""
-    return style >= COLOURS
+def provider_styles(baseline: str, others: Iterable[str], timed: Set[str]) -> dict[str, int]:
+    """Style of each provider: ink for the baseline, then `others` in their order; those without a time come last."""
+    order = sorted(others, key=lambda name: name not in timed)
+    return {baseline: 0} | {name: style for style, name in enumerate(order, start=1)}
+
+
+def provider_legend(providers: Iterable[str], styles: Mapping[str, int]) -> tuple[LegendEntry, ...]:
+    """One entry per provider, but a single one for all that are grey."""
+    names = list(providers)
+    grey = [name for name in names if styles[name] >= GREY]
+    coloured = tuple(LegendEntry(name, styles[name]) for name in names if styles[name] < GREY)
+    return (*coloured, LegendEntry(f"in grey: {', '.join(grey)}", GREY)) if grey else coloured

@@ -21,11 +21,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from numpy.typing import NDArray
 
-from .chart import Anchor, Axis, Chart, Draw, Figure, LegendEntry, Series, Spacing
+from .chart import Anchor, Chart, Draw, Figure, LegendEntry, Series, Spacing, Tick
 from .colours import LIGHT, mix, named, text_on
 from .frames import Frame, frame, shortened, titled
 from .labels import Label, point_labels, roof_labels
-from .marks import colour_index, dashed, mark
+from .marks import colour_index, mark
 
 DPI = 110
 COLUMNS = 5
@@ -128,10 +128,6 @@ def _colour(style: int) -> str:
     return LIGHT.series[colour_index(style)]
 
 
-def _dash(style: int) -> Literal["--", "-"]:
-    return "--" if dashed(style) else "-"
-
-
 def _handle(entry: LegendEntry) -> Line2D | Patch:
     label = _plain(entry.label)
     if entry.fill:
@@ -143,7 +139,7 @@ def _handle(entry: LegendEntry) -> Line2D | Patch:
         return Line2D([], [], color=colour, marker="o", markersize=4, linestyle="", label=label)
     return Line2D(
         [], [], color=colour, marker="" if entry.draw is Draw.STROKE else shape, markersize=5,
-        linestyle="" if entry.draw is Draw.MARKS else _dash(entry.style), label=label,
+        linestyle="" if entry.draw is Draw.MARKS else "-", label=label,
     )  # fmt: skip
 
 
@@ -155,8 +151,8 @@ def _plain(text: str) -> str:
 def _chart(axes: Axes, chart: Chart, one: Frame, has_title: bool, panel: bool) -> None:
     for axis, scale in ((chart.x, axes.set_xscale), (chart.y, axes.set_yscale)):
         scale("log" if axis.spacing is Spacing.LOG else "linear")
-    _axis(axes.xaxis, chart.x)
-    _axis(axes.yaxis, chart.y)
+    _axis(axes.xaxis, one.ticks(chart))
+    _axis(axes.yaxis, chart.y.ticks)
     axes.set_xlim(chart.x.low, chart.x.high)
     axes.set_ylim(chart.y.low, chart.y.high)
     axes.tick_params(labelsize=6.5 if panel else 8.3, colors=_GREY, length=2)
@@ -187,9 +183,9 @@ def _chart(axes: Axes, chart: Chart, one: Frame, has_title: bool, panel: bool) -
             _label(axes, label, one)
 
 
-def _axis(side: Side, axis: Axis) -> None:
-    side.set_major_locator(FixedLocator([tick.value for tick in axis.ticks]))
-    side.set_major_formatter(FixedFormatter([_plain(shortened(tick.label)) for tick in axis.ticks]))
+def _axis(side: Side, ticks: Sequence[Tick]) -> None:
+    side.set_major_locator(FixedLocator([tick.value for tick in ticks]))
+    side.set_major_formatter(FixedFormatter([_plain(shortened(tick.label)) for tick in ticks]))
     side.set_minor_locator(NullLocator())
 
 
@@ -269,6 +265,6 @@ def _series(axes: Axes, series: Series, panel: bool) -> None:
         marker="" if series.draw is Draw.STROKE else mark(series.style).matplotlib,
         markersize=2.6 if panel else 5,
         linewidth=1 if panel else 1.6,
-        linestyle="" if series.draw is Draw.MARKS else _dash(series.style),
+        linestyle="" if series.draw is Draw.MARKS else "-",
         markeredgewidth=0,
     )

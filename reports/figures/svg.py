@@ -11,7 +11,7 @@ from itertools import groupby
 from .chart import Anchor, Box, Chart, Draw, LegendEntry, Point, Remark, Series, Span
 from .frames import PANEL, SINGLE, Frame, frame, shortened
 from .labels import Label, ends, point_labels, roof_labels
-from .marks import COLOURS, colour_index, dashed, mark
+from .marks import COLOURS, colour_index, mark
 
 __all__ = ["PANEL", "SINGLE", "Frame", "draw", "frame", "marker_definitions", "swatch"]
 
@@ -144,15 +144,16 @@ def _remark(chart: Chart, frame: Frame, remark: Remark) -> str:
 def _axes(chart: Chart, frame: Frame) -> str:
     right, bottom = frame.width - frame.right, frame.height - frame.bottom
     grid, text = [], []
-    for tick in chart.x.ticks:
+    for tick in frame.ticks(chart):
         x = _n(frame.x(chart, tick.value))
         if not chart.x.bands:
             grid.append(f"M{x} {_n(frame.top)}V{_n(bottom)}")
         if tick.label:
             below = _n(bottom + (18 if frame.axis_labels else 13))
             # A label at the very end would be cut by the edge of the drawing.
-            anchor = "ty" if frame.x(chart, tick.value) + 3 * len(tick.label) > frame.width else "tx"
-            text.append(f'<text class="{anchor}" x="{x}" y="{below}">{escape(tick.label)}</text>')
+            cut = frame.x(chart, tick.value) + frame.letter * len(tick.label) / 2 > frame.width
+            anchor, at = ("ty", _n(frame.width)) if cut else ("tx", x)
+            text.append(f'<text class="{anchor}" x="{at}" y="{below}">{escape(tick.label)}</text>')
     for tick in chart.y.ticks:
         y = frame.y(chart, tick.value)
         if not chart.y.bands:
@@ -173,7 +174,7 @@ def _axes(chart: Chart, frame: Frame) -> str:
 
 
 def _classes(style: int) -> str:
-    return f"l s{colour_index(style)}" + " dash" * dashed(style)
+    return f"l s{colour_index(style)}"
 
 
 def _series(chart: Chart, frame: Frame, series: Series) -> str:

@@ -157,7 +157,7 @@ def test_takeaways_are_computed(report):
     assert "83 cases lose 1% or more in fwd; all of them gain in fwd+bwd: TestID" in text
     assert "gains most for Qwen2.5-72B" in text
     assert "and least for Llama-3.1-405B" in text
-    assert "1 problem did not pass in base and does in head: TestID 47 (fwd, bwd)." in text
+    assert "1 problem did not pass in base but passed in head: TestID 47 (fwd, bwd)." in text
 
 
 def test_what_became_right_is_shown_with_its_own_numbers(report):
@@ -208,7 +208,7 @@ def everything(report):
         ("one model, one M", lambda: training(exactly, keep=lambda shape, M: shape.model == "Mistral-7B" and M == 4096),
          "Ranked by fwd+bwd"),
         ("all failed in head", lambda: training(exactly, head_verdict="oom", head_reason="out of memory"),
-         "does not in head"),
+         "but not in head"),
         ("all failed in both", lambda: training(exactly, head_verdict="oom", base_verdict="oom"), ""),
         ("no FLOPs", lambda: versions(np_row(gain(0.1), 8), op="quantize", N=1, flops=0), ""),
         ("far slower", lambda: versions(np_row(math.log(5000), 8), **TRAINING), ""),

@@ -6,7 +6,7 @@ What comes out otherwise is listed in tests/data/corrections.md.
 import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
-from rooflens.reports.model import Bullets, Text, Tone
+from rooflens.reports.model import Bullets, Remarks, Text, Tone
 
 from .planted import synthetic, tables, texts
 from .published import MI300X, STILL, flat_run, grouped_run, rows_of
@@ -270,7 +270,7 @@ def test_three_rows_of_the_reference_are_above_the_peak_and_marked(forward):
 
 
 def test_takeaways_are_computed_and_leave_out_what_cannot_be(forward):
-    items = [item for block in blocks(forward, Bullets, "takeaways") for item in block.items]
+    items = [item for block in blocks(forward, Remarks, "takeaways") for item in block.items]
     first = items[0]
     assert first.startswith("old_loop ÷ new_grouped (time): 1.05× to 6.09×, geometric mean 2.")
     assert "new_grouped is verified faster at 9 of 9 problems" in first

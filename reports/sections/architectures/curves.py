@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from ... import formatting as fmt
 from ...figures.axes import m_axis, octave_axis
-from ...figures.chart import Axis, Chart, Data, Figure, LegendEntry, Point, Series
+from ...figures.chart import Axis, Chart, Data, Figure, Point, Series
+from ...figures.marks import provider_legend
 from ...model import Section
 from ...view import Row, Slice, chapter
 from .subject import Architectures
@@ -63,7 +64,7 @@ def _figure(subject: Architectures, part: Slice, detail: bool) -> Figure | None:
         charts,
         how_to_read=HOW.format(baseline=subject.baseline, band=BAND.format(provider=banded) if banded else ""),
         alt=f"{title}. {'; '.join(chart.alt for chart in charts)}",
-        legend=tuple(LegendEntry(name, subject.styles[name]) for name in providers),
+        legend=provider_legend(providers, subject.styles),
         multiples=True,
         detail=detail,
         data=Data(

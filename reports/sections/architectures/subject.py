@@ -16,6 +16,7 @@ from ....analysis.run.architectures import (
     side_by_side,
 )
 from ... import formatting as fmt
+from ...figures.marks import provider_styles
 from ...model import Cell, Tone
 from ...view import Row, ShapeKey, Slice, View, shape_of, slices_of
 
@@ -91,12 +92,11 @@ class Architectures:
 
     @cached_property
     def styles(self) -> dict[str, int]:
-        """Palette style of each provider, the same in every panel; those without a time take no colour away."""
+        """Palette style of each provider, the same in every panel."""
         timed = {
             name for view in self.views.values() for name in view.cells.loc[view.cells["time_s"].notna(), "provider"]
         }
-        order = sorted(self.others, key=lambda name: name not in timed)
-        return {self.baseline: 0} | {name: index for index, name in enumerate(order, start=1)}
+        return provider_styles(self.baseline, self.others, timed)
 
     @cached_property
     def shapes(self) -> tuple[ShapeKey, ...]:

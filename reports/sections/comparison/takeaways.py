@@ -17,9 +17,10 @@ MOST_PARTS = 6
 
 
 def takeaways(result: Result) -> Iterator[str]:
-    """Yield the sentences in the order of what a reader asks: how much, everywhere, at whose cost, worth what."""
+    """Yield the sentences, the most important first: what broke, how much, everywhere, at whose cost, worth what."""
     places = Places.of(result)
     found = parts(result)
+    yield from _outcomes(result, places)
     if has_few(result):
         yield from (said for lead in leading(result) for said in _saved(result, places, lead))
     elif len(found) > MOST_PARTS:
@@ -31,7 +32,6 @@ def takeaways(result: Result) -> Iterator[str]:
             yield from _bought(result, places, lead, [part for part in found if part.group == lead.group])
             yield from _models(result, lead)
             yield from _saved(result, places, lead)
-    yield from _outcomes(result, places)
 
 
 def _over_parts(result: Result) -> str:
@@ -123,8 +123,8 @@ def _saved(result: Result, places: Places, part: Part) -> Iterator[str]:
 def _outcomes(result: Result, places: Places) -> Iterator[str]:
     cases = result.effects.cases
     for status, words in (
-        (Status.FIXED, "did not pass in base and does in head"),
-        (Status.BROKEN, "passed in base and does not in head"),
+        (Status.FIXED, "did not pass in base but passed in head"),
+        (Status.BROKEN, "passed in base but not in head"),
     ):
         rows = cases[cases["status"] == status].to_dict("records")
         if rows:

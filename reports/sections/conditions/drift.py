@@ -3,6 +3,7 @@
 Of several devices each has a line; of more than colours can tell apart (`device_lines`), their median with a band.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from ....analysis.stability.timeline import (
 from ... import formatting as fmt
 from ...figures.axes import elapsed_axis, linear_axis
 from ...figures.chart import Axis, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Series, Span, Tick
+from ...figures.marks import GREY
 from ...model import Section
 from ...view import View
 from .device_lines import Line, lines_of, of_devices
@@ -99,11 +101,12 @@ def _figure(view: View) -> Figure | None:
         return None
     slow = slowdown_spans(telemetry, end / 100)
     words = list(dict.fromkeys(word for word, _, _ in slow))
-    styles = {word: SLOW_STYLES[number % len(SLOW_STYLES)] for number, word in enumerate(words)}
+    lines = lines_of(run, telemetry, canary)
+    unused = [style for style in SLOW_STYLES if style not in {line.style for line in lines}]
+    styles = dict(itertools.zip_longest(words, unused[: len(words)], fillvalue=GREY))
     spans = tuple(Span(word, styles[word], None, first, max(last, first + end / 400)) for word, first, last in slow)
     spans += tuple(Span("pause", 0, at) for at in without_pauses(np.array([stop for stop, _ in cut]), cut).tolist())
     slowdowns = (LegendEntry(f"slowed down: {word}", fill=f"s{styles[word]}") for word in words)
-    lines = lines_of(run, telemetry, canary)
     charts = [] if not has_canary else _canaries(canary, lines) if run.several_devices else [_canary(canary)]
     charts += [_strip(strip, telemetry, lines) for strip in known]
     last = len(charts) - 1

@@ -13,6 +13,7 @@ from ....analysis.frames.deciding import deciding
 from ... import formatting as fmt
 from ...figures.axes import decade_axis, linear_axis, size_axis
 from ...figures.chart import Axis, Chart, Data, Draw, Figure, LegendEntry, Point, Series, Spacing, Span
+from ...figures.marks import GREY
 from ...model import Section, Text
 from ...view import Row, Slice, View, anchors, chapter
 
@@ -31,7 +32,8 @@ HEIGHT = 0.5
 STEEPEST_NAMES = 200
 """Sizes of a chart up to which each can be pointed at."""
 
-PERIOD_STYLE, GRID_STYLE, OUT_STYLE = 6, 5, 0
+PERIOD_STYLE, GRID_STYLE, OUT_STYLE = GREY, GREY, 0
+"""Grey, which is no provider's own, and ink for the rings."""
 
 _FIGURE = ("op", "B", "E", "top_k", "axis", "fixed", "M")
 """What the charts of one figure have in common, within a slice; they differ in provider."""

@@ -11,11 +11,12 @@ from ....analysis.roofline.ceilings import Ceiling, Ceilings
 from ... import formatting as fmt
 from ...cells import time_text
 from ...figures.axes import decade_axis, room
-from ...figures.chart import Axis, Chart, Data, Draw, Figure, LegendEntry, Point, Raw, Roof, Series
+from ...figures.chart import Axis, Chart, Data, Draw, Figure, Point, Raw, Roof, Series
 from ...figures.frames import SINGLE
 from ...figures.labels import LINE
+from ...figures.marks import provider_legend
 from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, text_columns, texts
-from ...terms import BOUND_CODES, BOUNDS
+from ...terms import BOUND_CODES, BOUNDS, CEILING_KINDS
 from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
 
 FIGURE_HOW = (
@@ -25,9 +26,6 @@ FIGURE_HOW = (
     "Intensity counts useful FLOPs and compulsory bytes, alike for all providers of a problem. Small problems stay "
     "below all roofs because of the launch floor ({launch})."
 )
-
-_KINDS = {"measured": "measured", "spec": "published", "derived": "derived"}
-"""Kind of a roof -> what its label says of it; that at the observed clock says so instead."""
 
 _AT_CLOCK = " at the observed clock"
 
@@ -137,7 +135,7 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
     low, high = (pick(float(row["intensity"]) for row in rows) for pick in (min, max))
     top = max(peak.value for peak in peaks if peak.kind == "measured" or peak is peaks[0])
     ridges = [top / slope.value for slope in slopes]
-    names = max(len(name) for name in providers) + 6
+    names = max(len(point.label) for line in series for point in line.points)
     low, high = room(min(low, *ridges), max(high, *ridges), names, names)
     # Both roofs are worth seeing: also where all cells lie far to one side of their ridge.
     x = decade_axis(
@@ -172,7 +170,7 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
         ),
         alt=chart.alt,
         caption=f"Roofs and their sources. {sources}.",
-        legend=tuple(LegendEntry(name, view.styles[name]) for name in providers),
+        legend=provider_legend(providers, view.styles),
         detail=detail,
         data=_data(rows, (*slopes, *dashed, *peaks)),
     )
@@ -257,7 +255,7 @@ def _roofs(slopes: list[Ceiling], peaks: list[Ceiling], top: float, x: Axis, low
 
 def _roof_label(ceiling: Ceiling) -> str:
     text = fmt.bandwidth(ceiling.value) if ceiling.name.endswith("bandwidth") else fmt.flops(ceiling.value)
-    kind = _AT_CLOCK.lstrip() if ceiling.name.endswith(_AT_CLOCK) else _KINDS[ceiling.kind]
+    kind = _AT_CLOCK.lstrip() if ceiling.name.endswith(_AT_CLOCK) else CEILING_KINDS[ceiling.kind]
     name = ceiling.name.removesuffix(_AT_CLOCK).removesuffix(" bandwidth")
     name = name.replace(" gemm peak", " peak").replace(" peak", " GEMM")
     return f"{name} {text}, {kind}"

@@ -9,7 +9,8 @@ from ....analysis.crossover.curve import CrossoverStatus
 from ... import formatting as fmt
 from ...cells import is_impossible, position_cell
 from ...figures.axes import m_axis, octave_axis, time_axis, with_room
-from ...figures.chart import Axis, Chart, Data, Figure, LegendEntry, Point, Series, Span
+from ...figures.chart import Axis, Chart, Data, Figure, Point, Series, Span
+from ...figures.marks import provider_legend
 from ...model import Section, Text
 from ...view import Row, ShapeKey, Slice, View, chapter, shape_of
 
@@ -18,12 +19,13 @@ SAME_SHAPES = 0.5
 
 PANELS_HOW = (
     "Time of one launch against M, both logarithmic; lower is faster. A decade has the same height in every panel, "
-    "but each panel has its own range. {crossover}A missing marker is a cell without a time."
+    "but each panel has its own range. {crossover}{refined}A missing marker is a cell without a time."
 )
 CROSSOVER_HOW = (
     "The dotted line is the crossover of {challenger} with {baseline}, the shaded band its interval; a band that "
     "reaches the edge is open on that side. "
 )
+REFINED_HOW = "Markers between two grid lines are M that the refinement added. "
 MEDIAN_HOW = (
     "Each line is the median over shapes of the time of {baseline} divided by the time of that provider. {band}Above "
     "the line at 1× a provider is faster than {baseline} on most shapes. A point counts the shapes for which both "
@@ -43,10 +45,6 @@ def _slice(view: View, part: Slice, number: int) -> Section:
     detail = number > 0
     figures = [figure for figure in (_medians(view, part, detail), _panels(view, part, detail)) if figure is not None]
     return Section(f"curves-{part.id}", part.title, tuple(figures), folded=detail)
-
-
-def _legend(view: View, providers: list[str]) -> tuple[LegendEntry, ...]:
-    return tuple(LegendEntry(name, view.styles[name]) for name in providers)
 
 
 def _panels(view: View, part: Slice, detail: bool) -> Figure | None:
@@ -78,9 +76,12 @@ def _panels(view: View, part: Slice, detail: bool) -> Figure | None:
         f"panels-{part.id}",
         f"Time against M, one panel per shape{f' of {models.pop()}' if len(models) == 1 else ''} ({part.title})",
         charts,
-        how_to_read=PANELS_HOW.format(crossover=crossover_how if crossed else ""),
+        how_to_read=PANELS_HOW.format(
+            crossover=crossover_how if crossed else "",
+            refined=REFINED_HOW if any(row["refined"] for row in timed) else "",
+        ),
         alt=_panels_alt(part, charts, providers, [rows[0] for rows in crossed.values()]),
-        legend=_legend(view, providers),
+        legend=provider_legend(providers, view.styles),
         multiples=True,
         detail=detail,
         data=_panels_data(view, timed, crossed),
@@ -226,7 +227,7 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
         (chart,),
         how_to_read=MEDIAN_HOW.format(baseline=view.baseline, band=band),
         alt=chart.alt,
-        legend=_legend(view, names),
+        legend=provider_legend(names, view.styles),
         detail=detail,
         data=_medians_data(known, names),
     )

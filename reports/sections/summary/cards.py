@@ -1,16 +1,17 @@
 """The numbers that head the report of one question: rates, means over shapes, means over two sides, a threshold."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pandas as pd
 
 from ....analysis.frames.speedup import geometric_means
-from ....analysis.roofline.ceilings import Ceilings
+from ....analysis.roofline.ceilings import Ceiling, Ceilings
 from ....shapes.problem import Op
 from ... import formatting as fmt
 from ...cells import is_impossible, mean_cell, rate_text
 from ...model import KeyNumber
+from ...terms import CEILING_KINDS
 from ...view import Row, Slice, View, shape_of
 from ..speedups.crossover import use_of
 from ..speedups.decode_grid import compared
@@ -18,33 +19,45 @@ from ..speedups.sides import ratios_over, sides
 
 
 def highest_rates(view: View) -> Iterator[KeyNumber]:
-    """Say how fast a provider gets, FLOPs and bytes, and what share of the device's named peak that is."""
-    timed = [row for row in view.rows(view.cells) if fmt.known(row["time_s"]) and not is_impossible(row)]
-    first = next((name for name in (*view.challengers, *view.providers) if _of(timed, name)), "")
-    mine, limits = _of(timed, first), Ceilings.of(view.analysis.ceilings)
+    """Say how fast the first challenger gets in the first slice, and what share of the device's limits that is."""
+    names = dict.fromkeys((*view.challengers, *view.providers))
+    found = ((part, rows) for name in names for part in view.slices if (rows := _timed(view, part, name)))
+    part, mine = next(found, (None, []))
+    if part is None:
+        return
+    first, limits = mine[0]["provider"], Ceilings.of(view.analysis.ceilings)
     counted = [row for row in mine if row["op"] != Op.QUANTIZE]
     if counted:
         fast = max(counted, key=lambda row: float(row["flops_per_s"]))
         dtype, rate = str(fast["math_dtype"] or fast["dtype"]), float(fast["flops_per_s"])
         peak = limits.published_peak(dtype) or limits.peak(dtype)
-        share = f", {fmt.share(rate / peak.value)} of {fmt.flops(peak.value)}, {peak}" if peak else ""
-        yield KeyNumber(f"Highest rate of {first}", rate_text(fast), f"at {_where(fast)}{share}", rate)
-    if mine:
-        wide = max(mine, key=lambda row: float(row["bandwidth_bytes_per_s"]))
-        traffic = float(wide["bandwidth_bytes_per_s"])
-        memory = limits.bandwidth("dram") if wide["cache"] == "cold" else None
-        share = f", {fmt.share(traffic / memory.value)} of {fmt.bandwidth(memory.value)}, {memory}" if memory else ""
-        detail = f"at {_where(wide)}{share}; compulsory bytes"
-        yield KeyNumber(f"Highest bandwidth of {first}", fmt.bandwidth(traffic), detail, traffic)
+        detail = f"at {_where(fast, part)}{_share(rate, peak, fmt.flops)}"
+        yield KeyNumber(f"Highest rate of {first}", rate_text(fast), detail, rate, note=_source(peak))
+    wide = max(mine, key=lambda row: float(row["bandwidth_bytes_per_s"]))
+    traffic = float(wide["bandwidth_bytes_per_s"])
+    memory = limits.bandwidth("dram") if wide["cache"] == "cold" else None
+    detail = f"at {_where(wide, part)}{_share(traffic, memory, fmt.bandwidth)}; compulsory bytes"
+    yield KeyNumber(f"Highest bandwidth of {first}", fmt.bandwidth(traffic), detail, traffic, note=_source(memory))
 
 
-def _of(rows: Sequence[Row], provider: str) -> list[Row]:
-    return [row for row in rows if row["provider"] == provider]
+def _share(rate: float, limit: Ceiling | None, text: Callable[[float], str]) -> str:
+    if limit is None:
+        return ""
+    return f", {fmt.share(rate / limit.value)} of {text(limit.value)}, {limit.name}, {CEILING_KINDS[limit.kind]}"
 
 
-def _where(row: Row) -> str:
+def _source(limit: Ceiling | None) -> str:
+    return f"{limit.name}: {limit.source}" if limit else ""
+
+
+def _timed(view: View, part: Slice, provider: str) -> list[Row]:
+    rows = view.rows(view.cells, part, provider=provider)
+    return [row for row in rows if fmt.known(row["time_s"]) and not is_impossible(row)]
+
+
+def _where(row: Row, part: Slice) -> str:
     shape = shape_of(row)
-    return f"{shape.label} {shape.size}, M={int(row['M'])}, {row['cache']}"
+    return f"{shape.label} {shape.size}, M={int(row['M'])}, {part.title}"
 
 
 def means_by_m(view: View) -> Iterator[KeyNumber]:

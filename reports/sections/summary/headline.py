@@ -18,14 +18,14 @@ Cards = Callable[[View], Iterator[KeyNumber]]
 
 
 def headline(view: View, *cards: Cards) -> Section:
-    """Build the headline block, of `cards` and of what bounds the cells, and the warnings under it."""
+    """Build the headline block of `cards`, of the usual three if there are none, and the warnings under it."""
     found = find(view.analysis)
-    chosen = cards or (best, crossover)
+    chosen = cards or (best, crossover, bounds)
     items = [item for card in chosen for item in card(view)] or [_best(view, found)]
     if found.impossible:
         left = f"left out, faster than the device allows: {fmt.count(found.impossible, found.passed)} cells"
         items[0] = replace(items[0], detail=f"{items[0].detail.removesuffix('.')}; {left}")
-    blocks: list[Block] = [KeyNumbers((*items, _bounds(found)))]
+    blocks: list[Block] = [KeyNumbers(tuple(items))]
     if view.analysis.warnings:
         blocks.append(Text("What concerns the run as a whole:"))
         blocks.append(Remarks(tuple(sorted(view.analysis.warnings, key=_rank))))
@@ -52,6 +52,11 @@ def best(view: View) -> Iterator[KeyNumber]:
 def crossover(view: View) -> Iterator[KeyNumber]:
     """The median crossover of the first challenger, or why there is none."""
     yield _crossover(find(view.analysis))
+
+
+def bounds(view: View) -> Iterator[KeyNumber]:
+    """Yield the shares of the limits that bound the cells of all providers."""
+    yield _bounds(find(view.analysis))
 
 
 def _best(view: View, found: Headline) -> KeyNumber:

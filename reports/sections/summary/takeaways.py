@@ -10,7 +10,7 @@ from ....analysis.frames.speedup import geometric_means
 from ....shapes.problem import Op
 from ... import formatting as fmt
 from ...cells import is_impossible, mean_cell, over_peak, ratio_cell
-from ...model import Bullets, Section
+from ...model import Remarks, Section
 from ...view import Row, View, shape_of
 from ..speedups.sides import sides
 from ..speedups.three_way import Trio, trios_of
@@ -25,11 +25,13 @@ def takeaways(view: View) -> Section | None:
     if named is None:
         return None
     trios = trios_of(view, named)
-    items = [f"{trio.part.title}: {text}" if len(trios) > 1 else text for trio in trios for text in _of(trio)]
-    return Section("takeaways", "Takeaways", (Bullets(tuple(items)),)) if items else None
+    found = sorted(((detail, trio, text) for trio in trios for detail, text in _of(trio)), key=lambda item: item[0])
+    items = tuple(f"{trio.part.title}: {text}" if len(trios) > 1 else text for _, trio, text in found)
+    return Section("takeaways", "Takeaways", (Remarks(items),)) if items else None
 
 
-def _of(trio: Trio) -> Iterator[str]:
+def _of(trio: Trio) -> Iterator[tuple[bool, str]]:
+    """Yield each sentence, and whether it is a detail of another one."""
     old, new, reference = trio.sides
     for base, ratios in ((old, trio.over_old), (reference, trio.over_reference)):
         problems = trio.with_both(base) if base else []
@@ -42,9 +44,9 @@ def _of(trio: Trio) -> Iterator[str]:
         told = [_range(known, base, new, len(problems) - len(possible))]
         if len(known) > 1:
             told.append(_movers(known))
-        yield " ".join(f"{text[:1].upper()}{text[1:]}" if number else text for number, text in enumerate(told))
+        yield False, " ".join(f"{text[:1].upper()}{text[1:]}" if number else text for number, text in enumerate(told))
         if len(known) > 1:
-            yield from _who_gains(known, cells, base, new)
+            yield from ((True, text) for text in _who_gains(known, cells, base, new))
 
 
 def _is_out(trio: Trio, row: Row) -> bool:
