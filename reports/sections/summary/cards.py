@@ -9,42 +9,44 @@ from ....analysis.frames.speedup import geometric_means
 from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...cells import is_impossible, mean_cell, rate_text
+from ...cells import is_impossible, mean_cell, rate_text, traffic_text
 from ...model import KeyNumber
 from ...view import Row, Slice, View, shape_of
 from ..speedups.crossover import use_of
 from ..speedups.decode_grid import compared
-from ..speedups.sides import ratios_over, sides
+from ..speedups.sides import sides
+from ..speedups.three_way import trios_of
 
 
 def highest_rates(view: View) -> Iterator[KeyNumber]:
-    """Say how fast a provider gets, FLOPs and bytes, and what share of the device's named peak that is."""
-    timed = [row for row in view.rows(view.cells) if fmt.known(row["time_s"]) and not is_impossible(row)]
-    first = next((name for name in (*view.challengers, *view.providers) if _of(timed, name)), "")
-    mine, limits = _of(timed, first), Ceilings.of(view.analysis.ceilings)
-    counted = [row for row in mine if row["op"] != Op.QUANTIZE]
-    if counted:
+    """How fast the first provider of the first slice with a time gets, FLOPs and bytes, and its share of the peak."""
+    for part in view.slices:
+        for name in (*view.challengers, *view.providers):
+            rows = view.rows(view.cells, part, provider=name)
+            if mine := [row for row in rows if fmt.known(row["time_s"]) and not is_impossible(row)]:
+                yield from _highest(view, part, name, mine)
+                return
+
+
+def _highest(view: View, part: Slice, provider: str, rows: Sequence[Row]) -> Iterator[KeyNumber]:
+    limits = Ceilings.of(view.analysis.ceilings)
+    if counted := [row for row in rows if row["op"] != Op.QUANTIZE]:
         fast = max(counted, key=lambda row: float(row["flops_per_s"]))
         dtype, rate = str(fast["math_dtype"] or fast["dtype"]), float(fast["flops_per_s"])
         peak = limits.published_peak(dtype) or limits.peak(dtype)
         share = f", {fmt.share(rate / peak.value)} of {fmt.flops(peak.value)}, {peak}" if peak else ""
-        yield KeyNumber(f"Highest rate of {first}", rate_text(fast), f"at {_where(fast)}{share}", rate)
-    if mine:
-        wide = max(mine, key=lambda row: float(row["bandwidth_bytes_per_s"]))
-        traffic = float(wide["bandwidth_bytes_per_s"])
-        memory = limits.bandwidth("dram") if wide["cache"] == "cold" else None
-        share = f", {fmt.share(traffic / memory.value)} of {fmt.bandwidth(memory.value)}, {memory}" if memory else ""
-        detail = f"at {_where(wide)}{share}; compulsory bytes"
-        yield KeyNumber(f"Highest bandwidth of {first}", fmt.bandwidth(traffic), detail, traffic)
+        yield KeyNumber(f"Highest rate of {provider}", rate_text(fast), f"at {_where(fast, part)}{share}", rate)
+    wide = max(rows, key=lambda row: float(row["bandwidth_bytes_per_s"]))
+    traffic = float(wide["bandwidth_bytes_per_s"])
+    memory = limits.bandwidth("dram") if part.cache == "cold" else None
+    share = f", {fmt.share(traffic / memory.value)} of {fmt.bandwidth(memory.value)}, {memory}" if memory else ""
+    detail = f"at {_where(wide, part)}{share}; compulsory bytes"
+    yield KeyNumber(f"Highest bandwidth of {provider}", traffic_text(wide), detail, traffic)
 
 
-def _of(rows: Sequence[Row], provider: str) -> list[Row]:
-    return [row for row in rows if row["provider"] == provider]
-
-
-def _where(row: Row) -> str:
+def _where(row: Row, part: Slice) -> str:
     shape = shape_of(row)
-    return f"{shape.label} {shape.size}, M={int(row['M'])}, {row['cache']}"
+    return f"{shape.label} {shape.size}, M={int(row['M'])}, {part.title}"
 
 
 def means_by_m(view: View) -> Iterator[KeyNumber]:
@@ -63,20 +65,15 @@ def means_by_m(view: View) -> Iterator[KeyNumber]:
 
 
 def means_over_sides(view: View) -> Iterator[KeyNumber]:
-    """Geometric means of a kernel over the one that it replaces and over the reference, in every slice together."""
+    """Geometric means of a kernel over the one that it replaces and over the reference, each in its first slice."""
     named = sides(view)
     if named is None:
         return
+    trios = trios_of(view, named)
     for base, what in ((named.old, ""), (named.reference, " (reference)")):
-        if not base:
-            continue
-        ratios = ratios_over(view, base)
-        mine = ratios[(ratios["provider"] == named.new) & ratios["ratio"].notna()]
-        for part in view.slices:
-            rows = view.rows(mine, part)
-            if rows:
-                yield _mean_of(rows, f"{base}{what} {fmt.DIVIDE} {named.new}", part, len(view.slices) > 1)
-                break
+        found = ((trio.part, trio.ratios_over(base)) for trio in trios)
+        for part, rows in [(part, rows) for part, rows in found if rows][:1]:
+            yield _mean_of(rows, f"{base}{what} {fmt.DIVIDE} {named.new}", part, len(view.slices) > 1)
 
 
 def _mean_of(rows: Sequence[Row], label: str, part: Slice, several: bool) -> KeyNumber:
