@@ -6,7 +6,7 @@
 # make bench     run the programs under benchmarks/: our kernels and tools beside their peers, as ratios
 # make docs      regenerate the generated pages of docs/
 # make golden    regenerate the reports in tests/reports/golden/: look at the diff before you commit it
-# make results   regenerate the reports under docs/results/ from the tables beside them
+# make results   regenerate the reports under docs/results/ and the gallery from the stored runs (images need Chromium)
 # make clean     remove .venv and caches; runs/ stays
 #
 # PYTHON=python3.12   the interpreter for .venv (default: the first Python 3.11 or newer that can create one)
@@ -120,7 +120,7 @@ golden: $(VENV)/.installed-test
 	@ROOFLENS_GOLDEN=write $(BIN)/python -m pytest -q tests/reports/test_golden.py
 
 results: $(VENV)/.installed-test
-	@ROOFLENS_GOLDEN=write $(BIN)/python -m pytest -q tests/reports/test_stored_results.py
+	@ROOFLENS_GOLDEN=write $(BIN)/python -m pytest -q tests/reports/test_stored_results.py tests/reports/test_gallery.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

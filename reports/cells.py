@@ -71,6 +71,11 @@ def traffic_cell(row: Row) -> Cell:
     return Cell(fmt.gigabytes(*_per_time(row, "bandwidth_bytes_per_s")), float(row["bandwidth_bytes_per_s"]))
 
 
+def traffic_text(row: Row) -> str:
+    """Write compulsory bytes over time, with the unit."""
+    return fmt.bandwidth(*_per_time(row, "bandwidth_bytes_per_s"))
+
+
 def _per_time(row: Row, name: str) -> tuple[float, float, float]:
     """A quantity per time with its interval: the longest time gives its lower end."""
     value, time = float(row[name]), float(row["time_s"])

@@ -220,9 +220,9 @@ def gigabytes(bytes_per_s: float | None, low: float | None = None, high: float |
     return _rate(bytes_per_s, 1e-9, low, high) if bytes_per_s is not None and not math.isnan(bytes_per_s) else ""
 
 
-def bandwidth(bytes_per_s: float | None) -> str:
+def bandwidth(bytes_per_s: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a bandwidth in GB/s (1e9 byte/s): 1 decimal above 100, else 3 significant digits."""
-    return f"{gigabytes(bytes_per_s)} GB/s" if known(bytes_per_s) else ""
+    return f"{gigabytes(bytes_per_s, low, high)} GB/s" if known(bytes_per_s) else ""
 
 
 def _rate(per_s: float, scale: float, low: float | None, high: float | None) -> str:

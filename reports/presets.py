@@ -21,6 +21,7 @@ from .sections.architectures.subject import Architectures
 from .sections.architectures.winners import disagreements
 from .sections.comparison import cases, cost, movers, open_points, origin, suite
 from .sections.comparison.dumbbell import dumbbell
+from .sections.comparison.issues import issues
 from .sections.comparison.losses import losses
 from .sections.comparison.models import models
 from .sections.comparison.spread import spread
@@ -178,7 +179,7 @@ OF_TWO_VERSIONS: dict[str, Preset[Result]] = {
         (
             *(suite.headline, origin.identity, suite.suite, spread, models, dumbbell, movers.movers, losses),
             *(cases.outcomes, open_points.tally, cases.choices, cost.cost, cost.evidence),
-            *(open_points.limitations, open_points.open_items, origin.doubts, origin.digest),
+            *(open_points.limitations, issues, open_points.open_items, origin.doubts, origin.digest),
             *(origin.reproduce, origin.provenance, cases.cases),
         ),
     )

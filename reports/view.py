@@ -144,6 +144,12 @@ class View:
         """Name a provider in a table of times; a reference says that it is one."""
         return f"{provider} (reference)" if self.run.is_reference(provider) else provider
 
+    def titled(self, text: str, part: Slice) -> str:
+        """Title a table of one slice, which it names where there are several."""
+        if len(self.slices) == 1:
+            return text
+        return f"{text[:-1]}; {part.title})" if text.endswith(")") else f"{text} ({part.title})"
+
     def legend_of(self, providers: Iterable[str]) -> str:
         """Say what a reference is, "" where none of `providers` is one."""
         return f" {REFERENCES}" if any(map(self.run.is_reference, providers)) else ""

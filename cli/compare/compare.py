@@ -100,6 +100,8 @@ def compare(**options: Any) -> None:
     --git. Tables (CSV of rooflens' peers, or your own with --columns) have one value per case: their changes are
     ranked, and none is verified.
 
+    Each provider is compared with itself in the other version: there is no other baseline to choose.
+
     Verdicts are faster, slower, same and inconclusive. Exit code 3: a case is verified to be slower; 5: one that passed
     no longer does; 4 with --strict: something is inconclusive.
 

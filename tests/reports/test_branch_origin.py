@@ -1,13 +1,15 @@
 """Where the report on two versions comes from: commits, commands, searches and compiled code."""
 
 import json
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from rooflens.analysis.comparison.identity import ChangedFile, Identity, Version, identity_of
 from rooflens.reports.build import build_comparison
 from rooflens.reports.render import html
-from rooflens.shapes.run_folder.manifest import ComparisonState
+from rooflens.reports.sections.comparison.issues import issues
+from rooflens.shapes.run_folder.manifest import ComparisonState, Manifest, StoredRefinement
 
 from .branches import ROW, codes, digest_of, exactly, gain, report_of, result_of, table_of, training
 from .planted import all_text, tables, texts
@@ -95,6 +97,7 @@ def test_costs_of_searches_by_provider_and_pass():
         ["mine", "fwd", "3 → 3", "32 → 96 (3.00×)", "750.000 s → 3600.000 s (4.80×)"],
         ["mine", "bwd", "3 → 3", "32 → 144 (4.50×)", "750.000 s → 3600.000 s (4.80×)"],
     ]
+    assert "base: 6 searches for configurations, listed under Cost of tuning" in all_text(report)
     assert "All searches together: 1500.000 s → 7200.000 s (4.80×)." in all_text(report)
     only_head = report_of(table_of([ROW]), searches={"head": searches["head"]})
     assert texts(tables(only_head)["compared-tuning"])[1][3:] == ["none → 96", "none → 3600.000 s"]
@@ -140,12 +143,30 @@ def test_what_head_cannot_do_is_listed_with_the_next_step_and_left_open():
     assert base[1:] == ["168", "168", "0", "84", "84"]
     assert head[1:] == ["168", str(168 - 2 * count), str(2 * count), "84", str(84 - count)]
     assert header[-2:] == ["problems", "problems that pass everywhere"]
+    (found,) = (block for part in report.walk() if part.id == "compared-issues" for block in part.blocks)
+    assert found.items[0] == f"head, mine: incorrect in {2 * count} cases ({count} problems): SNR 3 dB"
     (items,) = (block for part in report.walk() if part.id == "compared-open-items" for block in part.blocks)
     marked = dict(zip(items.items, items.checked, strict=True))
     assert marked["both versions were measured in turn"]
     assert not marked[f"correct what passed in base and fails in head: {2 * count} cases"]
     assert any(
         text.startswith("explain or accept what is verified slower") and not done for text, done in marked.items()
+    )
+
+
+def test_issues_name_what_failed_what_was_disturbed_and_what_was_searched():
+    planted = training(exactly, rounds=4, noise=0.001)
+    planted.cases.loc[:2, "base_disturbed"] = "canary slowed down by 4.1 % (gemm)"
+    planted.cases.loc[4:4, "head_impossible"] = True
+    assert not [part for part in report_of(training(exactly, rounds=4)).walk() if part.id == "compared-issues"]
+    (found,) = (block for part in report_of(planted).walk() if part.id == "compared-issues" for block in part.blocks)
+    added = StoredRefinement(of="crossover", challenger="mine", added=[{}, {}])
+    run = SimpleNamespace(manifest=Manifest(refine=added))
+    (tried,) = issues(result_of(training(exactly, rounds=4), runs={"head": run})).blocks
+    assert tried.items == ("head: --refine crossover of mine added 2 M at single shapes, not complete",)
+    assert found.items == (
+        "base, mine: disturbed in 3 cases (2 problems), most often: canary slowed down by 4.1 % (gemm)",
+        "head, mine: refuted in 1 case (1 problem): their times are shorter than the device allows",
     )
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from rooflens.analysis.statistics.intervals import bands
-from rooflens.reports.model import Table, Tone
+from rooflens.reports.model import KeyNumbers, Table, Tone
 from rooflens.reports.presets import of_a_run
 from rooflens.reports.render import html, markdown
 from rooflens.reports.sections.conditions.configurations import configurations, described
@@ -301,6 +301,19 @@ def test_a_floor_needs_rows_of_equal_time_whose_work_grows():
     assert floor_of([row(1e-5, 1), row(1.05e-5, 2), row(1.1e-5, 3)]) == []
     assert floor_of(grows[:2]) == []
     assert floor_of([]) == []
+
+
+def test_a_card_and_the_first_table_of_a_sweep_show_the_same_numbers(tmp_path):
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 64), providers=TRIO, caches=("cold", "warm"))
+    headline, sweep, *_ = of_a_run("flat").sections(view)
+    (cards,) = (block for block in headline.blocks if isinstance(block, KeyNumbers))
+    table = next(block for part in sweep.walk() for block in part.blocks if isinstance(block, Table))
+    columns = {column.header: number for number, column in enumerate(table.columns)}
+    for card, column in zip(cards.items, ("rate", "traffic"), strict=False):
+        best = max((row[columns[column]] for row in table.rows), key=lambda cell: cell.value)
+        assert (card.text.split()[0], card.value) == (best.text, best.value)
+        assert table.title == f"{card.label.split()[-1]} ({view.slices[0].title})"
+        assert view.slices[0].title in card.detail
 
 
 def test_launch_bound_rows_say_so(tmp_path):

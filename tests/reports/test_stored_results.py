@@ -17,10 +17,12 @@ from rooflens.reports.render import markdown
 from rooflens.reports.write import write_report
 
 from .golden_subjects import kept
+from .pages import unfolded
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 STORED = sorted(path.parent.name for path in RESULTS.glob("*/report.md"))
 QUICK = "cpu-llm4bit-quick"
+MOST_OPEN_LINES = 120
 WRITE = os.environ.get("ROOFLENS_GOLDEN") == "write"
 
 
@@ -46,6 +48,7 @@ def test_a_stored_report_is_what_its_tables_say(name):
         pytest.skip(f"wrote {folder / 'report.md'}")
     rendered = markdown.render(report)
     bodies = {"report.md": rendered.text, **dict(rendered.parts)}
+    assert len(unfolded(rendered.text)) <= MOST_OPEN_LINES
     assert {path.name for path in folder.glob("report*.md")} == set(bodies)
     links = {link for body in bodies.values() for link in re.findall(r"\]\((figures/[^)]+)\)", body)}
     assert {f"figures/{path.name}" for path in folder.glob("figures/*")} == links

@@ -7,6 +7,7 @@ cases        case by case
 movers       what moved
 losses       where head is slower
 open_points  outputs that were checked, known limitations, open items, arithmetic means
+issues       what went wrong, and what was tried
 spread       how changes are distributed
 cost         tuning and compiled code
 origin       commits, files, runs

@@ -7,23 +7,14 @@ import pandas as pd
 from ....analysis.comparison import breakdown
 from ....analysis.comparison.decide import Word
 from ....analysis.comparison.effects import Order, Status
-from ....analysis.comparison.numbering import SHAPE_SIZES
 from ....analysis.comparison.parts import parts
 from ....analysis.comparison.result import SUM, Result
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Column, Section, Table, Text, integer, number_columns, text_columns, texts
+from ...model import Bullets, Cell, Column, Section, Table, Text, integer, number_columns, text_columns
 from ..summary.known_limitations import Limitation, next_step
 from ..summary.tally import SKIPPED, bar_text, floor_of
-from .words import Places, group_cells, group_columns, pass_cell, rate_columns
-
-_SIDES = ("base", "head")
-MOST_REASONS = 20
-
-
-def problems(cases: pd.DataFrame) -> int:
-    """Count the problems among cases."""
-    return len(cases[[*SHAPE_SIZES]].drop_duplicates())
+from .words import SIDES, Places, group_cells, group_columns, pass_cell, problems, rate_columns
 
 
 def tally(result: Result) -> Section | None:
@@ -31,14 +22,14 @@ def tally(result: Result) -> Section | None:
     cases = result.effects.cases
     if result.order is Order.IMPORTED or cases.empty:
         return None
-    verdicts = [verdict for verdict in Verdict if any((cases[f"{side}_verdict"] == verdict).any() for side in _SIDES)]
+    verdicts = [verdict for verdict in Verdict if any((cases[f"{side}_verdict"] == verdict).any() for side in SIDES)]
     words = ["skipped" if verdict in SKIPPED else verdict.value.replace("_", " ") for verdict in verdicts]
     columns = (*text_columns("version"), *number_columns("cases", *words, "problems", "problems that pass everywhere"))
     lines = []
-    for side in _SIDES:
+    for side in SIDES:
         found = cases[cases[f"{side}_verdict"] != ""]
         counted = found[~found[f"{side}_verdict"].isin(SKIPPED)]
-        lacking = counted.loc[counted[f"{side}_verdict"] != Verdict.PASSED, [*SHAPE_SIZES]]
+        lacking = counted[counted[f"{side}_verdict"] != Verdict.PASSED]
         whole = problems(counted) - problems(lacking)
         numbers = [len(found), *((found[f"{side}_verdict"] == verdict).sum() for verdict in verdicts)]
         lines.append((Cell(side), *map(integer, (*numbers, problems(found), whole))))
@@ -51,37 +42,7 @@ def tally(result: Result) -> Section | None:
         f"same quantized bits before it is timed and after. Pass bar: {bars}. Skipped: declined with a reason."
     )
     table = Table("compared-tally", "Outputs checked", columns, tuple(lines), how_to_read=how)
-    reasons = tuple(_reasons(cases))
-    more = (_reasons_table(reasons),) if reasons else ()
-    return Section("compared-correctness", "Correctness", (table, *more))
-
-
-def _reasons(cases: pd.DataFrame) -> Iterator[tuple[Cell, ...]]:
-    for side in _SIDES:
-        lacking = cases[~cases[f"{side}_verdict"].isin(["", Verdict.PASSED])]
-        for (provider, verdict, reason), group in lacking.groupby(
-            ["provider", f"{side}_verdict", f"{side}_reason"], sort=False
-        ):
-            outcome = "skipped" if verdict in SKIPPED else str(verdict).replace("_", " ")
-            yield (
-                *texts(provider, side, outcome),
-                integer(len(group)),
-                integer(problems(group)),
-                Cell(str(reason) or "no reason was stored"),
-            )
-
-
-def _reasons_table(reasons: tuple[tuple[Cell, ...], ...]) -> Table:
-    columns = (
-        *text_columns("provider", "version", "outcome"),
-        *number_columns("cases", "problems"),
-        *text_columns("reason"),
-    )
-    left = len(reasons) - MOST_REASONS
-    reading = f"The other {left} reasons are in cells.csv of the runs." if left > 0 else ""
-    return Table(
-        "compared-reasons", "Skipped and failed", columns, reasons[:MOST_REASONS], reading, stub=3, detail=True
-    )
+    return Section("compared-correctness", "Correctness", (table,))
 
 
 def limitations(result: Result) -> Section | None:
@@ -171,7 +132,7 @@ def _items(result: Result) -> Iterator[tuple[bool, str]]:
         yield True, "nothing that passed in base fails in head"
     disturbed = int(((cases["base_disturbed"] != "") | (cases["head_disturbed"] != "")).sum())
     if disturbed:
-        yield False, f"measure {fmt.plural(disturbed, 'case')} again that something disturbed"
+        yield False, f"measure {fmt.plural(disturbed, 'disturbed case')} again"
 
 
 def arithmetic_means(result: Result) -> Section | None:
@@ -180,7 +141,7 @@ def arithmetic_means(result: Result) -> Section | None:
     found = [(part, cases) for part, cases in found if len(cases)]
     if not found:
         return None
-    means = [[float((cases["flops"] / cases[f"{side}_gmean_s"]).mean()) for side in _SIDES] for _, cases in found]
+    means = [[float((cases["flops"] / cases[f"{side}_gmean_s"]).mean()) for side in SIDES] for _, cases in found]
     unit = fmt.flops_unit(rate for pair in means for rate in pair)
     lines = tuple(
         (

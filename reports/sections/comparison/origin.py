@@ -13,16 +13,13 @@ from ... import formatting as fmt
 from ...model import Bullets, Cell, Code, Section, Table, Text, number_columns, text_columns, texts
 from ...render.plain import to_ascii
 from ..conditions.context import shell
-from .open_points import problems
 from .suite import mean_rates
-from .words import Places, suite_gain, told
+from .words import SIDES, Places, problems, suite_gain, told
 
 MOST_FILES = 50
 
 MOST_LINES = 12
 """Of the digest; where there are more parts, only those that lead."""
-
-_SIDES = ("base", "head")
 
 _BUILD = ("Makefile", "Dockerfile", "setup.py", "CMakeLists.txt")
 
@@ -57,8 +54,8 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
             files = fmt.plural(len(told_by_git.files), "file")
             yield "changed", f"{files}, +{told_by_git.added} / {fmt.MINUS}{told_by_git.removed} lines"
     else:
-        yield from zip(_SIDES, (result.base.label, result.head.label), strict=True)
-    runs = [result.runs[side] for side in _SIDES if side in result.runs]
+        yield from zip(SIDES, (result.base.label, result.head.label), strict=True)
+    runs = [result.runs[side] for side in SIDES if side in result.runs]
     if runs:
         yield "suite", _both(run.manifest.suite for run in runs)
         yield "device", _both(_device(run) for run in runs)
@@ -139,9 +136,9 @@ def _role(path: str, command: Sequence[str]) -> str:
 
 def _scope(result: Result) -> Iterator[str]:
     """Say which measured providers the change touches, by the hashes of their source files."""
-    if len(result.runs) < len(_SIDES):
+    if len(result.runs) < len(SIDES):
         return
-    base, head = (result.runs[side].manifest.providers for side in _SIDES)
+    base, head = (result.runs[side].manifest.providers for side in SIDES)
     common = [name for name in base if name in head and base[name].source and head[name].source]
     touched = [name for name in common if base[name].source != head[name].source]
     others = [name for name in common if name not in touched]
@@ -160,7 +157,7 @@ def provenance(result: Result) -> Section | None:
     ]
     if not rows:
         return None
-    columns = text_columns("item", *_SIDES)
+    columns = text_columns("item", *SIDES)
     table = Table(
         "compared-provenance",
         "Where the numbers come from",
@@ -176,7 +173,7 @@ def _origins(result: Result) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "data", tuple(side.source for side in sides)
     if result.identity is not None:
         yield "commit", (result.identity.base.commit, result.identity.head.commit)
-    runs: list[RunData | None] = [result.runs.get(side) for side in _SIDES]
+    runs: list[RunData | None] = [result.runs.get(side) for side in SIDES]
     yield "run", tuple(run.id if run else "" for run in runs)
     yield "measured", tuple(run.manifest.created_at if run else "" for run in runs)
     yield "rounds", tuple(str(run.cells["round"].nunique()) if run else "" for run in runs)
@@ -205,7 +202,7 @@ def reproduce(result: Result) -> Section | None:
     if result.identity is not None and result.identity.command:
         text = "In a checkout of the repository; the versions are measured in turn."
         return Section("compared-reproduce", "How to reproduce", (Text(text), Code(shell(result.identity.command))))
-    words = [run.manifest.command for side in _SIDES if (run := result.runs.get(side))]
+    words = [run.manifest.command for side in SIDES if (run := result.runs.get(side))]
     commands = list(dict.fromkeys(shell(one) for one in words if one))
     if not commands:
         return None

@@ -23,7 +23,6 @@ from ...model import (
     text_columns,
 )
 from .cases import table_of_cases
-from .open_points import problems
 from .takeaways import takeaways
 from .words import (
     TIMES,
@@ -35,6 +34,7 @@ from .words import (
     has_few,
     interval_cell,
     pass_cell,
+    problems,
     rate_columns,
     suite_gain,
     suite_reduction,

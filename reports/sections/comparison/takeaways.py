@@ -96,8 +96,7 @@ def _models(result: Result, part: Part) -> Iterator[str]:
     if len(means) > 1:
         best, worst = min(means), max(means)
         yield (
-            f"{told(result, part)}, by model: the geometric mean gains most for {best[1]} "
-            f"({best[2]}) and least for {worst[1]} ({worst[2]})."
+            f"{told(result, part)}, by model: geometric means from {worst[2]} ({worst[1]}) to {best[2]} ({best[1]})."
         )
 
 

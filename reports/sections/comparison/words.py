@@ -13,7 +13,7 @@ import pandas as pd
 from ....analysis.comparison.breakdown import Quantity
 from ....analysis.comparison.decide import Word
 from ....analysis.comparison.effects import Order
-from ....analysis.comparison.numbering import Numbering, number_cases
+from ....analysis.comparison.numbering import SHAPE_SIZES, Numbering, number_cases
 from ....analysis.comparison.parts import GROUP, Part, all_cases, parts
 from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange
@@ -31,6 +31,8 @@ COMBINED = (
 TIMES = "Times: geometric mean over the rounds of the median of each, so that a change follows from them."
 
 UNKNOWN = Cell("unknown", tone=Tone.MISSING)
+
+SIDES = ("base", "head")
 
 FEW = 6
 """Rows up to which all cases stand in the table under the headline, and no list of some of them follows."""
@@ -205,7 +207,7 @@ def verdict_cell(row: Row) -> Cell:
     word = Word(row["word"])
     smallest = float(row["smallest"])
     would = f", would find {fmt.about(smallest)}" if word is Word.INCONCLUSIVE and not math.isnan(smallest) else ""
-    sides = "; ".join(f"{side}: {text}" for side in ("base", "head") if (text := str(row[f"{side}_disturbed"])))
+    sides = "; ".join(f"{side}: {text}" for side in SIDES if (text := str(row[f"{side}_disturbed"])))
     disturbed = f"disturbed while it was measured: {sides}" if sides else ""
     return Cell(f"{word}{would}", tone=TONES[word], note="; ".join(filter(None, (str(row["withheld"]), disturbed))))
 
@@ -222,7 +224,7 @@ def rate_unit(rows: pd.DataFrame) -> str:
 def rate_cells(row: Row, unit: str) -> tuple[Cell, ...]:
     """Rates of base and head in `unit`; without one, their times."""
     found = []
-    for side in ("base", "head"):
+    for side in SIDES:
         seconds = float(row[f"{side}_gmean_s"])
         if not unit:
             found.append(Cell(fmt.time(seconds), seconds))
@@ -241,7 +243,7 @@ def rate_columns(unit: str) -> tuple[Column, ...]:
 
 def time_cells(row: Row) -> tuple[Cell, ...]:
     """Times of base and head."""
-    seconds = [float(row[f"{side}_gmean_s"]) for side in ("base", "head")]
+    seconds = [float(row[f"{side}_gmean_s"]) for side in SIDES]
     return tuple(Cell(fmt.time(one), one) for one in seconds)
 
 
@@ -255,3 +257,8 @@ def change_cells(row: Row) -> tuple[Cell, ...]:
     """Times, changes, interval and verdict of one case."""
     changes = (case_reduction(row), case_gain(row), interval_cell(row["low"], row["high"]))
     return (*time_cells(row), *changes, verdict_cell(row))
+
+
+def problems(cases: pd.DataFrame) -> int:
+    """Count the problems among cases."""
+    return len(cases[[*SHAPE_SIZES]].drop_duplicates())

@@ -119,14 +119,18 @@ def _disturbed(view: View) -> Table | None:
     timed = view.cells[(view.cells["verdict"] == Verdict.PASSED) & (view.cells["disturbed"] != "")]
     if timed.empty:
         return None
-    columns = (*text_columns("provider", "shape"), *number_columns("N×K", "M"), *text_columns("operands", "what moved"))
+    columns = (
+        *text_columns("provider", "shape"),
+        *number_columns("N×K", "M"),
+        *text_columns("operands", "disturbed by"),
+    )
     causes = timed["disturbed"].str.count("; ").sort_values(ascending=False, kind="stable")
     worst = timed.loc[causes.index].head(MOST_DISTURBED)
     rows = tuple(_disturbed_row(row) for row in worst.to_dict("records"))
     reading = "Their times stand in every table all the same: stop other work on the device and measure them again."
     if len(timed) > len(rows):
         reading += (
-            f" {len(rows)} of {len(timed)}, those with most causes first; cells.csv and canary.csv tell it of all."
+            f" {len(rows)} of {len(timed)}, those with most causes first; cells.csv and canary.csv have all of them."
         )
     return Table("disturbed", "Disturbed cells", columns, rows, reading=reading, stub=2, detail=len(rows) > 8)
 

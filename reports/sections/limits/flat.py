@@ -38,7 +38,7 @@ def _slice(view: View, part: Slice, number: int) -> Section:
     if remarks := tuple(text for name in first for text in _remarks(view, name, rows[name])):
         blocks.append(Bullets(remarks))
     for name, table_id in anchors(f"flat-{part.id}", tuple(timed)):
-        blocks.append(_table(view, name, table_id, rows[name], name not in first))
+        blocks.append(_table(view, part, name, table_id, rows[name], name not in first))
     return Section(f"flat-{part.id}", part.title, tuple(blocks), folded=number > 0)
 
 
@@ -50,7 +50,7 @@ def _rows(view: View, part: Slice, provider: str) -> list[Row]:
     return [found[at] for at in places if fmt.known(found[at]["time_s"])]
 
 
-def _table(view: View, provider: str, table_id: str, rows: list[Row], detail: bool) -> Table:
+def _table(view: View, part: Slice, provider: str, table_id: str, rows: list[Row], detail: bool) -> Table:
     names = size_names(rows)
     listed = _listed(rows)
     limits = Ceilings.of(view.analysis.ceilings)
@@ -86,7 +86,7 @@ def _table(view: View, provider: str, table_id: str, rows: list[Row], detail: bo
     )
     return Table(
         table_id,
-        provider,
+        view.titled(provider, part),
         columns,
         lines,
         f"{fmt.plural(len(rows), 'problem')}.{thinned}",

@@ -1,8 +1,7 @@
-"""Throughput: what each provider reached at best and over the whole shape set, and every cell beside its bound."""
+"""Throughput: what each provider reached at best and over the whole shape set, and the time and rates of every cell."""
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
@@ -13,8 +12,8 @@ from ....analysis.frames.deciding import deciding
 from ....analysis.frames.notes import MIXED
 from ....analysis.frames.speedup import ALIKE, speedups
 from ... import formatting as fmt
-from ...cells import is_impossible, ratio_cell
-from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
+from ...cells import is_impossible, rate_cell, traffic_cell
+from ...model import Cell, Column, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import Row, Slice, View, chapter, shape_of
 from .sizes import rounds_of
 
@@ -50,9 +49,8 @@ def _slice(view: View, part: Slice, number: int, listed: list[int], proven: froz
     rows = [row for row in view.rows(view.cells, part) if not math.isnan(row["time_s"])]
     if not rows:
         return Section(f"throughput-{part.id}", part.title)
-    ratios = {row["cell_id"]: row for row in view.rows(view.ratios, part)}
     tables = [_peaks(rows, part), _whole_set(view, rows, part, number > 0)]
-    tables += [_cells(view, [row for row in rows if row["M"] == m], ratios, proven, part, m) for m in listed]
+    tables += [_cells(view, [row for row in rows if row["M"] == m], proven, part, m) for m in listed]
     return Section(
         f"throughput-{part.id}", part.title, tuple(table for table in tables if table is not None), folded=number > 0
     )
@@ -80,9 +78,8 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
         line = [Cell(provider)]
         if flops:
             fast = max(mine, key=lambda row: float(row["flops_per_s"]))
-            line += [Cell(fmt.flops_in(unit, fast["flops_per_s"]), float(fast["flops_per_s"])), Cell(_where(fast))]
-        reached = float(wide["bandwidth_bytes_per_s"])
-        lines.append((*line, Cell(fmt.gigabytes(reached), reached), Cell(_where(wide))))
+            line += [rate_cell(fast, unit), Cell(_where(fast))]
+        lines.append((*line, traffic_cell(wide), Cell(_where(wide))))
     rates_of = f"{'Useful FLOPs (2MNK) over time; compulsory' if flops else 'Compulsory'} bytes over time."
     reading = f"{rates_of}{_left_out(every, rows)}"
     return Table(f"peaks-{part.id}", "Highest rates reached", columns, tuple(lines), reading=reading)
@@ -149,9 +146,7 @@ def _in(unit: str, rate: float | None) -> str:
     return fmt.gigabytes(rate) if unit == "GB/s" else fmt.flops_in(unit, rate)
 
 
-def _cells(
-    view: View, rows: list[Row], ratios: Mapping[Any, Row], proven: frozenset[str], part: Slice, m: int
-) -> Table | None:
+def _cells(view: View, rows: list[Row], proven: frozenset[str], part: Slice, m: int) -> Table | None:
     if not rows:
         return None
     unit = fmt.flops_unit(_rates(rows)) if _has_flops(rows) else ""
@@ -162,18 +157,15 @@ def _cells(
         *number_columns("time", "95% interval"),
         *((Column("rate", unit=unit),) if unit else ()),
         Column("traffic", unit="GB/s"),
-        Column("of bound", scale=Scale.BAR),
         *text_columns("class"),
-        Column("speedup"),
     )
-    lines = tuple(_cell_row(view, row, row["cell_id"] in proven, ratios.get(row["cell_id"]), unit) for row in rows)
+    lines = tuple(_cell_row(view, row, row["cell_id"] in proven, unit) for row in rows)
     title = f"Cells at M={m} ({part.title})"
     counted = f"{fmt.plural(len(rows), 'cell')} with a time."
     unlike = " (of none that was timed in different ways)" if _timed_differently(rows) else ""
     how = (
         f"Time: geometric mean over {rounds_of(rows)} of the round's median. Bold: verified to be the fastest provider "
-        f"of a shape{unlike}, references aside. Traffic: compulsory bytes over time. Of bound: time at the bound over "
-        f"measured time. Speedup: {view.baseline} ÷ provider (time), > 1: the provider is faster."
+        f"of a shape{unlike}, references aside. Traffic: compulsory bytes over time. Class: what takes the time."
     )
     return Table(f"cells-{part.id}-m{m}", title, columns, lines, counted, detail=True, how_to_read=how)
 
@@ -198,22 +190,15 @@ def _timed_differently(rows: list[Row]) -> bool:
     return any(len(found) > 1 or MIXED in next(iter(found)) for found in ways.values())
 
 
-def _cell_row(view: View, row: Row, is_fastest: bool, ratio: Row | None, unit: str) -> tuple[Cell, ...]:
+def _cell_row(view: View, row: Row, is_fastest: bool, unit: str) -> tuple[Cell, ...]:
     shape, time = shape_of(row), float(row["time_s"])
     low, high = row["time_low_s"], row["time_high_s"]
-    fraction = row["fraction_of_bound"] if fmt.known(row["fraction_of_bound"]) else None
-    speed = None if ratio is None or math.isnan(ratio["ratio"]) else ratio
-    text = "baseline" if ratio is None else "" if speed is None else ratio_cell(speed, "").text
-    faster, slower = (time / low, time / high) if fmt.known(low) and fmt.known(high) else (math.nan, math.nan)
-    rate, traffic = float(row["flops_per_s"]), float(row["bandwidth_bytes_per_s"])
     return (
         *texts(shape.label, shape.size),
         Cell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
         Cell(fmt.time(time, low, high), time, note=view.footnote(row)),
         Cell(fmt.time_interval(low, high)),
-        *((Cell(fmt.flops_in(unit, rate, rate * slower, rate * faster), rate),) if unit else ()),
-        Cell(fmt.gigabytes(traffic, traffic * slower, traffic * faster), traffic),
-        Cell(fmt.share(fraction), fraction, fraction),
+        *((rate_cell(row, unit),) if unit else ()),
+        traffic_cell(row),
         Cell(str(row["bound_class"])),
-        Cell(text, None if speed is None else float(speed["ratio"])),
     )

@@ -38,7 +38,7 @@ def heat(
         for x, m in enumerate(sizes):
             if row := known.get((shape, m)):
                 fill = heat_fill(colours.step(math.log2(row["ratio"])))
-                boxes.append(Box(x, x + 1, y, y + 1, fill, _short(float(row["ratio"]), row["verdict"] == "undecided")))
+                boxes.append(Box(x, x + 1, y, y + 1, fill, ratio_cell(row, "").text.rstrip("×")))
     chart = Chart(
         title=provider,
         x=bands([f"{m}" for m in sizes], "M"),
@@ -81,13 +81,6 @@ def heat_fill(step: int) -> str:
 def _key(step: int) -> str:
     text = fmt.tick_ratio(2.0 ** (step / colours.STEPS * colours.OCTAVES))
     return f"≤ {text}" if step == -colours.STEPS else f"≥ {text}" if step == colours.STEPS else text
-
-
-def _short(ratio: float, undecided: bool) -> str:
-    """Write a ratio in four characters: 44.8, 3.64, 0.43, ~1.1."""
-    if undecided:
-        return f"~{ratio:.1f}" if ratio < 9.95 else f"~{ratio:.0f}"
-    return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:.1f}" if ratio < 99.95 else f"{ratio:.0f}"
 
 
 def _alt(view: View, provider: str, known: Mapping[tuple[ShapeKey, int], Row]) -> str:

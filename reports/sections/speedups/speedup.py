@@ -85,7 +85,6 @@ def grid(
     table_id: str,
     rows: Mapping[tuple[ShapeKey, int], Row],
     *,
-    title: str = "",
     key: bool = False,
     detail: bool = False,
     heads: Heads = LABEL_AND_SIZE,
@@ -111,7 +110,7 @@ def grid(
     several = len(lines) > 1
     return Table(
         table_id,
-        title or view.named(provider),
+        view.titled(view.named(provider), part),
         columns,
         tuple(lines + footer) if several else tuple(lines),
         reading=f"{_reading(view.baseline, provider, rows, common)}. {counted(rows.values())}",

@@ -50,6 +50,20 @@ class Trio:
         """Problems in which the new kernel and another side have a time."""
         return [problem for problem in self.problems if self.sides.new in problem and side in problem]
 
+    def ratios_over(self, side: str) -> list[Row]:
+        """Ratios of the new kernel over another side, of times that the device allows."""
+        ratios = self.over_old if side == self.sides.old else self.over_reference
+        possible = (
+            problem[self.sides.new]["cell_id"]
+            for problem in self.with_both(side)
+            if not any(self.is_out(problem[name]) for name in (side, self.sides.new))
+        )
+        return [ratios[cell] for cell in possible if cell in ratios and fmt.known(ratios[cell]["ratio"])]
+
+    def is_out(self, row: Row) -> bool:
+        """True for a time that is shorter than the device allows."""
+        return is_impossible(row) or bool(over_peak(row, self.limits))
+
 
 def three_way(view: View) -> Section | None:
     """Build the tables of every slice; None where there are no two sides."""
@@ -113,9 +127,9 @@ def _slice(view: View, trio: Trio, number: int) -> Section:
     blocks: list[Table | Text] = []
     named = trio.sides
     if trio.with_both(named.old):
-        blocks.append(_versus(trio))
+        blocks.append(_versus(view, trio))
     if trio.with_both(named.reference):
-        blocks.append(_three(trio))
+        blocks.append(_three(view, trio))
     elif not blocks or trio.part.pass_ != Pass.FWD:
         blocks.append(_alone(trio))
     blocks += [Text(text) for text in _impossible(trio)]
@@ -138,7 +152,7 @@ def _ratio(ratios: Mapping[Any, Row], row: Row) -> Cell:
     return Cell("") if found is None else ratio_cell(found, str(found["note"]))
 
 
-def _versus(trio: Trio) -> Table:
+def _versus(view: View, trio: Trio) -> Table:
     old, new = trio.sides.old, trio.sides.new
     problems = trio.with_both(old)
     rows = [problem[name] for problem in problems for name in (old, new)]
@@ -171,7 +185,7 @@ def _versus(trio: Trio) -> Table:
     )
     return Table(
         f"versus-{trio.part.id}",
-        f"{old} against {new}",
+        view.titled(f"{old} against {new}", trio.part),
         columns,
         lines,
         reading=reading,
@@ -180,7 +194,7 @@ def _versus(trio: Trio) -> Table:
     )
 
 
-def _three(trio: Trio) -> Table:
+def _three(view: View, trio: Trio) -> Table:
     old, new, reference = trio.sides
     problems = trio.with_both(reference)
     names, heads = _heads(problems)
@@ -213,7 +227,7 @@ def _three(trio: Trio) -> Table:
         f"Sides: {who}. {both} a ratio of times, > 1: {new} is faster."
         f"{_left_out(trio, len(problems), f'{new} and {reference}')}"
     )
-    title = f"{new} beside {f'{old} and ' if with_old else ''}{reference}"
+    title = view.titled(f"{new} beside {f'{old} and ' if with_old else ''}{reference}", trio.part)
     return Table(f"three-{trio.part.id}", title, columns, lines, reading=reading, how_to_read=_how(rows))
 
 
@@ -287,7 +301,7 @@ def _how(rows: Sequence[Row]) -> str:
 def _left_out(trio: Trio, shown: int, who: str) -> str:
     missing = len(trio.problems) - shown
     n = f" {fmt.plural(shown, 'problem')}"
-    return f"{n}; {missing} without a time of both {who} left out." if missing else f"{n}, none left out."
+    return f"{n}; {missing} without a time of both {who} left out." if missing else f"{n}, all included."
 
 
 def _impossible(trio: Trio) -> list[str]:
@@ -295,7 +309,7 @@ def _impossible(trio: Trio) -> list[str]:
     told = []
     for name in trio.sides.named:
         mine = [problem[name] for problem in trio.problems if name in problem]
-        bad = [row for row in mine if is_impossible(row) or over_peak(row, trio.limits)]
+        bad = [row for row in mine if trio.is_out(row)]
         if bad:
             rates = ", ".join(filter(None, map(rate_text, bad)))
             told.append(

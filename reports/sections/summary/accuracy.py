@@ -117,13 +117,15 @@ def _failure_row(key: dict[str, Any], group: pd.DataFrame) -> tuple[Cell, ...]:
 
 
 def _remarks(summary: pd.DataFrame) -> list[Text | Table]:
-    counts = Counter(
-        (str(provider), remark)
-        for provider, remarks in zip(summary["provider"], summary["remarks"], strict=True)
-        for remark in remarks
-    )
+    counts: dict[str, Counter[str]] = {}
+    for provider, remarks in zip(summary["provider"], summary["remarks"], strict=True):
+        for remark in remarks:
+            counts.setdefault(remark, Counter())[str(provider)] += 1
     if not counts:
         return []
-    rows = tuple((Cell(provider), integer(count), Cell(note)) for (provider, note), count in counts.items())
-    columns = (*text_columns("provider"), Column("cells"), *text_columns("remark"))
+    rows = tuple(
+        (Cell(remark), integer(found.total()), Cell(", ".join(f"{name} ({count})" for name, count in found.items())))
+        for remark, found in counts.items()
+    )
+    columns = (*text_columns("remark"), Column("cells"), *text_columns("providers (cells)"))
     return [Table("remarks", "Remarks on cells that passed", columns, rows, detail=len(rows) > 8)]

@@ -9,19 +9,20 @@ from ....analysis.frames.speedup import geometric_means
 from ....analysis.roofline.ceilings import Ceiling, Ceilings
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...cells import is_impossible, mean_cell, rate_text
+from ...cells import is_impossible, mean_cell, rate_text, traffic_text
 from ...model import KeyNumber
 from ...terms import CEILING_KINDS
 from ...view import Row, Slice, View, shape_of
 from ..speedups.crossover import use_of
 from ..speedups.decode_grid import compared
-from ..speedups.sides import ratios_over, sides
+from ..speedups.sides import sides
+from ..speedups.three_way import trios_of
 
 
 def highest_rates(view: View) -> Iterator[KeyNumber]:
     """Say how fast the first challenger gets in the first slice, and what share of the device's limits that is."""
     names = dict.fromkeys((*view.challengers, *view.providers))
-    found = ((part, rows) for name in names for part in view.slices if (rows := _timed(view, part, name)))
+    found = ((part, rows) for part in view.slices for name in names if (rows := _timed(view, part, name)))
     part, mine = next(found, (None, []))
     if part is None:
         return
@@ -35,9 +36,9 @@ def highest_rates(view: View) -> Iterator[KeyNumber]:
         yield KeyNumber(f"Highest rate of {first}", rate_text(fast), detail, rate, note=_source(peak))
     wide = max(mine, key=lambda row: float(row["bandwidth_bytes_per_s"]))
     traffic = float(wide["bandwidth_bytes_per_s"])
-    memory = limits.bandwidth("dram") if wide["cache"] == "cold" else None
+    memory = limits.bandwidth("dram") if part.cache == "cold" else None
     detail = f"at {_where(wide, part)}{_share(traffic, memory, fmt.bandwidth)}; compulsory bytes"
-    yield KeyNumber(f"Highest bandwidth of {first}", fmt.bandwidth(traffic), detail, traffic, note=_source(memory))
+    yield KeyNumber(f"Highest bandwidth of {first}", traffic_text(wide), detail, traffic, note=_source(memory))
 
 
 def _share(rate: float, limit: Ceiling | None, text: Callable[[float], str]) -> str:
@@ -76,20 +77,15 @@ def means_by_m(view: View) -> Iterator[KeyNumber]:
 
 
 def means_over_sides(view: View) -> Iterator[KeyNumber]:
-    """Geometric means of a kernel over the one that it replaces and over the reference, in every slice together."""
+    """Geometric means of a kernel over the one that it replaces and over the reference, each in its first slice."""
     named = sides(view)
     if named is None:
         return
+    trios = trios_of(view, named)
     for base, what in ((named.old, ""), (named.reference, " (reference)")):
-        if not base:
-            continue
-        ratios = ratios_over(view, base)
-        mine = ratios[(ratios["provider"] == named.new) & ratios["ratio"].notna()]
-        for part in view.slices:
-            rows = view.rows(mine, part)
-            if rows:
-                yield _mean_of(rows, f"{base}{what} {fmt.DIVIDE} {named.new}", part, len(view.slices) > 1)
-                break
+        found = ((trio.part, trio.ratios_over(base)) for trio in trios)
+        for part, rows in [(part, rows) for part, rows in found if rows][:1]:
+            yield _mean_of(rows, f"{base}{what} {fmt.DIVIDE} {named.new}", part, len(view.slices) > 1)
 
 
 def _mean_of(rows: Sequence[Row], label: str, part: Slice, several: bool) -> KeyNumber:

@@ -131,7 +131,7 @@ def _conditions(view: View) -> Iterator[Item]:
     timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
     disturbed = int((timed["disturbed"] != "").sum())
     if disturbed:
-        yield False, f"measure {fmt.plural(disturbed, 'cell')} again that something disturbed"
+        yield False, f"measure {fmt.plural(disturbed, 'disturbed cell')} again"
     if len(view.caches) == 1 and len(timed):
         other = "warm" if view.caches[0] == "cold" else "cold"
         yield False, f"measure the {other} cache too: only {view.caches[0]} times are known (--cache cold,warm)"

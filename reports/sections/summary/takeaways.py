@@ -9,7 +9,7 @@ import pandas as pd
 from ....analysis.frames.speedup import geometric_means
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...cells import is_impossible, mean_cell, over_peak, ratio_cell
+from ...cells import mean_cell, ratio_cell
 from ...model import Remarks, Section
 from ...view import Row, View, shape_of
 from ..speedups.sides import sides
@@ -33,25 +33,19 @@ def takeaways(view: View) -> Section | None:
 def _of(trio: Trio) -> Iterator[tuple[bool, str]]:
     """Yield each sentence, and whether it is a detail of another one."""
     old, new, reference = trio.sides
-    for base, ratios in ((old, trio.over_old), (reference, trio.over_reference)):
-        problems = trio.with_both(base) if base else []
-        possible = [problem for problem in problems if not any(_is_out(trio, problem[name]) for name in (base, new))]
-        found = [ratios[problem[new]["cell_id"]] for problem in possible if problem[new]["cell_id"] in ratios]
-        known = [row for row in found if fmt.known(row["ratio"])]
+    for base in (old, reference):
+        known = trio.ratios_over(base)
         if not known:
             continue
-        cells = {problem[new]["cell_id"]: problem[new] for problem in possible}
-        told = [_range(known, base, new, len(problems) - len(possible))]
+        problems = trio.with_both(base)
+        cells = {problem[new]["cell_id"]: problem[new] for problem in problems}
+        impossible = sum(any(trio.is_out(problem[name]) for name in (base, new)) for problem in problems)
+        told = [_range(known, base, new, impossible)]
         if len(known) > 1:
             told.append(_movers(known))
         yield False, " ".join(f"{text[:1].upper()}{text[1:]}" if number else text for number, text in enumerate(told))
         if len(known) > 1:
             yield from ((True, text) for text in _who_gains(known, cells, base, new))
-
-
-def _is_out(trio: Trio, row: Row) -> bool:
-    """True for a time that is shorter than the device allows."""
-    return is_impossible(row) or bool(over_peak(row, trio.limits))
 
 
 def _range(known: Sequence[Row], base: str, new: str, impossible: int) -> str:
