@@ -90,7 +90,7 @@ class Launch:
 
     `refresh` updates what a launch finds ready and activations have part in: what a reference decodes ahead, or what
     the forward pass saves. It is called, untimed, after activations have changed, of references and of the providers
-    that rooflens ships; any other computes that in `run`.
+    that rooflens ships (`registry.trusted`); any other computes that in `run`.
     """
 
     run: Callable[[], object]

@@ -6,7 +6,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -150,6 +150,17 @@ def load(wanted: Iterable[str], files: Iterable[Path] = ()) -> "dict[str, AnyPro
             raise unknown_name("provider", name, [*loaded, *names()], f"see {ALL}")
         loaded[name] = _installed(name, target)
     return loaded
+
+
+def trusted(providers: "Mapping[str, AnyProvider]") -> frozenset[str]:
+    """Names of the providers that may update what a launch finds ready outside of timing (`Launch.refresh`).
+
+    Those that rooflens ships, and references, which nothing is dispatched to. To be asked before any of their code has
+    run: a provider could become a reference later.
+    """
+    from .provider import Role
+
+    return frozenset(name for name, one in providers.items() if name in BUILTIN or one.role is Role.REFERENCE)
 
 
 def _installed(name: str, target: str) -> "AnyProvider":

@@ -94,15 +94,16 @@ class Architecture:
     def issued_lanes(self) -> int:
         """Lanes of vector instructions that a published compute unit or SM can issue per clock.
 
-        Four schedulers with a warp of 32 each (CUDA C++ Programming Guide, "Hardware Multithreading"); four SIMDs of 16
-        lanes (AMD, CDNA ISA guides), or two of 32 (RDNA), where two instructions issued as one count once.
+        NVIDIA: four schedulers with a warp of 32 each (CUDA C++ Programming Guide, "Hardware Multithreading"). CDNA:
+        four SIMDs of 16 lanes, each of which may issue two at once (ROCm Compute Profiler documentation, FAQ on "VALU
+        Utilization" above its peak). RDNA: two SIMDs of 32, where two instructions issued as one count once.
         """
-        return 64 if self.is_amd else 128
+        return 64 if self.family == "rdna" else 128
 
     @property
     def logic_lanes(self) -> int:
-        """Those of shifts and logic: 64 of NVIDIA's (see `kernels.isa.integer_rate`), no fewer than others of AMD's."""
-        return 64
+        """Those of shifts and logic: 64 of NVIDIA's (see `kernels.isa.integer_rate`), all of AMD's."""
+        return self.issued_lanes if self.is_amd else 64
 
     @property
     def units_per_processor(self) -> int:

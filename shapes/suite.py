@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from importlib.resources import files
@@ -224,3 +225,9 @@ def _pick(shapes: tuple[Shape, ...], labels: tuple[str, ...], where: str) -> tup
         if label not in by_label:
             raise unknown_name(f"shape in {where} pick:", label, list(by_label))
     return tuple(by_label[label] for label in labels) if labels else shapes
+
+
+def compared_with(named: str, baseline: str, challengers: Sequence[str]) -> tuple[str, ...]:
+    """Return what is compared with the baseline that was `named`: the challengers beside it, else the old baseline."""
+    beside = tuple(name for name in challengers if name != (named or baseline))
+    return beside or ((baseline,) if named and named != baseline else ())

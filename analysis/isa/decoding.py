@@ -2,7 +2,8 @@
 
 A launch that decodes w weights with i vector instructions each (of one lane) takes at least w i / (units x clock x
 lanes that a unit issues per clock), and those of them that need NVIDIA's shift and logic unit at least as long as that
-unit takes. Loads, waits and the rest of the kernel come on top, so that no launch is faster.
+unit takes. Loads, waits and the rest of the kernel come on top, so that no launch is faster at the published clock,
+unless its main loop was unrolled, which counts instructions of several iterations for one.
 """
 
 from collections.abc import Hashable, Mapping
@@ -63,7 +64,7 @@ def _against(rows: pd.DataFrame, device: DeviceSpec) -> pd.DataFrame:
         memory_s=moved / bandwidth,
         matrix_s=np.array([flops for _, flops in amounts], dtype=np.float64) / peaks,
         decode_bytes_per_s=moved / decode,
-        read_share=np.fmin(moved / decode / bandwidth, 1.0),
+        read_share=np.minimum(moved / decode / bandwidth, 1.0),
     )[[*COLUMNS]]
 
 

@@ -59,13 +59,14 @@ def terms(times: Floats, fill: Floats) -> Floats:
 
 
 def classify(
-    time: Floats, times: Floats, fill: Floats, hard: Floats, flat: Flags, incomputable: Flags
+    time: Floats, times: Floats, fill: Floats, launch: Floats, hard: Floats, flat: Flags, incomputable: Flags
 ) -> tuple[list[str], Floats]:
     """Return the class of each cell, and the ratio of its longest limit to the next.
 
     time   [n] seconds, NaN for a cell without one
     times  [n, len(LIMITS)] seconds, NaN where a limit is unknown or does not apply
     fill   [n] seconds that a kernel takes to fill and drain, NaN where unknown
+    launch  [n] seconds of an empty launch, NaN where unknown
     hard   [n] least possible seconds, 0 where nothing is known
     flat   [n] from `flat_cells`
     incomputable  [n] cells that are not compute-bound whatever the times say: launch-bound, or flat
@@ -74,7 +75,7 @@ def classify(
     """
     serial = np.nansum(times, axis=1)
     unexplained = time > UNEXPLAINED_FACTOR * (serial + np.nan_to_num(fill))
-    floor = flat & unexplained & (time <= FLOOR_LAUNCHES * times[:, LIMITS.index(Bound.LAUNCH)])
+    floor = flat & unexplained & (time <= FLOOR_LAUNCHES * launch)
     compared = terms(times, fill)
     compared[incomputable, LIMITS.index(Bound.COMPUTE)] = 0.0
     ranked = np.sort(compared, axis=1)

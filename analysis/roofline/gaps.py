@@ -116,12 +116,13 @@ def _climb(cells: pd.DataFrame) -> tuple[_Stairs, dict[str, Floats]]:
     }
     # that decoding costs a reference nothing is known
     encoded = (cells["role"] != REFERENCE) & (cells["op"] != Op.QUANTIZE)
-    decoding = np.where(encoded, floats(cells, "alu_time_s"), 0.0)
+    decoding = np.where(encoded, floats(cells, "decode_time_s"), 0.0)
     steps["dequant"] = stairs.step(_longer(stairs.bound, decoding))
     levels = cells[["dram_time_s", "llc_time_s", "l2_time_s"]].max(axis=1).where(cells["moved_bytes"].notna())
     steps["memory"] = stairs.step(_longer(stairs.bound, levels.to_numpy(dtype=np.float64)))
     before = stairs.bound
-    steps["schedule"] = stairs.step(_longer(before, floats(cells, "latency_time_s")))
+    scheduled = np.fmax(floats(cells, "latency_time_s"), floats(cells, "pipe_time_s"))
+    steps["schedule"] = stairs.step(_longer(before, scheduled))
     fill = np.nan_to_num(floats(cells, "fill_time_s")) + floats(cells, "between_kernels_s")
     started = np.fmax(stairs.bound, before + fill)  # the schedule of a workgroup begins with what fills it
     steps["startup"] = stairs.step(_longer(started, floats(cells, "launches_time_s")))

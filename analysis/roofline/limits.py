@@ -127,14 +127,17 @@ def limit_times(
         compute, compute * np.nan_to_num(tile_factor, nan=1.0) / np.nan_to_num(wave, nan=1.0), time
     )
     alu, decoded, by_integer = _decode_time(cells, used, wave, time)
-    count, between = _kernels(cells, time)
-    launch, fill = used.values("launch"), count * used.values("fill")
+    launch = used.values("launch")
+    count, between, counted = _kernels(cells, launch, time)
+    fill = count * used.values("fill")
     latency, pipe, scheduled = _schedule_times(cells, used, device, time)
-    by_pipe = pipe > np.nan_to_num(alu)
+    multiplies = (cells["pipe"] == "matrix").to_numpy() if "pipe" in cells else np.zeros(len(cells), dtype=bool)
+    other_pipe = np.where(multiplies, np.nan, pipe)
+    by_pipe = other_pipe > np.nan_to_num(alu)
     served, remembered = _memory_times(cells, level, used, llc_bytes, time)
     parts = served | {
-        "mma_time_s": mma,
-        "alu_time_s": np.fmax(alu, pipe),
+        "mma_time_s": np.fmax(mma, np.where(multiplies, pipe, np.nan)),
+        "alu_time_s": np.fmax(alu, other_pipe),
         "latency_time_s": latency,
         "launches_time_s": count * launch + between,
     }
@@ -142,7 +145,7 @@ def limit_times(
     filled = terms(stacked, fill).max(axis=1) <= _longest(time)
     filled |= np.isnan(time) | np.isnan(fill)
     doubts = {"tile and wave": ~quantized, "decoding": ~decoded, "moved bytes": ~remembered, "fill": ~filled}
-    doubts["schedule"] = ~scheduled
+    doubts |= {"schedule": ~scheduled, "kernels": ~counted}
     return {
         "memory_level": level,
         "memory_time_s": cells["compulsory_bytes"] / used.values("memory"),
@@ -156,6 +159,8 @@ def limit_times(
         "fill_time_s": np.where(filled, fill, 0.0),
         "between_kernels_s": between,
         "launch_time_s": launch,
+        "decode_time_s": alu,
+        "pipe_time_s": pipe,
         **parts,
         "refuted": _named(doubts),
         "memory_ceiling": used.texts("memory"),
@@ -222,13 +227,19 @@ def _decode_time(cells: pd.DataFrame, used: Used, wave: Floats, time: Floats) ->
     return alu, fits & both_fit, both_fit & (integer > issued)
 
 
-def _kernels(cells: pd.DataFrame, time: Floats) -> tuple[Floats, Floats]:
-    """Kernels of a launch, and seconds in which none of them ran; 1 and 0 where the timer does not see them."""
+def _kernels(cells: pd.DataFrame, launch: Floats, time: Floats) -> tuple[Floats, Floats, Flags]:
+    """Kernels of a launch, seconds in which none of them ran, and where neither was refuted.
+
+    1 and 0 where the timer does not see them, and where so many would take longer than the cell did: a provider may
+    state more kernels than it launches.
+    """
     counts = {text: len(json.loads(text or "[]")) for text in pd.unique(cells["kernels"])}
-    seen = cells["kernels"].map(counts).to_numpy(dtype=np.float64)
-    between = time - floats(cells, "kernels_s")
-    several = (seen > 1) & np.isfinite(between)
-    return np.where(several, seen, 1.0), np.where(several, np.fmax(between, 0.0), 0.0)
+    stated = cells["kernels"].map(counts).to_numpy(dtype=np.float64)
+    between = np.maximum(time - floats(cells, "kernels_s"), 0.0)
+    seen = np.isfinite(between)
+    count, between = np.where(seen, np.fmax(stated, 1.0), 1.0), np.where(seen, between, 0.0)
+    possible = ~(count * launch + between > _longest(time)) | (count == 1)
+    return np.where(possible, count, 1.0), between, possible
 
 
 def _schedule_times(

@@ -53,13 +53,13 @@ def _classes(
     placed: pd.DataFrame, time: Floats, parts: Floats, fill: Floats, hard: Floats
 ) -> tuple[list[str], Floats, Flags]:
     """Return class and margin of each cell, and whether its time is flat."""
-    launch = parts[:, LIMITS.index(Bound.LAUNCH)]
+    launch = floats(placed, "launch_time_s")
     flat = flat_cells(placed).to_numpy()
     # A time that is flat because a tile is as large for one row as for many may well be that of the matrix units.
     padded = placed.assign(work=placed["flops"] * placed["tile_factor"].fillna(1.0))
     incomputable = flat & flat_cells(padded, "work").to_numpy()
     incomputable |= time <= FLAT_SPREAD * launch
-    classes, margins = classify(time, parts, fill, hard, flat, incomputable)
+    classes, margins = classify(time, parts, fill, launch, hard, flat, incomputable)
     near = near_floor(placed, classes, flat, launch)
     return [Bound.LAUNCH.value if is_near else name for name, is_near in zip(classes, near, strict=True)], margins, flat
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...shapes.errors import UsageError, unknown_name
+from ...shapes.suite import compared_with
 from ...shapes.verdict import Verdict
 from ..frames.load import RunData
 
@@ -23,6 +24,7 @@ def compare_with(run: RunData, baseline: str = "", challengers: Sequence[str] = 
     if (baseline or run.baseline) in challengers:
         other = "" if baseline else "; name another one with --baseline"
         raise UsageError(f"--challenger {baseline or run.baseline}: it is the baseline of {run.id}{other}")
+    challengers = challengers or compared_with(baseline, run.baseline, run.challengers)
     return _comparing(run, baseline or run.baseline, challengers)
 
 
@@ -43,9 +45,12 @@ def with_times(run: RunData) -> RunData:
             )
         challengers = found or challengers
     if baseline not in timed:
-        others = [name for name in timed if name not in challengers and run.role(name) in _BASELINES]
-        if others:
-            baseline = min(others, key=lambda name: _BASELINES.index(run.role(name)))
+        free = [name for name in timed if name not in challengers and run.role(name) in _BASELINES]
+        if not free and len(timed) > 1:  # nothing but challengers: the last of them
+            free = timed[-1:]
+            challengers = tuple(name for name in challengers if name not in free)
+        if free:
+            baseline = min(free, key=lambda name: _BASELINES.index(run.role(name)))
             replaced.append(
                 f"the baseline {run.baseline} has no time here: ratios are over {baseline}, which stands in for it "
                 "(choose another with --baseline)"

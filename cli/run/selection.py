@@ -17,7 +17,7 @@ from ...shapes.protocol import COLD_BY, TIMERS
 from ...shapes.run_folder.manifest import VERSION, Manifest, StoredProtocol, StoredShape
 from ...shapes.scheme import DType
 from ...shapes.schemes import parse_scheme
-from ...shapes.suite import Suite, cache_state
+from ...shapes.suite import Suite, cache_state, compared_with
 from ...shapes.verdict import RETRIED
 from ..shared import values
 from ..shared.runs import created
@@ -164,7 +164,8 @@ def suite_of(options: Options) -> Suite:
         other = "" if options["baseline"] else "; name another one with --baseline"
         raise UsageError(f"--challenger {baseline}: it is the baseline of {suite.name}{other}")
     # the headline is about the user's own kernels
-    challengers = named or tuple(dict.fromkeys((*candidates, *suite.challengers)))
+    challengers = named or compared_with(options["baseline"], suite.baseline, (*candidates, *suite.challengers))
+    challengers = tuple(dict.fromkeys(challengers))
     suite = replace(suite, baseline=baseline, challengers=challengers)
     return suite.override(
         axes=axes,

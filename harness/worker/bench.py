@@ -99,7 +99,9 @@ class Bench:
         operands.flip(0)  # what copies compute before they are timed must be wrong later
         plain = self.subject(ready, cell)
         protocol = replace(self._protocol, budget_s=budget_s) if budget_s else self._protocol
-        watch = Watch(operands, ready.launches, plain, self.machine, protocol.budget_s, threads_s)
+        watch = Watch(
+            operands, ready.launches, plain, self.machine, protocol.budget_s, threads_s, refreshes=ready.refreshes
+        )
         subject = watch.subject if self.timer in WATCHED else plain
         timer = make_timer(self.timer, self.machine, subject, self.device)
         rule = StopRule.of(protocol, timer.resolution_s)

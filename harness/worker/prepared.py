@@ -2,13 +2,12 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...kernels.inputs import Inputs, decoded_calls
-from ...kernels.provider import AnyProvider, Config, Launch, Role
-from ...kernels.registry import BUILTIN
+from ...kernels.provider import AnyProvider, Config, Launch
 from ..isolation.faults import ProviderError
 from ..timing.accelerator import Host
 from .messages import ChosenConfig
@@ -22,7 +21,8 @@ class Prepared:
     """Launches that differ in nothing but the memory they work on, and the seconds that preparing one of them took.
 
     `remark` is what a reader of its times should know of how it was prepared; usually nothing. `decoded` says that the
-    provider asked its inputs for a decoded operand meanwhile, so that a launch need not decode it.
+    provider asked its inputs for a decoded operand meanwhile, so that a launch need not decode it. `refreshes` update,
+    untimed, what launches find ready; they are read here, once, before any launch could set others.
     """
 
     launches: tuple[Launch, ...]
@@ -30,14 +30,20 @@ class Prepared:
     seconds: float
     remark: str = ""
     decoded: bool = False
+    refreshes: tuple[Callable[[], object], ...] = ()
 
     def chosen_as(self, chosen: ChosenConfig) -> "Prepared":
         """Return the same launches for another cell with the same configuration."""
         return replace(self, chosen=chosen)
 
 
-def prepare(provider: AnyProvider, copies: Sequence[Inputs], chosen: ChosenConfig, machine: Host) -> Prepared:
-    """Let `provider` set up a launch on each of `copies`, and wait until that is done."""
+def prepare(
+    provider: AnyProvider, copies: Sequence[Inputs], chosen: ChosenConfig, machine: Host, *, refreshes: bool = False
+) -> Prepared:
+    """Let `provider` set up a launch on each of `copies`, and wait until that is done.
+
+    `refreshes`: it is among `registry.trusted`; any other could compute its output in `Launch.refresh`.
+    """
     begin, asked = time.perf_counter(), decoded_calls()
     if chosen.config is None:
         launches = [provider.prepare(inputs) for inputs in copies]
@@ -47,11 +53,10 @@ def prepare(provider: AnyProvider, copies: Sequence[Inputs], chosen: ChosenConfi
     for launch in launches:
         if type(launch) is not Launch:  # a subclass might compute when its output is read
             raise ProviderError(f"prepare() returned {type(launch).__name__}, not a Launch")
-        if provider.role is not Role.REFERENCE and provider.name not in BUILTIN:
-            launch.refresh = None  # it could compute the output there
     require_json(launches[0].config)
     seconds = (time.perf_counter() - begin) / len(launches)
-    return Prepared(tuple(launches), chosen, seconds, decoded=decoded_calls() > asked)
+    found = tuple(launch.refresh for launch in launches if launch.refresh) if refreshes else ()
+    return Prepared(tuple(launches), chosen, seconds, decoded=decoded_calls() > asked, refreshes=found)
 
 
 def require_json(config: Config) -> None:

@@ -51,7 +51,7 @@ BURSTS = 5
 """Times that as many launches back to back are timed, where one looks as if it skipped work."""
 
 REFRESHED = 50
-"""Device operations that `Launch.refresh` is taken to queue: the real number is the provider's affair."""
+"""Device operations that refreshing queues for a sample, by and large: how many they are is the provider's affair."""
 
 SKIPPED = 3.0
 """Factor by which launches on changed activations may be slower than on the same: beyond it work is skipped."""
@@ -80,7 +80,7 @@ class Watch:
     """Changes the activations of a cell's launches, and keeps outputs of samples drawn at random.
 
     `subject` does what the given one does, watched, in `budget_s` or so. `threads_s` returns the processor time of the
-    provider's threads.
+    provider's threads. `refreshes` are called, untimed, once activations have changed (`Prepared`).
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class Watch:
         machine: Host,
         budget_s: float,
         threads_s: Callable[[], float] = float,
+        refreshes: Sequence[Callable[[], object]] = (),
     ) -> None:
         self._operands, self._launches, self._inner = operands, launches, subject
         self._random = random.SystemRandom()  # a provider cannot know, or seed, what it draws
@@ -104,8 +105,8 @@ class Watch:
         self._threads_s = threads_s
         self._ahead_s, self._between_s = 0.0, 0.0
         self._left, self._negated = 0, False
-        self._refreshes = [launch.refresh for launch in launches if launch.refresh]
-        queued = operands.signed * len(launches) + REFRESHED * len(self._refreshes) if machine.is_asynchronous else 0
+        self._refreshes = refreshes
+        queued = operands.signed * len(launches) + REFRESHED * bool(refreshes) if machine.is_asynchronous else 0
         self.subject = replace(subject, before=self._before, after=self._after, operations=subject.operations + queued)
 
     def _before(self) -> None:

@@ -112,6 +112,7 @@ class Worker:
         self._bench = Bench(self.device, setup.protocol)
         self._send(Begin(IMPORT_PHASE, ()))
         self._providers = registry.load(setup.providers, setup.files)
+        self._trusted = registry.trusted(self._providers)
         self._origin = setup.origin
         if setup.origin:
             setup.origin.check_providers(self._providers)
@@ -256,7 +257,10 @@ class Worker:
                         job.begin(PREPARE_PHASE, indices)
                         key = (str(choice.config), copies)
                         if key not in ready:
-                            ready[key] = prepare(provider, operands.copies(copies), choice, self._bench.machine)
+                            ready[key] = prepare(
+                                provider, operands.copies(copies), choice, self._bench.machine,
+                                refreshes=name in self._trusted,
+                            )  # fmt: skip
                         chosen[index] = ready[key].chosen_as(choice)
                 self._check_origin()  # what `prepare` imports
                 operands.require_unchanged()

@@ -32,7 +32,7 @@ class Facts(NamedTuple):
     schedule: Schedule | None = None
 
 
-FORMAT = 3
+FORMAT = 4
 """Of the kept figures: raised where instructions are counted or scheduled otherwise."""
 
 _known: dict[tuple[str, int | None], Facts] = {}

@@ -133,22 +133,25 @@ def schedule(code: Code, arch: str, warps: int) -> Schedule | None:
 def _work(steps: Sequence[_Step], warps: int, repeats: int = 1) -> Work:
     """Account for one pass over `steps`; of several, for one of the later half, when what is in flight has settled."""
     per_scheduler = max(1, warps // SCHEDULERS)
+    users = min(warps, SCHEDULERS)
     taken = []
     for latency in LATENCIES:
-        ends = _run(steps, per_scheduler, repeats, latency)
+        ends = _run(steps, per_scheduler, users, repeats, latency)
         half = repeats // 2
         taken.append((ends[-1] - ends[half - 1]) / half if half else ends[-1])
     waits = max(0.0, (taken[1] - taken[0]) / (LATENCIES[1] - LATENCIES[0]))
     pipes: dict[str, float] = defaultdict(float)
     for step in steps:
-        pipes[step.cost.pipe] += _occupied(step) * (1 if _is_warpgroup(step.name) else per_scheduler)
-    pipes["issue"] = len(steps) * per_scheduler
+        # a workgroup of fewer warps than schedulers leaves the pipes of the others to its neighbours
+        share = 1.0 if _is_warpgroup(step.name) else per_scheduler * (1.0 if step.shared else users / SCHEDULERS)
+        pipes[step.cost.pipe] += _occupied(step, users) * share
+    pipes["issue"] = len(steps) * per_scheduler * users / SCHEDULERS
     return Work(max(0.0, taken[0] - waits * LATENCIES[0]), waits, dict(pipes))
 
 
-def _occupied(step: _Step) -> float:
-    """Clocks of its pipe, seen from one scheduler: the others use a shared one as much."""
-    return step.cost.busy * (SCHEDULERS if step.shared else 1)
+def _occupied(step: _Step, users: int) -> float:
+    """Clocks of its pipe, seen from one scheduler: the others of `users` that have warps use a shared one as much."""
+    return step.cost.busy * (users if step.shared else 1)
 
 
 class _Warp:
@@ -182,8 +185,11 @@ class _Warp:
             self.products = [*self.products[-15:], result]
 
 
-def _run(steps: Sequence[_Step], count: int, repeats: int, latency: float) -> list[float]:
-    """Run `count` warps over `steps`, and return when the slowest of them is through with each repetition."""
+def _run(steps: Sequence[_Step], count: int, users: int, repeats: int, latency: float) -> list[float]:
+    """Return when the slowest warp is through with each repetition of `steps`.
+
+    Each of `users` schedulers has `count` warps.
+    """
     if not steps:
         return [0.0] * repeats
     warps = [_Warp() for _ in range(count)]
@@ -200,7 +206,7 @@ def _run(steps: Sequence[_Step], count: int, repeats: int, latency: float) -> li
         step = steps[warp.position % len(steps)]
         clock = max(clock, earliest)
         start = max(clock, free[step.cost.pipe])
-        free[step.cost.pipe] = start + _occupied(step)
+        free[step.cost.pipe] = start + _occupied(step, users)
         warp.issue(step, clock, start + (latency if step.answers else step.cost.latency))
         warp.at_barrier = step.name == "BAR"
         clock += 1

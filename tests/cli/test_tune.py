@@ -61,7 +61,8 @@ def test_the_faster_configuration_wins_each_search_and_all_candidates_are_kept(p
     manifest = json.loads((place / "out" / "run.json").read_text())
     assert manifest["processes"] == 2, "each search has a process of its own"
     assert manifest["planned_searches"] == 12
-    (line,) = [line.split() for line in done.stdout.splitlines() if line.startswith("choosy")]
+    line, hits = (line.split() for line in done.stdout.splitlines() if line.startswith("choosy"))
+    assert hits == ["choosy", "do", "fast", "(12)", "12"]
     assert "cells 6, searches 12" in done.stdout
     assert line[:2] == ["choosy", "24"]
     assert line[3] == "12"  # searches that left the default

@@ -86,9 +86,11 @@ def test_what_a_launch_finds_ready_is_updated_outside_of_the_timed_call(monkeypa
             operands = Operands(make_inputs(problem, scheme, CPU, 3))
             inputs = operands.copies(copies)
             operands.draw(5)
-            launches = prepare(provider, inputs, ChosenConfig(None, "default"), HOST).launches
+            ready = prepare(provider, inputs, ChosenConfig(None, "default"), HOST, refreshes=True)
+            launches = ready.launches
             runs = [launch.run for launch in launches]
-            watch = Watch(operands, launches, flushed_together(runs, nothing) if copies > 1 else warm(runs[0]), HOST, 0)
+            subject = flushed_together(runs, nothing) if copies > 1 else warm(runs[0])
+            watch = Watch(operands, launches, subject, HOST, 0, refreshes=ready.refreshes)
             updates.clear()
             for _ in range(6):
                 watch.subject.before()

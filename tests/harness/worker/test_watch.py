@@ -20,6 +20,7 @@ from rooflens.harness.worker.prepared import prepare
 from rooflens.harness.worker.watch import CHANCE, KEPT, Watch
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import Launch, Provider, Role
+from rooflens.kernels.registry import load, trusted
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
@@ -228,16 +229,18 @@ def test_a_launch_that_skips_in_samples_of_many_is_found_on_busy_cores(operands,
         timed_singly(operands, skips, copies)
 
 
-@pytest.mark.parametrize(("role", "kept"), [(Role.CANDIDATE, False), (Role.UPSTREAM, False), (Role.REFERENCE, True)])
-def test_nobody_who_can_win_computes_ahead_of_the_timed_call(operands, role, kept):
+def test_nobody_who_can_win_computes_ahead_of_the_timed_call(operands):
     class Own(Provider):
         name = "own"
 
         def prepare(self, inputs, config=None):
             return Launch(lambda: None, inputs.empty_output(), refresh=lambda: None)
 
-    one = Own()
-    one.role = role
-    assert (
-        prepare(one, operands.copies(1), ChosenConfig(None, "default"), HOST).launches[0].refresh is not None
-    ) is kept
+    for role in Role:
+        one = Own()
+        one.role = role
+        assert trusted({"own": one}) == ({"own"} if role is Role.REFERENCE else set())
+    assert "blas" in trusted(load(["blas", "simt_4bit"]))
+    for refreshes in (False, True):
+        ready = prepare(one, operands.copies(2), ChosenConfig(None, "default"), HOST, refreshes=refreshes)
+        assert len(ready.refreshes) == 2 * refreshes

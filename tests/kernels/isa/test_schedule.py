@@ -58,6 +58,17 @@ def test_a_pipe_takes_an_instruction_of_a_warp_in_so_many_clocks(line, pipe, clo
     assert two.clocks == pytest.approx(max(32 * clocks, 36), abs=clocks + 8)
 
 
+@pytest.mark.parametrize("warps", [1, 2, 3])
+@pytest.mark.parametrize(
+    "line", ["LOP3.LUT R{0}, R1, 0xf, RZ, 0xc0, !PT", "LDS.128 R{0}, [R1]", "HMMA.16816.F32 R{0}, R1, R2, R3"]
+)
+def test_fewer_warps_than_schedulers_occupy_their_share_of_the_pipes(line, warps):
+    """As many workgroups as make four warps fill the unit like one of four warps."""
+    body = [line.format(20 + 4 * number) for number in range(16)]
+    few, four = iteration(*body, warps=warps), iteration(*body, warps=4)
+    assert few.pipes == pytest.approx({name: clocks * warps / 4 for name, clocks in four.pipes.items()})
+
+
 def test_an_answer_of_memory_is_waited_for_once_however_many_loads_there_are():
     loads = [f"LDG.E R{number}, desc[UR4][R4.64]" for number in (20, 21, 22)]
     use = "FADD R30, R20, R22"
