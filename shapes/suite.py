@@ -229,5 +229,7 @@ def _pick(shapes: tuple[Shape, ...], labels: tuple[str, ...], where: str) -> tup
 
 def compared_with(named: str, baseline: str, challengers: Sequence[str]) -> tuple[str, ...]:
     """Return what is compared with the baseline that was `named`: the challengers beside it, else the old baseline."""
-    beside = tuple(name for name in challengers if name != (named or baseline))
-    return beside or ((baseline,) if named and named != baseline else ())
+    if not named:
+        return tuple(challengers)
+    beside = tuple(name for name in challengers if name != named)
+    return beside or ((baseline,) if named != baseline else ())
