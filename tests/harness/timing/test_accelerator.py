@@ -69,13 +69,15 @@ def typical(timer, samples=60):
 @pytest.mark.gpu
 @pytest.mark.exclusive
 def test_the_four_timers_agree_on_a_kernel_of_about_100_us(gpu):
-    """Within 3 % after the same timer's launch of one element, but for the host's, which has synchronization in it."""
+    """Within 3 % after the same timer's launch of one element, but for the host's, which has synchronization in it.
+
+    In turns, since the clock of a GPU that has just begun to work is higher than later.
+    """
     _, machine = gpu
-    one = torch.zeros(1, device="cuda")
-    event, graph, profiler, host = (
-        typical(timer(machine, warm(gemm()))) - typical(timer(machine, warm(one.zero_)))
-        for timer in (EventTimer, GraphTimer, ProfilerTimer, HostTimer)
-    )
+    product, one = warm(gemm()), warm(torch.zeros(1, device="cuda").zero_)
+    kinds = (EventTimer, GraphTimer, ProfilerTimer, HostTimer)
+    rounds = [[typical(kind(machine, product)) - typical(kind(machine, one)) for kind in kinds] for _ in range(5)]
+    event, graph, profiler, host = (median(times) for times in zip(*rounds, strict=True))
     assert 30e-6 < profiler < 1e-3
     assert event == pytest.approx(profiler, rel=0.03)
     assert graph == pytest.approx(profiler, rel=0.03)
