@@ -32,6 +32,12 @@ OF_FAMILIES = (
 )
 """Runs of the table of kernel families."""
 
+QUICK_SUITES = (
+    *("llm4bit", "mxfp8-decode", "mxfp8-quant", "mxfp8-moe", "a16w8-deepseek", "fp8-quant", "fp8-train"),
+    *("ao-dense", "ao-linear", "ao-grouped", "ao-quant"),
+)
+"""Suites whose quick form is stored with schedules of the machine code."""
+
 
 def cells_of(name: str, provider: str) -> pd.DataFrame:
     """Cells of one provider of a stored run whose times may decide something."""
@@ -209,7 +215,7 @@ def ratios() -> Iterator[str]:
 
 def explained() -> Iterator[str]:
     """Yield, per suite, the share of the cells that no limit explained before schedules and launches were, and now."""
-    for suite in ("llm4bit", "mxfp8-decode", "fp8-quant", "a16w8-deepseek"):
+    for suite in QUICK_SUITES:
         run = load_run(RESULTS / f"h200-{suite}-quick")
         cells = summarize(run)
         unscheduled = cells.assign(schedule_clocks=np.nan, pipe_clocks=np.nan, kernels_s=np.nan)
