@@ -50,6 +50,14 @@ class StoredTiming:
         """Take what is stored of a timing."""
         return cls(timing.timer, timing.cache, timing.rounds_s)
 
+    @classmethod
+    def read(cls, content: Any) -> "StoredTiming":
+        """Check what a file says; raise KeyError, TypeError or ValueError for what cannot be."""
+        rounds = tuple(tuple(map(_positive, samples)) for samples in content["rounds"])
+        if not rounds or not all(rounds):
+            raise ValueError("a round without samples")
+        return cls(str(content["timer"]), str(content["cache"]), rounds)
+
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
@@ -73,16 +81,14 @@ class Baseline:
         if content.pop("version", None) != VERSION:
             raise UsageError(f"{path}: not a baseline of this version of rooflens: save it again")
         try:
-            timings = {
-                str(name): StoredTiming(
-                    str(one["timer"]), str(one["cache"]), tuple(tuple(map(_positive, row)) for row in one["rounds"])
-                )
-                for name, one in content.pop("timings").items()
-            }
-            canary = {str(name): _positive(value) for name, value in content.pop("canary").items()}
-            found = cls(**content, canary=canary, timings=timings)
-            if not all(one.rounds and all(one.rounds) for one in timings.values()):
-                raise ValueError("a round without samples")
+            found = cls(
+                node=str(content["node"]),
+                device=dict(content["device"]),
+                software=dict(content["software"]),
+                canary={str(name): _positive(value) for name, value in content["canary"].items()},
+                timings={str(name): StoredTiming.read(one) for name, one in content["timings"].items()},
+                saved_at=str(content["saved_at"]),
+            )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(f"{path}: {type(error).__name__}: {error}; save it again, or restore a copy") from None
         return found
@@ -116,13 +122,15 @@ def software() -> dict[str, str]:
 class Verdict:
     """What a timing is against a stored one. False where it is verified to be slower.
 
-    `doubt` says why nothing is decided, whatever the times are; "" where they decide.
+    `doubt` says why nothing is decided, whatever the times are; "" where they decide. `updated` are packages that had
+    other versions then.
     """
 
     name: str
     baseline: str
     change: Change
     doubt: str
+    updated: tuple[str, ...] = ()
 
     @property
     def undecided(self) -> bool:
@@ -136,6 +144,8 @@ class Verdict:
         low, high = (1 / self.change.interval[1], 1 / self.change.interval[0]) if self.change.interval else (None, None)
         known = f" {fmt.change_interval(low, high)}"
         text = f"{self.name} against {self.baseline}: time {fmt.change(1 / self.change.ratio, low, high)}{known}"
+        if self.updated:
+            text += f", with other versions ({', '.join(self.updated)})"
         if self.doubt:
             return f"{text}, but {self.doubt}"
         if self.undecided:
@@ -162,7 +172,15 @@ def judge(stored: Baseline, name: str, timing: Timing, device: Device, canary: M
             raise UsageError(f"{timing.name} of the baseline {name} has {what} {was}, this one {found}: save it again")
     change = one_after_the_other(before.rounds, timing.rounds_s)
     doubt = _drift(stored.canary, canary, change, SLOWDOWN if device.is_gpu else SLOWDOWN_ON_CPU)
-    return Verdict(timing.name, name, change, doubt)
+    if timing.impossible:
+        doubt = "its time is shorter than the device allows"
+    versions = software()
+    updated = (
+        f"{package} {stored.software.get(package, 'none')} then, {versions.get(package, 'none')} now"
+        for package in dict.fromkeys((*stored.software, *versions))
+        if stored.software.get(package) != versions.get(package)
+    )
+    return Verdict(timing.name, name, change, doubt, tuple(updated))
 
 
 def _drift(before: Mapping[str, float], now: Mapping[str, float], change: Change, threshold: float) -> str:

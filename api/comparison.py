@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -127,8 +127,13 @@ def compare(
     taken = take_rounds(
         calls, cold=cold, rounds=rounds, budget_s=budget_s, within_s=within_s, timer=timer, device=device
     )
+    found = timings(taken, flops, bytes, dtype)
     others = [name for name in names if name != base]
-    return Comparison(base, timings(taken, flops, bytes, dtype), _interleaved(taken, base, others) if others else {})
+    changes = _interleaved(taken, base, others) if others else {}
+    for name in others:
+        if found[base].impossible or found[name].impossible:
+            changes[name] = replace(changes[name], verdict=Word.INCONCLUSIVE, detectable=None)
+    return Comparison(base, found, changes)
 
 
 def one_after_the_other(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]]) -> Change:

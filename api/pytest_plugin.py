@@ -73,13 +73,16 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             terminalreporter.write_line(line)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Measure:
     """The fixture of one test: measures calls with the options of its marker, and stores what it measured."""
 
     node: pytest.Item
     options: dict[str, Any]
     measured: "dict[str, StoredTiming]" = field(default_factory=dict)
+
+    def __repr__(self) -> str:  # a failed assertion shows it
+        return "rooflens"
 
     def __call__(self, fn: Callable[..., object], *, name: str | None = None, **options: Any) -> "Measured":
         """Time `fn` by `rooflens.bench` with its options. `name` tells several calls of one test apart."""
@@ -154,7 +157,7 @@ class Measured:
         with _told_in_one_line():
             verdict = judge(stored, name, self.timing, open_bench(self._device).device, canary(self._device))
         if verdict.undecided:
-            pytest.skip(f"inconclusive: {verdict}")
+            pytest.skip(f"inconclusive in {self._measure.node.name}: {verdict}")
         return verdict
 
 

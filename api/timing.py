@@ -36,6 +36,7 @@ class Timing:
     rounds_s    the samples that count, in order, per round
     flops       what one call computes, bytes what it reads and writes, as they were given
     roof_s      what the ceilings of the device allow at best for these
+    impossible  True for a time shorter than the device allows: it decides nothing
     """
 
     name: str
@@ -48,6 +49,7 @@ class Timing:
     device: str
     timer: str
     cache: str
+    impossible: bool = False
     warnings: tuple[str, ...] = ()
 
     @property
@@ -144,7 +146,8 @@ def timings(
     found = {}
     for name, row in estimates(taken.samples).iterrows():
         warnings = taken.warnings(str(name))
-        if row["time_s"] < IMPOSSIBLE_FACTOR * least_s:
+        impossible = bool(row["time_s"] < IMPOSSIBLE_FACTOR * least_s)
+        if impossible:
             warnings += (
                 f"faster than {taken.device.name} allows ({fmt.time(least_s)}): do flops, bytes and dtype hold?",
             )
@@ -160,6 +163,7 @@ def timings(
             device=taken.device.name,
             timer=taken.timer,
             cache=taken.cache.value,
+            impossible=impossible,
             warnings=warnings,
         )
     return found

@@ -33,22 +33,28 @@ def function(
     """Return the provider whose launch calls `kernel` with the operands that its parameters name.
 
     `family` is a family of schemes ("fourbit", "fp8train", "mxfp8", ...). With a parameter `out` the function writes
-    the output (a tuple, where there are several); without, it returns them. `role` is that of a provider:
-    Role.REFERENCE, if the function decodes nothing. Raises UsageError for a parameter that is no operand, and lists
-    them.
+    the output (a tuple, where there are several); without, it returns them. Other parameters keep their defaults.
+    `role` is that of a provider: Role.REFERENCE, if the function decodes nothing. Raises UsageError for a parameter
+    that is no operand and has no default, and lists the operands.
     """
     families = list(dict.fromkeys(one.family for one in FAMILIES))
     if family not in families:
         raise unknown_name("family", family, families)
-    called = name or kernel.__name__
+    called = name or str(getattr(kernel, "__name__", ""))
+    if not called:
+        raise UsageError(f"{type(kernel).__name__} has no name of its own: give name=...")
+    try:
+        signature = inspect.signature(kernel).parameters
+    except (TypeError, ValueError):
+        raise UsageError(f"{called}: its parameters cannot be read; call it from a function of yours") from None
     known = operand_names(family)
-    parameters = tuple(inspect.signature(kernel).parameters)
-    for parameter in parameters:
-        if parameter not in (*known, OUT):
+    for one, parameter in signature.items():
+        if one not in (*known, OUT) and parameter.default is parameter.empty:
             raise UsageError(
-                f"{called}({', '.join(parameters)}): {parameter} is no operand of {family}: there are "
+                f"{called}({', '.join(signature)}): {one} is no operand of {family}: there are "
                 f"{', '.join(known)}, and {OUT} for the output"
             )
+    parameters = tuple(one for one in signature if one in (*known, OUT))
     # A class of its own, in the module of the function: what is hashed, and checked for its origin, is that file.
     namespace = {
         "name": called,

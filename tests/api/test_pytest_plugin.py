@@ -75,7 +75,7 @@ def test_noise_is_a_skip_with_the_smallest_detectable_change(session):
     session(2e-3, "--rooflens-save", "main", sd=2.0)
     result = session(2.2e-3, sd=2.0)
     assert outcome(result) == {"skipped": 1}
-    result.stdout.fnmatch_lines(["*inconclusive: gemm against main*smallest detectable change*"])
+    result.stdout.fnmatch_lines(["*inconclusive in test_gemm: gemm against main*smallest detectable change*"])
 
 
 @pytest.mark.parametrize(

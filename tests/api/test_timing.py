@@ -91,6 +91,10 @@ def test_rates_and_the_roof_follow_from_published_ceilings(planted, monkeypatch)
     assert not timing.warnings
     fast = rooflens.bench(planted.call("gemm", at_half_the_peak / 4), **WARM, flops=flops, dtype="bf16")
     assert any("faster than" in text for text in fast.warnings)
+    assert fast.impossible
+    calls = {"gemm": planted.call("gemm", at_half_the_peak), "fast": planted.call("fast", at_half_the_peak / 4)}
+    assert rooflens.compare(calls, **WARM)["fast"].verdict == "faster"
+    assert rooflens.compare(calls, **WARM, flops=flops, dtype="bf16")["fast"].verdict == "inconclusive"
 
 
 def test_measured_ceilings_of_a_run_make_the_roof(planted):

@@ -1,5 +1,6 @@
 """A plain function as a provider: which operands it gets, where its output goes, and what is said of a wrong one."""
 
+import functools
 from collections.abc import Mapping
 
 import pytest
@@ -64,6 +65,23 @@ def test_a_wrong_parameter_gets_a_line_that_lists_the_operands():
     assert text.startswith("mine(x, weights): weights is no operand of fourbit: there are ")
     assert {"x", "packed", "absmax", "code", "bias", "nested", "out"} <= set(text.replace(",", "").split())
     assert "\n" not in text
+
+
+def test_parameters_with_defaults_keep_them(inputs):
+    asked = []
+
+    def kernel(x, packed, absmax, code, block=64):
+        asked.append(block)
+        return returns(x, packed, absmax, code)
+
+    rooflens.function(kernel, family="fourbit").prepare(inputs)()
+    assert set(asked) == {64}
+
+
+@pytest.mark.parametrize(("kernel", "words"), [(functools.partial(returns), "give name="), (min, "cannot be read")])
+def test_what_is_no_function_of_yours_gets_a_line(kernel, words):
+    with pytest.raises(UsageError, match=words):
+        rooflens.function(kernel, family="fourbit")
 
 
 def test_an_unknown_family_names_the_nearest():
