@@ -193,7 +193,7 @@ def read_ceilings(path: Path | str) -> pd.DataFrame:
 def html(rows: Sequence[dict[str, str]], remarks: Sequence[str] = ()) -> str:
     """Write rows as an HTML table, and remarks under it; columns without any text are left out."""
     frame = pd.DataFrame(rows)
-    table = frame.loc[:, (frame != "").any()].to_html(index=False, border=0)
+    table = frame.loc[:, (frame != "").any()].to_html(index=False, border=0, justify="left")
     notes = "".join(f"<p>{escape(text)}</p>" for text in remarks)
     return f"{table}{notes}"
 
