@@ -2,7 +2,7 @@
 
 from setuptools import find_namespace_packages, setup
 
-FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "cli")
+FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "api", "cli")
 FILES_ONLY = ("*.sets", "*.suites", "*.data", "*.templates")
 
 found = find_namespace_packages(

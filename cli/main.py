@@ -35,6 +35,9 @@ class Entry:
 COMMANDS = {
     "doctor": Entry("doctor:doctor", "Report what this machine offers for measuring, and what to fix."),
     "run": Entry("run.run:run", "Measure SUITE and store every sample."),
+    "bench": Entry(
+        "bench:bench", "Measure what FILE.py offers: its functions bench_*, its dictionary BENCH, or its PROVIDERS."
+    ),
     "fleet": Entry("fleet:fleet", "Measure SUITE on many devices and machines, placed by Ray."),
     "calibrate": Entry("calibrate:calibrate", "Measure the ceilings of this device."),
     "tune": Entry("tune.tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ..shapes.errors import RooflensError, UsageError, unknown_name
@@ -179,19 +180,20 @@ def _installed(name: str, target: str) -> "AnyProvider":
     return provider
 
 
-def _from_file(file: Path) -> "list[AnyProvider]":
-    """Import a user's file under a name of its own, its folder importable, and return its PROVIDERS."""
-    from .provider import Provider, Role
+def import_file(file: Path, said: str = "") -> ModuleType:
+    """Import a user's file under a name of its own, its folder importable; once, however often it is asked for.
 
+    Raises UsageError, which begins with `said`, for a file that is not there or that fails.
+    """
     file = file.resolve()
     if not file.is_file():
-        raise UsageError(f"--providers {file}: no such file")
+        raise UsageError(f"{said}{file}: no such file")
     place = hashlib.sha256(str(file).encode()).hexdigest()[:8]
     name = re.sub(r"\W", "_", f"rooflens_user_{file.stem}_{place}")  # two files may have the same name
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, file)
         if spec is None or spec.loader is None:
-            raise UsageError(f"--providers {file}: not a Python file")
+            raise UsageError(f"{said}{file}: not a Python file")
         sys.path.insert(0, str(file.parent))
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
@@ -200,8 +202,16 @@ def _from_file(file: Path) -> "list[AnyProvider]":
         except Exception as error:
             del sys.modules[name]
             sys.path.remove(str(file.parent))
-            raise UsageError(f"--providers {_where(file, error)}: {type(error).__name__}: {_why(error)}") from error
-    providers = getattr(sys.modules[name], "PROVIDERS", None)
+            raise UsageError(f"{said}{_where(file, error)}: {type(error).__name__}: {_why(error)}") from error
+    return sys.modules[name]
+
+
+def _from_file(file: Path) -> "list[AnyProvider]":
+    """Import a user's file, and return its PROVIDERS."""
+    from .provider import Provider, Role
+
+    file = file.resolve()
+    providers = getattr(import_file(file, "--providers "), "PROVIDERS", None)
     if not isinstance(providers, list | tuple) or not all(isinstance(one, Provider) for one in providers):
         raise UsageError(f"--providers {file}: define PROVIDERS = [MyProvider()], a list of Provider instances")
     if not providers:

@@ -11,7 +11,7 @@ from ..analysis.run.question import compare_with, with_times
 from ..shapes.errors import UsageError
 from . import formatting as fmt
 from .model import Report
-from .presets import OF_A_RUN, OF_TWO_VERSIONS, SIDE_BY_SIDE, of_a_run, of_two_versions
+from .presets import OF_A_RUN, OF_TWO_VERSIONS, SIDE_BY_SIDE, Preset, of_a_run, of_two_versions
 from .sections.architectures.subject import Architectures
 from .sections.architectures.subject import Sweep as Sweep
 from .sections.comparison.open_points import arithmetic_means
@@ -41,12 +41,13 @@ def build_report(run: RunData, preset: str = DEFAULT, challengers: tuple[str, ..
     return report_of(View(analyze(asked), tuple(options)), preset)
 
 
-def report_of(view: View, preset: str = DEFAULT) -> Report:
-    """Lay out the report of a run that is analysed already."""
+def report_of(view: View, preset: str | Preset[View] = DEFAULT) -> Report:
+    """Lay out the report of a run that is analysed already; a preset by its name, or one of other chapters."""
+    chapters = of_a_run(preset) if isinstance(preset, str) else preset
     return Report(
         title=f"{view.manifest.suite} on {view.device_name}",
         facts=_facts(view),
-        sections=of_a_run(preset).sections(view),
+        sections=chapters.sections(view),
         generator=f"rooflens {__version__}",
         source=view.run_path,
     )

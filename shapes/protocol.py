@@ -10,6 +10,9 @@ TIMERS = ("auto", "event", "graph", "profiler", "host")
 LEAST_SAMPLES = 10
 """With fewer, the interval of the median is the range of the samples."""
 
+COMPARED_ROUNDS = 8
+"""Rounds of each version in a comparison."""
+
 COLD_BY = ("auto", "flush", "rotation")
 
 LIMITS = ("timeout_s", "build_timeout_s")

@@ -8,7 +8,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "cli")
+FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "api", "cli")
 BUILD_FILES = ("pyproject.toml", "setup.py", "README.md", "__init__.py")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "cli")
+FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "api", "cli")
 PAGE = ROOT / "docs" / "architecture.md"
 
 

@@ -121,6 +121,15 @@ def status(cases: pd.DataFrame) -> "pd.Series[str]":
     return pd.Series(found, index=cases.index)
 
 
+def margins_of(time_s: Floats, resolution_s: Floats, order: Order) -> Floats:
+    """Margin that each case has to exceed, as a difference of ln time, from its time and the step of its timer."""
+    margin = margins(time_s) * (1.0 if order is Order.INTERLEAVED else SEQUENTIAL_MARGIN)
+    if order is Order.IMPORTED:  # of tables, the step is a separate bound (`unverified`)
+        return margin
+    # A stable kernel is rounded to the same step in every round: rounds do not average that out.
+    return margin + resolution_s / time_s
+
+
 def measure_effects(versions: Versions) -> Effects:
     """Compare what both versions passed; false discoveries are controlled for each pass separately."""
     cases = versions.cases.assign(status=status(versions.cases))
@@ -133,12 +142,7 @@ def measure_effects(versions: Versions) -> Effects:
         logs = {side: np.where(np.isfinite(differences), values, np.nan) for side, values in logs.items()}
     sides = {side: moments(values) for side, values in logs.items()}
     found = moments(differences) if versions.order is Order.INTERLEAVED else difference(sides["base"], sides["head"])
-    time = floats(cases, "base_time_s")
-    # A stable kernel is rounded to the same step in every round: rounds do not average that out.
-    step = cases["resolution_s"].to_numpy() / time
-    margin = margins(time) * (1.0 if versions.order is Order.INTERLEAVED else SEQUENTIAL_MARGIN)
-    if versions.order is not Order.IMPORTED:  # of tables, the step is a separate bound (`unverified`)
-        margin += step
+    margin = margins_of(floats(cases, "base_time_s"), cases["resolution_s"].to_numpy(), versions.order)
     usable = compared & np.isfinite(found.mean)
     table = pd.DataFrame(np.nan, index=cases.index, columns=list(_DECIDED))
     table["word"] = np.where(compared, Word.INCONCLUSIVE.value, "")

@@ -59,7 +59,7 @@ def summarize(run: RunData) -> pd.DataFrame:
     summary = _facts(cells).join(verdicts)
     timed = round_medians(run)
     timed = timed[timed["cell_id"].map(verdicts["verdict"]) == Verdict.PASSED]
-    summary = summary.join(_times(timed, _timer_steps(_counting(run.samples))))
+    summary = summary.join(_times(timed, timer_steps(_counting(run.samples))))
     lost = run.samples.loc[run.samples["discarded"] != "", ["cell_id", "discarded"]]
     summary = summary.join(by_cell(run.telemetry))
     summary["slowdown"] = summary["slowdown"].fillna("")
@@ -69,7 +69,8 @@ def summarize(run: RunData) -> pd.DataFrame:
     summary["bandwidth_bytes_per_s"] = summary["compulsory_bytes"] / summary["time_s"]
     summary["moved_bandwidth_bytes_per_s"] = summary["moved_bytes"] / summary["time_s"]
     summary["impossible"] = impossible(summary, run.ceilings, run.device)
-    summary = summary.join(_intervals(timed, summary))
+    # Variance is borrowed among cells whose time is possible.
+    summary = summary.join(time_intervals(timed, summary, timed["cell_id"].map(summary["impossible"]).astype("str")))
     summary = _newest(summary.reset_index())
     summary["refined"] = is_added(summary, run.manifest.refinements)
     return _ordered(add_notes(summary, _reasons(lost)), run)[[*_COLUMNS]]
@@ -164,18 +165,21 @@ def _times(timed: pd.DataFrame, steps: "pd.Series[float]") -> pd.DataFrame:
     )
 
 
-def _intervals(timed: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
-    """Per cell: the 95 % interval of its time. Variance is borrowed among cells whose time is possible."""
-    pools = timed["cell_id"].map(summary["impossible"]).astype("str")
+def time_intervals(timed: pd.DataFrame, times: pd.DataFrame, pools: "pd.Series[str] | None" = None) -> pd.DataFrame:
+    """Per cell_id: the 95 % interval of its time in seconds, `time_low_s` and `time_high_s`; NaN with one round.
+
+    `timed` has the `median_s` of each (cell_id, round), `times` by cell_id the `time_s`, and the `resolution_s` of
+    `timer_steps`. Variance is borrowed within each of `pools`, one name per row of `timed`.
+    """
     spread = mean_interval(np.log(timed["median_s"]), timed["cell_id"], pools)
     # A stable kernel is rounded to the same step in every round: rounds do not average that out.
-    half_step = (summary["resolution_s"] / summary["time_s"]).reindex(spread.index).fillna(0) / 2
+    half_step = (times["resolution_s"] / times["time_s"]).reindex(spread.index).fillna(0) / 2
     return pd.DataFrame(
         {"time_low_s": np.exp(spread["low"] - half_step), "time_high_s": np.exp(spread["high"] + half_step)}
     )
 
 
-def _timer_steps(samples: pd.DataFrame) -> "pd.Series[float]":
+def timer_steps(samples: pd.DataFrame) -> "pd.Series[float]":
     """Smallest gap between different samples of one round, by cell_id, where at least half of the samples are ties.
 
     NaN elsewhere: a continuous timer gives no ties. Gaps between rounds are drift, and do not count.

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...shapes.errors import UsageError
+from ...shapes.protocol import COMPARED_ROUNDS
 from ...shapes.run_folder.manifest import COMPARISON
 from ..run.selection import RETRY, SELECTION, refuse_retry
 from ..shared.runs import find_run
 
 if TYPE_CHECKING:
     from ...analysis.comparison.result import Result
-
-ROUNDS = 8
-"""Fresh processes per version."""
 
 _OWN = ("suite", "files", "resume", "max_time")
 """Options of `rooflens run` that mean something else here, or are passed on in another way."""
@@ -42,7 +40,9 @@ _PASSED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
 @click.option(
     "--setup", default="", metavar="COMMAND", help='Run this once per version in its environment: "pip install -e ."'
 )
-@click.option("--rounds", type=click.IntRange(min=2), default=ROUNDS, show_default=True, help="Rounds per version.")
+@click.option(
+    "--rounds", type=click.IntRange(min=2), default=COMPARED_ROUNDS, show_default=True, help="Rounds per version."
+)
 @click.option("--null-arm", is_flag=True, help="Measure a second copy of BASE too: what the same code looks like.")
 @click.option(
     "--tune",

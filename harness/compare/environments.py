@@ -109,7 +109,7 @@ def overlay(environment: VersionEnvironment) -> None:
     folder = environment.folder / "overlay" / "rooflens"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for name in ("__init__.py", "shapes", "harness", "analysis", "reports", "cli"):
+    for name in ("__init__.py", "shapes", "harness", "analysis", "reports", "api", "cli"):
         (folder / name).symlink_to(root / name)
     (folder / "kernels").symlink_to(environment.tree / "kernels")
 

@@ -17,7 +17,7 @@ from ..isolation.faults import IncorrectError, OperandsChangedError, ProviderErr
 from ..isolation.process_state import Guarded
 from ..plan.plan import Cell
 from ..telemetry.source import telemetry
-from ..timing.accelerator import accelerator
+from ..timing.accelerator import Action, accelerator
 from ..timing.cache import Flush, Rotation, flushed_together, level_of, rotated, warm
 from ..timing.cache_sizes import copies_needed, copies_per_flush, flush_bytes
 from ..timing.canary import Canary
@@ -98,14 +98,9 @@ class Bench:
         """
         operands.flip(0)  # what copies compute before they are timed must be wrong later
         plain = self.subject(ready, cell)
-        protocol = replace(self._protocol, budget_s=budget_s) if budget_s else self._protocol
-        watch = Watch(
-            operands, ready.launches, plain, self.machine, protocol.budget_s, threads_s, refreshes=ready.refreshes
-        )
-        subject = watch.subject if self.timer in WATCHED else plain
-        timer = make_timer(self.timer, self.machine, subject, self.device)
-        rule = StopRule.of(protocol, timer.resolution_s)
-        taken = measure(subject, timer, rule, self.machine, self.telemetry)
+        budget_s = budget_s or self._protocol.budget_s
+        watch = Watch(operands, ready.launches, plain, self.machine, budget_s, threads_s, refreshes=ready.refreshes)
+        taken = self.sampled(watch.subject if self.timer in WATCHED else plain, budget_s)
         if self.timer not in WATCHED:
             watch.check_replayed(make_timer("event", self.machine, watch.subject, self.device), taken.times_s)
         elif taken.launches_per_sample > 1:
@@ -113,13 +108,23 @@ class Bench:
         watch.check()
         return taken
 
+    def sampled(self, subject: Subject, budget_s: float) -> Measurement:
+        """Take samples until the protocol's precision is reached, or `budget_s` seconds have passed."""
+        timer = make_timer(self.timer, self.machine, subject, self.device)
+        rule = StopRule.of(replace(self._protocol, budget_s=budget_s), timer.resolution_s)
+        return measure(subject, timer, rule, self.machine, self.telemetry)
+
     def subject(self, ready: Prepared, cell: Cell) -> Subject:
         """What a sample of this cell does."""
         runs = [launch.run for launch in ready.launches]
-        if cell.cache is Cache.WARM:
-            return warm(runs[0])
-        if self.cold_by == "rotation":
+        if cell.cache is Cache.COLD and self.cold_by == "rotation":
             return rotated(Rotation(runs, _rotated_bytes(cell), self.device))
+        return self.subject_of(runs, cell.cache)
+
+    def subject_of(self, runs: Sequence[Action], cache: Cache) -> Subject:
+        """What a sample of calls does that differ in nothing but their operands: flush before the first, or nothing."""
+        if cache is Cache.WARM:
+            return warm(runs[0])
         self._flush = self._flush or Flush(self.device)
         return flushed_together(runs, self._flush)
 

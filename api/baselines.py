@@ -1,0 +1,203 @@
+"""Timings that tests compare with: one JSON file per test in FOLDER/NAME, written by `pytest --rooflens-save NAME`.
+
+Keys of a file: `version`, `node` (the test), `saved_at` (UTC), `device` and `software` of the session, `canary` (times
+of the fixed GEMM and copy, s), and `timings`: by name `timer`, `cache`, and `rounds`, the samples (s) of each.
+"""
+
+import hashlib
+import json
+import math
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ..analysis.comparison.decide import Word
+from ..analysis.stability.canary import SLOWDOWN, SLOWDOWN_ON_CPU
+from ..harness.telemetry.clock import CLOCK
+from ..reports import formatting as fmt
+from ..reports.write import write_bytes
+from ..shapes.device import Device
+from ..shapes.errors import UsageError
+from ..shapes.files.json_file import read_object
+from .comparison import Change, one_after_the_other
+from .timing import Timing
+
+VERSION = 1
+
+PACKAGES = ("rooflens", "torch", "triton")
+
+_DEVICE = ("name", "arch", "compute_units")
+"""What must be alike for times to be comparable."""
+
+_LONGEST = 80
+"""Characters of the name of a test in the name of its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTiming:
+    """Samples (s) of every round of one call, and how they were taken."""
+
+    timer: str
+    cache: str
+    rounds: tuple[tuple[float, ...], ...]
+
+    @classmethod
+    def of(cls, timing: Timing) -> "StoredTiming":
+        """Take what is stored of a timing."""
+        return cls(timing.timer, timing.cache, timing.rounds_s)
+
+    @classmethod
+    def read(cls, content: Any) -> "StoredTiming":
+        """Check what a file says; raise KeyError, TypeError or ValueError for what cannot be."""
+        rounds = tuple(tuple(map(_positive, samples)) for samples in content["rounds"])
+        if not rounds or not all(rounds):
+            raise ValueError("a round without samples")
+        return cls(str(content["timer"]), str(content["cache"]), rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The timings of one test in one session."""
+
+    node: str
+    device: Mapping[str, Any]
+    software: Mapping[str, str]
+    canary: Mapping[str, float]
+    timings: Mapping[str, StoredTiming]
+    saved_at: str = field(default_factory=lambda: CLOCK.now("seconds"))
+
+    def write(self, path: Path) -> None:
+        """Write the file; raise RooflensError when that fails."""
+        write_bytes(path, (json.dumps({"version": VERSION} | asdict(self), indent=1) + "\n").encode())
+
+    @classmethod
+    def read(cls, path: Path) -> "Baseline":
+        """Read the file; FileNotFoundError where there is none, UsageError for one that is damaged."""
+        content = read_object(path)
+        if content.pop("version", None) != VERSION:
+            raise UsageError(f"{path}: not a baseline of this version of rooflens: save it again")
+        try:
+            found = cls(
+                node=str(content["node"]),
+                device=dict(content["device"]),
+                software=dict(content["software"]),
+                canary={str(name): _positive(value) for name, value in content["canary"].items()},
+                timings={str(name): StoredTiming.read(one) for name, one in content["timings"].items()},
+                saved_at=str(content["saved_at"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UsageError(f"{path}: {type(error).__name__}: {error}; save it again, or restore a copy") from None
+        return found
+
+
+def path_of(folder: Path, name: str, node: str) -> Path:
+    """Return the file of a test: readable, and its own. Raises UsageError for a name that is no folder's."""
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise UsageError(f"baseline {name!r}: use letters, digits, and . _ - within")
+    readable = re.sub(r"[^\w.-]+", "-", node).strip("-")[-_LONGEST:]
+    return folder / name / f"{readable}-{hashlib.sha256(node.encode()).hexdigest()[:8]}.json"
+
+
+def describe(device: Device) -> dict[str, Any]:
+    """Return what is stored of a device."""
+    return {name: getattr(device, name) for name in (*_DEVICE, "uuid")}
+
+
+def software() -> dict[str, str]:
+    """Return the versions that are stored."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a timing is against a stored one. False where it is verified to be slower.
+
+    `doubt` says why nothing is decided, whatever the times are; "" where they decide. `updated` are packages that had
+    other versions then.
+    """
+
+    name: str
+    baseline: str
+    change: Change
+    doubt: str
+    updated: tuple[str, ...] = ()
+
+    @property
+    def undecided(self) -> bool:
+        """True where it is neither verified to be slower nor known not to be."""
+        return bool(self.doubt) or self.change.verdict is Word.INCONCLUSIVE
+
+    def __bool__(self) -> bool:
+        return self.undecided or self.change.verdict is not Word.SLOWER
+
+    def __repr__(self) -> str:
+        low, high = (1 / self.change.interval[1], 1 / self.change.interval[0]) if self.change.interval else (None, None)
+        known = f" {fmt.change_interval(low, high)}"
+        text = f"{self.name} against {self.baseline}: time {fmt.change(1 / self.change.ratio, low, high)}{known}"
+        if self.updated:
+            text += f", with other versions ({', '.join(self.updated)})"
+        if self.doubt:
+            return f"{text}, but {self.doubt}"
+        if self.undecided:
+            return f"{text}, smallest detectable change {self.change.row()['detectable'] or 'unknown'}"
+        return f"{text}, {self.change.verdict}"
+
+
+def judge(stored: Baseline, name: str, timing: Timing, device: Device, canary: Mapping[str, float]) -> Verdict:
+    """Compare a timing with that of the baseline `name`.
+
+    The sessions were not measured in turn, so that drift is in the difference: the margin is that of `rooflens compare`
+    for such runs, and nothing is decided where the canary says that the device itself has changed.
+    Raises UsageError for a stored timing of another device, or taken in another way.
+    """
+    for key in _DEVICE:
+        if stored.device.get(key) != getattr(device, key):
+            raise UsageError(
+                f"the baseline {name} is of another device ({_device(stored.device)}; this is "
+                f"{_device(describe(device))}): save one here, under a name of its own"
+            )
+    before = stored.timings[timing.name]
+    for what, was, found in (("timer", before.timer, timing.timer), ("cache", before.cache, timing.cache)):
+        if was != found:
+            raise UsageError(f"{timing.name} of the baseline {name} has {what} {was}, this one {found}: save it again")
+    change = one_after_the_other(before.rounds, timing.rounds_s)
+    doubt = _drift(stored.canary, canary, change, SLOWDOWN if device.is_gpu else SLOWDOWN_ON_CPU)
+    if timing.impossible:
+        doubt = "its time is shorter than the device allows"
+    versions = software()
+    updated = (
+        f"{package} {stored.software.get(package, 'none')} then, {versions.get(package, 'none')} now"
+        for package in dict.fromkeys((*stored.software, *versions))
+        if stored.software.get(package) != versions.get(package)
+    )
+    return Verdict(timing.name, name, change, doubt, tuple(updated))
+
+
+def _drift(before: Mapping[str, float], now: Mapping[str, float], change: Change, threshold: float) -> str:
+    """Say how the device changed, where that is beyond `threshold`, or enough to explain that a call became slower."""
+    moved = {name.removesuffix("_s"): now[name] / before[name] - 1 for name in before if name in now}
+    least = 1 / change.interval[1] - 1 if change.verdict is Word.SLOWER and change.interval else math.inf
+    if not any(abs(one) > threshold or one >= least for one in moved.values()):
+        return ""
+    parts = ", ".join(f"{name} {fmt.change(1 + one)}" for name, one in moved.items())
+    return f"the device itself changed (time of the canary: {parts})"
+
+
+def _device(stored: Mapping[str, Any]) -> str:
+    return f"{stored.get('name')}, {stored.get('arch')}, {stored.get('compute_units')} units"
+
+
+def _positive(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ValueError(f"{value!r} is no time in seconds")
+    return float(value)

@@ -1,0 +1,144 @@
+"""Rounds of samples of calls in this process, taken as `rooflens run` takes those of a cell.
+
+Timers, flush, stop rule and telemetry are those of `harness.worker.bench.Bench`. What a worker process adds is missing:
+isolation, operands that change before every sample, and checks of the output.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+
+import torch
+
+from ..harness.compare.spec import balanced
+from ..harness.machine.device import find_device, gpu_possible
+from ..harness.sweep.time_budget import LEAST_ROUNDS
+from ..harness.timing.canary import EVERY_S
+from ..harness.timing.samples import Measurement
+from ..harness.worker.bench import Bench
+from ..shapes.device import Device
+from ..shapes.errors import RooflensError, UsageError
+from ..shapes.protocol import Protocol
+from ..shapes.run_folder.disturbance import disturbances, worst
+from ..shapes.suite import Cache
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounds:
+    """The measured rounds of several calls, by name, and how they were taken."""
+
+    device: Device
+    timer: str
+    cache: Cache
+    of: Mapping[str, tuple[Measurement, ...]]
+
+    @property
+    def samples(self) -> dict[str, tuple[tuple[float, ...], ...]]:
+        """Samples that count, in seconds: of every call those of each round."""
+        return {name: tuple(tuple(one.counting) for one in taken) for name, taken in self.of.items()}
+
+    def warnings(self, name: str) -> tuple[str, ...]:
+        """Say what a reader of the times of one call should know."""
+        taken = self.of[name]
+        found = [str(one) for one in disturbances(worst(one.disturbed for one in taken))]
+        found += dict.fromkeys(one.remark for one in taken if one.remark)
+        if any(one.blocked is False for one in taken):
+            found.append("the device did not stay behind the host: times include its latency (does the call wait?)")
+        if len(taken) < LEAST_ROUNDS:
+            found.append("one round has no interval")
+        return tuple(found)
+
+
+def take_rounds(
+    calls: Mapping[str, Call],
+    *,
+    cold: bool = True,
+    rounds: int,
+    budget_s: float,
+    within_s: float | None = None,
+    timer: str = "auto",
+    device: str = "auto",
+) -> Rounds:
+    """Measure `rounds` rounds of all calls, in an order that balances drift (`balanced`).
+
+    Every call is made once before, untimed: it may compile. `budget_s` limits the sampling of one call in one round,
+    as `rooflens run --budget` does. With `within_s` no round beyond the second begins that would end later than that.
+    Raises UsageError for a device or timer that is not here, RooflensError where the timer cannot time a call.
+    """
+    if not calls:
+        raise UsageError("nothing to measure: give at least one callable")
+    protocol = Protocol(rounds=rounds, budget_s=budget_s, timeout_s=2 * budget_s, timer=timer)  # checks their values
+    cache = Cache.COLD if cold else Cache.WARM
+    with _named_as_in_python():
+        bench = open_bench(device, timer)
+    if cold and bench.timer == "graph":
+        raise UsageError('timer="graph": nothing can be flushed within a graph; use cold=False, or another timer')
+    with _current(bench.device), _named_as_in_python():
+        for call in calls.values():
+            call()
+            bench.machine.synchronize()
+        subjects = {name: bench.subject_of([call], cache) for name, call in calls.items()}
+        taken: dict[str, list[Measurement]] = {name: [] for name in calls}
+        began = bench.machine.now()
+        for number, turn in groupby(balanced(list(calls), protocol.rounds), key=itemgetter(0)):
+            elapsed_s = bench.machine.now() - began
+            if within_s and number >= LEAST_ROUNDS and elapsed_s * (number + 1) / number > within_s:
+                break
+            for _, name in turn:
+                taken[name].append(bench.sampled(subjects[name], budget_s))
+    return Rounds(bench.device, bench.timer, cache, {name: tuple(found) for name, found in taken.items()})
+
+
+def canary(device: str = "auto") -> dict[str, float]:
+    """Time the fixed GEMM and copy that tell whether the device itself has changed, at most once a minute.
+
+    Returns gemm_s and copy_s in seconds.
+    """
+    return dict(_canary(open_bench(device), int(time.monotonic() // EVERY_S)))
+
+
+@lru_cache(maxsize=1)
+def _canary(bench: Bench, minute: int) -> dict[str, float]:
+    with _current(bench.device):
+        reading = bench.canary()
+    return {name: float(reading[name]) for name in ("gemm_s", "copy_s")}
+
+
+def open_bench(device: str = "auto", timer: str = "auto") -> Bench:
+    """Return the bench of a device: "auto" is torch's current GPU, or the CPU where there is none."""
+    if device == "auto":
+        found = gpu_possible() and torch.cuda.is_available()
+        device = f"cuda:{torch.cuda.current_device()}" if found else "cpu"
+    return _opened(device, timer, torch.get_num_threads())
+
+
+@lru_cache(maxsize=1)  # the buffer of a flush is three last-level caches large
+def _opened(device: str, timer: str, threads: int) -> Bench:
+    return Bench(find_device(device), Protocol(timer=timer))
+
+
+@contextmanager
+def _named_as_in_python() -> Iterator[None]:
+    """Let errors of the engine name keywords instead of options of the command line."""
+    try:
+        yield
+    except RooflensError as error:
+        error.args = (re.sub(r"--(timer|device) (\w+)", r'\1="\2"', str(error)),)
+        raise
+
+
+@contextmanager
+def _current(device: Device) -> Iterator[None]:
+    """Events and launches belong to torch's current device."""
+    if not device.is_gpu:
+        yield
+        return
+    with torch.cuda.device(device.index):
+        yield

@@ -1,0 +1,109 @@
+"""`load`: a stored run as frames, and as a reader of a notebook sees it."""
+
+from functools import cached_property
+from html import escape
+from pathlib import Path
+
+import pandas as pd
+
+from ..analysis.frames.load import load_run
+from ..analysis.run.pipeline import Analysis, analyze
+from ..analysis.run.question import with_times
+from ..reports.build import report_of
+from ..reports.model import Report
+from ..reports.presets import Preset
+from ..reports.render.html import render
+from ..reports.sections.speedups.cells import throughput
+from ..reports.sections.speedups.speedup import speedup
+from ..reports.view import View
+from ..reports.write import write_bytes
+from ..shapes.errors import RooflensError
+
+FIRST = (
+    *("model", "layer", "op", "B", "E", "M", "N", "K", "pass", "dtype", "scheme", "cache", "provider", "role"),
+    *("verdict", "time_s", "time_low_s", "time_high_s", "tflops", "bound_class", "fraction_of_bound"),
+)
+"""Columns of `Run.cells` that come first."""
+
+FRAMES = ("cells", "samples", "ceilings", "crossovers", "speedups")
+
+IN_A_NOTEBOOK: Preset[View] = Preset("notebook", "speedup grids, and the table of all cells", (speedup, throughput))
+
+NOTEBOOK_HEIGHT = "36em"
+
+
+class Run:
+    """A stored run and its analysis. Units of frames are base units (seconds, byte/s, FLOP/s), docs/columns.md.
+
+    In a notebook it shows the grids and the table of the report, in a frame of their own.
+    """
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+        return self._analysis.run.id
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """One row per cell: what was measured, `verdict`, `time_s` with its interval, `tflops`, `bound_class`, ..."""
+        cells = self._analysis.cells
+        rated = cells.assign(tflops=cells["flops_per_s"] * 1e-12)
+        return rated[[*FIRST, *(name for name in rated.columns if name not in FIRST)]]
+
+    @property
+    def samples(self) -> pd.DataFrame:
+        """Every raw timing; `discarded` has the reason of those that do not count."""
+        return self._analysis.run.samples
+
+    @property
+    def ceilings(self) -> pd.DataFrame:
+        """Measured, published and derived limits of the device."""
+        return self._analysis.ceilings
+
+    @property
+    def crossovers(self) -> pd.DataFrame:
+        """One row per shape: up to which M the challenger beats the baseline (`crossover_M`, `low_M`, `high_M`)."""
+        return self._analysis.crossovers
+
+    @property
+    def speedups(self) -> pd.DataFrame:
+        """One row per cell of every provider but the baseline: `ratio` = time of the baseline / its time, `verdict`."""
+        return self._analysis.speedups
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What concerns the run as a whole."""
+        return self._analysis.warnings
+
+    def to_parquet(self, folder: Path | str) -> list[Path]:
+        """Write each frame to `folder`/NAME.parquet, and return the paths. Takes the extra `parquet` (pyarrow)."""
+        paths = []
+        for name in FRAMES:
+            try:
+                content = getattr(self, name).to_parquet(index=False)
+            except ImportError:
+                raise RooflensError("to_parquet needs pyarrow: pip install 'rooflens[parquet]'") from None
+            paths.append(Path(folder) / f"{name}.parquet")
+            write_bytes(paths[-1], content)
+        return paths
+
+    def report(self) -> Report:
+        """Lay out what a notebook shows: the speedup grids, and the table of all cells."""
+        return report_of(View(self._analysis), IN_A_NOTEBOOK)
+
+    def __repr__(self) -> str:
+        run = self._analysis.run
+        return f"<rooflens run {run.id}: {len(self.cells)} cells of {run.manifest.suite} on {run.device.name}>"
+
+    def _repr_html_(self) -> str:
+        page = escape(render(self.report()), quote=True)
+        style = f"width:100%;height:{NOTEBOOK_HEIGHT};border:0;resize:vertical"
+        return f'<iframe title="{escape(repr(self), quote=True)}" style="{style}" srcdoc="{page}"></iframe>'
+
+
+def load(run: Path | str) -> Run:
+    """Read and analyse a run folder, as every command does. Raises UsageError, one line, for what is none."""
+    return Run(analyze(with_times(load_run(Path(run)))))

@@ -1,0 +1,56 @@
+"""`bench` takes the time that `rooflens run` takes: the same kernel, measured by both on a real device."""
+
+import pytest
+import rooflens
+import torch
+from rooflens.cli.main import main
+
+SUITE = """
+name = "square"
+shapes = "square.csv"
+schemes = ["nf4-g64"]
+dtypes = ["{dtype}"]
+caches = ["cold", "warm"]
+providers = ["blas", "dequant_blas"]
+baseline = "dequant_blas"
+challengers = ["blas"]
+[axes]
+M = [64]
+"""
+
+SIZE, M = 4096, 64
+
+TOLERANCE = 0.15
+"""Of the ratio of both times: between processes, addresses and clocks differ; another way to time would differ more."""
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype"),
+    [
+        pytest.param("cpu", "fp32", marks=[pytest.mark.slow, pytest.mark.exclusive]),
+        pytest.param("cuda", "bf16", marks=pytest.mark.gpu),
+    ],
+)
+def test_bench_measures_what_run_measures(tmp_path, device, dtype):
+    (tmp_path / "square.csv").write_text(f"model,layer,N,K\nsquare,q,{SIZE},{SIZE}\n")
+    (tmp_path / "square.toml").write_text(SUITE.format(dtype=dtype))
+    options = ("--device", device, "--threads", str(torch.get_num_threads()), "--no-calibrate", "--no-report")
+    assert main(["run", str(tmp_path / "square.toml"), *options, "-o", str(tmp_path / "run")]) == 0
+    cells = rooflens.load(tmp_path / "run").cells.query("provider == 'blas'").set_index("cache")
+    torch_dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype]
+    x, w = (torch.randn(rows, SIZE, device=device).to(torch_dtype) for rows in (M, SIZE))
+    out = torch.empty(M, SIZE, device=device, dtype=torch_dtype)
+    for cache in ("cold", "warm"):
+        timing = rooflens.bench(lambda: torch.mm(x, w.t(), out=out), cold=cache == "cold", device=device)
+        cell = cells.loc[cache]
+        assert timing.timer == cell["timer"]
+        overlaps = timing.interval_s[0] <= cell["time_high_s"] and cell["time_low_s"] <= timing.interval_s[1]
+        assert overlaps or timing.median_s == pytest.approx(cell["time_s"], rel=TOLERANCE), cache
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_twice_the_work_is_slower():
+    x, w = (torch.randn(1024, SIZE, device="cuda").bfloat16() for _ in range(2))
+    found = rooflens.compare({"once": lambda: x @ w.t(), "twice": lambda: (x @ w.t(), x @ w.t())}, rounds=4)
+    assert found["twice"].verdict == "slower"
+    assert found.timings["once"].device == torch.cuda.get_device_name()

@@ -1,0 +1,181 @@
+"""The fixture `rooflens` in real pytest sessions, on calls whose time is planted (`conftest.planted`)."""
+
+import json
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from rooflens.api import baselines, sampling
+
+from ..environments import ROOT
+
+# A session within this one forgets the modules that it loads itself, and numpy can be loaded once only: what measures
+# is imported here.
+pytest_plugins = ["pytester"]
+
+OPTIONS = ("-p", "rooflens.api.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-rs")
+
+
+@pytest.fixture
+def session(pytester, planted, monkeypatch):
+    """Run pytest on a test that measures a call of the given time; returns its result."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+    def run(time_s, *arguments, body="assert rooflens(gemm).not_slower_than('main')", **scatter):
+        pytester.makeconftest("import pytest\ngemm = None\n@pytest.fixture\ndef gemm():\n    return CALL\n")
+        monkeypatch.setattr("builtins.CALL", planted.call("gemm", time_s, **scatter), raising=False)
+        pytester.makepyfile(
+            test_kernels=f"""
+            import pytest
+
+            @pytest.mark.rooflens(cold=False, device="cpu")
+            def test_gemm(rooflens, gemm):
+                {body}
+            """
+        )
+        return pytester.runpytest_inprocess(*OPTIONS, *arguments)
+
+    return run
+
+
+def outcome(result):
+    return {name: count for name, count in result.parseoutcomes().items() if name != "warnings"}
+
+
+def test_without_a_baseline_the_test_is_skipped_with_the_command_that_makes_one(session):
+    result = session(2e-3)
+    assert outcome(result) == {"skipped": 1}
+    result.stdout.fnmatch_lines(["*pytest --rooflens-save main 'test_kernels.py::test_gemm'*"])
+
+
+def test_what_became_slower_fails_with_both_figures(session):
+    assert outcome(session(2e-3, "--rooflens-save", "main")) == {"passed": 1}
+    assert outcome(session(2e-3)) == {"passed": 1}
+    result = session(4e-3)
+    assert outcome(result) == {"failed": 1}
+    result.stdout.fnmatch_lines(["E*gemm against main: time +100*%*slower*"])
+
+
+def test_what_became_faster_passes_and_the_summary_shows_its_time(session):
+    session(2e-3, "--rooflens-save", "main")
+    result = session(1e-3)
+    assert outcome(result) == {"passed": 1}
+    result.stdout.fnmatch_lines(["*= rooflens =*", "gemm: 1.0*ms*"])
+
+
+def test_a_small_change_between_sessions_is_not_called_slower(session):
+    """The margin between sessions is three times that of interleaved rounds: 3 %."""
+    session(2e-3, "--rooflens-save", "main")
+    assert outcome(session(2.05e-3)) == {"passed": 1}
+    assert outcome(session(2.15e-3)) == {"failed": 1}
+
+
+def test_noise_is_a_skip_with_the_smallest_detectable_change(session):
+    session(2e-3, "--rooflens-save", "main", sd=2.0)
+    result = session(2.2e-3, sd=2.0)
+    assert outcome(result) == {"skipped": 1}
+    result.stdout.fnmatch_lines(["*inconclusive in test_gemm: gemm against main*smallest detectable change*"])
+
+
+@pytest.mark.parametrize(
+    ("canary", "time_s", "expected"), [(1.5, 4e-3, "skipped"), (1.05, 2.1e-3, "skipped"), (1.05, 4e-3, "failed")]
+)
+def test_a_device_that_changed_decides_nothing_that_it_explains(session, planted, canary, time_s, expected):
+    session(2e-3, "--rooflens-save", "main")
+    planted.canary["gemm_s"] *= canary
+    sampling._canary.cache_clear()  # a later session
+    result = session(time_s)
+    assert outcome(result) == {expected: 1}
+    if expected == "skipped":
+        result.stdout.fnmatch_lines(["*the device itself changed (time of the canary: gemm +5*"])
+
+
+def test_a_baseline_of_another_device_is_an_error_of_one_line(session, pytester):
+    session(2e-3, "--rooflens-save", "main")
+    (path,) = pytester.path.glob("rooflens-baselines/main/*.json")
+    content = json.loads(path.read_text())
+    content["device"]["name"] = "NVIDIA H200"
+    path.write_text(json.dumps(content))
+    result = session(2e-3)
+    assert outcome(result) == {"failed": 1}
+    result.stdout.fnmatch_lines(["the baseline main is of another device (NVIDIA H200,*"])
+
+
+def test_a_baseline_taken_in_another_way_is_an_error(session, pytester):
+    session(2e-3, "--rooflens-save", "main")
+    (path,) = pytester.path.glob("rooflens-baselines/main/*.json")
+    path.write_text(path.read_text().replace('"warm"', '"cold"'))
+    result = session(2e-3)
+    assert outcome(result) == {"failed": 1}
+    result.stdout.fnmatch_lines(["gemm of the baseline main has cache cold, this one warm: save it again"])
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", f'{{"version": {baselines.VERSION}, "timings": {{"gemm": {{}}}}}}', '{"version": 7}']
+)
+def test_a_damaged_baseline_is_an_error_of_one_line(session, pytester, content):
+    session(2e-3, "--rooflens-save", "main")
+    (path,) = pytester.path.glob("rooflens-baselines/main/*.json")
+    path.write_text(content)
+    result = session(2e-3)
+    assert outcome(result) == {"failed": 1}
+    assert path.name in result.stdout.str()
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_a_file_holds_device_versions_and_samples_of_every_round(session, pytester):
+    pytester.makeini("[pytest]\nrooflens_baselines = times\n")
+    session(2e-3, "--rooflens-save", "v1.2")
+    (path,) = pytester.path.glob("times/v1.2/*.json")
+    content = json.loads(path.read_text())
+    assert content["node"] == "test_kernels.py::test_gemm"
+    assert {"name", "arch", "compute_units"} <= content["device"].keys()
+    assert {"python", "torch"} <= content["software"].keys()
+    (timing,) = content["timings"].values()
+    assert [len(samples) >= 50 for samples in timing["rounds"]] == [True] * 3
+    assert timing["rounds"][0][0] == pytest.approx(2e-3, rel=1e-3)
+
+
+def test_several_calls_of_a_test_have_names(session):
+    twice = "rooflens(gemm); rooflens(gemm)"
+    result = session(2e-3, body=twice)
+    assert outcome(result) == {"failed": 1}
+    result.stdout.fnmatch_lines(["*has measured gemm before: give name=*"])
+    named = "rooflens(gemm); assert rooflens(gemm, name='again').not_slower_than('main')"
+    assert outcome(session(2e-3, "--rooflens-save", "main", body=named)) == {"passed": 1}
+    assert outcome(session(4e-3, body=named)) == {"failed": 1}
+
+
+def test_tests_that_measure_have_the_marker(session):
+    assert outcome(session(2e-3, "-m", "not rooflens", "--strict-markers")) == {"deselected": 1}
+
+
+def test_beside_other_tests_nothing_is_measured(session, monkeypatch):
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
+    result = session(2e-3)
+    assert outcome(result) == {"skipped": 1}
+    result.stdout.fnmatch_lines(["*run it with -n 0*"])
+
+
+def test_an_exception_of_the_call_is_that_of_the_test(session):
+    result = session(2e-3, body="rooflens(lambda: 1 / 0)")
+    assert outcome(result) == {"failed": 1}
+    result.stdout.fnmatch_lines(["E*ZeroDivisionError*"])
+
+
+def test_a_bad_name_of_a_baseline_is_an_error(session):
+    result = session(2e-3, body="rooflens(gemm).not_slower_than('../main')")
+    assert outcome(result) == {"failed": 1}
+    result.stdout.fnmatch_lines(["baseline '../main': use letters*"])
+
+
+def test_the_plugin_is_declared_and_cheap(tmp_path):
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]["pytest11"]
+    assert points == {"rooflens": "rooflens.api.pytest_plugin"}
+    code = (
+        "import sys, importlib; importlib.import_module(sys.argv[1])\n"
+        "print([name for name in ('torch', 'pandas', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, points["rooflens"]], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,124 @@
+"""`rooflens bench FILE.py`: functions and providers of a file, and what is said of files that offer neither."""
+
+import json
+
+import pytest
+
+from ..environments import ROOT
+from .tiny_runs import rooflens, write_suite
+
+CALLS = """
+import time
+
+def bench_short():
+    time.sleep(0.001)
+
+def bench_long():
+    time.sleep(0.01)
+
+def helper():
+    raise AssertionError("not measured")
+"""
+
+
+def write(folder, text):
+    (folder / "mine.py").write_text(text, encoding="utf-8")
+    return folder / "mine.py"
+
+
+def measured(place, file, *options):
+    return rooflens(place, "bench", file, "--warm", "--device", "cpu", "--within", "1s", *options)
+
+
+def test_functions_are_timed_and_judged_against_the_first(tmp_path):
+    done = measured(tmp_path, write(tmp_path, CALLS))
+    assert done.returncode == 0, done.stderr
+    header, short, long, how = done.stdout.splitlines()
+    assert header.split()[:2] == ["call", "time"]
+    assert short.split()[0] == "bench_short"
+    assert short.split()[-1] == "baseline"
+    assert long.split()[0] == "bench_long"
+    assert "slower" in long
+    assert how.startswith("warm, ")
+    assert "helper" not in done.stdout
+
+
+def test_a_dictionary_names_the_calls_and_an_option_the_baseline(tmp_path):
+    text = CALLS + "\nBENCH = {'one': bench_short, 'two': bench_long}\n"
+    done = measured(tmp_path, write(tmp_path, text), "--baseline", "two")
+    assert done.returncode == 0, done.stderr
+    _, two, one, _ = done.stdout.splitlines()
+    assert two.split()[-1] == "baseline"
+    assert "faster" in one
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("x = 1\n", 2, "offers nothing: define functions bench_*"),
+        ("BENCH = [1]\n", 2, "BENCH is a list"),
+        ("BENCH = {'a': 1}\n", 2, "a is a int, which cannot be called"),
+        ("bench_size = 3\n", 2, "bench_size is a int, which cannot be called"),
+        ("import nothing_of_the_kind\n", 2, "mine.py:1: ModuleNotFoundError"),
+        ("def bench_bad():\n    raise ValueError('no\\nway')\n", 1, "ValueError: no way (mine.py:2)"),
+        ("PROVIDERS = []\ndef bench_a(): pass\n", 2, "rooflens run SUITE --providers"),
+        ("PROVIDERS = []\n", 2, "PROVIDERS is empty"),
+    ],
+)
+def test_a_file_that_cannot_be_measured_gets_one_line(tmp_path, text, code, words):
+    done = measured(tmp_path, write(tmp_path, text))
+    assert done.returncode == code
+    (line,) = done.stderr.splitlines()
+    assert words in line
+    assert not done.stdout
+
+
+def test_a_missing_file_and_an_unknown_baseline(tmp_path):
+    assert "no such file" in measured(tmp_path, tmp_path / "mine.py").stderr
+    done = measured(tmp_path, write(tmp_path, CALLS), "--baseline", "bench_shot")
+    assert (done.returncode, "did you mean bench_short?" in done.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_providers_run_on_a_suite_beside_its_baseline(tmp_path):
+    write_suite(tmp_path)
+    file = ROOT / "examples" / "my_function.py"
+    done = measured(tmp_path, file, "--suite", "tiny.toml", "--within", "10s")
+    assert done.returncode == 0, done.stderr
+    assert "decode_and_multiply" in done.stdout
+    (folder,) = (tmp_path / "runs").iterdir()
+    content = json.loads((folder / "run.json").read_text("utf-8"))
+    assert set(content["providers"]) == {"decode_and_multiply", "dequant_blas"}
+
+
+@pytest.mark.parametrize(
+    ("family", "suite"), [("fourbit", "llm4bit-quick"), ("fp8train", "fp8-train-quick"), ("", "llm4bit-quick")]
+)
+def test_the_quick_suite_of_the_family_is_the_default(tmp_path, monkeypatch, family, suite):
+    from rooflens.cli.bench import bench as command
+
+    asked = []
+    monkeypatch.setattr("click.Context.invoke", _recorded(asked, command))
+    text = (
+        "from rooflens.kernels.provider import Provider\n\nclass Mine(Provider):\n"
+        f"    name, family = 'mine', {family!r}\n    def prepare(self, inputs, config=None): ...\n\n"
+        "PROVIDERS = [Mine()]\n"
+    )
+    assert rooflens(tmp_path, "bench", write(tmp_path, text)).returncode == 0
+    (options,) = asked
+    assert options["suite"] == suite
+    assert options["providers"][0] == "mine"
+
+
+def _recorded(asked, command):
+    import click
+
+    invoke = click.Context.invoke
+
+    def recorded(self, callback, *arguments, **options):
+        if "suite" in options and "files" in options:
+            asked.append(options)
+            return None
+        return invoke(self, callback, *arguments, **options)
+
+    return recorded
