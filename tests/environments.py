@@ -9,7 +9,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "cli")
-BUILD_FILES = ("pyproject.toml", "setup.py", "README.md", "__init__.py")
+ROOT_FILES = ("__init__.py", "__main__.py", "py.typed")
+"""What the package holds outside of its folders."""
+BUILD_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
 
 
 def package_files() -> list[Path]:
@@ -20,7 +22,7 @@ def package_files() -> list[Path]:
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path.suffix not in {".so", ".pyc"}
     ]
-    return [Path("__init__.py"), *sorted(found)]
+    return [*map(Path, ROOT_FILES), *sorted(found)]
 
 
 def package_source(copy: Path) -> Path:
