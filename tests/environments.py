@@ -58,6 +58,7 @@ def empty_wheel_of(name: str, folder: Path) -> Path:
     """Make a wheel with the name and the version of what is installed here, and nothing in it."""
     version = distribution(name).version
     info = f"{name}-{version}.dist-info"
+    folder.mkdir(parents=True, exist_ok=True)
     wheel = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
