@@ -5,6 +5,7 @@
 # make fuzz      give damaged and hostile files to every command that reads files, 5000 for each target
 # make bench     run the programs under benchmarks/: our kernels and tools beside their peers, as ratios
 # make docs      regenerate the generated pages of docs/
+# make site      build the documentation site, build/site/index.html: it can be searched without a network
 # make golden    regenerate the reports in tests/reports/golden/: look at the diff before you commit it
 # make results   regenerate the reports under docs/results/ and the gallery from the stored runs (images need Chromium)
 # make clean     remove .venv and caches; runs/ stays
@@ -28,7 +29,7 @@ export PYTHON VENV VENV_FLAGS PIP_FLAGS
 # Empty is unset: where it is set, as in many containers, every process compiles every module anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-all test-rest fuzz bench docs golden results clean
+.PHONY: help demo test test-all test-rest fuzz bench docs site golden results clean
 .NOTPARALLEL:
 
 help:
@@ -111,10 +112,15 @@ bench: $(VENV)/.installed-test
 	@for program in benchmarks/*.py; do echo "==> $$program"; $(BIN)/python "$$program"; done
 
 docs: $(VENV)/.installed
-	@echo "==> docs/columns.md, docs/architecture.md"
+	@echo "==> docs/columns.md, docs/architecture.md, docs/commands.md"
 	@$(BIN)/python docs/package_map.py
+	@$(BIN)/python docs/command_reference.py
 	@$(BIN)/rooflens list columns --markdown > docs/columns.md.new
 	@mv docs/columns.md.new docs/columns.md
+
+site: $(VENV)/.installed-test
+	@echo "==> build/site"
+	@$(BIN)/python -m sphinx -q --fail-on-warning --keep-going docs build/site
 
 golden: $(VENV)/.installed-test
 	@ROOFLENS_GOLDEN=write $(BIN)/python -m pytest -q tests/reports/test_golden.py
@@ -131,5 +137,5 @@ $(VENV)/.installed: $(BUILD_FILES)
 	@touch $@
 
 $(VENV)/.installed-test: $(BUILD_FILES)
-	@.ci/install test
+	@.ci/install test,docs
 	@touch $@ $(VENV)/.installed

@@ -1,4 +1,4 @@
-"""How wide the 95 % interval of a time is after 2, 3 and 5 rounds, from stored runs: the table of docs/measuring.md.
+"""How wide the 95 % interval of a time is after 2, 3 and 5 rounds, from stored runs: the table of docs/statistics.md.
 
     python benchmarks/interval_widths.py docs/results/h200-roof docs/results/cpu-llm4bit-quick
 

@@ -4,6 +4,8 @@ A picture shows the folders inside of one, and an arrow to each that it imports,
 """
 
 import ast
+import itertools
+import statistics
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -11,6 +13,17 @@ PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- made by docs/package_map.py -->\n", "<!-- end -->\n"
 FOLDERS = ("cli", "reports", "analysis", "harness", "shapes")
 PICTURED = ("analysis", "harness")
+
+SWEEPS = 24
+ROW, BOX, CHARACTER, MARGIN, JOINT = 64, 28, 8, 12, 40
+"""Heights of a row and of a package in it, and widths of a character, of a margin and of a joint: pixels."""
+SVG = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" \
+font-family="system-ui, sans-serif" font-size="14">
+<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">\
+<path d="M0 0 8 4 0 8z" fill="#8a8f98"/></marker></defs>
+{shapes}
+</svg>
+"""
 
 
 def name_of(folder: Path) -> str:
@@ -79,12 +92,75 @@ def _inside(module: str) -> str:
     return module.split(".")[2] if module.count(".") > 1 else ""
 
 
-def picture(folder: str) -> list[str]:
-    """Draw the packages of a folder in Mermaid, which GitHub renders."""
-    lines = ["```mermaid", "flowchart TD"]
-    for package, others in arrows(folder).items():
-        lines.append(f"    {package}" + (f" --> {' & '.join(sorted(others))}" if others else ""))
-    return [*lines, "```", ""]
+def picture(folder: str) -> Path:
+    """Return where the picture of a folder is."""
+    return PAGE.parent / "images" / f"packages-{folder}.svg"
+
+
+def drawn(graph: dict[str, set[str]]) -> str:
+    """Draw a graph without cycles as SVG: each package in a row above all that it imports.
+
+    An arrow over several rows has a joint in each row between, which is placed like a package, so that it runs beside
+    them.
+    """
+    heights: dict[str, int] = {}
+
+    def height(name: str) -> int:
+        return heights.setdefault(name, 1 + max(map(height, graph[name]), default=-1))
+
+    rows: list[list[str]] = [[] for _ in range(1 + max(map(height, graph)))]
+    for name in graph:
+        rows[heights[name]].append(name)
+    paths = []
+    for name, others in graph.items():
+        for other in sorted(others):
+            between = range(heights[name] - 1, heights[other], -1)
+            joints = [f"{name}>{other}>{level}" for level in between]
+            for level, joint in zip(between, joints, strict=True):
+                rows[level].append(joint)
+            paths.append([name, *joints, other])
+
+    x = _placed(rows, [step for path in paths for step in itertools.pairwise(path)])
+    y = {one: ROW * (len(rows) - level - 0.5) for level, row in enumerate(rows) for one in row}
+    shapes = []
+    for path in paths:
+        line = f"M{x[path[0]]:.0f} {y[path[0]]:.0f}"
+        for upper, lower in itertools.pairwise(path):
+            end = y[lower] - (BOX / 2 if lower in graph else 0)
+            middle = (y[upper] + end) / 2
+            line += f" C{x[upper]:.0f} {middle:.0f} {x[lower]:.0f} {middle:.0f} {x[lower]:.0f} {end:.0f}"
+        shapes.append(f'<path d="{line}" fill="none" stroke="#8a8f98" marker-end="url(#tip)"/>')
+    for name in graph:
+        left, top, width = x[name] - _width(name) / 2 + MARGIN, y[name] - BOX / 2, _width(name) - 2 * MARGIN
+        box = f'x="{left:.0f}" y="{top:.0f}" width="{width}" height="{BOX}" rx="5"'
+        shapes.append(f'<rect {box} fill="#e8eef7" stroke="#5b7db1"/>')
+        shapes.append(f'<text x="{x[name]:.0f}" y="{y[name] + 5:.0f}" text-anchor="middle">{name}</text>')
+    width = max(x[one] + _width(one) / 2 for one in x)
+    return SVG.format(width=round(width), height=ROW * len(rows), shapes="\n".join(shapes))
+
+
+def _width(one: str) -> int:
+    """Return the width that a package with its margins, or a joint, takes in its row."""
+    return JOINT if ">" in one else CHARACTER * len(one) + 4 * MARGIN
+
+
+def _placed(rows: list[list[str]], steps: list[tuple[str, str]]) -> dict[str, float]:
+    """Sort each row by the mean place of what its members are joined to, back and forth; return their middles."""
+    joined: dict[str, list[str]] = {one: [] for row in rows for one in row}
+    for upper, lower in steps:
+        joined[upper].append(lower)
+        joined[lower].append(upper)
+    x: dict[str, float] = {}
+    for sweep in range(SWEEPS):
+        for row in rows if sweep % 2 else reversed(rows):
+            if sweep:
+                row.sort(key=lambda one: statistics.mean(x[other] for other in joined[one] or [one]))
+            left = -sum(map(_width, row)) / 2
+            for one in row:
+                x[one] = left + _width(one) / 2
+                left += _width(one)
+    leftmost = min(x[one] - _width(one) / 2 for one in x)
+    return {one: place - leftmost for one, place in x.items()}
 
 
 def summary(folder: Path) -> str:
@@ -98,7 +174,8 @@ def generated() -> str:
     lines = []
     for folder in FOLDERS:
         lines += ["", f"### {folder}/", "", summary(ROOT / folder), ""]
-        lines += picture(folder) if folder in PICTURED else []
+        if folder in PICTURED:
+            lines += [f"![Packages of {folder}/ and what they import](images/{picture(folder).name})", ""]
         packages = sorted(path.parent for path in (ROOT / folder).rglob("*/__init__.py"))
         lines += ["| package | purpose |", "|---|---|"]
         lines += [f"| `{name_of(path)}/` | {summary(path)} |" for path in packages if path != ROOT / folder]
@@ -113,3 +190,5 @@ def renewed(text: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(renewed(PAGE.read_text("utf-8")), "utf-8")
+    for folder in PICTURED:
+        picture(folder).write_text(drawn(arrows(folder)), "utf-8")

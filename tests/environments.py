@@ -9,7 +9,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "api", "cli")
-BUILD_FILES = ("pyproject.toml", "setup.py", "README.md", "__init__.py")
+ROOT_FILES = ("__init__.py", "__main__.py", "py.typed")
+"""What the package holds outside of its folders."""
+BUILD_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
 
 
 def package_files() -> list[Path]:
@@ -20,7 +22,7 @@ def package_files() -> list[Path]:
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path.suffix not in {".so", ".pyc"}
     ]
-    return [Path("__init__.py"), *sorted(found)]
+    return [*map(Path, ROOT_FILES), *sorted(found)]
 
 
 def package_source(copy: Path) -> Path:
@@ -56,6 +58,7 @@ def empty_wheel_of(name: str, folder: Path) -> Path:
     """Make a wheel with the name and the version of what is installed here, and nothing in it."""
     version = distribution(name).version
     info = f"{name}-{version}.dist-info"
+    folder.mkdir(parents=True, exist_ok=True)
     wheel = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")

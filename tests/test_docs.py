@@ -11,10 +11,12 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
+import command_reference
 import package_map
 import pytest
-from rooflens.cli.main import main
+from rooflens.cli.main import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -141,8 +143,37 @@ def test_documented_commands_run(page, tmp_path):
 def test_the_map_of_the_packages_is_current():
     page = package_map.PAGE.read_text("utf-8")
     assert page == package_map.renewed(page), "docs/architecture.md is out of date: run make docs"
-    assert "worker --> ceilings & isolation" in page
     assert "`harness/timing/`" in page
+    assert package_map.arrows("harness")["worker"] == {"ceilings", "isolation", "machine", "plan"}
+
+
+@pytest.mark.parametrize("folder", package_map.PICTURED)
+def test_the_pictures_of_the_packages_are_current(folder):
+    picture = package_map.picture(folder).read_text("utf-8")
+    graph = package_map.arrows(folder)
+    assert picture == package_map.drawn(graph), f"{package_map.picture(folder)} is out of date: run make docs"
+    svg = ElementTree.fromstring(picture)
+    space = "{http://www.w3.org/2000/svg}"
+    assert sorted(text.text for text in svg.iter(f"{space}text")) == sorted(graph)
+    assert len(svg.findall(f"{space}path")) == sum(map(len, graph.values()))
+
+
+def test_the_reference_of_the_commands_is_current():
+    page = command_reference.PAGE.read_text("utf-8")
+    assert page == command_reference.page(), "docs/commands.md is out of date: run make docs"
+    assert {f"## rooflens {name}" for name in COMMANDS} <= set(page.splitlines())
+
+
+def test_every_page_is_in_the_contents_of_the_documentation():
+    """The sidebar of the site is made from the lists of the first page; the README ends with the same pages."""
+    listed = re.findall(r"^- \[.*?\]\((.*?)\)", (ROOT / "docs" / "index.md").read_text("utf-8"), flags=re.MULTILINE)
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:]} | {"results/README.md"}
+    assert sorted(listed) == sorted(pages - {"index.md"})
+    assert {f"docs/{page}" for page in listed} <= set(re.findall(r"\]\((.*?)\)", README.read_text("utf-8")))
+
+
+def test_the_readme_is_short():
+    assert len(README.read_text("utf-8").splitlines()) <= 120
 
 
 def test_columns_page_is_current():

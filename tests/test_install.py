@@ -66,7 +66,7 @@ def test_torch_of_the_environment_whose_python_is_named_is_kept(source, parent, 
     wheel_of("setuptools", tmp_path / "wheels")  # for pip's isolated build
     done = install(
         source,
-        "test",
+        "test,docs",
         PYTHON=str(parent / "bin" / "python3"),
         VENV_FLAGS="--system-site-packages",
         PIP_FIND_LINKS=str(tmp_path / "wheels"),

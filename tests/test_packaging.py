@@ -1,18 +1,23 @@
-"""The wheel holds the package and its data and nothing else, and the folder kernels/ hides nobody's `kernels`."""
+"""Sdist and wheel hold the package and its data and nothing else, and the folder kernels/ hides nobody's `kernels`."""
 
 import ast
+import email.policy
 import json
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
+from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
+import rooflens
+from markdown_it import MarkdownIt
 
-from .environments import ROOT, package_files, package_source
+from .environments import BUILD_FILES, ROOT, link_packages, package_files, package_source
 
 
 def run(*arguments: str, cwd: Path, **environment: str) -> str:
@@ -29,15 +34,38 @@ def pip(*arguments: str, cwd: Path) -> None:
     run(sys.executable, "-m", "pip", *arguments, *options, cwd=cwd, PIP_DISABLE_PIP_VERSION_CHECK="1")
 
 
+def built(folder: Path) -> tuple[Path, Path]:
+    """Return the sdist, and the wheel that is built from it, of the sources in `folder`."""
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist", ".", cwd=folder)
+    (sdist,), (wheel,) = (folder / "dist").glob("*.tar.gz"), (folder / "dist").glob("*.whl")
+    return sdist, wheel
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def distributions(tmp_path_factory):
     copy = package_source(tmp_path_factory.mktemp("source"))
     for other in ("tests", "docs", "benchmarks"):
         (copy / other).mkdir()
         (copy / other / "module.py").touch()
-    pip("wheel", "-w", "dist", ".", cwd=copy)
-    (built,) = (copy / "dist").glob("rooflens-*.whl")
-    return built
+    (copy / "tests" / "test_docs.py").touch()  # setuptools takes such files into every sdist
+    return built(copy)
+
+
+@pytest.fixture(scope="module")
+def wheel(distributions):
+    return distributions[1]
+
+
+def metadata(wheel: Path) -> EmailMessage:
+    """Return what a package index knows of a wheel; the payload is its page."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return email.message_from_bytes(archive.read(name), _class=EmailMessage, policy=email.policy.default)
+
+
+def links(page: str) -> list[str]:
+    """Return the targets of all links and images of a page."""
+    return re.findall(r'(?:href|src)="([^"]*)"', MarkdownIt().enable("table").render(page))
 
 
 def test_make_asks_the_interpreter_of_the_environment_for_its_tools():
@@ -75,6 +103,77 @@ def test_installed_wheel_works_far_from_the_repository(wheel, tmp_path):
     assert {"llm4bit", "llm4bit-quick"} <= {suite["name"] for suite in suites}
     shapes = json.loads(run(*command, "shapes", "llm4bit_40", "--json", cwd=tmp_path, PYTHONPATH=str(site)))
     assert len(shapes) == 40
+
+
+@pytest.mark.slow
+def test_sdist_holds_what_the_wheel_is_built_from(distributions):
+    with tarfile.open(distributions[0]) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames() if not archive.getmember(name).isdir()}
+    made = {"PKG-INFO", "setup.cfg"} | {name for name in held if name.startswith("rooflens.egg-info/")}
+    assert held - made == {path.as_posix() for path in package_files()} | set(BUILD_FILES)
+
+
+@pytest.mark.slow
+def test_distributions_pass_the_checks_of_a_package_index(distributions):
+    said = run(sys.executable, "-m", "twine", "check", "--strict", *map(str, distributions), cwd=ROOT, NO_COLOR="1")
+    assert said.count("PASSED") == 2
+
+
+@pytest.mark.slow
+def test_metadata_name_licence_and_authors(wheel):
+    found = metadata(wheel)
+    assert (found["License-Expression"], found["Author"]) == ("Apache-2.0", "rooflens developers")
+    with zipfile.ZipFile(wheel) as archive:
+        (licence,) = (name for name in archive.namelist() if name.endswith("/licenses/LICENSE"))
+        assert b"Version 2.0, January 2004" in archive.read(licence)
+    assert "Typing :: Typed" in found.get_all("Classifier")
+
+
+@pytest.mark.slow
+def test_a_package_page_has_no_relative_links(wheel):
+    """No repository is published yet: links are plain text."""
+    page = metadata(wheel).get_content()
+    assert "# rooflens" in page
+    assert not [target for target in links(page) if "://" not in target and not target.startswith("#")]
+
+
+@pytest.mark.slow
+def test_a_package_page_links_into_the_repository_of_the_project(tmp_path):
+    copy = package_source(tmp_path / "source")
+    file = copy / "pyproject.toml"
+    text = file.read_text("utf-8")
+    file.write_text(text.replace("# Repository = ", "Repository = ").replace("OWNER", "somebody"), "utf-8")
+    _, wheel = built(copy)
+    found = metadata(wheel)
+    assert found["Project-URL"] == "Repository, https://github.com/somebody/rooflens"
+    targets = links(found.get_content())
+    base = "https://github.com/somebody/rooflens"
+    assert f"{base}/raw/HEAD/docs/images/gallery-full.png" in targets
+    inside = [target.removeprefix(f"{base}/blob/HEAD/") for target in targets if target.startswith(f"{base}/blob/")]
+    assert "docs/comparing.md" in inside
+    assert not [target for target in inside if not (ROOT / target.partition("#")[0]).exists()]
+    assert not [target for target in targets if "://" not in target and not target.startswith("#")]
+
+
+@pytest.mark.slow
+def test_a_project_that_is_type_checked_sees_the_types_of_the_interface(wheel, tmp_path):
+    """As a user's: mypy --strict, beside an installed wheel, without our configuration."""
+    run(sys.executable, "-m", "venv", "--without-pip", "fresh", cwd=tmp_path)
+    (site,) = (tmp_path / "fresh").glob("lib/python*/site-packages")
+    link_packages(site)
+    pip("install", "--target", str(site), str(wheel), cwd=tmp_path)
+    kernels = (ROOT / "examples" / "my_4bit.py").read_text("utf-8")
+    (tmp_path / "kernels.py").write_text(kernels, "utf-8")
+    (tmp_path / "wrong.py").write_text(kernels.replace("return Launch(run, out)", "return Launch(out, run)"), "utf-8")
+    python = tmp_path / "fresh" / "bin" / "python"
+    command = (sys.executable, "-m", "mypy", "--strict", "--python-executable", str(python), "kernels.py")
+    assert run(*command, cwd=tmp_path) == "Success: no issues found in 1 source file\n"
+    done = subprocess.run([*command, "wrong.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert 'wrong.py:32: error: Argument 1 to "Launch" has incompatible type "Tensor"' in done.stdout
+
+
+def test_python_m_rooflens_is_the_command(tmp_path):
+    assert run(sys.executable, "-m", "rooflens", "--version", cwd=tmp_path) == f"rooflens {rooflens.__version__}\n"
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .environments import empty_wheel_of, link_packages, package_source, wheel_of
+from .environments import ROOT, empty_wheel_of, link_packages, package_source, wheel_of
 
 pytestmark = pytest.mark.slow
 
@@ -63,11 +63,15 @@ def packages(tmp_path_factory):
 
 @pytest.fixture
 def python(tmp_path, packages):
-    """Make a fresh environment that sees the dependencies."""
-    call(sys.executable, "-m", "venv", "--without-pip", "fresh", cwd=tmp_path)
-    (site,) = (tmp_path / "fresh").glob("lib/python*/site-packages")
+    return fresh_environment(tmp_path, packages)
+
+
+def fresh_environment(folder: Path, packages: Path) -> Path:
+    """Make an environment that sees the dependencies; returns its interpreter."""
+    call(sys.executable, "-m", "venv", "--without-pip", "fresh", cwd=folder)
+    (site,) = (folder / "fresh").glob("lib/python*/site-packages")
     (site / "dependencies.pth").write_text(f"{packages}\n")
-    return tmp_path / "fresh" / "bin" / "python"
+    return folder / "fresh" / "bin" / "python"
 
 
 def suites(python: Path, folder: Path) -> list[str]:
@@ -117,6 +121,22 @@ def test_pipx_run(wheel, tmp_path):
     assert "Usage: rooflens" in call(*run, "--help", cwd=tmp_path, **places, **offline)
     listed = json.loads(call(*run, "list", "suites", "--json", cwd=tmp_path, **places, **offline))
     assert "llm4bit-quick" in [suite["name"] for suite in listed]
+
+
+def test_the_line_that_a_command_prints_installs_what_it_lacks(wheel, tmp_path):
+    (tmp_path / "packages").mkdir()
+    link_packages(tmp_path / "packages", but=("rooflens", "ray"))
+    python = fresh_environment(tmp_path, tmp_path / "packages")
+    call(*tool("pip"), "--python", python, "install", wheel, cwd=tmp_path)
+    command = [python.with_name("rooflens"), "run", "llm4bit-quick", "--jobs", "local:2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    line = re.search(r"pip install '(.*)'$", done.stderr.strip())
+    assert line, done.stderr
+    assert f"$ {line[0]}" in (ROOT / "README.md").read_text("utf-8")
+    empty_wheel_of("ray", tmp_path / "wheels")
+    call(*tool("pip"), "--python", python, "install", line[1], cwd=tmp_path, PIP_FIND_LINKS=str(tmp_path / "wheels"))
+    assert list(python.parents[1].glob("lib/python*/site-packages/ray-*.dist-info"))
 
 
 @pytest.mark.compile

@@ -41,9 +41,9 @@ class VisibleStream:
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
 
-    def write(self, text: str) -> int:
-        """Write a text; returns its length, as `TextIOBase.write`."""
-        shown = visible(text)
+    def write(self, text: str | bytes) -> int:
+        """Write a text, in UTF-8 where it is bytes (as click completes command lines); returns its length."""
+        shown = visible(text.decode() if isinstance(text, bytes) else text)
         self.stream.write(shown.replace(_ESCAPE, "\x1b") if self.stream.isatty() else _OWN_STYLES.sub("", shown))
         return len(text)
 

@@ -11,6 +11,7 @@ from ...shapes.files.toml_file import read_toml
 
 _DEEPEST = 3
 _NOT_INSTALLED = ("test", "tests")
+_NO_NAMES = ("setup", "conftest", "__init__", "__main__")
 _OF_OTHERS = ("third_party", "third-party", "thirdparty", "3rdparty", "vendor", "vendored", "external", "externals")
 
 
@@ -20,7 +21,7 @@ def offered_names(tree: Path) -> Iterator[str]:
         if (folder / "__init__.py").is_file() and not (folder.parent / "__init__.py").is_file():
             yield folder.name
     for folder in (tree, tree / "src", tree / "python"):
-        yield from (file.stem for file in folder.glob("*.py") if file.stem not in ("setup", "conftest"))
+        yield from (file.stem for file in folder.glob("*.py") if file.stem not in _NO_NAMES)
     for name in project_names(tree):
         with suppress(metadata.PackageNotFoundError):
             yield from _modules(metadata.distribution(name).files or ())

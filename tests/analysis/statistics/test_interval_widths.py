@@ -11,4 +11,4 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize("run", ["cpu-llm4bit-quick", "h200-fleet", "h200-roof"])
 def test_the_table_of_expected_widths_is_that_of_the_stored_run(run):
     row = table([ROOT / "docs/results" / run])[-1]
-    assert row in (ROOT / "docs/measuring.md").read_text()
+    assert row in (ROOT / "docs/statistics.md").read_text()

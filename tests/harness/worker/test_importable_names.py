@@ -36,6 +36,10 @@ def test_a_repository_that_is_a_package_itself_offers_no_parts(offered):
     assert "kernels" not in offered("__init__.py", "kernels/__init__.py")
 
 
+def test_the_program_that_runs_is_no_module_of_a_checkout(offered):
+    assert offered("__init__.py", "__main__.py") == []
+
+
 def test_single_modules_lie_at_the_top_in_src_and_in_python(offered):
     assert offered("a.py", "src/b.py", "python/c.py", "tools/d.py", "setup.py", "conftest.py") == ["a", "b", "c"]
 
