@@ -1,10 +1,13 @@
 """The command that decides a proposed change: it measures, or at least compares, what lies on both sides of it."""
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ...shapes.run_folder.manifest import ComparisonState
+from ...harness.compare.worktrees import Repository
+from ...shapes.run_folder.manifest import SHORT, ComparisonState, Manifest
+from ..compare.compare import PASSED_ON
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,9 +29,11 @@ def deciding_command(
     base, head = found.runs[before], found.runs[after]
     other, state = (states.get(run.folder, ComparisonState()) for run in (base, head))
     is_alike = (other.repository, other.files, other.suite) == (state.repository, state.files, state.suite)
-    if not (base.commit and head.commit and base.commit != head.commit and is_alike):
+    has_commits = base.commit and head.commit and base.commit != head.commit
+    if not (state.suite and is_alike and has_commits):
         return shlex.join(["rooflens", "compare", base.folder, head.folder])
-    words = ["rooflens", "compare", "--git", f"{base.commit[:12]}..{head.commit[:12]}", "--repo", state.repository]
+    span = f"{base.commit[:SHORT]}..{head.commit[:SHORT]}"
+    words = ["rooflens", "compare", "--git", span, "--repo", state.repository]
     for file in state.files:
         words += ["--providers", file]
     if state.setup:
@@ -40,6 +45,38 @@ def deciding_command(
     if "--filter" not in state.options and condition:
         words += ["--filter", condition]
     return shlex.join([*words, *state.options, state.suite])
+
+
+def comparable(run: Manifest) -> ComparisonState:
+    """Say how `rooflens compare --git` measures what a run did, as compare.json would; nothing where it cannot.
+
+    It cannot without provider files in a repository, nor with configurations that the run did not choose by itself.
+    """
+    code, request = run.repository, run.request or {}
+    files = [Path(file) for file in request.get("files") or ()]
+    inside = code is not None and files and all(file.is_relative_to(code.top) for file in files)
+    if code is None or not inside or any(request.get(name) for name in ("tuned", "tuning", "scan")):
+        return ComparisonState()
+    if Repository(Path(code.top)).is_rooflens:  # compares its own kernels, and takes no files
+        return ComparisonState()
+    return ComparisonState(
+        repository=code.top,
+        suite=request["suite"],
+        files=[file.relative_to(code.top).as_posix() for file in files],
+        options=list(_repeated(request)),
+    )
+
+
+def _repeated(request: Mapping[str, Any]) -> Iterator[str]:
+    """Write the options of a run that a comparison has as well, but for the providers: a change is of some of them."""
+    for option in PASSED_ON:
+        stated = request.get(option.name or "")
+        if option.name != "providers" and stated and stated != option.default:
+            for one in stated if isinstance(stated, list) else [stated]:
+                yield from (option.opts[-1], str(one))
+    for name in ("target_ci", "budget"):
+        if request.get(name):
+            yield from (f"--{name.replace('_', '-')}", request[name])
 
 
 def _condition(cells: "pd.DataFrame", known: "pd.DataFrame") -> str:

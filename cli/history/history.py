@@ -16,8 +16,6 @@ from ..shared.tables import show
 if TYPE_CHECKING:
     from ...analysis.history.history import History
 
-"""What `rooflens compare --git` leaves above the run folders of its arms: commits, repository, files, suite."""
-
 
 @click.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
@@ -43,13 +41,15 @@ def history(runs: tuple[str, ...], providers: tuple[str, ...], expression: str, 
     from ...analysis.frames.load import load_run
     from ...analysis.history.history import follow
     from ...analysis.history.run_story import observe
+    from .commands import comparable
     from .output import section
 
     states: dict[str, ComparisonState] = {}
     stories = []
     for folder in _folders(runs):
-        states[str(folder)] = state = _comparison(folder)
-        stories.append(observe(load_run(folder), state.commits.get(folder.name, "")))
+        run, state = load_run(folder), _comparison(folder)
+        stories.append(observe(run, state.commits.get(folder.resolve().name, "")))
+        states[str(folder)] = state if state.suite else comparable(run.manifest)
     found = follow(stories, providers, expression, raw)
     if as_json:
         print_json(_as_json(found, states))
@@ -95,5 +95,7 @@ def _as_json(found: "History", states: Mapping[str, ComparisonState]) -> dict[st
                 "command": deciding_command(found, one.earliest, one.latest, [one], states),
             }
         )
-    runs = [{**plain(run), "canary_s": run.canary_s} for run in found.runs]
+    runs = [
+        {**plain(run), "code": run.code.to_json(), "commit": run.commit, "canary_s": run.canary_s} for run in found.runs
+    ]
     return {"runs": runs, "keys": found.keys, "series": series, "proposals": proposals, "notes": found.notes}

@@ -25,6 +25,8 @@ ONLY_LARGE = (
     "they were made from measures both in turn"
 )
 
+UNCOMMITTED = "{run} was measured with uncommitted changes: its commit alone is not what was measured"
+
 WIDEST = 40
 """Characters of a trend; of more runs, neighbours share one."""
 
@@ -47,6 +49,8 @@ def section(found: History, states: Mapping[str, ComparisonState], raw: bool) ->
     count = len(found.proposals)
     counted = f"{fmt.plural(count, 'change')} proposed" + ("; a comparison decides each of them" if count else "")
     remarks = [ONLY_LARGE] * any("--git" not in command for command in commands)
+    edges = dict.fromkeys(number for gap in gaps(found) for number in (gap.earliest, gap.latest))
+    remarks += [UNCOMMITTED.format(run=found.runs[number].id) for number in edges if found.runs[number].code.dirty]
     end = Section("end", "", (Text(counted), Remarks((*remarks, *found.notes))))
     return Section("history", "History", (*map(Text, lines), _series(found, title)), (*parts, end))
 
@@ -173,7 +177,7 @@ def _gap(found: History, gap: Gap) -> Table:
 
 def _run(found: History, number: int) -> str:
     run = found.runs[number]
-    return f"{run.id} ({', '.join(filter(None, (run.created_at[:10], run.commit[:12])))})"
+    return f"{run.id} ({', '.join(filter(None, (run.created_at[:10], run.code.label if run.code.commit else '')))})"
 
 
 def _between(found: History, one: Proposal) -> str:

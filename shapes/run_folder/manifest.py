@@ -235,11 +235,9 @@ class StoredRepository(Record):
 
     @property
     def label(self) -> str:
-        """Name the state in a few words: "abc123456789 (main, with uncommitted changes)"."""
-        commit = self.commit[:SHORT] or "no commit yet"
-        remarks = [self.branch, "with uncommitted changes" if self.dirty else ""]
-        said = ", ".join(filter(None, remarks))
-        return f"{commit} ({said})" if said else commit
+        """Name the state in a few words: "abc123456789 on main, with uncommitted changes"."""
+        where = f" on {self.branch}" if self.branch else ""
+        return f"{self.commit[:SHORT] or 'no commit yet'}{where}{', with uncommitted changes' * self.dirty}"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -340,7 +340,7 @@ def test_a_run_knows_the_commit_of_its_kernels_and_the_report_says_it(place):
     stored = repository_of(place / "out")
     assert (stored["commit"], stored["branch"], stored["subject"]) == (commit, "main", "version 0")
     assert stored["dirty"] is False
-    assert f"{commit[:12]} (main) of {stored['committed_at']}: version 0" in (place / "out/report.html").read_text()
+    assert f"{commit[:12]} on main of {stored['committed_at']}: version 0" in (place / "out/report.html").read_text()
     git(bench, "commit", "--quiet", "--allow-empty", "-m", "another commit")
     more = ("--rounds", "2", "--resume", "--no-calibrate", "--no-report")
     assert rooflens(place, "run", *only, "-o", "out", *more).returncode == 0

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.history.history import follow, gaps
-from rooflens.analysis.history.run_story import CELL, KEY, RunMark, Story, key_differences, observe
+from rooflens.analysis.history.run_story import CELL, KEY, TIMES, RunMark, Story, key_differences, observe
 from rooflens.shapes.errors import UsageError
+from rooflens.shapes.run_folder.manifest import StoredRepository
 
 from ..synthetic import CPU, H200, write_run
 
@@ -21,11 +22,11 @@ def story(number, times, canary=1e-3, uuid="u", **values):
     known = [(f"layer {index}", time) for index, time in enumerate(times) if not np.isnan(time)]
     cells = pd.DataFrame({"layer": [layer for layer, _ in known], "time_s": [time for _, time in known]})
     columns = {"M": 16, "provider": "mine", "HIP": "", "threads": "", "verdict": "passed", "resolution_s": np.nan}
-    columns["impossible"] = False
+    columns |= {"time_low_s": np.nan, "time_high_s": np.nan, "impossible": False}
     cells = cells.assign(**(SHAPE | SETTING | MACHINE | FACTS | columns | values))
-    assert set(cells.columns) == {*CELL, *KEY, *FACTS, "verdict", "time_s", "resolution_s", "impossible"}
-    mark = RunMark(f"r{number:02}", f"runs/r{number:02}", _day(number), number, "", uuid, canary, canary)
-    return Story(mark, cells)
+    assert set(cells.columns) == {*CELL, *KEY, *FACTS, *TIMES, "verdict", "impossible"}
+    name, code = f"r{number:02}", StoredRepository()
+    return Story(RunMark(name, f"runs/{name}", _day(number), number, code, uuid, canary, canary), cells)
 
 
 def _day(number):

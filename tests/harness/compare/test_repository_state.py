@@ -29,7 +29,7 @@ def test_commit_branch_subject_and_time_are_those_that_git_shows(repo):
         committed_at=git(repo, "show", "-s", "--format=%cI", "HEAD"),
         dirty=False,
     )
-    assert found.label == f"{found.commit[:12]} (main)"
+    assert found.label == f"{found.commit[:12]} on main"
 
 
 def test_what_no_commit_has_is_dirty_and_what_has_no_kernels_is_not(repo):
@@ -37,7 +37,7 @@ def test_what_no_commit_has_is_dirty_and_what_has_no_kernels_is_not(repo):
     assert not state(repo).dirty
     (repo / "bench/k.py").write_text("three")
     assert state(repo).dirty
-    assert state(repo).label.endswith(" (main, with uncommitted changes)")
+    assert state(repo).label.endswith(" on main, with uncommitted changes")
     git(repo, "add", "bench/k.py")
     assert state(repo).dirty
     git(repo, "commit", "--quiet", "-m", "three")
@@ -78,7 +78,7 @@ def test_a_repository_without_a_commit_has_a_branch(tmp_path):
     (tmp_path / "bench/k.py").write_text("new")
     found = state(tmp_path)
     assert (found.commit, found.branch, found.subject, found.dirty) == ("", "trunk", "", True)
-    assert found.label == "no commit yet (trunk, with uncommitted changes)"
+    assert found.label == "no commit yet on trunk, with uncommitted changes"
 
 
 def test_subjects_of_any_length_and_encoding_are_kept_as_far_as_they_go(repo):
