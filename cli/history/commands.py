@@ -1,7 +1,9 @@
 """The command that decides a proposed change: it measures, or at least compares, what lies on both sides of it."""
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,5 +87,8 @@ def _condition(cells: "pd.DataFrame", known: "pd.DataFrame") -> str:
     for name in ("model", "layer", "pass", "M", "dtype", "scheme", "cache"):
         values = cells[name].unique().tolist()
         if len(values) <= FEW and len(values) < known[name].nunique():
-            parts.append(f"`{name}` == {values[0]!r}" if len(values) == 1 else f"`{name}` in {values!r}")
+            column = f"`{name}`" if iskeyword(name) else name
+            is_one = len(values) == 1
+            # texts in double quotes: a shell takes them as they are between single ones
+            parts.append(f"{column} {'==' if is_one else 'in'} {json.dumps(values[0] if is_one else values)}")
     return " and ".join(parts)

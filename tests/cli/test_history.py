@@ -85,7 +85,7 @@ def test_arms_of_comparisons_are_decided_between_their_commits(nightly, tmp_path
     assert words[: len(head)] == head
     assert words[len(head) : -1] == [
         *("--providers", "bench/k.py", "--setup", "pip install -e .", "-p", "simt_4bit"),
-        *("--filter", "`layer` == 'q' and `M` == 16", "--device", "cpu"),
+        *("--filter", 'layer == "q" and M == 16', "--device", "cpu"),
     ]
     assert words[-1] == "llm4bit-quick"
     (tmp_path / "runs/c5/compare.json").write_text("{")
