@@ -166,8 +166,8 @@ def tick_share(fraction: float) -> str:
 
 def tick_change(fraction: float) -> str:
     """Write a change on an axis: +5%, −2.5%, 0%."""
-    text = f"{100 * fraction:+.3g}%".replace("-", MINUS)
-    return text[1:] if text.strip(f"+{MINUS}0.%") == "" else text
+    text = f"{100 * fraction:+.{1 if abs(fraction) < 0.1 else 0}f}".removesuffix(".0").replace("-", MINUS)
+    return "0%" if text.strip(f"+{MINUS}") == "0" else f"{text}%"
 
 
 def _short(value: float) -> str:

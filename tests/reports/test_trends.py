@@ -21,7 +21,7 @@ def commit(number):
 
 
 def plant(folder):
-    """Eight nights of a GPU, from the fifth on with simt_4bit 8 % slower at M = 16, and four of a CPU in two families."""
+    """Eight nights of a GPU, from the fifth on with simt_4bit 8 % slower at M = 16; four of a CPU in two families."""
     for number in range(RUNS):
         for name, machine, scheme in (("gpu", H200, "nf4-g64"), ("cpu", CPU, "nf4-g64"), ("a16", CPU, "a16w8-128x128")):
             if name != "gpu" and number < STEP:

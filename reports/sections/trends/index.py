@@ -86,7 +86,7 @@ def headline(trend: Trend, title: str) -> Section:
     numbers = (
         KeyNumber(
             f"Time since {first.created_at[:10]}",
-            f"{fmt.signed_percent(last['change'])}%",
+            fmt.change(1 + last["change"]),
             f"{newest.id} over {first.id}, geometric mean of {fmt.plural(last['count'], 'cell')}; above 0: slower"
             + (f"; interval over the cells {interval}" if interval else ""),
             last["change"],

@@ -136,7 +136,7 @@ def _points(
 
 
 def _latest(row: Mapping[Any, Any]) -> str:
-    change = f", {fmt.signed_percent(row['change'])}% since its first run" if row["runs"] > 1 else ""
+    change = f", {fmt.change(1 + row['change'])} since its first run" if row["runs"] > 1 else ""
     return f"{fmt.time(row['last_s'])}{change}"
 
 
