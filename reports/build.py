@@ -205,4 +205,5 @@ def _of_runs(title: str, facts: tuple[tuple[str, str], ...], sections: tuple[Sec
         sections=sections,
         generator=f"rooflens {__version__}",
         source=fmt.plural(count, "run"),
+        elsewhere="rooflens history --json prints everything.",
     )

@@ -272,6 +272,8 @@ class Report:
     generator: str
     source: str = ""
     """Where the numbers come from: the run folder's name, shown wherever something is left out."""
+    elsewhere: str = "The markdown and the JSON form of the report have everything."
+    """Where to find what is left out of a page that would be too large."""
     parent: tuple[str, str] | None = None
     """Title and path of the page that leads here, relative to this one."""
     notes: dict[str, Note] = field(init=False)

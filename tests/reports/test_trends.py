@@ -84,7 +84,7 @@ def test_the_index_has_a_row_per_family_and_device(site):
     # 4 of the 16 cells are 8 % slower: 1.08 ** (1 / 4)
     assert float(gpu["change %"]) == pytest.approx(100 * (1.08**0.25 - 1), abs=0.15)
     assert (gpu["latest change"], gpu["between"]) == ("2026-01-05", "3333333..4444444")
-    assert (a16["runs"], a16["since"], a16["slower"], a16["latest change"]) == ("4", "2026-01-05", "0", "none")
+    assert (a16["runs"], a16["trend since"], a16["slower"], a16["latest change"]) == ("4", "2026-01-05", "0", "none")
 
 
 def test_a_change_has_its_commits_its_cells_and_the_command_that_decides(site):

@@ -44,9 +44,10 @@ def index(trends: Sequence[Trend]) -> Section:
     columns = (
         *text_columns("family", "device", "trend"),
         Column("change", "%"),
-        *text_columns("95 % interval", "since"),
-        *number_columns("cells", "runs", "slower", "faster"),
-        *text_columns("latest change", "between", "latest run"),
+        *text_columns("95 % interval"),
+        *number_columns("slower", "faster"),
+        *text_columns("latest change", "between", "latest run", "trend since"),
+        *number_columns("cells", "runs"),
     )
     table = Table("families", "Families of kernels", columns, tuple(map(_row, trends)), stub=2)
     proposals = [one for trend in trends for one in trend.history.proposals]
@@ -57,20 +58,22 @@ def index(trends: Sequence[Trend]) -> Section:
 
 def _row(trend: Trend) -> tuple[Cell, ...]:
     runs, levels = trend.history.runs, trend.level
-    first, last, (slower, faster) = levels[0], levels[-1], trend.changes
+    first, last = levels[0], levels[-1]
     gap = trend.gaps[0] if trend.gaps else None
     return (
         Cell(trend.family, link=trend.page),
         Cell(trend.device),
         Cell("", curve=tuple(row["change"] for row in levels)),
         Cell(fmt.signed_percent(last["change"]), last["change"]),
-        *texts(_interval(last), runs[first["run"]].created_at[:10]),
-        *map(integer, (trend.cells, len(trend.runs), slower, faster)),
+        Cell(_interval(last)),
+        *map(integer, trend.changes),
         *texts(
             runs[gap.after].created_at[:10] if gap else "none",
             between(runs[gap.before], runs[gap.after]) if gap else "",
         ),
         trend.run_cell(trend.runs[-1]),
+        Cell(runs[first["run"]].created_at[:10]),
+        *map(integer, (trend.cells, len(trend.runs))),
     )
 
 

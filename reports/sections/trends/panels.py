@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -28,30 +30,31 @@ CHANGE_STYLE = 2
 STYLES = (1, 3, 4, 5, 6, 7)
 """Styles of the series of a cell."""
 
+DRAWN = ("run", "time_s", "time_low_s", "time_high_s", "value_s")
+
+Points: TypeAlias = Mapping[Any, pd.DataFrame]
+"""Rows of `History.points` by the position of their series, with the columns DRAWN."""
+
 HOW = (
     "One panel per cell: the time of each run as a change against the first run of its series, oldest run on the left; "
     "above 0 is slower. Bands are 95 % intervals over the rounds of a run. A dashed line is a proposed change of "
     "level, its shade the runs between which it lies with 95 % confidence. Scales differ, and show 5 % at least. "
-    "rooflens history --json prints every point."
+    "Another series begins where the conditions change, listed under “Runs”."
 )
 
 
 def panels(trend: Trend, title: str) -> Section:
     """Draw the cells with the largest changes; fold the others, and the table of all."""
     cells = _ordered(trend)
+    points = dict(iter(trend.history.points.groupby("series")[[*DRAWN]]))
     name = f"{trend.anchor}-cells"
-    first = _figure(trend, cells[:OPEN], f"{name}-1", f"Cells 1 to {len(cells[:OPEN])} of {len(cells)}, by change")
-    rest = tuple(
-        Section(
-            f"{name}-from-{begin + 1}",
-            f"Cells {begin + 1} to {begin + len(some)} of {len(cells)}",
-            (_figure(trend, some, f"{name}-{begin + 1}", "By change", detail=True),),
-            folded=True,
-        )
-        for begin in range(OPEN, len(cells), TOGETHER)
-        for some in [cells[begin : begin + TOGETHER]]
+    begins = [0, *range(OPEN, len(cells), TOGETHER), len(cells)]
+    first, *others = (
+        _figure(trend, points, cells[begin:end], f"{name}-{begin + 1}", f"Cells {begin + 1} to {end} of {len(cells)}")
+        for begin, end in pairwise(begins)
     )
-    return Section(name, title, (first, _table(trend, cells)), rest)
+    folded = tuple(Section(f"{one.id}-folded", one.title, (replace(one, detail=True),), folded=True) for one in others)
+    return Section(name, title, (first, _table(trend, points, cells)), folded)
 
 
 def _ordered(trend: Trend) -> list[list[int]]:
@@ -69,7 +72,7 @@ def _ordered(trend: Trend) -> list[list[int]]:
     return sorted(groups, key=rank)
 
 
-def _figure(trend: Trend, cells: Sequence[list[int]], name: str, title: str, detail: bool = False) -> Figure:
+def _figure(trend: Trend, points: Points, cells: Sequence[list[int]], name: str, title: str) -> Figure:
     series = trend.history.series
     keys = sorted({int(key) for numbers in cells for key in series["key"].loc[numbers]})
     legend = [LegendEntry("change of level", fill=f"s{CHANGE_STYLE}")] * any(trend.changes)
@@ -79,14 +82,13 @@ def _figure(trend: Trend, cells: Sequence[list[int]], name: str, title: str, det
     return Figure(
         name,
         title,
-        tuple(_panel(trend, numbers) for numbers in cells),
+        tuple(_panel(trend, points, numbers) for numbers in cells),
         how_to_read=HOW,
         alt=f"{fmt.plural(len(cells), 'cell')} over {fmt.plural(len(trend.runs), 'run')}; of all cells, {slower} "
         f"changes to slower and {faster} to faster are proposed",
         legend=tuple(legend),
         multiples=True,
-        detail=detail,
-        caption="Change of time against the first run of the series; above 0: slower.",
+        caption="Largest change first. Change of time against the first run of the series; above 0: slower.",
     )
 
 
@@ -94,14 +96,13 @@ def _style(key: int) -> int:
     return STYLES[key % len(STYLES)]
 
 
-def _panel(trend: Trend, numbers: Sequence[int]) -> Chart:
+def _panel(trend: Trend, points: Points, numbers: Sequence[int]) -> Chart:
     history = trend.history
     at = {run: position for position, run in enumerate(trend.runs)}
     lines, bounds = [], [0.0]
     for number in numbers:
         row = history.series.loc[number].to_dict()
-        points = history.points[history.points["series"] == number]
-        drawn, band = _points(points, row["first_s"], at)
+        drawn, band = _points(points[number], row["first_s"], at)
         bounds += [point.y for point in drawn] + [edge for _, low, high in band for edge in (low, high)]
         draw = Draw.LINE if len(at) <= MARKED else Draw.STROKE
         lines.append(Series(f"series {letter(row['key'])}", _style(row["key"]), drawn, draw, band))
@@ -122,16 +123,15 @@ def _panel(trend: Trend, numbers: Sequence[int]) -> Chart:
 
 
 def _points(
-    points: pd.DataFrame, first_s: float, at: Mapping[int, int]
+    rows: pd.DataFrame, first_s: float, at: Mapping[int, int]
 ) -> tuple[tuple[Point, ...], tuple[tuple[float, float, float], ...]]:
     """Return changes against the first run of the series, and their intervals where they are known."""
     drawn, band = [], []
-    for row in points.to_dict("records"):
-        x, over = float(at[row["run"]]), row["value_s"] / row["time_s"] / first_s  # the canary is in `value_s` alone
-        drawn.append(Point(x, row["time_s"] * over - 1))
-        low, high = row["time_low_s"] * over - 1, row["time_high_s"] * over - 1
-        if math.isfinite(low) and math.isfinite(high):
-            band.append((x, low, high))
+    for run, time_s, low_s, high_s, value_s in zip(*(rows[name].tolist() for name in DRAWN), strict=True):
+        x, over = float(at[run]), value_s / time_s / first_s  # the canary is in the value alone
+        drawn.append(Point(x, time_s * over - 1))
+        if math.isfinite(low_s) and math.isfinite(high_s):
+            band.append((x, low_s * over - 1, high_s * over - 1))
     return tuple(drawn), tuple(band)
 
 
@@ -165,7 +165,7 @@ def _change_axis(low: float, high: float) -> Axis:
     return linear_axis(middle - edge, middle + edge, fmt.tick_change, "change", 4)
 
 
-def _table(trend: Trend, cells: Sequence[list[int]]) -> Table:
+def _table(trend: Trend, points: Points, cells: Sequence[list[int]]) -> Table:
     columns = (
         *text_columns("cell", "trend"),
         Column("runs"),
@@ -174,8 +174,7 @@ def _table(trend: Trend, cells: Sequence[list[int]]) -> Table:
         Column("proposed changes"),
         *text_columns("series", "remark"),
     )
-    values = dict(iter(trend.history.points.groupby("series")["value_s"]))
-    rows = tuple(_row(trend, number, values[number]) for numbers in cells for number in numbers)
+    rows = tuple(_row(trend, number, points[number]["value_s"]) for numbers in cells for number in numbers)
     return Table(f"{trend.anchor}-all", f"All {len(rows)} series as a table", columns, rows, detail=True)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ....analysis.frames.coordinates import SETTING, shape_label
@@ -16,7 +17,7 @@ Decide = Callable[[History, Gap], str]
 """Writes the command that decides the changes between two runs."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Trend:
     """What the chapters about a family on a device share.
 
@@ -37,17 +38,17 @@ class Trend:
         """Name of the page that it is on."""
         return f"{self.family}.html"
 
-    @property
+    @cached_property
     def runs(self) -> list[int]:
         """Positions of its runs, oldest first."""
         return sorted(self.history.points["run"].unique().tolist())
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """Number of its cells, each with a series per set of conditions."""
         return len(self.history.series.drop_duplicates([*CELL]))
 
-    @property
+    @cached_property
     def gaps(self) -> tuple[Gap, ...]:
         """Where levels change, newest first."""
         return gaps(self.history)[::-1]
@@ -58,12 +59,12 @@ class Trend:
         slower = sum(one.change > 0 for one in self.history.proposals)
         return slower, len(self.history.proposals) - slower
 
-    @property
+    @cached_property
     def level(self) -> list[dict[Hashable, Any]]:
         """Rows of `analysis.history.history.level`."""
         return level(self.history).to_dict("records")
 
-    @property
+    @cached_property
     def varied(self) -> list[str]:
         """Parts of the setting in which its cells differ."""
         return [name for name in SETTING if self.history.series[name].nunique() > 1]
