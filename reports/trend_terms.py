@@ -1,7 +1,5 @@
 """How the runs, series and changes of a history are named, in the terminal and on its pages."""
 
-from collections.abc import Collection
-
 from ..analysis.history.history import History
 from ..analysis.history.run_story import RunMark, key_differences
 from . import formatting as fmt
@@ -15,18 +13,16 @@ def letter(key: int) -> str:
     return (letter(key // 26 - 1) if key >= 26 else "") + chr(ord("A") + key % 26)
 
 
-def key_lines(found: History, wanted: Collection[int] | None = None) -> list[str]:
-    """Describe the first key (of `wanted`), and how each other differs from the one before it."""
+def key_lines(found: History) -> list[str]:
+    """Describe the first key of its series, and how each other differs from the one before it."""
     lines: list[str] = []
     before = None
-    for number, key in enumerate(found.keys):
-        if wanted is not None and number not in wanted:
-            continue
-        runs = found.points.loc[found.points["key"] == number, "run"]
-        if before is not None:
-            what = f"{', '.join(key_differences(found.keys[before], key))} since {letter(before)}"
-        else:
+    for number in sorted(found.series["key"].unique().tolist()):
+        key, runs = found.keys[number], found.points.loc[found.points["key"] == number, "run"]
+        if before is None:
             what = ", ".join(f"{name} {value}" for name, value in key.items() if value)
+        else:
+            what = f"{', '.join(key_differences(found.keys[before], key))} since {letter(before)}"
         lines.append(
             f"series {letter(number)}: {what}: {fmt.plural(runs.nunique(), 'run')} from {found.runs[runs.min()].id} on"
         )
@@ -40,7 +36,10 @@ def run_name(run: RunMark) -> str:
 
 
 def between(before: RunMark, after: RunMark) -> str:
-    """Name what lies between two runs: "abc1234..def5678", or the runs where their commits are not known."""
+    """Name what lies between two runs: "abc1234..def5678", or the runs where their commits are not known.
+
+    As in `git describe`, "-dirty" follows a commit that is not exactly what was measured.
+    """
     if before.code.commit and after.code.commit:
-        return f"{before.code.commit[:SHORTEST]}..{after.code.commit[:SHORTEST]}"
+        return "..".join(f"{run.code.commit[:SHORTEST]}{'-dirty' * run.code.dirty}" for run in (before, after))
     return f"{before.id}..{after.id}"

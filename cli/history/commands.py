@@ -63,7 +63,7 @@ def comparable(run: Manifest) -> ComparisonState:
         return ComparisonState()
     return ComparisonState(
         repository=code.top,
-        suite=request["suite"],
+        suite=request.get("suite") or "",
         files=[file.relative_to(code.top).as_posix() for file in files],
         options=list(_repeated(request)),
     )

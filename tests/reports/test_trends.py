@@ -92,7 +92,7 @@ def test_a_change_has_its_commits_its_cells_and_the_command_that_decides(site):
     found = page(site, "fourbit.html").tables
     (title,) = re.findall(r"<h3><a[^>]*>(2026-01-05, 3333333\.\.4444444: 4 cells slower, [^<]*)</a>", text)
     assert re.search(r"largest \+8(\.\d+)?% \[", title)
-    (name,) = [name for name in found if name.startswith("trend-nvidia-h200-change-") and len(found[name]) == 5]
+    (name,) = [name for name in found if name.startswith("trend-2-change-") and len(found[name]) == 5]
     head, *rows = found[name]
     assert {row[0] for row in rows} == {
         f"simt_4bit, M = 16, tiny {shape}, {cache}"
@@ -107,7 +107,7 @@ def test_a_change_has_its_commits_its_cells_and_the_command_that_decides(site):
 
 def test_every_cell_has_a_panel_those_that_changed_first_and_all_but_a_few_are_folded(site):
     text = (site / "fourbit.html").read_text(encoding="utf-8")
-    gpu = text[text.index('id="trend-nvidia-h200-cells"') : text.index('id="trend-nvidia-h200-runs"')]
+    gpu = text[text.index('id="trend-2-cells"') : text.index('id="trend-2-runs"')]
     opened, folded = gpu.split('<details class="fold"')
     assert (opened.count('<div class="panel">'), folded.count('<div class="panel">')) == (12, 4)
     titles = re.findall(r'<div class="panel"><p><b>([^<]*)</b>', gpu)
@@ -120,7 +120,7 @@ def test_every_cell_has_a_panel_those_that_changed_first_and_all_but_a_few_are_f
 
 def test_runs_are_listed_with_their_commits_and_lead_to_their_reports(site):
     text = (site / "fourbit.html").read_text(encoding="utf-8")
-    head, newest, *_ = page(site, "fourbit.html").tables["trend-nvidia-h200-runs-table"]
+    head, newest, *_ = page(site, "fourbit.html").tables["trend-2-runs-table"]
     assert newest[:5] == ["gpu 07", "2026-01-08T03:00:00Z", "7777777", "main", "clean"]
     links = [unquote(link) for link in re.findall(r'href="([^"#]*report\.html)"', text)]
     assert links == ["../../runs/gpu 07/report.html"]
@@ -170,8 +170,8 @@ def test_from_the_index_to_a_family_to_a_report_and_back(visit):
     shown.locator("#families a", has_text="fourbit").first.click()
     assert shown.title() == "fourbit: trend"
     shown.locator("nav a", has_text="Cells on NVIDIA H200").click()
-    assert shown.evaluate("document.querySelector('#trend-nvidia-h200-cells').getBoundingClientRect().top") < 200
-    shown.locator("#trend-nvidia-h200-runs-table a", has_text="gpu 07").click()
+    assert shown.evaluate("document.querySelector('#trend-2-cells').getBoundingClientRect().top") < 200
+    shown.locator("#trend-2-runs-table a", has_text="gpu 07").click()
     assert shown.title() == "the report"
     shown.go_back()
     shown.locator("header a", has_text="All trends").click()

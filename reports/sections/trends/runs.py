@@ -30,6 +30,5 @@ def runs(trend: Trend, title: str) -> Section:
     has_links = any(row[0].link for row in rows)
     reading = "The name of a run leads to its report." if has_links else ""
     table = Table(f"{name}-table", "Runs, newest first", columns, tuple(rows), reading=reading)
-    known = sorted(set(history.series["key"]))
-    conditions = Bullets(tuple(f"{line[0].upper()}{line[1:]}" for line in key_lines(history, known)))
+    conditions = Bullets(tuple(f"{line[0].upper()}{line[1:]}" for line in key_lines(history)))
     return Section(name, title, (table,), (Section(f"{name}-series", "Series", (Text(JOINED), conditions)),))

@@ -11,7 +11,6 @@ from ....analysis.history.run_story import CELL
 from ....shapes.scheme import DType
 from ....shapes.schemes import parse_scheme
 from ...model import Cell
-from ...view import anchors
 
 Decide = Callable[[History, Gap], str]
 """Writes the command that decides the changes between two runs."""
@@ -88,9 +87,7 @@ def trends_of(history: History, decide: Decide, links: Mapping[str, str]) -> lis
     for number, row in enumerate(history.series.to_dict("records")):
         family = parse_scheme(row["scheme"], DType.parse(row["dtype"])).family
         groups.setdefault((family, history.keys[row["key"]]["device"]), []).append(number)
-    names = sorted(groups)
-    begins = [begin for _, begin in anchors("trend", tuple(device for _, device in names))]
     return [
-        Trend(*name, begin, part_of(history, groups[name]), decide, links)
-        for name, begin in zip(names, begins, strict=True)
+        Trend(*name, f"trend-{number}", part_of(history, groups[name]), decide, links)
+        for number, name in enumerate(sorted(groups), start=1)
     ]
