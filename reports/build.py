@@ -8,6 +8,7 @@ from ..analysis.comparison.effects import Order, Status
 from ..analysis.comparison.result import Result
 from ..analysis.frames.load import RunData
 from ..analysis.history.history import History
+from ..analysis.history.run_story import RunMark
 from ..analysis.run.pipeline import analyze
 from ..analysis.run.question import compare_with, with_times
 from ..shapes.errors import UsageError
@@ -20,7 +21,7 @@ from .sections.comparison.open_points import arithmetic_means
 from .sections.trends.changes import changes
 from .sections.trends.index import headline, index, remarks
 from .sections.trends.panels import panels
-from .sections.trends.runs import runs
+from .sections.trends.runs import runs as runs_of
 from .sections.trends.subject import Decide, Trend, trends_of
 from .view import View
 
@@ -166,44 +167,38 @@ def build_trends(history: History, decide: Decide, links: Mapping[str, str], raw
     pages: dict[str, list[Trend]] = {}
     for trend in trends:
         pages.setdefault(trend.page, []).append(trend)
-    built = {name: _trend_page(found) for name, found in pages.items()}
-    first, last = history.runs[0], history.runs[-1]
-    facts = (
-        ("runs", str(len(history.runs))),
-        ("from", first.created_at),
-        ("to", last.created_at),
-        ("times", "as measured" if raw else "over the canary of their run"),
-    )
+    times = ("times", "as measured" if raw else "over the canary of their run")
+    built = {name: _trend_page(found, times) for name, found in pages.items()}
     sections = (index(trends), *remarks(history.notes))
-    return built | {INDEX: _of_runs("Trends", facts, sections, len(history.runs))}
+    return built | {INDEX: _of_runs("Trends", (times,), sections, history.runs)}
 
 
-def _trend_page(trends: Sequence[Trend]) -> Report:
+def _trend_page(trends: Sequence[Trend], times: tuple[str, str]) -> Report:
     """Lay out the page of a family: a headline, changes, cells and runs of each device."""
-    runs_of_all = sorted({number for trend in trends for number in trend.runs})
-    marks = [trends[0].history.runs[number] for number in runs_of_all]
+    marks = [trends[0].history.runs[number] for number in sorted({one for trend in trends for one in trend.runs})]
     facts = (
         ("devices" if len(trends) > 1 else "device", ", ".join(trend.device for trend in trends)),
         ("suites", ", ".join(dict.fromkeys(run.suite for run in marks))),
-        ("runs", str(len(marks))),
-        ("from", marks[0].created_at),
-        ("to", marks[-1].created_at),
+        times,
     )
     chapters = []
     for trend in trends:
         where = f" on {trend.device}" if len(trends) > 1 else ""
-        parts = ((headline, "Headline"), (changes, "Changes"), (panels, "Cells"), (runs, "Runs"))
+        parts = ((headline, "Headline"), (changes, "Changes"), (panels, "Cells"), (runs_of, "Runs"))
         chapters += [explained(chapter(trend, f"{title}{where}")) for chapter, title in parts]
-    report = _of_runs(f"{trends[0].family}: trend", facts, tuple(chapters), len(marks))
+    report = _of_runs(f"{trends[0].family}: trend", facts, tuple(chapters), marks)
     return replace(report, parent=("All trends", INDEX))
 
 
-def _of_runs(title: str, facts: tuple[tuple[str, str], ...], sections: tuple[Section, ...], count: int) -> Report:
+def _of_runs(
+    title: str, facts: Sequence[tuple[str, str]], sections: tuple[Section, ...], runs: Sequence[RunMark]
+) -> Report:
+    period = (("runs", str(len(runs))), ("from", runs[0].created_at), ("to", runs[-1].created_at))
     return Report(
         title=title,
-        facts=tuple((name, value) for name, value in facts if value),
+        facts=tuple((name, value) for name, value in (*period, *facts) if value),
         sections=sections,
         generator=f"rooflens {__version__}",
-        source=fmt.plural(count, "run"),
+        source=fmt.plural(len(runs), "run"),
         elsewhere="rooflens history --json prints everything.",
     )

@@ -56,10 +56,13 @@ def comparable(run: Manifest) -> ComparisonState:
     """
     code, request = run.repository, run.request or {}
     files = [Path(file) for file in request.get("files") or ()]
-    inside = code is not None and files and all(file.is_relative_to(code.top) for file in files)
-    if code is None or not inside or any(request.get(name) for name in ("tuned", "tuning", "scan")):
-        return ComparisonState()
-    if Repository(Path(code.top)).is_rooflens:  # compares its own kernels, and takes no files
+    if (
+        code is None
+        or not files
+        or not all(file.is_relative_to(code.top) for file in files)
+        or any(request.get(name) for name in ("tuned", "tuning", "scan"))
+        or Repository(Path(code.top)).is_rooflens  # it compares its own kernels, and takes no files
+    ):
         return ComparisonState()
     return ComparisonState(
         repository=code.top,
