@@ -7,6 +7,7 @@ view        the analysed run as chapters look at it
 listing     tables of what commands list
 cells       results as table cells
 terms       words that pages and terminals share
+trend_terms how runs and changes of a history are named
 formatting  how numbers are written
 write       writes the files
 """

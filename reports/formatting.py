@@ -164,6 +164,12 @@ def tick_share(fraction: float) -> str:
     return f"{_short(100 * fraction)}%".replace("-", MINUS)
 
 
+def tick_change(fraction: float) -> str:
+    """Write a change on an axis: +5%, −2.5%, 0%."""
+    text = f"{100 * fraction:+.{1 if abs(fraction) < 0.1 else 0}f}".removesuffix(".0").replace("-", MINUS)
+    return "0%" if text.strip(f"+{MINUS}") == "0" else f"{text}%"
+
+
 def _short(value: float) -> str:
     return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
 

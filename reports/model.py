@@ -49,7 +49,8 @@ class Tone(StrEnum):
 class Cell:
     """One table cell: shown `text`, raw `value` in base units, colour `level` (see Scale) and a footnote text.
 
-    `link` is the path of a file that the text leads to, relative to the report.
+    `link` is the path of a file that the text leads to, relative to the report. `curve` is a trend that a page draws in
+    front of the text: changes against its beginning, as shares, oldest first.
     """
 
     text: str
@@ -58,6 +59,7 @@ class Cell:
     note: str = ""
     tone: Tone = Tone.PLAIN
     link: str = ""
+    curve: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +272,10 @@ class Report:
     generator: str
     source: str = ""
     """Where the numbers come from: the run folder's name, shown wherever something is left out."""
+    elsewhere: str = "The markdown and the JSON form of the report have everything."
+    """Where to find what is left out of a page that would be too large."""
+    parent: tuple[str, str] | None = None
+    """Title and path of the page that leads here, relative to this one."""
     notes: dict[str, Note] = field(init=False)
     """Every distinct footnote text, numbered once for the whole report."""
 

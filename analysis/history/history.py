@@ -16,6 +16,7 @@ it was measured, and its series says so.
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ from ..comparison.decide import margins
 from ..frames.deciding import deciding
 from ..statistics.arrays import Floats
 from ..statistics.change_points import LEAST_RUNS, LevelChange, find_changes
+from ..statistics.intervals import mean_interval
 from .run_story import CELL, KEY, RunMark, Story
 
 MOST = 0.5
@@ -74,8 +76,8 @@ class History:
     series     one row per series: CELL, key (position in `keys`), role, runs (with a time), of (runs under the key),
                first_s, last_s, change (last over first, as a share), without_canary (runs), failed (the outcome of the
                cell in a later run, such as "incorrect in RUN", else "")
-    points     one row per (series, run) with a time: time_s as measured, value_s (over the canary unless raw), and what
-               else the run says of it (`run_story.FACTS`)
+    points     one row per (series, run) with a time: `run_story.TIMES` as measured, value_s (over the canary unless
+               raw), and what else the run says of it (`run_story.FACTS`)
     """
 
     runs: tuple[RunMark, ...]
@@ -84,6 +86,43 @@ class History:
     points: pd.DataFrame
     proposals: tuple[Proposal, ...]
     notes: tuple[str, ...]
+
+
+def part_of(history: History, chosen: Sequence[int]) -> History:
+    """Keep the series at these positions, with their points and proposals; runs and keys keep their positions."""
+    at = {number: position for position, number in enumerate(chosen)}
+    points = history.points[history.points["series"].isin(at)]
+    return dataclasses.replace(
+        history,
+        series=history.series.loc[list(chosen)].reset_index(drop=True),
+        points=points.assign(series=points["series"].map(at)).sort_values(["series", "run"], ignore_index=True),
+        proposals=tuple(
+            dataclasses.replace(one, series=at[one.series]) for one in history.proposals if one.series in at
+        ),
+    )
+
+
+def level(history: History) -> pd.DataFrame:
+    """How the times developed as a whole: per run the geometric mean of time over first time, less 1.
+
+    Of the series that were measured in the newest run, those enter that have the same runs as most of them, so that
+    every run is the mean of the same cells. Columns: run, change, low, high (95 % interval over the cells, NaN for
+    one), count (cells).
+    """
+    last = history.points["run"].max()
+    runs = {number: tuple(found) for number, found in history.points.groupby("series")["run"] if found.max() == last}
+    counted = Counter(runs.values())
+    common = max(counted, key=lambda one: (counted[one], len(one)))
+    points = history.points[history.points["series"].isin([number for number in runs if runs[number] == common])]
+    ratios = np.log(points["value_s"] / points["series"].map(history.series["first_s"]))
+    # The first run is the reference, and does not scatter: it lends no variance to the others.
+    later = points["run"] > min(common)
+    means = mean_interval(ratios[later], points.loc[later, "run"])
+    counts = points.groupby("run", as_index=False).agg(count=("series", "size"))
+    for name, column in {"change": "mean", "low": "low", "high": "high"}.items():
+        shares = counts["run"].map(means[column].map(math.expm1))
+        counts[name] = shares.where(counts["run"] > min(common), 0.0)
+    return counts
 
 
 @dataclass(frozen=True, slots=True)

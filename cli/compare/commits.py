@@ -117,7 +117,7 @@ def _what(options: dict[str, Any], passed_on: Collection[str], folder: Path) -> 
         searches={"base": 1, OWN_CHOICE: OWN_SEARCHES} if options["tune"] else {},
         identity=repository.identity(options["span"], base, head),
     )
-    if what.files and (repository.top / "kernels" / "registry.py").is_file():
+    if what.files and repository.is_rooflens:
         raise UsageError("this is rooflens' own repository: omit --providers, its kernels are compared")
     if not what.files and not what.ours:
         raise UsageError("--git needs --providers FILE: the file in the repository that lists its kernels")

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 _OWN = ("suite", "files", "resume", "max_time")
 """Options of `rooflens run` that mean something else here, or are passed on in another way."""
 
-_PASSED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
+PASSED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
+"""Options of `rooflens run` that each version gets as they are."""
 
 
-@click.command(params=list(_PASSED_ON))
+@click.command(params=list(PASSED_ON))
 @click.argument("targets", metavar="[BASE HEAD | SUITE]", nargs=-1)
 @click.option("--git", "span", metavar="BASE..HEAD", help="Measure two commits of --repo in turn, then compare them.")
 @click.option(
@@ -136,7 +137,7 @@ def _compared(options: dict[str, Any]) -> "tuple[Result, bool, str]":
     if options["span"] or options["resume"]:
         from .commits import measured
 
-        return measured(options, {*(option.name or "" for option in _PASSED_ON), "target_ci", "budget"})
+        return measured(options, {*(option.name or "" for option in PASSED_ON), "target_ci", "budget"})
     if options["jobs"] or options["address"]:
         raise UsageError(
             "--jobs and --address measure: name two commits with --git BASE..HEAD, or resume with --resume"

@@ -142,6 +142,7 @@ class Devices:
         describe(content, suite, _cells(what, suite), options)
         # an arm sets these itself, or they depend on its providers
         content.id, content.folder, content.request, content.challengers = "", "", None, []
+        content.repository = None
         content.tuning = suite.protocol.tuning
         setup = Setup(
             device=device,

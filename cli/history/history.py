@@ -1,5 +1,6 @@
 """`rooflens history`: the trend of each cell over many runs, and which changes of level are worth a comparison."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,11 @@ from ...shapes.errors import UsageError
 from ...shapes.files.json_file import read_object
 from ...shapes.run_folder.manifest import COMPARISON, ComparisonState
 from ..shared.output import plain, print_json
-from ..shared.runs import find_run
+from ..shared.runs import HTML, find_run
 from ..shared.tables import show
 
 if TYPE_CHECKING:
     from ...analysis.history.history import History
-
-"""What `rooflens compare --git` leaves above the run folders of its arms: commits, repository, files, suite."""
 
 
 @click.command()
@@ -24,8 +23,16 @@ if TYPE_CHECKING:
 @click.option("-p", "--provider", "providers", multiple=True, metavar="NAME", help="Show only these; repeat it.")
 @click.option("--filter", "expression", default="", metavar="EXPR", help="Keep the cells for which this holds.")
 @click.option("--raw", is_flag=True, help="Take times as measured, not over the canary of their run.")
+@click.option(
+    "--html",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write pages that need no server: an index, and a page per family of kernels.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, times in seconds and changes as shares.")
-def history(runs: tuple[str, ...], providers: tuple[str, ...], expression: str, raw: bool, as_json: bool) -> None:
+def history(
+    runs: tuple[str, ...], providers: tuple[str, ...], expression: str, raw: bool, html: Path | None, as_json: bool
+) -> None:
     """Show the trend of each cell over many runs, and propose where its level changed.
 
     RUN is the folder of a run, its name under ./runs, or `latest`, in any order. A series is a cell of a provider on
@@ -39,22 +46,44 @@ def history(runs: tuple[str, ...], providers: tuple[str, ...], expression: str, 
       rooflens history runs/nightly-*
       rooflens history runs/* -p simt_4bit --filter "M <= 16"
       rooflens history runs/nightly-* --raw --json
+      rooflens history runs/nightly-* --html trends
     """
     from ...analysis.frames.load import load_run
     from ...analysis.history.history import follow
     from ...analysis.history.run_story import observe
+    from .commands import comparable
     from .output import section
 
     states: dict[str, ComparisonState] = {}
     stories = []
     for folder in _folders(runs):
-        states[str(folder)] = state = _comparison(folder)
-        stories.append(observe(load_run(folder), state.commits.get(folder.name, "")))
+        run, state = load_run(folder), _comparison(folder)
+        stories.append(observe(run, state.commits.get(folder.resolve().name, "")))
+        states[str(folder)] = state if state.suite else comparable(run.manifest)
     found = follow(stories, providers, expression, raw)
+    if html:
+        _write_pages(found, states, html, raw)
     if as_json:
         print_json(_as_json(found, states))
     else:
         show(section(found, states, raw))
+
+
+def _write_pages(found: "History", states: Mapping[str, ComparisonState], folder: Path, raw: bool) -> None:
+    """Write the pages of a history, the index last, and name it on stderr."""
+    from ...reports.build import build_trends
+    from ...reports.write import write_report
+    from .commands import deciding_command
+
+    reports = {run.folder: Path(run.folder) / HTML for run in found.runs}
+    links = {run: os.path.relpath(page.resolve(), folder.resolve()) for run, page in reports.items() if page.is_file()}
+    pages = build_trends(
+        found, lambda part, gap: deciding_command(part, gap.earliest, gap.latest, gap.proposals, states), links, raw
+    )
+    for name, page in pages.items():
+        path = folder / name
+        write_report(page, {"html": path})
+    click.echo(path, err=True)
 
 
 def _folders(names: Sequence[str]) -> list[Path]:
@@ -95,5 +124,7 @@ def _as_json(found: "History", states: Mapping[str, ComparisonState]) -> dict[st
                 "command": deciding_command(found, one.earliest, one.latest, [one], states),
             }
         )
-    runs = [{**plain(run), "canary_s": run.canary_s} for run in found.runs]
+    runs = [
+        {**plain(run), "code": run.code.to_json(), "commit": run.commit, "canary_s": run.canary_s} for run in found.runs
+    ]
     return {"runs": runs, "keys": found.keys, "series": series, "proposals": proposals, "notes": found.notes}

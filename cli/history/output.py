@@ -8,22 +8,22 @@ import pandas as pd
 
 from ...analysis.frames.coordinates import SETTING, shape_label
 from ...analysis.history.history import Gap, History, Proposal, gaps
-from ...analysis.history.run_story import key_differences
 from ...reports import formatting as fmt
+from ...reports.figures.axes import FULL_HEIGHT
 from ...reports.listing import listing
 from ...reports.model import Remarks, Section, Table, Text
+from ...reports.trend_terms import key_lines, letter, run_name
 from ...shapes.run_folder.manifest import ComparisonState
 from .commands import deciding_command
 
 BARS = "▁▂▃▄▅▆▇█"
 
-FULL_HEIGHT = 0.05
-"""Least change, as a share, that a trend shows at full height, so that noise does not look like a trend."""
-
 ONLY_LARGE = (
     "of two stored runs, only large changes can be verified: rooflens compare --git BASE..HEAD with the commits that "
     "they were made from measures both in turn"
 )
+
+UNCOMMITTED = "{run} was measured with uncommitted changes: its commit alone is not what was measured"
 
 WIDEST = 40
 """Characters of a trend; of more runs, neighbours share one."""
@@ -36,7 +36,7 @@ def section(found: History, states: Mapping[str, ComparisonState], raw: bool) ->
     title = f"times {how}; a trend is as high as {FULL_HEIGHT:.0%} or its range, oldest run first"
     lines = (
         f"{fmt.plural(len(found.runs), 'run')} from {first.created_at[:10]} to {last.created_at[:10]}",
-        *_key_lines(found),
+        *key_lines(found),
     )
     parts = []
     commands = []
@@ -47,28 +47,10 @@ def section(found: History, states: Mapping[str, ComparisonState], raw: bool) ->
     count = len(found.proposals)
     counted = f"{fmt.plural(count, 'change')} proposed" + ("; a comparison decides each of them" if count else "")
     remarks = [ONLY_LARGE] * any("--git" not in command for command in commands)
+    edges = dict.fromkeys(number for gap in gaps(found) for number in (gap.earliest, gap.latest))
+    remarks += [UNCOMMITTED.format(run=found.runs[number].id) for number in edges if found.runs[number].code.dirty]
     end = Section("end", "", (Text(counted), Remarks((*remarks, *found.notes))))
     return Section("history", "History", (*map(Text, lines), _series(found, title)), (*parts, end))
-
-
-def _letter(key: int) -> str:
-    """Name a key: A, B, ..., Z, AA."""
-    return (_letter(key // 26 - 1) if key >= 26 else "") + chr(ord("A") + key % 26)
-
-
-def _key_lines(found: History) -> list[str]:
-    """Describe the first key, and how each other differs from the one before it."""
-    lines = []
-    for number, key in enumerate(found.keys):
-        runs = found.points.loc[found.points["key"] == number, "run"]
-        if number:
-            what = f"{', '.join(key_differences(found.keys[number - 1], key))} since {_letter(number - 1)}"
-        else:
-            what = ", ".join(f"{name} {value}" for name, value in key.items() if value)
-        lines.append(
-            f"series {_letter(number)}: {what}: {fmt.plural(runs.nunique(), 'run')} from {found.runs[runs.min()].id} on"
-        )
-    return lines
 
 
 def _series(found: History, title: str) -> Table:
@@ -81,7 +63,7 @@ def _series(found: History, title: str) -> Table:
             *(row[name] for name in SETTING),
             row["M"],
             row["provider"],
-            _letter(row["key"]),
+            letter(row["key"]),
             fmt.count(row["runs"], row["of"]),
             fmt.time(row["first_s"]),
             fmt.time(row["last_s"]),
@@ -140,7 +122,7 @@ def _gap(found: History, gap: Gap) -> Table:
                 *(row[name] for name in SETTING),
                 row["M"],
                 row["provider"],
-                _letter(row["key"]),
+                letter(row["key"]),
                 fmt.signed_percent(one.change),
                 f"[{fmt.signed_percent(one.low)}, {fmt.signed_percent(one.high)}]",
                 fmt.signed_percent(one.raw_change),
@@ -164,16 +146,11 @@ def _gap(found: History, gap: Gap) -> Table:
     return listing(
         (*common, *names),
         rows,
-        f"between {_run(found, gap.before)} and {_run(found, gap.after)}",
+        f"between {run_name(found.runs[gap.before])} and {run_name(found.runs[gap.after])}",
         once=(*common, "series", "source", "may lie between"),
         long=("remark",),
         heading=common,
     )
-
-
-def _run(found: History, number: int) -> str:
-    run = found.runs[number]
-    return f"{run.id} ({', '.join(filter(None, (run.created_at[:10], run.commit[:12])))})"
 
 
 def _between(found: History, one: Proposal) -> str:

@@ -12,9 +12,9 @@ import click
 from click.core import ParameterSource
 
 from ...shapes import suite as suites
-from ...shapes.errors import UsageError, nearest, quote, unknown_name
+from ...shapes.errors import RooflensError, UsageError, nearest, quote, unknown_name
 from ...shapes.protocol import COLD_BY, TIMERS
-from ...shapes.run_folder.manifest import VERSION, Manifest, StoredProtocol, StoredShape
+from ...shapes.run_folder.manifest import VERSION, Manifest, StoredProtocol, StoredRepository, StoredShape
 from ...shapes.scheme import DType
 from ...shapes.schemes import parse_scheme
 from ...shapes.suite import Suite, cache_state, compared_with
@@ -206,11 +206,28 @@ def describe(content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", options
     """Describe the run in run.json. On resume, the plan is that of the latest call; earlier shapes stay."""
     refuse_another(content, suite)
     shapes = [StoredShape(**asdict(shape)) for shape in dict.fromkeys(cell.shape for cell in cells)]
+    found = _repository(options)
+    if content.device is None:  # nothing is measured yet
+        content.repository = found
+    elif content.repository and found and (found.commit, found.dirty) != (content.repository.commit, False):
+        content.repository.dirty = True
     content.request, content.description = _storable(options), suite.description
     content.baseline, content.challengers = suite.baseline, list(suite.challengers)
     content.shapes += [shape for shape in shapes if shape not in content.shapes]
     content.rounds = suite.protocol.rounds
     content.protocol = StoredProtocol(**asdict(suite.protocol), caches=[cache.value for cache in suite.caches])
+
+
+def _repository(options: Options) -> StoredRepository | None:
+    """Describe the repository of the kernels; None where there is none, it is rooflens itself, or git does not work."""
+    from ...harness.compare.worktrees import Repository
+
+    files = [Path(file).resolve() for file in options["files"]]
+    try:
+        repository = Repository.at(files[0].parent if files else Path.cwd())
+        return repository.state(files) if files or not repository.is_rooflens else None
+    except (RooflensError, OSError):
+        return None
 
 
 def refuse_retry(options: Mapping[str, Any]) -> None:

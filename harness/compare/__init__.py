@@ -2,7 +2,7 @@
 
 spec          what is compared, in which order, and how far it is
 runner        interleaved rounds of all versions
-worktrees     a checkout per version
+worktrees     the state of a repository, and a checkout per version
 environments  a virtual environment and caches per version; refuses a rooflens that measures otherwise
 process       `rooflens run` in one of them
 replay        cells to repeat with the configurations of both versions

@@ -20,6 +20,7 @@ from ...shapes.run_folder.manifest import COMPARISON, ComparisonState
 from ...shapes.verdict import Verdict
 from ..plan.plan import MODEL_FIELDS
 from ..storage.tables import replace, rows_of
+from .worktrees import Repository
 
 
 def balanced(arms: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
@@ -67,7 +68,7 @@ class CompareSpec:
     @property
     def ours(self) -> bool:
         """The repository is rooflens, and its own kernels are what is compared."""
-        return not self.files and (Path(self.repository) / "kernels" / "registry.py").is_file()
+        return not self.files and Repository(Path(self.repository)).is_rooflens
 
 
 def version(arm: str) -> str:

@@ -1,14 +1,22 @@
-"""Commits of a git repository, each checked out in a separate folder."""
+"""A git repository: its state, and commits of it that are checked out in separate folders."""
 
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...shapes.errors import RooflensError, UsageError, quote
+from ...shapes.run_folder.manifest import StoredRepository
+
+MOST_S = 10.0
+"""Seconds that git may take to describe a repository: on a slow disk, a run begins without that."""
+
+LONGEST_SUBJECT = 200
+"""Characters that are kept of the first line of a commit's message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,31 @@ class Repository:
             return cls(Path(_git(folder, "rev-parse", "--show-toplevel")).resolve())
         except RooflensError as error:
             raise UsageError(f"--repo {folder}: {error}") from None
+
+    @property
+    def is_rooflens(self) -> bool:
+        """Tell whether it is rooflens itself, whose kernels need no provider file."""
+        return (self.top / "kernels" / "registry.py").is_file()
+
+    def state(self, files: Iterable[Path]) -> StoredRepository:
+        """Describe what is checked out, and whether `files` and all else that git tracks are as in that commit.
+
+        Raises RooflensError when git fails, or takes longer than `MOST_S`.
+        """
+        lines = self._read("status", "--porcelain=v2", "--branch", "--untracked-files=no").splitlines()
+        found = dict(line.removeprefix("# branch.").split(" ", 1) for line in lines if line.startswith("# branch."))
+        inside = [str(file) for file in files if file.is_relative_to(self.top)]
+        is_dirty = any(not line.startswith("# ") for line in lines) or bool(
+            inside and self._read("ls-files", "--others", "--", *inside)
+        )
+        state = StoredRepository(top=str(self.top), dirty=is_dirty)
+        state.branch = "" if found["head"] == "(detached)" else found["head"]
+        if found["oid"] != "(initial)":
+            state.commit = found["oid"]
+            told = self._read("log", "-1", "--no-show-signature", "--format=%cI%n%s")
+            state.committed_at, _, subject = told.partition("\n")
+            state.subject = subject[:LONGEST_SUBJECT]
+        return state
 
     def commits(self, span: str) -> tuple[str, str]:
         """Hashes of the two commits of "BASE..HEAD"; an empty end means HEAD. Raises UsageError for anything else."""
@@ -98,6 +131,10 @@ class Repository:
             _git(self.top, "worktree", "remove", "--force", "--force", str(folder))
         shutil.rmtree(folder, ignore_errors=True)
 
+    def _read(self, *arguments: str) -> str:
+        """Return what git says without taking a lock, so that the user's own git is not disturbed."""
+        return _git(self.top, "--no-optional-locks", *arguments, timeout_s=MOST_S)
+
     def _commit(self, name: str) -> str:
         try:
             return _git(self.top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
@@ -112,17 +149,21 @@ def _lines(text: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def _git(folder: Path, *arguments: str, timeout_s: float | None = None) -> str:
     """Run git in `folder` and return its output. Raises RooflensError with the last line of its error message."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
             env={name: value for name, value in os.environ.items() if not name.startswith("GIT_")},  # a hook's, say
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
             stdin=subprocess.DEVNULL,
+            timeout=timeout_s,
         )
+    except subprocess.TimeoutExpired:
+        raise RooflensError(f"git {arguments[0]}: no answer within {timeout_s:g} s") from None
     except FileNotFoundError:
         raise RooflensError("git is not installed: install it, or compare two stored runs") from None
     if done.returncode:

@@ -18,6 +18,10 @@ PLOT = 800.0
 """Width of the plot area of a single chart, in pixels."""
 
 
+FULL_HEIGHT = 0.05
+"""Least change, as a share, that a trend shows at full height, so that noise does not look like a trend."""
+
+
 def m_axis(values: Sequence[float], label: str = "M (rows of activations)", labels: int = 5) -> Axis:
     """Axis over the measured M: a tick at every one, at most `labels` labels, the last one if it fits."""
     measured = sorted(set(values))

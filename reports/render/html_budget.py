@@ -1,7 +1,7 @@
 """What of a page is left out where it would grow too large to open and to send around.
 
 The largest details go first: tables of single cells, then drawings of further slices, and the grids stay. What a
-section lost is said in its place, with what has it.
+section lost is said in its place, with what has it (`Report.elsewhere`).
 """
 
 import math
@@ -56,9 +56,6 @@ def left_out(pieces: Sequence[Piece], room: int) -> frozenset[int]:
 
 
 def sentence(titles: Sequence[str]) -> str:
-    """Say what a section lost and what has it."""
+    """Say what a section lost."""
     named = "; ".join(titles[:MOST_TITLES]) + (f"; and {len(titles) - MOST_TITLES} more" * (len(titles) > MOST_TITLES))
-    return (
-        f"Left out, so that this page stays below {LIMIT / 1e6:.0f} MB: {named}. "
-        "The markdown and the JSON form of the report have everything."
-    )
+    return f"Left out, so that this page stays below {LIMIT / 1e6:.0f} MB: {named}."

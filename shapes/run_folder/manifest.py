@@ -34,6 +34,9 @@ COMPARISON = "compare.json"
 VERSION = 1
 """Version of run.json. It rises when a reader of the former one would take a key for something else."""
 
+SHORT = 12
+"""Digits of a commit's hash that are shown."""
+
 Name = Annotated[str, Check("the name of a provider", lambda value: isinstance(value, str))]
 
 _PLACE: dict[str, Any] = dict.fromkeys(("model", "layer", "op", "pass", "dtype", "scheme", "cache"), str)
@@ -216,6 +219,28 @@ class StoredWorker(Record):
 
 
 @dataclass(slots=True, kw_only=True)
+class StoredRepository(Record):
+    """The git repository of the measured kernels, as it was when the run began."""
+
+    top: str = about("top folder of its working tree", "")
+    commit: str = about("hash of the commit that was checked out; absent before the first one", "")
+    branch: str = about("its branch; absent where HEAD is detached", "")
+    subject: str = about("first line of the commit's message", "")
+    committed_at: str = about("time of the commit, ISO 8601 with its time zone", "")
+    dirty: bool = about(
+        "true: the commit is not exactly what was measured (tracked files had changes, a provider file is not tracked, "
+        "or the run was resumed at another commit)",
+        False,
+    )
+
+    @property
+    def label(self) -> str:
+        """Name the state in a few words: "abc123456789 on main, with uncommitted changes"."""
+        where = f" on {self.branch}" if self.branch else ""
+        return f"{self.commit[:SHORT] or 'no commit yet'}{where}{', with uncommitted changes' * self.dirty}"
+
+
+@dataclass(slots=True, kw_only=True)
 class Manifest(Record):
     """run.json: what was measured, where and how."""
 
@@ -245,6 +270,9 @@ class Manifest(Record):
     devices: list[StoredDevice] = about("of several devices: each of them", make=list)
     environment: dict[str, Scalar] = about("versions and settings that timings depend on", make=dict)
     providers: dict[str, StoredProvider] = about("providers by name", make=dict)
+    repository: StoredRepository | None = about(
+        "git repository of the (first) provider file, or without one of the working directory", None
+    )
     timer: str = about("timer that was used", "")
     cold_by: str = about("way to a cold cache that was used", "")
     tuning: str = about("where configurations came from", "")

@@ -5,6 +5,7 @@ import shlex
 
 import numpy as np
 import pytest
+from rooflens.cli.compare.compare import compare
 from rooflens.cli.history.output import BARS, sparkline
 from rooflens.cli.main import main
 
@@ -19,12 +20,12 @@ def nightly(plant):
         slower = 1.08 if number >= 6 else 1.0
         return lambda cell: 1e-4 * cell.M * (slower if cell.provider == "simt_4bit" and cell.M == 16 else 1)
 
-    def write(runs=10, folder="n{:02}"):
+    def write(runs=10, folder="n{:02}", of=lambda number: {}):
         for number in range(runs):
             source = "old" if number < 6 else "new"
             usual = {"shapes": SHAPES, "Ms": (1, 16), "providers": ("simt_4bit", "blas"), "baseline": "blas"}
             usual |= {"round_noise": 0.001, "sample_noise": 0, "samples": 3, "seed": number}
-            usual["manifest"] = {"created_at": f"2026-01-{number + 1:02}T03:00:00Z"}
+            usual["manifest"] = {"created_at": f"2026-01-{number + 1:02}T03:00:00Z"} | of(number)
             usual["columns"] = lambda cell, round_, source=source: {"source": source}
             plant(folder.format(number), **usual, latency=latency(number))
         return [f"runs/{folder.format(number)}" for number in range(runs)]
@@ -84,12 +85,51 @@ def test_arms_of_comparisons_are_decided_between_their_commits(nightly, tmp_path
     assert words[: len(head)] == head
     assert words[len(head) : -1] == [
         *("--providers", "bench/k.py", "--setup", "pip install -e .", "-p", "simt_4bit"),
-        *("--filter", "`layer` == 'q' and `M` == 16", "--device", "cpu"),
+        *("--filter", 'layer == "q" and M == 16', "--device", "cpu"),
     ]
     assert words[-1] == "llm4bit-quick"
     (tmp_path / "runs/c5/compare.json").write_text("{")
     assert main(["history", *names]) == 0
     assert "decide: rooflens compare runs/c5/head runs/c6/head" in capsys.readouterr().out
+
+
+def of_commit(repo, number, dirty=False, **request):
+    """What run.json of a run of bench/k.py says beside the usual."""
+    options = {"suite": "llm4bit-quick", "files": [f"{repo}/bench/k.py"], "providers": [], "device": "cpu", "axes": []}
+    code = {"top": repo, "commit": f"{number}" * 40, "branch": "main", "subject": f"change {number}", "dirty": dirty}
+    return {"repository": code, "request": options | request}
+
+
+def test_runs_that_know_their_commits_are_decided_between_these(nightly, capsys):
+    names = nightly(of=lambda number: of_commit("/home/me/kernels", number, axes=["M=16"], filter_expression=""))
+    assert main(["history", *names, "--filter", "M == 16"]) == 0
+    out, err = capsys.readouterr()
+    assert f"between n05 (2026-01-06, {'5' * 12} on main) and n06 (2026-01-07, {'6' * 12} on main)" in out
+    (line,) = [line for line in out.splitlines() if line.startswith("decide: ")]
+    words = shlex.split(line.removeprefix("decide: "))
+    assert words == [
+        *("rooflens", "compare", "--git", f"{'5' * 12}..{'6' * 12}", "--repo", "/home/me/kernels"),
+        *("--providers", "bench/k.py", "-p", "simt_4bit", "--axis", "M=16", "--device", "cpu", "llm4bit-quick"),
+    ]
+    assert compare.make_context("compare", words[2:]).params["axes"] == ("M=16",)  # it takes these options
+    assert "only large changes" not in err
+
+
+@pytest.mark.parametrize(
+    "at_six, words",
+    [
+        ({"dirty": True}, "n06 was measured with uncommitted changes"),
+        ({"files": []}, "only large changes"),
+        ({"files": ["/elsewhere/k.py"]}, "only large changes"),
+        ({"tuned": "/home/me/tuned"}, "only large changes"),
+    ],
+)
+def test_commits_that_do_not_hold_what_was_measured_decide_nothing(nightly, capsys, at_six, words):
+    names = nightly(of=lambda number: of_commit("/home/me/kernels", number, **(at_six if number == 6 else {})))
+    assert main(["history", *names]) == 0
+    out, err = capsys.readouterr()
+    assert "decide: rooflens compare runs/n05 runs/n06" in out
+    assert words in err
 
 
 def test_another_driver_begins_another_series_and_is_said(nightly, plant, capsys):

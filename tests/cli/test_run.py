@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from ..harness.repositories import git, repository
 from .tiny_runs import FAULTY, ON_CPU, SUITE, check_whole, fresh, planned, read, rooflens, run_args, write_suite
 
 RIGHT = run_args("right", "dequant_blas")
@@ -324,3 +325,34 @@ def test_a_dry_run_refuses_a_size_that_the_run_would_refuse(place):
     done = rooflens(place, "run", "tiny.toml", "--device", "cpu", "--llc", "big", "--dry-run")
     assert done.returncode == 2
     assert done.stderr.startswith("rooflens: error: --llc 'big': write a size")
+
+
+def repository_of(folder):
+    return json.loads((folder / "run.json").read_text()).get("repository")
+
+
+def test_a_run_knows_the_commit_of_its_kernels_and_the_report_says_it(place):
+    """From a working directory that is no repository; the run is then resumed at another commit of the same kernel."""
+    bench = repository(place / "repo", {"bench/k.py": FAULTY.read_text()})
+    commit = git(bench, "rev-parse", "HEAD")
+    only = ("tiny.toml", "--providers", "repo/bench/k.py", "-p", "right", "-a", "M=1", *ON_CPU)
+    assert rooflens(place, "run", *only, "-o", "out", "--rounds", "1", "--no-calibrate").returncode == 0
+    stored = repository_of(place / "out")
+    assert (stored["commit"], stored["branch"], stored["subject"]) == (commit, "main", "version 0")
+    assert stored["dirty"] is False
+    assert f"{commit[:12]} on main of {stored['committed_at']}: version 0" in (place / "out/report.html").read_text()
+    git(bench, "commit", "--quiet", "--allow-empty", "-m", "another commit")
+    more = ("--rounds", "2", "--resume", "--no-calibrate", "--no-report")
+    assert rooflens(place, "run", *only, "-o", "out", *more).returncode == 0
+    assert (repository_of(place / "out")["commit"], repository_of(place / "out")["dirty"]) == (commit, True)
+
+
+def test_without_a_provider_file_the_working_directory_counts_and_git_need_not_be_installed(place, monkeypatch):
+    repository(place / "repo", {"README": "kernels come from elsewhere"})
+    write_suite(place / "repo")
+    plain = ("run", "tiny.toml", "-p", "dequant_blas", "-a", "M=1", "--rounds", "1", "--no-calibrate", "--no-report")
+    assert rooflens(place / "repo", *plain, *ON_CPU, "-o", "a").returncode == 0
+    assert repository_of(place / "repo/a")["top"] == str((place / "repo").resolve())
+    monkeypatch.setenv("PATH", str(place / "empty"))
+    assert rooflens(place / "repo", *plain, *ON_CPU, "-o", "b").returncode == 0
+    assert repository_of(place / "repo/b") is None

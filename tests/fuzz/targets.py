@@ -56,7 +56,10 @@ COMPILED = {
 def write_runs(folder: Path) -> None:
     """Write a run, and one to compare it with."""
     for seed, name in enumerate(("run", "other")):
-        write_run(folder / name, **SMALL, columns=_configured, seed=seed)
+        code = {"top": "/k", "commit": f"{seed}" * 40, "branch": "main", "subject": "Tiles", "dirty": False}
+        request = {"suite": "tiny.toml", "files": ["/k/mine.py"], "axes": ["M=1"], "device": "cpu"}
+        stated = {"repository": code, "request": request}
+        write_run(folder / name, **SMALL, columns=_configured, seed=seed, manifest=stated)
         write_table(folder / name, TUNING, [SEARCHED])
 
 
@@ -187,7 +190,7 @@ _RUN = (
     "roofline {}/run --gaps --regimes --pairs --ceilings",
     "camping {}/run",
     "compare {}/other {}/run",
-    "history {}/other {}/run",
+    "history {}/other {}/run --html {}/pages",
 )
 _QUICK_REPORTS = ("report {}/run --text -", "report {}/run --json -", "report {}/run --digest")
 _REPORTS = (*3 * _QUICK_REPORTS, "report {}/run", "report {}/run {}/other --text -")

@@ -188,3 +188,11 @@ def test_two_rates_show_their_difference():
     assert fmt.rates_in("TFLOPS", 10.38e12, 10.44e12) == ("10.38", "10.44")
     assert fmt.rates_in("TFLOPS", 15.0131e12, 15.0101e12) == ("15.013", "15.010")
     assert fmt.rates_in("GFLOPS", 10.4e9, 10.4e9) == ("10.4", "10.4")
+
+
+@pytest.mark.parametrize(
+    "fraction, text",
+    [(0.0, "0%"), (-1e-9, "0%"), (0.02, "+2%"), (-0.025, "−2.5%"), (0.5, "+50%"), (-0.1, "−10%"), (120.0, "+12000%")],
+)
+def test_changes_on_an_axis_are_short(fraction, text):
+    assert fmt.tick_change(fraction) == text

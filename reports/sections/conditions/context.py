@@ -28,6 +28,9 @@ def reproduce(view: View) -> Section:
         ("shapes", str(len(view.shapes))),
         ("started", manifest.created_at),
     ]
+    if code := manifest.repository:
+        of = f" of {code.committed_at}: {code.subject}" if code.commit else ""
+        rows.append(("commit of the kernels", f"{code.label}{of}"))
     providers = tuple(
         (
             Cell(name, name),

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from rooflens.analysis.frames.load import load_run
-from rooflens.analysis.history.history import follow, gaps
-from rooflens.analysis.history.run_story import CELL, KEY, RunMark, Story, key_differences, observe
+from rooflens.analysis.history.history import follow, gaps, level, part_of
+from rooflens.analysis.history.run_story import CELL, KEY, TIMES, RunMark, Story, key_differences, observe
 from rooflens.shapes.errors import UsageError
+from rooflens.shapes.run_folder.manifest import StoredRepository
 
 from ..synthetic import CPU, H200, write_run
 
@@ -21,11 +22,11 @@ def story(number, times, canary=1e-3, uuid="u", **values):
     known = [(f"layer {index}", time) for index, time in enumerate(times) if not np.isnan(time)]
     cells = pd.DataFrame({"layer": [layer for layer, _ in known], "time_s": [time for _, time in known]})
     columns = {"M": 16, "provider": "mine", "HIP": "", "threads": "", "verdict": "passed", "resolution_s": np.nan}
-    columns["impossible"] = False
+    columns |= {"time_low_s": np.nan, "time_high_s": np.nan, "impossible": False}
     cells = cells.assign(**(SHAPE | SETTING | MACHINE | FACTS | columns | values))
-    assert set(cells.columns) == {*CELL, *KEY, *FACTS, "verdict", "time_s", "resolution_s", "impossible"}
-    mark = RunMark(f"r{number:02}", f"runs/r{number:02}", _day(number), number, "", uuid, canary, canary)
-    return Story(mark, cells)
+    assert set(cells.columns) == {*CELL, *KEY, *FACTS, *TIMES, "verdict", "impossible"}
+    name, code = f"r{number:02}", StoredRepository()
+    return Story(RunMark(name, f"runs/{name}", _day(number), number, code, uuid, canary, canary), cells)
 
 
 def _day(number):
@@ -274,3 +275,34 @@ def test_stored_runs_make_series_and_a_planted_step_is_found(tmp_path):
 def test_a_run_without_a_time_of_its_own_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"created_at = 'yesterday' in run.json is not a time"):
         observe(stored(tmp_path, 0, manifest={"created_at": "yesterday"}))
+
+
+def test_the_level_of_all_is_the_mean_change_of_the_cells_that_every_run_has():
+    times = np.full((6, 3), [1e-4, 2e-4, 4e-4])
+    times[4:, 0] *= 1.2
+    times[3, 2] = np.nan  # layer 2 was not measured in run 3, so that it is in no mean
+    found = level(follow([story(run, times[run]) for run in range(6)]))
+    assert found["run"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert found["count"].tolist() == [2] * 6
+    assert found["change"].tolist() == pytest.approx([0, 0, 0, 0, 1.2**0.5 - 1, 1.2**0.5 - 1])
+    assert found["low"].iloc[-1] < 0.095 < found["high"].iloc[-1]
+    assert (found["low"].iloc[0], found["high"].iloc[0]) == (0, 0)
+
+
+def test_the_level_of_all_begins_anew_where_the_conditions_change():
+    stories = [story(run, [1e-4, 2e-4], driver="580" if run < 5 else "590") for run in range(8)]
+    assert level(follow(stories))["run"].tolist() == [5, 6, 7]
+
+
+def test_a_part_of_a_history_says_of_its_series_what_the_whole_says():
+    times = noisy(np.random.default_rng(1), 12, 20)
+    times[9:, 3] *= 1.05
+    whole = follow([story(run, times[run]) for run in range(20)])
+    part = part_of(whole, [7, 3])
+    assert part.series["layer"].tolist() == ["layer 7", "layer 3"]
+    (one,), (same,) = whole.proposals, part.proposals
+    assert (same.series, same.before, same.change) == (1, one.before, one.change)
+    mine = part.points[part.points["series"] == 1]
+    assert mine["time_s"].tolist() == times[:, 3].tolist()
+    assert [gap.proposals for gap in gaps(part)] == [(same,)]
+    assert gaps(part_of(whole, [7])) == ()

@@ -1,0 +1,8 @@
+"""Many runs.
+
+subject  a family on a device: what these chapters share
+index    a row for each
+changes  changes of level, each with the commits between and the command that decides it
+panels   every cell over the runs
+runs     the runs
+"""
