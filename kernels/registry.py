@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ..shapes.errors import RooflensError, UsageError, unknown_name
 from . import needs
 from .needs import Need
+from .provider_paths import import_folders, make_importable
 
 if TYPE_CHECKING:
     from .provider import AnyProvider
@@ -180,7 +181,7 @@ def _installed(name: str, target: str) -> "AnyProvider":
 
 
 def _from_file(file: Path) -> "list[AnyProvider]":
-    """Import a user's file under a name of its own, its folder importable, and return its PROVIDERS."""
+    """Import a user's file under a name of its own, with what is beside it importable, and return its PROVIDERS."""
     from .provider import Provider, Role
 
     file = file.resolve()
@@ -192,15 +193,17 @@ def _from_file(file: Path) -> "list[AnyProvider]":
         spec = importlib.util.spec_from_file_location(name, file)
         if spec is None or spec.loader is None:
             raise UsageError(f"--providers {file}: not a Python file")
-        sys.path.insert(0, str(file.parent))
+        search_path = list(sys.path)
+        make_importable(file)
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
         except Exception as error:
             del sys.modules[name]
-            sys.path.remove(str(file.parent))
-            raise UsageError(f"--providers {_where(file, error)}: {type(error).__name__}: {_why(error)}") from error
+            sys.path[:] = search_path
+            reason = f"{_why(error)}{_searched(file, error)}"
+            raise UsageError(f"--providers {_where(file, error)}: {type(error).__name__}: {reason}") from error
     providers = getattr(sys.modules[name], "PROVIDERS", None)
     if not isinstance(providers, list | tuple) or not all(isinstance(one, Provider) for one in providers):
         raise UsageError(f"--providers {file}: define PROVIDERS = [MyProvider()], a list of Provider instances")
@@ -236,3 +239,13 @@ def _why(error: Exception) -> str:
     if isinstance(error, AttributeError) and error.obj is Role:
         return f"there is no Role.{error.name}: {_roles(error.name)}"
     return " ".join(str(error).split())
+
+
+def _searched(file: Path, error: Exception) -> str:
+    """Return where a module was looked for that an import did not find."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    package = error.name.rpartition(".")[0]
+    if found := getattr(sys.modules.get(package), "__path__", None):
+        return f" in {', '.join(found)}, where {package} is"
+    return f"; looked in {', '.join(map(str, import_folders(file)))}, and among the packages of {sys.executable}"
