@@ -11,7 +11,8 @@ file and has none for NVIDIA: this provider passes those of its gfx950.
 
 import importlib.util
 import sys
-from pathlib import Path
+from functools import cache
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from rooflens.kernels import needs
@@ -32,13 +33,15 @@ TILES = {
 """configs/gemm/gfx950-BATCHED_GEMM-A16W8_BLOCKSCALE.json; the last two mean nothing on NVIDIA."""
 
 
+@cache
 def import_without_building():
     """Import the wrapper, with its packages found but not run."""
-    top = Path(importlib.util.find_spec("aiter").submodule_search_locations[0])
+    (top,) = importlib.util.find_spec("aiter").submodule_search_locations
     for name in ("aiter", "aiter.ops", "aiter.ops.triton"):
         package = ModuleType(name)
-        package.__path__ = [str(top.joinpath(*name.split(".")[1:]))]
-        sys.modules.setdefault(name, package)
+        package.__spec__ = ModuleSpec(name, None, is_package=True)
+        package.__path__ = [top + name.removeprefix("aiter").replace(".", "/")]
+        sys.modules[name] = package
     from aiter.ops.triton.gemm.batched import batched_gemm_a16w8
 
     return batched_gemm_a16w8.batched_gemm_a16w8
