@@ -21,7 +21,8 @@ def test_every_stored_comparison_is_on_the_page():
 
 
 @pytest.mark.parametrize(("name", "code", "text"), PRINTED, ids=[name for name, _, _ in PRINTED])
-def test_the_page_prints_what_the_command_prints(name, code, text, capsys):
+def test_the_page_prints_what_the_command_prints(name, code, text, monkeypatch, capsys):
+    monkeypatch.delenv("COLUMNS", raising=False)  # as wide as in a pipe
     folder = ROOT / "docs" / "results" / name
     assert main(["compare", str(folder / "base"), str(folder / "head")]) == int(code)
     assert text == capsys.readouterr().out
