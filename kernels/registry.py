@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ..shapes.errors import RooflensError, UsageError, unknown_name
 from . import needs
 from .needs import Need
+from .provider_paths import import_folders, make_importable
 
 if TYPE_CHECKING:
     from .provider import AnyProvider
@@ -181,7 +182,7 @@ def _installed(name: str, target: str) -> "AnyProvider":
 
 
 def import_file(file: Path, said: str = "") -> ModuleType:
-    """Import a user's file under a name of its own, its folder importable; once, however often it is asked for.
+    """Import a user's file once, under a name of its own, with what is beside it importable.
 
     Raises UsageError, which begins with `said`, for a file that is not there or that fails.
     """
@@ -194,15 +195,17 @@ def import_file(file: Path, said: str = "") -> ModuleType:
         spec = importlib.util.spec_from_file_location(name, file)
         if spec is None or spec.loader is None:
             raise UsageError(f"{said}{file}: not a Python file")
-        sys.path.insert(0, str(file.parent))
+        search_path = list(sys.path)
+        make_importable(file)
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
         except Exception as error:
             del sys.modules[name]
-            sys.path.remove(str(file.parent))
-            raise UsageError(f"{said}{_where(file, error)}: {type(error).__name__}: {_why(error)}") from error
+            sys.path[:] = search_path
+            reason = f"{_why(error)}{_searched(file, error)}"
+            raise UsageError(f"{said}{_where(file, error)}: {type(error).__name__}: {reason}") from error
     return sys.modules[name]
 
 
@@ -246,3 +249,13 @@ def _why(error: Exception) -> str:
     if isinstance(error, AttributeError) and error.obj is Role:
         return f"there is no Role.{error.name}: {_roles(error.name)}"
     return " ".join(str(error).split())
+
+
+def _searched(file: Path, error: Exception) -> str:
+    """Return where a module was looked for that an import did not find."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    package = error.name.rpartition(".")[0]
+    if found := getattr(sys.modules.get(package), "__path__", None):
+        return f" in {', '.join(found)}, where {package} is"
+    return f"; looked in {', '.join(map(str, import_folders(file)))}, and among the packages of {sys.executable}"

@@ -1,8 +1,8 @@
 """Hash of the code behind a provider, so that a result measured with other code is never taken for its own.
 
 1. Start at the module of the provider's class, and at the file that offers it (the registry's, or the user's).
-2. Follow its imports, wherever they are in the file, as long as they resolve inside the same tree: the package folder
-   of an installed provider, the folder of a user's file.
+2. Follow its imports, wherever they are in the file, as long as they resolve inside the same trees: the package folder
+   of an installed provider, the folders that a user's file imports from.
 3. Add the `sources` that any of these modules names (.cpp, .cu, ...), and compiled modules that they import.
 
 Files are read and parsed, never imported. Paths enter relative to the tree, so that a copy elsewhere has the same hash.
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from ..shapes.errors import RooflensError
 from .provider import AnyProvider
+from .provider_paths import import_folders
 from .registry import BUILTIN
 
 _DIGITS = 16
@@ -59,20 +60,21 @@ def source_hash(provider: AnyProvider) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Root:
-    """Files to start at, the folder in which imports resolve, and the package that stands for it (empty: none)."""
+    """Files to start at, the folders in which imports resolve, and the package that stands for them (empty: none)."""
 
     files: tuple[Path, ...]
-    tree: Path
+    trees: tuple[Path, ...]
     package: str
     prefix: str = ""
 
     def label(self, file: Path) -> str:
-        """Name of a file that is the same wherever the tree is."""
-        return self.prefix + Path(os.path.relpath(file, self.tree)).as_posix()
+        """Name of a file that is the same wherever the trees are."""
+        return self.prefix + Path(os.path.relpath(file, self.trees[0])).as_posix()
 
     def resolve(self, file: Path, level: int, module: str, name: str) -> Iterator[Path]:
-        """Files of the tree that one import runs: packages on the way, the module, `name` where that is a module."""
-        return _resolve(file, self.tree, self.package, level, module, name)
+        """Files of the trees that one import runs: packages on the way, the module, `name` where that is a module."""
+        for tree in self.trees:
+            yield from _resolve(file, tree, self.package, level, module, name)
 
 
 def _roots(provider: AnyProvider) -> Iterator[_Root]:
@@ -85,14 +87,14 @@ def _roots(provider: AnyProvider) -> Iterator[_Root]:
     module = type(provider).__module__
     start = _file_of(module)
     if start is not None and not _is_of_python(start):
-        tree, package = _tree(module, start)
-        inside = [file for file in files if file.is_relative_to(tree)]
-        yield _Root((start, *inside), tree, package)
+        trees, package = _trees(module, start)
+        inside = [file for file in files if file.is_relative_to(trees[0])]
+        yield _Root((start, *inside), trees, package)
         files = [file for file in files if file not in inside]
     elif not files:
         raise RooflensError(f"provider of module {module!r}: it has no file, so its results cannot be identified")
     for file in files:
-        yield _Root((file,), file.parent, "", "offered/")
+        yield _Root((file,), tuple(import_folders(file)), "", "offered/")
 
 
 def _file_of(module: str) -> Path | None:
@@ -105,13 +107,13 @@ def _is_of_python(file: Path) -> bool:
     return file.is_relative_to(standard) and not {"site-packages", "dist-packages"} & set(file.parts)
 
 
-def _tree(module: str, file: Path) -> tuple[Path, str]:
-    """Folder that the provider's imports may resolve in, and the package name that stands for it (empty: none)."""
+def _trees(module: str, file: Path) -> tuple[tuple[Path, ...], str]:
+    """Folders that the provider's imports may resolve in, and the package name that stands for them (empty: none)."""
     top, *inner = module.split(".")
     if not inner:
-        return file.parent, ""
+        return tuple(import_folders(file)), ""
     depth = len(inner) if file.name == "__init__.py" else len(inner) - 1
-    return file.parents[depth], top
+    return (file.parents[depth],), top
 
 
 def _offered_in(provider: AnyProvider) -> Iterator[Path]:

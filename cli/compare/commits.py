@@ -108,7 +108,7 @@ def _what(options: dict[str, Any], passed_on: Collection[str], folder: Path) -> 
         repository=str(repository.top),
         commits=commits,
         suite=str(Path(suite).resolve()) if Path(suite).is_file() else suite,
-        files=tuple(_inside(repository.top, file) for file in options["files"]),
+        files=tuple(_place(repository.top, file) for file in options["files"]),
         options=tuple(_arguments(options, passed_on)),
         rounds=options["rounds"],
         setup=options["setup"],
@@ -120,18 +120,17 @@ def _what(options: dict[str, Any], passed_on: Collection[str], folder: Path) -> 
     if what.files and repository.is_rooflens:
         raise UsageError("this is rooflens' own repository: omit --providers, its kernels are compared")
     if not what.files and not what.ours:
-        raise UsageError("--git needs --providers FILE: the file in the repository that lists its kernels")
+        raise UsageError("--git needs --providers FILE: the file that lists the kernels to measure")
     return what
 
 
-def _inside(top: Path, file: str) -> str:
-    """Path of a provider file in its repository, given so or from the working directory."""
+def _place(top: Path, file: str) -> str:
+    """Path of a provider file in the repository, given so or from the working directory; of another, where it is."""
     for path in (top / file, Path(file)):
         if path.resolve().is_relative_to(top) and path.is_file():
             return path.resolve().relative_to(top).as_posix()
-    if Path(file).is_file():
-        raise UsageError(f"--providers {file}: it is not in the repository {top}, so both versions would run the same")
-    return file  # it may exist in the commits only
+    # what is in neither place may exist in the commits only
+    return str(Path(file).resolve()) if Path(file).is_file() else file
 
 
 def _arguments(options: dict[str, Any], passed_on: Collection[str]) -> Iterator[str]:

@@ -36,7 +36,7 @@ PASSED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
     "files",
     multiple=True,
     metavar="FILE",
-    help="The file with your kernels, by its path in the repository; repeat it.",
+    help="The file with your kernels: of the repository, or one from elsewhere that imports it; repeat it.",
 )
 @click.option(
     "--setup", default="", metavar="COMMAND", help='Run this once per version in its environment: "pip install -e ."'

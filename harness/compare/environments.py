@@ -16,6 +16,7 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...kernels.provider_paths import checkout_folders
 from ...shapes.errors import Interrupted, RooflensError, UsageError
 
 _SOURCES = (".py", ".toml", ".csv")
@@ -69,7 +70,7 @@ class VersionEnvironment:
 
         After a --setup what it installed is imported, not the sources. `ours`: see `overlay`.
         """
-        first = [self.folder / "overlay"] if ours else [] if has_setup else [self.tree, self.tree / "src"]
+        first = [self.folder / "overlay"] if ours else [] if has_setup else checkout_folders(self.tree)
         path = [str(entry) for entry in first]
         path += [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
         found = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}

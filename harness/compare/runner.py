@@ -27,7 +27,7 @@ from ..worker.code_origin import Origin
 from . import environments as environments
 from .environments import VersionEnvironment, refuse_other_harness
 from .process import run_command
-from .spec import CompareSpec, balanced, nothing_left, read_state, scratch_of, suite_hash, version, write_state
+from .spec import CompareSpec, balanced, nothing_left, place, read_state, scratch_of, suite_hash, version, write_state
 from .worktrees import Repository
 
 LOG = "compare.log"
@@ -153,19 +153,32 @@ class CompareRunner:
         self._observer.doing(f"check out {name}: {self._repository.describe(commit)}")
         self._repository.add_worktree(environment.tree, commit)
         for file in self.what.files:
-            if not (environment.tree / file).is_file():
-                raise UsageError(
-                    f"--providers {file}: {name} ({commit[:12]}) has no such file; choose a commit that has it"
-                )
+            self._provide(file, environment.tree, f"{name} ({commit[:12]})")
         if self.what.ours:
             refuse_other_harness(environment.tree, name)
         if self.what.setup:
             self._observer.doing(f"set up {name}: {self.what.setup}")
         environments.create(environment, self.what.setup, self.folder / LOG, self.what.ours)
-        origin = Origin(environment.tree, environment.prefix, Path(self.what.repository), self.what.ours)
+        copied = tuple(place(file) for file in self.what.files if Path(file).is_absolute())
+        origin = Origin(environment.tree, environment.prefix, Path(self.what.repository), self.what.ours, copied)
         replace(folder / ORIGIN, json.dumps(asdict(origin), default=str) + "\n")
         stamp.write_text(wanted)
         return environment
+
+    def _provide(self, file: str, tree: Path, version: str) -> None:
+        """Ensure that a checkout has a provider file: its own, or a copy of one from outside of the repository."""
+        path = tree / place(file)
+        if not Path(file).is_absolute():
+            if not path.is_file():
+                raise UsageError(f"--providers {file}: {version} has no such file; choose a commit that has it")
+        elif path.exists():
+            raise UsageError(f"--providers {file}: {version} has another {path.name}; rename the file")
+        else:
+            path.parent.mkdir(exist_ok=True)
+            try:
+                shutil.copy(file, path)
+            except OSError as error:  # another node of a fleet
+                raise UsageError(f"--providers {file}: {error.strerror}") from None
 
     def _tune(self, environment: VersionEnvironment, arm: str, count: int) -> bool:
         """Search the configurations of an arm's kernels. False when the deadline ended it."""
@@ -202,7 +215,7 @@ class CompareRunner:
             # -P: the working directory is the user's working tree, and must not be the first place to import from
             *(str(environment.python), "-P", "-m", "rooflens.cli", *command),
             *("--arm", str(environment.folder / ORIGIN)),
-            *(part for file in self.what.files for part in ("--providers", str(environment.tree / file))),
+            *(part for file in self.what.files for part in ("--providers", str(environment.tree / place(file)))),
             *(["--max-time", f"{left_s:.0f}s"] if left_s is not None else []),
         ]
         variables = environment.variables(bool(self.what.setup), self.what.ours)

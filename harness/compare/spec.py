@@ -42,7 +42,7 @@ class CompareSpec:
     """What is compared.
 
     commits  by arm. Arms of one version (what stands before a "+") share checkout and environment
-    files    provider files by their paths in the repository
+    files    provider files by their paths in the repository; one from outside by its absolute path
     options  of `rooflens run`
     tables   tuned tables by arm, for those that run given configurations
     only     file with the coordinates of the cells to measure (see `replay.keep_only`); "": all of the suite
@@ -69,6 +69,15 @@ class CompareSpec:
     def ours(self) -> bool:
         """The repository is rooflens, and its own kernels are what is compared."""
         return not self.files and Repository(Path(self.repository)).is_rooflens
+
+
+def place(file: str) -> str:
+    """Where a provider file is in a checkout. One from outside of the repository is copied to a folder of its own.
+
+    What is beside a provider file is imported first; beside a copy at the top, that would be the sources of a package
+    that --setup has built.
+    """
+    return f".rooflens/{Path(file).name}" if Path(file).is_absolute() else file
 
 
 def version(arm: str) -> str:

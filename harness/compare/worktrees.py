@@ -115,12 +115,17 @@ class Repository:
         return bool(_git(self.top, "status", "--porcelain", "--untracked-files=no"))
 
     def add_worktree(self, folder: Path, commit: str) -> None:
-        """Check `commit` out at `folder`, submodules included, replacing what an earlier attempt left there."""
+        """Check `commit` out at `folder`, replacing what an earlier attempt left there.
+
+        With its submodules, but for those that the user's working tree does without.
+        """
         self.remove_worktree(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         _git(self.top, "worktree", "add", "--detach", "--force", str(folder), commit)
         if (folder / ".gitmodules").is_file():
-            _git(folder, "submodule", "update", "--init", "--recursive")
+            wanted = sorted(_missing_submodules(folder) - _missing_submodules(self.top))
+            if wanted:
+                _git(folder, "submodule", "update", "--init", "--recursive", "--", *wanted)
 
     def remove_worktree(self, folder: Path) -> None:
         """Remove the folder and git's record of it, if they exist.
@@ -142,6 +147,12 @@ class Repository:
             raise UsageError(
                 f"--git: {quote(name)} is no commit of {self.top}: see git branch, git tag, git log"
             ) from None
+
+
+def _missing_submodules(folder: Path) -> set[str]:
+    """Paths of the submodules that a working tree has not checked out."""
+    lines = _git(folder, "submodule", "status").splitlines()
+    return {line.split(maxsplit=1)[1] for line in lines if line.startswith("-")}
 
 
 def _lines(text: str) -> int | None:

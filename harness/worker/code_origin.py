@@ -6,7 +6,7 @@ Two arms that import the same installed package would measure one version twice 
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -37,19 +37,21 @@ class Origin:
     environment   its virtual environment, where `--setup` may have installed what it built
     working_tree  the user's own checkout, which no arm may import from
     ours          the repository is rooflens itself: its kernels must come from `tree`
+    copied        provider files in `tree` that are not of the repository: the same in every version
     """
 
     tree: Path
     environment: Path
     working_tree: Path
     ours: bool = False
+    copied: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, file: Path) -> "Origin":
         """Read what `harness.compare.runner` wrote for an arm."""
         content = json.loads(file.read_text(encoding="utf-8"))
         paths = {name: Path(content[name]) for name in ("tree", "environment", "working_tree")}
-        return cls(**paths, ours=bool(content["ours"]))
+        return cls(**paths, ours=bool(content["ours"]), copied=tuple(content.get("copied", ())))
 
     def check_providers(self, providers: "Mapping[str, AnyProvider]") -> None:
         """Raise OriginError unless the file of each provider that is not rooflens' own is in the checkout."""
@@ -79,13 +81,22 @@ class Origin:
                         "versions would run the same release; install the checkout itself"
                     )
 
+    def check_used(self, providers: "Iterable[AnyProvider]") -> None:
+        """Raise OriginError when a provider of a copied file has run, but nothing of the version is loaded."""
+        copies = {self.tree / file for file in self.copied}
+        files = {file_of(type(provider).__module__) for provider in providers} & copies
+        # setuptools puts its _distutils_hack into every process of an environment
+        used = (file for name, file in _loaded() if name != "_distutils_hack" and file not in copies)
+        if not files or any(map(self._is_mine, used)):
+            return
+        raise OriginError(
+            f"--providers {min(files).name}: it is not in the repository, and has imported nothing of it: both "
+            f"versions would run the same code; import the kernels of the repository, or {_WAY_OUT}"
+        )
+
     def _strays(self) -> Iterator[tuple[str, Path]]:
         names = set(offered_names(self.tree))
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
-            if not isinstance(file, str) or not os.path.isabs(file):
-                continue
-            path = Path(file).resolve()
+        for name, path in _loaded():
             if self._is_mine(path):
                 continue
             top = name.partition(".")[0]
@@ -131,6 +142,14 @@ def provider_file(module: str, ours: bool = False) -> str:
 def file_of(module: str) -> Path:
     """File of a loaded module."""
     return Path(str(sys.modules[module].__file__)).resolve()
+
+
+def _loaded() -> Iterator[tuple[str, Path]]:
+    """Names and files of the loaded modules."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and os.path.isabs(file):  # that of torch.ops is not
+            yield name, Path(file).resolve()
 
 
 def _is_ours(file: Path) -> bool:

@@ -201,6 +201,8 @@ class Worker:
                     self._send(self._take_canary())
                 self._round(job, operands, prepared, number, work.budget_s)
                 self._check_origin()  # what the first launch imports
+            if self._origin:
+                self._origin.check_used(self._providers[job.task.cells[index].provider] for index in prepared)
         self._send(Done())
 
     def _search_task(self, work: Work) -> None:

@@ -2,6 +2,9 @@
 
 `mxfp8_gemv(xq, x_scale, wq, w_scale, out_dtype)` chooses between a GEMV and a kernel on the matrix units. It returns
 None for a problem that it leaves to others, and also when a kernel raises: this module distinguishes the two.
+
+Tried with commit c8b3154f (branch pr/m3-mxfp8-decode-kernels): the calls against its signatures. Its kernels are HIP,
+for gfx950, and have not run.
 """
 
 from typing import Any

@@ -3,6 +3,9 @@
 What its autograd function does is called here in the same order, without autograd: quantize X by rows (versions with a
 fused quantizer: by rows and columns at once) and W, multiply; backward quantize dY both ways (and X by columns, where
 the forward pass has not), multiply twice.
+
+Tried with commit db7882da (pull request 339) and its parent 48fd09d4: the calls against their signatures, the GEMM on
+prequantized operands on an H200 (docs/case-studies.md). Its quantizers need a ROCm build, and have not run.
 """
 
 from collections.abc import Callable

@@ -178,10 +178,51 @@ def test_a_setup_that_fails_is_told(here):
     assert "cannot build" in done.stderr
 
 
-def test_a_provider_file_outside_of_the_repository_is_refused(here):
-    repository(here / "repo", kernel(), kernel())
-    (here / "mine.py").write_text("")
-    given = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "mine.py", "tiny.toml")
-    done = rooflens(here, "compare", *given)
+OUTSIDE = """
+import torch
+from planted_package import REPEAT
+from rooflens.kernels.provider import Launch, Provider
+
+class Mine(Provider):
+    name = "mine"
+
+    def prepare(self, inputs, config=None):
+        weight, out = inputs.dequantized().t(), inputs.empty_output()
+
+        def run():
+            for _ in range(REPEAT):
+                torch.mm(inputs.x, weight, out=out)
+
+        return Launch(run, out)
+
+PROVIDERS = [Mine()]
+"""
+
+
+def from_outside(here, text):
+    (here / "mine.py").write_text(text)
+    given = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "mine.py", "tiny.toml", *ON_CPU, "-o", "both")
+    return fresh(here, "compare", *given, "--rounds", 2, "-a", "M=3", "--filter", "layer == 'q'", "--json")
+
+
+@pytest.mark.slow
+def test_a_provider_file_outside_of_the_repository_measures_what_it_imports_of_it(here):
+    repository(here / "repo", package(1), package(300))
+    found = head_is_slow(from_outside(here, OUTSIDE))
+    assert [case["provider"] for case in found["cases"]] == ["mine"]
+    assert git(here / "repo", "status", "--porcelain") == ""
+
+
+@pytest.mark.slow
+def test_a_provider_file_outside_of_the_repository_that_imports_nothing_of_it_is_refused(here):
+    repository(here / "repo", package(1), package(300))
+    done = from_outside(here, OUTSIDE.replace("from planted_package import REPEAT", "REPEAT = 1"))
+    assert done.returncode == 1
+    assert "has imported nothing of it: both versions would run the same code" in done.stderr
+
+
+def test_a_provider_file_from_outside_that_is_gone_is_told(here):
+    repository(here / "repo", package(1), package(300))
+    done = rooflens(here, "compare", "--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "mine.py", "tiny.toml")
     assert done.returncode == 2
-    assert "it is not in the repository" in done.stderr
+    assert "--providers mine.py: base (" in done.stderr

@@ -166,6 +166,25 @@ def test_a_file_that_fails_says_at_which_line_in_one_line(tmp_path: Path) -> Non
     assert str(caught.value) == f"--providers {file}:3: ImportError: no CUDA here install it"
 
 
+def test_a_module_that_is_not_found_is_told_with_the_places_where_it_was_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "repo" / "src").mkdir(parents=True)
+    (tmp_path / "repo" / "setup.py").touch()
+    file = write(tmp_path / "repo" / "bench", "\nimport no_such_module_here.deeper\n")
+    with pytest.raises(UsageError) as caught:
+        registry.load([], [file])
+    places = ", ".join(str(tmp_path / "repo" / name) for name in ("bench", "", "src")).replace("/, ", ", ")
+    assert str(caught.value) == (
+        f"--providers {file}:2: ModuleNotFoundError: No module named 'no_such_module_here'; "
+        f"looked in {places}, and among the packages of {sys.executable}"
+    )
+
+
+def test_a_submodule_that_is_not_found_is_told_with_the_package_that_lacks_it(tmp_path: Path) -> None:
+    file = write(tmp_path, "import json.no_such_module_here\n")
+    with pytest.raises(UsageError, match=r"'json\.no_such_module_here' in .*/json, where json is$"):
+        registry.load([], [file])
+
+
 def test_a_file_that_failed_can_be_mended_and_loaded(tmp_path: Path) -> None:
     file = write(tmp_path, "1 / 0\n")
     with pytest.raises(UsageError):

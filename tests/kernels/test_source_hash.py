@@ -99,6 +99,21 @@ def test_it_changes_with_every_file_that_the_provider_is_made_of(tmp_path: Path,
     assert hash_of(folder) != before
 
 
+@pytest.mark.parametrize("place", ["", "src"])
+def test_it_changes_with_the_packages_of_its_repository(tmp_path: Path, place: str) -> None:
+    (tmp_path / ".git").mkdir()
+    package = tmp_path / place / "pkg_of_test_at_root"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    folder = repository(tmp_path / "bench")
+    with (folder / "gemm.py").open("a", encoding="utf-8") as file:
+        file.write("from pkg_of_test_at_root import late_of_test\n")
+    (package / "late_of_test.py").write_text("VALUE = 1\n", encoding="utf-8")
+    before = hash_of(folder)
+    (package / "late_of_test.py").write_text("VALUE = 2\n", encoding="utf-8")
+    assert hash_of(folder) != before
+
+
 @pytest.mark.parametrize("changed", ["unrelated_of_test.py", "pkg_of_test/unused.py", "new_of_test.py"])
 def test_it_does_not_change_with_other_files(tmp_path: Path, changed: str) -> None:
     folder = repository(tmp_path)

@@ -122,3 +122,26 @@ def test_a_commit_is_known_by_its_hash_where_it_is(tmp_path):
     (tmp_path / "plain").mkdir()
     with pytest.raises(RooflensError, match="not a git repository"):
         Repository(tmp_path / "plain").has("a" * 40)
+
+
+@pytest.fixture
+def with_submodule(repo, tmp_path, monkeypatch):
+    """The repository with a submodule; git clones one from a local path only where it is told to."""
+    (tmp_path / ".gitconfig").write_text('[protocol "file"]\n\tallow = always\n')
+    monkeypatch.setenv("HOME", str(tmp_path))
+    library = repository(tmp_path / "library", {"library.py": ""})
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "3rdparty/a library")
+    git(repo, "commit", "--quiet", "--message", "with a submodule")
+    return repo
+
+
+def test_a_checkout_has_the_submodules_of_the_working_tree(with_submodule, tmp_path):
+    Repository.at(with_submodule).add_worktree(tmp_path / "head", "HEAD")
+    assert (tmp_path / "head" / "3rdparty" / "a library" / "library.py").is_file()
+
+
+def test_a_submodule_that_the_working_tree_does_without_is_not_fetched(with_submodule, tmp_path):
+    git(with_submodule, "submodule", "--quiet", "deinit", "--all")
+    shutil.rmtree(tmp_path / "library")
+    Repository.at(with_submodule).add_worktree(tmp_path / "head", "HEAD")
+    assert not any((tmp_path / "head" / "3rdparty" / "a library").iterdir())

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import sys
 import types
+from dataclasses import replace
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -257,3 +258,39 @@ def test_a_library_of_the_working_tree_is_refused(place, tmp_path):
     ctypes.CDLL(str(copy))
     with pytest.raises(OriginError, match=r"library planted\.so"):
         place.check_code()
+
+
+@pytest.fixture
+def copied(place):
+    """An arm with a provider file from outside of the repository, and its providers."""
+    file = place.tree / ".rooflens" / "kernels.py"
+    file.parent.mkdir()
+    file.write_text(PROVIDER, encoding="utf-8")
+    origin = replace(place, copied=(".rooflens/kernels.py",))
+    return origin, registry.load((), [file])
+
+
+def test_a_copied_file_that_uses_nothing_of_the_version_is_refused(copied, loaded, tmp_path):
+    origin, providers = copied
+    loaded("_distutils_hack", origin.environment / "site-packages" / "_distutils_hack" / "__init__.py")
+    loaded("third_party_of_test", tmp_path / "site-packages" / "third_party_of_test.py")
+    origin.check_providers(providers)
+    with pytest.raises(OriginError, match=r"kernels\.py: it is not in the repository, and has imported nothing of it"):
+        origin.check_used(providers.values())
+
+
+@pytest.mark.parametrize("folder", ["tree", "environment"])
+def test_a_copied_file_that_uses_the_checkout_or_what_setup_installed_is_welcome(copied, loaded, folder):
+    origin, providers = copied
+    loaded("kernels_of_test", getattr(origin, folder) / "kernels_of_test.py")
+    origin.check_used(providers.values())
+
+
+def test_a_file_of_the_repository_is_its_version_itself(place):
+    (place.tree / "kernels.py").write_text(PROVIDER, encoding="utf-8")
+    place.check_used(registry.load((), [place.tree / "kernels.py"]).values())
+
+
+def test_a_shipped_control_uses_nothing_of_the_version(copied):
+    origin, _ = copied
+    origin.check_used(registry.load(["blas"]).values())

@@ -1,0 +1,62 @@
+"""A provider file can import its repository, in every command and in workers, but never instead of what is installed.
+
+In processes of their own: what the tests have imported already would hide what stands in for it.
+"""
+
+import pytest
+
+from ..harness.repositories import repository
+from .tiny_runs import ON_CPU, fresh, write_suite
+
+PROVIDER = """
+import torch, triton
+from helper_beside import REPEAT
+from package_of_repo import SCALE
+from package_in_src import OFFSET
+from rooflens.kernels.provider import Launch, Provider
+from tests import SHARED
+
+class Mine(Provider):
+    name = "mine"
+
+    def prepare(self, inputs, config=None):
+        from package_of_repo.late import multiply
+
+        weight, out = inputs.dequantized().t(), inputs.empty_output()
+        return Launch(lambda: multiply(inputs.x, weight, out), out)
+
+PROVIDERS = [Mine()]
+"""
+
+SHADOW = "raise RuntimeError('a folder of the repository was imported')\n"
+
+FILES = {
+    "bench/gemm.py": PROVIDER,
+    "bench/helper_beside.py": "REPEAT = 1\n",
+    "package_of_repo/__init__.py": "SCALE = 1\n",
+    "package_of_repo/late.py": "import torch\n\ndef multiply(x, w, out):\n    torch.mm(x, w, out=out)\n",
+    "src/package_in_src/__init__.py": "OFFSET = 0\n",
+    "tests/__init__.py": "SHARED = 1\n",
+    "kernels/__init__.py": SHADOW,
+    "torch/__init__.py": SHADOW,
+    "triton/__init__.py": SHADOW,
+    "numpy.py": SHADOW,
+}
+
+SMALL = ("tiny.toml", *ON_CPU, "-p", "mine", "-a", "M=1", "--filter", "layer == 'q'", "-o", "out")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("list", "providers"),
+        ("run", *SMALL, "--rounds", 1, "--no-calibrate", "--no-report", "--strict"),
+        pytest.param(("tune", *SMALL), marks=pytest.mark.slow),
+    ],
+    ids=lambda command: command[0],
+)
+def test_every_command_imports_the_repository_and_none_of_its_namesakes(tmp_path, command):
+    repository(tmp_path / "repo", FILES)
+    done = fresh(write_suite(tmp_path), *command, "--providers", "repo/bench/gemm.py")
+    assert done.returncode == 0, done.stderr
+    assert "was imported" not in done.stderr
