@@ -105,7 +105,8 @@ class Table:
     """A table. `reading` says which way it goes and what was counted; `how_to_read` defines its terms.
 
     The first `stub` columns head their row. `detail`: a renderer short of space may fold it, or drop it.
-    `key`: draw the key of the colour scale above it (once per group of grids is enough). The last `footer` rows sum up.
+    `listing`: a row for every cell, which a section for a pull request leaves to the other formats. `key`: draw the key
+    of the colour scale above it (once per group of grids is enough). The last `footer` rows sum up.
     """
 
     id: str
@@ -115,6 +116,7 @@ class Table:
     reading: str = ""
     stub: int = 1
     detail: bool = False
+    listing: bool = False
     key: bool = False
     footer: int = 0
     layout: Layout | None = None

@@ -60,5 +60,5 @@ def sentence(titles: Sequence[str]) -> str:
     named = "; ".join(titles[:MOST_TITLES]) + (f"; and {len(titles) - MOST_TITLES} more" * (len(titles) > MOST_TITLES))
     return (
         f"Left out, so that this page stays below {LIMIT / 1e6:.0f} MB: {named}. "
-        "The markdown and the JSON form of the report have everything."
+        "The JSON form of the report has everything."
     )
