@@ -17,6 +17,7 @@ from rooflens.reports.render import html, markdown
 from rooflens.reports.sections.conditions.context import reproduce
 from rooflens.reports.view import View
 
+from .figures import records
 from .pages import Page, markdown_tables
 from .planted import SMALL, all_text, exact, report_of, synthetic, tables, texts
 
@@ -77,6 +78,18 @@ def test_what_a_refinement_added_is_in_the_curves_and_among_the_outputs(tmp_path
     (panels,) = [block for block in _figures(report.sections) if block.id.startswith("panels-")]
     drawn = {chart.title: [[point.x for point in line.points] for line in chart.series] for chart in panels.charts}
     assert drawn == {"up": [[1, 16, 24, 64]] * 2, "down": [[1, 16, 64]] * 2, "square": [[1, 16, 64]] * 2}
+    (medians,) = [block for block in _figures(report.sections) if block.id.startswith("median-")]
+    line, dots = medians.charts[0].series  # no median at an M of one shape
+    assert [point.x for point in line.points] == [1, 16, 64]
+    (baseline,), (time,) = ([p.y for p in series.points if p.x == 24] for series in panels.charts[0].series)
+    assert [(dot.x, dot.y) for dot in dots.points] == [(24, pytest.approx(baseline / time))]
+    assert "at an M that the refinement added for it alone" in medians.how_to_read
+    (roofs,) = [block for block in _figures(report.sections) if block.id.startswith("roofline-figure-")]
+    placed = [row for row in records(roofs) if row["M"] == 24]
+    assert [(row["layer"], row["bound_class"], row["time_s"]) for row in placed] == [
+        (layer, "", pytest.approx(seconds)) for seconds in (time, baseline)
+    ]
+    assert sum(len(series.points) for series in roofs.charts[0].series) == 2 * (3 * 3 + 1)
     outputs = texts(tables(report)["accuracy"])
     assert [(row[0], row[2], row[-1].split(", ")[1]) for row in outputs[1:]] == [(name, "10", "M=24") for name in pair]
 
