@@ -49,7 +49,7 @@ class ShapeKey(NamedTuple):
 
     @property
     def size(self) -> str:
-        """N x K, with the batch in front when there is one."""
+        """N x K, with batches and experts in front where there are any."""
         return size_label(self._asdict(), "×")
 
 

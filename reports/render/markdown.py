@@ -101,13 +101,15 @@ def _without_listings(chapter: Section, where: Text) -> Section:
     if not listings:
         return chapter
     defined = tuple({table.how_to_read for table in listings})
+    shortened = _without(chapter, listings)
     blocks: list[Block] = []
-    for block in _without(chapter, listings).blocks:
+    for block in shortened.blocks:
         if isinstance(block, HowToRead):
-            blocks += [HowToRead(kept)] if (kept := tuple(i for i in block.items if not i.endswith(defined))) else []
+            items = tuple(item for item in block.items if not item.endswith(defined))
+            blocks += [HowToRead(items)] * bool(items)
         else:
             blocks.append(block)
-    return replace(_without(chapter, listings), blocks=(*blocks, where))
+    return replace(shortened, blocks=(*blocks, where))
 
 
 def in_short(report: Report) -> Report:

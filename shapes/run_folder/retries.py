@@ -34,7 +34,9 @@ class Retry(NamedTuple):
         return f"retry round {self.round} of {self.place}: {self.verdict}: {self.reason}"
 
 
-_LINE = re.compile(rf" retry round (\d{{1,9}}) of (\S.* \S.*?): ({'|'.join(RETRIED)}): (.*)")
+_LINE = re.compile(rf" retry round (\d{{1,9}}) of ([^ ]+ .+?): ({'|'.join(RETRIED)}): (.*)")
+_LONGEST = 4000
+"""Characters of a line that are looked at: a run folder may come from anybody."""
 
 
 def retries(folder: Path) -> tuple[Retry, ...]:
@@ -45,7 +47,7 @@ def retries(folder: Path) -> tuple[Retry, ...]:
     found: dict[tuple[int, str], Retry] = {}
     with suppress(OSError):
         for line in read_stored(folder / EVENTS).decode("utf-8", "replace").splitlines():
-            if match := _LINE.search(line):
+            if match := _LINE.search(line[:_LONGEST]):
                 retry = Retry(int(match[1]), *match.groups()[1:])
                 found[retry.round, retry.place] = retry
     return tuple(found.values())

@@ -163,11 +163,12 @@ def test_issues_name_what_failed_what_was_disturbed_and_what_was_searched():
     (found,) = (block for part in report_of(planted).walk() if part.id == "compared-issues" for block in part.blocks)
     added = StoredRefinement(of="crossover", challenger="mine", added=[{}, {}])
     place = ("llm4bit", "a model: b", "gemm", "fwd", 1, "mine", "cold")
-    again = tuple(Retry.of(number, map(str, place), "runtime_error", "no luck") for number in (0, 1))
+    reasons = ("no luck", "another", "no luck")
+    again = tuple(Retry.of(number, map(str, place), "runtime_error", why) for number, why in enumerate(reasons))
     run = SimpleNamespace(manifest=Manifest(refine=added), retried=again)
     (tried,) = issues(result_of(training(exactly, rounds=4), runs={"head": run})).blocks
     assert tried.items == (
-        "head, mine: runtime error in 2 rounds, measured again (--retry): no luck",
+        "head, mine: runtime error in 3 rounds, measured again (--retry), most often: no luck",
         "head: --refine crossover of mine added 2 M at single shapes, not complete",
     )
     assert found.items == (

@@ -45,10 +45,13 @@ def _counted(cases: pd.DataFrame) -> str:
 
 def _tried(result: Result) -> Iterator[str]:
     for arm, run in result.runs.items():
-        failures = Counter((one.provider, one.verdict.replace("_", " "), one.reason) for one in run.retried)
-        for (provider, verdict, why), count in failures.items():
-            rounds = fmt.plural(count, "round")
-            yield f"{arm}, {provider}: {verdict} in {rounds}, measured again (--retry): {why or 'no reason was stored'}"
+        failures: dict[tuple[str, str], Counter[str]] = {}
+        for one in run.retried:
+            failures.setdefault((one.provider, one.verdict.replace("_", " ")), Counter())[one.reason] += 1
+        for (provider, verdict), reasons in failures.items():
+            why = reasons.most_common(1)[0][0] or "no reason was stored"
+            rounds = fmt.plural(reasons.total(), "round")
+            yield f"{arm}, {provider}: {verdict} in {rounds}, measured again (--retry), most often: {why}"
         for added in run.manifest.refinements:
             state = "" if added.complete else ", not complete"
             yield f"{arm}: --refine {added.of} of {added.challenger} added {len(added.added)} M at single shapes{state}"
