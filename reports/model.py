@@ -107,7 +107,8 @@ class Table:
     """A table. `reading` says which way it goes and what was counted; `how_to_read` defines its terms.
 
     The first `stub` columns head their row. `detail`: a renderer short of space may fold it, or drop it.
-    `key`: draw the key of the colour scale above it (once per group of grids is enough). The last `footer` rows sum up.
+    `listing`: a row for every cell, which a section for a pull request leaves to the other formats. `key`: draw the key
+    of the colour scale above it (once per group of grids is enough). The last `footer` rows sum up.
     """
 
     id: str
@@ -117,6 +118,7 @@ class Table:
     reading: str = ""
     stub: int = 1
     detail: bool = False
+    listing: bool = False
     key: bool = False
     footer: int = 0
     layout: Layout | None = None
@@ -272,7 +274,7 @@ class Report:
     generator: str
     source: str = ""
     """Where the numbers come from: the run folder's name, shown wherever something is left out."""
-    elsewhere: str = "The markdown and the JSON form of the report have everything."
+    elsewhere: str = "The JSON form of the report has everything."
     """Where to find what is left out of a page that would be too large."""
     parent: tuple[str, str] | None = None
     """Title and path of the page that leads here, relative to this one."""

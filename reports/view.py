@@ -12,6 +12,7 @@ from ..analysis.crossover.across_shapes import MedianCrossover, median_crossover
 from ..analysis.crossover.per_shape import crossovers
 from ..analysis.frames.coordinates import SETTING, size_label
 from ..analysis.frames.load import RunData
+from ..analysis.frames.speedup import speedups
 from ..analysis.run.headline import why_uncompared
 from ..analysis.run.pipeline import Analysis
 from ..shapes.problem import Op, Pass
@@ -48,7 +49,7 @@ class ShapeKey(NamedTuple):
 
     @property
     def size(self) -> str:
-        """N x K, with the batch in front when there is one."""
+        """N x K, with batches and experts in front where there are any."""
         return size_label(self._asdict(), "×")
 
 
@@ -241,6 +242,11 @@ class View:
     def ratios(self) -> pd.DataFrame:
         """One row per cell of every provider but the baseline: its speedup."""
         return self.analysis.speedups
+
+    @cached_property
+    def added_ratios(self) -> pd.DataFrame:
+        """The same of the cells that a refinement added at single shapes, which no mean or median over shapes has."""
+        return speedups(self.analysis.added, self.analysis.rounds, self.baseline)
 
     @cached_property
     def _shared_notes(self) -> frozenset[str]:

@@ -16,7 +16,10 @@ from xml.etree import ElementTree
 import command_reference
 import package_map
 import pytest
+from rooflens.analysis.roofline.bounds import Bound
+from rooflens.analysis.roofline.gaps import PARTS
 from rooflens.cli.main import COMMANDS, main
+from rooflens.reports.terms import GAP_PARTS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -174,6 +177,19 @@ def test_every_page_is_in_the_contents_of_the_documentation():
 
 def test_the_readme_is_short():
     assert len(README.read_text("utf-8").splitlines()) <= 120
+
+
+def test_bound_classes_and_parts_of_a_time_are_explained():
+    """The roofline page and the glossary name what cells are classified by, and the steps of a gap in their order."""
+    roofline, glossary = ((ROOT / "docs" / name).read_text("utf-8") for name in ("roofline.md", "glossary.md"))
+    _, _, gap = roofline.partition("## The gap")
+    steps = re.findall(r"^\| (\w+) \| ", gap, re.MULTILINE)
+    assert steps[: steps.index("rest") + 1] == ["part", *GAP_PARTS.values()]
+    (row,) = re.findall(r"^\| gap \| .* in steps: (.*)\. \|$", glossary, re.MULTILINE)
+    assert ["ideal", *row.split(", ")] == list(GAP_PARTS.values())
+    for page in (roofline, glossary):
+        assert {bound for bound in Bound if f"`{bound}`" not in page} == set()
+    assert set(GAP_PARTS) == set(PARTS)
 
 
 def test_columns_page_is_current():

@@ -34,7 +34,7 @@ def shape_label(row: Mapping[Any, Any]) -> str:
 
 
 def size_label(row: Mapping[Any, Any], times: str) -> str:
-    """Write N `times` K, with batch and experts in front where there are any; a quantization has K alone."""
-    many = "".join(f"{row[name]}{times}" for name in ("B", "E") if row[name] != 1)
+    """Write N `times` K, after "B=128" or "E=8" where there are batches or experts; a quantization has K alone."""
+    many = "".join(f"{name}={row[name]} " for name in ("B", "E") if row[name] != 1)
     size = f"K={row['K']}" if row["op"] == Op.QUANTIZE else f"{row['N']}{times}{row['K']}"
     return f"{many}{size}"

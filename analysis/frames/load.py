@@ -15,6 +15,7 @@ from ...shapes.files.json_file import read_object
 from ...shapes.files.stored_file import read_stored
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
 from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredDevice, StoredProvider, checked
+from ...shapes.run_folder.retries import Retry, retries
 from ...shapes.verdict import Verdict
 from ..statistics.arrays import Ints
 from .tables import empty_table, line_of, parse_table
@@ -43,7 +44,8 @@ class RunData:
     that do not count among them; `telemetry` what the device reported during them. `telemetry`, `canary` and `tuning`
     have no rows where nothing of the kind was stored. What an older version did not store is unknown in every row.
     `digests` are the SHA-256 sums of the files that were read, by file name. `replaced` says which providers stand in
-    for a baseline or challengers without a time (`question.with_times`).
+    for a baseline or challengers without a time (`question.with_times`). `retried` are the failures that were measured
+    again, and are no longer in `cells`.
     """
 
     folder: Path
@@ -56,6 +58,7 @@ class RunData:
     tuning: pd.DataFrame
     digests: Mapping[str, str] = field(default_factory=dict)
     replaced: tuple[str, ...] = ()
+    retried: tuple[Retry, ...] = ()
 
     @property
     def id(self) -> str:
@@ -179,7 +182,8 @@ def load_run(folder: Path) -> RunData:
     read = {table.file: contents[table.name] for table in TABLES if table.name in contents}
     read |= {MANIFEST: (folder / MANIFEST).read_bytes()}
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in read.items()}
-    return RunData(folder, manifest, cells, samples, ceilings, telemetry, canary, tuning, digests)
+    again = retries(folder)
+    return RunData(folder, manifest, cells, samples, ceilings, telemetry, canary, tuning, digests, retried=again)
 
 
 def table_content(folder: Path, table: Table) -> bytes | None:

@@ -49,13 +49,23 @@ fixed cost of another kind, such as dequantizing the weight."""
 
 
 def terms(times: Floats, fill: Floats) -> Floats:
-    """Return the terms of T_bound = max(T_launch, T_latency, T_fill + max(the others)): `times` [n, limits], with
-    `fill` [n] added to the others: the schedule of a workgroup begins with what fills it.
+    """Return what the class of a cell compares: T_launch, T_latency, and T_fill with each of the others.
 
+    `times` [n, limits], `fill` [n]; latency has no fill, for the schedule of a workgroup begins with what fills it.
     0 where a limit is unknown or does not apply.
     """
     whole = np.isin(LIMITS, (Bound.LAUNCH, Bound.LATENCY))
     return np.where(np.isnan(times), 0.0, times + np.where(whole, 0.0, np.nan_to_num(fill)[:, None]))
+
+
+def implemented(times: Floats, fill: Floats, between: Floats) -> Floats:
+    """Return max(T_launch, T_between + max(T_latency, T_fill + max(the others))) [n], 0 where nothing is known.
+
+    While no kernel of the launch runs, `between` [n] seconds, none of them reads, multiplies or decodes. T_launch
+    contains that time already.
+    """
+    during = np.array(LIMITS) != Bound.LAUNCH
+    return np.asarray((terms(times, fill) + np.where(during, between[:, None], 0.0)).max(axis=1), dtype=np.float64)
 
 
 def classify(

@@ -11,7 +11,7 @@ nothing. With W the useful FLOPs, P the published peak, Q the compulsory bytes a
     dequant   max(..., decoding on the vector units)
     memory    max(..., what the provider's own algorithm moves, by the level that serves it)
     schedule  max(..., the workgroups that a unit runs one after another, each as if it were alone)
-    startup   max(empty launches, fill + between kernels + ...)
+    startup   max(empty launches, between kernels + max(..., fill + ...))
     residual  the measured time less all of that: camping, bank conflicts, instructions that are not counted
 
 A step is unknown (NaN) where its figures are, and where the measured time refutes them; what it costs is then in the
@@ -123,8 +123,8 @@ def _climb(cells: pd.DataFrame) -> tuple[_Stairs, dict[str, Floats]]:
     before = stairs.bound
     scheduled = np.fmax(floats(cells, "latency_time_s"), floats(cells, "pipe_time_s"))
     steps["schedule"] = stairs.step(_longer(before, scheduled))
-    fill = np.nan_to_num(floats(cells, "fill_time_s")) + floats(cells, "between_kernels_s")
-    started = np.fmax(stairs.bound, before + fill)  # the schedule of a workgroup begins with what fills it
+    filled = before + np.nan_to_num(floats(cells, "fill_time_s"))  # a schedule begins with what fills it
+    started = floats(cells, "between_kernels_s") + np.fmax(stairs.bound, filled)
     steps["startup"] = stairs.step(_longer(started, floats(cells, "launches_time_s")))
     return stairs, steps
 

@@ -15,7 +15,7 @@ import pandas as pd
 from ...shapes.device import match_spec
 from ...shapes.run_folder.manifest import StoredDevice
 from ..statistics.arrays import Flags, Floats, Ints, floats
-from .bounds import IMPOSSIBLE_FACTOR, LIMITS, Bound, terms
+from .bounds import IMPOSSIBLE_FACTOR, LIMITS, Bound, implemented
 from .ceilings import Ceiling, Ceilings
 from .traffic import first_bytes, output_bytes, pattern, served_bytes
 
@@ -123,18 +123,19 @@ def limit_times(
     clock_ratio = _clock_ratio(cells, used.clock)
     tile_factor = _tile_factor(cells, flops)
     wave = _wave_share(cells, device)
-    mma, quantized = _accept(
-        compute, compute * np.nan_to_num(tile_factor, nan=1.0) / np.nan_to_num(wave, nan=1.0), time
-    )
-    alu, decoded, by_integer = _decode_time(cells, used, wave, time)
     launch = used.values("launch")
     count, between, counted = _kernels(cells, launch, time)
+    running = time - between  # no model of a kernel may take longer
+    mma, quantized = _accept(
+        compute, compute * np.nan_to_num(tile_factor, nan=1.0) / np.nan_to_num(wave, nan=1.0), running
+    )
+    alu, decoded, by_integer = _decode_time(cells, used, wave, running)
     fill = count * used.values("fill")
-    latency, pipe, scheduled = _schedule_times(cells, used, device, time)
+    latency, pipe, scheduled = _schedule_times(cells, used, device, running)
     multiplies = (cells["pipe"] == "matrix").to_numpy() if "pipe" in cells else np.zeros(len(cells), dtype=bool)
     other_pipe = np.where(multiplies, np.nan, pipe)
     by_pipe = other_pipe > np.nan_to_num(alu)
-    served, remembered = _memory_times(cells, level, used, llc_bytes, time)
+    served, remembered = _memory_times(cells, level, used, llc_bytes, running)
     parts = served | {
         "mma_time_s": np.fmax(mma, np.where(multiplies, pipe, np.nan)),
         "alu_time_s": np.fmax(alu, other_pipe),
@@ -142,7 +143,7 @@ def limit_times(
         "launches_time_s": count * launch + between,
     }
     stacked = np.stack([parts[COLUMNS[limit]] for limit in LIMITS], axis=1)
-    filled = terms(stacked, fill).max(axis=1) <= _longest(time)
+    filled = implemented(stacked, fill, between) <= _longest(time)
     filled |= np.isnan(time) | np.isnan(fill)
     doubts = {"tile and wave": ~quantized, "decoding": ~decoded, "moved bytes": ~remembered, "fill": ~filled}
     doubts |= {"schedule": ~scheduled, "kernels": ~counted}
@@ -227,6 +228,10 @@ def _decode_time(cells: pd.DataFrame, used: Used, wave: Floats, time: Floats) ->
     return alu, fits & both_fit, both_fit & (integer > issued)
 
 
+TICK_S = 1e-9
+"""Profilers stamp whole nanoseconds: less than half of one between kernels is an error of rounding."""
+
+
 def _kernels(cells: pd.DataFrame, launch: Floats, time: Floats) -> tuple[Floats, Floats, Flags]:
     """Kernels of a launch, seconds in which none of them ran, and where neither was refuted.
 
@@ -235,8 +240,9 @@ def _kernels(cells: pd.DataFrame, launch: Floats, time: Floats) -> tuple[Floats,
     """
     counts = {text: len(json.loads(text or "[]")) for text in pd.unique(cells["kernels"])}
     stated = cells["kernels"].map(counts).to_numpy(dtype=np.float64)
-    between = np.maximum(time - floats(cells, "kernels_s"), 0.0)
+    between = time - floats(cells, "kernels_s")
     seen = np.isfinite(between)
+    between = np.where(between < TICK_S / 2, 0.0, between)
     count, between = np.where(seen, np.fmax(stated, 1.0), 1.0), np.where(seen, between, 0.0)
     possible = ~(count * launch + between > _longest(time)) | (count == 1)
     return np.where(possible, count, 1.0), between, possible

@@ -7,7 +7,7 @@ import pandas as pd
 
 from ...shapes.run_folder.manifest import StoredDevice
 from ..statistics.arrays import Flags, Floats, floats
-from .bounds import FLAT_SPREAD, IMPOSSIBLE_FACTOR, LIMITS, Bound, classify, flat_cells, near_floor, terms
+from .bounds import FLAT_SPREAD, IMPOSSIBLE_FACTOR, LIMITS, Bound, classify, flat_cells, implemented, near_floor
 from .ceilings import Ceilings
 from .limits import COLUMNS, choose, hard_times, limit_times, math_dtypes
 from .notes import cell_notes
@@ -35,12 +35,13 @@ def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -
     classes, margins, flat = _classes(placed, time, parts, fill, hard)
     possible = np.where(time < IMPOSSIBLE_FACTOR * hard, np.nan, time)
     bound = placed[["memory_time_s", "compute_time_s", "launch_time_s"]].max(axis=1).to_numpy(dtype=np.float64)
-    implemented = np.where(np.isnan(parts).all(axis=1), np.nan, terms(parts, fill).max(axis=1))
+    taken = implemented(parts, fill, floats(placed, "between_kernels_s"))
+    taken = np.where(np.isnan(parts).all(axis=1), np.nan, taken)
     placed = placed.assign(
         bound_time_s=bound,
         fraction_of_bound=np.minimum(bound / possible, 1),
-        implemented_time_s=implemented,
-        fraction_of_implemented=np.minimum(implemented / possible, 1),
+        implemented_time_s=taken,
+        fraction_of_implemented=np.minimum(taken / possible, 1),
         is_flat=flat,
         bound_class=classes,
         bound_margin=margins,

@@ -85,9 +85,12 @@ class CompareStore:
         return found
 
     def retry(self, failed: Mapping[str, Iterable[str]]) -> None:
-        """Reopen these complete chunks in all arms; see `ResultStore.retry`."""
-        for store in self._stores.values():
-            store.retry(failed)
+        """Reopen these complete chunks in all arms, each of which logs its own units; see `ResultStore.retry`."""
+        for arm, store in self._stores.items():
+            end = f" ({arm})"
+            store.retry(
+                {key: [unit.removesuffix(end) for unit in units if unit.endswith(end)] for key, units in failed.items()}
+            )
 
     def earlier(self, job: Job) -> bytes:
         """Return what is stored of a chunk that has begun."""

@@ -22,6 +22,7 @@ from ...shapes.errors import UsageError
 from ...shapes.files.csv_file import csv_text
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, TABLES, Table
 from ...shapes.run_folder.manifest import EVENTS, MANIFEST, SHARDS, WORKER_LOG, Manifest, StoredFleet
+from ...shapes.run_folder.retries import Retry
 from ...shapes.verdict import Verdict
 from ..plan.plan import MODEL_FIELDS
 from ..storage.lock import locked
@@ -106,15 +107,14 @@ class ResultStore:
             for place, rounds in shard.verdicts.items():
                 for number, verdict in rounds.items():
                     if verdict.value in verdicts:
-                        cell = " ".join(filter(None, place))
-                        unit = f"round {number} of {cell}: {verdict.value}: {shard.reasons[place]}"
-                        found.setdefault(shard.key, []).append(unit)
+                        unit = Retry.of(number, place, verdict.value, shard.reasons[place])
+                        found.setdefault(shard.key, []).append(str(unit))
         return found
 
     def retry(self, failed: Mapping[str, Iterable[str]]) -> None:
         """Reopen these complete jobs, and log the units. A shard is replaced only by one with all of its job."""
         for line in chain.from_iterable(failed.values()):
-            self.event(f"retry {line}")
+            self.event(line)
         self._retried |= failed.keys()
         if failed:
             self._rebuild()

@@ -48,6 +48,9 @@ class StateLostError(Exception):
 _SPEAKING = (IncorrectError, OperandsChangedError, LeftBehindError, ProviderError, SearchError, RooflensError)
 """Errors of our own, whose message needs no name of a class in front of it."""
 
+_ALLOCATOR = " Including non-PyTorch memory"
+"""How torch goes on once it has said how much is missing and how much there is: pages of advice on its allocator."""
+
 _LOST = ("CUDA error", "HIP error", "Triton Error [CUDA]", "Triton Error [HIP]")
 """What torch and Triton say when the device's context may be gone."""
 
@@ -74,7 +77,8 @@ def describe(error: BaseException) -> str:
     What its provider has left behind (`guard`) is in its notes.
     """
     name = "" if isinstance(error, _SPEAKING) else f"{type(error).__name__}: "
-    text = "; ".join(" ".join(part.split()) for part in (str(error), *getattr(error, "__notes__", ())))
+    said = str(error).partition(_ALLOCATOR)[0]
+    text = "; ".join(" ".join(part.split()) for part in (said, *getattr(error, "__notes__", ())))
     return f"{name}{text}"[:500] + (_place(error) if name else "")
 
 

@@ -16,6 +16,7 @@ from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import csv_text
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
 from ...shapes.run_folder.manifest import EVENTS, MANIFEST, Manifest, read_manifest
+from ...shapes.run_folder.retries import Retry
 from ..plan.plan import MODEL_FIELDS
 from ..telemetry.clock import CLOCK
 from ..timing.samples import Samples
@@ -99,8 +100,8 @@ class RunStore:
         kept = []
         for _, row in rows_of(self.folder / CELLS.file):
             if (row["cell_id"], int(row["round"])) in units:
-                place = " ".join(filter(None, (row[name] for name in MODEL_FIELDS)))
-                self.event(f"retry round {row['round']} of {place}: {row['verdict']}: {row['reason']}")
+                place = (row[name] for name in MODEL_FIELDS)
+                self.event(str(Retry.of(row["round"], place, row["verdict"], row["reason"])))
             else:
                 kept.append([row[name] for name in CELLS.names])
         with reported(self.folder):

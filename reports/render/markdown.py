@@ -1,8 +1,8 @@
 """Renders a Report as GitHub markdown for a pull request: the headline, one table, one figure, and folded chapters.
 
-GitHub's limit is 65,536 characters, and it drops `<svg>`, `<style>` and data URIs, so there are none. When the whole
-report is longer than `LIMIT`, detail blocks move into further bodies, the last ones first, then other blocks; each
-place says where they are, and nothing is lost.
+GitHub's limit is 65,536 characters, and it drops `<svg>`, `<style>` and data URIs, so there are none. Listings of all
+cells are left to the page. When the rest is longer than `LIMIT`, detail blocks move into further bodies, the last ones
+first, then other blocks; each place says where they are, and nothing else is lost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from ..figures import png
 from ..figures.chart import Figure
-from ..model import Block, Bullets, HowToRead, KeyNumbers, Remarks, Report, Section, Table
+from ..model import Block, Bullets, HowToRead, KeyNumbers, Remarks, Report, Section, Table, Text
 from . import markdown_parts
 from .markdown_blocks import FOLD_END, data_path, escape, fold_begin, footnotes, image_path, written
 from .markdown_parts import Body, Place
@@ -54,7 +54,7 @@ def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: boo
 
     `ascii_only`: with plain separators; the texts of the report are then plain already (`plain.as_ascii`).
     """
-    report = in_short(report)
+    report = in_short(without_listings(report))
     writer = _Writer(report, stem, "-" if ascii_only else "·")
     whole = [(section, index) for section in report.walk() for index, _ in enumerate(section.blocks)]
     detail = [at for at in whole if _is_detail(at[0].blocks[at[1]])]
@@ -87,6 +87,29 @@ def render_section(section: Section, limit: int = LIMIT) -> str:
         return text
     end = "\n\n*Left out for length: the rest; --json has all of it.*\n"
     return _cut(text, limit - len(end)) + end
+
+
+def without_listings(report: Report) -> Report:
+    """Leave the listings of cells to the page, with what defines their terms, and say so in their chapter."""
+    source = f" of {report.source}" if report.source else ""
+    where = Text(f"Every cell, with its interval and its rates, is in the HTML report and in the CSV files{source}.")
+    return replace(report, sections=tuple(_without_listings(section, where) for section in report.sections))
+
+
+def _without_listings(chapter: Section, where: Text) -> Section:
+    listings = [block for part in chapter.walk() for block in part.blocks if isinstance(block, Table) and block.listing]
+    if not listings:
+        return chapter
+    defined = tuple({table.how_to_read for table in listings})
+    shortened = _without(chapter, listings)
+    blocks: list[Block] = []
+    for block in shortened.blocks:
+        if isinstance(block, HowToRead):
+            items = tuple(item for item in block.items if not item.endswith(defined))
+            blocks += [HowToRead(items)] * bool(items)
+        else:
+            blocks.append(block)
+    return replace(shortened, blocks=(*blocks, where))
 
 
 def in_short(report: Report) -> Report:

@@ -26,7 +26,9 @@ _SECONDS = {
     "fill_time_s": "as implemented: latency of filling and draining every kernel",
     "launches_time_s": "as implemented: an empty launch per kernel, and between_kernels_s",
     "between_kernels_s": "time in which no kernel of the launch ran; 0 where the timer does not see them",
-    "implemented_time_s": "the longest of launches_time_s, latency_time_s, and fill_time_s with the longest other time",
+    "implemented_time_s": (
+        "max(launches_time_s, between_kernels_s + max(latency_time_s, fill_time_s + the longest other time))"
+    ),
 }
 
 _RATES = {

@@ -370,4 +370,5 @@ def test_few_cases_stand_in_one_table_and_in_no_other():
 def test_nothing_gains_so_no_gains_are_listed():
     every = tables(report_of(training(lambda *_: gain(-0.1), noise=0.001)))
     assert "compared-movers" not in every
+    assert not [name for name in every if name.startswith("compared-pass")]
     assert len(every["compared-least"].rows) == 5

@@ -10,6 +10,7 @@ from rooflens.reports.build import build_comparison
 from rooflens.reports.render import html
 from rooflens.reports.sections.comparison.issues import issues
 from rooflens.shapes.run_folder.manifest import ComparisonState, Manifest, StoredRefinement
+from rooflens.shapes.run_folder.retries import Retry
 
 from .branches import ROW, codes, digest_of, exactly, gain, report_of, result_of, table_of, training
 from .planted import all_text, tables, texts
@@ -161,9 +162,15 @@ def test_issues_name_what_failed_what_was_disturbed_and_what_was_searched():
     assert not [part for part in report_of(training(exactly, rounds=4)).walk() if part.id == "compared-issues"]
     (found,) = (block for part in report_of(planted).walk() if part.id == "compared-issues" for block in part.blocks)
     added = StoredRefinement(of="crossover", challenger="mine", added=[{}, {}])
-    run = SimpleNamespace(manifest=Manifest(refine=added))
+    place = ("llm4bit", "a model: b", "gemm", "fwd", 1, "mine", "cold")
+    reasons = ("no luck", "another", "no luck")
+    again = tuple(Retry.of(number, map(str, place), "runtime_error", why) for number, why in enumerate(reasons))
+    run = SimpleNamespace(manifest=Manifest(refine=added), retried=again)
     (tried,) = issues(result_of(training(exactly, rounds=4), runs={"head": run})).blocks
-    assert tried.items == ("head: --refine crossover of mine added 2 M at single shapes, not complete",)
+    assert tried.items == (
+        "head, mine: runtime error in 3 rounds, measured again (--retry), most often: no luck",
+        "head: --refine crossover of mine added 2 M at single shapes, not complete",
+    )
     assert found.items == (
         "base, mine: disturbed in 3 cases (2 problems), most often: canary slowed down by 4.1 % (gemm)",
         "head, mine: refuted in 1 case (1 problem): their times are shorter than the device allows",

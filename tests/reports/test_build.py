@@ -17,6 +17,7 @@ from rooflens.reports.render import html, markdown
 from rooflens.reports.sections.conditions.context import reproduce
 from rooflens.reports.view import View
 
+from .figures import records
 from .pages import Page, markdown_tables
 from .planted import SMALL, all_text, exact, report_of, synthetic, tables, texts
 
@@ -77,6 +78,18 @@ def test_what_a_refinement_added_is_in_the_curves_and_among_the_outputs(tmp_path
     (panels,) = [block for block in _figures(report.sections) if block.id.startswith("panels-")]
     drawn = {chart.title: [[point.x for point in line.points] for line in chart.series] for chart in panels.charts}
     assert drawn == {"up": [[1, 16, 24, 64]] * 2, "down": [[1, 16, 64]] * 2, "square": [[1, 16, 64]] * 2}
+    (medians,) = [block for block in _figures(report.sections) if block.id.startswith("median-")]
+    line, dots = medians.charts[0].series  # no median at an M of one shape
+    assert [point.x for point in line.points] == [1, 16, 64]
+    (baseline,), (time,) = ([p.y for p in series.points if p.x == 24] for series in panels.charts[0].series)
+    assert [(dot.x, dot.y) for dot in dots.points] == [(24, pytest.approx(baseline / time))]
+    assert "at an M that the refinement added for it alone" in medians.how_to_read
+    (roofs,) = [block for block in _figures(report.sections) if block.id.startswith("roofline-figure-")]
+    placed = [row for row in records(roofs) if row["M"] == 24]
+    assert [(row["layer"], row["bound_class"], row["time_s"]) for row in placed] == [
+        (layer, "", pytest.approx(seconds)) for seconds in (time, baseline)
+    ]
+    assert sum(len(series.points) for series in roofs.charts[0].series) == 2 * (3 * 3 + 1)
     outputs = texts(tables(report)["accuracy"])
     assert [(row[0], row[2], row[-1].split(", ")[1]) for row in outputs[1:]] == [(name, "10", "M=24") for name in pair]
 
@@ -172,7 +185,8 @@ def test_every_value_shown_as_a_ratio_is_the_rounded_raw_value(quick):
 
 
 def test_html_and_markdown_hold_the_same_tables(quick):
-    page = Page(html.render(quick)).tables
+    listings = {table.id for table in tables(quick).values() if table.listing}  # in the page alone
+    page = {name: table for name, table in Page(html.render(quick)).tables.items() if name not in listings}
     text = markdown.render(quick, limit=10**9).text
     in_markdown = [table for table in markdown_tables(text) if table[0] != ["", "", ""]]
     assert len(in_markdown) == len(page) > 20
@@ -251,7 +265,7 @@ def test_spec_and_measured_ceilings_stand_apart_on_a_gpu(tmp_path):
     gemm = next(row for row in rows if row[0] == "peak" and row[3] == "bf16" and row[5] == "measured")
     assert gemm[4] == "750.0 TFLOPS"
     assert gemm[6] == "76%"  # of 989
-    assert next(row for row in rows if row[5] == "spec" and row[1] == "dram")[4] == "4800.0 GB/s"
+    assert next(row for row in rows if row[5] == "published" and row[1] == "dram")[4] == "4800.0 GB/s"
     assert "on a CPU" not in all_text(report)
 
 

@@ -140,7 +140,7 @@ def test_a_page_that_would_grow_too_large_says_what_it_left_out():
     second = small[small.index('id="second"') :]
     assert "Left out, so that this page stays below" in second
     assert "Time against M" in second[second.index("Left out") :]
-    assert "The markdown and the JSON form of the report have everything." in second
+    assert "The JSON form of the report has everything." in second
     assert "Ask for it." in html.render(replace(large(), elsewhere="Ask for it."), limit=size)
     assert set(page.links) <= set(page.ids)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rooflens.reports.figures.chart import Data
-from rooflens.reports.model import Cell, Code, Column, Report, Section, Table, Text
+from rooflens.reports.model import Cell, Code, Column, Report, Section, Table, Text, explained
 from rooflens.reports.render import html, markdown
 from rooflens.reports.render.markdown import OPEN_ROWS, in_short
 from rooflens.reports.render.markdown_blocks import escape
@@ -63,6 +63,17 @@ def test_a_long_table_is_folded(rows, found):
     tables = (replace(wide(0, detail=False), rows=((Cell("row"), Cell("1")),) * rows), wide(1, detail=False))
     first, *_ = in_short(Report("r", (), (Section("first", "First"), Section("s", "S", tables)), "g")).sections
     assert [table.id for table in first.blocks] == found
+
+
+def test_listings_of_cells_are_left_to_the_page_with_their_definitions():
+    listing = replace(wide(0, detail=True), listing=True, how_to_read="Time: of a launch.")
+    tables = (wide(1, detail=False), listing, replace(wide(2, detail=True), how_to_read="Rate: over time."))
+    tree = Report("r", (), (Section("h", "H"), explained(Section("s", "S", tables))), "g", source="runs/x")
+    text = markdown.render(tree).text
+    assert [bool(rows_of(text, number)) for number in range(3)] == [False, True, True]
+    assert ("Time: of a launch" in text, "Rate: over time" in text) == (False, True)
+    assert "Every cell, with its interval and its rates, is in the HTML report and in the CSV files of runs/x." in text
+    assert len(Page(html.render(tree)).tables["t0"]) == 41
 
 
 def test_notes_follow_their_section(text):

@@ -22,6 +22,7 @@ from .pages import unfolded
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 STORED = sorted(path.parent.name for path in RESULTS.glob("*/report.md"))
 QUICK = "cpu-llm4bit-quick"
+QUICK_SUITES = sorted(path.parent.name for path in RESULTS.glob("*-quick/run.json"))
 MOST_OPEN_LINES = 120
 WRITE = os.environ.get("ROOFLENS_GOLDEN") == "write"
 
@@ -35,6 +36,11 @@ def stored_report(folder: Path) -> Report:
 def _without_data(section: Section) -> Section:
     blocks = tuple(replace(block, data=None) if isinstance(block, Figure) else block for block in section.blocks)
     return replace(section, blocks=blocks, sections=tuple(map(_without_data, section.sections)))
+
+
+@pytest.mark.parametrize("name", QUICK_SUITES)
+def test_the_section_of_a_quick_run_is_one_comment(name):
+    assert markdown.render(build_report(load_run(RESULTS / name))).parts == ()
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == QUICK else pytest.mark.slow) for n in STORED])

@@ -1,5 +1,6 @@
 """What went wrong in either version, and what was tried beyond measuring it, as far as the runs store it."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pandas as pd
@@ -17,7 +18,7 @@ MOST_ISSUES = 20
 
 
 def issues(result: Result) -> Section | None:
-    """List failed, skipped, impossible and disturbed cases, then refinements, searches and further arms."""
+    """List failed, skipped, impossible and disturbed cases, then what was measured again, added and searched."""
     found = [text for side in SIDES for text in _issues(result.effects.cases, side)]
     listed = found[:MOST_ISSUES]
     if left := len(found) - len(listed):
@@ -44,6 +45,13 @@ def _counted(cases: pd.DataFrame) -> str:
 
 def _tried(result: Result) -> Iterator[str]:
     for arm, run in result.runs.items():
+        failures: dict[tuple[str, str], Counter[str]] = {}
+        for one in run.retried:
+            failures.setdefault((one.provider, one.verdict.replace("_", " ")), Counter())[one.reason] += 1
+        for (provider, verdict), reasons in failures.items():
+            why = reasons.most_common(1)[0][0] or "no reason was stored"
+            rounds = fmt.plural(reasons.total(), "round")
+            yield f"{arm}, {provider}: {verdict} in {rounds}, measured again (--retry), most often: {why}"
         for added in run.manifest.refinements:
             state = "" if added.complete else ", not complete"
             yield f"{arm}: --refine {added.of} of {added.challenger} added {len(added.added)} M at single shapes{state}"

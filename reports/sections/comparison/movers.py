@@ -140,7 +140,7 @@ def _saved(result: Result, places: Places, rows: pd.DataFrame) -> Table:
         f"The first {min(TOP, len(rows))} of {len(rows)} cases by time saved or lost (−) in one launch of each, "
         "which long launches decide. share: of the sum of all absolute differences."
     )
-    return Table("compared-saved", "Most time saved", columns, tuple(lines), reading, stub=2, footer=1)
+    return Table("compared-saved", "Most time saved or lost", columns, tuple(lines), reading, stub=2, footer=1)
 
 
 def _saving(places: Places, row: Row, total: float) -> tuple[Cell, ...]:
@@ -158,15 +158,19 @@ def _signed(seconds: float) -> Cell:
 
 
 def _passes(result: Result, places: Places) -> tuple[Section, ...]:
-    """Per pass the cases whose time fell most, with their times; folded."""
+    """Per pass the cases whose time fell most, with their times; folded, and nothing where none fell."""
     found = parts(result)
     shown = found if len(found) <= MOST_PARTS else leading(result)[:MOST_PARTS]
-    tables = tuple(_pass(result, places, part, number) for number, part in enumerate(shown, start=1))
-    return (Section("compared-passes", "Each pass by itself", tables, folded=True),)
+    tables = (_pass(result, places, part, number) for number, part in enumerate(shown, start=1))
+    falling = tuple(table for table in tables if table)
+    return (Section("compared-passes", "Each pass by itself", falling, folded=True),) if falling else ()
 
 
-def _pass(result: Result, places: Places, part: Part, number: int) -> Table:
-    rows = part.cases.sort_values("effect", kind="stable").head(TOP).to_dict("records")
+def _pass(result: Result, places: Places, part: Part, number: int) -> Table | None:
+    ranked = part.cases.sort_values("effect", kind="stable")
+    rows = ranked[ranked["effect"] < 0].head(TOP).to_dict("records")
+    if not rows:
+        return None
     return Table(
         f"compared-pass-{number}",
         f"Largest time reductions, {told(result, part)}",

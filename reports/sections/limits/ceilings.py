@@ -7,6 +7,7 @@ from ....shapes.published_ceilings import missed
 from ....shapes.run_folder.columns import PUBLISHED
 from ... import formatting as fmt
 from ...model import Cell, Column, Scale, Section, Table, Text, text_columns, texts
+from ...terms import CEILING_KINDS
 from ...view import View
 
 
@@ -75,7 +76,7 @@ def _line(row: dict[Any, Any], specs: dict[tuple[str, str, str, str], float], lo
     return (
         *texts(row["ceiling"], row["level"], row["pattern"], row["dtype"]),
         Cell(fmt.ceiling(str(row["ceiling"]), value), value),
-        Cell(str(row["kind"])),
+        Cell(CEILING_KINDS[str(row["kind"])]),
         Cell(fmt.share(fraction), fraction, fraction, note=note),
         Cell(str(row["source"])),
     )

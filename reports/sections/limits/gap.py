@@ -52,7 +52,8 @@ MEANINGS = (
     "the busiest. Decode: quantized weights on the vector units. Memory: bytes beyond the compulsory ones, read "
     "again, dense or in between. Schedule: workgroups that a unit runs one after another, each waiting for its own "
     "instructions and loads. Startup: empty launches, filling and draining, gaps between kernels. Rest: what none of "
-    "them explains, and what is unknown. A step that hides behind a longer one adds nothing."
+    "them explains, what is unknown, and what the best measured GEMM lacks of the published peak, so that a cell of "
+    "class compute may have much of it. A step that hides behind a longer one adds nothing."
 )
 
 TOTAL_HOW = (

@@ -22,7 +22,7 @@ from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
 FIGURE_HOW = (
     "Up is faster; left of a ridge memory limits, right of it compute. A slanted roof is the bandwidth of a level of "
     "memory, a level one a peak rate: solid ones were measured here, dashed ones are published, a dotted one is the "
-    "published peak at the observed clock. The lines join the M of {shape}; faint dots are all other shapes. "
+    "published peak at the observed clock. The lines join the M of {shape}{added}; faint dots are all other shapes. "
     "Intensity counts useful FLOPs and compulsory bytes, alike for all providers of a problem. Small problems stay "
     "below all roofs because of the launch floor ({launch})."
 )
@@ -119,6 +119,7 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
         for row in view.rows(view.cells, part)
         if row["bound_class"] not in ("", Bound.IMPOSSIBLE) and not math.isnan(row["intensity"])
     ]
+    added = _added(view, part)
     limits = Ceilings.of(view.analysis.ceilings)
     # Every level: cells that begin in memory re-read from the caches.
     measured = [limits.bandwidth(level) for level in LEVELS]
@@ -130,9 +131,10 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
         return None
     shape = _representative(view, rows)
     providers = [name for name in (view.baseline, *view.others) if any(row["provider"] == name for row in rows)]
-    series = [_line(view, name, shape, rows) for name in providers]
-    dots = [_dots(view, name, shape, rows) for name in providers]
-    low, high = (pick(float(row["intensity"]) for row in rows) for pick in (min, max))
+    drawn = [*rows, *added]
+    series = [_line(view, name, shape, drawn) for name in providers]
+    dots = [_dots(view, name, shape, drawn) for name in providers]
+    low, high = (pick(float(row["intensity"]) for row in drawn) for pick in (min, max))
     top = max(peak.value for peak in peaks if peak.kind == "measured" or peak is peaks[0])
     ridges = [top / slope.value for slope in slopes]
     names = max(len(point.label) for line in series for point in line.points)
@@ -145,7 +147,7 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
         "arithmetic intensity (FLOP per compulsory byte)",
         labels=9,
     )
-    slowest = min(float(row["flops_per_s"]) for row in rows)
+    slowest = min(float(row["flops_per_s"]) for row in drawn)
     lowest = slowest / 1.6
     roofs = _roofs([*slopes, *dashed], peaks, top, x, lowest)
     highest = max(peak.value for peak in peaks)
@@ -166,14 +168,30 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
         f"Roofline ({part.title})",
         (chart,),
         how_to_read=FIGURE_HOW.format(
-            shape=f"{shape.label} ({shape.size})", launch=fmt.time(launch.value) if launch else "not measured"
+            shape=f"{shape.label} ({shape.size})",
+            added=", those that the refinement added among them" if added else "",
+            launch=fmt.time(launch.value) if launch else "not measured",
         ),
         alt=chart.alt,
         caption=f"Roofs and their sources. {sources}.",
         legend=provider_legend(providers, view.styles),
         detail=detail,
-        data=_data(rows, (*slopes, *dashed, *peaks)),
+        data=_data(drawn, (*slopes, *dashed, *peaks)),
     )
+
+
+def _added(view: View, part: Slice) -> list[Row]:
+    """The cells that a refinement added at single shapes: where they lie, without a class."""
+    return [
+        {
+            **row,
+            "intensity": row["flops"] / row["compulsory_bytes"],
+            "fraction_of_bound": math.nan,
+            "bound_class": "",
+        }
+        for row in view.rows(view.analysis.added, part)
+        if row["flops_per_s"] > 0 and not row["impossible"]
+    ]
 
 
 def _data(rows: list[Row], ceilings: Iterable[Ceiling]) -> Data:
@@ -207,12 +225,18 @@ def _line(view: View, provider: str, shape: ShapeKey, rows: list[Row]) -> Series
             float(row["flops_per_s"]),
             name=f"{provider}, {shape.label} {shape.size}, M={row['M']}: {time_text(row)}, "
             f"{fmt.flops(row['flops_per_s'])}, {fmt.bandwidth(row['bandwidth_bytes_per_s'])}, "
-            f"{fmt.share(row['fraction_of_bound'])} of the bound, {row['bound_class']}",
+            f"{_place(row)}",
             label=f"{provider} M={row['M']}" if number in ends else "",
         )
         for number, row in enumerate(mine)
     )
     return Series(provider, view.styles[provider], points)
+
+
+def _place(row: Row) -> str:
+    if not row["bound_class"]:
+        return "added by the refinement"
+    return f"{fmt.share(row['fraction_of_bound'])} of the bound, {row['bound_class']}"
 
 
 def _dots(view: View, provider: str, shape: ShapeKey, rows: list[Row]) -> Series:

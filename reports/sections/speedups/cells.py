@@ -167,7 +167,7 @@ def _cells(view: View, rows: list[Row], proven: frozenset[str], part: Slice, m: 
         f"Time: geometric mean over {rounds_of(rows)} of the round's median. Bold: verified to be the fastest provider "
         f"of a shape{unlike}, references aside. Traffic: compulsory bytes over time. Class: what takes the time."
     )
-    return Table(f"cells-{part.id}-m{m}", title, columns, lines, counted, detail=True, how_to_read=how)
+    return Table(f"cells-{part.id}-m{m}", title, columns, lines, counted, detail=True, listing=True, how_to_read=how)
 
 
 def _proven_fastest(view: View) -> frozenset[str]:

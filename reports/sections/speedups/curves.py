@@ -9,7 +9,7 @@ from ....analysis.crossover.curve import CrossoverStatus
 from ... import formatting as fmt
 from ...cells import is_impossible, position_cell
 from ...figures.axes import m_axis, octave_axis, time_axis, with_room
-from ...figures.chart import Axis, Chart, Data, Figure, Point, Series, Span
+from ...figures.chart import Axis, Chart, Data, Draw, Figure, Point, Series, Span
 from ...figures.marks import provider_legend
 from ...model import Section, Text
 from ...view import Row, ShapeKey, Slice, View, chapter, shape_of
@@ -29,7 +29,11 @@ REFINED_HOW = "Markers between two grid lines are M that the refinement added. "
 MEDIAN_HOW = (
     "Each line is the median over shapes of the time of {baseline} divided by the time of that provider. {band}Above "
     "the line at 1× a provider is faster than {baseline} on most shapes. A point counts the shapes for which both "
-    "have a time; a line breaks between M that have fewer than half of their shapes in common."
+    "have a time; a line breaks between M that have fewer than half of their shapes in common.{added}"
+)
+ADDED_HOW = (
+    " A dot without a line is one shape, at an M that the refinement added for it alone: near its crossover, and in no "
+    "median."
 )
 
 
@@ -189,7 +193,10 @@ def _panel_alt(shape: ShapeKey, crossings: list[Row], rows: list[Row]) -> str:
 
 def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
     """Draw the median over shapes for each provider; with fewer than three shapes there is nothing to take one of."""
-    known = [row for row in view.rows(view.ratios, part) if not math.isnan(row["ratio"])]
+    known, added = (
+        [row for row in view.rows(frame, part) if not math.isnan(row["ratio"])]
+        for frame in (view.ratios, view.added_ratios)
+    )
     if len({shape_of(row) for row in known}) < 3:
         return None
     series = [
@@ -198,7 +205,9 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
         for piece in _median_lines(view, name, [row for row in known if row["provider"] == name])
     ]
     names = list(dict.fromkeys(line.label for line in series))
-    drawn = [point.y for line in series for point in line.points]
+    dots = [_added(view, name, [row for row in added if row["provider"] == name]) for name in names]
+    drawn = [point.y for line in dots for point in line.points]
+    drawn += [point.y for line in series for point in line.points]
     drawn += [value for line in series for _, low, high in line.band for value in (low, high)]
     sizes = sorted({int(row["M"]) for row in known})
     findings = []
@@ -217,7 +226,7 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
         y=octave_axis(
             min(*drawn, 1.0) / 1.15, max(*drawn, 1.0) * 1.15, fmt.tick_ratio, f"speedup over {view.baseline}"
         ),
-        series=tuple(series),
+        series=(*series, *(line for line in dots if line.points)),
         level=1.0,
         alt=f"{title}: {'; '.join(findings or names)}",
     )
@@ -225,12 +234,26 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
         f"median-{part.id}",
         f"{title} ({part.title})",
         (chart,),
-        how_to_read=MEDIAN_HOW.format(baseline=view.baseline, band=band),
+        how_to_read=MEDIAN_HOW.format(baseline=view.baseline, band=band, added=ADDED_HOW if added else ""),
         alt=chart.alt,
         legend=provider_legend(names, view.styles),
         detail=detail,
-        data=_medians_data(known, names),
+        data=_medians_data(known, added, names),
     )
+
+
+def _added(view: View, provider: str, rows: list[Row]) -> Series:
+    """The ratios of single shapes at the M that a refinement added for them."""
+    points = tuple(
+        Point(
+            int(row["M"]),
+            float(row["ratio"]),
+            name=f"{provider}, {shape_of(row).label} {shape_of(row).size}, M={row['M']}: "
+            f"{fmt.ratio(row['ratio'], row['ratio_low'], row['ratio_high'])}, added by the refinement",
+        )
+        for row in rows
+    )
+    return Series(provider, view.styles[provider], points, draw=Draw.DOTS)
 
 
 def _written(point: Point, rows: list[Row]) -> str:
@@ -240,15 +263,16 @@ def _written(point: Point, rows: list[Row]) -> str:
     return fmt.ratio(point.y, float(near["ratio_low"]) * scale, float(near["ratio_high"]) * scale)
 
 
-def _medians_data(rows: list[Row], providers: list[str]) -> Data:
-    """Quartiles of the speedups at each M, with the number of shapes."""
+def _medians_data(rows: list[Row], added: list[Row], providers: list[str]) -> Data:
+    """Quartiles of the speedups at each M, with the number of shapes; then what was added, one shape per row."""
     found: dict[tuple[str, int], list[float]] = {}
     for row in rows:
         found.setdefault((str(row["provider"]), int(row["M"])), []).append(float(row["ratio"]))
     ordered = sorted(found.items(), key=lambda item: (providers.index(item[0][0]), item[0][1]))
+    single = [((str(row["provider"]), int(row["M"])), [float(row["ratio"])]) for row in added]
     return Data(
         ("provider", "M", "shapes", "ratio_p25", "ratio_median", "ratio_p75"),
-        tuple((*key, len(ratios), *_quartiles(ratios)) for key, ratios in ordered),
+        tuple((*key, len(ratios), *_quartiles(ratios)) for key, ratios in (*ordered, *single)),
     )
 
 

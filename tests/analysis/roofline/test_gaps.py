@@ -85,6 +85,17 @@ def test_a_tiny_cell_is_mostly_startup():
     assert found["residual"] == pytest.approx(0.2e-6)
 
 
+def test_kernels_of_one_launch_start_one_after_another_and_wait_for_each_other():
+    memory = NF4 + 2 * (N + K)
+    row = cell(1e-4, kernels='["dequantize", "gemm"]', kernels_s=9.4e-5, moved_bytes=memory + 160e6)
+    found = parts_of(row)
+    assert found["memory"] == pytest.approx(20e-6 - memory / 4e12)
+    assert found["startup"] == pytest.approx(2 * 0.5e-6 + 6e-6)
+    # All that is known of the launch is in its bound and in its gaps alike.
+    implemented = place(pd.DataFrame([row]), TABLE, DEVICE)["implemented_time_s"].iloc[0]
+    assert found["residual"] == pytest.approx(1e-4 - implemented)
+
+
 def test_a_device_above_its_published_clock_gains():
     flops = 2 * 4096 * NK
     found = parts_of(cell(flops / 1000e12, M=4096, clock_hz=2.2e9))

@@ -251,6 +251,29 @@ def test_each_kernel_of_a_launch_starts_and_what_lies_between_them_is_seen():
     assert found["bound_time_s"] == found["launch_time_s"] == 1.5e-6  # the yardstick: one launch
     unseen = one(cell(12e-6, **what | {"kernels_s": math.nan}))
     assert (unseen["launches_time_s"], unseen["between_kernels_s"]) == (1.5e-6, 0)
+    assert one(cell(12e-6, **what | {"kernels_s": 12e-6 - 1e-15}))["between_kernels_s"] == 0  # rounding is no pause
+
+
+KERNELS = {"kernels": '["dequantize", "gemm"]', "moved_bytes": NF4 + 2 * (N + K) + 160e6}
+"""Two kernels that read 160 MB again: 20 us at the bandwidth of the last-level cache, 0.8 us to fill and drain both."""
+
+
+def test_nothing_moves_while_no_kernel_runs():
+    found = one(cell(25.8e-6, **KERNELS, kernels_s=20.8e-6))
+    assert found["between_kernels_s"] == pytest.approx(5e-6)
+    assert found["implemented_time_s"] == pytest.approx(found["time_s"])
+    assert found["bound_class"] == "llc"  # 20.8 us of reads beside 8 us of launches and what lies between them
+    assert one(cell(45.8e-6, **KERNELS, kernels_s=20.8e-6))["bound_class"] == "launch"
+    schedule = {"workgroups": 100.0, "resident": 1.0, "schedule_clocks": 58e3, "memory_waits": 0.0}
+    waiting = one(cell(35.5e-6, **KERNELS, kernels_s=30.5e-6, **schedule))
+    assert (waiting["bound_class"], waiting["latency_time_s"]) == ("latency", pytest.approx(30.5e-6))
+    assert waiting["implemented_time_s"] == pytest.approx(waiting["time_s"])
+
+
+def test_a_model_that_takes_longer_than_the_kernels_ran_is_refuted():
+    found = one(cell(25e-6, **KERNELS, kernels_s=15e-6))
+    assert found["refuted"] == "moved bytes"
+    assert one(cell(25e-6, **KERNELS))["refuted"] == ""  # a timer that sees no kernels refutes less
 
 
 def test_the_roof_at_the_observed_clock():

@@ -11,6 +11,7 @@ from rooflens.harness.storage.store import RunStore
 from rooflens.harness.timing.samples import Samples
 from rooflens.shapes.errors import Interrupted, UsageError
 from rooflens.shapes.run_folder.manifest import Manifest
+from rooflens.shapes.run_folder.retries import retries
 
 from ..repositories import repository
 
@@ -117,6 +118,8 @@ def test_what_timed_out_is_measured_again_where_that_is_asked_for_and_its_row_be
         assert store.verdicts == {("base-2", 0): "incorrect"} | {("base-1", number): "passed" for number in range(8)}
     (event,) = (again.folder / "base" / "events.log").read_text().splitlines()
     assert event.endswith("retry round 0 of tiny tiny q gemm fwd 1 1 1 1 48 128 fp32 nf4-g64 mine warm: timeout: hung")
+    (found,) = retries(again.folder / "base")
+    assert (found.round, found.provider, found.verdict, found.reason) == (0, "mine", "timeout", "hung")
 
 
 @pytest.mark.parametrize("retried", [0, 1, 2])

@@ -71,4 +71,7 @@ def test_an_error_that_was_never_in_a_file_of_the_users_has_no_line():
     assert explain(ProviderError("do not"), "measuring") == (Verdict.RUNTIME_ERROR, "measuring: do not")
     assert explain(DeclinedError("not now"), "measuring")[0] is Verdict.UNSUPPORTED
     assert explain(torch.OutOfMemoryError("full"), "measuring") == (Verdict.OOM, "measuring: OutOfMemoryError: full")
+    told = "CUDA out of memory. Tried to allocate 13.00 GiB. GPU 0 has a total capacity of 139.80 GiB."
+    advice = " Including non-PyTorch memory, this process has 131.43 GiB memory in use. Of the allocated memory ..."
+    assert explain(torch.OutOfMemoryError(told + advice), "x")[1] == f"x: OutOfMemoryError: {told}"
     assert explain(json.JSONDecodeError("bad", "", 0), "x")[1] == "x: JSONDecodeError: bad: line 1 column 1 (char 0)"
