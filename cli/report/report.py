@@ -41,6 +41,14 @@ def _outputs(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--preset", metavar="NAME", help="full, crossover, decode-grid, three-way or flat; branch with a BASE.")
 @click.option("--baseline", default="", metavar="B", help="Compare with this provider; default: the run's baseline.")
 @click.option("--challenger", "challengers", multiple=True, metavar="A", help="Look at this provider; repeat it.")
+@click.option(
+    "--serving",
+    "serving",
+    type=click.Path(dir_okay=False, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Show what a serving stack reaches on the same problems: a GEMM table of NVIDIA AIConfigurator; repeat it.",
+)
 @click.option("--arithmetic", is_flag=True, help="Of two versions: add arithmetic means of rates.")
 @_outputs
 @click.option("--digest", is_flag=True, help="Print the lines for a commit message: plain ASCII, 72 columns.")
@@ -50,6 +58,7 @@ def report(
     preset: str | None,
     baseline: str,
     challengers: tuple[str, ...],
+    serving: tuple[Path, ...],
     arithmetic: bool,
     digest: bool,
     ascii_only: bool,
@@ -85,7 +94,7 @@ def report(
       rooflens report latest --bencher - | bencher run --adapter json
     """
     printed = _printed(files, digest)
-    source = _source(targets, preset, baseline, challengers)
+    source = _source(targets, preset, baseline, challengers, serving)
     exported = {name: path for name in EXPORTS if (path := files.pop(name))}
     if exported:
         _export(source, exported)
@@ -130,7 +139,7 @@ def _printed(files: dict[str, Path | None], digest: bool) -> list[str]:
 class _Source:
     """What is reported on: a run; a run against `base`; the folder of a comparison, or of several architectures.
 
-    `baseline` and `challengers` of a run are those that the reader names.
+    `baseline` and `challengers` of a run are those that the reader names, and so are the tables of `serving`.
     """
 
     folder: Path
@@ -139,6 +148,7 @@ class _Source:
     is_sweep: bool = False
     baseline: str = ""
     challengers: tuple[str, ...] = ()
+    serving: tuple[Path, ...] = ()
 
     @property
     def of_two(self) -> bool:
@@ -158,7 +168,8 @@ class _Source:
             from ...analysis.frames.load import load_run
 
             of_a_run(preset or DEFAULT)  # an unknown one is reported before the run is loaded
-            return build_report(load_run(self.folder), preset or DEFAULT, self.challengers, self.baseline)
+            run = load_run(self.folder)
+            return build_report(run, preset or DEFAULT, self.challengers, self.baseline, self.serving)
         from .stored_comparison import stored_comparison, stored_runs
 
         of_two_versions(preset or COMPARED)
@@ -166,13 +177,19 @@ class _Source:
         return build_comparison(found[0], preset or COMPARED, arithmetic)
 
 
-def _source(targets: tuple[str, ...], preset: str | None, baseline: str, challengers: tuple[str, ...]) -> _Source:
+def _source(
+    targets: tuple[str, ...],
+    preset: str | None,
+    baseline: str,
+    challengers: tuple[str, ...],
+    serving: tuple[Path, ...],
+) -> _Source:
     if len(targets) > 2:
         raise UsageError(
             f"{len(targets)} runs are given: name one, or one and its BASE, and repeat the command for others"
         )
     is_comparison = (Path(targets[0]) / COMPARISON).is_file()
-    option = "--baseline" if baseline else "--challenger" if challengers else ""
+    option = "--baseline" if baseline else "--challenger" if challengers else "--serving" if serving else ""
     if option and (is_comparison or len(targets) == 2):
         raise UsageError(f"{option} is for the report of one run: two versions are compared provider by provider")
     if is_comparison:
@@ -183,7 +200,7 @@ def _source(targets: tuple[str, ...], preset: str | None, baseline: str, challen
         return _Source(find_run(targets[0]), find_run(targets[1]))
     folder = find_folder(targets[0])
     if (folder / MANIFEST).is_file() or not is_sweep(folder):
-        return _Source(folder, baseline=baseline, challengers=challengers)
+        return _Source(folder, baseline=baseline, challengers=challengers, serving=serving)
     from .architectures import check_preset
 
     sweep = read_sweep(folder)
