@@ -80,7 +80,7 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
             )
         )
     repeated = len(table) - len(kept)
-    notes = [f"{table.where}: {repeated} rows repeat a case, whose last one counts"] if repeated else []
+    notes = [f"{table.where}: of several rows for one case the last counts ({repeated} others)"] if repeated else []
     devices = dict.fromkeys(table.text(row, "device") for row in range(len(table)))
     rounding = {"latency": str(table.rounding("latency"))}
     return Imported(SOURCE, frame_of(entries, table.where), rounding, ", ".join(devices), tuple(notes))

@@ -2,7 +2,7 @@
 
 import io
 
-from ...shapes.errors import RooflensError, UsageError
+from ...shapes.errors import RooflensError, UsageError, shorten
 from .table import Table
 
 MAGIC = b"PAR1"
@@ -13,6 +13,9 @@ LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 MOST_ROWS = 2_000_000
 """Rows of a file that is read; the tables of published measurements have a tenth of that."""
+
+MOST_BYTES = 1 << 30
+"""Bytes of a file that is read, once unpacked."""
 
 
 def refuse_pointer(content: bytes, where: str) -> None:
@@ -36,10 +39,13 @@ def parse_parquet(content: bytes, where: str) -> Table:
         rows = file.metadata.num_rows
         if rows > MOST_ROWS:
             raise UsageError(f"{where} has {rows} rows, and at most {MOST_ROWS} are read; give a part of it")
+        groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+        if sum(group.total_byte_size for group in groups) > MOST_BYTES:
+            raise UsageError(f"{where} unpacks to more than {MOST_BYTES >> 30} GiB; give a part of it")
         found = file.read()
         columns = [["" if value is None else str(value) for value in column.to_pylist()] for column in found.columns]
     except (arrow.ArrowException, OSError) as error:
-        raise UsageError(f"{where}: damaged parquet ({str(error).splitlines()[0]}); fetch it again") from None
+        raise UsageError(f"{where}: damaged parquet ({shorten(str(error))}); fetch it again") from None
     if not rows:
         raise UsageError(f"{where} has a header and no rows; give the table of a benchmark that ran")
     return Table(where, tuple(found.column_names), tuple(zip(*columns, strict=True)), tuple(range(1, rows + 1)))

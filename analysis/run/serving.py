@@ -1,7 +1,7 @@
 """What a serving stack reaches on the problems of a run: rows of AIConfigurator's tables beside its cells.
 
-They were measured by another tool in another way, so that they enter no ratio, mean or verdict: `beside` only finds the
-rows of the same GPU, exact sizes and the same class of storage.
+They were measured by another tool in another way, so that they enter no ratio, mean or verdict. Rows of the same GPU
+and exact sizes are read; `classes_of` says which of them a cell may stand beside.
 """
 
 import re
@@ -37,14 +37,13 @@ _SIZES = ("M", "N", "K")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Serving:
-    """A table beside a run: its name, the GPU that it states, and what of it matches.
+    """A table beside a run: its name, and what of it matches.
 
     rows   one per matching row of the table: _SIZES, dtype class `stored`, stack, kernel, time_s
     unmet  why there are none, a clause; "" where there are some
     """
 
     name: str
-    device: str
     rows: pd.DataFrame
     unmet: str = ""
 
@@ -72,18 +71,19 @@ def _load(path: Path, analysis: Analysis) -> Serving:
     if not aiconfigurator.matches(table):
         raise UsageError(f"--serving {path}: not a table of AIConfigurator; give its gemm_perf.parquet")
     aiconfigurator.require_gemms(table)
-    device = table.text(0, "device")
+    devices = dict.fromkeys(table.text(row, "device") for row in range(len(table)))
+    here = [name for name in devices if _same_gpu(name, analysis.run.device)]
     nothing = pd.DataFrame(columns=[*_SIZES, "stored", "stack", "kernel", "time_s"])
-    if not _same_gpu(device, analysis.run.device):
-        return Serving(path.name, device, nothing, f"it was measured on {device}")
+    if not here:
+        return Serving(path.name, nothing, f"it was measured on {', '.join(devices)}")
     cells = comparable(analysis)
     sizes = {tuple(map(int, size)) for size in cells[[*_SIZES]].itertuples(index=False, name=None)}
     if (found := aiconfigurator.of_sizes(table, sizes)) is None:
-        return Serving(path.name, device, nothing, "it has no row of these M, N and K")
+        return Serving(path.name, nothing, "it has no row of these M, N and K")
     frame = aiconfigurator.read(found, {}).frame
-    frame = frame[frame["verdict"] == Verdict.PASSED]
+    frame = frame[(frame["verdict"] == Verdict.PASSED) & frame["layer"].isin(here)]
     rows = frame.rename(columns={"scheme": "stored", "provider": "stack", "kernels": "kernel"})[list(nothing.columns)]
-    return Serving(path.name, device, rows.reset_index(drop=True))
+    return Serving(path.name, rows.reset_index(drop=True))
 
 
 def _same_gpu(name: str, device: StoredDevice) -> bool:

@@ -94,6 +94,7 @@ def report(
       rooflens report latest --bencher - | bencher run --adapter json
     """
     printed = _printed(files, digest)
+    paths_on_stderr = digest or bool(printed)
     source = _source(targets, preset, baseline, challengers, serving)
     exported = {name: path for name in EXPORTS if (path := files.pop(name))}
     if exported:
@@ -120,7 +121,7 @@ def report(
         kind = preset or ("branch" if source.of_two else "full")
         files = default_files(source.folder, "" if kind == "full" else f"-{kind}")
     for path in write_report(built, files | dict.fromkeys(printed), ascii_only):
-        click.echo(path, err=digest or bool(printed))
+        click.echo(path, err=paths_on_stderr)
 
 
 def _printed(files: dict[str, Path | None], digest: bool) -> list[str]:

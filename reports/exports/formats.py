@@ -2,8 +2,10 @@
 
 import importlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ...analysis.run.pipeline import Analysis
+if TYPE_CHECKING:  # an option's help needs no pandas
+    from ...analysis.run.pipeline import Analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Export:
     function: str = "content"
     printable: bool = True
 
-    def content(self, analysis: Analysis) -> bytes:
+    def content(self, analysis: "Analysis") -> bytes:
         """Write the file. Raises UsageError where the run has no such times, or the format cannot hold them."""
         module = importlib.import_module(f".{self.module}", __package__)
         written: bytes = getattr(module, self.function)(analysis)

@@ -7,9 +7,8 @@ from typing import Any
 from ...analysis.frames.deciding import deciding
 from ...analysis.run.pipeline import Analysis
 from ...shapes.errors import UsageError
+from ...shapes.problem import SIZES
 from ..view import Row
-
-_SIZES = ("B", "E", "top_k", "M", "N", "K")
 
 
 def measured(analysis: Analysis) -> Iterator[tuple[str, Row]]:
@@ -31,7 +30,7 @@ def measured(analysis: Analysis) -> Iterator[tuple[str, Row]]:
 
 def benchmark_name(row: Mapping[Any, Any]) -> str:
     """Name a cell by what is measured, whatever else its run holds: the same cell has the same name in every run."""
-    sizes = " ".join(f"{name}={row[name]}" for name in _SIZES if name in "MNK" or row[name] != 1)
+    sizes = " ".join(f"{name}={row[name]}" for name in SIZES if name in "MNK" or row[name] != 1)
     setting = " ".join(str(row[name]) for name in ("op", "pass", "dtype", "scheme", "cache"))
     return f"{row['provider']}: {row['model']} {row['layer']} {sizes} {setting}"
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from ... import __version__
 from ...analysis.run.pipeline import Analysis
+from ...shapes.problem import SIZES
 from ...shapes.scheme import DType
 from ...shapes.schemes import parse_scheme
 from ..view import Row
 from .measured import as_json, measured, rounded
-
-_SIZES = ("B", "E", "top_k", "M", "N", "K")
 
 
 def content(analysis: Analysis) -> bytes:
@@ -48,7 +47,7 @@ def _described(analysis: Analysis, name: str, row: Row) -> dict[str, Any]:
             "type": row["op"],
             "backend": row["provider"],
             "origins": [row["suite"]],
-            "extra_info": {size: str(row[size]) for size in _SIZES},
+            "extra_info": {size: str(row[size]) for size in SIZES},
         },
         "inputs": {
             "activations": {"dtype": row["dtype"], "extra_info": {}},

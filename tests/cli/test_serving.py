@@ -94,6 +94,15 @@ def test_what_matches_nothing_says_why(plant, tmp_path, capsys, rows, device, wo
     assert words in section["blocks"][0]["items"][0]
 
 
+def test_rows_of_another_gpu_in_one_file_are_left_out(plant, tmp_path, capsys):
+    plant("planted", **TOY)
+    parts = [table(tmp_path / f"{name}.txt", ROWS[:1], name) for name in ("NVIDIA H100 80GB HBM3", "NVIDIA H200")]
+    both = tmp_path / "both.txt"
+    both.write_text(parts[0].read_text().replace("vLLM", "other") + parts[1].read_text().partition("\n")[2])
+    (found,) = tables_of(sections(capsys, "--serving", str(both))["serving"]).values()
+    assert [column["header"] for column in found["columns"]][-1] == "vLLM 1.0 int4_wo"
+
+
 def test_the_older_csv_says_the_same(serving):
     older = table(serving.with_suffix(".txt"), ROWS)
     pd.testing.assert_frame_equal(read(older).frame, read(serving).frame)
@@ -103,7 +112,7 @@ def test_the_older_csv_says_the_same(serving):
 def test_of_rows_for_one_case_the_last_counts(tmp_path):
     found = read(table(tmp_path / "twice.parquet", [*ROWS, (*ROWS[0][:-1], 0.5)]))
     assert found.frame.loc[found.frame["scheme"] == "int4_wo", "time_s"].tolist() == [0.5e-3]
-    assert "1 rows repeat a case" in found.notes[0]
+    assert "the last counts (1 others)" in found.notes[0]
 
 
 def pointer(path):

@@ -44,7 +44,7 @@ def _found(view: View) -> Iterator[str]:
         counted = fmt.count(len(usable[sizes].drop_duplicates()), len(problems))
         stored = ", ".join(dict.fromkeys(table.rows["stored"]))
         why = "" if len(usable) else f"; its rows of these sizes are {stored}, which no cell of this run is stored as"
-        yield f"{table.name} ({stacks} on {table.device}): rows for {counted} problems (M, N, K){why}."
+        yield f"{table.name} ({stacks}): rows for {counted} problems (M, N, K){why}."
 
 
 def _wanted(view: View) -> set[tuple[str, ...]]:
