@@ -1,7 +1,7 @@
 """What `rooflens audit` shows: how each table was read, findings by rule, and the same as JSON and as a comment."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ HANG = 4
 
 def section(result: Audit, setting: Setting) -> Section:
     """Say how the tables were read, then list the findings under their rules."""
-    reading = (_against(setting), *map(_understood, result.sheets))
+    reading = (_against(setting, result.sheets), *map(_understood, result.sheets))
     rules = tuple(
         Section(
             rule.name,
@@ -83,8 +83,11 @@ def _by_rule(result: Audit) -> Iterator[tuple[Rule, list[Finding]]]:
             yield rule, found
 
 
-def _against(setting: Setting) -> str:
+def _against(setting: Setting, sheets: Sequence[Sheet]) -> str:
     device = setting.device
+    named = {one.name: None for sheet in sheets if len(sheet) and (one := sheet.setting_at(0).device)}
+    if device is None and named:
+        return f"compared with {', '.join(named)}, as the tables say"
     if device is None:
         return "no --device: rules that need its peaks are skipped"
     roof = setting.peak()

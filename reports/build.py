@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from .. import __version__
 from ..analysis.comparison.effects import Order, Status
@@ -11,6 +12,7 @@ from ..analysis.history.history import History
 from ..analysis.history.run_story import RunMark
 from ..analysis.run.pipeline import analyze
 from ..analysis.run.question import compare_with, with_times
+from ..analysis.run.serving import load_serving
 from ..shapes.errors import UsageError
 from . import formatting as fmt
 from .model import Report, Section, explained
@@ -35,18 +37,26 @@ _ORDERS = {
 }
 
 
-def build_report(run: RunData, preset: str = DEFAULT, challengers: tuple[str, ...] = (), baseline: str = "") -> Report:
+def build_report(
+    run: RunData,
+    preset: str = DEFAULT,
+    challengers: tuple[str, ...] = (),
+    baseline: str = "",
+    serving: Sequence[Path] = (),
+) -> Report:
     """Analyse `run` and lay out its report. Nothing is written; the same run gives the same report.
 
-    `challengers` and `baseline` stand in for those of the run. Raises UsageError for an unknown preset or provider, and
-    for a preset that needs what the run has not.
+    `challengers` and `baseline` stand in for those of the run; `serving` are files for `load_serving`. Raises
+    UsageError for an unknown preset or provider, and for a preset that needs what the run has not.
     """
     of_a_run(preset)  # an unknown preset is reported before the analysis
     options = ["--preset", preset] * (preset != DEFAULT) + ["--baseline", baseline] * bool(baseline)
     for name in challengers:
         options += ["--challenger", name]
-    asked = with_times(compare_with(run, baseline, challengers))
-    return report_of(View(analyze(asked), tuple(options)), preset)
+    for path in serving:
+        options += ["--serving", str(path)]
+    analysis = analyze(with_times(compare_with(run, baseline, challengers)))
+    return report_of(View(analysis, tuple(options), load_serving(serving, analysis)), preset)
 
 
 def report_of(view: View, preset: str | Preset[View] = DEFAULT) -> Report:

@@ -36,6 +36,7 @@ from .sections.limits.gap import gap
 from .sections.limits.regimes import regimes
 from .sections.limits.resonance import resonance
 from .sections.limits.roofline import roofline
+from .sections.limits.serving import serving
 from .sections.speedups.cells import throughput
 from .sections.speedups.crossover import crossover
 from .sections.speedups.curves import curves
@@ -123,7 +124,7 @@ def _headline(*cards: Cards) -> Callable[[View], Section]:
     return lambda view: headline(view, *cards)
 
 
-_CONTEXT = (tally, environment, reproduce, protocol, provenance, limits)
+_CONTEXT = (serving, tally, environment, reproduce, protocol, provenance, limits)
 """What the reports of one question end with."""
 
 OF_A_RUN: dict[str, Preset[View]] = {
@@ -134,7 +135,7 @@ OF_A_RUN: dict[str, Preset[View]] = {
             "everything that is known of a run",
             (
                 *(headline, speedup, crossover, curves, roofline, gap, regimes, resonance, throughput, correctness),
-                *(failures, ceilings, devices, drift, known_limitations, open_items),
+                *(failures, ceilings, serving, devices, drift, known_limitations, open_items),
                 *(environment, reproduce, protocol, provenance, limits),
             ),
         ),

@@ -15,6 +15,7 @@ from ..analysis.frames.load import RunData
 from ..analysis.frames.speedup import speedups
 from ..analysis.run.headline import why_uncompared
 from ..analysis.run.pipeline import Analysis
+from ..analysis.run.serving import Serving
 from ..shapes.problem import Op, Pass
 from ..shapes.run_folder.manifest import Manifest, StoredProvider
 from ..shapes.verdict import Verdict
@@ -72,10 +73,14 @@ class Slice:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The run and everything that the analysis says about it; `options` of the command that writes this report."""
+    """The run and everything that the analysis says about it; `options` of the command that writes this report.
+
+    `serving`: tables of other tools that are shown beside the cells.
+    """
 
     analysis: Analysis
     options: tuple[str, ...] = ()
+    serving: tuple[Serving, ...] = ()
     _kept: list[tuple[pd.DataFrame, dict[Slice | None, list[Row]]]] = field(default_factory=list, repr=False)
     """Rows by frame and slice. The frames themselves are held: one that were freed could be taken for a later one."""
 

@@ -1,7 +1,8 @@
 """A tuned table in the CSV shape that aiter's tuned GEMM tables have.
 
 `gfx,cu_num,M,N,K,q_dtype_w,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio`, one row per problem and scheme:
-the fastest provider with its configuration.
+the fastest provider with its configuration. Where any problem is batched, a column B stands before M, as in
+aiter's tables of batched GEMMs.
 
 gfx, cu_num     architecture and number of compute units (sm90 and 132 on an H200)
 q_dtype_w       our scheme (nf4-g64): these weights have no name there
@@ -59,20 +60,23 @@ def tuned_csv(choices: Mapping[Key, Choice]) -> str:
     Raises UsageError when the table holds more than one activation type or cache state.
     """
     refuse_ambiguous((key.dtype for key in choices), (key.cache for key in choices))
-    return csv_text(HEADER, (_row(key, choice) for key, choice in fastest(choices).items()))
+    best = fastest(choices)
+    batched = any(key.B > 1 for key in best)
+    header = (*HEADER[:2], *["B"] * batched, *HEADER[2:])
+    return csv_text(header, (_row(key, choice, batched) for key, choice in best.items()))
 
 
-def _row(key: Key, choice: Choice) -> list[str]:
+def _row(key: Key, choice: Choice, batched: bool) -> list[str]:
     problem = Problem(key.M, key.N, key.K, key.B, Op(key.op), Pass(key.pass_), key.E, key.top_k)
     scheme = parse_scheme(key.scheme, DType(key.dtype))
     options = " ".join(f"{name}={value}" for name, value in sorted(choice.config.items()))
     return [
         key.arch,
         str(key.compute_units),
-        *(str(size) for size in (key.M, key.N, key.K)),
+        *(str(size) for size in ([key.B] * batched + [key.M, key.N, key.K])),
         key.scheme,
         key.provider,
-        str(choice.candidate),
+        "" if choice.candidate is None else str(choice.candidate),
         str(choice.config.get("SPLIT_K", "")),
         f"{choice.time_s * 1e6:.6g}",
         f"{key.provider} {options}".strip(),

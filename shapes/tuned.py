@@ -71,12 +71,13 @@ class Choice:
     """The configuration that most searches chose: the winner of `agreed` of `searches`.
 
     `time_s` is the mean of its medians in all of them (NaN of a held one), `candidate` its position in the provider's
-    list, `source` the hash of the provider's source then, `error_ratio` as in TUNING (None when unknown).
+    list, `source` the hash of the provider's source then, `error_ratio` as in TUNING. `candidate` and `error_ratio` are
+    None when unknown.
     """
 
     config: Mapping[str, Any]
     time_s: float
-    candidate: int
+    candidate: int | None
     searches: int
     agreed: int
     source: str

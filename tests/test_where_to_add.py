@@ -424,6 +424,20 @@ ADDITIONS = {
             )
         },
     ),
+    "a format of another tool for the times of a run": Addition(
+        """
+        printed("report", STORED, "--added-times", work / "r.times")
+        assert (work / "r.times").read_text().startswith("added: ")
+        """,
+        {"reports/exports/added_times.py": "def content(of):\n    return f'added: {of.run.id}'.encode()\n"},
+        {
+            "reports/exports/formats.py": (
+                "EXPORTS = {\n",
+                "",
+                '"added_times": Export("added_times", "Write what was added here."),\n',
+            )
+        },
+    ),
     "a preset": Addition(
         """
         assert "added text" in printed("report", STORED, "--preset", "added-preset", "--text", "-")

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from ...shapes.errors import UsageError, shorten
 from ...shapes.files.file_text import read_content
-from . import aiter_moe, aiter_tuned, nvbench_csv, nvbench_json, perf_report, primus, tidy, tritonbench
+from . import aiconfigurator, aiter_moe, aiter_tuned, nvbench_csv, nvbench_json, perf_report, primus, tidy, tritonbench
 from .entries import Imported
+from .parquet_table import MAGIC, parse_parquet, refuse_pointer
 from .table import Table, parse
 
 
@@ -22,6 +23,7 @@ class Format(NamedTuple):
 
 FORMATS = (
     Format(nvbench_csv.SOURCE, nvbench_csv.matches, nvbench_csv.read),
+    Format(aiconfigurator.SOURCE, aiconfigurator.matches, aiconfigurator.read),
     Format(primus.SOURCE, primus.matches, primus.read),
     Format(aiter_moe.SOURCE, aiter_moe.matches, aiter_moe.read, frozenset({"time_us"})),
     Format(aiter_tuned.SOURCE, aiter_tuned.matches, aiter_tuned.read),
@@ -36,23 +38,38 @@ NAMED = 40
 
 
 def read(path: Path, columns: Mapping[str, str] | None = None, at: str = "") -> Imported:
-    """Read a CSV, or the JSON of nvbench.
+    """Read a CSV, a parquet file, or the JSON of nvbench.
 
     `columns` maps what rooflens calls a thing to the column that has it (`tidy.KEYS`); with one, the file is read by it
     alone, unless its own format leaves exactly that choice open. `at` names the file in errors instead of its path.
     Raises UsageError with file, line and column of what is wrong.
     """
     where = at or str(path)
-    try:
-        content = read_content(path, "give a CSV, or the JSON of nvbench")
-    except FileNotFoundError as error:
-        raise UsageError(f"cannot read {where}: {error.strerror}") from None
+    content = _content(path, where)
     if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         if columns:
             raise UsageError(f"--columns: {where} is JSON, which has no columns; export it as CSV")
         return nvbench_json.read(content, where)
-    table = parse(content, where)
+    table = table_of(content, where)
     return detect(table, columns or {}).read(table, columns or {})
+
+
+def read_table(path: Path) -> Table:
+    """Read the texts of a CSV or parquet file. Raises UsageError like `read`."""
+    return table_of(_content(path, str(path)), str(path))
+
+
+def _content(path: Path, where: str) -> bytes:
+    try:
+        return read_content(path, "give a CSV, a parquet file, or the JSON of nvbench")
+    except FileNotFoundError as error:
+        raise UsageError(f"cannot read {where}: {error.strerror}") from None
+
+
+def table_of(content: bytes, where: str) -> Table:
+    """Read the texts of a CSV or a parquet file."""
+    refuse_pointer(content, where)
+    return parse_parquet(content, where) if content.startswith(MAGIC) else parse(content, where)
 
 
 def detect(table: Table, columns: Mapping[str, str]) -> Format:

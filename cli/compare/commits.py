@@ -26,7 +26,8 @@ OWN_SEARCHES = 3
 """Searches of --tune for head's own configurations."""
 
 _OF_THIS_CALL = (
-    *("output", "resume", "max_time", "as_json", "html", "markdown", "strict", "rounds", "targets"),
+    *("output", "resume", "max_time", "as_json", "html", "markdown", "job_summary"),
+    *("strict", "rounds", "targets"),
     *("jobs", "address", "on", "wait", "retry"),
 )
 """Options that may be given again; more --rounds continue the others."""

@@ -90,6 +90,12 @@ PASSED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
     metavar="FILE",
     help="Write the section for a pull request.",
 )
+@click.option(
+    "--job-summary",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the summary of a GitHub Actions job: the section as one file, without images.",
+)
 @click.option("--arithmetic", is_flag=True, help="Add arithmetic means of rates to what is written.")
 @click.option("--strict", is_flag=True, help="Exit 4 when a case is inconclusive, or something is missing.")
 def compare(**options: Any) -> None:
@@ -162,10 +168,11 @@ def _read(options: dict[str, Any]) -> "tuple[Result, bool]":
 
 
 def _write(result: "Result", options: dict[str, Any]) -> None:
-    if options["html"] or options["markdown"]:
+    files = {name: options[name] for name in ("html", "markdown", "job_summary")}
+    if any(files.values()):
         from ...reports.build import build_comparison
         from ...reports.write import write_report
 
         built = build_comparison(result, arithmetic=options["arithmetic"])
-        for path in write_report(built, {name: options[name] for name in ("html", "markdown")}):
+        for path in write_report(built, files):
             click.echo(path, err=True)

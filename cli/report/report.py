@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...reports.exports.formats import EXPORTS
 from ...reports.render.formats import FORMATS
 from ...reports.render.layout import WIDTH
 from ...shapes.errors import UsageError
@@ -23,11 +24,15 @@ if TYPE_CHECKING:
 STDOUT = Path("-")
 
 
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _outputs(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for every format of `FORMATS`."""
-    for name, form in reversed(FORMATS.items()):
+    """Give a command an option for every format of `FORMATS` and `EXPORTS`."""
+    for name, form in reversed((FORMATS | EXPORTS).items()):
         file = click.Path(dir_okay=False, path_type=Path, allow_dash=form.printable)
-        command = click.option(f"--{name}", type=file, metavar="FILE", help=form.what)(command)
+        command = click.option(_option(name), type=file, metavar="FILE", help=form.what)(command)
     return command
 
 
@@ -36,6 +41,14 @@ def _outputs(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--preset", metavar="NAME", help="full, crossover, decode-grid, three-way or flat; branch with a BASE.")
 @click.option("--baseline", default="", metavar="B", help="Compare with this provider; default: the run's baseline.")
 @click.option("--challenger", "challengers", multiple=True, metavar="A", help="Look at this provider; repeat it.")
+@click.option(
+    "--serving",
+    "serving",
+    type=click.Path(dir_okay=False, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Show what a serving stack reaches on the same problems: a GEMM table of NVIDIA AIConfigurator; repeat it.",
+)
 @click.option("--arithmetic", is_flag=True, help="Of two versions: add arithmetic means of rates.")
 @_outputs
 @click.option("--digest", is_flag=True, help="Print the lines for a commit message: plain ASCII, 72 columns.")
@@ -45,6 +58,7 @@ def report(
     preset: str | None,
     baseline: str,
     challengers: tuple[str, ...],
+    serving: tuple[Path, ...],
     arithmetic: bool,
     digest: bool,
     ascii_only: bool,
@@ -59,7 +73,8 @@ def report(
     only what is named is written. The paths written are printed.
 
     The page is one file that needs no network; the markdown fits into a pull request, and what does not lies beside it
-    as FILE-2.md, FILE-3.md.
+    as FILE-2.md, FILE-3.md. The formats of other tools, from --github-benchmark on, hold the measured cells of one run
+    and no report; - is stdout.
 
     \b
     Presets:
@@ -76,12 +91,17 @@ def report(
       rooflens report runs/h200 --html h200.html --markdown h200.md
       rooflens report latest --preset crossover --text -
       rooflens report runs/mine runs/main --digest
+      rooflens report latest --bencher - | bencher run --adapter json
     """
-    printed = [name for name, path in files.items() if path == STDOUT]
-    if len(printed) + digest > 1:
-        choices = ", ".join(f"--{name} -" for name, form in FORMATS.items() if form.printable)
-        raise UsageError(f"only one of {choices} and --digest can be printed: give the others a FILE")
-    source = _source(targets, preset, baseline, challengers)
+    printed = _printed(files, digest)
+    paths_on_stderr = digest or bool(printed)
+    source = _source(targets, preset, baseline, challengers, serving)
+    exported = {name: path for name in EXPORTS if (path := files.pop(name))}
+    if exported:
+        _export(source, exported)
+        if not digest and not any(files.values()):
+            return
+        printed = [name for name in printed if name in files]
     nothing_asked = not digest and not any(files.values())
     if source.is_sweep and nothing_asked:
         from .architectures import write_reports
@@ -101,14 +121,26 @@ def report(
         kind = preset or ("branch" if source.of_two else "full")
         files = default_files(source.folder, "" if kind == "full" else f"-{kind}")
     for path in write_report(built, files | dict.fromkeys(printed), ascii_only):
-        click.echo(path, err=digest or bool(printed))
+        click.echo(path, err=paths_on_stderr)
+
+
+def _printed(files: dict[str, Path | None], digest: bool) -> list[str]:
+    """Return the format that goes to stdout, if any. Raises UsageError for several, and for one that is not text."""
+    printed = [name for name, path in files.items() if path == STDOUT]
+    for name in printed:
+        if not (FORMATS | EXPORTS)[name].printable:
+            raise UsageError(f"{_option(name)} -: it cannot be printed; give it a FILE")
+    asked = [f"{_option(name)} -" for name in printed] + ["--digest"] * digest
+    if len(asked) > 1:
+        raise UsageError(f"only one of {' and '.join(asked)} can be printed: give the others a FILE")
+    return printed
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
     """What is reported on: a run; a run against `base`; the folder of a comparison, or of several architectures.
 
-    `baseline` and `challengers` of a run are those that the reader names.
+    `baseline` and `challengers` of a run are those that the reader names, and so are the tables of `serving`.
     """
 
     folder: Path
@@ -117,6 +149,7 @@ class _Source:
     is_sweep: bool = False
     baseline: str = ""
     challengers: tuple[str, ...] = ()
+    serving: tuple[Path, ...] = ()
 
     @property
     def of_two(self) -> bool:
@@ -136,7 +169,8 @@ class _Source:
             from ...analysis.frames.load import load_run
 
             of_a_run(preset or DEFAULT)  # an unknown one is reported before the run is loaded
-            return build_report(load_run(self.folder), preset or DEFAULT, self.challengers, self.baseline)
+            run = load_run(self.folder)
+            return build_report(run, preset or DEFAULT, self.challengers, self.baseline, self.serving)
         from .stored_comparison import stored_comparison, stored_runs
 
         of_two_versions(preset or COMPARED)
@@ -144,13 +178,19 @@ class _Source:
         return build_comparison(found[0], preset or COMPARED, arithmetic)
 
 
-def _source(targets: tuple[str, ...], preset: str | None, baseline: str, challengers: tuple[str, ...]) -> _Source:
+def _source(
+    targets: tuple[str, ...],
+    preset: str | None,
+    baseline: str,
+    challengers: tuple[str, ...],
+    serving: tuple[Path, ...],
+) -> _Source:
     if len(targets) > 2:
         raise UsageError(
             f"{len(targets)} runs are given: name one, or one and its BASE, and repeat the command for others"
         )
     is_comparison = (Path(targets[0]) / COMPARISON).is_file()
-    option = "--baseline" if baseline else "--challenger" if challengers else ""
+    option = "--baseline" if baseline else "--challenger" if challengers else "--serving" if serving else ""
     if option and (is_comparison or len(targets) == 2):
         raise UsageError(f"{option} is for the report of one run: two versions are compared provider by provider")
     if is_comparison:
@@ -161,7 +201,7 @@ def _source(targets: tuple[str, ...], preset: str | None, baseline: str, challen
         return _Source(find_run(targets[0]), find_run(targets[1]))
     folder = find_folder(targets[0])
     if (folder / MANIFEST).is_file() or not is_sweep(folder):
-        return _Source(folder, baseline=baseline, challengers=challengers)
+        return _Source(folder, baseline=baseline, challengers=challengers, serving=serving)
     from .architectures import check_preset
 
     sweep = read_sweep(folder)
@@ -172,6 +212,27 @@ def _source(targets: tuple[str, ...], preset: str | None, baseline: str, challen
             f"{' or '.join(map(str, sweep.runs))}"
         )
     return _Source(folder, is_sweep=True)
+
+
+def _export(source: _Source, files: dict[str, Path]) -> None:
+    """Write the cells of a run in the formats of other tools; everything is rendered before anything is written."""
+    if source.of_two or source.is_sweep:
+        of = "two versions" if source.of_two else "several architectures"
+        raise UsageError(
+            f"{_option(next(iter(files)))} exports one run, and {source.folder} holds {of}: name one of its runs"
+        )
+    from ...analysis.frames.load import load_run
+    from ...analysis.run.pipeline import analyze
+    from ...reports.write import write_bytes
+
+    analysis = analyze(load_run(source.folder))
+    contents = {path: EXPORTS[name].content(analysis) for name, path in files.items()}
+    for path, content in contents.items():
+        if path == STDOUT:
+            click.echo(own(content.decode("utf-8")), nl=False)
+        else:
+            write_bytes(path, content)
+            click.echo(path, err=STDOUT in contents)
 
 
 def _print(built: "Report", printed: list[str], ascii_only: bool) -> None:

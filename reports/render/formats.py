@@ -42,7 +42,8 @@ class Format:
 FORMATS = {
     "html": Format("html", "Write the page here.", default="report.html", with_signs=True),
     "markdown": Format("markdown", "Write the markdown here, and its figures beside it.", default="report.md"),
+    "job_summary": Format("job_summary", "Write the summary of a GitHub Actions job here: markdown without images."),
     "text": Format("text", "Write plain text here; - is the terminal.", printable=True),
     "json": Format("json_form", "Write all of it for programs; - is stdout.", printable=True),
 }
-"""Name of a format, which is also its option of `rooflens report`."""
+"""Name of a format; its option of `rooflens report` is written with dashes."""

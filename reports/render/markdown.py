@@ -75,7 +75,7 @@ def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: boo
         text = writer.first(bodies)
     if len(text) > limit:
         end = f"\n\n*Left out for length: the rest. {writer.where({number for number, _ in enumerate(bodies)})}*\n"
-        text = _cut(text, limit - len(end)) + end
+        text = cut(text, limit - len(end)) + end
     figures = tuple(block for section in report.walk() for block in section.blocks if isinstance(block, Figure))
     return Rendered(visible(text), figures, tuple(writer.further(bodies)))
 
@@ -86,7 +86,7 @@ def render_section(section: Section, limit: int = LIMIT) -> str:
     if len(text) <= limit:
         return text
     end = "\n\n*Left out for length: the rest; --json has all of it.*\n"
-    return _cut(text, limit - len(end)) + end
+    return cut(text, limit - len(end)) + end
 
 
 def without_listings(report: Report) -> Report:
@@ -149,8 +149,8 @@ def _without(section: Section, lead: Sequence[Block]) -> Section:
     )
 
 
-def _cut(text: str, limit: int) -> str:
-    """Keep the first lines, `limit` characters at most, and close what they fold."""
+def cut(text: str, limit: int) -> str:
+    """Keep the first lines of a body, `limit` characters at most, and close what they fold."""
     kept = text[: max(0, limit - 100)].rsplit("\n", 1)[0]
     return kept + f"\n\n{FOLD_END}" * (kept.count("<details>") - kept.count(FOLD_END))
 

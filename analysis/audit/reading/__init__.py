@@ -12,6 +12,7 @@ column           what a column is, by its header and cells
 roles            what the table around them says of its columns
 log_lines        lines of a log
 several          cells with several quantities
+serving_tables   files of AIConfigurator
 turned           tables that lie on their side
 annotated_table  a table with roles
 assumptions      device, dtype and operation that it is held against

@@ -13,7 +13,10 @@ from pathlib import PurePath
 from ....shapes.errors import UsageError, shorten
 from ....shapes.files.csv_file import split
 from ....shapes.files.file_text import decoded
+from ...imports import aiconfigurator
+from ...imports.parquet_table import MAGIC, parse_parquet, refuse_pointer
 from ...imports.table import Table, parse
+from . import serving_tables
 from .bare_rows import BareRows
 from .box_table import WIDEST, BarredTables, DelimitedTables
 from .flattened import FlattenedTables
@@ -90,7 +93,7 @@ class Document:
 
 
 def read_document(content: bytes, name: str) -> Document:
-    """Find the tables of a text. Raises UsageError when it is no text, is too long, or a CSV that is torn.
+    """Find the tables of a text, or of a parquet file. Raises UsageError when it is neither, too long, or torn.
 
     A line of more than LONGEST_LINE characters is left out of a text; a CSV with one is refused, as is one with more
     than WIDEST columns.
@@ -100,17 +103,31 @@ def read_document(content: bytes, name: str) -> Document:
             f"{name} has {len(content) / 1e6:.1f} MB, and at most {LARGEST / 1e6:.0f} MB are read; give the part that "
             "has the tables"
         )
+    refuse_pointer(content, name)
+    if content.startswith(MAGIC):
+        return _whole(parse_parquet(content, name))
     text = decoded(content, name, "give a CSV or a text")
     if not text.strip():
         raise UsageError(f"{name} is empty; give a table: CSV, markdown or pasted text")
     if PurePath(name).suffix.lower() in (".csv", ".tsv") or _is_csv(text):
         if long := _too_long(text.splitlines()):
             raise UsageError(f"{name} line {long[0]} has more than {LONGEST_LINE} characters; give narrower columns")
-        table = parse(content, name)
-        if len(table.header) > WIDEST:
-            raise UsageError(f"{name} has {len(table.header)} columns, and at most {WIDEST} are read; leave some out")
-        return Document(name, (Titled(table, PurePath(name).stem.replace("_", " "), 1),), ())
+        return _whole(parse(content, name))
     return _scan(text, name)
+
+
+def _whole(table: Table) -> Document:
+    """Make a document of a file that is one table, or several of serving stacks in one."""
+    name = table.where
+    if len(table.header) > WIDEST:
+        raise UsageError(f"{name} has {len(table.header)} columns, and at most {WIDEST} are read; leave some out")
+    titled = [(PurePath(name).stem.replace("_", " "), table)]
+    if aiconfigurator.matches(table):
+        titled = serving_tables.split(table)
+    size = sum(len(text) + 1 for _, part in titled for row in part.rows for text in row)
+    if size > LARGEST:
+        raise UsageError(f"{name} has {size / 1e6:.1f} MB of text, and at most {LARGEST / 1e6:.0f} MB are read")
+    return Document(name, tuple(Titled(part, title, 1) for title, part in titled), ())
 
 
 def _is_csv(text: str) -> bool:

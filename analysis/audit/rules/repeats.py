@@ -3,8 +3,11 @@
 import itertools
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+
+from scipy.special import gammainc
 
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
@@ -56,6 +59,15 @@ _INTERVAL = re.compile(r"\\?\[\d+\.\d+[^,\]]*, *\d+\.\d+[^,\]]*\] *\w*")
 
 LAUNCH_S = 50e-6
 """Times up to here may be those of a launch, whatever the work."""
+
+NEAR = 0.01
+"""How far a time may differ from another to be near it, as a share."""
+
+MANY_NEAR = 20
+"""Other rows near one time from which on some may print the same."""
+
+CHANCE = 1e-6
+"""Probability of a coincidence that is one no longer: a long table has thousands of times."""
 
 
 def check_rows(case: Case) -> Iterator[Finding]:
@@ -165,13 +177,27 @@ def check_times(case: Case) -> Iterator[Finding]:
     for sheet in case.sheets:
         for column in sheet.of(Role.TIME):
             by_value: dict[float, list[Cell]] = defaultdict(list)
-            for cell in cells_of(sheet, column):
+            timed = list(cells_of(sheet, column))
+            every = sorted(cell.time_s for cell in timed)
+            for cell in timed:
                 printed = column.cells[cell.row]
                 if printed is not None and len(printed.digits.replace(".", "").lstrip("0")) >= DIGITS:
                     by_value[printed.value].append(cell)
             for cells in by_value.values():
-                if len(cells) >= FEWEST and cells[0].time_s > LAUNCH_S and _is_other_work(sheet, cells):
+                if len(cells) < FEWEST or cells[0].time_s <= LAUNCH_S or not _is_other_work(sheet, cells):
+                    continue
+                if not _by_chance(len(cells), cells[0], every):
                     yield _equal(sheet, column, cells)
+
+
+def _by_chance(count: int, cell: Cell, every: Sequence[float]) -> bool:
+    """True where so many other rows of a long table lie near a time that `count` of them may well print one number.
+
+    Those within 1 % of it fall on the numbers that can be printed there as if drawn (Poisson).
+    """
+    near = bisect_right(every, cell.time_s * (1 + NEAR)) - bisect_left(every, cell.time_s * (1 - NEAR)) - count
+    numbers = max(2 * NEAR * cell.time_s / (cell.time.high - cell.time.low), 1.0)
+    return near > MANY_NEAR and numbers * float(gammainc(count, near / numbers)) > CHANCE
 
 
 def _is_other_work(sheet: Sheet, cells: list[Cell]) -> bool:

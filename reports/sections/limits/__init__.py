@@ -6,4 +6,5 @@ gap        where the time goes
 flat       every problem on a row
 ceilings   the limits and their sources
 resonance  sizes at which memory stalls
+serving    what a serving stack reaches on the same problems
 """

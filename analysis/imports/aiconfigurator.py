@@ -1,0 +1,86 @@
+"""Measured tables of NVIDIA AIConfigurator: GEMMs of the linear layers of vLLM, SGLang and TensorRT-LLM, per GPU.
+
+Source: ai-dynamo/aiconfigurator @095f58a (Apache-2.0), aic-core/src/aiconfigurator_core/systems/data/GPU/gemm/STACK/
+VERSION/gemm_perf.parquet, in older versions gemm_perf.txt (CSV), with the columns `framework, version, device, op_name,
+kernel_source, gemm_dtype, m, n, k, latency[, power, power_limit]`; latency in ms. How it was measured: collector/vllm/
+collect_gemm.py, its siblings, and `benchmark_with_power` of collector/helper.py. The call is the layer's forward on
+bf16 activations: one that multiplies in 8 or 4 bits quantizes them in it, weights are stored quantized. Six layers in
+turn (one of fp8_block and nvfp4), so that small weights stay in the cache, in a CUDA graph (not fp8_block in vLLM),
+the mean of six calls after three.
+"""
+
+from collections.abc import Collection, Mapping
+
+from ...shapes.errors import UsageError
+from ...shapes.problem import Problem
+from .entries import Entry, Imported, frame_of
+from .table import Table
+
+SOURCE = "AIConfigurator table"
+
+COLUMNS = ("framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n", "k", "latency")
+
+MATH_DTYPES = {
+    "bfloat16": "bf16",
+    "fp8": "fp8",
+    "fp8_static": "fp8",
+    "fp8_block": "fp8",
+    "sq": "int8",
+    "int8_wo": "bf16",
+    "int4_wo": "bf16",
+    "nvfp4": "nvfp4",
+}
+"""`gemm_dtype` -> type that the matrix units multiply in: `wo` are weights only, `sq` is SmoothQuant."""
+
+
+def matches(table: Table) -> bool:
+    """Tell by the header; also true for their tables of other operations, which `read` refuses."""
+    return all(name in table for name in ("framework", "version", "device", "op_name", "kernel_source", "latency"))
+
+
+def require_gemms(table: Table) -> None:
+    """Raise UsageError for a table of another operation: attention, MoE, communication."""
+    if missing := [name for name in COLUMNS if name not in table]:
+        raise UsageError(
+            f"{table.where} line 1: column {missing[0]} is missing: it is AIConfigurator's table of another operation "
+            f"({table.text(0, 'op_name')}); give its gemm_perf.parquet"
+        )
+
+
+def of_sizes(table: Table, sizes: Collection[tuple[int, ...]]) -> Table | None:
+    """Return the rows of some (M, N, K), None where there are none: a table has some hundred thousand others."""
+    require_gemms(table)
+    wanted = {tuple(map(str, size)) for size in sizes}
+    places = [table.header.index(name) for name in "mnk"]
+    kept = [at for at, row in enumerate(table.rows) if tuple(row[place] for place in places) in wanted]
+    if not kept:
+        return None
+    rows, lines = tuple(table.rows[at] for at in kept), tuple(table.lines[at] for at in kept)
+    return Table(table.where, table.header, rows, lines)
+
+
+def read(table: Table, columns: Mapping[str, str]) -> Imported:
+    """One case per row; of rows for one case, which some tables have, the last."""
+    require_gemms(table)
+    readings = table.readings("latency", "0.001")
+    kept = {tuple(table.text(row, name) for name in COLUMNS[:-1]): row for row in range(len(table))}
+    entries = []
+    for row in kept.values():
+        M, N, K = (table.size(row, name) for name in "mnk")
+        entries.append(
+            Entry.of(
+                Problem(M, N, K),
+                place=f"line {table.lines[row]}",
+                reading=readings[row],
+                provider=f"{table.text(row, 'framework')} {table.text(row, 'version')}",
+                layer=table.text(row, "device"),
+                dtype="bf16",
+                scheme=table.text(row, "gemm_dtype"),
+                kernels=table.text(row, "kernel_source"),
+            )
+        )
+    repeated = len(table) - len(kept)
+    notes = [f"{table.where}: of several rows for one case the last counts ({repeated} others)"] if repeated else []
+    devices = dict.fromkeys(table.text(row, "device") for row in range(len(table)))
+    rounding = {"latency": str(table.rounding("latency"))}
+    return Imported(SOURCE, frame_of(entries, table.where), rounding, ", ".join(devices), tuple(notes))
