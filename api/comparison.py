@@ -17,7 +17,7 @@ from ..reports.render.terminal import lines
 from ..shapes.errors import unknown_name
 from ..shapes.protocol import COMPARED_ROUNDS
 from .estimates import Samples, estimates, round_medians
-from .sampling import Rounds, take_rounds
+from .sampling import Rounds, check_calls, take_rounds
 from .timing import BUDGET_S, Timing, check_work, html, timings
 
 WIDTH = 200
@@ -119,10 +119,11 @@ def compare(
     what differs from process to process, such as addresses, is not in it. `within_s` limits the seconds of all rounds,
     beyond the first two. Other options, and errors, are those of `bench`.
     """
-    check_work(flops, bytes)
+    check_work(flops, bytes, dtype)
+    check_calls(calls)
     names = list(calls)
-    base = baseline if baseline is not None else names[0] if names else ""
-    if names and base not in calls:
+    base = baseline if baseline is not None else names[0]
+    if base not in calls:
         raise unknown_name("baseline", base, names)
     taken = take_rounds(
         calls, cold=cold, rounds=rounds, budget_s=budget_s, within_s=within_s, timer=timer, device=device

@@ -86,6 +86,7 @@ class Measure:
 
     def __call__(self, fn: Callable[..., object], *, name: str | None = None, **options: Any) -> "Measured":
         """Time `fn` by `rooflens.bench` with its options. `name` tells several calls of one test apart."""
+        __tracebackhide__ = True  # what is skipped or fails is at the line of the test
         if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
             pytest.skip("other tests run beside this one, and disturb what it measures: run it with -n 0")
         from .baselines import StoredTiming
@@ -99,8 +100,9 @@ class Measure:
             self.measured[chosen] = StoredTiming.of(timing)
             device = options.get("device", "auto")
             if self.saved:
-                self._store(device)
-        self.node.user_properties.append((PROPERTY, str(timing)))
+                self._store(timing, device)
+        lines = (str(timing), *(f"note: {chosen}: {text}" for text in timing.warnings))
+        self.node.user_properties.extend((PROPERTY, line) for line in lines)
         return Measured(timing, self, device)
 
     @property
@@ -115,10 +117,13 @@ class Measure:
         folder = self.node.config.rootpath / (self.node.config.getini(FOLDER) or DEFAULT_FOLDER)
         return path_of(folder, name, self.node.nodeid)
 
-    def _store(self, device: str) -> None:
+    def _store(self, timing: "Timing", device: str) -> None:
+        from ..shapes.errors import RooflensError
         from .baselines import Baseline, describe, software
         from .sampling import canary, open_bench
 
+        if timing.impossible:
+            raise RooflensError(f"{timing.name} is not stored: {timing.warnings[-1]}")
         found = describe(open_bench(device).device)
         stored = Baseline(self.node.nodeid, found, software(), canary(device), self.measured)
         stored.write(self.path(self.saved))
@@ -141,6 +146,7 @@ class Measured:
         The test is skipped where there is no baseline, or where nothing is decided; it fails where the baseline is of
         another device, or was taken in another way.
         """
+        __tracebackhide__ = True
         from .baselines import Baseline, judge
         from .sampling import canary, open_bench
 
@@ -169,4 +175,4 @@ def _told_in_one_line() -> Iterator[None]:
     try:
         yield
     except RooflensError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None

@@ -72,12 +72,9 @@ def take_rounds(
     as `rooflens run --budget` does. With `within_s` no round beyond the second begins that would end later than that.
     Raises UsageError for a device or timer that is not here, RooflensError where the timer cannot time a call.
     """
-    if not calls:
-        raise UsageError("nothing to measure: give at least one callable")
     protocol = Protocol(rounds=rounds, budget_s=budget_s, timeout_s=2 * budget_s, timer=timer)  # checks their values
     cache = Cache.COLD if cold else Cache.WARM
-    with _named_as_in_python():
-        bench = open_bench(device, timer)
+    bench = open_bench(device, timer)
     if cold and bench.timer == "graph":
         raise UsageError('timer="graph": nothing can be flushed within a graph; use cold=False, or another timer')
     with _current(bench.device), _named_as_in_python():
@@ -94,6 +91,17 @@ def take_rounds(
             for _, name in turn:
                 taken[name].append(bench.sampled(subjects[name], budget_s))
     return Rounds(bench.device, bench.timer, cache, {name: tuple(found) for name, found in taken.items()})
+
+
+def check_calls(calls: object) -> None:
+    """Raise UsageError for what is no dictionary of callables by name."""
+    if not isinstance(calls, Mapping):
+        raise UsageError(f"a {type(calls).__name__} cannot be measured: give a dictionary, {{name: callable}}")
+    if not calls:
+        raise UsageError("nothing to measure: give at least one callable")
+    for name, call in calls.items():
+        if not isinstance(name, str) or not callable(call):
+            raise UsageError(f"{name!r}: {call!r}: a name is a text, and what is measured can be called")
 
 
 def canary(device: str = "auto") -> dict[str, float]:
@@ -116,7 +124,8 @@ def open_bench(device: str = "auto", timer: str = "auto") -> Bench:
     if device == "auto":
         found = gpu_possible() and torch.cuda.is_available()
         device = f"cuda:{torch.cuda.current_device()}" if found else "cpu"
-    return _opened(device, timer, torch.get_num_threads())
+    with _named_as_in_python():
+        return _opened(device, timer, torch.get_num_threads())
 
 
 @lru_cache(maxsize=1)  # the buffer of a flush is three last-level caches large

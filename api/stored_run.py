@@ -1,5 +1,6 @@
 """`load`: a stored run as frames, and as a reader of a notebook sees it."""
 
+from dataclasses import asdict
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -83,7 +84,7 @@ class Run:
         paths = []
         for name in FRAMES:
             try:
-                content = getattr(self, name).to_parquet(index=False)
+                content = _plain(getattr(self, name)).to_parquet(index=False)
             except ImportError:
                 raise RooflensError("to_parquet needs pyarrow: pip install 'rooflens[parquet]'") from None
             paths.append(Path(folder) / f"{name}.parquet")
@@ -107,3 +108,10 @@ class Run:
 def load(run: Path | str) -> Run:
     """Read and analyse a run folder, as every command does. Raises UsageError, one line, for what is none."""
     return Run(analyze(with_times(load_run(Path(run)))))
+
+
+def _plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Turn values of our own classes, the changes of the winner, into dictionaries, which parquet knows."""
+    if "changes" not in frame:
+        return frame
+    return frame.assign(changes=frame["changes"].map(lambda changes: [asdict(one) for one in changes]))

@@ -10,18 +10,21 @@ from typing import Any
 import pandas as pd
 from markupsafe import escape
 
+from ..analysis.frames.load import table_content
 from ..analysis.frames.tables import parse_table
 from ..analysis.roofline.bounds import IMPOSSIBLE_FACTOR
 from ..analysis.roofline.ceilings import Ceilings
 from ..harness.ceilings.known_limits import known_limits
 from ..harness.timing.cache import level_of
 from ..reports import formatting as fmt
-from ..shapes.errors import UsageError
+from ..shapes.device import RATES
+from ..shapes.errors import UsageError, unknown_name
 from ..shapes.protocol import Protocol
 from ..shapes.run_folder.columns import CEILINGS
+from ..shapes.run_folder.manifest import MANIFEST, read_manifest
 from ..shapes.suite import Cache
 from .estimates import estimates
-from .sampling import Rounds, take_rounds
+from .sampling import Rounds, check_calls, open_bench, take_rounds
 
 ROUNDS, BUDGET_S = Protocol().rounds, Protocol().budget_s
 """What `rooflens run` takes by default."""
@@ -32,10 +35,10 @@ class Timing:
     """The measured time of one call. Times are in seconds; None or empty is unknown.
 
     median_s    geometric mean of the medians of the rounds: the time of a cell in a run
-    interval_s  95 % interval of it, from the scatter between rounds; None with one round
+    interval_s  95 % interval of it, from the scatter between rounds of this process; None with one round
     rounds_s    the samples that count, in order, per round
     flops       what one call computes, bytes what it reads and writes, as they were given
-    roof_s      what the ceilings of the device allow at best for these
+    roof_s      what the ceilings of the device allow at best for these; None where one that it takes is unknown
     impossible  True for a time shorter than the device allows: it decides nothing
     """
 
@@ -114,18 +117,21 @@ def bench(
 
     cold      evict the last-level cache before every sample, else call back to back
     flops     floating-point operations of one call, bytes what it reads and writes at least: give rates and the roof
-    dtype     what it multiplies in ("bf16", "fp8", ...): selects the compute roof
+    dtype     what it multiplies in ("bf16", "fp8", ...): selects the compute roof; without it, `flops` have none
     rounds    measured rounds; the interval comes from them
     budget_s  seconds of sampling per round at most; a slow call gets a few samples in any case
     timer     "profiler", "event", "graph" (warm only), "host", or "auto" as in a run
     device    "auto" (torch's current GPU, else the CPU), "cpu", "cuda" or "cuda:N": what `fn` computes on
-    ceilings  a ceilings.csv, or the folder of a run, with measured ceilings; published ones otherwise
+    ceilings  a ceilings.csv, or the folder of a run on this device, with measured ceilings; published ones otherwise
 
     Raises UsageError for a wrong option, RooflensError where no timer can time `fn`, and what `fn` raises.
     """
-    check_work(flops, bytes)
+    check_work(flops, bytes, dtype)
     chosen = name or name_of(fn)
-    limits = read_ceilings(ceilings) if ceilings is not None else None
+    check_calls({chosen: fn})
+    limits, measured_on = read_ceilings(ceilings) if ceilings is not None else (None, "")
+    if measured_on and measured_on != (here := open_bench(device, timer).device.name):
+        raise UsageError(f"ceilings {ceilings}: those of {measured_on}, and this is {here}")
     call = partial(fn, *args) if args else fn
     taken = take_rounds({chosen: call}, cold=cold, rounds=rounds, budget_s=budget_s, timer=timer, device=device)
     return timings(taken, flops, bytes, dtype, limits)[chosen]
@@ -169,11 +175,13 @@ def timings(
     return found
 
 
-def check_work(flops: float | None, moved_bytes: float | None) -> None:
-    """Raise UsageError for work that no call can do."""
+def check_work(flops: float | None, moved_bytes: float | None, dtype: str | None) -> None:
+    """Raise UsageError for work that no call can do, and for a type that no device has a rate for."""
     for what, value in (("flops", flops), ("bytes", moved_bytes)):
         if value is not None and not 0 < value < math.inf:
             raise UsageError(f"{what}={value!r} must be a positive number")
+    if dtype is not None and dtype not in RATES:
+        raise unknown_name("dtype", str(dtype), list(RATES))
 
 
 def name_of(fn: Callable[..., object]) -> str:
@@ -181,13 +189,21 @@ def name_of(fn: Callable[..., object]) -> str:
     return str(getattr(fn, "__name__", "") or getattr(getattr(fn, "func", None), "__name__", "") or "call")
 
 
-def read_ceilings(path: Path | str) -> pd.DataFrame:
-    """Return the rows of a ceilings.csv, or of that in a run folder."""
-    file = Path(path) / CEILINGS.file if Path(path).is_dir() else Path(path)
+def read_ceilings(path: Path | str) -> tuple[pd.DataFrame, str]:
+    """Return the rows of a ceilings.csv, or of that in a run folder, and the device of the run ("" of a lone file)."""
+    folder = Path(path) if Path(path).is_dir() else None
+    file = folder / CEILINGS.file if folder else Path(path)
     try:
-        return parse_table(file.read_bytes(), CEILINGS, str(file))
+        content = table_content(folder, CEILINGS) if folder else file.read_bytes()
     except OSError as error:
-        raise UsageError(f"ceilings {file}: {error.strerror}; make one with rooflens calibrate -o {file}") from None
+        content, reason = None, error.strerror
+    else:
+        reason = "no such file"
+    if content is None:
+        raise UsageError(f"ceilings {file}: {reason}; make one with rooflens calibrate -o {file}")
+    is_run = folder is not None and (folder / MANIFEST).is_file()
+    device = read_manifest(folder / MANIFEST).device if folder and is_run else None
+    return parse_table(content, CEILINGS, str(file)), device.name if device else ""
 
 
 def html(rows: Sequence[dict[str, str]], remarks: Sequence[str] = ()) -> str:
@@ -204,9 +220,11 @@ _LIMIT = ("ceiling", "level", "pattern", "dtype", "value", "unit", "kind", "sour
 def _roof_s(
     ceilings: Ceilings, taken: Rounds, flops: float | None, moved_bytes: float | None, dtype: str | None
 ) -> float:
-    """Seconds that the work takes at the best known rates; 0 where none is known."""
+    """Seconds that the work takes at the best known rates; 0 where one of these is unknown: half a roof is none."""
     level = level_of(int(moved_bytes or 0), taken.cache, taken.device)
     bandwidth, peak = ceilings.bandwidth(level), ceilings.peak(dtype or "")
+    if (flops and not peak) or (moved_bytes and not bandwidth):
+        return 0.0
     return _longest(flops, peak.value if peak else None, moved_bytes, bandwidth.value if bandwidth else None)
 
 

@@ -85,10 +85,10 @@ def calls_of(module: ModuleType, file: Path) -> dict[str, Callable[[], object]]:
     elif isinstance(offered, Mapping):
         found = {str(name): value for name, value in offered.items()}
     else:
-        raise UsageError(f"{file}: BENCH is a {type(offered).__name__}: write BENCH = {{name: function}}")
+        raise UsageError(f"{file}: BENCH is of type {type(offered).__name__}: write BENCH = {{name: function}}")
     for name, call in found.items():
         if not callable(call):
-            raise UsageError(f"{file}: {name} is a {type(call).__name__}, which cannot be called")
+            raise UsageError(f"{file}: {name} is of type {type(call).__name__}, which cannot be called")
     return found
 
 
@@ -102,6 +102,8 @@ def _compare(
         found = compare(calls, baseline=baseline, cold=cold, within_s=within_s, device=device)
     except RooflensError:
         raise
+    except SystemExit as error:
+        raise RooflensError(f"a function ended the process: sys.exit({error.code!r})") from error
     except Exception as error:
         raise RooflensError(describe(error)) from error
     show(found.table())

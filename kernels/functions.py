@@ -54,6 +54,8 @@ def function(
                 f"{called}({', '.join(signature)}): {one} is no operand of {family}: there are "
                 f"{', '.join(known)}, and {OUT} for the output"
             )
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise UsageError(f"{called}({', '.join(signature)}): {one} is positional-only; operands are passed by name")
     parameters = tuple(one for one in signature if one in (*known, OUT))
     # A class of its own, in the module of the function: what is hashed, and checked for its origin, is that file.
     namespace = {

@@ -137,7 +137,8 @@ def match_spec(reported: str, arch: str, multiprocessors: int | None = None) -> 
     return None if found and 2 * multiprocessors <= (found.multiprocessors or 0) else found
 
 
-_RATES = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4", "int8")
+RATES = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4", "int8")
+"""Types that peaks are published for."""
 
 
 def _spec(row: dict[str, str]) -> DeviceSpec:
@@ -147,7 +148,7 @@ def _spec(row: dict[str, str]) -> DeviceSpec:
     def size(column: str, unit: int) -> int | None:
         return round(float(row[column]) * unit) if row[column] else None
 
-    rates = {rate: number(f"{rate}_tflops", 1e12) for rate in _RATES}
+    rates = {rate: number(f"{rate}_tflops", 1e12) for rate in RATES}
     return DeviceSpec(
         name=row["device"],
         reported_as=row["reported_as"],

@@ -74,6 +74,11 @@ class ProfilerTimer(EventTimer):
         boundaries = [number for number, record in enumerate(records) if record.name == self._boundary_name][blocked:]
         samples = [records[begin + 1 : end] for begin, end in zip(boundaries[::2], boundaries[1::2], strict=False)]
         kernels = [tuple(record.name for record in sample) for sample in samples]
+        if len(boundaries) == 2 * count and not any(samples):
+            raise RooflensError(
+                f"timer profiler: no kernel in {count} launches: the call probably computes on the CPU (use --device "
+                "cpu), or keeps its result; if it does launch kernels, use --timer event"
+            )
         self._kernels = self._kernels or next(iter(kernels), ())
         if len(boundaries) != 2 * count or {self._kernels} != set(kernels) or not self._kernels:
             raise RooflensError(

@@ -46,7 +46,9 @@ def outcome(result):
 def test_without_a_baseline_the_test_is_skipped_with_the_command_that_makes_one(session):
     result = session(2e-3)
     assert outcome(result) == {"skipped": 1}
-    result.stdout.fnmatch_lines(["*pytest --rooflens-save main 'test_kernels.py::test_gemm'*"])
+    result.stdout.fnmatch_lines(
+        ["SKIPPED*test_kernels.py:5: *pytest --rooflens-save main 'test_kernels.py::test_gemm'*"]
+    )
 
 
 def test_what_became_slower_fails_with_both_figures(session):
@@ -168,6 +170,20 @@ def test_a_bad_name_of_a_baseline_is_an_error(session):
     result = session(2e-3, body="rooflens(gemm).not_slower_than('../main')")
     assert outcome(result) == {"failed": 1}
     result.stdout.fnmatch_lines(["baseline '../main': use letters*"])
+    assert "During handling" not in result.stdout.str()
+
+
+def test_the_summary_says_what_a_reader_of_a_time_should_know(session):
+    result = session(2e-3, body="rooflens(gemm, rounds=1)")
+    result.stdout.fnmatch_lines(["gemm: 2.0*1 warning)", "note: gemm: one round has no interval"])
+
+
+def test_an_impossible_time_is_no_baseline(session, pytester, monkeypatch):
+    monkeypatch.setattr("rooflens.api.timing._least_s", lambda *work: 5e-3)
+    result = session(2e-3, "--rooflens-save", "main", body="rooflens(gemm)")
+    assert outcome(result) == {"failed": 1}
+    result.stdout.fnmatch_lines(["gemm is not stored: faster than *"])
+    assert not [*pytester.path.glob("rooflens-baselines/**/*.json")]
 
 
 def test_the_plugin_is_declared_and_cheap(tmp_path):

@@ -53,6 +53,18 @@ def test_parquet_files_hold_the_frames(run, tmp_path):
     assert list(back.columns) == list(run.cells.columns)
 
 
+def test_parquet_holds_where_the_winner_changes(tmp_path):
+    pytest.importorskip("pyarrow")
+    run = rooflens.load(ROOT / "docs" / "results" / "h200-llm4bit-quick")
+    run.to_parquet(tmp_path)
+    back = pd.read_parquet(tmp_path / "crossovers.parquet")
+    for written, changes in zip(back["changes"], run.crossovers["changes"], strict=True):
+        assert [(one["low_M"], one["high_M"], one["winner"]) for one in written] == [
+            (one.low_M, one.high_M, one.winner) for one in changes
+        ]
+    assert back["changes"].map(len).any()
+
+
 def test_what_is_no_run_is_refused_in_a_line(tmp_path):
     with pytest.raises(UsageError, match="no such folder"):
         rooflens.load(tmp_path / "nowhere")

@@ -77,9 +77,7 @@ def test_arguments_are_passed_and_exceptions_pass_through():
 
 
 def test_rates_and_the_roof_follow_from_published_ceilings(planted, monkeypatch):
-    device = sampling.open_bench("cpu").device
-    spec = match_spec("NVIDIA H200", "sm90")
-    monkeypatch.setattr(sampling.open_bench("cpu"), "device", type(device)(**_fields(device) | {"spec": spec}))
+    spec = _as_an_h200(monkeypatch)
     flops, moved = 2 * 4096**3, 3 * 4096**2 * 2
     at_half_the_peak = flops / spec.peak_flops["bf16"] * 2
     timing = rooflens.bench(
@@ -97,7 +95,23 @@ def test_rates_and_the_roof_follow_from_published_ceilings(planted, monkeypatch)
     assert rooflens.compare(calls, **WARM, flops=flops, dtype="bf16")["fast"].verdict == "inconclusive"
 
 
-def test_measured_ceilings_of_a_run_make_the_roof(planted):
+@pytest.mark.parametrize("work", [{"flops": 1e9}, {"flops": 1e9, "bytes": 1e9}, {"bytes": 1e6}])
+def test_a_roof_of_a_part_of_the_work_is_none(planted, monkeypatch, work):
+    """Nobody knows the rate of an unnamed type, and no rate of caches is published: memory alone is no roof."""
+    _as_an_h200(monkeypatch)
+    timing = rooflens.bench(planted.call("gemm", 1e-3), **WARM, **work)
+    assert timing.roof_s is timing.roof_fraction is None
+    memory = rooflens.bench(planted.call("gemm", 1e-3), **WARM, bytes=1e9)
+    assert memory.roof_s == pytest.approx(1e9 / 4.8e12)
+
+
+def test_ceilings_of_another_device_are_refused(planted):
+    with pytest.raises(UsageError, match=r"those of NVIDIA H200, and this is"):
+        rooflens.bench(planted.call("gemm", 1e-3), **WARM, ceilings=ROOT / "docs" / "results" / "h200-fp8-84")
+
+
+def test_measured_ceilings_of_a_run_make_the_roof(planted, monkeypatch):
+    _as_an_h200(monkeypatch)
     folder = ROOT / "docs" / "results" / "h200-fp8-84"
     (peak,) = load_run(folder).ceilings.query("ceiling == 'peak' and dtype == 'fp8' and kind == 'measured'")["value"]
     timing = rooflens.bench(planted.call("gemm", 1e-3), **WARM, flops=peak * 0.25e-3, dtype="fp8", ceilings=folder)
@@ -110,6 +124,9 @@ def test_measured_ceilings_of_a_run_make_the_roof(planted):
         ({"flops": -1}, "flops=-1"),
         ({"bytes": math.inf}, "bytes=inf"),
         ({"rounds": 0}, "rounds=0"),
+        ({"dtype": "bfloat16"}, "did you mean bf16"),
+        ({"dtype": torch.bfloat16}, "known: fp32"),
+        ({"name": 3}, "a name is a text"),
         ({"device": "tpu"}, "device"),
         ({"timer": "profiler"}, 'use timer="host"'),
         ({"ceilings": "nowhere.csv"}, "rooflens calibrate"),
@@ -190,6 +207,18 @@ def test_unknown_baseline_and_nothing_to_compare(planted):
         rooflens.compare({"old": planted.call("old", 2e-3)}, baseline="odl", **WARM)
     with pytest.raises(UsageError, match="nothing to measure"):
         rooflens.compare({})
+    with pytest.raises(UsageError, match="give a dictionary"):
+        rooflens.compare([planted.call("old", 2e-3)])
+    with pytest.raises(UsageError, match="what is measured can be called"):
+        rooflens.compare({"old": 3})
+
+
+def _as_an_h200(monkeypatch):
+    device = sampling.open_bench("cpu").device
+    spec = match_spec("NVIDIA H200", "sm90")
+    fields = _fields(device) | {"name": "NVIDIA H200", "spec": spec, "llc_bytes": spec.l2_bytes}
+    monkeypatch.setattr(sampling.open_bench("cpu"), "device", type(device)(**fields))
+    return spec
 
 
 def _fields(device):

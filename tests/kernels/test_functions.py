@@ -67,6 +67,11 @@ def test_a_wrong_parameter_gets_a_line_that_lists_the_operands():
     assert "\n" not in text
 
 
+def test_a_parameter_that_takes_no_name_gets_a_line():
+    with pytest.raises(UsageError, match=r"^mine\(x\): x is positional-only"):
+        rooflens.function(lambda x, /: x, family="fourbit", name="mine")
+
+
 def test_parameters_with_defaults_keep_them(inputs):
     asked = []
 

@@ -108,6 +108,13 @@ def test_without_records_the_timer_is_refused():
         timer_of(device, device.kernel(5e-6))
 
 
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_launch_without_kernels_is_said_to_compute_elsewhere(flush):
+    timer = timer_of(FakeDevice(), flush=flush)
+    with pytest.raises(RooflensError, match=r"no kernel in 10 launches: .* on the CPU.*--device cpu"):
+        timer.batch(10)
+
+
 def test_a_launch_that_takes_turns_between_kernels_is_refused():
     device = FakeDevice()
     kernels = [device.kernel(5e-6, "odd"), device.kernel(9e-6, "even")]
