@@ -150,16 +150,20 @@ class Verdict:
             return f"{text}, but {self.doubt}"
         if self.undecided:
             return f"{text}, smallest detectable change {self.change.row()['detectable'] or 'unknown'}"
-        return f"{text}, {self.change.verdict}"
+        return f"{text}, {self.change.verdict} with a margin of {fmt.share(self.change.margin)}"
 
 
-def judge(stored: Baseline, name: str, timing: Timing, device: Device, canary: Mapping[str, float]) -> Verdict:
+def judge(
+    stored: Baseline, name: str, timing: Timing, device: Device, canary: Mapping[str, float], margin: float
+) -> Verdict:
     """Compare a timing with that of the baseline `name`.
 
-    The sessions were not measured in turn, so that drift is in the difference: the margin is that of `rooflens compare`
-    for such runs, and nothing is decided where the canary says that the device itself has changed.
-    Raises UsageError for a stored timing of another device, or taken in another way.
+    The sessions were not measured in turn, so that drift is in the difference: a change has to exceed `margin` (0.15 is
+    15 %) and the margin of `rooflens compare` for such runs, and nothing is decided where the canary says that the
+    device itself has changed. Raises UsageError for a stored timing of another device, or taken in another way.
     """
+    if not 0 <= margin < math.inf:
+        raise UsageError(f"margin={margin}: a fraction of the time, such as 0.05, was expected")
     for key in _DEVICE:
         if stored.device.get(key) != getattr(device, key):
             raise UsageError(
@@ -170,7 +174,7 @@ def judge(stored: Baseline, name: str, timing: Timing, device: Device, canary: M
     for what, was, found in (("timer", before.timer, timing.timer), ("cache", before.cache, timing.cache)):
         if was != found:
             raise UsageError(f"{timing.name} of the baseline {name} has {what} {was}, this one {found}: save it again")
-    change = one_after_the_other(before.rounds, timing.rounds_s)
+    change = one_after_the_other(before.rounds, timing.rounds_s, margin)
     doubt = _drift(stored.canary, canary, change, SLOWDOWN if device.is_gpu else SLOWDOWN_ON_CPU)
     if timing.impossible:
         doubt = "its time is shorter than the device allows"

@@ -137,16 +137,16 @@ def compare(
     return Comparison(base, found, changes)
 
 
-def one_after_the_other(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]]) -> Change:
+def one_after_the_other(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]], least: float) -> Change:
     """Judge samples (s) of two series of rounds that were not measured in turn.
 
-    Drift is in the difference: the margin is wider, as of `rooflens compare` with two runs.
+    Drift is in the difference: the margin is that of `rooflens compare` with two runs, or `least` where that is more.
     """
     samples = {"base": base, "head": head}
     logs = _logs(samples)
     times = estimates(samples)
     found = difference(*(moments(logs.loc[[side]].to_numpy()) for side in samples))
-    (change,) = _changes(found, times.loc[["base"]], times.loc[["head"]], Order.SEQUENTIAL)
+    (change,) = _changes(found, times.loc[["base"]], times.loc[["head"]], Order.SEQUENTIAL, least)
     return change
 
 
@@ -163,10 +163,12 @@ def _logs(samples: Samples) -> pd.DataFrame:
     return medians.assign(log=np.log(medians["median_s"])).pivot(index="cell_id", columns="round", values="log")
 
 
-def _changes(found: Moments, base: pd.DataFrame, head: pd.DataFrame, order: Order) -> Iterable[Change]:
+def _changes(
+    found: Moments, base: pd.DataFrame, head: pd.DataFrame, order: Order, least: float = 0.0
+) -> Iterable[Change]:
     """Judge effects, differences of ln time, between `estimates` of both sides."""
     steps = np.fmax(np.fmax(base["resolution_s"].to_numpy(), head["resolution_s"].to_numpy()), 0.0)
-    margin = margins_of(base["time_s"].to_numpy(), steps, order)
+    margin = np.fmax(margins_of(base["time_s"].to_numpy(), steps, order), math.log1p(least))
     decided = decide(*found, margin)
     for number, effect in enumerate(decided.effect):
         low, high = float(decided.low[number]), float(decided.high[number])

@@ -56,7 +56,7 @@ def test_what_became_slower_fails_with_both_figures(session):
     assert outcome(session(2e-3)) == {"passed": 1}
     result = session(4e-3)
     assert outcome(result) == {"failed": 1}
-    result.stdout.fnmatch_lines(["E*gemm against main: time +100*%*slower*"])
+    result.stdout.fnmatch_lines(["E*gemm against main: time +100*%*slower with a margin of 15%*"])
 
 
 def test_what_became_faster_passes_and_the_summary_shows_its_time(session):
@@ -66,11 +66,24 @@ def test_what_became_faster_passes_and_the_summary_shows_its_time(session):
     result.stdout.fnmatch_lines(["*= rooflens =*", "gemm: 1.0*ms*"])
 
 
-def test_a_small_change_between_sessions_is_not_called_slower(session):
-    """The margin between sessions is three times that of interleaved rounds: 3 %."""
+@pytest.mark.parametrize(
+    ("margin", "passes_s", "fails_s"),
+    [("", 2.2e-3, 2.4e-3), (", margin=0.05", 2.08e-3, 2.2e-3), (", margin=0", 2.05e-3, 2.08e-3)],
+)
+def test_a_change_within_the_margin_is_not_called_slower(session, margin, passes_s, fails_s):
+    """15 % unless another is asked for, and 3 % at least: three times that of interleaved rounds."""
     session(2e-3, "--rooflens-save", "main")
-    assert outcome(session(2.05e-3)) == {"passed": 1}
-    assert outcome(session(2.15e-3)) == {"failed": 1}
+    body = f"assert rooflens(gemm).not_slower_than('main'{margin})"
+    assert outcome(session(passes_s, body=body)) == {"passed": 1}
+    assert outcome(session(fails_s, body=body)) == {"failed": 1}
+
+
+@pytest.mark.parametrize("margin", ["-1", "float('nan')"])
+def test_a_margin_that_is_none_is_an_error_of_one_line(session, margin):
+    session(2e-3, "--rooflens-save", "main")
+    result = session(2e-3, body=f"rooflens(gemm).not_slower_than('main', margin={margin})")
+    assert outcome(result) == {"failed": 1}
+    result.stdout.fnmatch_lines(["margin=*: a fraction of the time, such as 0.05, was expected"])
 
 
 def test_noise_is_a_skip_with_the_smallest_detectable_change(session):
@@ -87,7 +100,7 @@ def test_a_device_that_changed_decides_nothing_that_it_explains(session, planted
     session(2e-3, "--rooflens-save", "main")
     planted.canary["gemm_s"] *= canary
     sampling._canary.cache_clear()  # a later session
-    result = session(time_s)
+    result = session(time_s, body="assert rooflens(gemm).not_slower_than('main', margin=0)")
     assert outcome(result) == {expected: 1}
     if expected == "skipped":
         result.stdout.fnmatch_lines(["*the device itself changed (time of the canary: gemm +5*"])
