@@ -5,12 +5,18 @@
    `src/`: after installed packages, so that a folder that is called `tests` or `triton` never stands in for a package
    that rooflens, torch or the user have installed.
 
+A process has one module of a name: two files to which a name means different modules are refused.
+
 A comparison of commits without --setup puts the same folders of a checkout first: nothing of its version is installed.
 """
 
+import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
+
+from ..shapes.errors import UsageError
 
 _PROJECT = ("pyproject.toml", "setup.py")
 
@@ -30,6 +36,51 @@ def make_importable(file: Path) -> None:
     first, *others = map(str, import_folders(file))
     sys.path.insert(0, first)
     sys.path += [folder for folder in others if folder not in sys.path]
+
+
+def refuse_namesakes(files: Iterable[Path]) -> None:
+    """Raise UsageError when loaded files want different modules of one name: all would run the one of the first."""
+    files = list(dict.fromkeys(file.resolve() for file in files))
+    if len(files) < 2:
+        return
+    imported = {file: set(_imports(file)) for file in files}
+    folders = {file: import_folders(file) for file in files}
+    for name in sorted({module.partition(".")[0] for module in sys.modules}.union(*imported.values())):
+        meant = {file: _found(folders[file], name) for file in files}
+        wanted = {place: file for file, place in meant.items() if place or name in imported[file]}
+        if len(wanted) > 1 and (origin := _origin(name)) and origin in wanted:
+            told = "; ".join(f"for {file} it is {place or 'what is installed'}" for place, file in wanted.items())
+            raise UsageError(
+                f"--providers: a process has one module {name}, but {told}: rename one, or measure the files in "
+                "separate runs"
+            )
+
+
+def _imports(file: Path) -> Iterator[str]:
+    """Top-level names that a file imports, wherever it does."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def _found(folders: Iterable[Path], name: str) -> Path | None:
+    """Module or package of that name in the folders of a provider file."""
+    for folder in folders:
+        for place in (folder / name / "__init__.py", folder / f"{name}.py"):
+            if place.is_file():
+                return place.resolve()
+    return None
+
+
+def _origin(name: str) -> Path | None:
+    """File of a module that is loaded, or would be."""
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):  # a module without a spec
+        return None
+    return Path(spec.origin).resolve() if spec and spec.has_location and spec.origin else None
 
 
 def _roots(file: Path) -> Iterator[Path]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..shapes.errors import RooflensError, UsageError, unknown_name
 from . import needs
 from .needs import Need
-from .provider_paths import import_folders, make_importable
+from .provider_paths import import_folders, make_importable, refuse_namesakes
 
 if TYPE_CHECKING:
     from .provider import AnyProvider
@@ -138,11 +138,13 @@ def load(wanted: Iterable[str], files: Iterable[Path] = ()) -> "dict[str, AnyPro
     and RooflensError for an installed provider that cannot be imported.
     """
     loaded: dict[str, AnyProvider] = {}
+    files = list(files)
     for file in files:
         for provider in _from_file(file):
             if provider.name in loaded or provider.name in names():
                 raise UsageError(f"{file}: provider name {provider.name!r} is taken; choose another")
             loaded[provider.name] = provider
+    refuse_namesakes(files)
     points = {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)}
     for name in wanted:
         if name in loaded:
@@ -201,7 +203,7 @@ def import_file(file: Path, said: str = "") -> ModuleType:
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a script without a guard exits, with 0 even
             del sys.modules[name]
             sys.path[:] = search_path
             reason = f"{_why(error)}{_searched(file, error)}"
@@ -236,13 +238,13 @@ def _roles(unknown: object) -> str:
     return f"choose one of {', '.join(f'Role.{role.name}' for role in Role)}"
 
 
-def _where(file: Path, error: Exception) -> str:
+def _where(file: Path, error: BaseException) -> str:
     """Return the file, with the line of it that was executed last."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return f"{file}:{lines[-1]}" if lines else str(file)
 
 
-def _why(error: Exception) -> str:
+def _why(error: BaseException) -> str:
     """Return what an import raised, in one line."""
     from .provider import Role
 
@@ -251,7 +253,7 @@ def _why(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _searched(file: Path, error: Exception) -> str:
+def _searched(file: Path, error: BaseException) -> str:
     """Return where a module was looked for that an import did not find."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""

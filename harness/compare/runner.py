@@ -170,7 +170,10 @@ class CompareRunner:
         path = tree / place(file)
         if not Path(file).is_absolute():
             if not path.is_file():
-                raise UsageError(f"--providers {file}: {version} has no such file; choose a commit that has it")
+                raise UsageError(
+                    f"--providers {file}: {version} has no such file: choose commits that have it, or name a copy "
+                    "outside of the repository, which both versions get"
+                )
         elif path.exists():
             raise UsageError(f"--providers {file}: {version} has another {path.name}; rename the file")
         else:

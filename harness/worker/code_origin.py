@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _OURS = __name__.partition(".")[0]
 _KERNELS = f"{_OURS}.kernels"
 _INSTALLED = ("site-packages", "dist-packages")
+_AT_START = ("_distutils_hack", "__editable__")
+"""Modules that setuptools puts into every process of an environment: its own, and the finders of pip install -e."""
+
 _WAY_OUT = 'give --setup "pip install -e ." (or what builds your package), which runs once per version'
 
 
@@ -85,8 +88,7 @@ class Origin:
         """Raise OriginError when a provider of a copied file has run, but nothing of the version is loaded."""
         copies = {self.tree / file for file in self.copied}
         files = {file_of(type(provider).__module__) for provider in providers} & copies
-        # setuptools puts its _distutils_hack into every process of an environment
-        used = (file for name, file in _loaded() if name != "_distutils_hack" and file not in copies)
+        used = (file for name, file in _loaded() if not name.startswith(_AT_START) and file not in copies)
         if not files or any(map(self._is_mine, used)):
             return
         raise OriginError(

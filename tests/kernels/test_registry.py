@@ -96,6 +96,30 @@ def test_files_of_the_same_name_in_two_folders_are_two_files(tmp_path: Path) -> 
     assert [provider.value for provider in loaded.values()] == [1, 2]  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_two_files_with_different_modules_of_one_name_are_refused(tmp_path: Path, is_late: bool) -> None:
+    """Both would run the module of the file that is loaded first: two versions would be one."""
+    text = PROVIDER_FILE.format(helper="helper_of_both", name="{name}")
+    if is_late:
+        line = "from helper_of_both import VALUE\n"
+        text = text.replace(line, "").replace("VALUE\n", "1\n").replace("        out =", f"        {line}        out =")
+    files = []
+    for number, name in enumerate(("base", "head")):
+        write(tmp_path / name, f"VALUE = {number}\n", "helper_of_both.py")
+        files.append(write(tmp_path / name, text.replace("{name}", name)))
+    with pytest.raises(UsageError, match=r"one module helper_of_both, but for .*/base/my_kernels\.py it is .*/head/"):
+        registry.load([], files)
+
+
+def test_what_only_one_of_two_files_has_beside_it_is_no_other_files_import(tmp_path: Path) -> None:
+    first, second = provider_file(tmp_path / "one", "first"), provider_file(tmp_path / "two", "second")
+    write(tmp_path / "one", "VALUE = 2\n", "helper_of_two.py")
+    with pytest.raises(UsageError, match="one module helper_of_two"):
+        registry.load([], [first, second])
+    (tmp_path / "one" / "helper_of_two.py").unlink()
+    assert list(registry.load([], [first, second])) == ["first", "second"]
+
+
 def test_a_taken_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="provider name 'blas' is taken"):
         registry.load([], [provider_file(tmp_path / "repo", "blas")])
@@ -110,6 +134,7 @@ def test_a_taken_name_is_refused(tmp_path: Path) -> None:
         ("import no_such_module_here\n", "ModuleNotFoundError: No module named 'no_such_module_here'"),
         ("def broken(:\n", "SyntaxError"),
         ("1 / 0\n", "ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(0)\n", "SystemExit: 0"),
         ("", "define PROVIDERS"),
         ("PROVIDERS = 3\n", "define PROVIDERS"),
         ("PROVIDERS = ['blas']\n", "define PROVIDERS"),

@@ -273,6 +273,8 @@ def copied(place):
 def test_a_copied_file_that_uses_nothing_of_the_version_is_refused(copied, loaded, tmp_path):
     origin, providers = copied
     loaded("_distutils_hack", origin.environment / "site-packages" / "_distutils_hack" / "__init__.py")
+    finder = "__editable___planted_0_1_finder"  # of pip install -e, in every process
+    loaded(finder, origin.environment / "site-packages" / f"{finder}.py")
     loaded("third_party_of_test", tmp_path / "site-packages" / "third_party_of_test.py")
     origin.check_providers(providers)
     with pytest.raises(OriginError, match=r"kernels\.py: it is not in the repository, and has imported nothing of it"):
