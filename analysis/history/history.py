@@ -107,7 +107,7 @@ def level(history: History) -> pd.DataFrame:
 
     Of the series that were measured in the newest run, those enter that have the same runs as most of them, so that
     every run is the mean of the same cells. Columns: run, change, low, high (95 % interval over the cells, NaN for
-    one), count (cells).
+    one), count (cells). Where there is only one such run, nothing is known of a change: NaN.
     """
     last = history.points["run"].max()
     runs = {number: tuple(found) for number, found in history.points.groupby("series")["run"] if found.max() == last}
@@ -121,7 +121,7 @@ def level(history: History) -> pd.DataFrame:
     counts = points.groupby("run", as_index=False).agg(count=("series", "size"))
     for name, column in {"change": "mean", "low": "low", "high": "high"}.items():
         shares = counts["run"].map(means[column].map(math.expm1))
-        counts[name] = shares.where(counts["run"] > min(common), 0.0)
+        counts[name] = shares.where(counts["run"] > min(common), 0.0 if len(common) > 1 else math.nan)
     return counts
 
 

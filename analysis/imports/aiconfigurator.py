@@ -13,12 +13,16 @@ from collections.abc import Collection, Mapping
 
 from ...shapes.errors import UsageError
 from ...shapes.problem import Problem
+from ...shapes.verdict import Verdict
 from .entries import Entry, Imported, frame_of
 from .table import Table
 
 SOURCE = "AIConfigurator table"
 
 COLUMNS = ("framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n", "k", "latency")
+
+CASE = ("framework", "version", "device", "gemm_dtype", "m", "n", "k")
+"""Columns that tell cases apart: a collector may have tried several kernels, or one operation under several names."""
 
 MATH_DTYPES = {
     "bfloat16": "bf16",
@@ -60,12 +64,15 @@ def of_sizes(table: Table, sizes: Collection[tuple[int, ...]]) -> Table | None:
 
 
 def read(table: Table, columns: Mapping[str, str]) -> Imported:
-    """One case per row; of rows for one case, which some tables have, the last."""
+    """One case per row: of its rows, which some tables repeat, the last; of its kernels the fastest."""
     require_gemms(table)
     readings = table.readings("latency", "0.001")
     kept = {tuple(table.text(row, name) for name in COLUMNS[:-1]): row for row in range(len(table))}
+    fastest: dict[tuple[str, ...], int] = {}
+    for row in sorted(kept.values(), key=lambda row: (readings[row].verdict != Verdict.PASSED, readings[row].time_s)):
+        fastest.setdefault(tuple(table.text(row, name) for name in CASE), row)
     entries = []
-    for row in kept.values():
+    for row in sorted(fastest.values()):
         M, N, K = (table.size(row, name) for name in "mnk")
         entries.append(
             Entry.of(
@@ -81,6 +88,8 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
         )
     repeated = len(table) - len(kept)
     notes = [f"{table.where}: of several rows for one case the last counts ({repeated} others)"] if repeated else []
+    slower = len(kept) - len(fastest)
+    notes += [f"{table.where}: of several kernels for one case the fastest counts ({slower} others)"] if slower else []
     devices = dict.fromkeys(table.text(row, "device") for row in range(len(table)))
     rounding = {"latency": str(table.rounding("latency"))}
     return Imported(SOURCE, frame_of(entries, table.where), rounding, ", ".join(devices), tuple(notes))

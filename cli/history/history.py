@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ from ..shared.tables import show
 
 if TYPE_CHECKING:
     from ...analysis.history.history import History
+
+GENERATOR = b'<meta name="generator" content="rooflens '
+"""What the head of every page of rooflens holds."""
 
 
 @click.command()
@@ -80,10 +84,19 @@ def _write_pages(found: "History", states: Mapping[str, ComparisonState], folder
     pages = build_trends(
         found, lambda part, gap: deciding_command(part, gap.earliest, gap.latest, gap.proposals, states), links, raw
     )
+    for name in pages:
+        _refuse_to_replace(folder / name)
     for name, page in pages.items():
         path = folder / name
         write_report(page, {"html": path})
     click.echo(path, err=True)
+
+
+def _refuse_to_replace(path: Path) -> None:
+    """Raise UsageError for a file that rooflens has not written: the names of the pages are not the user's choice."""
+    with suppress(OSError):  # the writer says why
+        if GENERATOR not in path.read_bytes()[:4096]:
+            raise UsageError(f"--html: {path} is no page of rooflens and would be replaced; choose another folder")
 
 
 def _folders(names: Sequence[str]) -> list[Path]:

@@ -125,11 +125,17 @@ def report(
 
 
 def _printed(files: dict[str, Path | None], digest: bool) -> list[str]:
-    """Return the format that goes to stdout, if any. Raises UsageError for several, and for one that is not text."""
+    """Return the format that goes to stdout, if any. Raises UsageError for several, for one that is
+    not text, and for two formats in one file.
+    """
     printed = [name for name, path in files.items() if path == STDOUT]
     for name in printed:
         if not (FORMATS | EXPORTS)[name].printable:
             raise UsageError(f"{_option(name)} -: it cannot be printed; give it a FILE")
+    named: dict[Path, str] = {}
+    for name, path in files.items():
+        if path and path != STDOUT and (other := named.setdefault(path.resolve(), name)) != name:
+            raise UsageError(f"{_option(other)} and {_option(name)} would both write {path}: give each its own FILE")
     asked = [f"{_option(name)} -" for name in printed] + ["--digest"] * digest
     if len(asked) > 1:
         raise UsageError(f"only one of {' and '.join(asked)} can be printed: give the others a FILE")

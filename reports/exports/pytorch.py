@@ -8,7 +8,6 @@ Source: pytorch/test-infra @3c0eb5c, clickhouse_db_schema/oss_ci_benchmark_v3/sc
 from collections.abc import Iterator
 from typing import Any
 
-from ... import __version__
 from ...analysis.run.pipeline import Analysis
 from ...shapes.problem import SIZES
 from ...shapes.scheme import DType
@@ -34,7 +33,7 @@ def _described(analysis: Analysis, name: str, row: Row) -> dict[str, Any]:
     scheme = parse_scheme(row["scheme"], DType(row["dtype"]))
     extra = {"benchmark": name, "suite": row["suite"], "pass": row["pass"], "cache": row["cache"]}
     extra |= {"device": device.name, "arch": device.arch, "timer": row["timer"], "config": row["config"]}
-    versions = {"rooflens": __version__} | {tool: versions[tool] for tool in ("torch", "triton") if tool in versions}
+    versions = {tool: versions[tool] for tool in ("rooflens", "torch", "triton") if tool in versions}
     return {
         "benchmark": {
             "name": "rooflens",

@@ -180,6 +180,7 @@ def test_fail_on_says_which_verdicts_fail(runner, fail_on, code, expected):
     [
         ({"fail-on": "sometimes"}, "::error::fail-on: sometimes is none of"),
         ({"base": "elsewhere"}, "check out with fetch-depth: 0"),
+        ({"arguments": f"{SMALL} -p 'right"}, "::error::arguments: a quote is not closed"),
     ],
 )
 def test_mistakes_end_the_step_before_anything_is_measured(runner, tmp_path, inputs, words):

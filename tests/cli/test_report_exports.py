@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from pathlib import Path
 
 import jsonschema
 import pandas as pd
@@ -102,6 +103,19 @@ def exported(plant, capsys):
         return capsys.readouterr().out
 
     return export
+
+
+def test_records_name_the_version_that_measured(exported):
+    records = json.loads(exported("pytorch-benchmark", manifest={"environment": {"rooflens": "0.0.7"}}))
+    assert records[0]["dependencies"]["rooflens"]["version"] == "0.0.7"
+
+
+@pytest.mark.parametrize("others", [("--bencher", "./same"), ("--html", "same")])
+def test_two_formats_in_one_file_would_lose_the_first(plant, tmp_path, capsys, others):
+    plant("planted", **EXACT)
+    assert main(["report", "planted", "--github-benchmark", "same", *others]) == 2
+    assert "would both write" in capsys.readouterr().err
+    assert not Path("same").exists()
 
 
 def test_github_action_benchmark_takes_times_and_rates(exported):

@@ -353,6 +353,10 @@ def test_without_a_provider_file_the_working_directory_counts_and_git_need_not_b
     plain = ("run", "tiny.toml", "-p", "dequant_blas", "-a", "M=1", "--rounds", "1", "--no-calibrate", "--no-report")
     assert rooflens(place / "repo", *plain, *ON_CPU, "-o", "a").returncode == 0
     assert repository_of(place / "repo/a")["top"] == str((place / "repo").resolve())
+    assert rooflens(place, "report", "repo/a", "--markdown", "a.md").returncode == 0
+    told = (place / "a.md").read_text("utf-8")
+    assert "commit of the working directory" in told
+    assert "commit of the kernels" not in told
     monkeypatch.setenv("PATH", str(place / "empty"))
     assert rooflens(place / "repo", *plain, *ON_CPU, "-o", "b").returncode == 0
     assert repository_of(place / "repo/b") is None

@@ -103,6 +103,15 @@ def test_rows_of_another_gpu_in_one_file_are_left_out(plant, tmp_path, capsys):
     assert [column["header"] for column in found["columns"]][-1] == "vLLM 1.0 int4_wo"
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_several_kernels_of_a_stack_the_fastest_stands_there(plant, tmp_path, capsys, order):
+    plant("planted", **TOY)
+    file = table(tmp_path / "several.txt", [(*ROWS[0][:-1], 0.9), ROWS[0]][::order])
+    file.write_text(file.read_text().replace("a_kernel", "another", 1))
+    (found,) = tables_of(sections(capsys, "--serving", str(file))["serving"]).values()
+    assert shown(found)[0]["vLLM 1.0 int4_wo"] == pytest.approx(12.3e-6)
+
+
 def test_the_older_csv_says_the_same(serving):
     older = table(serving.with_suffix(".txt"), ROWS)
     pd.testing.assert_frame_equal(read(older).frame, read(serving).frame)

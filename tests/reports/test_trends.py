@@ -141,6 +141,40 @@ def test_a_filter_narrows_the_pages_and_what_cannot_be_written_is_one_line(site,
     assert capsys.readouterr().err.splitlines()[-1].startswith("rooflens: error: cannot write file/below/")
 
 
+def test_a_file_that_is_no_page_of_rooflens_is_not_replaced(site, tmp_path, monkeypatch, capsys):
+    runs = sorted(map(str, (site.parents[1] / "runs").glob("cpu *")))
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):  # its own pages are
+        assert main(["history", *runs, "--html", "."]) == 0
+    (tmp_path / "index.html").write_text("my own site")
+    (tmp_path / "fourbit.html").unlink()
+    assert main(["history", *runs, "--html", "."]) == 2
+    assert "index.html is no page of rooflens" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+    assert (tmp_path / "index.html").read_text() == "my own site"
+
+
+def test_few_runs_claim_neither_sameness_nor_a_trend(site, tmp_path, monkeypatch):
+    """Two runs of which the second is twice as slow, then one with another driver."""
+    monkeypatch.chdir(tmp_path)
+    for number in range(3):
+        write_run(
+            tmp_path / f"r{number}", Ms=(1,), shapes=SHAPES, providers=("simt_4bit", "dequant_blas"), machine=H200,
+            latency=lambda cell, number=number: 1e-4 * (1 + number),
+            manifest={"created_at": f"2026-01-{number + 1:02}T03:00:00Z"}
+            | ({"environment": {"driver": "another"}} if number == 2 else {}),
+        )  # fmt: skip
+    for names, change, said in (("r0 r1", "+100.00", "Time since 2026-01-01"), ("r0 r1 r2", "", "one run")):
+        assert main(["history", *names.split(), "--html", "out"]) == 0
+        head, row = page(tmp_path / "out", "index.html").tables["families"]
+        assert row[head.index("change %")].startswith(change[:4])
+        assert bool(row[head.index("change %")]) == bool(change)
+        text = (tmp_path / "out/fourbit.html").read_text(encoding="utf-8")
+        assert said in text
+        assert "takes a series of 4 runs or more" in text
+        assert "by no more than chance" not in text
+
+
 @pytest.fixture
 def visit(browser, site):
     """Open a page at a width and in a colour scheme; fail on any console message or request beyond the files."""

@@ -30,7 +30,8 @@ def reproduce(view: View) -> Section:
     ]
     if code := manifest.repository:
         of = f" of {code.committed_at}: {code.subject}" if code.commit else ""
-        rows.append(("commit of the kernels", f"{code.label}{of}"))
+        has_files = bool((manifest.request or {}).get("files"))
+        rows.append((f"commit of the {'kernels' if has_files else 'working directory'}", f"{code.label}{of}"))
     providers = tuple(
         (
             Cell(name, name),

@@ -17,9 +17,9 @@ HOW = (
     "Rows of AIConfigurator's tables that the reader has named, of the same GPU and exactly this M, N and K. They were "
     "not measured here: a row is the forward call of a linear layer on bf16 activations, with their quantization where "
     "it multiplies in 8 bits, the mean of six replays of a CUDA graph (plain launches of vLLM's fp8_block) over up to "
-    "six layers in turn, so that small weights stay in the cache; its kernel is in the footnote. Beside it stands the "
-    "fastest provider of this run with operands of as many bits (bfloat16: the fastest reference); scales and what a "
-    "call includes may differ. No row enters a ratio, a mean, a winner or a crossover."
+    "six layers in turn, so that small weights stay in the cache; its kernel, of several the fastest, is in the "
+    "footnote. Beside it stands the fastest provider of this run with operands of as many bits (bfloat16: the fastest "
+    "reference); scales and what a call includes may differ. No row enters a ratio, a mean, a winner or a crossover."
 )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ....analysis.history.history import Gap, Proposal
+from ....analysis.statistics.change_points import LEAST_RUNS
 from ....shapes.run_folder.manifest import SHORT
 from ... import formatting as fmt
 from ...model import Block, Cell, Code, Column, Section, Table, Text, text_columns
@@ -12,7 +13,10 @@ from .subject import Trend
 OPEN = 3
 """Places of changes that stand open, the newest; others are folded."""
 
-NONE = "No change of level is proposed: times move by no more than chance, or by less than matters."
+NONE = (
+    f"No change of level is proposed. A proposal takes a series of {LEAST_RUNS} runs or more, two on each side of the "
+    "change: what only the latest run shows is none yet."
+)
 
 PROPOSED = (
     "A proposal is where stored runs look different before and after. The command under it measures both commits in "

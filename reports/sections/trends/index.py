@@ -63,7 +63,7 @@ def _row(trend: Trend) -> tuple[Cell, ...]:
     return (
         Cell(trend.family, link=trend.page),
         Cell(trend.device),
-        Cell("", curve=tuple(row["change"] for row in levels)),
+        Cell("", curve=tuple(row["change"] for row in levels) if len(levels) > 1 else ()),
         Cell(fmt.signed_percent(last["change"]), last["change"]),
         Cell(_interval(last)),
         *map(integer, trend.changes),
@@ -83,17 +83,9 @@ def _interval(row: Mapping[Hashable, Any]) -> str:
 
 def headline(trend: Trend, title: str) -> Section:
     """Say how far the times are from where they began, and what changed."""
-    runs, levels = trend.history.runs, trend.level
-    first, last = runs[levels[0]["run"]], levels[-1]
-    newest, interval = runs[levels[-1]["run"]], _interval(last)
+    newest = trend.history.runs[trend.level[-1]["run"]]
     numbers = (
-        KeyNumber(
-            f"Time since {first.created_at[:10]}",
-            fmt.change(1 + last["change"]),
-            f"{newest.id} over {first.id}, geometric mean of {fmt.plural(last['count'], 'cell')}; above 0: slower"
-            + (f"; interval over the cells {interval}" if interval else ""),
-            last["change"],
-        ),
+        _since(trend),
         _proposed(trend),
         KeyNumber(
             "Latest run",
@@ -102,6 +94,21 @@ def headline(trend: Trend, title: str) -> Section:
         ),
     )
     return Section(trend.anchor, title, (KeyNumbers(numbers), HowToRead((LEVEL, CHANGES))))
+
+
+def _since(trend: Trend) -> KeyNumber:
+    runs, levels = trend.history.runs, trend.level
+    first, last = runs[levels[0]["run"]], levels[-1]
+    newest, interval = runs[last["run"]], _interval(last)
+    if len(levels) < 2:
+        return KeyNumber("Time", "one run", f"no earlier run can be compared with {newest.id} in most of its cells")
+    return KeyNumber(
+        f"Time since {first.created_at[:10]}",
+        fmt.change(1 + last["change"]),
+        f"{newest.id} over {first.id}, geometric mean of {fmt.plural(last['count'], 'cell')}; above 0: slower"
+        + (f"; interval over the cells {interval}" if interval else ""),
+        last["change"],
+    )
 
 
 def _proposed(trend: Trend) -> KeyNumber:

@@ -294,6 +294,13 @@ def test_the_level_of_all_begins_anew_where_the_conditions_change():
     assert level(follow(stories))["run"].tolist() == [5, 6, 7]
 
 
+def test_one_run_under_new_conditions_is_no_trend_of_zero():
+    stories = [story(run, [1e-4, 2e-4], driver="580" if run < 7 else "590") for run in range(8)]
+    found = level(follow(stories))
+    assert found["run"].tolist() == [7]
+    assert found[["change", "low", "high"]].isna().all(axis=None)
+
+
 def test_a_part_of_a_history_says_of_its_series_what_the_whole_says():
     times = noisy(np.random.default_rng(1), 12, 20)
     times[9:, 3] *= 1.05
