@@ -85,7 +85,7 @@ class CompareRunner:
         try:
             return self._run_rounds()
         except (RooflensError, OSError) as error:
-            if not isinstance(error, Interrupted) and not any(self.folder.glob(f"**/{MANIFEST}")):
+            if not isinstance(error, Interrupted) and not self._has_results():
                 self.clean_up()
                 if not has_begun:
                     self._discard(is_new)
@@ -245,8 +245,16 @@ class CompareRunner:
                     store.retry(again)
                 self._observer.doing(f"measure again what failed: {count} unit{'s' * (count > 1)}")
 
+    def _has_results(self) -> bool:
+        """Tell whether anything was measured or searched."""
+        tables = (table for table in self.folder.glob(f"**/{MANIFEST}") if table.parent.name not in self.what.commits)
+        return any(tables) or any(_rows(self.folder / arm / CELLS.file) for arm in self.what.commits)
+
     def _discard(self, is_new: bool) -> None:
         """Remove the files of a comparison that never began, so that the same command works again."""
+        for arm in self.what.commits:
+            if (self.folder / arm / MANIFEST).is_file():  # a run without a row
+                shutil.rmtree(self.folder / arm)
         for name in (COMPARISON, LOCK):
             (self.folder / name).unlink(missing_ok=True)
         if is_new:

@@ -37,11 +37,11 @@ from ..isolation.faults import (
 )
 from ..isolation.process_state import Guard
 from ..machine.device import find_device
-from ..plan.plan import Cell
+from ..plan.plan import Cell, Task
 from ..telemetry.clock import CLOCK
 from ..timing.canary import EVERY_S
 from .bench import Bench
-from .code_origin import OriginError
+from .code_origin import Origin, OriginError, loaded_code
 from .configurations import Configurations
 from .messages import (
     CANARY_PHASE,
@@ -114,9 +114,11 @@ class Worker:
         self._providers = registry.load(setup.providers, setup.files)
         self._trusted = registry.trusted(self._providers)
         self._origin = setup.origin
+        self._checked = (0, 0)
+        self._task: Task | None = None
         if setup.origin:
             setup.origin.check_providers(self._providers)
-            setup.origin.check_code()
+            self._check_code(setup.origin)
         if setup.protocol.tuning == "pinned" and setup.tuned is None:
             raise UsageError("tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
         table = tuned.load(setup.tuned) if setup.tuned else None
@@ -179,20 +181,31 @@ class Worker:
             return CanaryTaken(None, f"no canary: {explain(error, 'timing the canary')[1]}")
 
     def _report(self, message: Any) -> None:
-        """Hand over what is to be stored and wait until it is written: what a kill costs is one unit, never two."""
+        """Hand over what is to be stored and wait until it is written: what a kill costs is one unit, never two.
+
+        Raises OriginError instead, so that nothing is stored, when `prepare` or a launch has imported code that is not
+        the version's.
+        """
+        if self._origin:
+            self._check_code(self._origin)
+            if self._task and isinstance(message, UnitResult) and message.columns["verdict"] == Verdict.PASSED:
+                self._origin.check_used([self._providers[self._task.cells[message.index].provider]])
         self._send(message)
         answer = self._receive()
         assert isinstance(answer, Stored)
         if answer.enough:
             raise _EnoughError
 
-    def _check_origin(self) -> None:
-        if self._origin:
-            self._origin.check_code()
+    def _check_code(self, origin: Origin) -> None:
+        """Check what is loaded, where it is not what was loaded at the last check."""
+        if (loaded := loaded_code()) != self._checked:
+            origin.check_code()
+            self._checked = loaded
 
     def _work(self, work: Work) -> None:
         """Measure one task."""
         job = TaskProgress(self._send, self._report, work)
+        self._task = job.task
         if operands := self._make_operands(job):
             prepared = self._prepare(job, operands, work)
             for number in job.rounds:
@@ -200,9 +213,6 @@ class Worker:
                     job.begin(CANARY_PHASE, [], number)
                     self._send(self._take_canary())
                 self._round(job, operands, prepared, number, work.budget_s)
-                self._check_origin()  # what the first launch imports
-            if self._origin:
-                self._origin.check_used(self._providers[job.task.cells[index].provider] for index in prepared)
         self._send(Done())
 
     def _search_task(self, work: Work) -> None:
@@ -220,7 +230,6 @@ class Worker:
                     raise
                 except Exception as error:  # it ends the search itself, and not one candidate
                     found = nothing_to_search(*explain(error, "searching"))
-                self._check_origin()  # what the launches of the search import
                 self._report(SearchResult(index, found.columns()))
         self._send(Done())
 
@@ -264,7 +273,6 @@ class Worker:
                                 refreshes=name in self._trusted,
                             )  # fmt: skip
                         chosen[index] = ready[key].chosen_as(choice)
-                self._check_origin()  # what `prepare` imports
                 operands.require_unchanged()
                 remark = f"prepare: {'; '.join(left)}" if left else ""
                 found |= {index: replace(prepared, remark=remark) for index, prepared in chosen.items()}

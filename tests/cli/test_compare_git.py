@@ -219,6 +219,10 @@ def test_a_provider_file_outside_of_the_repository_that_imports_nothing_of_it_is
     done = from_outside(here, OUTSIDE.replace("from planted_package import REPEAT", "REPEAT = 1"))
     assert done.returncode == 1
     assert "has imported nothing of it: both versions would run the same code" in done.stderr
+    assert not list((here / "both").glob("*/cells.csv"))  # nothing was stored that a later call would take for measured
+    assert git(here / "repo", "worktree", "list").count("\n") == 0
+    again = from_outside(here, OUTSIDE)
+    assert [case["provider"] for case in head_is_slow(again)["cases"]] == ["mine"]
 
 
 def test_a_provider_file_from_outside_that_is_gone_is_told(here):
