@@ -245,9 +245,9 @@ class Sheet:
         return not self.m_is and self.sizes(row, column).get("E", 1) > 1 and self.setting.op is not Op.MOE_GEMM
 
     def one_size(self, row: int, other: int) -> bool:
-        """True for two rows of the same sizes, two of them at least."""
+        """True for two rows of the same sizes, two of them at least: batch and M alone name no shape."""
         sizes = self.sizes(row)
-        return len(sizes) > 1 and sizes == self.sizes(other)
+        return len(sizes) > 1 and not sizes.keys() <= {"B", "M"} and sizes == self.sizes(other)
 
     def with_column(self, column: Column) -> "Sheet":
         """Return the sheet with another reading of one column."""
