@@ -109,6 +109,7 @@ def survivor(request, tmp_path_factory):
     done = rooflens(place, *killer.plan, "--resume")
     assert done.returncode == 0, done.stderr
     killer.hold()
+    assert not {row["reason"] for row in read(place) if row["verdict"] not in ("passed", "crashed")}
     return place, killer
 
 
