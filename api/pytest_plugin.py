@@ -62,17 +62,13 @@ def rooflens(request: pytest.FixtureRequest) -> "Measure":
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print what was measured."""
-    found = [
-        value
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        for name, value in getattr(report, "user_properties", ())
-        if name == PROPERTY and getattr(report, "when", "") == "call"
-    ]
-    if found:
+    """Print what was measured and decided, by test: pytest itself leaves out the reasons of skips."""
+    reports = [one for found in terminalreporter.stats.values() for one in found if getattr(one, "when", "") == "call"]
+    told = {one.nodeid: [value for name, value in one.user_properties if name == PROPERTY] for one in reports}
+    if any(told.values()):
         terminalreporter.section("rooflens")
-        for line in found:
+    for node, lines in told.items():
+        for line in [node, *(f"  {line}" for line in lines)] if lines else []:
             terminalreporter.write_line(line)
 
 
@@ -104,14 +100,17 @@ class Measure:
             device = options.get("device", "auto")
             if self.saved:
                 self._store(timing, device)
-        lines = (str(timing), *(f"note: {chosen}: {text}" for text in timing.warnings))
-        self.node.user_properties.extend((PROPERTY, line) for line in lines)
+        self.tell(str(timing), *(f"note: {chosen}: {text}" for text in timing.warnings))
         return Measured(timing, self, device)
 
     @property
     def saved(self) -> str:
         """Name of the baseline that this session stores, "" if none."""
         return str(self.node.config.getoption(SAVE) or "")
+
+    def tell(self, *lines: str) -> None:
+        """Add lines to the summary of the session."""
+        self.node.user_properties.extend((PROPERTY, line) for line in lines)
 
     def path(self, name: str) -> Path:
         """File of this test in a baseline."""
@@ -159,12 +158,13 @@ class Measured:
         with suppress(FileNotFoundError), _told_in_one_line():
             stored = Baseline.read(self._measure.path(name))
         if stored is None or self.timing.name not in stored.timings:
-            pytest.skip(
-                f"{self.timing.name} is not in the baseline {name}: make it with "
-                f"pytest {SAVE} {name} '{self._measure.node.nodeid}'"
-            )
+            reason = f"make it with pytest {SAVE} {name} '{self._measure.node.nodeid}'"
+            reason = f"{self.timing.name} is not in the baseline {name}: {reason}"
+            self._measure.tell(reason)
+            pytest.skip(reason)
         with _told_in_one_line():
             verdict = judge(stored, name, self.timing, open_bench(self._device).device, canary(self._device), margin)
+        self._measure.tell(str(verdict))
         if verdict.undecided:
             pytest.skip(f"inconclusive in {self._measure.node.name}: {verdict}")
         return verdict

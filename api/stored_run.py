@@ -11,6 +11,7 @@ from ..analysis.frames.load import load_run
 from ..analysis.run.pipeline import Analysis, analyze
 from ..analysis.run.question import with_times
 from ..reports.build import report_of
+from ..reports.exports.parquet import as_parquet
 from ..reports.model import Report
 from ..reports.presets import Preset
 from ..reports.render.html import render
@@ -18,7 +19,6 @@ from ..reports.sections.speedups.cells import throughput
 from ..reports.sections.speedups.speedup import speedup
 from ..reports.view import View
 from ..reports.write import write_bytes
-from ..shapes.errors import RooflensError
 
 FIRST = (
     *("model", "layer", "op", "B", "E", "M", "N", "K", "pass", "dtype", "scheme", "cache", "provider", "role"),
@@ -83,12 +83,8 @@ class Run:
         """Write each frame to `folder`/NAME.parquet, and return the paths. Takes the extra `parquet` (pyarrow)."""
         paths = []
         for name in FRAMES:
-            try:
-                content = _plain(getattr(self, name)).to_parquet(index=False)
-            except ImportError:
-                raise RooflensError("to_parquet needs pyarrow: pip install 'rooflens[parquet]'") from None
             paths.append(Path(folder) / f"{name}.parquet")
-            write_bytes(paths[-1], content)
+            write_bytes(paths[-1], as_parquet(_plain(getattr(self, name))))
         return paths
 
     def report(self) -> Report:

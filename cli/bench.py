@@ -26,7 +26,7 @@ DEFAULT_SUITE = "llm4bit-quick"
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE.py")
-@click.option("--within", default="25s", show_default=True, metavar="TIME", help="Measure for about so long.")
+@click.option("--within", default="20s", show_default=True, metavar="TIME", help="Measure for about so long.")
 @click.option("--warm", is_flag=True, help="Call back to back, instead of evicting the last-level cache every time.")
 @click.option("--baseline", metavar="NAME", help="Compare with this one; default: the first function, or the suite's.")
 @click.option("--suite", metavar="SUITE", help="Measure providers on this; default: the quick suite of their family.")

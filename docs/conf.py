@@ -13,6 +13,7 @@ extensions = ["myst_parser"]
 root_doc = "index"
 myst_heading_anchors = 4
 suppress_warnings = ["myst.header"]  # stored reports begin tables with headings of the third level
+smartquotes = False  # --rounds would become –rounds
 html_theme = "furo"
 html_title = "rooflens"
 html_static_path = ["site.css"]

@@ -200,9 +200,39 @@ def test_columns_page_is_current():
     assert page.read_text("utf-8") == columns_page(TABLES), "docs/columns.md is out of date: run make docs"
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
-def test_relative_links_of_a_page_exist(page):
-    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
-    targets = re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text)
-    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
-    assert not missing
+def prose_of(markdown: str) -> str:
+    """Leave out blocks of code, whose lines are neither headings nor links."""
+    return re.sub(r"^```.*?^```", "", markdown, flags=re.DOTALL | re.MULTILINE)
+
+
+def places_of(markdown: str) -> set[str]:
+    """Name the headings of a page as links do, on GitHub and on the site: a link in a heading counts by its text."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", prose_of(markdown)), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def wrong_links(page: Path, text: str) -> list[str]:
+    """Return the links of a page whose file or heading does not exist."""
+    wrong = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose_of(text))):
+        name, _, place = target.partition("#")
+        file = page.parent / name if name else page
+        if "://" not in target and not (
+            file.exists() and (not place or place in places_of(text if file == page else file.read_text("utf-8")))
+        ):
+            wrong.append(target)
+    return wrong
+
+
+def test_wrong_links_are_found():
+    text = "# A *b*: `c_d`, [e](index.md)\n[1](#a-b-c_d-e) `[2](no.md)` [3](#b) ![4](no.png) [5](https://a.b/c#d)\n"
+    text += "```sh\n# f\n[6](no.md)\n```\n[7](#f) [8](index.md#start) [9](index.md#stop)\n"
+    assert wrong_links(ROOT / "docs" / "api.md", text) == ["#b", "no.png", "#f", "index.md#stop"]
+
+
+def test_links_between_pages_lead_to_files_and_headings_that_exist():
+    """Those of the built site, slow to build, are checked by tests/test_site.py."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    assert len(pages) > 40
+    wrong = {page.relative_to(ROOT).as_posix(): wrong_links(page, page.read_text("utf-8")) for page in pages}
+    assert not {page: links for page, links in wrong.items() if links}

@@ -65,6 +65,12 @@ def test_links_lead_to_files_and_places_that_exist(site):
     assert not wrong
 
 
+def test_options_are_shown_as_they_are_typed(site):
+    text = (site / "commands.html").read_text("utf-8")
+    assert "resume with --resume" in text
+    assert not re.findall(r"–[a-z]+", text)
+
+
 def test_nothing_is_loaded_from_elsewhere(site):
     loaded = {url for page in site.rglob("*.html") for url in Links(page).loaded}
     assert not {url for url in loaded if urlsplit(url).scheme or url.startswith("//")}

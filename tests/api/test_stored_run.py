@@ -3,13 +3,14 @@
 import html
 import json
 import re
+import sys
 
 import pandas as pd
 import pytest
 import rooflens
 from rooflens.analysis.roofline.bounds import Bound
 from rooflens.api.stored_run import FRAMES
-from rooflens.shapes.errors import UsageError
+from rooflens.shapes.errors import RooflensError, UsageError
 
 from ..environments import ROOT
 
@@ -51,6 +52,13 @@ def test_parquet_files_hold_the_frames(run, tmp_path):
     back = pd.read_parquet(tmp_path / "out" / "cells.parquet")
     assert back["time_s"].to_numpy() == pytest.approx(run.cells["time_s"].to_numpy(), nan_ok=True)
     assert list(back.columns) == list(run.cells.columns)
+
+
+def test_without_pyarrow_the_extra_is_named(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(RooflensError, match=re.escape("pip install 'rooflens[parquet]'")):
+        run.to_parquet(tmp_path)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_parquet_holds_where_the_winner_changes(tmp_path):
