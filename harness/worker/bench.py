@@ -104,8 +104,8 @@ class Bench:
         if self.timer not in WATCHED:
             watch.check_replayed(make_timer("event", self.machine, watch.subject, self.device), taken.times_s)
         elif taken.launches_per_sample > 1:
-            watch.check_single(taken.times_s)
-        watch.check()
+            watch.check_repeated(taken.times_s)
+        watch.check(taken.times_s)
         return taken
 
     def sampled(self, subject: Subject, budget_s: float) -> Measurement:

@@ -97,11 +97,32 @@ def test_a_cheat_fails_or_has_done_its_work(on_the_cpu, name):
     assert fault(on_the_cpu, name) == ""
 
 
+def only(*names):
+    """Return the module of cheats with some of them."""
+    chosen = [provider for provider in cheating_providers.PROVIDERS if provider.name in (HONEST, *names)]
+    return SimpleNamespace(PROVIDERS=chosen, __file__=cheating_providers.__file__)
+
+
+def test_launches_that_are_timed_many_at_once_do_all_of_their_work(tmp_path):
+    """Activations cannot change between those of one sample."""
+    names = [name for name in cheating_providers.CHEATS if name.startswith("one_of_three")]
+    cells = measured(tmp_path, only(*names), 256, *ON_THE_CPU)
+    assert cells[cells["provider"] == HONEST]["launches_per_sample"].astype(int).max() > 1
+    assert faults_of_the_honest(cells) == []
+    assert [fault(cells, name) for name in names] == ["", ""]
+
+
+def test_activations_that_come_once_only_are_seen_where_references_are_slow(tmp_path):
+    """A part of the product is enough: the whole one would take many times what a round may take."""
+    names = ("foresees_the_activations", "for_activations_that_come_again")
+    cells = measured(tmp_path, only(*names), 3072, *ON_THE_CPU)
+    assert faults_of_the_honest(cells) == []
+    assert [fault(cells, name) for name in names] == ["", ""]
+
+
 def test_copies_that_share_a_flush_have_activations_of_their_own(tmp_path):
     name = "shares_its_result_among_copies"
-    chosen = [provider for provider in cheating_providers.PROVIDERS if provider.name in (HONEST, name)]
-    module = SimpleNamespace(PROVIDERS=chosen, __file__=cheating_providers.__file__)
-    cells = measured(tmp_path, module, 128, *ON_THE_CPU)
+    cells = measured(tmp_path, only(name), 128, *ON_THE_CPU)
     assert cells["copies"].max() > 1
     assert faults_of_the_honest(cells) == []
     assert fault(cells, name) == ""
