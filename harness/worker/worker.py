@@ -331,8 +331,8 @@ class Worker:
                 with operands.earlier():
                     bench.check(ready, operands, cell)
                 taken = bench.measured(ready, operands, cell, budget_s, self._guard.threads_s)
-                columns |= bench.columns(taken, ready, cell, self._providers[cell.provider])
-                columns |= bench.check_negated(ready, operands, cell)
+                accuracy = bench.check_negated(ready, operands, cell)
+                columns |= bench.columns(taken, ready, cell, self._providers[cell.provider]) | accuracy
             columns["reason"] = "; ".join(filter(None, (columns["reason"], *left)))
             operands.require_unchanged()
         except Exception as error:
