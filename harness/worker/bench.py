@@ -34,8 +34,8 @@ from .geometry import geometry_columns
 from .messages import PREPARE_PHASE, TRY_PHASE, ChosenConfig, Failure
 from .operands import Operands
 from .prepared import Prepared, prepare, require_json
-from .search import Search, nothing_to_search, search
-from .trial import DeviceTrial
+from .search import BRIEF, Search, nothing_to_search, search
+from .trial import DeviceTrial, error_ratio
 from .watch import Watch
 
 WATCHED = ("host", "event", "profiler")
@@ -109,12 +109,15 @@ class Bench:
         budget_s = budget_s or self._protocol.budget_s
         watch = Watch(operands, ready.launches, plain, self.machine, budget_s, threads_s, refreshes=ready.refreshes)
         taken = self.sampled(watch.subject if self.timer in WATCHED else plain, budget_s)
+        self._check_watched(watch, taken)
+        return taken
+
+    def _check_watched(self, watch: Watch, taken: Measurement) -> None:
         if self.timer not in WATCHED:
             watch.check_replayed(make_timer("event", self.machine, watch.subject, self.device), taken.times_s)
         elif taken.launches_per_sample > 1:
             watch.check_repeated(taken.times_s)
         watch.check(taken.times_s)
-        return taken
 
     def _require_threads(self, launch: Launch) -> None:
         """Raise ProviderError where a launch uses more cores of the host than torch, and with it every other, may."""
@@ -227,12 +230,13 @@ class Bench:
         guarded: Guarded,
         seed: str,
         failed: Mapping[int, Failure] | None = None,
+        refreshes: bool = False,
     ) -> Search:
         """Search the configuration of one cell, on operands whose activations are drawn.
 
-        `begin` is called with each candidate and its phase; each is prepared and timed within `guarded()`; `seed` and
-        `failed` as in `search.search`. Raises what the provider raises before its first candidate, and whatever costs
-        the process, the device or the shared operands.
+        `begin` is called with each candidate and its phase; each is prepared and timed within `guarded()`, watched like
+        a cell of a run; `seed` and `failed` as in `search.search`, `refreshes` as in `prepare`. Raises what the
+        provider raises before its first candidate, and whatever costs the process, the device or the shared operands.
         """
         # Candidates take turns on the same copies: what one of them has launched on is not cold for the next.
         copies = self.copies(cell) if self.cold_by == "rotation" else 1
@@ -246,17 +250,25 @@ class Bench:
             begin(candidate, PREPARE_PHASE)
             with guarded():
                 prepared = prepare(
-                    provider, operands.copies(copies), ChosenConfig(config or None, "cold"), self.machine
+                    *(provider, operands.copies(copies), ChosenConfig(config or None, "cold"), self.machine),
+                    refreshes=refreshes,
                 )
                 begin(candidate, TRY_PHASE)
                 operands.require_unchanged()
                 self.check(prepared, operands, cell)
+                error = max(map(error_ratio, prepared.launches[0].outputs, truth))
+                operands.flip(0)
                 subject = self.subject(prepared, cell)
+                watch = Watch(
+                    *(operands, prepared.launches, subject, self.machine, BRIEF.budget_s),
+                    refreshes=prepared.refreshes,
+                )
+                subject = watch.subject if self.timer in WATCHED else subject
                 timer = make_timer(self.timer, self.machine, subject, self.device)
             return DeviceTrial(
-                *(prepared, subject, timer, self.machine, self.telemetry, truth, guarded),
+                *(error, subject, timer, self.machine, self.telemetry, guarded),
                 begin=lambda: begin(candidate, TRY_PHASE),
-                check_again=lambda: self.check_negated(prepared, operands, cell),
+                check=lambda taken: self._check_watched(watch, taken),
             )
 
         def failure(error: Exception) -> Failure:

@@ -126,7 +126,14 @@ class Worker:
         self._canary_due = 0.0
         self._guard = Guard()
         self._configurations = Configurations(
-            self._bench, self._providers, self._guard, setup.protocol.tuning, table, self._send, self._report
+            self._bench,
+            self._providers,
+            self._trusted,
+            self._guard,
+            setup.protocol.tuning,
+            table,
+            self._send,
+            self._report,
         )
         self._send(ready(setup, self.device, self._providers, self._bench))
 
