@@ -115,6 +115,15 @@ class Inputs(ABC):
     def reference(self) -> Tensors:
         """Return each output in fp64 (as `empty_outputs` orders and shapes them), from the SAME quantized bits."""
 
+    @property
+    def column_unit(self) -> int:
+        """Multiple of columns at which `columns` cuts an output; 0 where it cannot."""
+        return 0
+
+    def columns(self, part: slice) -> Self:
+        """Return the operands of some columns of the only output, in the same memory, for `reference`."""
+        raise NotImplementedError
+
     def negate_reference(self, truth: Tensors) -> None:
         """Turn the reference of the activations into that of the negated ones, in place: Y(-X) = -Y(X)."""
         for output in truth:

@@ -141,7 +141,7 @@ class Provider(ABC, Generic[SchemeT, InputsT]):
     role: ClassVar[Role] = Role.CANDIDATE
     """REFERENCE if the launch reads operands decoded outside of it: it then never wins, nor is dispatched to.
 
-    A provider that calls `inputs.dequantized()` in `prepare` is taken for one.
+    A provider that calls `inputs.dequantized()` in `prepare`, or in its first launch only, is taken for one.
     """
     family: ClassVar[str] = ""
     """Family of schemes that it computes with; "": any, `supports` decides."""

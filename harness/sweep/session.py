@@ -354,8 +354,9 @@ class Session:
         if not entry.decoded:
             entry.decoded = True
             self.remark(
-                f"{provider} asked for a decoded operand in prepare(), so that its launch does not pay for decoding: "
-                "it counts as a reference, which wins nowhere; write role = Role.REFERENCE, or decode in the launch"
+                f"{provider} asked for a decoded operand in prepare() or once, so that its launch does not pay for "
+                "decoding: it counts as a reference, which wins nowhere; write role = Role.REFERENCE, or decode in the "
+                "launch"
             )
 
     def _send(self, message: Any) -> None:

@@ -32,9 +32,9 @@ class HostTimer:
         if not (host.is_asynchronous or subject.operations):
             least = LEAST_READINGS * host.reading_s
             # A launch that is long enough at once needs no second look; of a short one, the first may be cold.
-            once = self._sample()
+            once, _ = self._sample()
             if once < least:
-                once = min(once, self._sample(), self._sample())
+                once = min(once, self._sample()[0], self._sample()[0])
             self.launches_per_sample = min(MOST_LAUNCHES, math.ceil(least / max(once, 1e-9)))
         self.resolution_s = host.resolution_s / self.launches_per_sample
 
@@ -45,14 +45,16 @@ class HostTimer:
         times, reasons = [], []
         for _ in range(count):
             before = self._host.preemptions()
-            times.append(self._sample())
-            self._subject.after()
+            time_s, ended_s = self._sample()
+            self._subject.after(ended_s)
+            times.append(time_s)
             # A launch whose threads meet at a barrier waits a whole time slice when one of them has lost its core.
             reasons.append(PREEMPTED if self._host.preemptions() > before else "")
         meanwhile()
         return Samples(tuple(times), tuple(reasons) if any(reasons) else ())
 
-    def _sample(self) -> float:
+    def _sample(self) -> tuple[float, float]:
+        """Return the seconds of a launch, and when they had passed."""
         now, synchronize, launch = self._host.now, self._host.synchronize, self._subject.launch
         self._subject.before()
         synchronize()
@@ -60,4 +62,5 @@ class HostTimer:
         for _ in range(self.launches_per_sample):
             launch()
         synchronize()
-        return (now() - start) / self.launches_per_sample
+        ended = now()
+        return (ended - start) / self.launches_per_sample, ended

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # it imports torch, and `unavailable` is asked where there ma
     from .accelerator import Action
 
 
-def nothing() -> None:
+def nothing(*_: object) -> None:
     """Do nothing."""
 
 
@@ -26,6 +26,7 @@ def nothing() -> None:
 class Subject:
     """What one sample does: `before`, untimed, then `launch`, timed, then `after`, untimed.
 
+    `after` gets the time of the host at which the launch had ended, unless the device is still busy with it.
     `operations` is the number of device operations that `before` queues (0: it queues none); `copy` tells which copy of
     the operands the next launch uses; `period` is the number of launches after which `launch` uses the same buffers
     again; `turn` the number of samples that one flush in `before` serves.
@@ -36,7 +37,7 @@ class Subject:
     operations: int = 0
     period: int = 1
     turn: int = 1
-    after: "Action" = nothing
+    after: Callable[..., object] = nothing
     copy: Callable[[], int] = int
 
 

@@ -1,12 +1,16 @@
 """The bench: one device with the tools that measure on it. It knows how a cell is timed and checked, not when."""
 
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
 
-from ...kernels.inputs import poison
-from ...kernels.provider import AnyProvider, Config, Role, support
+import torch
+
+from ...kernels.inputs import decoded_calls, poison
+from ...kernels.provider import AnyProvider, Config, Launch, Role, support
 from ...kernels.reference import measure_all
 from ...shapes.device import Device
 from ...shapes.errors import UsageError
@@ -30,12 +34,15 @@ from .geometry import geometry_columns
 from .messages import PREPARE_PHASE, TRY_PHASE, ChosenConfig, Failure
 from .operands import Operands
 from .prepared import Prepared, prepare, require_json
-from .search import Search, nothing_to_search, search
-from .trial import DeviceTrial
+from .search import BRIEF, Search, nothing_to_search, search
+from .trial import DeviceTrial, error_ratio
 from .watch import Watch
 
 WATCHED = ("host", "event", "profiler")
 """Timers whose every sample is launched by the host, so that operands can change before it."""
+
+THREADS_S, THREADS_SLACK = 2e-3, 0.25
+"""Seconds for which the cores that launches use are counted, and how many more these may be than are allowed."""
 
 MOST_KERNELS, LONGEST_NAME = 100, 200
 """Kernels of a launch that are stored, and characters of their names: a decoder in torch may launch thousands, named by
@@ -96,17 +103,35 @@ class Bench:
         `threads_s` returns the processor time of the provider's threads. Raises IncorrectError or LeftBehindError for
         launches that do less than their work while they are timed (`watch`).
         """
+        self._require_threads(ready.launches[0])
         operands.flip(0)  # what copies compute before they are timed must be wrong later
         plain = self.subject(ready, cell)
         budget_s = budget_s or self._protocol.budget_s
         watch = Watch(operands, ready.launches, plain, self.machine, budget_s, threads_s, refreshes=ready.refreshes)
         taken = self.sampled(watch.subject if self.timer in WATCHED else plain, budget_s)
+        self._check_watched(watch, taken)
+        return taken
+
+    def _check_watched(self, watch: Watch, taken: Measurement) -> None:
         if self.timer not in WATCHED:
             watch.check_replayed(make_timer("event", self.machine, watch.subject, self.device), taken.times_s)
         elif taken.launches_per_sample > 1:
-            watch.check_single(taken.times_s)
-        watch.check()
-        return taken
+            watch.check_repeated(taken.times_s)
+        watch.check(taken.times_s)
+
+    def _require_threads(self, launch: Launch) -> None:
+        """Raise ProviderError where a launch uses more cores of the host than torch, and with it every other, may."""
+        allowed = torch.get_num_threads()
+        if self.device.is_gpu or allowed >= len(os.sched_getaffinity(0)):
+            return
+        began, used_s, elapsed_s = time.perf_counter(), time.process_time(), 0.0
+        while elapsed_s < THREADS_S:
+            launch()
+            elapsed_s = time.perf_counter() - began
+        if (cores := (time.process_time() - used_s) / elapsed_s) > THREADS_SLACK + allowed:
+            raise ProviderError(
+                f"a launch keeps {cores:.1f} cores busy, and --threads allows {allowed}: use torch.get_num_threads()"
+            )
 
     def sampled(self, subject: Subject, budget_s: float) -> Measurement:
         """Take samples until the protocol's precision is reached, or `budget_s` seconds have passed."""
@@ -157,7 +182,7 @@ class Bench:
             "math_dtype": provider.math_dtype(cell.problem, cell.scheme, self.device),
             "moved_bytes": _whole_bytes("moved_bytes", provider.moved_bytes(*work)),
             **geometry_columns(launch),
-        } | ({"role": Role.REFERENCE.value} if ready.decoded else {})
+        } | ({"role": Role.REFERENCE.value} if ready.is_reference else {})
 
     def check(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:
         """Run once into a poisoned output and compare; raise IncorrectError below the scheme's floor.
@@ -169,7 +194,9 @@ class Bench:
         for launch in {id(launch): launch for launch in (ready.launches[-1], ready.launches[0])}.values():
             for output in launch.outputs:
                 poison(output)
+            asked = decoded_calls()
             launch()
+            ready.asked.append(decoded_calls() - asked)
             self.machine.synchronize()
             found = measure_all(operands.outputs_of(launch), operands.truth)
             columns = min(found, key=lambda accuracy: accuracy.snr_db).columns()
@@ -203,12 +230,13 @@ class Bench:
         guarded: Guarded,
         seed: str,
         failed: Mapping[int, Failure] | None = None,
+        refreshes: bool = False,
     ) -> Search:
         """Search the configuration of one cell, on operands whose activations are drawn.
 
-        `begin` is called with each candidate and its phase; each is prepared and timed within `guarded()`; `seed` and
-        `failed` as in `search.search`. Raises what the provider raises before its first candidate, and whatever costs
-        the process, the device or the shared operands.
+        `begin` is called with each candidate and its phase; each is prepared and timed within `guarded()`, watched like
+        a cell of a run; `seed` and `failed` as in `search.search`, `refreshes` as in `prepare`. Raises what the
+        provider raises before its first candidate, and whatever costs the process, the device or the shared operands.
         """
         # Candidates take turns on the same copies: what one of them has launched on is not cold for the next.
         copies = self.copies(cell) if self.cold_by == "rotation" else 1
@@ -222,17 +250,25 @@ class Bench:
             begin(candidate, PREPARE_PHASE)
             with guarded():
                 prepared = prepare(
-                    provider, operands.copies(copies), ChosenConfig(config or None, "cold"), self.machine
+                    *(provider, operands.copies(copies), ChosenConfig(config or None, "cold"), self.machine),
+                    refreshes=refreshes,
                 )
                 begin(candidate, TRY_PHASE)
                 operands.require_unchanged()
                 self.check(prepared, operands, cell)
+                error = max(map(error_ratio, prepared.launches[0].outputs, truth))
+                operands.flip(0)
                 subject = self.subject(prepared, cell)
+                watch = Watch(
+                    *(operands, prepared.launches, subject, self.machine, BRIEF.budget_s),
+                    refreshes=prepared.refreshes,
+                )
+                subject = watch.subject if self.timer in WATCHED else subject
                 timer = make_timer(self.timer, self.machine, subject, self.device)
             return DeviceTrial(
-                *(prepared, subject, timer, self.machine, self.telemetry, truth, guarded),
+                *(error, subject, timer, self.machine, self.telemetry, guarded),
                 begin=lambda: begin(candidate, TRY_PHASE),
-                check_again=lambda: self.check_negated(prepared, operands, cell),
+                check=lambda taken: self._check_watched(watch, taken),
             )
 
         def failure(error: Exception) -> Failure:

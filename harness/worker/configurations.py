@@ -1,7 +1,7 @@
 """Which configuration a cell runs: the default, that of a tuned table, or the winner of a search."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,7 +20,8 @@ from .task_progress import TaskProgress
 
 
 class Configurations:
-    """Chooses and searches configurations on one bench; `table` is that of --tuned, `tuning` as in the protocol.
+    """Chooses and searches configurations on one bench; `table` is that of --tuned, `tuning` as in the protocol,
+    `trusted` as of `registry.trusted`.
 
     `send` sends a message to the parent; `report` does too, and returns when it is stored.
     """
@@ -29,13 +30,14 @@ class Configurations:
         self,
         bench: Bench,
         providers: Mapping[str, AnyProvider],
+        trusted: Collection[str],
         guard: Guard,
         tuning: str,
         table: TunedTable | None,
         send: Callable[[Any], object],
         report: Callable[[Any], object],
     ) -> None:
-        self._bench, self._providers, self._guard = bench, providers, guard
+        self._bench, self._providers, self._trusted, self._guard = bench, providers, trusted, guard
         self._tuning, self._table = tuning, table
         self._send, self._report = send, report
 
@@ -95,7 +97,10 @@ class Configurations:
         failed = work.failed_candidates.get(index)
         try:
             with around:
-                return self._bench.search(self._providers[cell.provider], cell, operands, begin, guarded, seed, failed)
+                return self._bench.search(
+                    *(self._providers[cell.provider], cell, operands, begin, guarded, seed, failed),
+                    refreshes=cell.provider in self._trusted,
+                )
         except Exception as error:
             if is_lost(error):
                 self._send(CandidateFailed(*explain(error, "searching")))

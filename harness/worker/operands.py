@@ -2,8 +2,9 @@
 
 import hashlib
 import math
+import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -91,6 +92,12 @@ FIRST = 500_000_000
 MOST_EARLIER_BYTES = 2 << 30
 """Of a reference that is kept for a round longer."""
 
+PART = 64
+"""Columns that a second reference has at least."""
+
+_STEPS, _POKED = 16, 4
+"""Sets of elements whose signs change by turns while launches are timed, and elements of a set."""
+
 SIGNS = 32
 """Patterns of signs that are drawn for the activations of a problem; what they combine to does not end."""
 
@@ -105,7 +112,7 @@ class Operands:
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
         outputs = inputs.empty_outputs()
-        self._output_types = [output.dtype for output in outputs]
+        self._outputs = [_kind(output) for output in outputs]
         self.output_bytes = sum(output.nbytes for output in outputs)
         self._keeps_earlier = 8 * sum(output.numel() for output in outputs) <= MOST_EARLIER_BYTES
         self.truth: tuple[torch.Tensor, ...] | None = None
@@ -163,17 +170,26 @@ class Operands:
                 copied.copy_(original)
 
     def outputs_of(self, launch: Launch) -> tuple[torch.Tensor, ...]:
-        """What a launch has written. Raises ProviderError for what computes when it is read, and for another type."""
-        for output, dtype in zip(launch.outputs, self._output_types, strict=True):
+        """What a launch has written. Raises ProviderError for what computes when it is read, and for another kind."""
+        outputs = launch.outputs
+        for output, kind in zip(outputs, self._outputs, strict=True):
             if type(output) is not torch.Tensor:
                 raise ProviderError(
                     f"its output is a {type(output).__name__}, not a torch.Tensor: write into a plain one"
                 )
-            if output.dtype != dtype:
+            if (found := _kind(output)) != kind:
+                different = next(pair for pair in zip(found, kind, strict=True) if pair[0] != pair[1])
                 raise ProviderError(
-                    f"its output is {output.dtype}, and {dtype} is expected: see inputs.empty_outputs()"
+                    f"its output is {different[0]}, and {different[1]} is expected: see inputs.empty_outputs()"
                 )
-        return launch.outputs
+        return outputs
+
+    def output_room(self) -> list[torch.Tensor]:
+        """Allocate as much as a launch writes."""
+        return [
+            torch.empty(shape, dtype=dtype, device=device, layout=layout)
+            for dtype, device, layout, shape in self._outputs
+        ]
 
     @contextmanager
     def earlier(self) -> Iterator[None]:
@@ -247,12 +263,48 @@ class Operands:
         return self._flipped[copy]
 
     @contextmanager
-    def truth_of(self, flipped: int) -> Iterator[tuple[torch.Tensor, ...]]:
-        """Compute the outputs for activations that were flipped, as expensive as those of a round; then recall."""
+    def poking(self, copy: Callable[[], int]) -> Iterator[Callable[[], object]]:
+        """Yield what changes the signs of a few elements of the activations of `copy()`, on a CPU; undo it at the end.
+
+        It takes some nanoseconds, so that it can be part of what is timed.
+        """
+        bits = [_SignBits(one.signed) for one in self._copies]
+        try:
+            yield lambda: bits[copy()].flip()
+        finally:
+            for one in bits:
+                one.undo()
+
+    def decoy(self) -> Callable[[], object]:
+        """Return what takes as long as `poking`, and changes nothing that a launch reads."""
+        return _SignBits([tensor.clone() for tensor in self.inputs.signed]).flip
+
+    def present_truth(self, copy: int, part: slice) -> tuple[torch.Tensor, ...]:
+        """Compute columns of the outputs for the activations as they are."""
+        inputs = self._copies[copy]
+        return (inputs if part == slice(None) else inputs.columns(part)).reference()
+
+    def draw_columns(self, within_s: float, generator: random.Random) -> tuple[slice, float]:
+        """Draw columns of the output whose reference takes about `within_s`, and return them with its seconds.
+
+        They are all, where that is short enough or a part of them cannot be computed; else `PART` at least.
+        """
+        unit, columns = self.inputs.column_unit, self._outputs[0][-1][-1]
+        width = max(PART, int(within_s / self.reference_s * columns))
+        if not unit or width >= columns:
+            return slice(None), self.reference_s
+        width = -(-width // unit) * unit
+        first = generator.randrange(0, columns, unit)
+        part = slice(first, min(first + width, columns))
+        return part, self.reference_s * (part.stop - part.start) / columns
+
+    @contextmanager
+    def truth_of(self, flipped: int, part: slice = slice(None)) -> Iterator[tuple[torch.Tensor, ...]]:
+        """Compute columns of the outputs for activations that were flipped, all as dear as those of a round; recall."""
         self.recall()
         self._flip(self.inputs, flipped)
         try:
-            yield self.inputs.reference()
+            yield self.present_truth(0, part)
         finally:
             self.recall()
 
@@ -293,6 +345,42 @@ class Operands:
         """Raise OperandsChangedError where `change` has something to say."""
         if change := self.change():
             raise OperandsChangedError(change)
+
+
+class _SignBits:
+    """Signs of some large elements of tensors in a CPU's memory; those of one shape are an operand in two types."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        generator, places = random.SystemRandom(), {}
+        self._steps: list[list[tuple[memoryview, int]]] = [[] for _ in range(_STEPS)]
+        for tensor in tensors:
+            flat = tensor.detach().view(-1)
+            if tensor.shape not in places:
+                drawn = torch.tensor(generator.choices(range(flat.numel()), k=4 * _POKED * _STEPS))
+                largest = flat[drawn].float().abs().argsort(descending=True)[: _POKED * _STEPS]
+                places[tensor.shape] = generator.sample(drawn[largest].tolist(), len(largest))
+            octets, size = memoryview(flat.view(torch.uint8).numpy()), flat.itemsize
+            for number, place in enumerate(places[tensor.shape]):
+                self._steps[number % _STEPS].append((octets, place * size + size - 1))
+        self._done = 0
+
+    def flip(self) -> None:
+        """Change some of them."""
+        for octets, place in self._steps[self._done % _STEPS]:
+            octets[place] ^= 0x80
+        self._done += 1
+
+    def undo(self) -> None:
+        """Restore what `flip` has changed."""
+        while self._done:
+            self._done -= 1
+            for octets, place in self._steps[self._done % _STEPS]:
+                octets[place] ^= 0x80
+
+
+def _kind(output: torch.Tensor) -> tuple[torch.dtype, torch.device, torch.layout, tuple[int, ...]]:
+    """What of an output is fixed: a tensor of a lazy device, say, would compute when it is read."""
+    return output.dtype, output.device, output.layout, tuple(output.shape)
 
 
 def _places(inputs: Inputs) -> list[tuple[object, ...]]:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...kernels.inputs import Inputs, decoded_calls
@@ -21,8 +21,9 @@ class Prepared:
     """Launches that differ in nothing but the memory they work on, and the seconds that preparing one of them took.
 
     `remark` is what a reader of its times should know of how it was prepared; usually nothing. `decoded` says that the
-    provider asked its inputs for a decoded operand meanwhile, so that a launch need not decode it. `refreshes` update,
-    untimed, what launches find ready; they are read here, once, before any launch could set others.
+    provider asked its inputs for a decoded operand meanwhile, so that a launch need not decode it; `asked` counts such
+    requests of each launch that was checked. `refreshes` update, untimed, what launches find ready; they are read here,
+    once, before any launch could set others.
     """
 
     launches: tuple[Launch, ...]
@@ -31,6 +32,12 @@ class Prepared:
     remark: str = ""
     decoded: bool = False
     refreshes: tuple[Callable[[], object], ...] = ()
+    asked: list[int] = field(default_factory=list)
+
+    @property
+    def is_reference(self) -> bool:
+        """True where not every launch decodes: what the first one has decoded may have been kept."""
+        return self.decoded or len({*self.asked}) > 1
 
     def chosen_as(self, chosen: ChosenConfig) -> "Prepared":
         """Return the same launches for another cell with the same configuration."""

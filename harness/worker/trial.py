@@ -10,9 +10,9 @@ from ..isolation.process_state import Guarded
 from ..telemetry.source import Telemetry
 from ..timing.accelerator import Host
 from ..timing.measure import measure
+from ..timing.samples import Measurement
 from ..timing.stop import StopRule
 from ..timing.timer import Subject, Timer
-from .prepared import Prepared
 
 TOLERANCE = 1e-2
 """Relative and absolute, of `error_ratio`: that of aiter's errRatio."""
@@ -21,29 +21,26 @@ TOLERANCE = 1e-2
 class DeviceTrial:
     """A `search.Trial`: a prepared configuration whose output was found right before it is timed.
 
-    It is launched within `guarded()`. `begin` is called before every pass; `check_again` once, after the first pass: it
-    raises when the output is wrong by then. `disturbed` is what disturbed the passes so far, the worst of each kind.
+    It is launched within `guarded()`. `begin` is called before every pass, `check` after it: it raises where launches
+    did less than their work meanwhile. `disturbed` is what disturbed the passes so far, the worst of each kind.
     """
 
     def __init__(
         self,
-        ready: Prepared,
+        error_ratio: float,
         subject: Subject,
         timer: Timer,
         machine: Host,
         telemetry: Telemetry,
-        truth: Sequence[torch.Tensor],
         guarded: Guarded,
         begin: Callable[[], object],
-        check_again: Callable[[], object],
+        check: Callable[[Measurement], object],
     ) -> None:
         self._subject, self._timer, self._machine, self._telemetry = subject, timer, machine, telemetry
-        self._guarded, self._begin, self._check_again = guarded, begin, check_again
-        self._is_proven = False
+        self._guarded, self._begin, self._check = guarded, begin, check
         self.disturbed = ""
         self.resolution_s = timer.resolution_s
-        pairs = zip(ready.launches[0].outputs, truth, strict=True)
-        self.error_ratio: float | None = max(error_ratio(output, expected) for output, expected in pairs)
+        self.error_ratio: float | None = error_ratio
 
     def sample(self, rule: StopRule) -> Sequence[float]:
         """Time launches until `rule` stops; discarded samples are excluded."""
@@ -52,9 +49,7 @@ class DeviceTrial:
         with self._guarded():
             taken = measure(self._subject, self._timer, rule, self._machine, self._telemetry)
             self.disturbed = worst((self.disturbed, taken.disturbed))
-            if not self._is_proven:
-                self._check_again()
-                self._is_proven = True
+            self._check(taken)
         return taken.counting
 
 

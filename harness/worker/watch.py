@@ -5,14 +5,17 @@ thread that ends later. So the signs of the activations change, untimed, before 
 flush, before every flush): what is left over from another sample is wrong. Of samples drawn at random the output is
 copied as soon as the sample has ended, and compared when the round is over. In most of them the activations are those
 whose product is known, or their negation. These come again and again, so that a launch may know them by sight and
-compute for them alone: therefore, in rounds that are drawn, the activations of one sample (`FRESH`) are like those that
-nobody looks at, and their product is computed when the round is over. What threads compute ahead, between samples, is
-counted.
+compute for them alone: therefore the activations of one sample (`FRESH`) are like those that nobody looks at, and some
+columns of their product, drawn as well, are computed when the round is over. What threads compute ahead, between
+samples, is counted, and so is what is computed between the end of a launch and the copy of its output. Where a sample
+is the mean of many launches, they are compared with launches between which activations change.
 """
 
+import math
 import random
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
@@ -21,7 +24,7 @@ import torch
 
 from ...kernels.provider import Launch
 from ...kernels.reference import measure_all
-from ..isolation.faults import IncorrectError, LeftBehindError
+from ..isolation.faults import IncorrectError, LeftBehindError, ProviderError
 from ..timing.accelerator import Host
 from ..timing.stop import REFERENCE_SHARE
 from ..timing.timer import Subject, Timer
@@ -35,8 +38,8 @@ CHANCE = 0.5
 come again: a launch that keeps its results would have few left to compute."""
 
 FRESH = 0
-"""Number of the sample among these whose activations come once only, in rounds that are drawn: its reference costs as
-much as that of the round."""
+"""Number of the sample among these whose activations come once only. Its reference takes a part of the round's
+(`Operands.draw_columns`); where that is too long still, rounds are drawn that have one."""
 
 REPLAYED = 2
 """Outputs of launches by events that are checked at least, where the timed launches were replayed."""
@@ -45,19 +48,25 @@ LARGE_BYTES = 256 << 20
 """Of larger outputs one is kept: the memory is that of the device."""
 
 SINGLE = 15
-"""Launches that are timed one at a time, where a sample is the mean of many on the same activations."""
+"""Launches that are timed one at a time, where the timed ones were replayed."""
 
-BURSTS = 5
-"""Times that as many launches back to back are timed, where one looks as if it skipped work."""
+MOST_REPEATED = 16
+"""Launches back to back at most, where a sample is the mean of many on the same activations; at least half of them."""
+
+BURSTS, MOST_BURSTS = 5, 25
+"""Times that as many are timed, with and without changes between them, and where changes seem to cost time."""
+
+REPEATED = 1.25
+"""Factor by which they may be slower with changes: beyond it work is skipped."""
 
 REFRESHED = 50
 """Device operations that refreshing queues for a sample, by and large: how many they are is the provider's affair."""
 
 SKIPPED = 3.0
-"""Factor by which launches on changed activations may be slower than on the same: beyond it work is skipped."""
+"""The same for replayed launches, which are compared with launches one at a time."""
 
-SLACK_S = 5e-6
-"""Beside that factor: a first launch after other code takes microseconds more."""
+SLACK_S = 2e-6
+"""Beside these factors."""
 
 
 AHEAD = 0.1
@@ -66,14 +75,25 @@ AHEAD = 0.1
 AHEAD_S = 1e-3
 """Less than that in a round is nothing."""
 
+LATE_S, LATE_SHARE = 50e-6, 0.1
+"""Time between the end of a launch and a copy of its output that is nothing, beside a share of the launch, after which
+the code that copies is in no cache, and `LATE_COPIES`."""
+
+LATE_COPIES = 10.0
+"""Times that copying the output takes the second time: the first time, memory may be in no cache."""
+
 
 @dataclass(slots=True)
 class _Kept:
-    """Outputs of one sample, and its activations: whether the negated ones, or how they were flipped (`FRESH`)."""
+    """Outputs of one sample, and its activations: whether the negated ones, or how they were flipped (`FRESH`).
+
+    Of a sample with activations of its own it has the columns that are compared.
+    """
 
     outputs: list[torch.Tensor]
-    negated: bool
-    flipped: int
+    negated: bool = False
+    flipped: int = 0
+    is_written: bool = False
 
 
 class Watch:
@@ -95,10 +115,15 @@ class Watch:
     ) -> None:
         self._operands, self._launches, self._inner = operands, launches, subject
         self._random = random.SystemRandom()  # a provider cannot know, or seed, what it draws
-        self._kept: dict[int, _Kept] = {}
+        self._rooms: dict[int, _Kept] = {}
+        self._late_s: list[float] = []
+        self._machine = machine
         self._room = KEPT if operands.output_bytes <= LARGE_BYTES else 1
-        # There is no room for a second reference of large outputs.
-        self._has_fresh = self._room > 1 and self._random.random() * operands.reference_s < REFERENCE_SHARE * budget_s
+        within_s = REFERENCE_SHARE * budget_s
+        self._part, reference_s = operands.draw_columns(within_s, self._random)
+        # There is no room for a second reference of large outputs as a whole.
+        has_room = self._room > 1 or self._part != slice(None)
+        self._has_fresh = has_room and self._random.random() * reference_s < within_s
         self._unchanged, self._drawn = len(launches), 0
         self._patterns: list[int] = []
         self._slot: int | None = None
@@ -157,31 +182,51 @@ class Watch:
     def _keep(self, slot: int, left: int) -> None:
         """Change the activations; what the sample after `left` others makes of them is for `slot`."""
         self._slot, self._left = slot, left
-        if slot == FRESH and self._has_fresh:
+        self._make_room(slot)
+        if self._is_fresh(slot):
             self._flip()
         else:
             self._negated = not self._negated  # what is left over from the last known product is wrong as well
             self._operands.recall(self._negated)
 
-    def _after(self) -> None:
-        """Copy what the launch has written, if its sample was drawn; on a GPU in the same stream, behind the launch."""
+    def _after(self, ended_s: float | None = None) -> None:
+        """Copy what the launch has written, if its sample was drawn; on a GPU in the same stream, behind the launch.
+
+        `ended_s` is when the launch had ended: what others compute until the output is copied belongs to it.
+        """
         if self._slot is None:
             return
         self._left -= 1
         if self._left != -1:
             return
-        flipped = self._operands.flipped(self._latest)
+        room = self._rooms[self._slot]
         # A mode of torch that the launch has entered could compute now.
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            outputs = self._outputs()
-            kept = self._kept.get(self._slot)
-            if kept is None or [clone.shape for clone in kept.outputs] != [output.shape for output in outputs]:
-                clones = [output.clone() for output in outputs]
-                self._kept[self._slot] = _Kept(clones, self._negated, flipped)
-                return
-            kept.negated, kept.flipped = self._negated, flipped
-            for clone, output in zip(kept.outputs, outputs, strict=True):
-                clone.copy_(output)
+            self._copy(room)
+            if ended_s is not None:
+                copied_s = self._machine.now()
+                self._copy(room)
+                again_s = self._machine.now() - copied_s
+                self._late_s.append(copied_s - ended_s - LATE_COPIES * again_s)
+        room.negated, room.flipped, room.is_written = self._negated, self._operands.flipped(self._latest), True
+
+    def _make_room(self, slot: int) -> None:
+        """Allocate it before a launch, so that the copy follows at once."""
+        if slot not in self._rooms:
+            room = self._operands.output_room()
+            self._rooms[slot] = _Kept([self._columns(slot, output).contiguous() for output in room])
+
+    def _copy(self, room: _Kept) -> None:
+        assert self._slot is not None
+        for copy, output in zip(room.outputs, self._outputs(), strict=True):
+            copy.copy_(self._columns(self._slot, output))
+
+    def _is_fresh(self, slot: int) -> bool:
+        return slot == FRESH and self._has_fresh
+
+    def _columns(self, slot: int, output: torch.Tensor) -> torch.Tensor:
+        """What is compared of an output."""
+        return output[..., self._part] if self._is_fresh(slot) else output
 
     @property
     def _latest(self) -> int:
@@ -191,8 +236,10 @@ class Watch:
     def _outputs(self) -> tuple[torch.Tensor, ...]:
         return self._operands.outputs_of(self._launches[self._latest])
 
-    def check(self) -> None:
+    def check(self, times_s: Sequence[float] = (0.0,)) -> None:
         """Compare what was kept, and restore the activations. Raises IncorrectError; LeftBehindError for work ahead.
+
+        `times_s` are those of the samples.
 
         Outputs of both signs are compared, at the price of one more launch where those of one sign were not drawn:
         a result that is never computed again is wrong for one of them.
@@ -202,23 +249,30 @@ class Watch:
                 f"a thread that it started works between samples, {self._ahead_s / self._between_s:.0%} of the time: "
                 "what a launch needs of the activations is to be computed in the launch"
             )
+        if len(self._late_s) > 1 and (late_s := min(self._late_s)) > LATE_S + LATE_SHARE * median(times_s):
+            raise IncorrectError(
+                f"its output was not there when the launch had ended, but {late_s * 1e6:.3g} us later at least: what "
+                "it leaves to a signal, a hook or a thread belongs to its time",
+                {},
+            )
         operands = self._operands
         assert operands.truth is not None
         if operands.rewritten():
             raise IncorrectError("wrote into the activations that all providers share; work on a copy", {})
-        fresh = self._kept.pop(FRESH, None) if self._has_fresh else None
+        kept = {slot: room for slot, room in self._rooms.items() if room.is_written}
+        fresh = kept.pop(FRESH, None) if self._has_fresh else None
         try:
             with operands.negated_truth():
-                self._compare_known(True, operands.truth)
-            self._compare_known(False, operands.truth)
+                self._compare_known(kept.values(), True, operands.truth)
+            self._compare_known(kept.values(), False, operands.truth)
             if fresh:
-                with operands.truth_of(fresh.flipped) as truth:
+                with operands.truth_of(fresh.flipped, self._part) as truth:
                     self._compare(fresh.outputs, truth)
         finally:
             operands.recall()
 
-    def _compare_known(self, negated: bool, truth: Sequence[torch.Tensor]) -> None:
-        found: list[Sequence[torch.Tensor]] = [kept.outputs for kept in self._kept.values() if kept.negated is negated]
+    def _compare_known(self, kept: Iterable[_Kept], negated: bool, truth: Sequence[torch.Tensor]) -> None:
+        found: list[Sequence[torch.Tensor]] = [room.outputs for room in kept if room.negated is negated]
         if not found:
             self._operands.recall(negated)
             self._inner.launch()
@@ -235,59 +289,60 @@ class Watch:
                     accuracy.columns(),
                 )
 
-    def check_single(self, times_s: Sequence[float]) -> None:
-        """Time launches on the CPU one at a time, and compare them with `times_s`, which are means of many.
+    def check_repeated(self, times_s: Sequence[float]) -> None:
+        """Compare `times_s`, means of many launches on the CPU, with launches between which activations change.
 
-        After other work, a launch may wait milliseconds for cores that other processes use; back to back, its threads
-        are awake. So a suspicion must hold for the processor time of all threads as well, which has no waiting in it.
+        They change by signs of a few elements, which takes nanoseconds. Other processes disturb some of these bursts,
+        so that the fastest counts. A suspicion must hold beside bursts where those of a copy change that nobody reads.
         """
-        drawn = self._random.randrange(SINGLE) if self._has_fresh else None
-        changed = [self._one(FRESH if number == drawn else None) for number in range(SINGLE)]
-        wall_s, processor_s = (min(times) for times in zip(*changed, strict=True))
-        if _is_skipped(wall_s, times_s) and _is_skipped(processor_s, [self._back_to_back() for _ in range(BURSTS)]):
-            raise _skips(wall_s, times_s)
+        if self._refreshes:
+            return
+        same_s = changing_s = math.inf
+        for number in range(MOST_BURSTS):
+            same_s = min(same_s, self._burst(self._operands.decoy()))
+            with self._operands.poking(self._inner.copy) as poke:
+                changing_s = min(changing_s, self._burst(poke))
+                if not number and self._has_fresh:
+                    outputs = [self._columns(FRESH, output) for output in self._outputs()]
+                    self._compare(outputs, self._operands.present_truth(self._latest, self._part))
+            if number >= BURSTS and not _is_skipped(changing_s, median(times_s), REPEATED):
+                return
+        if _is_skipped(changing_s, same_s, REPEATED):
+            raise _skips(changing_s, same_s)
+
+    def _burst(self, poke: Callable[[], object]) -> float:
+        """Launch, as often as nobody knows before, and poke before each; return the seconds of one."""
+        count, launch = self._random.randint(MOST_REPEATED // 2, MOST_REPEATED), self._inner.launch
+        hook, hooked = sys.getprofile(), False
+        began = time.perf_counter()
+        for _ in range(count):
+            poke()
+            launch()
+            hooked |= sys.getprofile() is not hook
+        ended = time.perf_counter()
+        if hooked:
+            raise ProviderError("a launch leaves a hook (sys.setprofile) to what comes after it")
+        return (ended - began) / count
 
     def check_replayed(self, timer: Timer, times_s: Sequence[float]) -> None:
         """Time watched launches with `timer`, and compare them with `times_s`, which were replayed."""
         batch = timer.batch(SINGLE)
         for _ in range(len(self._launches)):
-            if len(self._kept) >= min(REPLAYED, self._room):
+            if sum(room.is_written for room in self._rooms.values()) >= min(REPLAYED, self._room):
                 break
             timer.batch(SINGLE)  # the sample that was drawn is not among them yet
-        if batch.blocked and _is_skipped(min(batch.times_s), times_s):  # else the host's latency is in them
-            raise _skips(min(batch.times_s), times_s)
-
-    def _one(self, slot: int | None) -> tuple[float, float]:
-        """Time one launch on activations that it has not seen, and keep what it makes of them for `slot`.
-
-        Returns seconds, and those of processors.
-        """
-        self._slot, self._left = slot, 0
-        self._flip()
-        self._refresh()
-        began, used_s = time.perf_counter(), time.process_time()
-        self._inner.launch()
-        found = time.perf_counter() - began, time.process_time() - used_s
-        self._after()
-        return found
-
-    def _back_to_back(self) -> float:
-        """Processor time of a launch among many on the same activations, as in a sample."""
-        for _ in self._launches:
-            self._inner.launch()
-        used_s = time.process_time()
-        for _ in range(SINGLE):
-            self._inner.launch()
-        return (time.process_time() - used_s) / SINGLE
+        changed_s, same_s = min(batch.times_s), median(times_s)
+        if batch.blocked and _is_skipped(changed_s, same_s, SKIPPED):  # else the host's latency is in them
+            raise _skips(changed_s, same_s)
 
 
-def _is_skipped(changed_s: float, times_s: Sequence[float]) -> bool:
-    return changed_s > SKIPPED * median(times_s) + SLACK_S
+def _is_skipped(changed_s: float, same_s: float, factor: float) -> bool:
+    return changed_s > factor * same_s + SLACK_S
 
 
-def _skips(changed_s: float, times_s: Sequence[float]) -> IncorrectError:
+def _skips(changed_s: float, same_s: float) -> IncorrectError:
     return IncorrectError(
-        f"a launch takes {changed_s * 1e6:.3g} us on activations that have changed, and {median(times_s) * 1e6:.3g} us "
+        f"a launch takes {changed_s * 1e6:.3g} us on activations that have changed, and {same_s * 1e6:.3g} us "
         "where they have not: it does not compute again what it keeps",
         {},
     )

@@ -126,7 +126,14 @@ class Worker:
         self._canary_due = 0.0
         self._guard = Guard()
         self._configurations = Configurations(
-            self._bench, self._providers, self._guard, setup.protocol.tuning, table, self._send, self._report
+            self._bench,
+            self._providers,
+            self._trusted,
+            self._guard,
+            setup.protocol.tuning,
+            table,
+            self._send,
+            self._report,
         )
         self._send(ready(setup, self.device, self._providers, self._bench))
 
@@ -331,8 +338,8 @@ class Worker:
                 with operands.earlier():
                     bench.check(ready, operands, cell)
                 taken = bench.measured(ready, operands, cell, budget_s, self._guard.threads_s)
-                columns |= bench.columns(taken, ready, cell, self._providers[cell.provider])
-                columns |= bench.check_negated(ready, operands, cell)
+                accuracy = bench.check_negated(ready, operands, cell)
+                columns |= bench.columns(taken, ready, cell, self._providers[cell.provider]) | accuracy
             columns["reason"] = "; ".join(filter(None, (columns["reason"], *left)))
             operands.require_unchanged()
         except Exception as error:

@@ -1,6 +1,6 @@
 """Operands of a batched GEMM with block-scaled FP8 weights, and its product in fp64."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -88,6 +88,21 @@ class A16W8Inputs(Inputs):
         if self.bias is not None:
             result += self.bias.double().unsqueeze(1)
         return (result,)
+
+    @property
+    def column_unit(self) -> int:
+        """Rows of W that share scales."""
+        return SCALE_BLOCK
+
+    def columns(self, part: slice) -> "A16W8Inputs":
+        """Rows of W."""
+        scales = slice(part.start // SCALE_BLOCK, -(-part.stop // SCALE_BLOCK))
+        return replace(
+            self,
+            problem=replace(self.problem, N=part.stop - part.start),
+            weight=BlockScaledWeight(self.q[:, part], self.scale[:, scales]),
+            bias=self.bias if self.bias is None else self.bias[:, part],
+        )
 
     def negate_reference(self, truth: Tensors) -> None:
         """Y(-X) = 2 bias - Y(X)."""

@@ -1,6 +1,7 @@
 """Operands of a GEMM with 4-bit weights, and its product in fp64."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -100,6 +101,25 @@ class FourBitInputs(Inputs):
         if self.bias is not None:
             result += self.bias.double()
         return (result,)
+
+    @property
+    def column_unit(self) -> int:
+        """Rows of W that end with a group and a byte."""
+        unit = math.lcm(self.scheme.group, 2)
+        return unit // math.gcd(unit, self.problem.K)
+
+    def columns(self, part: slice) -> "FourBitInputs":
+        """Rows of W, without the quantization of their scales."""
+        first, last = part.start * self.problem.K, part.stop * self.problem.K
+        weight = replace(
+            self.weight,
+            packed=self.packed[first // 2 : -(-last // 2)],
+            absmax=self.absmax[first // self.scheme.group : -(-last // self.scheme.group)],
+            nested=None,
+            numel=last - first,
+        )
+        problem = replace(self.problem, N=part.stop - part.start)
+        return replace(self, problem=problem, weight=weight, bias=self.bias if self.bias is None else self.bias[part])
 
     def negate_reference(self, truth: Tensors) -> None:
         """Y(-X) = 2 bias - Y(X)."""

@@ -1,6 +1,6 @@
 """Operands of a linear layer's training GEMMs in FP8, or of a quantizer, and their results in fp64."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -139,6 +139,21 @@ class TrainInputs(Inputs):
         size = sum(8 * rows * columns for rows, columns in output_shapes(self.problem))
         place = "cpu" if size * _REFERENCE_SHARE > self.device.memory_bytes else ""
         return products(self.problem, self.quantized, place)
+
+    @property
+    def column_unit(self) -> int:
+        """Rows of W that share scales, where Y is the only result."""
+        return BLOCK if self.problem.pass_ is Pass.FWD else 0
+
+    def columns(self, part: slice) -> "TrainInputs":
+        """Rows of W."""
+        scales = slice(part.start // BLOCK, -(-part.stop // BLOCK))
+        given = {
+            name: replace(q, data=q.data[part], scale=q.scale[scales]) if name == "w" else q
+            for name, q in self.given.items()
+        }
+        dense = {name: tensor[part] if name == "w" else tensor for name, tensor in self.dense.items()}
+        return replace(self, problem=replace(self.problem, N=part.stop - part.start), dense=dense, given=given)
 
     def negate_reference(self, truth: Tensors) -> None:
         """Y and dW change their signs with X, dX and dW with dY; in a step Y and dX in the rows that have changed."""

@@ -1,6 +1,6 @@
 """Operands of a product of two MX-FP8 matrices, and of a quantization to MX-FP8; their results in fp64."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -85,6 +85,16 @@ class MxFp8Inputs(Inputs):
             part = slice(first, min(first + step, columns))
             result[:, part] = x @ dequantize_mx(self.w[part], self.w_scale[part], torch.float64).t()
         return (result,)
+
+    @property
+    def column_unit(self) -> int:
+        """Any row of W."""
+        return 1
+
+    def columns(self, part: slice) -> "MxFp8Inputs":
+        """Rows of W."""
+        problem = replace(self.problem, N=part.stop - part.start)
+        return replace(self, problem=problem, w=self.w[part], w_scale=self.w_scale[part])
 
 
 class MxFp8QuantInputs(QuantizerInputs):

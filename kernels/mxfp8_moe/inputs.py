@@ -1,6 +1,6 @@
 """Operands of an MX-FP8 MoE product, the routing of its rows, and its result in fp64."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -104,6 +104,16 @@ class MoeInputs(Inputs):
         if self.topk_weights is not None:
             result *= self.topk_weights.reshape(-1, 1).double()
         return (result,)
+
+    @property
+    def column_unit(self) -> int:
+        """Any row of W."""
+        return 1
+
+    def columns(self, part: slice) -> "MoeInputs":
+        """Rows of the weights of every expert."""
+        problem = replace(self.problem, N=part.stop - part.start)
+        return replace(self, problem=problem, experts=ExpertWeights(self.w[:, part], self.w_scale[:, part]))
 
 
 def make_weight(problem: Problem, scheme: MxFp8Moe, device: Device, seed: int) -> ExpertWeights:

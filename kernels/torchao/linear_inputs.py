@@ -1,6 +1,6 @@
 """Operands of a linear that casts inside, dense or grouped over experts, with its results from the quantized values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -113,6 +113,15 @@ class LinearInputs(Inputs):
         for expert, (first, last) in groups:
             exact_rows(dy.part(first, last).transposed(), x.part(first, last).transposed(), dw[expert])
         return y, dx, dw if isinstance(self.scheme, AoGroupedLinear) else dw[0]
+
+    @property
+    def column_unit(self) -> int:
+        """Rows of W that are quantized together, where Y is the only result."""
+        return BLOCK if self.dy is None else 0
+
+    def columns(self, part: slice) -> "LinearInputs":
+        """Rows of W."""
+        return replace(self, problem=replace(self.problem, N=part.stop - part.start), w=self.w[:, part])
 
     def negate_reference(self, truth: Tensors) -> None:
         """Rows whose X or dY has changed its sign; all of dW."""

@@ -1,6 +1,6 @@
 """Quantized operands of a GEMM, dense or grouped over experts, and its product in fp64."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -103,3 +103,15 @@ class ProductInputs(Inputs):
         for expert, (first, last) in enumerate(group_rows(self.ends)):
             exact_rows(self.left().part(first, last), self.right(expert), result[first:last])
         return (result,)
+
+    @property
+    def column_unit(self) -> int:
+        """Rows of b as it lies in memory that share scales."""
+        return 1 if self.by_column else BLOCK
+
+    def columns(self, part: slice) -> "ProductInputs":
+        """Rows of b as it lies in memory, of every expert."""
+        scales = slice(part.start // BLOCK, blocks(part.stop))
+        scale = self.b_scale[..., part] if self.by_column else self.b_scale[:, scales]
+        problem = replace(self.problem, N=part.stop - part.start)
+        return replace(self, problem=problem, b=self.b[:, part], b_scale=scale)

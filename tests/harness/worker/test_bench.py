@@ -1,11 +1,16 @@
-"""How many copies of its operands a cell rotates among: as many bytes as every launch surely reads must pass."""
+"""How many copies of its operands a cell rotates among, and how many cores a launch may use."""
 
 import dataclasses
+from contextlib import nullcontext
 
 import pytest
+import torch
+from rooflens.harness.isolation.faults import ProviderError
 from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import Cell
+from rooflens.harness.worker import bench as bench_module
 from rooflens.harness.worker.bench import Bench
+from rooflens.kernels.provider import Launch
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.scheme import DType
@@ -47,3 +52,26 @@ def test_the_gradient_of_a_weight_takes_few_copies():
     """Of 100 MB each, not of the 1 MiB that its scales are."""
     wgrad = cell(Problem(8192, 4096, 4096, pass_=Pass.WGRAD), "fp8-blockwise")
     assert Bench(DEVICE, Protocol(cold_by="rotation")).copies(wgrad) == 3
+
+
+@pytest.mark.parametrize(
+    ("used", "allowed", "cores"), [(1.0, 1, 4), (1.9, 2, 4), (1.9, 1, 4), (4.0, 2, 4), (4.0, 4, 4)]
+)
+def test_a_launch_uses_no_more_cores_than_others_may(monkeypatch, used, allowed, cores):
+    """It could have threads of its own, or give torch more for the time of a call."""
+    now = [0.0]
+    monkeypatch.setattr(bench_module.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(bench_module.time, "process_time", lambda: used * now[0])
+    monkeypatch.setattr(bench_module.os, "sched_getaffinity", lambda pid: range(cores))
+    monkeypatch.setattr(bench_module.torch, "get_num_threads", lambda: allowed)
+
+    def run():
+        now[0] += 1e-4
+
+    bench = Bench(DEVICE, Protocol(cold_by="rotation"))
+    with (
+        pytest.raises(ProviderError, match=f"{used} cores busy, and --threads allows {allowed}")
+        if used > (allowed + 0.5)
+        else nullcontext()
+    ):
+        bench._require_threads(Launch(run, torch.empty(0)))

@@ -97,12 +97,47 @@ def test_a_cheat_fails_or_has_done_its_work(on_the_cpu, name):
     assert fault(on_the_cpu, name) == ""
 
 
+def only(*names):
+    """Return the module of cheats with some of them."""
+    chosen = [provider for provider in cheating_providers.PROVIDERS if provider.name in (HONEST, *names)]
+    return SimpleNamespace(PROVIDERS=chosen, __file__=cheating_providers.__file__)
+
+
+def test_launches_that_are_timed_many_at_once_do_all_of_their_work(tmp_path):
+    """Activations cannot change between those of one sample."""
+    names = [name for name in cheating_providers.CHEATS if name.startswith("one_of_three")]
+    cells = measured(tmp_path, only(*names), 256, *ON_THE_CPU)
+    assert cells[cells["provider"] == HONEST]["launches_per_sample"].astype(int).max() > 1
+    assert faults_of_the_honest(cells) == []
+    assert [fault(cells, name) for name in names] == ["", ""]
+
+
+def test_activations_that_come_once_only_are_seen_where_references_are_slow(tmp_path):
+    """A part of the product is enough: the whole one would take many times what a round may take."""
+    names = ("foresees_the_activations", "for_activations_that_come_again")
+    cells = measured(tmp_path, only(*names), 3072, *ON_THE_CPU)
+    assert faults_of_the_honest(cells) == []
+    assert [fault(cells, name) for name in names] == ["", ""]
+
+
+def test_a_search_finds_them_as_well(tmp_path):
+    """Its times are printed, and choose what runs."""
+    names = ("keeps_its_result", "foresees_the_activations")
+    (tmp_path / "cheats.toml").write_text(SUITE)
+    (tmp_path / "cheats.csv").write_text("model,layer,N,K\ntiny,q,256,256\n")
+    chosen = [word for name in (HONEST, *names) for word in ("-p", name)]
+    usual = ("--providers", cheating_providers.__file__, "--searches", "1", *ON_THE_CPU)
+    done = rooflens(tmp_path, "tune", "cheats.toml", *usual, *chosen, "-o", "out")
+    assert done.returncode == 0, done.stderr
+    rows = pd.read_csv(tmp_path / "out" / "tuning.csv").groupby("provider")["verdict"].agg(set)
+    assert rows[HONEST] == {"passed"}
+    assert rows["keeps_its_result"] == rows["foresees_the_activations"] == {"incorrect"}
+
+
 def test_copies_that_share_a_flush_have_activations_of_their_own(tmp_path):
     name = "shares_its_result_among_copies"
-    chosen = [provider for provider in cheating_providers.PROVIDERS if provider.name in (HONEST, name)]
-    module = SimpleNamespace(PROVIDERS=chosen, __file__=cheating_providers.__file__)
-    cells = measured(tmp_path, module, 128, *ON_THE_CPU)
-    assert cells["copies"].max() > 1
+    cells = measured(tmp_path, only(name), 128, *ON_THE_CPU)
+    assert cells[cells["provider"] == HONEST]["copies"].astype(int).max() > 1
     assert faults_of_the_honest(cells) == []
     assert fault(cells, name) == ""
 

@@ -9,18 +9,12 @@ from rooflens.harness.worker import trial
 from rooflens.harness.worker.search import BRIEF
 from rooflens.harness.worker.trial import DeviceTrial, error_ratio
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.provider import Launch
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 CPU = Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34)
-
-
-class Ready:
-    def __init__(self, output):
-        self.launches = (Launch(lambda: None, output, config={}),)
 
 
 class Timer:
@@ -42,11 +36,9 @@ def test_a_trial_keeps_the_worst_of_what_its_passes_say(monkeypatch):
 
     monkeypatch.setattr(trial, "measure", fake)
     begun, checked = [], []
-    output = torch.zeros(2, 2)
     one = DeviceTrial(
-        Ready(output), None, Timer(), None, None, [torch.zeros(2, 2, dtype=torch.float64)], nullcontext,
-        begin=lambda: begun.append(1), check_again=lambda: checked.append(1),
-    )  # fmt: skip
+        *(0.0, None, Timer(), None, None, nullcontext), begin=lambda: begun.append(1), check=checked.append
+    )
     assert one.disturbed == ""
     assert one.sample(BRIEF) == [1e-6, 2e-6]
     assert one.disturbed == "other processes used 20% of the cores"
@@ -55,7 +47,7 @@ def test_a_trial_keeps_the_worst_of_what_its_passes_say(monkeypatch):
     assert one.sample(BRIEF) == [2e-6], "samples under a slowdown are left out"
     one.sample(BRIEF)
     assert one.disturbed == "other processes used 50% of the cores; clock from 1000 to 1500 MHz"
-    assert (len(begun), len(checked)) == (4, 1)
+    assert (len(begun), len(checked)) == (4, 4)
     assert {rule.resolution_s for rule in rules} == {1e-9}
     assert one.error_ratio == 0
 
