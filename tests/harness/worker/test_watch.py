@@ -223,6 +223,19 @@ def test_an_honest_launch_may_be_repeated(operands, copies):
     repeated(operands, lambda same: False, copies)
 
 
+def test_threads_that_wait_for_each_other_for_a_while_are_no_skipped_work(operands):
+    """On busy cores, launches on whatever activations take a thousand times as long until threads share no core."""
+    slow = iter([True] * 100)
+
+    def skips(same):
+        used_s = time.process_time()
+        while next(slow, False) and time.process_time() - used_s < 1e-3:
+            pass
+        return False
+
+    repeated(operands, skips)
+
+
 def two_of_three(skipping):
     """Return `skips` that is true of two calls of three among those where `skipping(same)` is."""
     calls = []
