@@ -27,6 +27,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.fourbit import FourBit
 from rooflens.shapes.verdict import Verdict
 
+from .ahead_of_time import text
 from .devices import CPU
 from .interpreter import interpreted
 
@@ -199,10 +200,6 @@ def requests(arch):
 @pytest.fixture(scope="module")
 def builds(builder):
     return {arch: builder.builds(arch, requests(arch)) for arch in aot.ARCHES}
-
-
-def text(build):
-    return build.machine_code or build.assembly
 
 
 LOAD = {"sm": r"LDG\.E\.128\.STRONG\.GPU", "gf": r"(?:buffer|global)_load_(?:dwordx4|b128)"}
