@@ -158,7 +158,7 @@ class Devices:
         return CompareWorkerSpec(
             setup=setup,
             manifest=content,
-            what=replace(what, options=(*others, "--device", device)),
+            what=replace(what, options=[*others, "--device", device]),
             place=f"comparison-{scratch_of(folder).name}",
             tables={path: Path(path).read_text(encoding="utf-8") for path in what.tables.values()},
             retry=self._retry,
