@@ -131,7 +131,9 @@ def _enough(scale: float, decimals: int, low: float | None, high: float | None) 
 
 
 def tick_time(seconds: float) -> str:
-    """Write an axis label: 10 µs, 1 ms, 100 ns."""
+    """Write an axis label: 10 µs, 1 ms, 100 ns, 0."""
+    if not seconds:
+        return "0"
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= scale * 0.9995:
             return f"{_short(seconds / scale)} {unit}"

@@ -77,7 +77,7 @@ def _stored(options: dict[str, Any], by_fleet: bool) -> tuple[Path, CompareSpec]
     folder: Path = options["output"]
     refuse_foreign_owner(folder)
     what = stored(folder)
-    what = replace(what, options=(*what.options, *retried))
+    what = replace(what, options=[*what.options, *retried])
     if what.chunks and not by_fleet:
         raise UsageError(f"{folder} was begun by several devices: resume with {go_on(folder, True)}")
     if by_fleet and not what.chunks:
@@ -109,8 +109,8 @@ def _what(options: dict[str, Any], passed_on: Collection[str], folder: Path) -> 
         repository=str(repository.top),
         commits=commits,
         suite=str(Path(suite).resolve()) if Path(suite).is_file() else suite,
-        files=tuple(_place(repository.top, file) for file in options["files"]),
-        options=tuple(_arguments(options, passed_on)),
+        files=[_place(repository.top, file) for file in options["files"]],
+        options=list(_arguments(options, passed_on)),
         rounds=options["rounds"],
         setup=options["setup"],
         suite_hash=suite_hash(suite),

@@ -23,7 +23,7 @@ from ..run.fleet_run import FleetTarget, reopen_failed
 from ..run.run_request import llc_bytes
 from ..run.selection import Options, completed, describe, manifest, suite_of
 from ..shared import values
-from .progress import Progress
+from .progress import CompareProgress
 
 if TYPE_CHECKING:
     from ...harness.compare.replay import Row
@@ -50,7 +50,7 @@ class OneDevice:
     def measure(self, folder: Path, what: CompareSpec) -> bool:
         """Measure a comparison in `folder`; True when it is complete."""
         make_private(self._scratch, "ROOFLENS_CACHE")  # programs are run from there
-        with Progress(sys.stderr, what) as progress:
+        with CompareProgress(sys.stderr, what) as progress:
             self._runners.append(CompareRunner(folder, what, progress, self._scratch, self._retry))
             try:
                 return self._runners[-1].run(self.should_stop, self._deadline)
@@ -158,7 +158,7 @@ class Devices:
         return CompareWorkerSpec(
             setup=setup,
             manifest=content,
-            what=replace(what, options=(*others, "--device", device)),
+            what=replace(what, options=[*others, "--device", device]),
             place=f"comparison-{scratch_of(folder).name}",
             tables={path: Path(path).read_text(encoding="utf-8") for path in what.tables.values()},
             retry=self._retry,

@@ -1,6 +1,5 @@
 """`rooflens isa`: compile the Triton kernels of a suite for GPUs that are not here, and say what came out."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,27 +136,12 @@ def _compile(options: dict[str, Any]) -> "pd.DataFrame":
     from ...harness.storage.tables import fields, replace
     from ...shapes.files.csv_file import csv_text
     from ...shapes.run_folder.columns_isa import ISA
-    from .compile import CompileRequest, compile_suite
+    from .compile import compile_suite
 
     output: Path | None = options["output"]
     if output and not output.parent.is_dir():
         raise UsageError(f"-o {output}: there is no folder {output.parent}")
-    request = CompileRequest(
-        suite=options["suite"],
-        arches=_arches(options["arches"]),
-        providers=options["providers"],
-        dtype=options["dtype"],
-        passes=_passes(options["passes"]),
-        axes=options["axes"],
-        filter_expression=options["filter_expression"],
-        files=options["files"],
-        defaults_only=options["defaults"],
-        timeout_s=values.seconds(options["timeout"], "--timeout"),
-        jobs=options["jobs"] or len(os.sched_getaffinity(0)),
-        cache=options["cache"],
-        assembly=options["asm"],
-    )
-    rows = compile_suite(request)
+    rows = compile_suite(options, _arches(options["arches"]), _passes(options["passes"]))
     text = csv_text(ISA.names, [fields(ISA, row) for row in rows])
     if output:
         replace(output, text)

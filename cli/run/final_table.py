@@ -17,7 +17,7 @@ from rich.cells import cell_len, set_cell_size
 from ...analysis.frames.coordinates import SETTING
 from ...reports.render.layout import wrap
 from ...reports.render.visible import visible
-from ..shared.tables import terminal_width
+from ..shared.tables import bold, terminal_width
 from ..shared.terminal import style
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _laid_out(view: "View", lines: Sequence[Line], width: int, fancy: bool) -> I
     indent = "  " if headed else ""
     labels = [indent + _short(visible(line.part if by_part else line.provider)) for line in lines]
     grid = _Grid(lines, max(SHORTEST_NAME, *map(cell_len, labels)), width, fancy)
-    yield _bold(grid.header())
+    yield bold(grid.header())
     last = ""
     for line, label in zip(lines, labels, strict=True):
         if headed and line.part != last:
@@ -230,10 +230,6 @@ def hex_of(code: int) -> str:
 
 def _has_colours() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") not in ("dumb", "linux", "vt100")
-
-
-def _bold(text: str) -> str:
-    return text if os.environ.get("NO_COLOR") else style(text, bold=True)
 
 
 def _extremes(view: "View", best: bool) -> Iterator[str]:

@@ -2,11 +2,21 @@
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from types import TracebackType
 from typing import IO, Self
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bar
 from rich.table import Column
 from rich.text import Text
@@ -60,34 +70,22 @@ def clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-class Progress:
-    """Observer of a sweep."""
+class ProgressBar:
+    """A bar on a terminal; elsewhere, remarks alone."""
 
-    def __init__(self, stream: IO[str], left: ProgressColumn | None = None, deadline: float | None = None) -> None:
-        """Show progress on `stream`; `left` is the column that says how long it still takes.
-
-        `deadline` (monotonic seconds) is the end of a sweep that fills its time.
-        """
+    def __init__(
+        self, stream: IO[str], total: int | None, columns: Sequence[ProgressColumn], text: TextColumn, expand: bool
+    ) -> None:
         self._console = console(stream)
         self._bar = Bar(
             BarColumn(bar_width=16),
-            _Units(),
-            _Clock(),
-            left or _Left(deadline),
-            TextColumn("[dim]{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+            *(*columns, text),
             console=self._console,
-            expand=True,
+            expand=expand,
             transient=True,
             disable=not self._console.is_terminal,
         )
-        self._task: TaskID = self._bar.add_task("", total=None)
-        self._failures: Counter[tuple[object, ...]] = Counter()
-        self._declined: list[tuple[str, str]] = []
-        self._deadline = deadline
-        self._best = ""
-        self._total = self._done = 0
-        self._begun = self._last_line = time.monotonic()
-        self._done_before = 0
+        self._task: TaskID = self._bar.add_task("", total=total)
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -96,8 +94,52 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._tell_declined()
         self._bar.stop()
+
+    def remark(self, text: str) -> None:
+        """Write a line above the bar."""
+        self._console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+
+    def _describe(self, what: str) -> None:
+        self._bar.update(self._task, description=escape(visible(what)))
+
+
+class CountedProgress(ProgressBar):
+    """A bar for a number of things that is known, of about equal length."""
+
+    def __init__(self, stream: IO[str], total: int, text: str = "{task.description}") -> None:
+        columns = (MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        super().__init__(stream, total, columns, TextColumn(text), expand=False)
+        self._total, self._done = total, 0
+
+    def _count(self, done: int) -> None:
+        self._done = done
+        self._bar.update(self._task, completed=done)
+
+
+class Progress(ProgressBar):
+    """Observer of a sweep."""
+
+    def __init__(self, stream: IO[str], left: ProgressColumn | None = None, deadline: float | None = None) -> None:
+        """Show progress on `stream`; `left` is the column that says how long it still takes.
+
+        `deadline` (monotonic seconds) is the end of a sweep that fills its time.
+        """
+        text = TextColumn("[dim]{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
+        super().__init__(stream, None, (_Units(), _Clock(), left or _Left(deadline)), text, expand=True)
+        self._failures: Counter[tuple[object, ...]] = Counter()
+        self._declined: list[tuple[str, str]] = []
+        self._deadline = deadline
+        self._best = ""
+        self._total = self._done = 0
+        self._begun = self._last_line = time.monotonic()
+        self._done_before = 0
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tell_declined()
+        super().__exit__(kind, error, trace)
 
     def started(self, total_units: int, finished_units: int) -> None:
         """Size the bar; units of an earlier run count as done, but not for the pace."""
@@ -146,13 +188,9 @@ class Progress:
         self._total = total_units
         self._bar.update(self._task, total=total_units)
 
-    def remark(self, text: str) -> None:
-        """Write a line above the bar."""
-        self._console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
-
     def _show(self, what: str, left_s: float | None, underway: int = 0) -> None:
         """Show what is done now; without a terminal as a line, from time to time."""
-        self._bar.update(self._task, description=escape(visible(f"{self._best}; {what}" if self._best else what)))
+        self._describe(f"{self._best}; {what}" if self._best else what)
         now = time.monotonic()
         if self._console.is_terminal or not self._total or now - self._last_line < LINE_EVERY_S:
             return

@@ -24,7 +24,7 @@ def show(*parts: Section | Block) -> None:
     """Print sections and blocks, an empty line before each section but the first; then remarks, on stderr."""
     blocks = tuple(part for part in parts if not isinstance(part, Section))
     whole = Section("", "", blocks, tuple(part for part in parts if isinstance(part, Section)))
-    for line in lines(whole, terminal_width(), _bold):
+    for line in lines(whole, terminal_width(), bold):
         click.echo(line)
     note(
         *(item for part in whole.walk() for block in part.blocks if isinstance(block, Remarks) for item in block.items)
@@ -49,6 +49,7 @@ def terminal_width() -> int:
     return NO_WIDTH
 
 
-def _bold(line: str) -> str:
+def bold(line: str) -> str:
+    """Return a line in bold, where a terminal has it."""
     # click drops the style in a pipe; NO_COLOR is about boldness too.
     return line if os.environ.get("NO_COLOR") else style(line, bold=True)

@@ -1,28 +1,29 @@
 """What `rooflens tune` prints of a table: gains, drift, and what limits both; and its export to aiter."""
 
+import json
+import math
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ...reports import formatting
 from ...reports.formatting import plural
 from ...shapes.aiter import fastest, tuned_csv
 from ...shapes.errors import UsageError
-from ...shapes.tuned import load
-
-if TYPE_CHECKING:
-    import pandas as pd
-import json
-import math
-from typing import TYPE_CHECKING
-
-from ...reports import formatting
 from ...shapes.run_folder.columns import TUNING
+from ...shapes.tuned import load
 from ..shared.tables import print_table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MOST_FAILURES = 12
+"""Notes on failed candidates; the table has the rest."""
+
+MOST_CAUSES = 3
+"""Kinds of disturbances that are printed."""
 
 
 def write(table: Path, frame: "pd.DataFrame", file: Path) -> None:
@@ -50,13 +51,6 @@ def write(table: Path, frame: "pd.DataFrame", file: Path) -> None:
     left = slower.total() + without.total()
     excluded = f"; {plural(left, 'cell')} excluded: {', '.join(parts)}" if left else ""
     click.echo(f"{plural(len(rows), 'row')} written to {file}{excluded}", err=True)
-
-
-MOST_FAILURES = 12
-"""Notes on failed candidates; the table has the rest."""
-
-MOST_CAUSES = 3
-"""Kinds of disturbances that are printed."""
 
 
 def show_gains(frame: "pd.DataFrame") -> None:

@@ -4,12 +4,11 @@ FOLDER/compare.json   a `CompareSpec`; `done`: which (round, arm) are finished; 
 """
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
 from pathlib import Path
-from typing import Any
 
 from ...kernels.cache_folder import cache_folder
 from ...shapes import suite as suites
@@ -37,9 +36,9 @@ def balanced(arms: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
             yield number, arm
 
 
-@dataclass(frozen=True, slots=True)
-class CompareSpec:
-    """What is compared.
+@dataclass(slots=True, kw_only=True)
+class CompareSpec(ComparisonState):
+    """What is compared; as a file (compare.json), also how far it is.
 
     commits  by arm. Arms of one version (what stands before a "+") share checkout and environment
     files    provider files by their paths in the repository; one from outside by its absolute path
@@ -50,20 +49,6 @@ class CompareSpec:
     searches by arm of `commits`: search configurations so often first, into the folder that `tables` has for it
     chunks   into how many parts a fleet divides the suite (see `fleet.chunks`); 0: one device measures all of it
     """
-
-    repository: str
-    commits: Mapping[str, str]
-    suite: str
-    files: tuple[str, ...]
-    options: tuple[str, ...]
-    rounds: int
-    setup: str
-    suite_hash: str
-    tables: Mapping[str, str] = field(default_factory=dict)
-    only: str = ""
-    searches: Mapping[str, int] = field(default_factory=dict)
-    identity: Mapping[str, Any] = field(default_factory=dict)
-    chunks: int = 0
 
     @property
     def ours(self) -> bool:
@@ -95,20 +80,19 @@ def write_state(folder: Path, what: CompareSpec, done: Collection[tuple[int, str
 
     `ended` says why further rounds would measure nothing, "" if they would.
     """
-    state = asdict(what) | {"done": sorted(done)} | ({"ended": ended} if ended else {})
-    replace(folder / COMPARISON, json.dumps(state, indent=1) + "\n")
+    replace(folder / COMPARISON, with_fields(what, done=sorted(done), ended=ended).to_text())
 
 
 _REQUIRED = ("repository", "commits", "suite", "files", "options", "rounds", "setup", "suite_hash", "done")
 
 
-def read_state(folder: Path) -> ComparisonState | None:
+def read_state(folder: Path) -> CompareSpec | None:
     """Return what compare.json of a folder holds, None when there is none. Raises UsageError when it cannot be read."""
     try:
         content = read_object(folder / COMPARISON)
     except FileNotFoundError:
         return None
-    return ComparisonState.read(content, folder / COMPARISON, _REQUIRED)
+    return CompareSpec.read(content, folder / COMPARISON, _REQUIRED)
 
 
 def stored(folder: Path) -> CompareSpec:
@@ -119,8 +103,7 @@ def stored(folder: Path) -> CompareSpec:
     if state.unknown:
         unknown = quote(next(iter(state.unknown)))
         raise UsageError(f"{folder / COMPARISON} is not of this version of rooflens (key {unknown}); compare anew")
-    stated: dict[str, Any] = {one.name: getattr(state, one.name) for one in fields(CompareSpec)}
-    return CompareSpec(**stated | {"files": tuple(state.files), "options": tuple(state.options)})
+    return with_fields(state, done=[], ended="")
 
 
 def nothing_left(folder: Path, rounds: int) -> str:

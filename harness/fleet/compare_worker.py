@@ -3,7 +3,7 @@
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from ..sweep.supervisor import SETUP_TIMEOUT_S, SupervisedWorker
 from ..telemetry.clock import CLOCK
 from .compare_store import SHARD, WORKER_FILE, shard_of
 from .jobs import Chunk
-from .protocol import OPENING_S, Assignment, DeviceWorker, ResultArchive, Slot, WorkerSpec
+from .protocol import OPENING_S, Assignment, DeviceWorker, ResultArchive, WorkerSpec
 from .result_archive import entries, pack, packed_folder, unpack
 
 BUILDING_S = 3600.0
@@ -54,17 +54,10 @@ class CompareWorkerSpec(WorkerSpec):
         """Most time that a worker may take to open."""
         return OPENING_S + (BUILDING_S if self.what.setup else 0.0)
 
-    def worker(
-        self,
-        slot: Slot,
-        name: str,
-        scratch: Path,
-        observer: JobObserver,
-        should_stop: Callable[[], bool],
-        remarks: Sequence[str],
-    ) -> DeviceWorker:
-        """Return the worker of a slot."""
-        return CompareWorker(self, slot, name, scratch, observer, should_stop, remarks)
+    @property
+    def worker(self) -> type["CompareWorker"]:
+        """The class of its workers."""
+        return CompareWorker
 
 
 class _Progress:
@@ -86,24 +79,15 @@ class _Progress:
         self._received(1)
 
 
-class CompareWorker(DeviceWorker):
+@dataclass
+class CompareWorker(DeviceWorker[CompareWorkerSpec]):
     """Measures chunks; leaves nothing behind in `scratch` unless it is killed."""
 
-    def __init__(
-        self,
-        spec: CompareWorkerSpec,
-        slot: Slot,
-        name: str,
-        scratch: Path,
-        observer: JobObserver,
-        should_stop: Callable[[], bool] = lambda: False,
-        remarks: Sequence[str] = (),
-    ) -> None:
-        super().__init__(slot, name, scratch, should_stop, remarks)
-        self._spec, self._what = spec, spec.what
-        self._progress = _Progress(observer)
-        self._manifest = Manifest()
-        self._preparing: CompareRunner | None = None
+    _manifest: Manifest = field(default_factory=Manifest, init=False)
+    _preparing: CompareRunner | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._what, self._progress = self.spec.what, _Progress(self.observer)
 
     def open(self) -> ResultArchive:
         """Find the device, check the versions out and set them up.
@@ -134,7 +118,7 @@ class CompareWorker(DeviceWorker):
                 folder.mkdir()
                 what = replace(self._what, only=str(write_rows(folder / "only.json", chunk.rows)), rounds=chunk.rounds)
                 earlier_s = _unpacked(assignment.earlier, folder, what)
-            runner = CompareRunner(folder, what, self._progress, self._checkouts, self._spec.retry)
+            runner = CompareRunner(folder, what, self._progress, self._checkouts, self.spec.retry)
             try:
                 complete = runner.run(self.should_stop, deadline)
             except Interrupted:
@@ -162,7 +146,7 @@ class CompareWorker(DeviceWorker):
 
     @property
     def _checkouts(self) -> Path:
-        return self.scratch / self._spec.place
+        return self.scratch / self.spec.place
 
     @contextmanager
     def _cleaning_up(self) -> Iterator[None]:
@@ -196,18 +180,18 @@ class CompareWorker(DeviceWorker):
 
     def _tables(self) -> dict[str, str]:
         """Write the tuned tables to this machine; return the paths by arm."""
-        local = {path: self.scratch / f"table-{number}.csv" for number, path in enumerate(self._spec.tables)}
-        for path, text in self._spec.tables.items():
+        local = {path: self.scratch / f"table-{number}.csv" for number, path in enumerate(self.spec.tables)}
+        for path, text in self.spec.tables.items():
             local[path].write_text(text, encoding="utf-8")
         return {arm: str(local[path]) for arm, path in self._what.tables.items()}
 
     def _described(self) -> Manifest:
         """Start a worker process to find out what device this is."""
         self._progress.doing("find the device")
-        worker = SupervisedWorker(self._spec.setup, self.scratch / WORKER_LOG, self.should_stop)
+        worker = SupervisedWorker(self.spec.setup, self.scratch / WORKER_LOG, self.should_stop)
         worker.kill()
         self.refuse_other_device(worker.ready.device.arch)
-        manifest = deepcopy(self._spec.manifest)
+        manifest = deepcopy(self.spec.manifest)
         describe(manifest, worker.ready)
         return manifest
 

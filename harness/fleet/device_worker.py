@@ -2,10 +2,9 @@
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, field, fields, replace
 
 from ...shapes.errors import Interrupted
 from ...shapes.run_folder.manifest import WORKER_LOG, Manifest, StoredShape
@@ -13,12 +12,12 @@ from ..plan.plan import Cell
 from ..storage.store import RunStore
 from ..storage.tables import reported
 from ..storage.worker_log import take
-from ..sweep.observer import JobObserver, Observer
+from ..sweep.observer import Observer
 from ..sweep.session import OutOfTimeError, Session
 from ..telemetry.clock import CLOCK
 from .device_registry import earlier_workers
 from .jobs import SweepJob
-from .protocol import Assignment, DeviceWorker, ResultArchive, Slot, WorkerSpec
+from .protocol import Assignment, DeviceWorker, ResultArchive, WorkerSpec
 from .result_archive import packed_folder, unpack
 
 TUNED = "tuned.csv"
@@ -31,17 +30,10 @@ class SweepWorkerSpec(WorkerSpec):
     tuned: str | None
     cells: tuple[Cell, ...]
 
-    def worker(
-        self,
-        slot: Slot,
-        name: str,
-        scratch: Path,
-        observer: JobObserver,
-        should_stop: Callable[[], bool],
-        remarks: Sequence[str],
-    ) -> DeviceWorker:
-        """Return the worker of a slot."""
-        return SweepWorker(self, slot, name, scratch, observer, should_stop, remarks)
+    @property
+    def worker(self) -> type["SweepWorker"]:
+        """The class of its workers."""
+        return SweepWorker
 
 
 class _Recorder:
@@ -56,44 +48,33 @@ class _Recorder:
         self._observer.remark(text)
 
 
-class SweepWorker(DeviceWorker):
+@dataclass
+class SweepWorker(DeviceWorker[SweepWorkerSpec]):
     """Measures jobs in one session."""
 
-    def __init__(
-        self,
-        spec: SweepWorkerSpec,
-        slot: Slot,
-        name: str,
-        scratch: Path,
-        observer: Observer,
-        should_stop: Callable[[], bool] = lambda: False,
-        remarks: Sequence[str] = (),
-    ) -> None:
-        super().__init__(slot, name, scratch, should_stop, remarks)
-        self._spec = spec
-        self._observer = _Recorder(observer, lambda text: self.remarks.append(text))
-        self._session: Session | None = None
+    _session: Session | None = field(default=None, init=False)
 
     def open(self) -> ResultArchive:
         """Start the worker process and measure the ceilings.
 
         Raises RooflensError when there is no such device, or its software or the providers cannot be loaded.
         """
-        setup = self._spec.setup
+        setup = self.spec.setup
+        observer = _Recorder(self.observer, lambda text: self.remarks.append(text))
         with reported(self.scratch):
             self.scratch.mkdir(parents=True, exist_ok=True)
-            if self._spec.tuned is not None:
-                (self.scratch / TUNED).write_text(self._spec.tuned, encoding="utf-8")
+            if self.spec.tuned is not None:
+                (self.scratch / TUNED).write_text(self.spec.tuned, encoding="utf-8")
                 setup = replace(setup, tuned=self.scratch / TUNED)
-        self._session = session = Session(setup, self._observer, self.should_stop, log=self.scratch / WORKER_LOG)
+        self._session = session = Session(setup, observer, self.should_stop, log=self.scratch / WORKER_LOG)
 
         def begin() -> None:
             ready = session.start()
             self.refuse_other_device(ready.device.arch)
             session.describe()
             session.remark(*filter(None, [ready.remark]))
-            if self._spec.cells:
-                session.calibrate(self._spec.cells)
+            if self.spec.cells:
+                session.calibrate(self.spec.cells)
 
         return self._stored("open", (), begin)
 
@@ -108,7 +89,7 @@ class SweepWorker(DeviceWorker):
             session.identify(cells)
             session.describe()
             planned = {session.ids[cell] for cell in cells}
-            if failed := {unit for unit in session.store.ended_with(self._spec.retry) if unit[0] in planned}:
+            if failed := {unit for unit in session.store.ended_with(self.spec.retry) if unit[0] in planned}:
                 session.store.retry(failed)
             session.measure(job.task)
 
@@ -122,8 +103,8 @@ class SweepWorker(DeviceWorker):
         def finish() -> None:
             session.describe()
             session.end_canary()
-            if self._spec.cells:
-                session.calibrate(self._spec.cells)
+            if self.spec.cells:
+                session.calibrate(self.spec.cells)
 
         try:
             return self._stored("close", (), finish)
@@ -179,10 +160,10 @@ class SweepWorker(DeviceWorker):
         """Return run.json of a shard; `before` is that of an earlier part, which keeps what was found."""
         manifest = before or Manifest(id=name, created_at=CLOCK.now("seconds"))
         for one in fields(Manifest):
-            stated = getattr(self._spec.manifest, one.name)
+            stated = getattr(self.spec.manifest, one.name)
             if stated and one.name not in ("id", "created_at"):
                 setattr(manifest, one.name, deepcopy(stated))
         manifest.shapes = [StoredShape(**asdict(shape)) for shape in dict.fromkeys(cell.shape for cell in cells)]
-        manifest.planned_units = len(cells) * self._spec.setup.protocol.rounds
+        manifest.planned_units = len(cells) * self.spec.setup.protocol.rounds
         manifest.station = None
         return manifest

@@ -1,9 +1,10 @@
 """What a fleet and its device workers exchange, whatever the workers measure. Imports no Ray."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from ...shapes.errors import RooflensError
 from ...shapes.run_folder.manifest import Manifest, StoredWorker
@@ -12,6 +13,8 @@ from ..worker.messages import Setup
 from .jobs import Job
 
 OPENING_S = 900.0
+
+Spec = TypeVar("Spec", bound="WorkerSpec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +48,20 @@ class ResultArchive:
     content: bytes
 
 
-class DeviceWorker(ABC):
+@dataclass
+class DeviceWorker(ABC, Generic[Spec]):
     """Measures jobs on the device of `slot`; what it stores meanwhile is in `scratch`.
 
     `remarks` go to the fleet with the first answer.
     """
 
-    def __init__(
-        self,
-        slot: Slot,
-        name: str,
-        scratch: Path,
-        should_stop: Callable[[], bool] = lambda: False,
-        remarks: Sequence[str] = (),
-    ) -> None:
-        self.slot, self.name, self.scratch = slot, name, scratch
-        self.should_stop, self.remarks = should_stop, list(remarks)
+    spec: Spec
+    slot: Slot
+    name: str
+    scratch: Path
+    observer: JobObserver
+    should_stop: Callable[[], bool] = lambda: False
+    remarks: list[str] = field(default_factory=list)
 
     @abstractmethod
     def open(self) -> ResultArchive:
@@ -114,14 +115,7 @@ class WorkerSpec(ABC):
         """Longest time for which a worker that measures may report nothing."""
         return max(self.setup.protocol.timeout_s, self.setup.protocol.build_timeout_s)
 
+    @property
     @abstractmethod
-    def worker(
-        self,
-        slot: Slot,
-        name: str,
-        scratch: Path,
-        observer: JobObserver,
-        should_stop: Callable[[], bool],
-        remarks: Sequence[str],
-    ) -> DeviceWorker:
-        """Return the worker of a slot; it may write in `scratch`."""
+    def worker(self) -> type[DeviceWorker[Any]]:
+        """The class of its workers."""

@@ -117,11 +117,11 @@ class RayWorker:
     """An actor: a `DeviceWorker`, with a scratch folder among the temporary files of this machine."""
 
     def __init__(self, spec: WorkerSpec, slot: Slot, name: str, board: Any) -> None:
-        remarks = as_started_by_hand()
+        remarks = list(as_started_by_hand())
         self._cores_of = slot if spec.setup.device == "cpu" else None
         self._sender = HeartbeatSender(lambda heartbeat: board.post.remote(name, heartbeat))
         self._scratch = new_scratch(name)
-        self._worker = spec.worker(slot, name, self._scratch, self._sender, self._sender.should_stop, remarks)
+        self._worker = spec.worker(spec, slot, name, self._scratch, self._sender, self._sender.should_stop, remarks)
 
     def open(self) -> ResultArchive:
         """Open the worker. An error here has its reason; from `__init__`, Ray would only say that the actor died."""

@@ -94,10 +94,6 @@ class _Gemm(TritonProvider[A16W8, A16W8Inputs]):
         w, scale = (_transposed(inputs.q), _transposed(inputs.scale)) if self.transposed else inputs.weights
         return [gemm_call(inputs, w, scale, outputs[0], config, self.transposed)]
 
-    def moved_bytes(self, problem: Problem, scheme: A16W8, config: Config) -> int:
-        """Each operand once: re-reads of one batch entry by its tiles are served by the caches."""
-        return scheme.compulsory_bytes(problem)
-
     def _tiles(self, problem: Problem, scheme: A16W8, device: Device) -> Sequence[TileConfig]:
         return transposed_configs(problem, scheme, device)
 

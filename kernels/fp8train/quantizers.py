@@ -54,10 +54,6 @@ class TritonQuant(TritonProvider[Scheme, QuantInputs]):
             return [weight_call(inputs.x, results["weight"], None, dict(config))]
         return [quantize_call(inputs.x, results.get("row"), results.get("col"), dict(config))]
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
-        """X read once, data and scales written once."""
-        return scheme.compulsory_bytes(problem)
-
 
 class TorchQuant(Provider[Scheme, QuantInputs]):
     """The plain torch quantizer, operation by operation: what a framework does without a kernel for it."""

@@ -14,6 +14,7 @@ shared memory in units of 128 bytes, 1 KiB of it per program for the system. sm1
 from dataclasses import dataclass
 
 from ...shapes.gpu_architectures import Multiprocessor, Simd, architecture
+from ..geometry import padded
 
 _SIMDS = 4
 _MOST_SCALARS, _WAVES_BEYOND = 100, 7
@@ -40,7 +41,7 @@ class Occupancy:
 def waves_by_registers(arch: str, vector: int, scalar: int = 0) -> int:
     """Waves per SIMD of an AMD architecture that fit by registers; `vector`: accumulation registers included."""
     unit = _simd(arch)
-    waves = min(unit.waves, unit.registers // _ceil(max(vector, 1), unit.granule))
+    waves = min(unit.waves, unit.registers // padded(max(vector, 1), unit.granule))
     return min(waves, _WAVES_BEYOND) if unit.scalar_limit and scalar > _MOST_SCALARS else waves
 
 
@@ -53,16 +54,16 @@ def occupancy(arch: str, warps: int, vector: int, scalar: int, shared_bytes: int
     if architecture(arch).is_amd:
         unit = _simd(arch)
         by_registers = waves_by_registers(arch, vector, scalar) * _SIMDS // warps
-        lds = _ceil(shared_bytes, unit.lds_granule)
+        lds = padded(shared_bytes, unit.lds_granule)
         by_shared = unit.lds_bytes // lds if lds else by_registers
         by_slots = min(unit.waves * _SIMDS // warps, unit.programs if warps > 1 else unit.waves * _SIMDS)
         slots, processors = unit.waves, _SIMDS
     else:
         sm = architecture(arch).limits
         assert isinstance(sm, Multiprocessor)
-        per_warp = _ceil(max(vector, 1) * 32, _REGISTER_UNIT)
+        per_warp = padded(max(vector, 1) * 32, _REGISTER_UNIT)
         by_registers = _REGISTERS // _QUARTERS // per_warp * _QUARTERS // warps
-        by_shared = sm.shared_bytes // (_ceil(shared_bytes, _SHARED_UNIT) + _SYSTEM_SHARED)
+        by_shared = sm.shared_bytes // (padded(shared_bytes, _SHARED_UNIT) + _SYSTEM_SHARED)
         by_slots = min(sm.warps // warps, sm.programs)
         slots, processors = sm.warps, 1
     programs, limit = min(
@@ -75,8 +76,3 @@ def _simd(arch: str) -> Simd:
     limits = architecture(arch).limits
     assert isinstance(limits, Simd)
     return limits
-
-
-def _ceil(size: int, unit: int) -> int:
-    """Round `size` up to whole units."""
-    return -(-size // unit) * unit

@@ -26,6 +26,10 @@ class TritonProvider(Provider[SchemeT, InputsT]):
         outputs = inputs.empty_outputs()
         return launch_calls(self.calls(inputs, outputs, config), outputs, config)
 
+    def moved_bytes(self, problem: Problem, scheme: SchemeT, config: Config) -> int:
+        """Operands and outputs as they are stored, once each: re-reads are served by the caches."""
+        return scheme.compulsory_bytes(problem)
+
     def builds(self, problem: Problem, scheme: SchemeT, device: Device, config: Config) -> Sequence[Request]:
         """Every kernel of `calls`."""
         inputs: InputsT = placeholders(problem, scheme, device)

@@ -47,10 +47,6 @@ class TritonQuantMx(TritonProvider[MxFp8Quant, MxFp8QuantInputs]):
         grid = (-(-blocks // config["BLOCKS"]), 1, 1)
         return [Call(quantize_mx_kernel, grid, arguments, constants, {"num_warps": config["num_warps"]})]
 
-    def moved_bytes(self, problem: Problem, scheme: MxFp8Quant, config: Config) -> int:
-        """X, payload and scales, once each."""
-        return scheme.compulsory_bytes(problem)
-
 
 class TorchQuantMx(Provider[MxFp8Quant, MxFp8QuantInputs]):
     """`quantize.quantize_mx`, operation by operation, on any device."""

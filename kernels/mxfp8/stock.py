@@ -77,10 +77,6 @@ class StockTritonMx(TritonProvider[MxFp8, MxFp8Inputs]):
         constants = {"BM": rows, "BN": columns, "BK": depth}
         return [Call(scaled_gemm_kernel, grid, arguments, constants, compiler_options(config), tiling)]
 
-    def moved_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int:
-        """Every operand and Y once: re-reads are served by the caches."""
-        return scheme.compulsory_bytes(problem)
-
     def math_dtype(self, problem: Problem, scheme: MxFp8, device: Device) -> str:
         """bf16 where dot_scaled is emulated."""
         return "bf16" if self.candidates(problem, scheme, device)[0]["emulated"] else "mxfp8"

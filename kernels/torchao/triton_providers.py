@@ -51,10 +51,6 @@ class Quantize(_Triton):
         assert isinstance(scheme, AoQuant)
         return quantize_configs(LAYOUTS[scheme.kind][0], problem.M, problem.K, device)
 
-    def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
-        """Everything once."""
-        return scheme.compulsory_bytes(problem)
-
     def calls(self, inputs: QuantInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> list[Call]:
         """The quantizer of the layout."""
         data, scale = outputs

@@ -340,14 +340,16 @@ _ROUND = Annotated[
 class ComparisonState(Record):
     """compare.json: a comparison of commits, and how far it is."""
 
-    always: ClassVar[tuple[str, ...]] = ("commits", "files", "options", "setup", "suite_hash", "done", "only")
+    always: ClassVar[tuple[str, ...]] = (
+        *("commits", "files", "options", "setup", "suite_hash", "done", "only", "tables", "searches", "identity"),
+    )
 
     repository: str = about("top of the repository", "")
     commits: dict[str, str] = about("commit by version", make=dict)
     suite: str = about("suite", "")
     files: list[str] = about("provider files in the repository", make=list)
     options: list[str] = about("options of `rooflens run`", make=list)
-    rounds: Size | None = about("rounds", None)
+    rounds: Size = about("rounds", 0)
     setup: str = about("command that prepares a checkout", "")
     suite_hash: str = about("hash of all that the suite says", "")
     tables: dict[str, str] = about("tuned table by version", make=dict)
@@ -361,7 +363,7 @@ class ComparisonState(Record):
     @property
     def is_complete(self) -> bool:
         """Return whether every round of every version is finished."""
-        return len(self.done) >= (self.rounds or 0) * len(self.commits)
+        return len(self.done) >= self.rounds * len(self.commits)
 
 
 def read_manifest(path: Path, required: Sequence[str] = ()) -> Manifest:

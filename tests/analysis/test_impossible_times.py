@@ -91,6 +91,9 @@ def test_history(tmp_path):
     same(a.points, b.points, "points")
     same(a.series, b.series, "series")
     assert (a.proposals, a.notes) == (b.proposals, b.notes)
+    every = 3 * len(SHAPES) * len(MS) * len(PROVIDERS)
+    told = f"{3 * PLANTED} of {every} times are excluded, because they are faster than the device allows"
+    assert told in a.notes
 
 
 def test_comparison(two, tmp_path):

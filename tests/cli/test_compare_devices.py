@@ -85,7 +85,7 @@ def test_a_filter_that_speaks_of_providers_is_left_to_the_arms(expression, sizes
 def test_the_device_is_that_of_the_place_and_not_of_the_option(fleet, tmp_path):
     what = replace(WHAT, options=(*WHAT.options, "--device", "cuda:3", "--threads", "2", "--llc", "1MiB"), chunks=2)
     spec = fleet(what)._spec(tmp_path / "both", what, devices_module._suite(what))
-    assert spec.what.options == (*WHAT.options, "--threads", "2", "--llc", "1MiB", "--device", "cuda")
+    assert spec.what.options == [*WHAT.options, "--threads", "2", "--llc", "1MiB", "--device", "cuda"]
     assert (spec.setup.device, spec.setup.threads, spec.setup.llc_bytes) == ("cuda", 2, 1 << 20)
     assert spec.manifest.protocol.rounds == 4
     assert spec.manifest.request is None

@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rooflens.analysis.frames.load import load_run
-from rooflens.analysis.history.history import follow
-from rooflens.analysis.history.run_story import observe
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.cli.main import main
 from rooflens.cli.run.final_table import print_final_table
@@ -131,15 +129,3 @@ def test_a_comparison_gives_them_no_verdict(folder, tmp_path, capsys):
     out = " ".join(capsys.readouterr().out.split())
     assert "not compared: 10 impossible" in out
     assert main(["compare", str(folder), str(other), "--strict"]) == 4
-
-
-def test_a_history_has_none_of_them_in_a_series(tmp_path):
-    stories = []
-    for day in (1, 2, 3):
-        made = {"created_at": f"2026-01-0{day}T03:00:00Z"}
-        run = write_run(tmp_path / f"r{day}", latency=latency, seed=day, manifest=made, **PLANTED)
-        stories.append(observe(load_run(run)))
-    found = follow(stories)
-    assert (len(found.series), len(found.points)) == (26, 78)
-    assert found.points["time_s"].min() > 1e-2
-    assert "30 of 108 times are excluded, because they are faster than the device allows" in found.notes

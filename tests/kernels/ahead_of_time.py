@@ -1,6 +1,7 @@
 """Builds of kernels for GPUs that are not there: each is compiled once, for all tests and sessions that look at it."""
 
 import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,18 @@ from rooflens.kernels.isa import aot_child, aot_compiler, binary
 from rooflens.kernels.isa.compile_all import Cache
 
 HERE = Path(__file__).parent
+
+WIDE = r"LDG\.E\S*\.128|LDGSTS\S*\.128|(?:buffer|global)_load_(?:dwordx4|b128|lds_dwordx4)"
+"""A load of 16 bytes, which goes to registers or to shared memory."""
+
+MATRIX_16 = {
+    **dict.fromkeys(("gfx90a", "gfx942", "gfx950"), r"v_mfma_f32_\w*(?:bf16|f16)"),
+    **dict.fromkeys(("gfx1100", "gfx1151", "gfx1201"), r"v_wmma_f32_16x16x16_b?f16"),
+    "sm80": r"HMMA\.16816\.F32",
+    "sm90": r"HGMMA\.\S*F32",
+    "sm100": r"UTCHMMA|HMMA\.",
+}
+"""Matrix instructions on 16 bits that add up in fp32."""
 
 
 def sampled(requests, whole, arches=aot.ARCHES):
@@ -31,6 +44,37 @@ def sampled(requests, whole, arches=aot.ARCHES):
 def mostly_slow(whole, arches=aot.ARCHES):
     """Parameters `arch`, all of them slow but one: for tests that look at several kernels of an architecture."""
     return [pytest.param(arch, marks=() if arch == whole else pytest.mark.slow) for arch in arches]
+
+
+def text(build):
+    """The machine code, or the assembly where there is no other."""
+    return build.machine_code or build.assembly
+
+
+def main_loop(build):
+    """Text between the label and the backward branch that are farthest apart."""
+    lines, labels, body = text(build).splitlines(), {}, (0, 0)
+    for i, line in enumerate(lines):
+        if label := re.match(r"\s*(\.L\w+):", line):
+            labels[label.group(1)] = i
+        branch = re.search(r"(?:BRA\S* .*`\(|s_cbranch_\w+ )(\.L\w+)", line)
+        if branch and branch.group(1) in labels:
+            body = max(body, (labels[branch.group(1)], i), key=lambda span: span[1] - span[0])
+    return "\n".join(lines[body[0] : body[1]])
+
+
+def announces_after_its_stores(build, arch):
+    """Whether parts of K have left every wave before the program announces them.
+
+    One lane announces the stores of all waves: each of them waits for its own before the barrier. On NVIDIA barrier and
+    fence do that together, by causality order. AMD's fences cover one wave.
+    """
+    before = re.split(r"ATOMG|global_atomic_add", text(build))[0]
+    after_store = re.split(r"\bSTG\b|(?:buffer|global)_store_", before)[-1]
+    if not arch.startswith("gfx"):
+        return re.search(r"BAR\.SYNC[\s\S]*MEMBAR\.\w+\.GPU", after_store) is not None
+    to_barrier = after_store.partition("s_barrier")[0]
+    return re.search(r"s_waitcnt vmcnt\(0\)|s_waitcnt_vscnt null, 0x0|s_wait_storecnt 0x0", to_barrier) is not None
 
 
 class Builder:

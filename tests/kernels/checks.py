@@ -18,12 +18,19 @@ def results(launch: Launch) -> list[torch.Tensor]:
 
 
 def octets(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().view(torch.uint8)
+    return tensor.contiguous().view(-1).view(torch.uint8)
 
 
-def check_launch(provider: AnyProvider, inputs: Inputs, config: Config | None, times: int = 2) -> Launch:
+def check_launch(
+    provider: AnyProvider,
+    inputs: Inputs,
+    config: Config | None,
+    times: int = 2,
+    least_db: float = 0.0,
+    again: bool = True,
+) -> Launch:
     """Right and complete from the activations of now, the same twice, in the configuration asked for, with weights
-    left alone.
+    left alone. `least_db`: where the SNR is better than the scheme asks for. `again`: launch twice, for the same.
     """
     where = f"{provider.name} {inputs.scheme.name} {inputs.problem} {config}"
     kept = [octets(tensor).clone() for tensor in inputs.weights]
@@ -32,10 +39,12 @@ def check_launch(provider: AnyProvider, inputs: Inputs, config: Config | None, t
     for seed in range(1, times + 1):
         inputs.refresh_activations(seed)
         first = results(launch)
-        failures = [one.failure(inputs.scheme) for one in measure_all(first, inputs.reference())]
+        found = measure_all(first, inputs.reference())
+        failures = [one.failure(inputs.scheme) for one in found]
         assert not any(failures), f"{where}: {failures}"
-        again = results(launch)
-        assert all(torch.equal(octets(a), octets(b)) for a, b in zip(first, again, strict=True)), f"{where}: differs"
+        assert min(one.snr_db for one in found) >= least_db, f"{where}: {found}"
+        second = results(launch) if again else first
+        assert all(torch.equal(octets(a), octets(b)) for a, b in zip(first, second, strict=True)), f"{where}: differs"
     for tensor, before in zip(inputs.weights, kept, strict=True):
         assert torch.equal(octets(tensor), before), f"{where}: changed an operand"
     return launch

@@ -14,11 +14,22 @@ FOURBIT = (
     Problem(2, 7, 45),  # N*K odd
 )
 
-PASSES = tuple(Problem(130, 200, 256, pass_=one) for one in Pass)
+PASSES = tuple(Problem(*sizes, pass_=one) for one in Pass for sizes in ((130, 200, 256), (5, 33, 130)))
 
-ALIGNED = (Problem(128, 256, 384),)
+PRODUCTS = (Problem(128, 256, 384), Problem(1, 5, 300), Problem(70, 200, 256))
 
-GROUPED = (Problem(256, 128, 256, op=Op.GROUPED_GEMM, E=4),)
+GROUPED = tuple(Problem(*sizes, op=Op.GROUPED_GEMM, E=4) for sizes in ((256, 128, 256), (160, 200, 136), (48, 64, 128)))
+
+LINEAR = (Problem(256, 128, 256), Problem(33, 100, 130), Problem(256, 128, 200, pass_=Pass.STEP))
+
+
+def quantizations(*sizes: tuple[int, int]) -> tuple[Problem, ...]:
+    return tuple(Problem(rows, 1, columns, op=Op.QUANTIZE) for rows, columns in sizes)
+
+
+def experts(*sizes: tuple[int, int, int, int, int]) -> tuple[Problem, ...]:
+    return tuple(Problem(m, n, k, op=Op.MOE_GEMM, E=e, top_k=top_k) for m, n, k, e, top_k in sizes)
+
 
 CASES: dict[str, tuple[tuple[str, tuple[Problem, ...]], ...]] = {
     "fourbit": tuple(
@@ -29,42 +40,40 @@ CASES: dict[str, tuple[tuple[str, tuple[Problem, ...]], ...]] = {
         ("fp8-blockwise", PASSES),
         ("fp8-blockwise-prequantized", PASSES),
         ("fp8-blockwise-hybrid", PASSES),
+        ("fp8-blockwise-prequantized-hybrid", PASSES),
         *(
-            (f"fp8-quant-{kind}", (Problem(130, 1, 200, op=Op.QUANTIZE), Problem(1, 1, 128, op=Op.QUANTIZE)))
+            (f"fp8-quant-{kind}", quantizations((130, 200), (1, 128), (300, 77)))
             for kind in ("row", "col", "rowcol", "weight")
         ),
     ),
     "torchao": (
         *(
-            (f"ao-{kind}", (Problem(256, 1, 384, op=Op.QUANTIZE),))
+            (f"ao-{kind}", quantizations((256, 384)))
             for kind in ("act-lhs", "act-rhs", "act-transposed-lhs", "weight-rhs", "weight-transposed-rhs")
         ),
-        ("ao-1x128-128x128", ALIGNED),
-        ("ao-1x128-128x1", ALIGNED),
-        ("ao-linear", (Problem(256, 128, 256), Problem(256, 128, 256, pass_=Pass.STEP))),
+        ("ao-1x128-128x128", PRODUCTS),
+        ("ao-1x128-128x1", PRODUCTS),
+        ("ao-linear", LINEAR),
         ("ao-grouped", GROUPED),
         (
             "ao-grouped-linear",
-            tuple(Problem(512, 128, 256, op=Op.GROUPED_GEMM, E=2, pass_=one) for one in (Pass.FWD, Pass.STEP)),
+            tuple(Problem(640, 72, 136, op=Op.GROUPED_GEMM, E=3, pass_=one) for one in (Pass.FWD, Pass.STEP)),
         ),
     ),
     "mxfp8": (
         *(
-            (f"mxfp8-{rule}", (Problem(1, 64, 256), Problem(5, 96, 512), Problem(33, 128, 256)))
+            (f"mxfp8-{rule}", tuple(Problem(*sizes) for sizes in ((1, 64, 256), (5, 33, 512), (33, 40, 96))))
             for rule in ("rceil", "even")
         ),
-        *(
-            (f"mxfp8-quant-{rule}", (Problem(5, 1, 256, op=Op.QUANTIZE),))
-            for rule in ("rceil", "floor", "ceil", "even")
-        ),
+        *((f"mxfp8-quant-{rule}", quantizations((7, 224))) for rule in ("rceil", "floor", "ceil", "even")),
     ),
     "mxfp8_moe": tuple(
-        (scheme, (Problem(4, 64, 256, op=Op.MOE_GEMM, E=8, top_k=2), Problem(9, 96, 128, op=Op.MOE_GEMM, E=4)))
+        (scheme, experts((4, 64, 256, 8, 2), (9, 96, 128, 4, 1), (5, 48, 160, 6, 3), (1, 40, 64, 9, 2)))
         for scheme in ("mxfp8-moe-rceil", "mxfp8-moe-floor-weighted")
     ),
     "a16w8": tuple(
-        (scheme, (Problem(1, 128, 256, B=3), Problem(33, 100, 130, B=2)))
-        for scheme in ("a16w8-128x128", "a16w8-128x128-bias", "a16w8-128x128-prequant-bias")
+        (scheme, (Problem(1, 128, 256, B=3), Problem(33, 150, 300, B=2), Problem(5, 100, 512)))
+        for scheme in (f"a16w8-128x128{more}" for more in ("", "-bias", "-prequant", "-prequant-bias"))
     ),
 }
 """family -> (scheme name, problems)"""

@@ -1,16 +1,17 @@
-"""Run a script of cases in Triton's interpreter: in a child, since it must be chosen before Triton is imported."""
+"""Tests whose body runs in Triton's interpreter: in a child, since it must be chosen before Triton is imported."""
 
 import atexit
+import importlib
 import inspect
 import json
 import os
-import runpy
+import pickle
 import signal
 import subprocess
 import sys
 import tempfile
 import traceback
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,38 +21,46 @@ HERE = Path(__file__).parent
 TIMEOUT_S = 300
 
 
-def interpret(script, cases):
-    """Return what `script` prints for `cases` (JSON both ways).
+def interpreted(test):
+    """Decorate a test whose body runs in the interpreter; its parameters go there, and nothing comes back.
 
-    A script that fails is a failure, unless this interpreter cannot even run a loop: then the test is skipped.
+    What fails there fails here, unless this interpreter cannot even run a loop: then the test is skipped.
     """
-    code, output, messages = _run(script, json.dumps(cases))
-    if code and not _runs_loops():
-        pytest.skip("this Triton's interpreter cannot run a loop with this numpy (Triton 3.6 with numpy 2.4)")
-    assert code == 0, messages[-3000:]
-    return json.loads(output)
+
+    @wraps(test)
+    def run(**parameters):
+        code, messages = _run(test, parameters)
+        if code and _run(_loop, {})[0]:
+            pytest.skip("this Triton's interpreter cannot run a loop with this numpy (Triton 3.6 with numpy 2.4)")
+        assert code == 0, messages[-3000:]
+
+    return run
 
 
-@cache
-def _runs_loops():
-    """Whether the least kernel with a loop runs, which none of ours has a part in."""
-    return not _run(HERE / "interpret_loop.py", "")[0]
+def _loop():
+    """Run the least kernel with a loop, which none of ours has a part in."""
+    import torch
+
+    from . import triton_probes
+
+    triton_probes.loop_kernel[(1,)](torch.empty(1), 5)
 
 
-def _run(script, text):
-    """Run a script in a fork of the server; return its exit code and what it wrote."""
+def _run(function, parameters):
+    """Run a function in a fork of the server; return its exit code and what it printed."""
     server = _server()
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "in").write_text(text)
-        print(json.dumps([str(script), folder]), file=server.stdin, flush=True)
+    with tempfile.NamedTemporaryFile("r") as output:
+        given = pickle.dumps(parameters).hex()
+        line = json.dumps([function.__module__, function.__name__, given, output.name])
+        print(line, file=server.stdin, flush=True)
         answer = server.stdout.readline()
         assert answer, "the interpreter's process ended"
-        return int(answer), Path(folder, "out").read_text(), Path(folder, "err").read_text()
+        return int(answer), output.read()
 
 
 @cache
 def _server():
-    """Start the process that imports torch and Triton once, for all scripts."""
+    """Start the process that imports torch and Triton once, for all tests."""
     path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     server = subprocess.Popen(
@@ -66,16 +75,17 @@ def _server():
 
 
 def _serve():
-    """Run each script that a line names in a fork, with the pipes of a process of its own as files."""
-    import torch  # noqa: F401
+    """Run what each line names in a fork."""
+    import interpreter_repairs
     from triton.runtime import interpreter
 
     interpreter.inspect = SimpleNamespace(**{**vars(inspect), "getmembers": _builtins})
+    interpreter_repairs.repair()
+    sys.path.insert(0, str(HERE.parents[1]))
     for line in sys.stdin:
-        script, folder = json.loads(line)
         child = os.fork()
         if not child:
-            _become(Path(script), Path(folder))
+            _become(*json.loads(line))
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
@@ -91,17 +101,14 @@ def _builtins(where):
     return [(name, getattr(where, name)) for name in _names_of_builtins(where)]
 
 
-def _become(script, folder):
+def _become(module, name, parameters, output):
     signal.alarm(TIMEOUT_S)
-    for number, (name, flags) in enumerate(
-        (("in", os.O_RDONLY), ("out", os.O_WRONLY | os.O_CREAT), ("err", os.O_WRONLY | os.O_CREAT))
-    ):
-        os.dup2(os.open(folder / name, flags), number)
-    sys.stdin = os.fdopen(0, closefd=False)
-    sys.path.insert(0, str(script.parent))
+    file = os.open(output, os.O_WRONLY)
+    for number in (1, 2):
+        os.dup2(file, number)
     code = 1
     try:
-        runpy.run_path(str(script), run_name="__main__")
+        inspect.unwrap(getattr(importlib.import_module(module), name))(**pickle.loads(bytes.fromhex(parameters)))
         code = 0
     except BaseException:
         traceback.print_exc()

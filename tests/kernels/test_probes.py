@@ -4,7 +4,6 @@ import collections
 import ctypes
 import itertools
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -28,10 +27,9 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.fourbit import FourBit
 from rooflens.shapes.verdict import Verdict
 
-from . import interpreter
+from .ahead_of_time import text
 from .devices import CPU
-
-HERE = Path(__file__).parent
+from .interpreter import interpreted
 
 
 def visited(order, program):
@@ -85,61 +83,82 @@ def test_all_blocks_are_visited_about_equally_often():
 # ---- the kernels in the interpreter ---------------------------------------------------------------------------------
 
 
-def interpret(cases):
-    return interpreter.interpret(HERE / "interpret_probes.py", cases)
-
-
 ORDERS = (
-    {"blocks": 6, "programs": 3, "step": 3, "visits": 2},
-    {"blocks": 5, "programs": 3, "step": 2, "visits": 7},
-    {"blocks": 4, "programs": 6, "step": 3, "visits": 3},
-    {"blocks": 7, "programs": 2, "step": 1, "visits": 2},
+    triton_streams.VisitOrder(blocks=6, programs=3, step=3, visits=2),
+    triton_streams.VisitOrder(blocks=5, programs=3, step=2, visits=7),
+    triton_streams.VisitOrder(blocks=4, programs=6, step=3, visits=3),
+    triton_streams.VisitOrder(blocks=7, programs=2, step=1, visits=2),
 )
 
 
 def paths(order):
-    return [visited(triton_streams.VisitOrder(**order), program) for program in range(order["programs"])]
+    return [visited(order, program) for program in range(order.programs)]
 
 
+def ramp(blocks):
+    """Odd numbers, which differ from block to block."""
+    return torch.arange(1, 2 * blocks * BLOCK_WORDS, 2, dtype=torch.int64).mul(987654321).to(torch.int32)
+
+
+def sweep(pattern, order, halves=1):
+    """Memory before and after a sweep, by block."""
+    data = ramp(halves * order.blocks)
+    before = data.clone()
+    probe = triton_streams.sweep(pattern, data, order, ".cg")
+    probe.run()
+    assert probe.moved_bytes == halves * order.programs * order.visits * BLOCK_BYTES
+    return before.view(halves, order.blocks, -1), data.view(halves, order.blocks, -1)
+
+
+@interpreted
 def test_read_sums_exactly_the_blocks_that_it_visits():
-    cases = [{"step": "sweep", "pattern": "read", "order": order} for order in ORDERS]
-    for case, result in zip(cases, interpret(cases), strict=True):
-        order = case["order"]
+    for order in ORDERS:
+        before, after = sweep(Pattern.READ, order)
+        assert torch.equal(before, after)
+        sums = torch.zeros(order.programs, dtype=torch.int32)
+        triton_streams.read_kernel[(order.programs,)](
+            after.view(-1), sums, order.blocks, order.step, order.visits, BLOCK=BLOCK_WORDS, MODIFIER=".cg"
+        )
+        of_block = before[0].to(torch.int64).sum(1).tolist()
+        expected = [sum(of_block[block] for block in path) % 2**32 for path in paths(order)]
+        assert [total % 2**32 for total in sums.tolist()] == expected
 
-        def block_sum(block):
-            return sum((2 * i + 1) * 987654321 for i in range(block * BLOCK_WORDS, (block + 1) * BLOCK_WORDS))
 
-        expected = [sum(block_sum(block) for block in path) for path in paths(order)]
-        assert [total % 2**32 for total in result["sums"]] == [total % 2**32 for total in expected]
-        assert not result["changed"]
-        assert result["moved"] == order["programs"] * order["visits"] * BLOCK_BYTES
-
-
+@interpreted
 def test_write_leaves_the_number_of_the_last_visit():
-    cases = [{"step": "sweep", "pattern": "write", "order": order} for order in ORDERS[:3]]
-    for case, result in zip(cases, interpret(cases), strict=True):
+    for order in ORDERS[:3]:
+        _, after = sweep(Pattern.WRITE, order)
         last = {}
-        for path in paths(case["order"]):  # the interpreter runs one program after another
+        for path in paths(order):  # the interpreter runs one program after another
             last |= {block: visit for visit, block in enumerate(path)}
-        assert result["uniform"]
-        assert result["visits"] == [last[block] for block in range(case["order"]["blocks"])]
+        offset = after[0] - torch.arange(BLOCK_WORDS, dtype=torch.int32)
+        expected = torch.tensor([[1 + last[block]] for block in range(order.blocks)])
+        assert (offset == expected).all()
 
 
+@interpreted
 def test_copy_copies_the_blocks_that_it_visits_and_no_others():
-    cases = [{"step": "sweep", "pattern": "copy", "order": order} for order in (ORDERS[0], ORDERS[3])]
-    for case, result in zip(cases, interpret(cases), strict=True):
-        reached = {block for path in paths(case["order"]) for block in path}
-        assert result["copied"] == [block in reached for block in range(case["order"]["blocks"])]
-        assert result["kept"]
-        assert result["moved"] == 2 * case["order"]["programs"] * case["order"]["visits"] * BLOCK_BYTES
-    assert not all(result["copied"])
+    for order in (ORDERS[0], ORDERS[3]):
+        before, (source, target) = sweep(Pattern.COPY, order, halves=2)
+        reached = {block for path in paths(order) for block in path}
+        assert torch.equal(source, before[0])
+        assert [torch.equal(*pair) for pair in zip(source, target, strict=True)] == [
+            block in reached for block in range(order.blocks)
+        ]
+    assert len(reached) < order.blocks
 
 
+@interpreted
 def test_tile_is_a_product_and_empty_is_nothing():
-    tile, empty = interpret([{"step": "tile", "seed": 1}, {"step": "empty"}])
-    assert tile["error"] < 2**-11  # fp16 rounds once
-    assert tile["moved"] == 2 * (16 * 64 + 64 * 64 + 16 * 64)
-    assert empty["moved"] == 0
+    torch.manual_seed(1)
+    x, w, y = triton_floors.tile_operands(CPU)
+    tile, empty = triton_floors.tile_launch(x, w, y), triton_floors.empty_launch(CPU)
+    tile.run()
+    empty.run()
+    exact = x.double() @ w.double().t()
+    assert (y.double() - exact).abs().max() < 2**-11 * exact.abs().max()  # fp16 rounds once
+    assert tile.moved_bytes == 2 * (16 * 64 + 64 * 64 + 16 * 64)
+    assert empty.moved_bytes == 0
 
 
 def test_sweep_refuses_data_that_its_blocks_do_not_fit():
@@ -181,10 +200,6 @@ def requests(arch):
 @pytest.fixture(scope="module")
 def builds(builder):
     return {arch: builder.builds(arch, requests(arch)) for arch in aot.ARCHES}
-
-
-def text(build):
-    return build.machine_code or build.assembly
 
 
 LOAD = {"sm": r"LDG\.E\.128\.STRONG\.GPU", "gf": r"(?:buffer|global)_load_(?:dwordx4|b128)"}

@@ -12,19 +12,23 @@ import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import Inputs, make_inputs, poison
+from rooflens.kernels.jit.provider import TritonProvider
+from rooflens.kernels.needs import NOT_ON_CPU
 from rooflens.kernels.provider import AnyProvider, Launch, Role, Support, support
 from rooflens.kernels.reference import measure_all
 from rooflens.kernels.source_hash import source_hash
 from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Op
 from rooflens.shapes.scheme import DType
 
 from .checks import check_candidates
 from .contract_cases import CASES, schemes
-from .devices import H200, MI300X
+from .devices import H200, MI300X, gpu
 
 pytestmark = pytest.mark.usefixtures("eager")
 
 CPU = find_device("cpu")
+DEVICES = (CPU, H200, MI300X, *map(gpu, ("sm80", "sm100", "gfx90a", "gfx950", "gfx1100", "gfx1201")))
 
 ON_EVERY_MACHINE = {
     "fourbit": ("blas", "dequant_blas"),
@@ -72,12 +76,22 @@ def test_each_baseline_role_of_a_family_is_filled(family: str) -> None:
     assert {Role.DEQUANT_BLAS, Role.REFERENCE, Role.CANDIDATE} <= set(roles.values())
 
 
-def test_bitsandbytes_is_upstream() -> None:
-    roles = {name: provider.role for name, provider in registry.load(registry.BUILTIN).items()}
-    assert {role for name, role in roles.items() if name.startswith("bitsandbytes")} == {Role.UPSTREAM}
+@pytest.mark.parametrize(
+    ("role", "names"),
+    [
+        (Role.CANDIDATE, "simt_4bit mma_4bit wrapper_a16w8 tuned_a16w8 shared_fp8 gemv_mx grouped_moe gemm_ao"),
+        (Role.REFERENCE, "blas bmm_bf16_a16w8 blas_bf16_fp8 blas_bf16_mx loop_bf16_moe blas_bf16_ao loop_bf16_ao"),
+        (Role.REFERENCE, "stock_triton stock_triton_fp8 stock_triton_ao"),  # on operands that are decoded before
+        (Role.STOCK_TRITON, "stock_triton_a16w8 stock_triton_mx small_tile_mx stock_triton_moe"),
+        (Role.DEQUANT_BLAS, "dequant_blas dequant_bmm_a16w8 dequant_blas_fp8 dequant_blas_mx dequant_loop_moe"),
+        (Role.UPSTREAM, "bitsandbytes_gemm bitsandbytes_gemv bitsandbytes_dequant torchao_ao aiter_mx"),
+    ],
+)
+def test_roles(role: Role, names: str) -> None:
+    assert {one.role for one in registry.load(names.split()).values()} == {role}
 
 
-@pytest.mark.parametrize("device", (CPU, H200, MI300X), ids=lambda device: device.name)
+@pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.name)
 def test_support_is_an_answer_with_a_reason(provider: AnyProvider, device: Device) -> None:
     for family in CASES:
         for dtype in DType:
@@ -90,13 +104,20 @@ def test_support_is_an_answer_with_a_reason(provider: AnyProvider, device: Devic
                     assert not answer.ok or provider.family == family
 
 
-def test_candidates_are_plain_json_without_a_device(provider: AnyProvider) -> None:
-    for device in (CPU, H200, MI300X):
+def test_triton_kernels_need_a_gpu(provider: AnyProvider) -> None:
+    if isinstance(provider, TritonProvider):
+        asked = ((problem, scheme) for scheme, problems in schemes(provider.family, DType.BF16) for problem in problems)
+        assert NOT_ON_CPU in {support(provider, *one, CPU).reason for one in asked}
+
+
+def test_candidates_are_plain_json_without_a_device_and_none_twice(provider: AnyProvider) -> None:
+    for device in DEVICES:
         for scheme, problems in schemes(provider.family, DType.BF16):
             for problem in problems:
                 if support(provider, problem, scheme, device).ok:
                     configs = [dict(config) for config in provider.candidates(problem, scheme, device)]
                     assert json.loads(json.dumps(configs)) == configs
+                    assert len({json.dumps(config, sort_keys=True) for config in configs}) == len(configs)
 
 
 def test_source_hash(provider: AnyProvider) -> None:
@@ -113,7 +134,8 @@ def check_outputs(provider: AnyProvider, dtype: DType, device: Device) -> int:
         launch = provider.prepare(inputs)
         run_poisoned(launch)
         for output, expected in zip(launch.outputs, inputs.empty_outputs(), strict=True):
-            assert (output.shape, output.dtype) == (expected.shape, expected.dtype), where
+            wanted = expected.shape, expected.dtype, expected.stride()
+            assert (output.shape, output.dtype, output.stride()) == wanted, where
         assert not failure(launch, inputs), f"{where}: {failure(launch, inputs)}"
         for operand, kept in zip((*inputs.activations, *inputs.weights), before, strict=True):
             same = torch.equal(operand.view(torch.uint8), kept.view(torch.uint8))
@@ -169,10 +191,13 @@ def test_outputs_on_the_cpu(provider: AnyProvider, dtype: DType) -> None:
 
 @pytest.mark.parametrize("family", CASES)
 def test_every_problem_of_a_family_can_be_computed_on_a_cpu(family: str) -> None:
+    """A product by both baselines, a quantization by the plain quantizer."""
     able = registry.load(ON_EVERY_MACHINE[family]).values()
     for scheme, problems in schemes(family, DType.BF16):
         for problem in problems:
-            assert any(support(one, problem, scheme, CPU).ok for one in able), f"{scheme.name} {problem}"
+            roles = {one.role for one in able if support(one, problem, scheme, CPU).ok}
+            wanted = {Role.CANDIDATE} if problem.op is Op.QUANTIZE else {Role.REFERENCE, Role.DEQUANT_BLAS}
+            assert roles >= wanted, f"{scheme.name} {problem}"
 
 
 def check_every_candidate(provider: AnyProvider, device: Device) -> None:

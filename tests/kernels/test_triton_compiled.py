@@ -22,7 +22,7 @@ from rooflens.shapes.schemes.fourbit import FourBit
 from rooflens.shapes.verdict import Verdict
 
 from . import emulate_isa
-from .ahead_of_time import mostly_slow, sampled
+from .ahead_of_time import MATRIX_16, WIDE, announces_after_its_stores, main_loop, mostly_slow, sampled, text
 from .devices import gpu
 
 WAVE = {arch: 64 if arch in ("gfx90a", "gfx942", "gfx950") else 32 for arch in aot.ARCHES}
@@ -110,10 +110,6 @@ def builds(builder):
     return {arch: builder.builds(arch, requests(arch)) for arch in aot.ARCHES}
 
 
-def text(build):
-    return build.machine_code or build.assembly
-
-
 def count(pattern, build):
     return len(re.findall(pattern, text(build), re.MULTILINE))
 
@@ -127,24 +123,12 @@ def test_all_kernels_compile_without_spills(builds, arch, name):
     assert build.shared_bytes <= (65536 if arch.startswith("gfx") else 163840)
 
 
-WIDE = r"LDG\.E\S*\.128|LDGSTS\S*\.128|(?:buffer|global)_load_(?:dwordx4|b128)"
-
-
 @pytest.mark.parametrize("arch", mostly_slow(WHOLE))
 def test_packed_weights_are_loaded_16_bytes_at_a_time(builds, arch):
     for case in fused_cases(arch):
         if case.K % 32 == 0 and case.kernel != "gemv_4bit":
             assert count(WIDE, builds[arch][case]), case
     assert count(WIDE, builds[arch]["dequantize"])
-
-
-MATRIX = {
-    **dict.fromkeys(("gfx90a", "gfx942", "gfx950"), r"v_mfma_f32_\w*(?:bf16|f16)"),
-    **dict.fromkeys(("gfx1100", "gfx1151", "gfx1201"), r"v_wmma_f32_16x16x16_b?f16"),
-    "sm80": r"HMMA\.16816\.F32",
-    "sm90": r"HGMMA\.",
-    "sm100": r"UTCHMMA|HMMA\.",
-}
 
 
 @pytest.mark.parametrize("arch", mostly_slow(WHOLE))
@@ -154,8 +138,8 @@ def test_mma_uses_matrix_instructions_and_simt_does_not(builds, arch):
         if case.kernel != "mma_4bit":
             assert not count(anything, builds[arch][case]), case
         elif case.dtype != "fp32" and case.K % 8 == 0:
-            assert count(MATRIX[arch], builds[arch][case]), case
-    assert count(MATRIX[arch], builds[arch]["stock bf16"])
+            assert count(MATRIX_16[arch], builds[arch][case]), case
+    assert count(MATRIX_16[arch], builds[arch]["stock bf16"])
 
 
 @pytest.mark.parametrize("arch", mostly_slow(WHOLE))
@@ -168,30 +152,8 @@ def test_fp32_is_never_multiplied_as_tf32(builds, arch):
 
 @pytest.mark.parametrize("arch", mostly_slow(WHOLE))
 def test_parts_of_k_have_left_every_wave_before_the_program_announces_them(builds, arch):
-    """One lane announces the stores of all waves: each of them waits for its own before the barrier.
-
-    On NVIDIA barrier and fence do that together, by causality order. AMD's fences cover one wave.
-    """
     case = next(case for case in EVERYWHERE if configured(case, arch)[2]["SPLIT_K"] > 1)
-    before = re.split(r"ATOMG|global_atomic_add", text(builds[arch][case]))[0]
-    after_store = re.split(r"\bSTG\b|(?:buffer|global)_store_", before)[-1]
-    if arch.startswith("gfx"):
-        to_barrier = after_store.partition("s_barrier")[0]
-        assert re.search(r"s_waitcnt vmcnt\(0\)|s_waitcnt_vscnt null, 0x0|s_wait_storecnt 0x0", to_barrier)
-    else:
-        assert re.search(r"BAR\.SYNC[\s\S]*MEMBAR\.\w+\.GPU", after_store)
-
-
-def loop_body(build):
-    """Text between the label and the backward branch that are farthest apart: the main loop."""
-    lines, labels, body = text(build).splitlines(), {}, (0, 0)
-    for i, line in enumerate(lines):
-        if label := re.match(r"\s*(\.L\w+):", line):
-            labels[label.group(1)] = i
-        branch = re.search(r"(?:BRA\S* .*`\(|s_cbranch_\w+ )(\.L\w+)", line)
-        if branch and branch.group(1) in labels:
-            body = max(body, (labels[branch.group(1)], i), key=lambda span: span[1] - span[0])
-    return "\n".join(lines[body[0] : body[1]])
+    assert announces_after_its_stores(builds[arch][case], arch)
 
 
 @pytest.mark.parametrize("arch", mostly_slow(WHOLE))
@@ -200,7 +162,7 @@ def test_simt_looks_codes_up_in_registers(builds, arch):
     case = EVERYWHERE[0]
     *_, config = configured(case, arch)
     weights = config["BLOCK_N"] * config["BLOCK_K"] // (config["num_warps"] * WAVE[arch])
-    body = loop_body(builds[arch][case])
+    body = main_loop(builds[arch][case])
     loads = re.findall(
         r"\b(?:LDG|LDS|LDSM|LDGSTS|LDL)\b|\b(?:buffer|global|flat|scratch)_load|\bds_(?:read|load)", body
     )

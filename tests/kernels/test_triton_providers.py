@@ -7,7 +7,6 @@ from rooflens.kernels import registry
 from rooflens.kernels.fourbit.triton_configs import FILL, tile_configs
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit.tiles import MAX_SPLIT
-from rooflens.kernels.provider import Role
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
@@ -26,16 +25,6 @@ NF4 = FourBit("nf4", 64, DType.BF16)
 @pytest.fixture(scope="module")
 def providers():
     return registry.load(NAMES)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_registered_and_unsupported_on_the_cpu(providers, name):
-    provider = providers[name]
-    assert provider.name == name
-    assert provider.role is (Role.REFERENCE if name == "stock_triton" else Role.CANDIDATE)
-    support = provider.supports(Problem(1, 64, 64), NF4, CPU)
-    assert not support.ok
-    assert support.reason == "Triton kernels need a GPU"
 
 
 @pytest.mark.parametrize("name", NAMES)

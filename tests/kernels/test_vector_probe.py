@@ -1,10 +1,10 @@
 """The chains of vector instructions: what they compute, and that compilers leave as many of them as are counted."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from rooflens.kernels.aot import KNOWN_ARCHES, Request, kernel_path
 from rooflens.kernels.isa import gcn, sass
 from rooflens.kernels.isa.loops import loops
@@ -12,9 +12,8 @@ from rooflens.kernels.probes.triton import vector
 from rooflens.shapes.gpu_architectures import architecture
 from rooflens.shapes.verdict import Verdict
 
-from . import interpreter
+from .interpreter import interpreted
 
-HERE = Path(__file__).parent
 INSTRUCTIONS = {
     "fma": ({"FFMA"}, {"v_fma_f32"}),
     "integer": ({"SHF.R.S32.HI", "LOP3.LUT"}, {"v_ashrrev_i32_e32", "v_xor_b32_e32"}),
@@ -49,19 +48,20 @@ def test_an_iteration_has_the_instructions_that_are_counted(builder, arch, patte
     assert others <= 16  # the loop itself, and AMD's s_nop
 
 
+@interpreted
 def test_the_chains_compute_what_they_say():
     steps, rounds, width = 3, 2, 16
-    fma, integer = interpreter.interpret(
-        HERE / "interpret_vector.py",
-        [{"pattern": name, "rounds": rounds, "steps": steps, "block": width} for name in ("fma", "integer")],
-    )
+    fma, integer = torch.empty(1, width), torch.empty(1, width, dtype=torch.int32)
+    for pattern, out, constants in (("fma", fma, {"ASM": ""}), ("integer", integer, {})):
+        given = vector.operands(pattern, rounds)
+        vector.KERNELS[pattern][(1,)](out, **given, BLOCK=width, STEPS=steps, **constants)
     values, factor, addend = np.arange(width, dtype=np.float32), np.float32(0.999), np.float32(1.5)
     words = np.arange(width, dtype=np.int32)
     for _ in range(steps * rounds):
         values = (values.astype(np.float64) * factor + addend).astype(np.float32)
         words = (words >> 3) ^ np.int32(0x5BD1E995)
-    assert fma == pytest.approx(values.tolist(), rel=1e-6)
-    assert integer == words.tolist()
+    np.testing.assert_allclose(fma[0].numpy(), values, rtol=1e-6)
+    assert integer[0].tolist() == words.tolist()
 
 
 @pytest.mark.gpu

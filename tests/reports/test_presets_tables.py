@@ -7,9 +7,7 @@ import pytest
 from rooflens.analysis.statistics.intervals import bands
 from rooflens.reports.model import KeyNumbers, Table, Tone
 from rooflens.reports.presets import of_a_run
-from rooflens.reports.render import html, markdown
 from rooflens.reports.sections.conditions.configurations import configurations, described
-from rooflens.reports.sections.conditions.provenance import provenance
 from rooflens.reports.sections.limits.flat import flat, floor_of
 from rooflens.reports.sections.speedups.cells import throughput
 from rooflens.reports.sections.speedups.crossover import crossover
@@ -18,76 +16,16 @@ from rooflens.reports.sections.speedups.maxima import maxima
 from rooflens.reports.sections.speedups.sides import sides
 from rooflens.reports.sections.speedups.three_way import three_way
 from rooflens.reports.sections.speedups.winners import winners
-from rooflens.reports.sections.summary.known_limitations import known_limitations
 from rooflens.reports.sections.summary.legend import divided, families_of, legend
 from rooflens.reports.sections.summary.open_items import open_items
 from rooflens.reports.sections.summary.takeaways import takeaways
-from rooflens.reports.sections.summary.tally import tally
 from rooflens.reports.view import ShapeKey
 from rooflens.shapes.errors import UsageError
 
 from .chapters import plain, report, view_of, words
 from .planted import SMALL, exact, synthetic, tables, texts
 
-CHAPTERS = (
-    maxima, decode_grid, winners, configurations, takeaways, three_way, legend, flat, known_limitations, open_items,
-    tally, provenance,
-)  # fmt: skip
-
 TRIO = ("simt_4bit", "dequant_blas", "blas")
-
-
-# -- every chapter, whatever the run ----------------------------------------------------------------------------------
-
-ODD = {
-    "one M": {"Ms": (8,)},
-    "one shape": {"shapes": SMALL[:1]},
-    "one cell each": {"shapes": SMALL[:1], "Ms": (1,), "rounds": 1},
-    "warm only": {"caches": ("warm",)},
-    "both caches, two dtypes": {"caches": ("cold", "warm"), "dtypes": ("bf16", "fp32")},
-    "all failed": {"failures": lambda cell: ("oom", "out of memory")},
-    "baseline failed": {"failures": lambda cell: ("oom", "no room") if cell.provider == "dequant_blas" else None},
-    "challenger failed": {"failures": lambda cell: ("incorrect", "SNR 3 dB") if "simt" in cell.provider else None},
-    "one provider": {"providers": ("simt_4bit",)},
-    "no baseline": {"providers": ("simt_4bit", "blas")},
-    "no challenger": {"challengers": ()},
-    "no ceilings": {"ceilings": False},
-    "interrupted": {"skip": lambda cell, round_: round_ > 0},
-    "a quantization": {
-        "columns": lambda cell, round_: {"op": "quantize", "flops": 0, "N": 1},
-        "shapes": (("toy", "rows", 1, 4096), ("toy", "columns", 1, 8192)),
-    },
-    "experts": {"columns": lambda cell, round_: {
-        "op": "moe_gemm", "E": 8, "top_k": 2, "M_total": 2 * cell.M, "M_per_expert": cell.M / 4,
-        "flops": 2 * cell.problem.flops,
-    }},
-    "a training pass": {"columns": lambda cell, round_: {"pass": "step", "flops": 3 * cell.problem.flops}},
-    "odd names": {
-        "shapes": (("a|b", '<script>alert("1")</script>', 512, 512), ("m" * 200, "l" * 100, 1024, 512)),
-        "providers": ("<b>simt</b>", "de|quant", "\N{RIGHT-TO-LEFT OVERRIDE}x"),
-        "baseline": "de|quant",
-        "challengers": ("<b>simt</b>",),
-    },
-}  # fmt: skip
-
-
-QUICK = ("one cell each", "all failed", "baseline failed", "a quantization", "experts", "odd names")
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in ODD])
-def test_every_chapter_of_an_odd_run_can_be_read(tmp_path, name):
-    options = {"shapes": SMALL, "Ms": (1, 8, 64), "providers": TRIO} | ODD[name]
-    view = view_of(tmp_path / "run", **options)
-    found = report(view, *CHAPTERS)
-    page, text = html.render(found), markdown.render(found).text
-    assert "<script>alert" not in page
-    for word in ("nan", "inf", "None", "NaT"):
-        shown = [cell.text for table in tables(found).values() for row in table.rows for cell in row] + words(found)
-        assert not any(word == part for one in shown for part in one.replace(",", " ").split()), word
-    assert text.startswith("# planted")
-    assert all(
-        table.reading or table.how_to_read or table.id in ("conditions-table",) for table in tables(found).values()
-    )
 
 
 # -- run-to-run bands -----------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def _one_gemm(view: View, part: Slice, detail: bool) -> Figure | None:
             f"{fmt.time(same[name]['time_s'])}, {same[name]['bound_class']}",
             tuple(float(same[name][f"{step}_s"]) for step in PARTS),
             fmt.time,
-            _tick,
+            fmt.tick_time,
         )
         for name in names
     )
@@ -163,10 +163,6 @@ def _one_gemm(view: View, part: Slice, detail: bool) -> Figure | None:
             ),
         ),
     )
-
-
-def _tick(seconds: float) -> str:
-    return fmt.tick_time(seconds) if seconds else "0"
 
 
 def _waterfall(

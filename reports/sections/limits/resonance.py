@@ -152,11 +152,7 @@ def _time_axis(least: float, most: float) -> Axis:
     if most > LINEAR_UP_TO * least:
         return decade_axis(least / 1.2, most * 1.2, fmt.tick_time, "time", labels=6)
     edge = max(0.12 * (most - least), 0.05 * least)
-    return linear_axis(max(0.0, least - edge), most + edge, _tick, "time", labels=6)
-
-
-def _tick(seconds: float) -> str:
-    return fmt.tick_time(seconds) if seconds else "0"
+    return linear_axis(max(0.0, least - edge), most + edge, fmt.tick_time, "time", labels=6)
 
 
 def _name(row: Row) -> str:

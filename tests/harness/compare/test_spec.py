@@ -12,8 +12,8 @@ from rooflens.shapes.errors import UsageError
 HERE = Path(rooflens.__file__).resolve().parent
 
 WHAT = spec.CompareSpec(
-    repository="/nowhere", commits={"base": "a" * 40, "head": "b" * 40}, suite="tiny", files=("kernels.py",),
-    options=("-a", "M=1,2"), rounds=8, setup="", suite_hash="0123",
+    repository="/nowhere", commits={"base": "a" * 40, "head": "b" * 40}, suite="tiny", files=["kernels.py"],
+    options=["-a", "M=1,2"], rounds=8, setup="", suite_hash="0123",
 )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def worker(tmp_path, monkeypatch):
 
     def call(workers=None, should_stop=lambda: False, slot=HERE, about=None, remarks=()):
         monkeypatch.setattr(sessions, "SupervisedWorker", workers or Workers())
-        return SweepWorker(about or spec(), slot, "s1", tmp_path / "scratch", Silent(), should_stop, remarks)
+        return SweepWorker(about or spec(), slot, "s1", tmp_path / "scratch", Silent(), should_stop, list(remarks))
 
     return call
 

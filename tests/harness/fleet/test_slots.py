@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rooflens.harness.fleet.cluster import NodeOffer, numbered
-from rooflens.harness.fleet.device_worker import Slot
+from rooflens.harness.fleet.protocol import Slot
 
 
 def cpus(node, host="one", amount=1, arch="x86_64-avx2"):

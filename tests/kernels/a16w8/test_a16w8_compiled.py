@@ -11,7 +11,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.verdict import Verdict
 
-from ..ahead_of_time import sampled
+from ..ahead_of_time import MATRIX_16, WIDE, sampled, text
 from ..devices import gpu
 
 ONE, ROWS, LARGE = Problem(1, 512, 128, B=16), Problem(128, 128, 512, B=16), Problem(8192, 8192, 8192, B=16)
@@ -28,12 +28,6 @@ CASES = (
     (STOCK, ROWS, PREQUANT, DType.BF16),
     (blas.DEQUANT_BMM, LARGE, PLAIN, DType.BF16),
 )
-MATRIX_16 = {
-    **dict.fromkeys(("gfx90a", "gfx942", "gfx950"), r"v_mfma_f32_\w*(?:bf16|f16)"),
-    **dict.fromkeys(("gfx1100", "gfx1151", "gfx1201"), r"v_wmma_f32_16x16x16_b?f16"),
-    "sm90": r"HGMMA\.\S*F32",
-    "sm100": r"UTCHMMA|HMMA\.",
-}
 MATRIX_FP8 = {
     "gfx942": r"v_mfma_f32_\w*fp8_fp8",
     "gfx950": r"v_mfma_\w*f8f6f4|v_mfma_f32_\w*fp8_fp8",
@@ -41,7 +35,6 @@ MATRIX_FP8 = {
     "sm90": r"QGMMA\.\S*E4M3",
     "sm100": r"UTCQMMA|UTC\w*MMA|QMMA",
 }
-WIDE = r"LDG\.E\S*\.128|LDGSTS\S*\.128|(?:buffer|global)_load_(?:dwordx4|b128|lds_dwordx4)"
 WHOLE = "gfx950"
 """The one that every change compiles for; of the others, a sample."""
 
@@ -90,12 +83,11 @@ def test_kernels_compile(builds, arch, name):
     if provider != STOCK.name:  # one tile for every GPU: what it costs on each is a result
         assert build.spills == 0, (build.registers, build.spills)
     if provider != blas.DEQUANT_BMM.name:
-        text = build.machine_code or build.assembly
         matrix = MATRIX_FP8 if scheme == PREQUANT else MATRIX_16
         # Below 64 rows of the first operand NVIDIA's instructions are those of one warp.
         narrow = arch == "sm90" and provider == KERNEL.name
-        assert re.search(r"HMMA\." if narrow else matrix[arch], text), "no such matrix instruction"
-        assert re.search(WIDE, text), "loads are narrow"
+        assert re.search(r"HMMA\." if narrow else matrix[arch], text(build)), "no such matrix instruction"
+        assert re.search(WIDE, text(build)), "loads are narrow"
 
 
 def test_large_operands_are_named():

@@ -1,78 +1,93 @@
-"""The A16W8 kernels against an fp64 product, in Triton's interpreter (child processes; its FP8 casts are repaired)."""
+"""The A16W8 kernels against an fp64 product, in Triton's interpreter (its FP8 casts are repaired)."""
 
 import random
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
+import torch
+from rooflens.kernels.a16w8.inputs import make_inputs
+from rooflens.kernels.a16w8.quantize import LEAST_AMAX, dequantize
+from rooflens.kernels.a16w8.triton.dequantize import dequantize_call
+from rooflens.kernels.a16w8.triton_configs import TileConfig
+from rooflens.kernels.a16w8.triton_providers import KERNEL, STOCK_TRITON, TUNED, WRAPPER
+from rooflens.kernels.jit.call import compile_calls
+from rooflens.kernels.reference import measure
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
-from .. import interpreter
+from ..checks import check_launch
+from ..devices import cpu
+from ..interpreter import interpreted
 
-HERE = Path(__file__).parent
 PARTS, WEIGHTS = "parts", "weights"
 
 
-def interpret(cases):
-    return interpreter.interpret(HERE / "a16w8_interpret_child.py", cases)
+def operands(sizes, scheme, arch="sm90", dtype="bf16", seed=1):
+    return make_inputs(Problem(*sizes), parse_scheme(f"a16w8-128x128{scheme}", DType(dtype)), cpu(arch), seed)
 
 
-def gemm(sizes, scheme, tile, *, provider="tuned_a16w8", arch="sm90", dtype="bf16", batch_inner=True, seed=1):
-    """`tile`: BLOCK_M, BLOCK_N, BLOCK_K, swap, scaling."""
-    m, n, k, b = sizes
-    block_m, block_n, block_k, swap, scaling = tile
-    return {
-        "step": "gemm", "provider": provider, "M": m, "N": n, "K": k, "B": b, "scheme": f"a16w8-128x128{scheme}",
-        "tile": [block_m, block_n, block_k, 4, 1, swap, scaling], "dtype": dtype, "arch": arch,
-        "batch_inner": batch_inner, "seed": seed,
-    }  # fmt: skip
+def prequantized_product(inputs):
+    """Y in fp64 of what the kernel multiplies: X rounded to FP8 per row and 128 columns."""
+    depth = inputs.problem.K
+    groups = torch.nn.functional.pad(inputs.x.float(), (0, -depth % 128)).unflatten(-1, (-1, 128))
+    amax = groups.abs().amax(dim=-1, keepdim=True).clamp_(min=LEAST_AMAX)
+    largest = torch.finfo(inputs.q.dtype).max
+    inverse = torch.full_like(amax, largest) / amax  # `largest / amax` would be a reciprocal times `largest`
+    q = (groups * inverse).clamp_(-largest, largest).to(inputs.q.dtype)
+    x = (q.double() * (amax / largest).double()).flatten(-2)[..., :depth]
+    product = torch.bmm(x, dequantize(inputs.weight, torch.float64).transpose(1, 2))
+    return product if inputs.bias is None else product + inputs.bias.double().unsqueeze(1)
 
 
-def assert_correct(cases):
-    for case, result in zip(cases, interpret(cases), strict=True):
-        assert not result["failure"], (case, result["failure"])
-        assert result["kernels"][-1] == "a16w8_kernel"
-        if "prequant" in case["scheme"]:
-            # Rounding of the output alone: bf16 55 dB, fp16 73 dB; an element of X rounded the other way costs little.
-            assert result["snr_of_rounded_db"] > 48, (case, result)
+def check(provider, sizes, scheme, tile, batch_inner=True, **given):
+    """`sizes`: M, N, K, B; `tile`: BLOCK_M, BLOCK_N, BLOCK_K, swap, scaling."""
+    inputs = operands(sizes, scheme, **given)
+    config = replace(TileConfig(*tile[:3], 4, 1, *tile[3:]), batch_inner=batch_inner).as_json()
+    launch = check_launch(provider, inputs, config, times=1, again=False)
+    assert launch.kernels[-1] == "a16w8_kernel"
+    if inputs.scheme.prequant:
+        # Rounding of the output alone: bf16 55 dB, fp16 73 dB; an element of X rounded the other way costs little.
+        assert measure(launch.output, prequantized_product(inputs)).snr_db > 48, (sizes, scheme, tile)
 
 
-# What each line adds: several batch entries; M, N, K tails; two groups of rows in a tile; a step of half a group.
-NATIVE = (
-    gemm((1, 64, 128, 3), "", (16, 32, 128, True, PARTS)),
-    gemm((5, 150, 200, 2), "-bias", (16, 32, 128, True, PARTS), dtype="fp16", batch_inner=False),
-    gemm((18, 272, 300, 2), "", (16, 256, 64, True, WEIGHTS), dtype="fp16"),
-    gemm((18, 272, 300, 2), "-bias", (16, 256, 64, False, WEIGHTS)),
-    gemm((18, 272, 300, 1), "", (16, 256, 128, False, PARTS)),
-    gemm((3, 140, 260, 2), "-bias", (16, 32, 64, True, WEIGHTS)),
-    gemm((3, 140, 260, 2), "", (16, 32, 64, True, WEIGHTS), dtype="fp16"),
-    gemm((17, 300, 132, 1), "", (16, 256, 32, False, WEIGHTS)),
-    gemm((17, 160, 300, 2), "", (16, 32, 128, False, PARTS), arch="gfx942", dtype="fp16"),
-)
-PREQUANTIZED = (
-    gemm((1, 64, 128, 2), "-prequant", (16, 32, 128, True, PARTS)),
-    gemm((5, 150, 200, 2), "-prequant-bias", (16, 64, 128, False, PARTS), dtype="fp16"),
-    gemm((18, 272, 300, 1), "-prequant", (16, 256, 128, True, PARTS)),
-    gemm((7, 140, 300, 2), "-prequant-bias", (16, 64, 128, True, PARTS), arch="gfx942"),
-)
-TRANSPOSED = (
-    gemm((1, 64, 128, 3), "", (16, 32, 128, False, PARTS), provider="kernel_a16w8"),
-    gemm((18, 272, 300, 2), "-bias", (16, 256, 64, False, WEIGHTS), provider="kernel_a16w8", dtype="fp16"),
-    gemm((5, 150, 200, 2), "", (16, 32, 64, True, WEIGHTS), provider="wrapper_a16w8"),
-    gemm((5, 300, 200, 2), "", (16, 256, 128, False, WEIGHTS), provider="kernel_a16w8"),
-    gemm((7, 140, 300, 2), "-prequant-bias", (16, 64, 128, False, PARTS), provider="wrapper_a16w8", arch="gfx942"),
-    gemm((66, 300, 140, 2), "-bias", (64, 256, 128, False, PARTS), provider="stock_triton_a16w8"),
-    gemm((66, 300, 140, 1), "-prequant", (64, 256, 128, False, PARTS), provider="stock_triton_a16w8", dtype="fp16"),
-)
+@interpreted
+def test_native_layout():
+    """Several batch entries; M, N, K tails; two groups of rows in a tile; a step of half a group."""
+    check(TUNED, (1, 64, 128, 3), "", (16, 32, 128, True, PARTS))
+    check(TUNED, (5, 150, 200, 2), "-bias", (16, 32, 128, True, PARTS), dtype="fp16", batch_inner=False)
+    check(TUNED, (18, 272, 300, 2), "", (16, 256, 64, True, WEIGHTS), dtype="fp16")
+    check(TUNED, (18, 272, 300, 2), "-bias", (16, 256, 64, False, WEIGHTS))
+    check(TUNED, (18, 272, 300, 1), "", (16, 256, 128, False, PARTS))
+    check(TUNED, (3, 140, 260, 2), "-bias", (16, 32, 64, True, WEIGHTS))
+    check(TUNED, (3, 140, 260, 2), "", (16, 32, 64, True, WEIGHTS), dtype="fp16")
+    check(TUNED, (17, 300, 132, 1), "", (16, 256, 32, False, WEIGHTS))
+    check(TUNED, (17, 160, 300, 2), "", (16, 32, 128, False, PARTS), arch="gfx942", dtype="fp16")
 
 
-@pytest.mark.parametrize("cases", (NATIVE, PREQUANTIZED, TRANSPOSED), ids=("native", "prequantized", "transposed"))
-def test_kernel_computes_the_product_of_the_same_bits(cases):
-    assert_correct(cases)
+@interpreted
+def test_prequantized():
+    check(TUNED, (1, 64, 128, 2), "-prequant", (16, 32, 128, True, PARTS))
+    check(TUNED, (5, 150, 200, 2), "-prequant-bias", (16, 64, 128, False, PARTS), dtype="fp16")
+    check(TUNED, (18, 272, 300, 1), "-prequant", (16, 256, 128, True, PARTS))
+    check(TUNED, (7, 140, 300, 2), "-prequant-bias", (16, 64, 128, True, PARTS), arch="gfx942")
+
+
+@interpreted
+def test_transposed_layout():
+    check(KERNEL, (1, 64, 128, 3), "", (16, 32, 128, False, PARTS))
+    check(KERNEL, (18, 272, 300, 2), "-bias", (16, 256, 64, False, WEIGHTS), dtype="fp16")
+    check(WRAPPER, (5, 150, 200, 2), "", (16, 32, 64, True, WEIGHTS))
+    check(KERNEL, (5, 300, 200, 2), "", (16, 256, 128, False, WEIGHTS))
+    check(WRAPPER, (7, 140, 300, 2), "-prequant-bias", (16, 64, 128, False, PARTS), arch="gfx942")
+    check(STOCK_TRITON, (66, 300, 140, 2), "-bias", (64, 256, 128, False, PARTS))
+    check(STOCK_TRITON, (66, 300, 140, 1), "-prequant", (64, 256, 128, False, PARTS), dtype="fp16")
 
 
 @pytest.mark.slow
+@interpreted
 def test_random_shapes_and_tiles():
     draw = random.Random(8)
-    cases = []
     for seed in range(12):
         prequant = draw.random() < 0.4
         scheme = "-prequant" * prequant + draw.choice(("", "-bias"))
@@ -80,19 +95,20 @@ def test_random_shapes_and_tiles():
         scaling = PARTS if prequant else draw.choice((PARTS, WEIGHTS))
         tile = (16, draw.choice((16, 64, 128, 256)), block_k, draw.random() < 0.5, scaling)
         sizes = (draw.randint(1, 34), draw.randint(1, 300), draw.randint(1, 300), draw.randint(1, 3))
-        provider = draw.choice(("tuned_a16w8", "kernel_a16w8", "wrapper_a16w8"))
-        arch, dtype = draw.choice(("sm90", "gfx942")), draw.choice(("bf16", "fp16"))
-        inner = draw.random() < 0.5
-        cases.append(gemm(sizes, scheme, tile, provider=provider, arch=arch, dtype=dtype, batch_inner=inner, seed=seed))
-    assert_correct(cases)
+        provider = draw.choice((TUNED, KERNEL, WRAPPER))
+        given = {"arch": draw.choice(("sm90", "gfx942")), "dtype": draw.choice(("bf16", "fp16")), "seed": seed}
+        check(provider, sizes, scheme, tile, batch_inner=draw.random() < 0.5, **given)
 
 
+@interpreted
 def test_dequantize_is_exact():
-    lines = (((1, 32, 128, 1), "sm90", "bf16"), ((1, 150, 300, 2), "gfx942", "fp16"), ((1, 33, 7, 3), "sm90", "fp16"))
-    cases = [
-        {"step": "dequantize", "scheme": "a16w8-128x128", "arch": arch, "dtype": dtype, "seed": 3}
-        | dict(zip("MNKB", sizes, strict=True))
-        for sizes, arch, dtype in lines
-    ]
-    for case, result in zip(cases, interpret(cases), strict=True):
-        assert result["differing"] == 0, (case, "q * scale in fp32, rounded once: to the bit")
+    """Payload * scale in fp32, rounded once: to the bit."""
+    for sizes, arch, dtype in (
+        ((1, 32, 128, 1), "sm90", "bf16"),
+        ((1, 150, 300, 2), "gfx942", "fp16"),
+        ((1, 33, 7, 3), "sm90", "fp16"),
+    ):
+        inputs = operands(sizes, "", arch, dtype, seed=3)
+        out = torch.full(inputs.q.shape, torch.nan, dtype=inputs.dtype)
+        compile_calls([dequantize_call(inputs, out)]).run()
+        assert torch.equal(out, inputs.dequantized()), sizes

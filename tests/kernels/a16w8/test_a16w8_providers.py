@@ -9,7 +9,6 @@ from rooflens.kernels.a16w8 import blas, dequantize
 from rooflens.kernels.a16w8.triton_configs import native_configs, transposed_configs
 from rooflens.kernels.a16w8.triton_providers import KERNEL, STOCK_TRITON, TUNED, WRAPPER
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
@@ -33,7 +32,6 @@ def scheme(name="a16w8-128x128", dtype=DType.BF16):
 @pytest.mark.parametrize("provider", TRITON, ids=lambda provider: provider.name)
 def test_limits(provider):
     assert provider.supports(SMALL, scheme(), gpu()).ok
-    assert "need a GPU" in provider.supports(SMALL, scheme(), CPU).reason
     assert "needs sm89" in provider.supports(SMALL, scheme(), gpu("sm86")).reason or provider is STOCK_TRITON
     assert "limited to 4194304" in provider.supports(Problem(1, 16, (1 << 22) + 1), scheme(), gpu()).reason
     assert "2^31 tiles" in provider.supports(Problem(1, 1, 1, B=1 << 31), scheme(), gpu()).reason
@@ -45,12 +43,6 @@ def test_limits(provider):
 def test_the_upstream_tile_needs_its_shared_memory():
     assert "128 KiB" in STOCK_TRITON.supports(SMALL, scheme(), gpu("sm120")).reason
     assert KERNEL.supports(SMALL, scheme(), gpu("sm120")).ok
-
-
-def test_roles():
-    assert {provider.role for provider in (TUNED, KERNEL, WRAPPER)} == {Role.CANDIDATE}
-    assert STOCK_TRITON.role is Role.STOCK_TRITON
-    assert (blas.BMM.role, blas.DEQUANT_BMM.role) == (Role.REFERENCE, Role.DEQUANT_BLAS)
 
 
 @pytest.mark.parametrize("arch", GPUS)
@@ -125,13 +117,6 @@ PROBLEMS = (Problem(1, 64, 128, B=3), Problem(33, 150, 300, B=2), Problem(5, 128
 
 def check(provider, name, dtype, device):
     return [launch for one in PROBLEMS for launch in check_candidates(provider, one, scheme(name, dtype), device)]
-
-
-@pytest.mark.parametrize("provider", LIBRARY, ids=lambda provider: provider.name)
-@pytest.mark.parametrize("dtype", (DType.BF16, DType.FP16))
-@pytest.mark.parametrize("name", SCHEMES)
-def test_libraries_on_the_cpu(provider, name, dtype):
-    assert len(check(provider, name, dtype, CPU)) == 2 * len(PROBLEMS)
 
 
 @pytest.mark.gpu

@@ -12,7 +12,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.verdict import Verdict
 
-from ..ahead_of_time import mostly_slow, sampled
+from ..ahead_of_time import main_loop, mostly_slow, sampled, text
 from ..devices import gpu
 
 STEP = Problem(4096, 6144, 2048, pass_=Pass.STEP)
@@ -58,10 +58,6 @@ def wanted(arch):
 def builds(builder):
     """{arch: {(what, number): Build}}."""
     return {arch: builder.builds(arch, wanted(arch)) for arch in aot.ARCHES}
-
-
-def text(build):
-    return build.machine_code or build.assembly
 
 
 def of(builds, arch, what):
@@ -129,22 +125,10 @@ def test_whole_blocks_are_read_and_quantized_16_bytes_at_a_time(builds, arch):
             assert re.search(loads, text(build)), what
 
 
-def main_loop(assembly):
-    """Text between the label and the backward branch that are farthest apart."""
-    lines, labels, body = assembly.splitlines(), {}, (0, 0)
-    for i, line in enumerate(lines):
-        if label := re.match(r"(\.LBB\w+):", line):
-            labels[label.group(1)] = i
-        branch = re.search(r"s_cbranch_\w+ (\.LBB\w+)", line)
-        if branch and branch.group(1) in labels:
-            body = max(body, (labels[branch.group(1)], i), key=lambda span: span[1] - span[0])
-    return "\n".join(lines[body[0] : body[1]])
-
-
 @pytest.mark.parametrize("arch", mostly_slow(WHOLE, EVIDENCE))
 def test_a_main_loop_without_masks_where_blocks_are_whole(builds, arch):
     def masks(what):
-        loops = [main_loop(build.assembly) for build in of(builds, arch, what)]
+        loops = [main_loop(build) for build in of(builds, arch, what)]
         return [len(re.findall(r"v_cmp_|v_cndmask", loop)) for loop in loops if "v_mfma" in loop]
 
     assert max(masks("specialised wgrad")) == 0

@@ -1,44 +1,56 @@
 """The family's Triton kernels in Triton's interpreter, against the fp64 products and the plain quantizer."""
 
 import random
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 import torch
+from rooflens.kernels.fp8train.blas import DEQUANT_BLAS
+from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
+from rooflens.kernels.fp8train.quantize import Quantized, quantize
+from rooflens.kernels.fp8train.quantizers import TRITON_QUANT
+from rooflens.kernels.fp8train.scaled_mm import TORCH_SCALED_MM
+from rooflens.kernels.fp8train.stock import STOCK_TRITON
+from rooflens.kernels.fp8train.triton_calls import quantize_call, transpose_call, weight_call
+from rooflens.kernels.inputs import make_inputs, poison
+from rooflens.kernels.jit.call import compile_calls
+from rooflens.kernels.reference import measure_all
+from rooflens.shapes.problem import Op, Pass, Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
-from .. import interpreter
+from ..checks import check_launch
+from ..devices import cpu
+from ..interpreter import interpreted
 
-HERE = Path(__file__).parent
 SCHEMES = ("fp8-blockwise", "fp8-blockwise-hybrid", "fp8-blockwise-prequantized", "fp8-blockwise-prequantized-hybrid")
 FLOOR_DB = 48
 """bf16 rounding of the operands and of the output leaves 51 dB, of the output alone 55."""
 
 
-def interpret(cases):
-    return interpreter.interpret(HERE / "interpret_fp8train_child.py", cases)
-
-
-def gemm(provider, sizes, pass_, scheme, *, tile=(32, 64), k_major=False, arch="x86-64", seed=1):
+def check(provider, config, sizes, pass_, scheme, *, arch="x86-64", seed=1):
+    """Return the names of the kernels."""
     m, n, k = sizes
-    return {
-        "step": "gemm", "provider": provider, "M": m, "N": n, "K": k, "pass": pass_, "scheme": scheme, "tile": tile,
-        "k_major": k_major, "arch": arch, "seed": seed,
-    }  # fmt: skip
+    chiplets = 8 if arch.startswith("gfx9") else 0
+    problem, device = Problem(m, n, k, pass_=Pass(pass_)), replace(cpu(arch), reported_chiplets=chiplets)
+    inputs = make_inputs(problem, parse_scheme(scheme, DType.BF16), device, seed)
+    launch = check_launch(provider, inputs, config, times=1, least_db=FLOOR_DB, again=False)
+    return [name.removesuffix("_kernel") for name in launch.kernels]
 
 
-def assert_correct(cases):
-    """Return for every case the names of its kernels."""
-    results = interpret(cases)
-    for case, result in zip(cases, results, strict=True):
-        assert min(result["snr_db"]) > FLOOR_DB, (case, result)
-    return [[name.removesuffix("_kernel") for name in result["kernels"]] for result in results]
+def check_gemm(provider, *problem, tile=(32, 64), k_major=False, more=(), **device):
+    """`problem`: sizes, pass and scheme."""
+    rows, columns = tile
+    chosen = {"BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": 128, "GROUP_M": 2, "num_warps": 4, "num_stages": 2}
+    config = {name: chosen | dict(more) for name in ("fwd", "dgrad", "wgrad")} | {"K_MAJOR": k_major}
+    return check(provider, config, *problem, **device)
 
 
 WHOLE, TAILS, ONE = (128, 128, 256), (70, 150, 200), (1, 129, 130)
 
 
 @pytest.mark.parametrize(
-    ("provider", "k_major"),
+    ("name", "k_major"),
     [
         ("specialised", False),
         ("shared", True),
@@ -46,116 +58,171 @@ WHOLE, TAILS, ONE = (128, 128, 256), (70, 150, 200), (1, 129, 130)
         pytest.param("shared", False, marks=pytest.mark.slow),
     ],
 )
-def test_gemms(provider, k_major):
+@interpreted
+def test_gemms(name, k_major):
     """Whole blocks without masks; tails everywhere; one row; both FP8 types, on a device with the fnuz ones as well."""
-    lines = (
-        (WHOLE, "step", SCHEMES[0], {}),
-        (TAILS, "step", SCHEMES[3], {"arch": "gfx942"}),
-        (TAILS, "bwd", SCHEMES[0], {"tile": (64, 32)}),
-        (ONE, "step", SCHEMES[1], {}),
-        (ONE, "wgrad", SCHEMES[2], {}),
-    )
-    assert_correct([gemm(provider, *line[:3], k_major=k_major, **line[3]) for line in lines])
+    provider = {"specialised": SPECIALISED, "shared": SHARED}[name]
+    check_gemm(provider, WHOLE, "step", SCHEMES[0], k_major=k_major)
+    check_gemm(provider, TAILS, "step", SCHEMES[3], k_major=k_major, arch="gfx942")
+    check_gemm(provider, TAILS, "bwd", SCHEMES[0], k_major=k_major, tile=(64, 32))
+    check_gemm(provider, ONE, "step", SCHEMES[1], k_major=k_major)
+    check_gemm(provider, ONE, "wgrad", SCHEMES[2], k_major=k_major)
 
 
+@interpreted
 def test_chiplets_get_chunks_of_tiles():
     """All tiles are computed once, whether or not they are whole rounds of 8 chiplets."""
-    sizes = ((128, 160, 128), (300, 160, 128))  # 8 x 5 and 19 x 5 tiles in rounds of 16
-    cases = [gemm("shared", size, "fwd", SCHEMES[0], tile=(16, 32), arch="gfx942") for size in sizes]
-    assert_correct([case | {"chunk": 2} for case in cases])
+    for sizes in ((128, 160, 128), (300, 160, 128)):  # 8 x 5 and 19 x 5 tiles in rounds of 16
+        check_gemm(SHARED, sizes, "fwd", SCHEMES[0], tile=(16, 32), arch="gfx942", more={"CHUNK": 2})
 
 
 @pytest.mark.slow
+@interpreted
 def test_persistent():
     """Fewer programs than tiles; tails of rows, columns and blocks, where whole 16 bytes make a row; one row."""
-    lines = (
-        ((256, 128, 256), "step", SCHEMES[0], {"tile": (64, 128)}),
-        ((70, 144, 208), "fwd", SCHEMES[2], {"tile": (32, 64)}),
-        ((80, 144, 208), "step", SCHEMES[1], {"tile": (64, 32)}),
-        ((1, 130, 144), "fwd", SCHEMES[0], {}),
-    )
-    cases = [gemm("specialised", *line[:3], k_major=True, **line[3]) | {"programs": 1} for line in lines]
-    wide = {"programs": 1, "wide": 1}
-    cases += [
-        gemm("specialised", (256, 512, 256), "fwd", name, k_major=True, tile=(128, 128)) | wide for name in SCHEMES[::3]
-    ]
-    assert set(assert_correct(cases)[1]) == {"nt_persistent"}
+    given = {"k_major": True, "more": {"PROGRAMS": 1}}
+    check_gemm(SPECIALISED, (256, 128, 256), "step", SCHEMES[0], tile=(64, 128), **given)
+    assert set(check_gemm(SPECIALISED, (70, 144, 208), "fwd", SCHEMES[2], **given)) == {"nt_persistent"}
+    check_gemm(SPECIALISED, (80, 144, 208), "step", SCHEMES[1], tile=(64, 32), **given)
+    check_gemm(SPECIALISED, (1, 130, 144), "fwd", SCHEMES[0], **given)
+    given["more"] |= {"WIDE": 1}
+    for scheme in SCHEMES[::3]:
+        check_gemm(SPECIALISED, (256, 512, 256), "fwd", scheme, tile=(128, 128), **given)
 
 
 @pytest.mark.slow
+@interpreted
 def test_random_shapes_and_passes():
     draw = random.Random(12)
-    cases = []
     for _ in range(10):
         sizes = tuple(draw.randint(1, 150) for _ in range(3))
-        provider, pass_ = draw.choice(("shared", "specialised")), draw.choice(("fwd", "dgrad", "wgrad", "bwd", "step"))
+        provider, pass_ = draw.choice((SHARED, SPECIALISED)), draw.choice(("fwd", "dgrad", "wgrad", "bwd", "step"))
         tile, k_major = (draw.choice((32, 64)), draw.choice((32, 64, 128))), draw.choice((True, False))
         scheme, seed = draw.choice(SCHEMES), draw.randint(0, 1000)
-        cases.append(gemm(provider, sizes, pass_, scheme, tile=tile, k_major=k_major, seed=seed))
-    assert_correct(cases)
+        check_gemm(provider, sizes, pass_, scheme, tile=tile, k_major=k_major, seed=seed)
 
 
 @pytest.mark.slow
+@interpreted
 def test_kernels_of_a_launch():
     """One kernel per entry of the table in `plans`, then those of the products."""
-    cases = [
-        gemm("specialised", TAILS, "step", SCHEMES[0]),
-        gemm("specialised", TAILS, "step", SCHEMES[2], k_major=True),
-        gemm("shared", TAILS, "bwd", SCHEMES[0]),
-        gemm("shared", TAILS, "bwd", SCHEMES[0], k_major=True),
-    ]
-    names = assert_correct(cases)
-    assert names[0] == ["quantize", "quantize_weight", "quantize", "nt_gemm", "nn_gemm", "tn_gemm"]
-    assert names[1] == ["nt_gemm", "transpose", "nt_gemm", "transpose", "transpose", "nt_gemm"]
-    assert names[2] == names[3] == ["quantize"] * 3 + ["transpose", "transpose", "shared_gemm", "shared_gemm"]
+    given = check_gemm(SPECIALISED, TAILS, "step", SCHEMES[2], k_major=True)
+    assert given == ["nt_gemm", "transpose", "nt_gemm", "transpose", "transpose", "nt_gemm"]
+    quantizers = ["quantize", "quantize_weight", "quantize"]
+    assert check_gemm(SPECIALISED, TAILS, "step", SCHEMES[0]) == [*quantizers, "nt_gemm", "nn_gemm", "tn_gemm"]
+    shared = ["quantize"] * 3 + ["transpose", "transpose", "shared_gemm", "shared_gemm"]
+    for k_major in (False, True):
+        assert check_gemm(SHARED, TAILS, "bwd", SCHEMES[0], k_major=k_major) == shared
 
 
+@interpreted
 def test_quantizers_are_exact():
     """Signed data, groups of zeros and of large values; whole tiles and tails; both ranges of E4M3."""
     lines = ((256, 256, "x86-64"), (150, 300, "gfx942"), (1, 130, "x86-64"), (130, 77, "gfx942"))
-    cases = [
-        {"step": "quantize", "M": m, "K": k, "scheme": f"fp8-quant-{kind}", "arch": arch, "config": i % 2}
-        for kind in ("row", "col", "rowcol", "weight")
-        for i, (m, k, arch) in enumerate(lines)
-    ]
-    for case, result in zip(cases, interpret(cases), strict=True):
-        assert not any(result["different"]), (case, result)
-        assert len(result["kernels"]) == 1
+    for kind in ("row", "col", "rowcol", "weight"):
+        for number, (m, k, arch) in enumerate(lines):
+            problem, scheme = Problem(m, 1, k, op=Op.QUANTIZE), parse_scheme(f"fp8-quant-{kind}", DType.BF16)
+            inputs = make_inputs(problem, scheme, cpu(arch), 5)
+            inputs.x[0, : min(200, k)] = 0.0  # a group of zeros, amax below its floor
+            inputs.x[-1, -1] = 3.0e38
+            launch = TRITON_QUANT.prepare(inputs, TRITON_QUANT.configs(scheme)[number % 2])
+            for output in launch.outputs:
+                poison(output)
+            launch()
+            found = measure_all(launch.outputs, inputs.reference())
+            assert not any(one.different for one in found), (kind, m, k, arch)
+            assert len(launch.kernels) == 1
 
 
+@interpreted
 def test_transposed_forms_are_exact():
-    cases = [{"step": "transposed", "M": m, "K": k} for m, k in ((256, 128), (150, 300), (1, 130))]
-    for case, result in zip(cases, interpret(cases), strict=True):
-        assert not any(result["different"]), (case, result)
+    for m, k in ((256, 128), (150, 300), (1, 130)):
+        torch.manual_seed(3)
+        x = torch.randn(m, k).bfloat16()
+        types = (torch.float8_e4m3fn, torch.float8_e5m2)
+        row, col, block = quantize(x, "row", types[0]), quantize(x, "col", types[1]), quantize(x, "weight", types[0])
+        mine = [
+            Quantized(torch.empty(m, k, dtype=types[0]), torch.empty(row.scale.shape[::-1]), "row"),
+            Quantized(torch.empty(k, m, dtype=types[1]), torch.empty(col.scale.shape), "col"),
+            Quantized(torch.empty(m, k, dtype=types[0]), torch.zeros(block.scale.shape[0], 8), "weight"),
+        ]
+        scale, turned_scale = mine[2].scale, torch.zeros(block.scale.shape[1], 12)
+        rows, columns = block.scale.shape
+        turned, back = torch.empty(k, m, dtype=types[0]), torch.empty(m, k, dtype=types[0])
+        config = {"ROWS": 128, "COLUMNS": 128, "num_warps": 8}
+        calls = [
+            quantize_call(x, mine[0], mine[1], config, k_major=True, scales_first=True),
+            weight_call(x, mine[2], turned, {"num_warps": 8}, turned_scale),
+            transpose_call(turned, back),
+        ]
+        compile_calls(calls).run()  # the interpreter runs nothing while it "compiles"
+        pairs = (
+            (mine[0].data, row.data),
+            (mine[0].scale.t(), row.scale),
+            (mine[1].data.t(), col.data),
+            (mine[1].scale, col.scale),
+            (mine[2].data, block.data),
+            (scale[:, :columns], block.scale),
+            (turned_scale[:, :rows].t(), block.scale),
+            (scale[:, columns:], torch.zeros(rows, 8 - columns)),
+            (turned_scale[:, rows:], torch.zeros(columns, 12 - rows)),
+            (turned.t(), block.data),
+            (back, block.data),
+        )
+        assert not any((a.float() != b.float()).any() for a, b in pairs), (m, k)
 
 
+def scaled_mm(a, b, a_scale, a_kind, b_scale, b_kind, output_dtype):
+    """What cuBLAS computes, from operands that lie as it wants them: a[R,D] and b[D,C] contiguous along D.
+
+    1x128: scales [lines, blocks] with stride (1, lines); 128x128: [blocks of D filled up to 4, lines], along D as well
+    """
+    from torch.nn.functional import ScalingType
+
+    assert a_kind is ScalingType.BlockWise1x128
+    assert a.is_contiguous()
+    assert b.t().is_contiguous()
+    (rows, depth), columns = a.shape, b.shape[1]
+    blocks = depth // 128
+    assert a_scale.shape == (rows, blocks)
+    assert a_scale.stride() == (1, rows)
+    if b_kind is ScalingType.BlockWise1x128:
+        assert b_scale.shape == (columns, blocks)
+        assert b_scale.stride() == (1, columns)
+        by_column = b_scale
+    else:
+        filled = -(-blocks // 4) * 4
+        assert b_scale.shape == (filled, columns // 128)
+        assert b_scale.stride() == (1, filled)
+        assert not b_scale[blocks:].any()
+        by_column = b_scale[:blocks].t().repeat_interleave(128, 0)
+    left = a.double() * a_scale.double().repeat_interleave(128, 1)
+    right = b.t().double() * by_column.double().repeat_interleave(128, 1)
+    return (left @ right.t()).to(output_dtype)
+
+
+@pytest.mark.skipif(not hasattr(torch.nn.functional, "ScalingType"), reason="this torch has no scaled_mm")
+@interpreted
 def test_scaled_mm_gets_every_operand_as_the_library_wants_it():
     """A stand-in for torch's product checks strides and padding. No copy is left beside quantizers and products:
 
     W's quantizer writes both orders of its scales, with rows of 4, whatever the number of blocks (3 and 5 here).
     """
-    if not hasattr(torch.nn.functional, "ScalingType"):
-        pytest.skip(f"torch {torch.__version__} has no scaled_mm")
-    sizes = {"M": 128, "N": 384, "K": 640}
-    cases = [
-        {"step": "scaled_mm", **sizes, "pass": pass_, "scheme": scheme}
-        for scheme in (SCHEMES[0], SCHEMES[2])
-        for pass_ in ("fwd", "dgrad", "wgrad", "bwd", "step")
-    ]
-    kernels = assert_correct(cases)[:5]
-    assert dict(zip((case["pass"] for case in cases), kernels, strict=False)) == {
+    torch.nn.functional.scaled_mm = scaled_mm
+    for pass_, kernels in {
         "fwd": ["quantize", "quantize_weight", "scaled_mm"],
         "dgrad": ["quantize", "scaled_mm"],
         "wgrad": ["quantize", "scaled_mm"],
         "bwd": ["quantize", "scaled_mm", "scaled_mm"],
         "step": ["quantize", "quantize_weight", "quantize", *["scaled_mm"] * 3],
-    }
+    }.items():
+        assert check(TORCH_SCALED_MM, None, (128, 384, 640), pass_, SCHEMES[0], arch="sm90") == kernels
+        check(TORCH_SCALED_MM, None, (128, 384, 640), pass_, SCHEMES[2], arch="sm90")
 
 
+@interpreted
 def test_baselines():
-    cases = [
-        {"step": step, "M": 40, "N": 130, "K": 150, "pass": pass_, "scheme": scheme}
-        for step in ("stock", "dequant")
-        for pass_, scheme in (("step", SCHEMES[0]), ("bwd", SCHEMES[3]), ("fwd", SCHEMES[2]))
-    ]
-    assert_correct(cases)
+    stock = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "GROUP_M": 2, "num_warps": 4, "num_stages": 2}
+    for provider, config in ((STOCK_TRITON, stock), (DEQUANT_BLAS, {"kernels": "triton"})):
+        for pass_, scheme in (("step", SCHEMES[0]), ("bwd", SCHEMES[3]), ("fwd", SCHEMES[2])):
+            check(provider, config, (40, 130, 150), pass_, scheme)

@@ -13,7 +13,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
 from rooflens.shapes.verdict import Verdict
 
-from ..ahead_of_time import mostly_slow, sampled
+from ..ahead_of_time import WIDE, announces_after_its_stores, mostly_slow, sampled, text
 from ..devices import gpu
 
 GEMM, QUANT = MxFp8("rceil", DType.BF16), MxFp8Quant("rceil", DType.BF16)
@@ -23,7 +23,6 @@ BF16 = r"mf?ma\S*bf16|kind::f16"
 FP8 = {"sm90": r"wgmma\S*e4m3\.e4m3"}
 SHARED_BYTES = {"gfx950": 163840, "sm80": 166912, "sm90": 232448, "sm100": 232448}
 """Most shared memory of one program; 64 KiB elsewhere."""
-WIDE = r"LDG\.E\S*\.128|LDGSTS\S*\.128|(?:buffer|global)_load_(?:dwordx4|b128)"
 WHOLE = "gfx950"
 """The one that every change compiles for; of the others, a sample."""
 
@@ -65,7 +64,7 @@ def test_all_kernels_compile_and_ours_do_not_spill(builds, arch, key):
     assert build.shared_bytes <= SHARED_BYTES.get(arch, 65536)
     if key[0] not in (STOCK_TRITON.name, SMALL_TILE.name):
         assert build.spills == 0, (build.registers, build.spills)
-    assert re.search(WIDE, build.machine_code or build.assembly), "no load of 16 bytes at a time"
+    assert re.search(WIDE, text(build)), "no load of 16 bytes at a time"
 
 
 @pytest.mark.parametrize(("arch", "key"), sampled(gemm_requests, WHOLE))
@@ -105,18 +104,10 @@ def test_products_of_scaled_blocks_say_whether_they_are_emulated(arch):
 
 @pytest.mark.parametrize("arch", mostly_slow(WHOLE))
 def test_parts_of_k_have_left_every_wave_before_the_program_announces_them(builds, arch):
-    """One lane announces the stores of all waves: each of them waits for its own before the barrier."""
     divided = [key for key, (config, _) in gemm_requests(arch).items() if config.get("SPLIT_K", 1) > 1]
     assert divided
     for key in divided:
-        build = builds[arch][key]
-        before = re.split(r"ATOMG|global_atomic_add", build.machine_code or build.assembly)[0]
-        after_store = re.split(r"\bSTG\b|(?:buffer|global)_store_", before)[-1]
-        if arch.startswith("gfx"):
-            to_barrier = after_store.partition("s_barrier")[0]
-            assert re.search(r"s_waitcnt vmcnt\(0\)|s_waitcnt_vscnt null, 0x0|s_wait_storecnt 0x0", to_barrier), key
-        else:
-            assert re.search(r"BAR\.SYNC[\s\S]*MEMBAR\.\w+\.GPU", after_store), key
+        assert announces_after_its_stores(builds[arch][key], arch), key
 
 
 @pytest.mark.parametrize("arch", mostly_slow(WHOLE, ("sm90", "sm100", "gfx950")))

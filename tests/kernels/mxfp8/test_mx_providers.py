@@ -11,7 +11,6 @@ from rooflens.kernels.mxfp8.quantizers import TORCH_QUANT, TRITON_QUANT
 from rooflens.kernels.mxfp8.scaled_mm import TORCH_SCALED_MM, swizzle, swizzled_shape
 from rooflens.kernels.mxfp8.stock import SMALL_TILE, STOCK_TRITON
 from rooflens.kernels.mxfp8.triton_configs import MxTile, emulated, parts
-from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.problem import Op, Problem
@@ -22,38 +21,6 @@ from ..devices import CPU, gpu
 
 GEMM, QUANT = MxFp8("rceil", DType.BF16), MxFp8Quant("rceil", DType.BF16)
 QKV = Problem(4, 2304, 6144)
-
-
-@pytest.mark.parametrize("provider", [BLAS_BF16, DEQUANT_BLAS])
-@pytest.mark.parametrize("sizes", [(1, 40, 96), (5, 33, 256), (16, 300, 1024)])
-def test_library_products_on_a_cpu(provider, sizes):
-    inputs = make_inputs(Problem(*sizes), GEMM, CPU, 2)
-    for config in (None, *provider.candidates(inputs.problem, GEMM, CPU)):
-        launch = provider.prepare(inputs, config)
-        for seed in (1, 2):
-            inputs.refresh_activations(seed)
-            launch()
-            (accuracy,) = measure_all(launch.outputs, inputs.reference())
-            assert accuracy.passes(GEMM), accuracy
-        assert launch.config["gemm"] == (config or launch.config)["gemm"]
-
-
-@pytest.mark.parametrize("rule", ["floor", "ceil", "even", "rceil"])
-def test_torch_quantizer_on_a_cpu(rule):
-    scheme = MxFp8Quant(rule, DType.BF16)
-    inputs = make_inputs(Problem(7, 1, 224, op=Op.QUANTIZE), scheme, CPU, 2)
-    launch = TORCH_QUANT.prepare(inputs)
-    inputs.refresh_activations(3)
-    launch()
-    accuracies = measure_all(launch.outputs, inputs.reference())
-    assert [accuracy.max_abs_error for accuracy in accuracies] == [0, 0]
-
-
-def test_what_needs_a_gpu_says_so():
-    for provider in (GEMV, MMA, STOCK_TRITON, SMALL_TILE):
-        assert "need a GPU" in provider.supports(QKV, GEMM, CPU).reason
-    assert "need a GPU" in TRITON_QUANT.supports(Problem(1, 1, 64, op=Op.QUANTIZE), QUANT, CPU).reason
-    assert "this is x86-64" in TORCH_SCALED_MM.supports(QKV, GEMM, CPU).reason
 
 
 def test_products_and_quantizers_keep_apart():
@@ -86,13 +53,6 @@ def test_guards(provider, problem, arch, reason):
     assert not answer.ok
     assert reason in answer.reason
     assert "\n" not in answer.reason
-
-
-def test_roles():
-    assert STOCK_TRITON.role is Role.STOCK_TRITON
-    assert SMALL_TILE.role is Role.STOCK_TRITON
-    assert DEQUANT_BLAS.role is Role.DEQUANT_BLAS
-    assert BLAS_BF16.role is Role.REFERENCE
 
 
 def test_gemv_streams_weights_once_per_tile_of_m():

@@ -12,7 +12,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 from rooflens.shapes.verdict import Verdict
 
-from ..ahead_of_time import sampled
+from ..ahead_of_time import main_loop, sampled, text
 from ..devices import gpu
 
 PLAIN = MxFp8Moe("rceil", DType.BF16)
@@ -66,22 +66,6 @@ def builds(builder):
     return {arch: builder.builds(arch, requests(arch)) for arch in aot.ARCHES}
 
 
-def text(build):
-    return build.machine_code or build.assembly
-
-
-def main_loop(sass):
-    """Text between the label and the backward branch that are farthest apart."""
-    lines, labels, body = sass.splitlines(), {}, (0, 0)
-    for i, line in enumerate(lines):
-        if label := re.match(r"\s*(\.L\w+):", line):
-            labels[label.group(1)] = i
-        branch = re.search(r"BRA\S* .*`\((\.L\w+)", line)
-        if branch and branch.group(1) in labels:
-            body = max(body, (labels[branch.group(1)], i), key=lambda span: span[1] - span[0])
-    return "\n".join(lines[body[0] : body[1]])
-
-
 MATRIX = {
     **dict.fromkeys(("gfx90a", "gfx942"), r"v_mfma_f32_\w*f16"),
     "gfx950": r"v_mfma_scale_f32_(16x16x128|32x32x64)_f8f6f4",
@@ -119,7 +103,7 @@ def test_kernels_compile_without_spills_to_the_intended_instructions(builds, arc
 
 def test_loads_of_the_main_loop_are_prefetched_on_sm90(builds):
     """Payloads and scales go to shared memory ahead of their use: no load of the loop is waited for at once."""
-    loop = main_loop(text(builds["sm90"]["few rows 0"]))
+    loop = main_loop(builds["sm90"]["few rows 0"])
     assert "HMMA" in loop
     assert re.search(r"LDGSTS\S*\.128", loop)
     assert not re.search(r"\bLDG\b", loop)

@@ -16,7 +16,6 @@ from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH, ENVELOPE, DispatchMoe,
 from rooflens.kernels.mxfp8_moe.routing import align, empty_aligned
 from rooflens.kernels.mxfp8_moe.traffic import expected_blocks
 from rooflens.kernels.mxfp8_moe.triton_configs import FILL, grouped_configs
-from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
@@ -45,20 +44,8 @@ def providers():
     return registry.load((*FUSED, *LOOPS))
 
 
-def test_roles(providers):
-    roles = {name: provider.role for name, provider in providers.items() if provider.role is not Role.CANDIDATE}
-    assert roles == {
-        "stock_triton_moe": Role.STOCK_TRITON,
-        "dequant_loop_moe": Role.DEQUANT_BLAS,
-        "loop_bf16_moe": Role.REFERENCE,
-    }
-    assert {provider.family for provider in providers.values()} == {"mxfp8_moe"}
-
-
 @pytest.mark.parametrize("name", FUSED)
-def test_kernels_need_a_gpu(providers, name):
-    reason = providers[name].supports(GEMM1, PLAIN, CPU).reason
-    assert reason == "Triton kernels need a GPU"
+def test_kernels_run_on_every_gpu(providers, name):
     for arch in ARCHES:
         assert providers[name].supports(GEMM1, PLAIN, gpu(arch)).ok or (name, arch) == ("stock_triton_moe", "sm80")
 
@@ -296,24 +283,6 @@ def test_expected_blocks():
     # An expert needs 1/8 block beyond its first; every draw hits both.
     assert expected_blocks(moe(3, 64, 64, 2, 1), 2) == pytest.approx(2 + 2 * 1 / 8)
     assert expected_blocks(moe(4, 64, 64, 32, 4), 4) == 13, "one block for each expert that is hit"
-
-
-@pytest.mark.parametrize("name", LOOPS)
-@pytest.mark.parametrize("scheme", [PLAIN, WEIGHTED, MxFp8Moe("floor", DType.BF16)], ids=lambda scheme: scheme.name)
-def test_loops_on_the_cpu(providers, name, scheme):
-    for sizes in ((5, 48, 160, 6, 3), (1, 40, 64, 9, 2), (17, 33, 96, 2, 1)):
-        inputs = make_inputs(moe(*sizes), scheme, CPU, seed=3)
-        launch = providers[name].prepare(inputs)
-        for seed in (1, 2):
-            inputs.refresh_activations(seed)
-            launch.output.fill_(torch.nan)
-            launch()
-            truth = inputs.reference()
-            assert not measure(launch.output, truth[0]).failure(scheme)
-        inputs.negate()
-        launch()
-        inputs.negate_reference(truth)
-        assert not measure(launch.output, truth[0]).failure(scheme)
 
 
 @pytest.mark.parametrize("name", LOOPS)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 import torch
-from rooflens.kernels.inputs import make_inputs, poison
-from rooflens.kernels.provider import Role, support
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.provider import support
 from rooflens.kernels.reference import measure_all
 from rooflens.kernels.torchao import blas, grouped_mm, torch_quantize, triton_providers, upstream
 from rooflens.kernels.torchao.quantize import quantized_layout
@@ -44,67 +44,6 @@ CASES = (
     (Problem(640, 72, 136, E=3, op=G, pass_=STEP), AoGroupedLinear(BF16)),
     (Problem(256, 72, 136, E=3, op=G, pass_=STEP), AoGroupedLinear(BF16)),
 )
-
-
-def check(provider, problem, scheme, device, config=None):
-    """Complete and right, twice, from the activations of now, with the weights left alone."""
-    inputs = make_inputs(problem, scheme, device, 1)
-    weights = [tensor.clone() for tensor in inputs.weights]
-    launch = provider.prepare(inputs, config)
-    for seed in (5, 6):
-        inputs.refresh_activations(seed)
-        for output in launch.outputs:
-            poison(output)
-        launch()
-        launch()
-        failures = [one.failure(scheme) for one in measure_all(launch.outputs, inputs.reference())]
-        assert not any(failures), (provider.name, scheme.name, str(problem), failures)
-    expected = inputs.empty_outputs()
-    assert [one.dtype for one in launch.outputs] == [one.dtype for one in expected]
-    if isinstance(scheme, AoQuant):
-        assert [one.stride() for one in launch.outputs] == [one.stride() for one in expected]
-        truth = quantized_layout(inputs.x, scheme.kind, inputs.fp8)
-        for one, other in zip(launch.outputs, truth, strict=True):
-            assert torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8)), "bits differ"
-    for kept, tensor in zip(weights, inputs.weights, strict=True):
-        assert torch.equal(kept.view(torch.uint8), tensor.view(torch.uint8))
-    assert json.loads(json.dumps(dict(launch.config))) == dict(launch.config)
-    return launch
-
-
-@pytest.mark.parametrize("provider", ALL, ids=lambda provider: provider.name)
-def test_results_on_the_cpu(provider):
-    able = [case for case in CASES if support(provider, *case, CPU).ok]
-    for case in able:
-        launch = check(provider, *case, CPU)
-        moved = provider.moved_bytes(*case, launch.config)
-        assert moved is None or moved >= case[1].output_bytes(case[0])
-        assert provider.working_set_bytes(*case, launch.config) > 0
-    if not able:
-        assert provider.name in {"triton_quant_ao", "gemm_ao", "grouped_ao", "loop_ao", "stock_triton_ao", "torchao_ao",
-                                 "grouped_mm_bf16_ao"}  # fmt: skip
-        pytest.skip(support(provider, *CASES[0], CPU).reason)
-
-
-def test_every_problem_has_a_provider_on_the_cpu():
-    """A suite on a machine without GPU measures something: the reference, and BLAS where there is a product."""
-    for problem, scheme in CASES:
-        roles = {provider.role for provider in ALL if support(provider, problem, scheme, CPU).ok}
-        assert roles >= ({Role.CANDIDATE} if problem.op is Op.QUANTIZE else {Role.REFERENCE, Role.DEQUANT_BLAS})
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("provider", ALL, ids=lambda provider: provider.name)
-def test_results_on_the_gpu(provider):
-    from rooflens.harness.machine.device import find_device
-
-    device = find_device("cuda")
-    able = [case for case in CASES if support(provider, *case, device).ok]
-    for case in able:
-        for config in provider.candidates(*case, device) or (None,):
-            check(provider, *case, device, config)
-    if not able:
-        pytest.skip(support(provider, *CASES[-1], device).reason)
 
 
 @pytest.mark.gpu
