@@ -34,7 +34,11 @@ def dense_weight(inputs: FourBitInputs) -> np.ndarray:
         nested = weight.nested
         second = nested.scale.double().numpy()[np.arange(nested.q.numel()) // 256]
         absmax = nested.code.double().numpy()[nested.q.numpy()] * second + float(nested.offset)
-    values = inputs.code.double().numpy()[nibbles] * absmax[np.arange(weight.numel) // weight.group]
+    codes = inputs.code.double().numpy()[nibbles]
+    if weight.groups is not None and weight.groups.zero is not None:
+        zeros = weight.groups.zero.numpy()
+        codes -= np.stack([zeros >> 4, zeros & 15], axis=1).reshape(-1)[np.arange(weight.numel) // weight.group] - 8.0
+    values = codes * absmax[np.arange(weight.numel) // weight.group]
     return values.reshape(inputs.problem.N, inputs.problem.K)
 
 
