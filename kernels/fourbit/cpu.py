@@ -3,8 +3,9 @@
 `simd_4bit_cpu` decodes weights in vector registers (AVX-512, AVX2 or portable code, chosen at run time) and accumulates
 in fp32; see cpu_gemm.cpp. Rounding beyond that of the output: none for fp16 and fp32, nor for bf16 without AVX512_BF16.
 With it (vdpbf16ps: bf16 pairs into fp32 sums, subnormals flushed) the `stream` kernel rounds the sixteen codes to bf16
-and keeps absmax in fp32, and the `panel` kernel rounds code * absmax to bf16, as dequantizing to bf16 does. Scales that are stored in fewer bits
-(INT4, MXFP4, NVFP4) are widened to fp32 when weights are repacked; only a nested absmax is rebuilt in the launch.
+and keeps absmax in fp32, and the `panel` kernel rounds code * absmax to bf16, as dequantizing to bf16 does.
+
+Scales of INT4, MXFP4 and NVFP4 are widened to fp32 when weights are repacked; a nested absmax is rebuilt in the launch.
 """
 
 import math
@@ -163,7 +164,8 @@ def prepare_dequantize(inputs: FourBitInputs, out: torch.Tensor, config: Config 
     """Return a call that writes W[N,K] into `out` (bf16, fp16 or fp32, contiguous), bit-identical to `dequantized`.
 
     It runs at the speed of memory: 4-bit weights and absmax read, `out` written; scales that are stored in fewer bits
-    than fp32 has are rebuilt into a buffer first, at every call. `config` may choose "isa", "threads" and "streaming" (stores that bypass the caches).
+    than fp32 has are rebuilt into a buffer first, at every call. `config` may choose "isa", "threads" and "streaming"
+    (stores that bypass the caches).
     """
     problem, scheme, weight = inputs.problem, inputs.scheme, inputs.weight
     if tuple(out.shape) != (problem.N, problem.K) or not out.is_contiguous() or out.dtype not in DTYPE_NUMBERS:

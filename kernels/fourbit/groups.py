@@ -5,9 +5,9 @@ family: byte j holds element 2j in its HIGH nibble, as torch's own INT4 kernels 
 (`to_gptq`, `to_awq`), and so does `torch.float4_e2m1fn_x2`, whose first element is in the LOW nibble.
 
 INT4   GPTQ's rule (IST-DASLab/gptq, quant.py): s = (max - min) / 15 and z = round(-min / s), with max and min of the
-       group and 0; symmetric with max = -min = the largest magnitude and z = 8. q = clamp(round(x / s) + z, 0, 15). s is
-       rounded to the type of the activations before it divides. AWQ's rule gives the same codes and zero points but
-       for rounding.
+       group and 0; symmetric with max = -min = the largest magnitude and z = 8. q = clamp(round(x / s) + z, 0, 15).
+       s is rounded to the type of the activations before it divides. AWQ's rule leaves out the 0, which makes a
+       difference where all weights of a group have one sign.
 MXFP4  OCP Microscaling Formats 1.0, section 6.3: the scale is 2^(floor(log2(amax)) - 2), elements are rounded to
        nearest, ties to even, and saturate at 6.
 NVFP4  scale of all of W: amax / (6 * 448), fp32; of a group: its amax / 6 over that, rounded to e4m3 (NVIDIA

@@ -1,4 +1,4 @@
-"""4-bit formats in plain torch: code tables, the quantization of bitsandbytes (`groups` has the others), dequantization.
+"""4-bit formats in plain torch: code tables, bitsandbytes' quantization (`groups` has the others), dequantization.
 
 W is flattened row-major and cut into blocks of `group` elements, so that a block straddles rows when K % group != 0.
 Byte j holds element 2j in its HIGH nibble and 2j+1 in its LOW nibble; value = code[nibble] * absmax[flat index //

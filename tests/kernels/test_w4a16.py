@@ -19,8 +19,11 @@ E2M1 = (0, 0.5, 1, 1.5, 2, 3, 4, 6)
 NAMES = ("int4-g32", "int4-g64-zp", "int4-g128-zp", "mxfp4", "nvfp4")
 
 
-def made(name, problem=Problem(2, 24, 256), dtype=DType.BF16):
-    return make_inputs(problem, parse_scheme(name, dtype), CPU, seed=5)
+SMALL = Problem(2, 24, 256)
+
+
+def made(name, problem=SMALL):
+    return make_inputs(problem, parse_scheme(name, DType.BF16), CPU, seed=5)
 
 
 def codes_of(inputs):
@@ -167,7 +170,7 @@ def test_gptq_checkpoints_read_as_autogptq_reads_them(name):
     q = nibbles(qweight).transpose(0, 2, 1).reshape(k, n).astype(np.float64)
     zero = (nibbles(qzeros).reshape(k // 64, n) + 1) & 15
     w = (q - zero.repeat(64, axis=0)) * scales.double().numpy().repeat(64, axis=0)
-    assert (w.T == weight_of(inputs)).all()
+    assert (weight_of(inputs) == w.T).all()
 
 
 def test_awq_checkpoints_read_as_autoawq_reads_them():
@@ -179,7 +182,7 @@ def test_awq_checkpoints_read_as_autoawq_reads_them():
     order = [0, 4, 1, 5, 2, 6, 3, 7]
     q, zero = (nibbles(words)[..., order].reshape(-1, n).astype(np.float64) for words in (qweight, qzeros))
     w = (q - zero.repeat(128, axis=0)) * scales.double().numpy().repeat(128, axis=0)
-    assert (w.T == weight_of(inputs)).all()
+    assert (weight_of(inputs) == w.T).all()
 
 
 # kernels

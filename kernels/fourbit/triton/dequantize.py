@@ -21,7 +21,7 @@ def dequantize_4bit_kernel(
     P3: tl.constexpr, P2: tl.constexpr, P1: tl.constexpr, P0: tl.constexpr, GROUP: tl.constexpr,
     SCALES: tl.constexpr, ALIGNED: tl.constexpr, MASKED: tl.constexpr, BW: tl.constexpr, ISA: tl.constexpr,
 ):  # fmt: skip
-    """out[i] = (code[nibble i] - zero[i // GROUP]) * absmax[i // GROUP], fp32 product rounded once to the type of `out`.
+    """out[i] = (code[nibble i] - zero[j]) * absmax[j], j = i // GROUP: fp32, rounded once to the type of `out`.
 
     packed      int32 view when ALIGNED (numel a multiple of 8), else bytes; absmax ... as in `tiles.load_scale`
     out         [numel] bf16, fp16 or fp32, contiguous
