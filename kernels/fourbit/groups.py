@@ -22,6 +22,8 @@ from ..mxfp8.quantize import scale_values
 
 _E4M3_MAX, _E2M1_MAX, _E2M1_EMAX = 448.0, 6.0, 2
 _AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
+_CHUNK = 1 << 24
+"""Elements rounded to e2m1 at once: scratch is bounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,13 @@ def quantize_nvfp4(flat: torch.Tensor) -> tuple[torch.Tensor, GroupScales]:
 
 def e2m1(x: torch.Tensor) -> torch.Tensor:
     """Codes of fp32 values in e2m1, uint8: to nearest, ties to even, saturating at 6. Bit 3 is the sign."""
-    size = x.abs().clamp_(max=_E2M1_MAX)
-    # 0, .5, 1, 1.5, 2 in steps of a half; then 3 and 4 in steps of 1; then 6 in a step of 2
-    code = torch.where(size < 2, (2 * size).round(), torch.where(size < 4, size.round() + 2, (size / 2).round() + 4))
-    return code.to(torch.uint8) | (x.signbit().to(torch.uint8) << 3)
+    codes = torch.empty(x.numel(), dtype=torch.uint8, device=x.device)
+    for part, code in zip(x.reshape(-1).split(_CHUNK), codes.split(_CHUNK), strict=True):
+        size = part.abs().clamp_(max=_E2M1_MAX)
+        # 0, .5, 1, 1.5, 2 in steps of a half; then 3 and 4 in steps of 1; then 6 in a step of 2
+        upper = torch.where(size < 4, size.round() + 2, (size / 2).round() + 4)
+        code.copy_(torch.where(size < 2, (2 * size).round(), upper)).add_(part.signbit(), alpha=8)
+    return codes.view(x.shape)
 
 
 def to_gptq(
